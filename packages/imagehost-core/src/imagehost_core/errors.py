@@ -1,0 +1,232 @@
+"""The ways in which a request can fail, one class per row of the contract's table.
+
+```
+Exception
+└── ImageHostError                      code                    status
+    ├── BadRequestError                 BAD_REQUEST             400
+    ├── UnauthorizedError               UNAUTHORIZED            401
+    ├── ForbiddenError                  FORBIDDEN               403
+    ├── NotFoundError                   NOT_FOUND               404
+    ├── MethodNotAllowedError           METHOD_NOT_ALLOWED      405
+    ├── ConflictError                   CONFLICT                409
+    ├── PayloadTooLargeError            PAYLOAD_TOO_LARGE       413
+    ├── UnsupportedMediaTypeError       UNSUPPORTED_MEDIA_TYPE  415
+    ├── ValidationError                 VALIDATION_ERROR        422
+    ├── RateLimitError                  RATE_LIMIT_EXCEEDED     429
+    ├── InternalError                   INTERNAL_ERROR          500
+    ├── UnavailableError                SERVICE_UNAVAILABLE     503
+    └── InsufficientStorageError        INSUFFICIENT_STORAGE    507
+```
+
+`message` and `details` are public: they are shown to whoever sent the request. What only the
+operator may see is the exception's `__cause__`, which goes to the log and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from attrs import frozen
+
+
+@frozen
+class Fault:
+    """One thing that is wrong with a request.
+
+    Attributes:
+        name: The parameter, field or file that is at fault.
+        expected: What would have been right, as a noun phrase.
+        received: What was there instead, already quoted for reading.
+    """
+
+    name: str
+    expected: str
+    received: str
+
+    def __str__(self) -> str:
+        return f"expected {self.expected} for {self.name} but received {self.received}"
+
+
+def quoted(value: object, limit: int = 60) -> str:
+    """Return `value` as it may be shown in a message: quoted, printable and short.
+
+    Args:
+        value: Anything that was received.
+        limit: The longest text that is shown whole, in characters.
+    """
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+class ImageHostError(Exception):
+    """The root of all errors that imagehost raises on purpose.
+
+    Args:
+        details: The longer explanation, *expected … but received …*.
+        message: The short text; each class has a default.
+        faults: The single faults, where several were found at once.
+    """
+
+    code: ClassVar[str] = "INTERNAL_ERROR"
+    status_hint: ClassVar[int] = 500
+    default_message: ClassVar[str] = "The request failed"
+
+    def __init__(self, details: str = "", *, message: str | None = None, faults: Iterable[Fault] = ()) -> None:
+        self.faults = tuple(faults)
+        self.details = details or "; ".join(map(str, self.faults))
+        self.message = message or self.default_message
+        super().__init__(f"{self.message}: {self.details}" if self.details else self.message)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.__dict__.copy(), self.args)
+
+
+def _rebuild(kind: type[ImageHostError], state: dict[str, object], args: tuple[object, ...]) -> ImageHostError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class BadRequestError(ImageHostError):
+    """The request's syntax, query or path parameters are wrong."""
+
+    code = "BAD_REQUEST"
+    status_hint = 400
+    default_message = "The request parameters are wrong"
+
+
+class UnauthorizedError(ImageHostError):
+    """The token is missing, malformed, unknown, expired or revoked."""
+
+    code = "UNAUTHORIZED"
+    status_hint = 401
+    default_message = "Authentication failed"
+
+
+class ForbiddenError(ImageHostError):
+    """The token is good, but does not allow the operation."""
+
+    code = "FORBIDDEN"
+    status_hint = 403
+    default_message = "Permission is missing"
+
+
+class NotFoundError(ImageHostError):
+    """The resource does not exist, or belongs to somebody else."""
+
+    code = "NOT_FOUND"
+    status_hint = 404
+    default_message = "The resource does not exist"
+
+
+class MethodNotAllowedError(ImageHostError):
+    """The address exists, but not for this HTTP method."""
+
+    code = "METHOD_NOT_ALLOWED"
+    status_hint = 405
+    default_message = "The method is not allowed here"
+
+
+class ConflictError(ImageHostError):
+    """The request contradicts another one, or the state that it meets."""
+
+    code = "CONFLICT"
+    status_hint = 409
+    default_message = "The request conflicts with another"
+
+
+class PayloadTooLargeError(ImageHostError):
+    """The file is larger than allowed."""
+
+    code = "PAYLOAD_TOO_LARGE"
+    status_hint = 413
+    default_message = "The file is too large"
+
+
+class UnsupportedMediaTypeError(ImageHostError):
+    """The content is of no kind that is accepted."""
+
+    code = "UNSUPPORTED_MEDIA_TYPE"
+    status_hint = 415
+    default_message = "The file format is not supported"
+
+
+class ValidationError(ImageHostError):
+    """The data was read, but a value in it is not allowed."""
+
+    code = "VALIDATION_ERROR"
+    status_hint = 422
+    default_message = "The data failed validation"
+
+
+class RateLimitError(ImageHostError):
+    """Too many requests in a window.
+
+    Args:
+        details: The longer explanation.
+        retry_after: Whole seconds until the window ends.
+    """
+
+    code = "RATE_LIMIT_EXCEEDED"
+    status_hint = 429
+    default_message = "The request rate is exceeded"
+
+    def __init__(self, details: str = "", *, retry_after: int) -> None:
+        super().__init__(details)
+        self.retry_after = retry_after
+
+
+class InternalError(ImageHostError):
+    """A fault of our own; the cause is in the log, under the request's id."""
+
+    code = "INTERNAL_ERROR"
+    status_hint = 500
+    default_message = "The server made a mistake"
+
+
+class UnavailableError(ImageHostError):
+    """There is no capacity for the work just now.
+
+    Args:
+        details: The longer explanation.
+        retry_after: Whole seconds after which another try is worth making.
+    """
+
+    code = "SERVICE_UNAVAILABLE"
+    status_hint = 503
+    default_message = "The service is busy"
+
+    def __init__(self, details: str = "", *, retry_after: int = 1) -> None:
+        super().__init__(details)
+        self.retry_after = retry_after
+
+
+class InsufficientStorageError(ImageHostError):
+    """The account's quota or the disk has no room."""
+
+    code = "INSUFFICIENT_STORAGE"
+    status_hint = 507
+    default_message = "There is not enough storage space"
+
+
+BY_CODE: dict[str, type[ImageHostError]] = {
+    kind.code: kind
+    for kind in (
+        BadRequestError,
+        UnauthorizedError,
+        ForbiddenError,
+        NotFoundError,
+        MethodNotAllowedError,
+        ConflictError,
+        PayloadTooLargeError,
+        UnsupportedMediaTypeError,
+        ValidationError,
+        RateLimitError,
+        InternalError,
+        UnavailableError,
+        InsufficientStorageError,
+    )
+}
+"""Every error class by its code."""

@@ -1,0 +1,77 @@
+"""The table of image formats: how each is recognised, named, and what it can hold."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from attrs import frozen
+
+
+class Format(StrEnum):
+    """An image format; the value is its name in records and upload options."""
+
+    JPEG = "jpeg"
+    PNG = "png"
+    WEBP = "webp"
+    GIF = "gif"
+    AVIF = "avif"
+
+
+@frozen
+class Traits:
+    """What is known of a format.
+
+    Attributes:
+        media_type: The registered media type.
+        extensions: File extensions without the dot; the first is the one that we write.
+        uploadable: Whether it may come in (SPEC 8: JPG, PNG, WebP, GIF).
+        alpha: Whether it can hold transparency.
+        animated: Whether we write animations in it (contract 7: webp and gif).
+        quality: Whether `q` means anything for it (contract 7: ignored for PNG and GIF).
+        max_side: The largest width or height that it can hold, in pixels.
+    """
+
+    media_type: str
+    extensions: tuple[str, ...]
+    uploadable: bool
+    alpha: bool
+    animated: bool
+    quality: bool
+    max_side: int
+
+
+TRAITS: dict[Format, Traits] = {
+    Format.JPEG: Traits("image/jpeg", ("jpg", "jpeg"), True, False, False, True, 65_535),
+    Format.PNG: Traits("image/png", ("png",), True, True, False, False, 2**31 - 1),
+    Format.WEBP: Traits("image/webp", ("webp",), True, True, True, True, 16_383),
+    Format.GIF: Traits("image/gif", ("gif",), True, True, True, False, 65_535),
+    Format.AVIF: Traits("image/avif", ("avif",), False, True, False, True, 65_536),
+}
+
+BY_EXTENSION: dict[str, Format] = {ext: fmt for fmt, traits in TRAITS.items() for ext in traits.extensions}
+"""Every format by each of its extensions."""
+
+UPLOADABLE: tuple[Format, ...] = tuple(fmt for fmt, traits in TRAITS.items() if traits.uploadable)
+
+SNIFF_BYTES = 16
+"""How many bytes of a file `sniff` looks at."""
+
+
+def sniff(head: bytes) -> Format | None:
+    """Return the format that a file's first bytes say, or `None` for anything that may not come in.
+
+    The file's name and declared type have no say. WebP is told by the RIFF container
+    (RFC 9649, section 2.4), the others by their signatures.
+
+    Args:
+        head: The first `SNIFF_BYTES` bytes, or fewer where the file is shorter.
+    """
+    if head.startswith(b"\xff\xd8\xff"):
+        return Format.JPEG
+    if head.startswith(b"\x89PNG\r\n\x1a\n"):
+        return Format.PNG
+    if head.startswith((b"GIF87a", b"GIF89a")):
+        return Format.GIF
+    if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
+        return Format.WEBP
+    return None
