@@ -72,7 +72,9 @@ class ImageHostError(Exception):
     status_hint: ClassVar[int] = 500
     default_message: ClassVar[str] = "The request failed"
 
-    def __init__(self, details: str = "", *, message: str | None = None, faults: Iterable[Fault] = ()) -> None:
+    def __init__(
+        self, details: str = "", *, message: str | None = None, faults: Iterable[Fault] = ()
+    ) -> None:
         self.faults = tuple(faults)
         self.details = details or "; ".join(map(str, self.faults))
         self.message = message or self.default_message
@@ -82,7 +84,9 @@ class ImageHostError(Exception):
         return _rebuild, (type(self), self.__dict__.copy(), self.args)
 
 
-def _rebuild(kind: type[ImageHostError], state: dict[str, object], args: tuple[object, ...]) -> ImageHostError:
+def _rebuild(
+    kind: type[ImageHostError], state: dict[str, object], args: tuple[object, ...]
+) -> ImageHostError:
     error = kind.__new__(kind, *args)
     error.args = args
     error.__dict__.update(state)

@@ -1,0 +1,99 @@
+"""What the worker processes are asked to do, and what they say about the result.
+
+A job is data: it crosses a pipe as JSON, beside the picture's bytes. A worker needs neither the
+catalog nor the file system; it gets bytes and gives bytes back.
+"""
+
+from __future__ import annotations
+
+from attrs import field, frozen
+
+from imagehost_core.formats import Format
+from imagehost_core.geometry import Plan, Size
+
+LADDER_SIDES = (2048, 1024, 512)
+"""The lengths of the longer side of the reductions that are made at upload, in pixels.
+
+A render starts from the smallest one that is at least twice its target, so each serves targets down
+to half of the next. From EVIDENCE: a 52-Mpixel WebP to 720 px costs 1,450 ms from the master and
+92–118 ms from a 2,048-px reduction.
+"""
+
+
+@frozen
+class IngestJob:
+    """Decode an upload once; make of it what is stored.
+
+    Attributes:
+        format: What the bytes are, by their headers.
+        wanted: The format that was asked for by name, or `None`.
+        convert_to_webp: Whether WebP is tried where no format was asked for; kept only where it is
+            smaller (contract 4).
+        quality: 1–100 as asked for, or `None`.
+        remove_exif: Whether EXIF, XMP and IPTC go. ICC stays.
+        ladder: The longer sides of the reductions to make, in pixels, descending.
+    """
+
+    format: Format
+    wanted: Format | None = None
+    convert_to_webp: bool = True
+    quality: int | None = None
+    remove_exif: bool = False
+    ladder: tuple[int, ...] = LADDER_SIDES
+
+
+@frozen
+class Ingested:
+    """What came of an `IngestJob`. The blobs beside it are the master, then the rungs in order.
+
+    Attributes:
+        format: The master's format.
+        size: The upright size of one frame, in pixels.
+        frames: How many frames the master has.
+        has_alpha: Whether a pixel of it is not opaque.
+        placeholder: The ThumbHash, in base64.
+        unchanged: Whether the master is the upload's own bytes; its blob is then empty.
+        rungs: The sizes of the reductions, largest first. Each is an upright sRGB picture.
+    """
+
+    format: Format
+    size: Size
+    frames: int
+    has_alpha: bool
+    placeholder: str
+    unchanged: bool
+    rungs: tuple[Size, ...] = ()
+
+
+@frozen
+class RenderJob:
+    """Make one variant. The only blob beside its answer is the variant.
+
+    Attributes:
+        plan: The steps for the upright master, in the master's pixels.
+        format: The format of the output.
+        quality: 1–100, or `None` where the format has none.
+        animated: Whether all frames are wanted, and not just the first.
+    """
+
+    plan: Plan
+    format: Format
+    quality: int | None = field()
+    animated: bool = False
+
+    @quality.validator
+    def _in_range(self, _attribute: object, value: int | None) -> None:
+        if value is not None and not 1 <= value <= 100:
+            raise ValueError(f"expected 1 to 100 for quality but received {value}")
+
+
+@frozen
+class Rendered:
+    """What came of a `RenderJob`: the size of the output, in pixels, and its frames."""
+
+    size: Size
+    frames: int
+
+
+Job = IngestJob | RenderJob
+Outcome = Ingested | Rendered
