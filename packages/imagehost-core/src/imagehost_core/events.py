@@ -1,0 +1,90 @@
+"""What happened: one value for each event, in the shape in which it is sent.
+
+Contract 10: *body `{"type", "timestamp", "data"}`; one event per image; `data` is the record (for
+image.deleted: `id, album_id, deleted_at`)*. The union `Event` is closed (SPEC 6).
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import ClassVar
+
+from attrs import frozen
+from cattrs import Converter
+from cattrs.gen import make_dict_unstructure_fn
+
+from imagehost_core.clock import to_rfc3339
+from imagehost_core.ids import AlbumId, EventId, ImageId
+from imagehost_core.records import AlbumRecord, ImageRecord
+
+
+@frozen(kw_only=True)
+class DeletedImage:
+    """What is left to say of an image that is gone."""
+
+    id: ImageId
+    album_id: AlbumId | None
+    deleted_at: datetime
+
+
+@frozen(kw_only=True)
+class ImageUploaded:
+    """An image was stored."""
+
+    type: ClassVar[str] = "image.uploaded"
+    id: EventId
+    timestamp: datetime
+    data: ImageRecord
+
+
+@frozen(kw_only=True)
+class ImageDeleted:
+    """An image and all its variants are gone."""
+
+    type: ClassVar[str] = "image.deleted"
+    id: EventId
+    timestamp: datetime
+    data: DeletedImage
+
+
+@frozen(kw_only=True)
+class AlbumCreated:
+    """An album was made."""
+
+    type: ClassVar[str] = "album.created"
+    id: EventId
+    timestamp: datetime
+    data: AlbumRecord
+
+
+@frozen(kw_only=True)
+class AlbumUpdated:
+    """An album's record or its membership was changed (contract 6: not by uploads)."""
+
+    type: ClassVar[str] = "album.updated"
+    id: EventId
+    timestamp: datetime
+    data: AlbumRecord
+
+
+Event = ImageUploaded | ImageDeleted | AlbumCreated | AlbumUpdated
+"""Everything that can happen."""
+
+EVENT_TYPES: dict[str, type[Event]] = {
+    kind.type: kind for kind in (ImageUploaded, ImageDeleted, AlbumCreated, AlbumUpdated)
+}
+"""The kinds of events, by the names of SPEC 6."""
+
+
+def event_body(event: Event) -> bytes:
+    """Return the JSON body under which an event is sent; the same bytes each time."""
+    body = {"type": event.type, "timestamp": event.timestamp, "data": event.data}
+    return json.dumps(_converter.unstructure(body), ensure_ascii=False, separators=(",", ":")).encode()
+
+
+_converter = Converter()
+_converter.register_unstructure_hook(datetime, to_rfc3339)
+_converter.register_unstructure_hook_factory(
+    lambda kind: hasattr(kind, "__attrs_attrs__"), lambda kind: make_dict_unstructure_fn(kind, _converter)
+)

@@ -1,0 +1,186 @@
+"""What is shown of images and albums: the records of the interface, of events and of links.
+
+Contract 1: *every URL that we print is built from configured `base_url`/`cdn_url`*.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from html import escape
+
+from attrs import frozen
+
+from imagehost_core.formats import TRAITS, Format
+from imagehost_core.ids import AlbumId, ImageId
+from imagehost_core.models import Album, Image
+
+THUMB_SIDE = 320
+"""The box of `thumb_url`, in pixels. A picture that lies within it is not enlarged."""
+
+
+@frozen(kw_only=True)
+class Links:
+    """Ready texts for posting an image."""
+
+    url: str
+    html: str
+    markdown: str
+    bbcode: str
+
+
+@frozen(kw_only=True)
+class ImageRecord:
+    """An image as its owner sees it; the fields are those of contract 4."""
+
+    id: ImageId
+    album_id: AlbumId | None
+    filename: str
+    original_filename: str
+    description: str
+    is_public: bool
+    format: Format
+    mime_type: str
+    size: int
+    width: int
+    height: int
+    is_animated: bool
+    frames: int
+    has_alpha: bool
+    sha256: str
+    placeholder: str
+    url: str
+    thumb_url: str
+    links: Links
+    created_at: datetime
+    updated_at: datetime
+
+
+@frozen(kw_only=True)
+class PublicImageRecord:
+    """An image as everybody sees it in the gallery (contract 5)."""
+
+    id: ImageId
+    description: str
+    width: int
+    height: int
+    is_animated: bool
+    placeholder: str
+    url: str
+    thumb_url: str
+    created_at: datetime
+
+
+@frozen(kw_only=True)
+class AlbumRecord:
+    """An album as its owner sees it; the fields are those of contract 6."""
+
+    id: AlbumId
+    name: str
+    description: str
+    is_public: bool
+    image_count: int
+    cover_image_id: ImageId | None
+    cover_url: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+@frozen
+class Addresses:
+    """Where this host answers, and so how its addresses are written.
+
+    Attributes:
+        base_url: The interface, ending in `/v1`.
+        cdn_url: Where variants are served. Neither ends in a slash.
+    """
+
+    base_url: str
+    cdn_url: str
+
+    def image(self, image: Image, query: str = "", extension: str | None = None) -> str:
+        """Return the delivery address of an image, or of a variant of it.
+
+        Args:
+            image: The image.
+            query: The canonical query of a transform (`Transform.to_query`), or "".
+            extension: Without its dot; the stored format's, unless given.
+        """
+        suffix = extension or TRAITS[image.format].extensions[0]
+        return f"{self.cdn_url}/{image.id}.{suffix}" + (f"?{query}" if query else "")
+
+    def thumb(self, image: Image) -> str:
+        """Return the address of a small WebP of an image, within 320×320 pixels."""
+        small = max(image.width, image.height) <= THUMB_SIDE
+        query = "" if small else f"w={THUMB_SIDE}&h={THUMB_SIDE}&fit=inside"
+        return self.image(image, query, TRAITS[Format.WEBP].extensions[0])
+
+    def links(self, image: Image) -> Links:
+        """Return ready texts for posting an image, each escaped for where it goes."""
+        url, text = self.image(image), image.description or image.filename
+        alt = escape(text).replace("\n", " ")
+        return Links(
+            url=url,
+            html=f'<img src="{escape(url)}" alt="{alt}" width="{image.width}" height="{image.height}">',
+            markdown=f"![{_markdown(text)}]({url})",
+            bbcode=f"[img]{url}[/img]",
+        )
+
+    def image_record(self, image: Image) -> ImageRecord:
+        """Return an image as its owner sees it."""
+        return ImageRecord(
+            id=image.id,
+            album_id=image.album_id,
+            filename=image.filename,
+            original_filename=image.original_filename,
+            description=image.description,
+            is_public=image.is_public,
+            format=image.format,
+            mime_type=image.mime_type,
+            size=image.size,
+            width=image.width,
+            height=image.height,
+            is_animated=image.is_animated,
+            frames=image.frames,
+            has_alpha=image.has_alpha,
+            sha256=image.sha256,
+            placeholder=image.placeholder,
+            url=self.image(image),
+            thumb_url=self.thumb(image),
+            links=self.links(image),
+            created_at=image.created_at,
+            updated_at=image.updated_at,
+        )
+
+    def public_record(self, image: Image) -> PublicImageRecord:
+        """Return an image as everybody sees it."""
+        return PublicImageRecord(
+            id=image.id,
+            description=image.description,
+            width=image.width,
+            height=image.height,
+            is_animated=image.is_animated,
+            placeholder=image.placeholder,
+            url=self.image(image),
+            thumb_url=self.thumb(image),
+            created_at=image.created_at,
+        )
+
+    def album_record(self, album: Album) -> AlbumRecord:
+        """Return an album as its owner sees it."""
+        return AlbumRecord(
+            id=album.id,
+            name=album.name,
+            description=album.description,
+            is_public=album.is_public,
+            image_count=album.image_count,
+            cover_image_id=album.cover.id if album.cover else None,
+            cover_url=self.thumb(album.cover) if album.cover else None,
+            created_at=album.created_at,
+            updated_at=album.updated_at,
+        )
+
+
+def _markdown(text: str) -> str:
+    """Escape what would end or change the text between the brackets of a Markdown image."""
+    flat = " ".join(text.split())
+    return "".join(f"\\{char}" if char in "\\`*_[]()!<>&" else char for char in flat)
