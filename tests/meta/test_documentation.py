@@ -1,0 +1,67 @@
+"""The documentation tells the truth about the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from imagehost_core.errors import BY_CODE
+
+
+def page(workspace: Path, name: str) -> str:
+    return (workspace / "docs" / name).read_text(encoding="utf-8")
+
+
+def pages(workspace: Path) -> dict[str, str]:
+    """Return every page of the site and README by its path."""
+    paths = [workspace / "README.md", *sorted((workspace / "docs").rglob("*.md"))]
+    return {str(path.relative_to(workspace)): path.read_text(encoding="utf-8") for path in paths}
+
+
+@pytest.mark.parametrize("code", sorted(BY_CODE))
+def test_every_error_code_is_documented_with_its_status_and_class(code: str, workspace: Path) -> None:
+    kind = BY_CODE[code]
+    row = f"| {kind.status_hint} | `{code}` | `{kind.__name__}` |"
+    assert row in page(workspace, "errors.md")
+
+
+def test_no_error_code_is_documented_that_does_not_exist(workspace: Path) -> None:
+    rows = re.findall(r"^\| \d{3} \| `([A-Z_]+)` \|", page(workspace, "errors.md"), re.MULTILINE)
+    assert sorted(rows) == sorted(BY_CODE)
+
+
+def test_every_page_can_be_reached_from_the_navigation(workspace: Path) -> None:
+    navigation = (workspace / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:\n")[1]
+    listed = set(re.findall(r"[\w/-]+\.md", navigation))
+    written = {str(path.relative_to(workspace / "docs")) for path in (workspace / "docs").rglob("*.md")}
+    assert {name for name in written if not re.match(r"design/\d", name)} == listed
+
+
+def test_every_link_within_the_repository_leads_somewhere(workspace: Path) -> None:
+    links = [
+        (name, target)
+        for name, text in pages(workspace).items()
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[\w-]+)?\)", text)
+        if not re.match(r"[a-z]+:", target)
+    ]
+    assert [link for link in links if not (workspace / link[0]).parent.joinpath(link[1]).exists()] == []
+
+
+def test_every_example_stands_on_a_page_and_every_included_example_exists(workspace: Path) -> None:
+    included = {name for text in pages(workspace).values() for name in re.findall(r'--8<-- "([\w.]+)', text)}
+    assert included == {path.name for path in (workspace / "docs" / "examples").glob("*.py")}
+
+
+def test_readme_shows_the_first_example_word_for_word(workspace: Path) -> None:
+    example = (workspace / "docs" / "examples" / "embed_start.py").read_text(encoding="utf-8")
+    assert f"```python\n{example}```" in (workspace / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_site_asks_no_foreign_host_for_fonts(workspace: Path) -> None:
+    assert re.search(r"^  font: false$", (workspace / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_every_page_begins_with_its_title(workspace: Path) -> None:
+    assert [name for name, text in pages(workspace).items() if not text.startswith("# ")] == []

@@ -1,0 +1,62 @@
+"""What may be in the repository, and what README promises of it."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+START = "pip install uv && uv run imagehost serve --data ./data"
+TEST = "pip install uv && uvx nox -s tests"
+
+LOCK_FILES = {"uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "package-lock.json", "yarn.lock"}
+INDEX_SETTINGS = re.compile(r"^\s*(\[\[tool\.uv\.index\]\]|registry\s*=)|index-url\b", re.MULTILINE)
+MACHINE_PATHS = re.compile(r"/(?:work|root|home/\w+|Users/\w+)/")
+TEXT = {".py", ".toml", ".md", ".yml", ".cfg", ".ini", ".txt", ".json", ".sh", ""}
+
+
+def texts(tracked: list[Path]) -> dict[Path, str]:
+    """Return the text files among `tracked`, less this one, which names what it forbids."""
+    wanted = [path for path in tracked if path.suffix in TEXT and path != Path(__file__).resolve()]
+    return {path: path.read_text(encoding="utf-8") for path in wanted}
+
+
+def test_no_lock_file_is_committed(tracked: list[Path]) -> None:
+    assert [path.name for path in tracked if path.name in LOCK_FILES] == []
+
+
+def test_no_file_names_a_package_index_to_install_from(tracked: list[Path]) -> None:
+    assert [str(path) for path, text in texts(tracked).items() if INDEX_SETTINGS.search(text)] == []
+
+
+def test_no_file_names_a_path_of_somebodys_machine(tracked: list[Path]) -> None:
+    assert [str(path) for path, text in texts(tracked).items() if MACHINE_PATHS.search(text)] == []
+
+
+def test_readme_gives_one_command_to_start_and_one_to_test(workspace: Path) -> None:
+    lines = (workspace / "README.md").read_text(encoding="utf-8").splitlines()
+    assert lines.count(START) == 1
+    assert lines.count(TEST) == 1
+
+
+def test_continuous_integration_runs_the_test_command_of_readme(workspace: Path) -> None:
+    script = workspace / ".ci" / "run"
+    assert TEST in script.read_text(encoding="utf-8")
+    assert script.stat().st_mode & 0o111
+
+
+def test_continuous_integration_runs_every_default_session(workspace: Path) -> None:
+    script = (workspace / ".ci" / "run").read_text(encoding="utf-8")
+    noxfile = (workspace / "noxfile.py").read_text(encoding="utf-8")
+    found = re.search(r"options\.sessions = \[(.*)\]", noxfile)
+    assert found is not None
+    sessions = re.findall(r"\w+", found.group(1))
+    assert [name for name in sessions if not re.search(rf"\b{name}\b", script)] == []
+
+
+def test_the_three_packages_have_one_version_and_the_changelog_speaks_of_it(workspace: Path) -> None:
+    files = sorted((workspace / "packages").glob("*/pyproject.toml"))
+    versions = {tomllib.loads(path.read_text(encoding="utf-8"))["project"]["version"] for path in files}
+    assert len(files) == 3
+    assert len(versions) == 1
+    assert f"## [{versions.pop()}]" in (workspace / "CHANGELOG.md").read_text(encoding="utf-8")
