@@ -5,9 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import attrs
 import pytest
 
+from imagehost_core.configuration import resolve, variable
 from imagehost_core.errors import BY_CODE
+from imagehost_core.models import Page
+from imagehost_core.records import AlbumRecord, ImageRecord, Links, PublicImageRecord
+from imagehost_core.settings import Settings
 
 
 def page(workspace: Path, name: str) -> str:
@@ -30,6 +35,25 @@ def test_every_error_code_is_documented_with_its_status_and_class(code: str, wor
 def test_no_error_code_is_documented_that_does_not_exist(workspace: Path) -> None:
     rows = re.findall(r"^\| \d{3} \| `([A-Z_]+)` \|", page(workspace, "errors.md"), re.MULTILINE)
     assert sorted(rows) == sorted(BY_CODE)
+
+
+def test_every_setting_is_documented_with_its_default(workspace: Path) -> None:
+    rows = dict(
+        re.findall(r"^\| `(IMAGEHOST_\w+)` \| (.+?) \|", page(workspace, "settings.md"), re.MULTILINE)
+    )
+    _, resolved = resolve([], Settings)
+    defaults = {
+        setting.variable: "not set" if setting.value in (None, ()) else f"`{str(setting.value).lower()}`"
+        for setting in resolved
+    }
+    defaults[variable("workers.processes")] = "the machine's cores"
+    assert rows == defaults
+
+
+@pytest.mark.parametrize("record", [ImageRecord, PublicImageRecord, AlbumRecord, Links, Page])
+def test_every_member_of_a_record_is_documented(record: type[attrs.AttrsInstance], workspace: Path) -> None:
+    named = set(re.findall(r"`(\w+)`", page(workspace, "records.md")))
+    assert {attribute.name for attribute in attrs.fields(record)} - named <= {"items"}
 
 
 def test_every_page_can_be_reached_from_the_navigation(workspace: Path) -> None:
