@@ -10,9 +10,15 @@ import pytest
 
 from imagehost_core.configuration import resolve, variable
 from imagehost_core.errors import BY_CODE
+from imagehost_core.geometry import MAX_OUTPUT_PIXELS
+from imagehost_core.headers import SourceLimits
+from imagehost_core.limits import FILE_BYTES, FILES_PER_REQUEST
 from imagehost_core.models import Page
+from imagehost_core.options import MAX_DESCRIPTION
+from imagehost_core.paging import MAX_PER_PAGE
 from imagehost_core.records import AlbumRecord, ImageRecord, Links, PublicImageRecord
-from imagehost_core.settings import Settings
+from imagehost_core.settings import LimitSettings, Settings
+from imagehost_core.transform import MAX_SIDE
 
 
 def page(workspace: Path, name: str) -> str:
@@ -48,6 +54,13 @@ def test_every_setting_is_documented_with_its_default(workspace: Path) -> None:
     }
     defaults[variable("workers.processes")] = "the machine's cores"
     assert rows == defaults
+
+
+def test_every_limit_is_documented_with_its_value(workspace: Path) -> None:
+    limits = [*attrs.asdict(SourceLimits()).values(), *(window.limit for window in LimitSettings().uploads)]
+    limits += [FILE_BYTES, FILES_PER_REQUEST, MAX_SIDE, MAX_OUTPUT_PIXELS, MAX_PER_PAGE, MAX_DESCRIPTION]
+    text = page(workspace, "limits.md")
+    assert [limit for limit in limits if not re.search(rf"(?<![\d,]){limit:,}(?![\d,])", text)] == []
 
 
 @pytest.mark.parametrize("record", [ImageRecord, PublicImageRecord, AlbumRecord, Links, Page])
