@@ -76,6 +76,11 @@ def test_every_page_can_be_reached_from_the_navigation(workspace: Path) -> None:
     assert {name for name in written if not re.match(r"design/\d", name)} == listed
 
 
+def test_every_design_note_is_listed(workspace: Path) -> None:
+    notes = {path.name for path in (workspace / "docs" / "design").glob("2*.md")}
+    assert set(re.findall(r"\]\((2[\w-]+\.md)\)", page(workspace, "design/index.md"))) == notes
+
+
 def test_every_link_within_the_repository_leads_somewhere(workspace: Path) -> None:
     links = [
         (name, target)
