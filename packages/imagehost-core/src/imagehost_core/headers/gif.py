@@ -1,0 +1,119 @@
+"""GIF: a screen, then extensions and frames made of sub-blocks, up to the trailer.
+
+Source: Graphics Interchange Format, version 89a (CompuServe). Where files are sloppy, this follows
+Pillow, which decodes them: it must never find more frames or a larger canvas than were counted here.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+
+from imagehost_core.formats import Format
+from imagehost_core.headers.header import Header, Metadata, Tally
+from imagehost_core.headers.reader import Reader, damaged
+
+MAX_BLOCKS = 1_000_000
+"""Parts that a GIF may have. Sub-blocks hold at most 255 bytes, and encoders fill them: 50 MB of those
+are 205,600, a million take a quarter of a second to walk."""
+_SEGMENT_COST = 20
+"""Parts that a frame or an extension counts as: looking at one takes as long as that many sub-blocks. So
+there may be 47,000 of them."""
+
+_INTRODUCER = re.compile(rb"[!,;]")
+_EXTENSION, _FRAME, _TRAILER = b"!", b",", b";"
+_GRAPHIC_CONTROL, _APPLICATION = 0xF9, 0xFF
+_TRANSPARENT = 0x01
+_APPLICATIONS = {b"XMP DataXMP": Metadata.XMP, b"ICCRGBG1012": Metadata.ICC}
+"""Identifiers of application extensions that hold metadata."""
+
+
+def read(reader: Reader) -> Header:
+    """Return the header of a GIF.
+
+    The size is the screen's, or the first frame's where that reaches further: that is what decoders and
+    browsers show. Bytes between blocks are skipped. A missing trailer, or a last sub-block that lacks
+    its terminator, is tolerated; a sub-block cut within is not.
+
+    Raises:
+        ValidationError: The structure is damaged.
+    """
+    width, height, flags = struct.unpack("<HHB", reader.at(6, 5))
+    offset = 13 + _table(flags)
+    reader.require(offset)
+    size, extent = (width, height), (width, height)
+    frames, alpha, tally = 0, False, Tally()
+    while True:
+        found = reader.find(_INTRODUCER, offset, 1)
+        if found is None:
+            end = offset
+            break
+        offset = found + 1
+        reader.spend(MAX_BLOCKS, _SEGMENT_COST)
+        kind = reader.at(found, 1)
+        if kind == _TRAILER:
+            end = offset
+            break
+        if kind == _FRAME:
+            right, bottom, offset = _frame(reader, offset)
+            extent = max(extent[0], right), max(extent[1], bottom)
+            size = size if frames else extent
+            frames += 1
+        else:
+            transparent, offset = _extension(reader, offset, tally)
+            alpha = alpha or transparent
+    if not frames:
+        raise damaged("a GIF with a frame", "one without")
+    return Header(
+        format=Format.GIF,
+        width=size[0],
+        height=size[1],
+        frames=frames,
+        has_alpha=alpha,
+        end=end,
+        extent=extent,
+        metadata=frozenset(tally.kinds),
+        metadata_bytes=tally.size,
+    )
+
+
+def _table(flags: int) -> int:
+    return 3 << (flags & 7) + 1 if flags & 0x80 else 0
+
+
+def _frame(reader: Reader, offset: int) -> tuple[int, int, int]:
+    left, top, width, height, flags = struct.unpack("<4HB", reader.at(offset, 9))
+    if not width or not height:
+        raise damaged("GIF frames of 1 pixel or more a side", f"{width:,}×{height:,}")
+    pixels = offset + 9 + _table(flags) + 1
+    reader.require(pixels)
+    return left + width, top + height, _skip(reader, pixels)
+
+
+def _extension(reader: Reader, offset: int, tally: Tally) -> tuple[bool, int]:
+    label = reader.at(offset, 1)[0]
+    content = reader.peek(offset + 1, 12)
+    end = _skip(reader, offset + 1)
+    if label == _GRAPHIC_CONTROL:
+        return len(content) > 1 and content[0] > 0 and bool(content[1] & _TRANSPARENT), end
+    tally.add(_APPLICATIONS.get(content[1:]) if label == _APPLICATION else None, offset + 1, end)
+    return False, end
+
+
+def _skip(reader: Reader, offset: int) -> int:
+    """Return the offset after a run of sub-blocks, each led by its size, and their terminator of size 0."""
+    while offset < reader.size:
+        page, index = reader.page(offset)
+        base, blocks = offset - index, 0
+        while index < len(page):
+            size = page[index]
+            index += size + 1
+            blocks += 1
+            if not size:
+                break
+        offset = base + index
+        reader.spend(MAX_BLOCKS, blocks)
+        reader.require(offset)
+        if not size:
+            return offset
+    return offset

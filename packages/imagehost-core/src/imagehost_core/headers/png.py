@@ -1,0 +1,119 @@
+"""PNG: chunks from the header to IEND.
+
+Source: Portable Network Graphics, third edition (W3C), sections 5 and 11.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+from imagehost_core.formats import Format
+from imagehost_core.headers.apng import Animation
+from imagehost_core.headers.exif import orientation
+from imagehost_core.headers.header import Header, Metadata, Tally
+from imagehost_core.headers.reader import Reader, damaged, named
+
+MAX_CHUNKS = 200_000
+"""Parts that a PNG may have: 50 MB of pixels in chunks of 262 bytes; encoders write 8 KiB and more."""
+
+_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
+"""The bit depths that each colour type allows."""
+_ALPHA_COLOUR_TYPES = (4, 6)
+_PIXELS = frozenset((b"IHDR", b"PLTE", b"IDAT", b"IEND", b"acTL", b"fcTL", b"fdAT"))
+"""The chunks that are no metadata."""
+
+_KINDS = {b"eXIf": Metadata.EXIF, b"iCCP": Metadata.ICC}
+_KEYWORDS = {
+    b"XML:com.adobe.xmp": Metadata.XMP,
+    b"Raw profile type xmp": Metadata.XMP,
+    b"Raw profile type exif": Metadata.EXIF,
+    b"Raw profile type APP1": Metadata.EXIF,
+    b"Raw profile type iptc": Metadata.IPTC,
+}
+"""Keywords of text chunks that hold metadata of other formats; the raw profiles are ImageMagick's."""
+_TEXTS = (b"tEXt", b"zTXt", b"iTXt")
+_LONGEST_KEYWORD = 79
+
+
+def read(reader: Reader) -> Header:
+    """Return the header of a PNG.
+
+    A file that ends between two chunks after the pixels lacks IEND, but decoders read it: it passes.
+    One that ends within a chunk is cut short.
+
+    Raises:
+        ValidationError: The structure is damaged.
+    """
+    width, height, alpha = _ihdr(reader)
+    animation = Animation(width, height)
+    tally = Tally()
+    place: tuple[int, int] | None = None
+    pixels = False
+    offset = 33
+    while True:
+        head = reader.peek(offset, 8)
+        if len(head) < 8 and pixels:
+            break
+        length, kind = struct.unpack(">I4s", reader.at(offset, 8))
+        if not kind.isalpha():
+            raise damaged("a PNG made of chunks", f"one of type {named(kind)} at offset {offset:,}")
+        reader.spend(MAX_CHUNKS)
+        start, end = offset + 8, offset + 8 + length
+        if kind == b"IEND":
+            if length:
+                raise damaged("an empty IEND in a PNG", f"one of {length:,} bytes")
+            offset = min(end + 4, reader.size)
+            break
+        reader.require(end + 4)
+        if kind == b"IHDR":
+            raise damaged("one IHDR in a PNG", f"a second one at offset {offset:,}")
+        if kind == b"PLTE" and (length > 768 or length % 3):
+            raise damaged("a PNG palette of up to 256 colours", f"one of {length:,} bytes")
+        if kind == b"tRNS" and not pixels:
+            alpha = True
+        pixels = pixels or kind == b"IDAT"
+        animation.chunk(reader, kind, start, length)
+        if kind not in _PIXELS:
+            what = _metadata(reader, kind, start)
+            tally.add(what, start, end)
+            if kind == b"eXIf" and place is None:
+                place = start, end
+        offset = end + 4
+    if not pixels:
+        raise damaged("a PNG with pixels", "one without IDAT")
+    return Header(
+        format=Format.PNG,
+        width=width,
+        height=height,
+        frames=animation.frames(),
+        orientation=orientation(reader, place),
+        has_alpha=alpha,
+        end=offset,
+        metadata=frozenset(tally.kinds),
+        metadata_bytes=tally.size,
+    )
+
+
+def _ihdr(reader: Reader) -> tuple[int, int, bool]:
+    chunk = reader.at(8, 25)
+    length, kind, width, height, depth, colour, compression, filtering, interlace, crc = struct.unpack(
+        ">I4sIIBBBBBI", chunk
+    )
+    if kind != b"IHDR" or length != 13:
+        raise damaged("IHDR of 13 bytes first in a PNG", f"{named(kind)} of {length:,} bytes")
+    if zlib.crc32(chunk[4:21]) != crc:
+        raise damaged(f"a PNG header with the checksum {zlib.crc32(chunk[4:21]):08x}", f"{crc:08x}")
+    if not 0 < width < 2**31 or not 0 < height < 2**31:
+        raise damaged("a PNG of 1 pixel or more a side", f"{width:,}×{height:,}")
+    if depth not in _DEPTHS.get(colour, ()):
+        raise damaged("a PNG of a known colour type and depth", f"colour type {colour} with {depth} bits")
+    if compression or filtering or interlace > 1:
+        raise damaged("a PNG of known methods", f"{compression}, {filtering} and {interlace}")
+    return width, height, colour in _ALPHA_COLOUR_TYPES
+
+
+def _metadata(reader: Reader, kind: bytes, start: int) -> Metadata | None:
+    if kind in _TEXTS:
+        return _KEYWORDS.get(reader.peek(start, _LONGEST_KEYWORD + 1).split(b"\0", 1)[0])
+    return _KINDS.get(kind)

@@ -1,0 +1,184 @@
+"""WebP: the chunks of a RIFF file, simple or extended, still or animated.
+
+Sources: RFC 9649 (container, VP8L header), RFC 6386 section 9.1 (VP8 frame header). The checks are those
+of libwebp's demultiplexer, which refuses the whole file where one fails.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from attrs import frozen
+
+from imagehost_core.formats import Format
+from imagehost_core.headers.exif import orientation
+from imagehost_core.headers.header import Header, Metadata, Tally
+from imagehost_core.headers.reader import Reader, damaged, named
+
+MAX_CHUNKS = 20_000
+"""Parts that a WebP may have: 1,000 frames are 3,000 chunks, with transparency 4,000."""
+
+_ALPHA, _EXIF, _ANIMATED = 0x10, 0x08, 0x02
+"""The flags of VP8X that matter here."""
+_KINDS = {b"EXIF": Metadata.EXIF, b"XMP ": Metadata.XMP, b"ICCP": Metadata.ICC}
+_BITSTREAMS = (b"VP8 ", b"VP8L")
+_PIXELS = (*_BITSTREAMS, b"ALPH")
+
+
+@frozen
+class _Chunk:
+    """A chunk: its type, and the offsets of its content and of the byte after that, without padding."""
+
+    kind: bytes
+    start: int
+    end: int
+
+
+@frozen
+class _Picture:
+    """What one bitstream says: pixels across and down, and whether it may be transparent."""
+
+    width: int
+    height: int
+    alpha: bool
+
+
+def read(reader: Reader) -> Header:
+    """Return the header of a WebP.
+
+    The end is where RIFF says that it is.
+
+    Raises:
+        ValidationError: The structure is damaged.
+    """
+    end = 8 + struct.unpack("<I", reader.at(4, 4))[0]
+    reader.require(end)
+    chunks = _chunks(reader, 12, end)
+    first = next(chunks, None)
+    if first is None or first.kind not in (b"VP8X", *_BITSTREAMS):
+        raise damaged("VP8, VP8L or VP8X first in a WebP", named(first.kind) if first else "no chunk")
+    tally = Tally()
+    if first.kind != b"VP8X":
+        picture = _bitstream(reader, first)
+        for chunk in chunks:
+            tally.add(_KINDS.get(chunk.kind), chunk.start, chunk.end)
+        return _header(picture, 1, 1, end, tally)
+    if first.end - first.start < 10:
+        raise damaged("a VP8X of 10 bytes in a WebP", f"{first.end - first.start}")
+    flags, size = reader.at(first.start, 1)[0], reader.at(first.start + 4, 6)
+    canvas = _Picture(_uint24(size[:3]) + 1, _uint24(size[3:]) + 1, bool(flags & _ALPHA))
+    frames = (_animated if flags & _ANIMATED else _still)(reader, chunks, canvas, tally)
+    turned = orientation(reader, tally.exif) if flags & _EXIF else 1
+    return _header(canvas, frames, turned, end, tally)
+
+
+def _header(picture: _Picture, frames: int, turned: int, end: int, tally: Tally) -> Header:
+    return Header(
+        format=Format.WEBP,
+        width=picture.width,
+        height=picture.height,
+        frames=frames,
+        orientation=turned,
+        has_alpha=picture.alpha,
+        end=end,
+        metadata=frozenset(tally.kinds),
+        metadata_bytes=tally.size,
+    )
+
+
+def _chunks(reader: Reader, offset: int, end: int) -> Iterator[_Chunk]:
+    """Yield the chunks that fill the bytes from `offset` to before `end`."""
+    while offset < end:
+        if end - offset < 8:
+            raise damaged("a WebP made of chunks", f"{end - offset} bytes too many at offset {offset:,}")
+        kind, size = struct.unpack("<4sI", reader.at(offset, 8))
+        reader.spend(MAX_CHUNKS)
+        after = offset + 8 + size
+        offset = after + size % 2
+        if offset > end:
+            raise damaged("WebP chunks within their container", f"{named(kind)} of {size:,} bytes")
+        yield _Chunk(kind, after - size, after)
+
+
+def _still(reader: Reader, chunks: Iterator[_Chunk], canvas: _Picture, tally: Tally) -> int:
+    _expect(_picture(reader, chunks, tally), canvas.width, canvas.height)
+    return 1
+
+
+def _animated(reader: Reader, chunks: Iterator[_Chunk], canvas: _Picture, tally: Tally) -> int:
+    frames, announced = 0, False
+    for chunk in chunks:
+        if chunk.kind in _PIXELS or (chunk.kind == b"ANMF" and not announced):
+            raise damaged("ANIM, then pixels in ANMF in an animated WebP", named(chunk.kind))
+        if chunk.kind == b"ANIM":
+            announced = True
+        elif chunk.kind == b"ANMF":
+            _frame(reader, chunk, canvas, tally)
+            frames += 1
+        else:
+            tally.add(_KINDS.get(chunk.kind), chunk.start, chunk.end)
+    if not frames:
+        raise damaged("an animated WebP with a frame", "one without")
+    return frames
+
+
+def _frame(reader: Reader, chunk: _Chunk, canvas: _Picture, tally: Tally) -> None:
+    if chunk.end - chunk.start < 16:
+        raise damaged("an ANMF of 16 bytes and more in a WebP", f"{chunk.end - chunk.start}")
+    box = reader.at(chunk.start, 12)
+    left, top = 2 * _uint24(box[:3]), 2 * _uint24(box[3:6])
+    width, height = _uint24(box[6:9]) + 1, _uint24(box[9:]) + 1
+    if left + width > canvas.width or top + height > canvas.height:
+        box_text = f"{width:,}×{height:,} at {left:,}, {top:,}"
+        raise damaged(f"WebP frames within {canvas.width:,}×{canvas.height:,}", box_text)
+    _expect(_picture(reader, _chunks(reader, chunk.start + 16, chunk.end), tally), width, height)
+
+
+def _picture(reader: Reader, chunks: Iterator[_Chunk], tally: Tally) -> _Picture:
+    """Return what the pixels of one frame say: a bitstream, with ALPH before it where it is lossy."""
+    pixels = []
+    for chunk in chunks:
+        if chunk.kind in _PIXELS:
+            pixels.append(chunk)
+        else:
+            tally.add(_KINDS.get(chunk.kind), chunk.start, chunk.end)
+    kinds = tuple(chunk.kind for chunk in pixels)
+    if kinds not in ((b"VP8 ",), (b"VP8L",), (b"ALPH", b"VP8 ")):
+        expected = "one VP8L, or one VP8 with or without ALPH, for each WebP frame"
+        raise damaged(expected, named(b", ".join(kinds)) if kinds else "none")
+    return _bitstream(reader, pixels[-1])
+
+
+def _expect(picture: _Picture, width: int, height: int) -> None:
+    if (picture.width, picture.height) != (width, height):
+        raise damaged(f"WebP pixels of {width:,}×{height:,}", f"{picture.width:,}×{picture.height:,}")
+
+
+def _bitstream(reader: Reader, chunk: _Chunk) -> _Picture:
+    size, need = chunk.end - chunk.start, 10 if chunk.kind == b"VP8 " else 5
+    if size < need:
+        raise damaged(f"{need} bytes and more of WebP pixels", f"{size}")
+    head = reader.at(chunk.start, need)
+    return _vp8(head, size) if chunk.kind == b"VP8 " else _vp8l(head)
+
+
+def _vp8(head: bytes, size: int) -> _Picture:
+    tag = _uint24(head[:3])
+    key_frame, version, shown, partition = not tag & 1, tag >> 1 & 7, tag >> 4 & 1, tag >> 5
+    width, height = (side & 0x3FFF for side in struct.unpack("<HH", head[6:]))
+    whole = key_frame and version <= 3 and shown and partition < size and head[3:6] == b"\x9d\x01\x2a"
+    if not whole or not width or not height:
+        raise damaged("a VP8 key frame in a WebP", f"the header {head.hex()}")
+    return _Picture(width, height, False)
+
+
+def _vp8l(head: bytes) -> _Picture:
+    bits = struct.unpack("<I", head[1:])[0]
+    if head[0] != 0x2F or bits >> 29:
+        raise damaged("a VP8L header in a WebP", head.hex())
+    return _Picture((bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1, bool(bits >> 28 & 1))
+
+
+def _uint24(raw: bytes) -> int:
+    return int.from_bytes(raw, "little")
