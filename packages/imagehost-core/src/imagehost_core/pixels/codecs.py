@@ -1,0 +1,61 @@
+"""The table of codecs: how each format is read and written, and with which settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from types import MappingProxyType
+
+import PIL
+from attrs import frozen
+from PIL import features
+
+from imagehost_core.formats import Format
+
+RECIPE = 1
+"""Raised whenever the same job gives other bytes than before, so that every ETag changes with it."""
+
+
+@frozen
+class Codec:
+    """How Pillow is told to handle a format.
+
+    Attributes:
+        name: Pillow's name of the plug-in. Only the named one may open the bytes.
+        quality: The quality where none is asked for, or `None` where the format has none.
+        settings: What else the encoder is told; the figures behind it are in
+            `docs/design/2026-11-pixels.md`.
+    """
+
+    name: str
+    quality: int | None
+    settings: Mapping[str, object]
+
+
+def _settings(**values: object) -> Mapping[str, object]:
+    return MappingProxyType(values)
+
+
+CODECS: dict[Format, Codec] = {
+    Format.JPEG: Codec("JPEG", 80, _settings(optimize=True, progressive=True)),
+    Format.PNG: Codec("PNG", None, _settings(compress_level=4)),
+    Format.WEBP: Codec("WEBP", 80, _settings(method=2)),
+    # One thread and no tiles by count of processors: the bytes may not depend on the machine.
+    Format.AVIF: Codec(
+        "AVIF", 60, _settings(codec="aom", speed=8, max_threads=1, autotiling=False, subsampling="4:2:0")
+    ),
+    Format.GIF: Codec("GIF", None, _settings(optimize=False)),
+}
+"""Defaults of quality are contract 7's: *jpeg 80, webp 80, avif 60*."""
+
+_LIBRARIES = ("jpg", "libjpeg_turbo", "webp", "avif", "zlib", "zlib_ng", "littlecms2")
+
+
+def codec_build() -> str:
+    """Return a short text that changes whenever the bytes of a variant could.
+
+    It is made of Pillow's version, those of the codecs below it, and `RECIPE`.
+    """
+    versions = [f"recipe {RECIPE}", f"pillow {PIL.__version__}"]
+    versions += [f"{name} {features.version(name)}" for name in _LIBRARIES]
+    return sha256("; ".join(versions).encode()).hexdigest()[:12]

@@ -1,0 +1,118 @@
+"""How a finished picture becomes bytes of a format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from typing import Any
+
+from attrs import frozen
+from PIL import Image, PngImagePlugin
+
+from imagehost_core.formats import TRAITS, Format
+from imagehost_core.pixels.codecs import CODECS
+from imagehost_core.pixels.colour import flatten
+from imagehost_core.pixels.exif import PREFIX
+from imagehost_core.pixels.palette import paletted
+
+MAX_SEGMENT = 65_533
+"""The longest content of one JPEG segment, in bytes; EXIF cannot be continued in a second one."""
+
+
+@frozen
+class Metadata:
+    """What goes into a file beside its pixels. A variant has none of it.
+
+    Attributes:
+        profile: ICC, or `None`.
+        exif: A TIFF structure, with or without its JPEG prefix, or `None`.
+        xmp: An XMP packet, or `None`.
+    """
+
+    profile: bytes | None = None
+    exif: bytes | None = None
+    xmp: bytes | None = None
+
+
+NOTHING = Metadata()
+
+
+def encode(
+    fmt: Format,
+    image: Image.Image,
+    quality: int | None = None,
+    *,
+    metadata: Metadata = NOTHING,
+    **settings: object,
+) -> bytes:
+    """Return the picture in a format; on white where the format holds no transparency.
+
+    Args:
+        fmt: The format.
+        image: In `RGB` or `RGBA`.
+        quality: 1–100, or `None` for the format's default. Means nothing for PNG and GIF.
+        metadata: What goes with the pixels.
+        settings: For the encoder, beyond and before those of the table.
+    """
+    codec = CODECS[fmt]
+    options: dict[str, Any] = {**codec.settings, **carried(fmt, metadata), **settings}
+    if TRAITS[fmt].quality:
+        options["quality"] = codec.quality if quality is None else quality
+    picture = _prepared(fmt, image)
+    if picture.mode == "P" and "transparency" in picture.info:
+        options["transparency"] = picture.info["transparency"]
+    return saved([picture], codec.name, options)
+
+
+def saved(pictures: Sequence[Image.Image], name: str, options: Mapping[str, Any]) -> bytes:
+    """Return what Pillow writes of the pictures, with nothing of what their files said beside.
+
+    Args:
+        pictures: One, or the frames of an animation.
+        name: Pillow's name of the plug-in.
+        options: What the plug-in is told.
+    """
+    infos = [picture.info for picture in pictures]
+    for picture in pictures:
+        picture.info = {}
+    frames = {"save_all": True, "append_images": pictures[1:]} if len(pictures) > 1 else {}
+    buffer = BytesIO()
+    try:
+        pictures[0].save(buffer, name, **frames, **options)
+    finally:
+        for picture, info in zip(pictures, infos, strict=True):
+            picture.info = info
+    return buffer.getvalue()
+
+
+def _prepared(fmt: Format, image: Image.Image) -> Image.Image:
+    if not TRAITS[fmt].alpha:
+        return flatten(image)
+    return paletted(image) if fmt is Format.GIF else without_idle_alpha(image)
+
+
+def without_idle_alpha(image: Image.Image) -> Image.Image:
+    """Return the picture without its alpha where that hides nothing."""
+    if image.mode == "RGBA" and image.getchannel("A").getextrema() == (255, 255):
+        return image.convert("RGB")
+    return image
+
+
+def carried(fmt: Format, metadata: Metadata) -> dict[str, object]:
+    """Return the metadata as the format's encoder takes it; a GIF takes none."""
+    if fmt is Format.GIF:
+        return {}
+    carried: dict[str, object] = {}
+    if metadata.profile:
+        carried["icc_profile"] = metadata.profile
+    if metadata.exif:
+        exif = metadata.exif.removeprefix(PREFIX)
+        if fmt is not Format.JPEG or len(PREFIX + exif) <= MAX_SEGMENT:
+            carried["exif"] = PREFIX + exif if fmt is Format.JPEG else exif
+    if metadata.xmp and fmt is Format.PNG:
+        text = PngImagePlugin.PngInfo()
+        text.add_itxt("XML:com.adobe.xmp", metadata.xmp.decode("utf-8", "replace"))
+        carried["pnginfo"] = text
+    elif metadata.xmp and (fmt is not Format.JPEG or len(metadata.xmp) <= MAX_SEGMENT - 29):
+        carried["xmp"] = metadata.xmp
+    return carried

@@ -1,0 +1,224 @@
+"""The upload recipe: an upload is decoded once, and everything that is stored is made of that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+from PIL import Image, ImageFile, JpegImagePlugin
+
+from imagehost_core.errors import Fault, ValidationError
+from imagehost_core.formats import TRAITS, Format
+from imagehost_core.geometry import Size
+from imagehost_core.jobs import Ingested, IngestJob
+from imagehost_core.pixels.animation import Animation, encode_animation, read_animation
+from imagehost_core.pixels.colour import Coloured, coloured, flatten, to_srgb
+from imagehost_core.pixels.decode import (
+    SIDEWAYS,
+    first_frame,
+    frame_count,
+    open_image,
+    quiet,
+    read_orientation,
+    refusing,
+    upright,
+)
+from imagehost_core.pixels.encode import Metadata, encode
+from imagehost_core.pixels.exif import with_upright_orientation
+from imagehost_core.pixels.ladder import make_ladder
+from imagehost_core.pixels.strip import stripped
+from imagehost_core.pixels.thumbhash import thumbhash
+
+FEW_COLOURS = 4_096
+"""With no more colours than this in `SAMPLE_SIDE`² samples, a picture may be line art."""
+SAMPLE_SIDE = 256
+
+
+@frozen
+class Source:
+    """An upload, decoded.
+
+    Attributes:
+        data: Its bytes.
+        format: What they are.
+        animation: Its frames, upright, in RGB(A) of the source's profile; one where it stands still.
+        profile: That profile, or `None`: sRGB.
+        metadata: What it had beside its pixels, as it goes into a re-encoded master.
+        orientation: The EXIF orientation that it had, 1–8.
+        tables: What a JPEG takes to be encoded again with the same losses, or nothing.
+    """
+
+    data: bytes
+    format: Format
+    animation: Animation
+    profile: bytes | None
+    metadata: Metadata
+    orientation: int
+    tables: dict[str, object]
+
+    @property
+    def first(self) -> Image.Image:
+        """The first frame."""
+        return self.animation.frames[0]
+
+    @property
+    def animated(self) -> bool:
+        """Whether there is more than one frame."""
+        return len(self.animation.frames) > 1
+
+
+def ingest(job: IngestJob, data: bytes) -> tuple[Ingested, list[bytes]]:
+    """Return what is stored of an upload.
+
+    Args:
+        job: What the bytes are, and what the uploader asked for.
+        data: The upload, less anything after the image's end.
+
+    Returns:
+        The facts for the record; and the blobs: the master (empty where the upload's own bytes are
+        kept), then the rungs in order.
+
+    Raises:
+        ValidationError: The decoder refuses the bytes, or the format that was asked for cannot hold
+            the picture.
+    """
+    with quiet():
+        source = _read(job, data)
+        fmt, master = _master(job, source)
+        still = source.animated and not _stays_animated(source, fmt)
+        frames = source.animation.frames[:1] if still else source.animation.frames
+        shown = to_srgb(Coloured(source.first, source.profile))
+        if not TRAITS[fmt].alpha:
+            shown = flatten(shown)
+        ladder = make_ladder(shown, job.ladder) if len(frames) == 1 else []
+        ingested = Ingested(
+            format=fmt,
+            size=Size(*source.first.size),
+            frames=_frames_in(fmt, master or data) if len(frames) > 1 else 1,
+            has_alpha=TRAITS[fmt].alpha and any(frame.mode == "RGBA" for frame in frames),
+            placeholder=thumbhash(shown),
+            unchanged=master is None,
+            rungs=tuple(size for size, _ in ladder),
+        )
+    return ingested, [master or b"", *(rung for _, rung in ladder)]
+
+
+def _read(job: IngestJob, data: bytes) -> Source:
+    image = open_image(job.format, data)
+    with refusing(image):
+        image.seek(first_frame(image))
+        image.load()
+    orientation = read_orientation(image)
+    profiles: list[bytes | None] = []
+
+    def made(frame: Image.Image) -> Image.Image:
+        picture = coloured(upright(frame, orientation))
+        profiles.append(picture.profile)
+        return picture.image
+
+    info = dict(image.info)
+    tables = _tables(image, orientation)
+    animation = read_animation(image, made)
+    metadata = Metadata(profiles[0], *(() if job.remove_exif else _beside(info)))
+    return Source(data, job.format, animation, profiles[0], metadata, orientation, tables)
+
+
+def _beside(info: Mapping[Any, object]) -> tuple[bytes | None, bytes | None]:
+    """Return EXIF, its orientation set to 1, and XMP."""
+    exif, xmp = info.get("exif"), info.get("xmp")
+    return (
+        with_upright_orientation(exif) if isinstance(exif, bytes) else None,
+        xmp if isinstance(xmp, bytes) else None,
+    )
+
+
+def _tables(image: ImageFile.ImageFile, orientation: int) -> dict[str, object]:
+    """Return the quantisation and chroma of a JPEG, turned with the picture."""
+    if not isinstance(image, JpegImagePlugin.JpegImageFile) or image.mode != "RGB":
+        return {"quality": 95, "subsampling": 0}
+    tables = [list(table) for _, table in sorted(image.quantization.items())]
+    sampling = JpegImagePlugin.get_sampling(image)
+    if orientation in SIDEWAYS:
+        tables = [[table[8 * column + row] for row in range(8) for column in range(8)] for table in tables]
+        sampling = 0 if sampling == 1 else sampling
+    # 100 is the percentage by which the encoder scales the tables.
+    return {"quality": 100, "qtables": tables, "subsampling": max(0, sampling)}
+
+
+def _stays_animated(source: Source, fmt: Format) -> bool:
+    """Contract 4: *asking for jpeg or png of an animated file keeps the first frame*."""
+    return TRAITS[fmt].animated or fmt is source.format
+
+
+def _master(job: IngestJob, source: Source) -> tuple[Format, bytes | None]:
+    """Return the master's format and bytes, or no bytes where the upload's own are kept.
+
+    Contract 4: the format is *`format` if given and not `auto`; else WebP if `convertToWebP`; else
+    the uploaded format*; `convertToWebP` *by default never makes a file larger*.
+    """
+    wanted = job.wanted or (Format.WEBP if job.convert_to_webp else job.format)
+    quality = job.quality if TRAITS[wanted].quality else None
+    if wanted is job.format and quality is None:
+        return wanted, _kept(job, source)
+    if job.wanted is not None:
+        return wanted, _encoded(source, wanted, quality)
+    kept = _kept(job, source)
+    limit = len(source.data if kept is None else kept)
+    for fmt in dict.fromkeys((wanted, job.format)):
+        fits = max(source.first.size) <= TRAITS[fmt].max_side
+        asked_for = fmt is wanted or (job.quality is not None and TRAITS[fmt].quality)
+        candidate = _encoded(source, fmt, job.quality) if fits and asked_for else None
+        if candidate is not None and len(candidate) < limit:
+            return fmt, candidate
+    return job.format, kept
+
+
+def _kept(job: IngestJob, source: Source) -> bytes | None:
+    """Return the upload in its own format, with no loss that can be avoided; `None`: as it came."""
+    if not job.remove_exif:
+        return None
+    if source.orientation == 1:
+        with refusing(source.format):
+            data = stripped(source.format, source.data)
+        return None if data == source.data else data
+    # Without its EXIF the picture would lie on its side, so it is turned and encoded again.
+    settings = source.tables if source.format is Format.JPEG else {}
+    return _encoded(source, source.format, 95, **settings)
+
+
+def _encoded(source: Source, fmt: Format, quality: int | None, **settings: object) -> bytes:
+    if max(source.first.size) > TRAITS[fmt].max_side:
+        expected = f"sides of at most {TRAITS[fmt].max_side:,} pixels in {fmt.value}"
+        raise ValidationError(faults=[Fault("the image", expected, str(Size(*source.first.size)))])
+    if source.animated and TRAITS[fmt].animated:
+        more = {"allow_mixed": True} if fmt is Format.WEBP and source.format is not Format.WEBP else {}
+        return encode_animation(fmt, source.animation, quality, metadata=source.metadata, **more)
+    picture = to_srgb(Coloured(source.first, source.profile)) if fmt is Format.GIF else source.first
+    data = encode(fmt, picture, quality, metadata=source.metadata, **settings)
+    if fmt is Format.WEBP and _may_be_line_art(source):
+        exact = encode(fmt, picture, LOSSLESS_EFFORT, metadata=source.metadata, lossless=True)
+        return min(data, exact, key=len)
+    return data
+
+
+LOSSLESS_EFFORT = 60
+"""Of 100; the encoder's `quality` means effort where nothing is lost."""
+
+
+def _may_be_line_art(source: Source) -> bool:
+    """Whether it is worth a try: *Line art and screenshots go lossless where that is smaller*.
+
+    Only where the upload has lost nothing before, and a sample has few colours: to try it on a
+    photograph would cost more than all the rest.
+    """
+    if source.format is Format.JPEG:
+        return False
+    sample = source.first.convert("RGB")
+    sample.thumbnail((SAMPLE_SIDE, SAMPLE_SIDE), Image.Resampling.NEAREST)
+    return sample.getcolors(FEW_COLOURS) is not None
+
+
+def _frames_in(fmt: Format, data: bytes) -> int:
+    """Return how many frames were really written: encoders join equal neighbours."""
+    return frame_count(open_image(fmt, data))

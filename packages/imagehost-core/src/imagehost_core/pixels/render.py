@@ -1,0 +1,103 @@
+"""The variant recipe: one fixed row of steps from stored bytes to the bytes of a variant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PIL import Image, ImageFile
+
+from imagehost_core.formats import TRAITS, Format
+from imagehost_core.geometry import Size
+from imagehost_core.jobs import Rendered, RenderJob
+from imagehost_core.pixels.animation import encode_animation, read_animation
+from imagehost_core.pixels.colour import WHITE, coloured, flatten, to_srgb
+from imagehost_core.pixels.decode import (
+    SIDEWAYS,
+    draft,
+    first_frame,
+    frame_count,
+    open_image,
+    quiet,
+    read_orientation,
+    refusing,
+    upright,
+)
+from imagehost_core.pixels.encode import encode
+from imagehost_core.pixels.resize import resized
+
+Step = Callable[[RenderJob, Image.Image], Image.Image]
+
+
+def _colour(_job: RenderJob, image: Image.Image) -> Image.Image:
+    """Contract 7: *CMYK and other spaces are converted*."""
+    return to_srgb(coloured(image))
+
+
+def _resize(job: RenderJob, image: Image.Image) -> Image.Image:
+    """Resize and crop at once: only what the crop keeps is computed."""
+    return resized(image, job.plan)
+
+
+def _pad(job: RenderJob, image: Image.Image) -> Image.Image:
+    """Contract 7: *contain pads with transparency, or white where the format has none*."""
+    if not job.plan.padded:
+        return image
+    size = (job.plan.output.width, job.plan.output.height)
+    place = (job.plan.pad.left, job.plan.pad.top)
+    if not TRAITS[job.format].alpha:
+        paper = Image.new("RGB", size, WHITE)
+        paper.paste(flatten(image), place)
+        return paper
+    canvas = Image.new("RGBA", size, (0, 0, 0, 0))
+    canvas.paste(image.convert("RGBA"), place)
+    return canvas
+
+
+STEPS: tuple[Step, ...] = (_colour, _resize, _pad)
+"""What is done to each frame between decoding and encoding. Orientation comes before, with the
+decoder; white under what is transparent comes after, with the encoder."""
+
+
+def render(job: RenderJob, source_format: Format, data: bytes) -> tuple[Rendered, list[bytes]]:
+    """Return a variant of a picture.
+
+    Args:
+        job: What is wanted; its plan is for the upright master.
+        source_format: What the bytes are.
+        data: The master, or one of its rungs: the same whole picture, smaller and upright.
+
+    Returns:
+        The size and frames of the variant, and one blob: its bytes.
+
+    Raises:
+        ValidationError: The decoder refuses the bytes.
+    """
+    with quiet():
+        image = open_image(source_format, data)
+        if job.animated and frame_count(image) > 1 and TRAITS[job.format].animated:
+            return _animated(job, image)
+        return _still(job, image)
+
+
+def _still(job: RenderJob, image: ImageFile.ImageFile) -> tuple[Rendered, list[bytes]]:
+    resize = job.plan.resize
+    with refusing(image):
+        image.seek(first_frame(image))
+        sideways = read_orientation(image) in SIDEWAYS
+        draft(image, Size(resize.height, resize.width) if sideways else resize)
+        image.load()
+    picture = _through_steps(job, upright(image, read_orientation(image)))
+    return Rendered(job.plan.output, 1), [encode(job.format, picture, job.quality)]
+
+
+def _animated(job: RenderJob, image: ImageFile.ImageFile) -> tuple[Rendered, list[bytes]]:
+    orientation = read_orientation(image)
+    animation = read_animation(image, lambda frame: _through_steps(job, upright(frame, orientation)))
+    data = encode_animation(job.format, animation, job.quality)
+    return Rendered(job.plan.output, frame_count(open_image(job.format, data))), [data]
+
+
+def _through_steps(job: RenderJob, image: Image.Image) -> Image.Image:
+    for step in STEPS:
+        image = step(job, image)
+    return image
