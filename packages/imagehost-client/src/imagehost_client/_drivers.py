@@ -1,0 +1,133 @@
+"""What does the steps of an exchange: once for threads, once for event loops.
+
+Imported when the first client is made, because httpx2 takes longer to import than the rest together.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack, closing
+from typing import Any, TypeVar
+
+import httpx2
+from anyio import sleep as async_sleep  # comes with httpx2
+from anyio.to_thread import run_sync
+
+from imagehost_client._exchange import Failure, Open, Reply, Send, Sleep, Steps
+from imagehost_client._multipart import Body
+from imagehost_client._redact import Secret
+from imagehost_client._retry import Trouble
+from imagehost_client.files import open_file
+
+T = TypeVar("T")
+
+UNREACHED = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
+"""What httpx2 raises before a request can have been seen."""
+
+
+class SyncDriver:
+    """Does the steps of exchanges in the caller's thread.
+
+    Args:
+        http: What sends.
+        token: What signs every request.
+    """
+
+    def __init__(self, http: httpx2.Client, token: Secret | None) -> None:
+        self.http = http
+        self.token = token
+
+    def run(self, steps: Steps[T]) -> T:
+        """Do all steps, and return what they lead to."""
+        with ExitStack() as held:
+            outcome: object = None
+            while True:
+                try:
+                    step = steps.send(outcome)
+                except StopIteration as end:
+                    result: T = end.value
+                    return result
+                match step:
+                    case Open(part):
+                        outcome = held.enter_context(closing(open_file(part.source, part.filename)))
+                    case Sleep(seconds):
+                        outcome = None
+                        time.sleep(seconds)
+                    case Send():
+                        outcome = self._send(step)
+
+    def _send(self, step: Send) -> Reply | Failure:
+        content = step.content.chunks() if isinstance(step.content, Body) else step.content
+        try:
+            return _reply(self.http.request(content=content, **_request(step, self.token)))
+        except httpx2.RequestError as error:
+            return _failure(error)
+
+
+class AsyncDriver:
+    """Does the steps of exchanges on an event loop; files are read by threads.
+
+    Args:
+        http: What sends.
+        token: What signs every request.
+    """
+
+    def __init__(self, http: httpx2.AsyncClient, token: Secret | None) -> None:
+        self.http = http
+        self.token = token
+
+    async def run(self, steps: Steps[T]) -> T:
+        """Do all steps, and return what they lead to."""
+        with ExitStack() as held:
+            outcome: object = None
+            while True:
+                try:
+                    step = steps.send(outcome)
+                except StopIteration as end:
+                    result: T = end.value
+                    return result
+                match step:
+                    case Open(part):
+                        file = await run_sync(open_file, part.source, part.filename)
+                        outcome = held.enter_context(closing(file))
+                    case Sleep(seconds):
+                        outcome = None
+                        await async_sleep(seconds)
+                    case Send():
+                        outcome = await self._send(step)
+
+    async def _send(self, step: Send) -> Reply | Failure:
+        content = step.content.achunks() if isinstance(step.content, Body) else step.content
+        try:
+            return _reply(await self.http.request(content=content, **_request(step, self.token)))
+        except httpx2.RequestError as error:
+            return _failure(error)
+
+
+def _request(step: Send, token: Secret | None) -> dict[str, Any]:
+    """Return how httpx2 is to send: never to another place than was asked, the token put in last."""
+
+    def sign(request: httpx2.Request) -> httpx2.Request:
+        if token is not None:
+            request.headers["Authorization"] = f"Bearer {token.reveal()}"
+        return request
+
+    return {
+        "method": step.method,
+        "url": step.url,
+        "headers": dict(step.headers),
+        "timeout": step.timeout,
+        "auth": sign,
+        "follow_redirects": False,
+    }
+
+
+def _reply(response: httpx2.Response) -> Reply:
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    return Reply(response.status_code, headers, response.content)
+
+
+def _failure(error: httpx2.RequestError) -> Failure:
+    trouble = Trouble.UNREACHED if isinstance(error, UNREACHED) else Trouble.BROKEN
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return Failure(trouble, isinstance(error, httpx2.TimeoutException), text)

@@ -1,0 +1,240 @@
+"""How a call is made: one generator of steps, the same for both clients.
+
+It yields what is to be done (`Open`, `Send`, `Sleep`) and is sent what came of it, so it does no input
+or output of its own. Everything that must be alike in both clients lives here: retries, one idempotency
+key over all tries, deadlines, pacing, and what becomes of an answer. Errors are raised here, outside any
+`except`, so their tracebacks lead through no frame that holds a token.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import time
+import uuid
+from collections.abc import Callable, Generator, Mapping
+from datetime import UTC, datetime
+from typing import TypeVar, cast
+from urllib.parse import urlencode
+
+from attrs import define, field, frozen
+
+from imagehost_client import _wire
+from imagehost_client._calls import Call, FilePart, with_meta
+from imagehost_client._config import Config
+from imagehost_client._multipart import Body, boundary_for, form
+from imagehost_client._redact import loggable
+from imagehost_client._retry import Trouble, named_wait, wait, worth_retrying
+from imagehost_client._version import __version__
+from imagehost_client.errors import ChecksumError, ConnectionFailed, ImageHostError, NotFoundError, TimedOut
+from imagehost_client.files import File
+from imagehost_client.models import Image, RateLimit
+
+T = TypeVar("T")
+log = logging.getLogger("imagehost_client")
+
+USER_AGENT = f"imagehost-client/{__version__}"
+
+
+@frozen
+class Open:
+    """Make the file ready; the answer is a `File`, which is closed when the call ends."""
+
+    part: FilePart
+
+
+@frozen
+class Send:
+    """Send this request; the answer is a `Reply` or a `Failure`.
+
+    Attributes:
+        content: The body, or `None`.
+        timeout: Seconds to wait for the network, or `None`.
+    """
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    content: bytes | Body | None
+    timeout: float | None
+
+
+@frozen
+class Sleep:
+    """Wait so many seconds."""
+
+    seconds: float
+
+
+@frozen
+class Reply:
+    """What the host answered; names of headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = field(repr=False)
+
+
+@frozen
+class Failure:
+    """Why no answer came.
+
+    Attributes:
+        trouble: Whether the request may have been seen.
+        late: Whether time ran out.
+        text: What happened, for people.
+    """
+
+    trouble: Trouble
+    late: bool
+    text: str
+
+
+Step = Open | Send | Sleep
+Steps = Generator[Step, object, T]
+
+
+@define
+class World:
+    """Time and chance, and what the last answer said of the rate limit; one for each client.
+
+    Attributes:
+        rate_limit: The state in the last answer, which pacing looks at.
+    """
+
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    monotonic: Callable[[], float] = time.monotonic
+    random: Callable[[], float] = random.random
+    new_key: Callable[[], str] = lambda: str(uuid.uuid4())
+    rate_limit: RateLimit | None = None
+
+
+def exchange(call: Call[T], config: Config, world: World) -> Steps[T]:
+    """Make a call, and return its result.
+
+    Args:
+        call: The operation.
+        config: The client's settings.
+        world: Time and chance.
+
+    Raises:
+        ImageHostError: The last try failed, or the first one in a way that no other try would mend.
+    """
+    began = world.monotonic()
+    key = None if call.key is None else call.key or world.new_key()
+    file = cast("File", (yield Open(call.file))) if call.file else None
+    content = _content(call, file, key)
+    tries = 0
+    while True:
+        pause = _pace(config, world)
+        if pause:
+            yield Sleep(pause)
+        tries += 1
+        left = _left(config, world, began)
+        outcome = yield Send(call.method, _url(call, config), _headers(content, key), content, left)
+        assert isinstance(outcome, Reply | Failure)
+        result = _result(call, outcome, config, world, tries)
+        _log(call, outcome, tries)
+        if not isinstance(result, ImageHostError):
+            return _checked(call, content, result)
+        cause = outcome.trouble if isinstance(outcome, Failure) else outcome.status
+        if not worth_retrying(cause, repeatable=call.repeatable, named=result.retry_after):
+            raise result
+        seconds = wait(config.retry, tries, named=result.retry_after, random=world.random)
+        remaining = _left(config, world, began, timeout=None)
+        if seconds is None or (remaining is not None and seconds >= remaining):
+            raise result
+        yield Sleep(seconds)
+
+
+def _result(
+    call: Call[T], outcome: Reply | Failure, config: Config, world: World, tries: int
+) -> T | ImageHostError:
+    """Return the call's result, or the error that its outcome is; nothing is raised."""
+    if isinstance(outcome, Failure):
+        kind = TimedOut if outcome.late else ConnectionFailed
+        return kind(
+            f"expected an answer from {config.base_url} to {call.method} {call.path} "
+            f"but received {outcome.text}; tries: {tries}"
+        )
+    meta = _wire.read_meta(outcome.headers, tries)
+    world.rate_limit = meta.rate_limit or world.rate_limit
+    named = named_wait(outcome.headers, outcome.status, world.now())
+    try:
+        data = _wire.read_data(outcome.status, outcome.headers, outcome.body, meta=meta, wait=named)
+        return with_meta(call.decode(data), meta)
+    except NotFoundError as error:
+        # An earlier try of this very call may have done what it asks, its answer lost on the way.
+        return error.with_traceback(None) if tries == 1 or call.gone is None else with_meta(call.gone, meta)
+    except ImageHostError as error:
+        error.request_id, error.status = meta.request_id, error.status or outcome.status
+        error.rate_limit = meta.rate_limit
+        return error.with_traceback(None)
+
+
+def _checked(call: Call[T], content: bytes | Body | None, result: T) -> T:
+    """Return the result of an upload whose stored bytes are the sent ones, where that was asked for."""
+    if call.file is None or not call.file.checksum:
+        return result
+    assert isinstance(content, Body)
+    assert isinstance(result, Image)
+    if result.sha256 == content.sha256:
+        return result
+    raise ChecksumError(
+        f"expected SHA-256 {content.sha256} ({content.file.size} bytes) for {content.file.name} but received "
+        f"{result.sha256} ({result.size} bytes) for image {result.id}",
+        request_id=result.meta.request_id,
+    )
+
+
+def _content(call: Call[T], file: File | None, key: str | None) -> bytes | Body | None:
+    if file is not None and call.file is not None:
+        boundary = boundary_for(key or "")
+        around = form(
+            call.fields, name="image", filename=file.name, media_type=file.media_type, boundary=boundary
+        )
+        return Body(around, file, call.file.progress)
+    return None if call.body is None else json.dumps(call.body).encode()
+
+
+def _headers(content: bytes | Body | None, key: str | None) -> dict[str, str]:
+    headers = {"Accept": "application/json", "User-Agent": USER_AGENT}
+    if isinstance(content, Body):
+        headers |= {"Content-Type": content.form.content_type, "Content-Length": str(content.length)}
+    elif content is not None:
+        headers |= {"Content-Type": "application/json", "Content-Length": str(len(content))}
+    if key is not None:
+        headers["Idempotency-Key"] = key
+    return headers
+
+
+def _url(call: Call[T], config: Config) -> str:
+    return f"{config.base_url}{call.path}" + (f"?{urlencode(call.query)}" if call.query else "")
+
+
+def _left(config: Config, world: World, began: float, **shorter: float | None) -> float | None:
+    """Return the seconds that the next step may take: the timeout, or what the deadline leaves of it."""
+    bounds = [shorter.get("timeout", config.timeout)]
+    if config.deadline is not None:
+        bounds.append(max(config.deadline - (world.monotonic() - began), 0.001))
+    known = [bound for bound in bounds if bound is not None]
+    return min(known) if known else None
+
+
+def _pace(config: Config, world: World) -> float:
+    """Return the seconds until a used-up rate limit ends, where the client is to wait for it."""
+    state = world.rate_limit
+    if not config.pace or state is None or state.remaining > 0:
+        return 0.0
+    seconds = (state.reset - world.now()).total_seconds()
+    return seconds if 0 < seconds <= config.retry.longest else 0.0
+
+
+def _log(call: Call[T], outcome: Reply | Failure, tries: int) -> None:
+    if isinstance(outcome, Failure):
+        log.info("%s %s: %s (try %d)", call.method, call.path, outcome.text, tries)
+    else:
+        log.debug(
+            "%s %s: %d %s (try %d)", call.method, call.path, outcome.status, loggable(outcome.headers), tries
+        )

@@ -1,0 +1,64 @@
+"""What may be shown of a request: secrets are hidden before anything is printed or logged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+LOGGED_HEADERS = frozenset(
+    {
+        "content-length",
+        "content-type",
+        "idempotency-key",
+        "idempotent-replayed",
+        "location",
+        "retry-after",
+        "x-ratelimit-limit",
+        "x-ratelimit-remaining",
+        "x-ratelimit-reset",
+        "x-request-id",
+    }
+)
+"""The only headers that are ever logged."""
+
+_HIDDEN = "***"
+_SIGNED = frozenset({"sig", "token", "secret"})
+
+
+class Secret:
+    """A text that no `repr`, `str`, log or traceback shows."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """Return the text."""
+        return self._text
+
+    def hint(self) -> str:
+        """Return what may be shown of it: the kind and two characters, as in `ihk_9f…`."""
+        kind, mark, rest = self._text.partition("_")
+        return f"{kind}_{rest[:2]}…" if mark and len(kind) <= 4 and len(rest) >= 16 else _HIDDEN
+
+    def __repr__(self) -> str:
+        return f"Secret({_HIDDEN})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("a Secret is never pickled")
+
+
+def loggable(headers: Mapping[str, str] | Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the headers that may be logged (`LOGGED_HEADERS`), names in lower case."""
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    return {name.lower(): value for name, value in pairs if name.lower() in LOGGED_HEADERS}
+
+
+def shown_url(url: str) -> str:
+    """Return `url` without a password in it, and with the values of signatures hidden."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    query = urlencode([(name, _HIDDEN if name in _SIGNED else value) for name, value in pairs], safe="*")
+    return urlunsplit((parts.scheme, host, parts.path, query, ""))

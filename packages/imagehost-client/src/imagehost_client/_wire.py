@@ -1,0 +1,239 @@
+"""Between JSON and models: the envelope, the records, and the errors in it.
+
+cattrs is imported when the first answer is decoded, for it takes longer than the rest of the package.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from imagehost_client._retry import timestamp
+from imagehost_client.errors import (
+    BY_CODE,
+    BY_STATUS,
+    ImageHostError,
+    PayloadTooLargeError,
+    RateLimitError,
+    ServerError,
+    UnavailableError,
+)
+from imagehost_client.models import EventKind, Format, MemberStatus, Meta, Page, RateLimit, Result
+
+if TYPE_CHECKING:
+    from enum import StrEnum
+
+    from cattrs import Converter
+
+T = TypeVar("T")
+R = TypeVar("R", bound=Result)
+
+EXCERPT = 200
+"""Characters of a foreign answer that an error quotes."""
+
+PROXY_ERRORS: dict[int, type[ImageHostError]] = {
+    413: PayloadTooLargeError,
+    429: RateLimitError,
+    502: UnavailableError,
+    503: UnavailableError,
+    504: UnavailableError,
+}
+"""Statuses that a proxy answers in the host's stead, without its envelope, and means the same by."""
+
+
+def read_data(
+    status: int, headers: Mapping[str, str], body: bytes, *, meta: Meta, wait: float | None
+) -> object:
+    """Return the `data` of an answer.
+
+    Args:
+        status: The HTTP status.
+        headers: Names in lower case.
+        body: The whole body.
+        meta: What the answer says beside its data, for the error.
+        wait: The waiting time that it names, in seconds, for the error.
+
+    Raises:
+        ImageHostError: The answer is an error, of the class that belongs to its code; a
+            `ServerError` where it is not the host's envelope at all.
+    """
+    envelope = _json(body)
+    common: dict[str, Any] = {
+        "status": status,
+        "request_id": meta.request_id,
+        "rate_limit": meta.rate_limit,
+        "retry_after": wait,
+    }
+    if isinstance(envelope, dict):
+        if envelope.get("success") is True and "data" in envelope and 200 <= status < 300:
+            return envelope["data"]
+        error = envelope.get("error")
+        if envelope.get("success") is False and isinstance(error, dict):
+            code = str(error.get("code") or "")
+            raise _class_of(code, status)(
+                str(error.get("details") or ""),
+                message=str(error.get("message") or "") or None,
+                code=code,
+                **common,
+            )
+    kind = PROXY_ERRORS.get(status, ServerError)
+    raise kind(
+        _foreign(status, headers, body),
+        message="The answer is not the host's",
+        code="INVALID_RESPONSE" if kind is ServerError else None,
+        **common,
+    )
+
+
+def read_meta(headers: Mapping[str, str], tries: int) -> Meta:
+    """Return what an answer says beside its data; what cannot be read is left out."""
+    return Meta(
+        request_id=headers.get("x-request-id"),
+        rate_limit=_rate_limit(headers),
+        replayed=headers.get("idempotent-replayed", "").lower() == "true",
+        tries=tries,
+    )
+
+
+def decode(kind: type[T], data: object) -> T:
+    """Return `data` as a `kind`: unknown fields are dropped, unknown members of enums stay text.
+
+    Raises:
+        ServerError: A field is missing, or of another type.
+    """
+    from cattrs import BaseValidationError, transform_error
+
+    try:
+        return _converter().structure(data, kind)
+    except BaseValidationError as error:
+        faults = "; ".join(transform_error(error))
+    except (TypeError, ValueError, AttributeError) as error:
+        faults = str(error)
+    raise ServerError(
+        f"expected a record for {kind.__name__} but received one with faults: {faults}",
+        message="The answer cannot be read",
+        code="INVALID_RESPONSE",
+    )
+
+
+def decode_page(kind: type[T], name: str, data: object) -> Page[T]:
+    """Return the page of records that `data` holds under `name`, beside `pagination`."""
+    if not isinstance(data, dict) or not isinstance(data.get("pagination"), dict):
+        data = {"pagination": {}}
+    return decode(Page[kind], {**data["pagination"], "items": data.get(name)})  # type: ignore[valid-type]
+
+
+def encode(record: object) -> dict[str, Any]:
+    """Return a record as its JSON object, without `meta`."""
+    encoded: dict[str, Any] = _converter().unstructure(record)
+    return encoded
+
+
+def rfc3339(moment: datetime) -> str:
+    """Return a time as the host writes it: RFC 3339 in UTC with `Z`.
+
+    Raises:
+        ValueError: The time has no zone, so that nobody knows when it is.
+    """
+    if moment.tzinfo is None:
+        raise ValueError(f"expected a time with a zone but received {moment.isoformat()}")
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _json(body: bytes) -> object:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _class_of(code: str, status: int) -> type[ImageHostError]:
+    fallback = ServerError if status >= 500 or status < 400 else ImageHostError
+    return BY_CODE.get(code) or BY_STATUS.get(status) or fallback
+
+
+def _foreign(status: int, headers: Mapping[str, str], body: bytes) -> str:
+    """Return what a foreign answer looks like; a redirect is named, for it is a wrong base address."""
+    text = " ".join(body[: EXCERPT * 4].decode("utf-8", "replace").split())
+    shown = "".join(character if character.isprintable() else "?" for character in text)
+    if len(shown) > EXCERPT:
+        shown = f"{shown[:EXCERPT]}…"
+    target = headers.get("location")
+    kind = headers.get("content-type", "no content type")
+    moved = f" that points to {target!r} (is base_url right?)" if target and 300 <= status < 400 else ""
+    return f"expected the host's JSON envelope but received status {status}{moved}, {kind}: {shown!r}"
+
+
+def _rate_limit(headers: Mapping[str, str]) -> RateLimit | None:
+    limit, remaining = (headers.get(f"x-ratelimit-{name}", "") for name in ("limit", "remaining"))
+    reset = timestamp(headers.get("x-ratelimit-reset", ""))
+    if reset is None or not all(
+        text.isascii() and text.isdecimal() and len(text) < 19 for text in (limit, remaining)
+    ):
+        return None
+    return RateLimit(int(limit), int(remaining), reset)
+
+
+def _moment(value: object, _: object) -> datetime:
+    """Read RFC 3339, or a Unix timestamp."""
+    if type(value) is int and (read := timestamp(str(value))):
+        return read
+    if isinstance(value, str):
+        moment = datetime.fromisoformat(value)
+        if moment.tzinfo is not None:
+            return moment.astimezone(UTC)
+    raise ValueError("expected a time with a zone")
+
+
+def _exactly(kind: type[T]) -> Callable[[object, object], T]:
+    def check(value: object, _: object) -> T:
+        if type(value) is not kind:
+            raise TypeError(f"expected {kind.__name__}")
+        return value
+
+    return check
+
+
+def _text(value: object, _: object) -> str:
+    """Read text; a number is taken as its digits, for an identifier may be either."""
+    if isinstance(value, str) or type(value) is int:
+        return str(value)
+    raise TypeError("expected str")
+
+
+def _member_or_text(kind: type[StrEnum]) -> Callable[[object, object], StrEnum | str]:
+    def read(value: object, _: object) -> StrEnum | str:
+        text = _text(value, _)
+        return kind(text) if text in set(kind) else text
+
+    return read
+
+
+@cache
+def _converter() -> Converter:
+    from cattrs import Converter
+    from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
+
+    def is_result(kind: Any) -> bool:
+        origin = getattr(kind, "__origin__", kind)
+        return isinstance(origin, type) and issubclass(origin, Result)
+
+    converter = Converter()
+    converter.register_structure_hook(int, _exactly(int))
+    converter.register_structure_hook(bool, _exactly(bool))
+    converter.register_structure_hook(str, _text)
+    converter.register_structure_hook(datetime, _moment)
+    for kind in (Format, MemberStatus, EventKind):
+        converter.register_structure_hook(kind | str, _member_or_text(kind))
+        converter.register_unstructure_hook(kind | str, str)
+    converter.register_unstructure_hook(datetime, rfc3339)
+    converter.register_structure_hook_factory(
+        is_result, lambda kind: make_dict_structure_fn(kind, converter, meta=override(omit=True))
+    )
+    converter.register_unstructure_hook_factory(
+        is_result, lambda kind: make_dict_unstructure_fn(kind, converter, meta=override(omit=True))
+    )
+    return converter

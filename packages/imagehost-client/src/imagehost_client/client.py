@@ -1,0 +1,231 @@
+"""The client for threads. `aclient` has the same names for event loops."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from types import TracebackType
+from typing import TYPE_CHECKING, TypeVar
+
+from imagehost_client import _calls, _config
+from imagehost_client._base import BaseClient
+from imagehost_client._calls import Call
+from imagehost_client._exchange import exchange
+from imagehost_client._many import (
+    CAUGHT,
+    Job,
+    Journal,
+    ManyProgress,
+    UploadOptions,
+    UploadResult,
+    outcome,
+    plan,
+)
+from imagehost_client._methods import Listing, Operation
+from imagehost_client.files import Source
+
+if TYPE_CHECKING:
+    from typing import Self, Unpack
+
+    import httpx2
+
+T = TypeVar("T")
+
+
+class Resource:
+    """The calls on one kind of record."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def run(self, call: Call[T], /) -> T:
+        """Make a call, and return its result."""
+        return self._client.run(call)
+
+
+class Images(Resource):
+    """Your images."""
+
+    list = Listing(_calls.list_images)
+    get = Operation(_calls.get_image)
+    update = Operation(_calls.update_image)
+    delete = Operation(_calls.delete_image)
+    signed_url = Operation(_calls.sign_image_url)
+
+
+class Albums(Resource):
+    """Your albums."""
+
+    list = Listing(_calls.list_albums)
+    create = Operation(_calls.create_album)
+    get = Operation(_calls.get_album)
+    update = Operation(_calls.update_album)
+    delete = Operation(_calls.delete_album)
+    add_images = Operation(_calls.add_images)
+    remove_images = Operation(_calls.remove_images)
+
+
+class Keys(Resource):
+    """Your API keys; a session's token is needed for them."""
+
+    list = Listing(_calls.list_keys)
+    create = Operation(_calls.create_key)
+    get = Operation(_calls.get_key)
+    update = Operation(_calls.update_key)
+    delete = Operation(_calls.delete_key)
+
+
+class Webhooks(Resource):
+    """The destinations of events."""
+
+    list = Listing(_calls.list_webhooks)
+    create = Operation(_calls.create_webhook)
+    get = Operation(_calls.get_webhook)
+    update = Operation(_calls.update_webhook)
+    delete = Operation(_calls.delete_webhook)
+    test = Operation(_calls.test_webhook)
+    rotate_secret = Operation(_calls.rotate_webhook_secret)
+    deliveries = Listing(_calls.list_deliveries)
+    retry = Operation(_calls.retry_delivery)
+
+
+class Sessions(Resource):
+    """Sign-ins."""
+
+    create = Operation(_calls.create_session)
+    delete = Operation(_calls.delete_session)
+
+
+class Client(BaseClient):
+    """A client of an image host. It may be shared between threads.
+
+    Use it in a `with` statement, or call `close` when done.
+
+    Args:
+        base_url: The interface's address, which ends in `/v1`; else `IMAGEHOST_BASE_URL`.
+        token: The API token; else `IMAGEHOST_TOKEN`.
+        cdn_url: Where images are served; else `IMAGEHOST_CDN_URL`, else `/img` on the same host.
+        timeout: Seconds that a try may wait for the network; `None` for ever.
+        deadline: Seconds that a call may take over all its tries; `None` for ever.
+        max_retries: Tries after the first.
+        pace: Whether calls wait for a used-up rate limit to end before they are sent.
+        allow_http: Whether plain HTTP may be used to a host that is not this machine.
+        transport: How httpx2 reaches the host: a proxy, a Unix socket, a test double.
+        http_client: An httpx2 client of yours, with its proxies and certificates; `close` leaves it open.
+
+    Raises:
+        ConfigurationError: There is no base address, or it is not one that a token may be sent to.
+    """
+
+    images: Images
+    albums: Albums
+    keys: Keys
+    webhooks: Webhooks
+    sessions: Sessions
+
+    upload = Operation(_calls.upload)
+    gallery = Listing(_calls.gallery)
+    account = Operation(_calls.get_account)
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        token: str | None = None,
+        *,
+        cdn_url: str | None = None,
+        timeout: float | None = _config.DEFAULT_TIMEOUT,
+        deadline: float | None = None,
+        max_retries: int = 3,
+        pace: bool = False,
+        allow_http: bool = False,
+        transport: httpx2.BaseTransport | None = None,
+        http_client: httpx2.Client | None = None,
+    ) -> None:
+        super().__init__(
+            _config.resolve(
+                base_url,
+                token,
+                cdn_url=cdn_url,
+                timeout=timeout,
+                deadline=deadline,
+                max_retries=max_retries,
+                pace=pace,
+                allow_http=allow_http,
+            )
+        )
+        import httpx2
+
+        from imagehost_client._drivers import SyncDriver
+
+        self.owns = http_client is None
+        self._driver = SyncDriver(http_client or httpx2.Client(transport=transport), self.config.token)
+
+    def attach(self) -> None:
+        """Make the resources of this client."""
+        self.images = Images(self)
+        self.albums = Albums(self)
+        self.keys = Keys(self)
+        self.webhooks = Webhooks(self)
+        self.sessions = Sessions(self)
+
+    def run(self, call: Call[T], /) -> T:
+        """Make a call, and return its result."""
+        return self._driver.run(exchange(call, self.config, self.world))
+
+    def upload_many(
+        self,
+        sources: Iterable[Source] | Source,
+        *,
+        parallel: int = 4,
+        journal: str | os.PathLike[str] | None = None,
+        on_result: Callable[[UploadResult], object] | None = None,
+        progress: ManyProgress | None = None,
+        **options: Unpack[UploadOptions],
+    ) -> list[UploadResult]:
+        """Upload many images, a few at a time; what fails with one file does not stop the others.
+
+        Args:
+            sources: Paths, folders, patterns such as `photos/**/*.jpg`, or anything that `upload` takes.
+            parallel: How many are sent at once.
+            journal: A file to note in what is done. A run that was stopped goes on from it, and
+                nothing is stored twice.
+            on_result: Called with each result as it comes.
+            progress: Called as `progress(source, sent, total)` while files are sent.
+            **options: The options of `upload`, for every file.
+
+        Returns:
+            A result for each file, in the order of the sources, with the image or the error.
+        """
+        with Journal(journal) as notes, ThreadPoolExecutor(max(1, parallel)) as pool:
+            jobs = plan(sources, options, notes, progress)
+            futures = [pool.submit(self._attempt, job, notes) for job in jobs]
+            try:
+                for future in as_completed(futures):
+                    if on_result is not None:
+                        on_result(future.result())
+                return [future.result() for future in futures]
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _attempt(self, job: Job, notes: Journal) -> UploadResult:
+        if job.done is not None:
+            return UploadResult(job.source, job.done, resumed=True)
+        try:
+            return outcome(job, notes, self.run(job.call))
+        except CAUGHT as error:
+            return UploadResult(job.source, error=error)
+
+    def close(self) -> None:
+        """Close the connections that this client has opened."""
+        if self.owns:
+            self._driver.http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()

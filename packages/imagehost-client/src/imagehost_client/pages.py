@@ -1,0 +1,84 @@
+"""Lists that are fetched as they are read, page after page, by cursor."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import Generic, TypeVar
+
+from imagehost_client._calls import Call, following
+from imagehost_client.errors import ServerError
+from imagehost_client.models import Page
+
+T = TypeVar("T")
+
+
+class Pager(Generic[T]):
+    """A list that asks the host for the next page when it is read that far.
+
+    Iterate over it for records, over `pages()` for pages; each time it begins anew. Pages after the
+    first are asked for by cursor: nothing is skipped or repeated while records are added or deleted.
+    """
+
+    def __init__(self, run: Callable[[Call[Page[T]]], Page[T]], call: Call[Page[T]]) -> None:
+        self._run = run
+        self._call = call
+
+    def __iter__(self) -> Iterator[T]:
+        for page in self.pages():
+            yield from page.items
+
+    def pages(self) -> Iterator[Page[T]]:
+        """Return the pages, one after another."""
+        call: Call[Page[T]] | None = self._call
+        while call is not None:
+            page = self._run(call)
+            yield page
+            call = _next(call, page)
+
+    def first_page(self) -> Page[T]:
+        """Return the first page alone: one request."""
+        return self._run(self._call)
+
+
+class AsyncPager(Generic[T]):
+    """A list that asks the host for the next page when it is read that far.
+
+    Iterate over it with `async for` for records, over `pages()` for pages; each time it begins anew.
+    Pages after the first are asked for by cursor: nothing is skipped or repeated while records are
+    added or deleted.
+    """
+
+    def __init__(
+        self, run: Callable[[Call[Page[T]]], Coroutine[None, None, Page[T]]], call: Call[Page[T]]
+    ) -> None:
+        self._run = run
+        self._call = call
+
+    async def __aiter__(self) -> AsyncIterator[T]:
+        async for page in self.pages():
+            for item in page.items:
+                yield item
+
+    async def pages(self) -> AsyncIterator[Page[T]]:
+        """Return the pages, one after another."""
+        call: Call[Page[T]] | None = self._call
+        while call is not None:
+            page = await self._run(call)
+            yield page
+            call = _next(call, page)
+
+    async def first_page(self) -> Page[T]:
+        """Return the first page alone: one request."""
+        return await self._run(self._call)
+
+
+def _next(call: Call[Page[T]], page: Page[T]) -> Call[Page[T]] | None:
+    """Return the call for the next page; a cursor that leads to itself would never end."""
+    after = following(call, page)
+    if after == call:
+        raise ServerError(
+            f"expected another cursor for the page after {page.next_cursor!r} but received the same one",
+            message="The list does not end",
+            code="INVALID_RESPONSE",
+        )
+    return after

@@ -1,0 +1,115 @@
+"""The double's albums: the contract's rules over records in memory."""
+
+from __future__ import annotations
+
+from imagehost_client.errors import ValidationError
+from imagehost_client.models import EventKind
+from imagehost_client.testing import _forms
+from imagehost_client.testing._asked import Asked
+from imagehost_client.testing._store import Record, now
+
+
+def list_albums(asked: Asked) -> object:
+    """List albums."""
+    page = asked.table("albums").page(asked.query, lambda row: row.owner == asked.grant.account)
+    return {**page, "albums": [_counted(asked, record) for record in page["albums"]]}
+
+
+def create_album(asked: Asked) -> object:
+    """Make an album (contract 6)."""
+    body, albums = asked.json(), asked.table("albums")
+    record = {
+        "id": albums.count + 1,
+        **_album_values(body, {"name": "", "description": "", "is_public": True}),
+    }
+    record |= {"created_at": now(), "updated_at": now()}
+    shown = _counted(asked, albums.add(asked.grant.account, record).record)
+    asked.host.emit(EventKind.ALBUM_CREATED, shown)
+    return shown
+
+
+def get_album(asked: Asked) -> object:
+    """Return an album's record."""
+    return _counted(asked, asked.row("albums").record)
+
+
+def update_album(asked: Asked) -> object:
+    """Change an album's record."""
+    record = asked.row("albums").record
+    record |= {**_album_values(asked.json(), record), "updated_at": now()}
+    return _album_updated(asked, record)
+
+
+def delete_album(asked: Asked) -> object:
+    """Drop an album; its images stay unless they are to go."""
+    row = asked.table("albums").remove(asked.grant.account, asked.ids[0])
+    images = asked.table("images").rows
+    for number, image in list(images.items()):
+        if image.record["album_id"] == row.record["id"]:
+            image.record["album_id"] = None
+            if _forms.flag(asked.query, "delete_images", default=False):
+                del images[number]
+    return {"id": row.record["id"], "deleted": True}
+
+
+def add_images(asked: Asked) -> object:
+    """Put images into an album."""
+    return _members(asked, "added")
+
+
+def remove_images(asked: Asked) -> object:
+    """Take images out of an album."""
+    return _members(asked, "removed")
+
+
+def _counted(asked: Asked, record: Record) -> Record:
+    members = [
+        row.record for row in asked.table("images").rows.values() if row.record["album_id"] == record["id"]
+    ]
+    cover = members[-1] if members else {"id": None, "thumb_url": None}
+    return {
+        **record,
+        "image_count": len(members),
+        "cover_image_id": cover["id"],
+        "cover_url": cover["thumb_url"],
+    }
+
+
+def _album_values(body: Record, record: Record) -> Record:
+    values: Record = {
+        "name": _forms.name_in({"name": record["name"], **body}),
+        "description": _forms.typed(body, "description", str, record["description"]),
+        "is_public": _forms.typed(body, "is_public", bool, record["is_public"]),
+    }
+    if len(values["description"]) > 2000:
+        raise ValidationError("expected at most 2000 characters for description but received more")
+    return values
+
+
+def _album_updated(asked: Asked, record: Record) -> Record:
+    shown = _counted(asked, record)
+    asked.host.emit(EventKind.ALBUM_UPDATED, shown)
+    return shown
+
+
+def _members(asked: Asked, verb: str) -> object:
+    album = asked.row("albums").record
+    ids = asked.json().get("image_ids")
+    if not isinstance(ids, list) or not all(isinstance(number, str) for number in ids):
+        raise ValidationError(f"expected a list of ids for image_ids but received {ids!r}")
+    target = album["id"] if verb == "added" else None
+    results = []
+    for number in ids:
+        row = asked.table("images").rows.get(number)
+        if row is None or row.owner != asked.grant.account:
+            results.append({"image_id": number, "status": "not_found"})
+            continue
+        changes = (
+            row.record["album_id"] != album["id"]
+            if verb == "added"
+            else row.record["album_id"] == album["id"]
+        )
+        if changes:
+            row.record["album_id"] = target
+        results.append({"image_id": number, "status": verb if changes else "unchanged"})
+    return {"results": results, "album": _album_updated(asked, album)}

@@ -1,0 +1,243 @@
+"""The double itself: a host that is an httpx2 transport."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from urllib.parse import parse_qsl
+
+import httpx2
+
+from imagehost_client.aclient import AsyncClient
+from imagehost_client.client import Client
+from imagehost_client.errors import (
+    BY_STATUS,
+    BadRequestError,
+    ConflictError,
+    ForbiddenError,
+    ImageHostError,
+    NotFoundError,
+    ServerError,
+    UnauthorizedError,
+    UnavailableError,
+)
+from imagehost_client.testing._asked import Asked, Route
+from imagehost_client.testing._images import deliver
+from imagehost_client.testing._routes import CREATED, KEYED, find
+from imagehost_client.testing._store import Grant, Record, Table, now
+
+STATUSES: dict[type[ImageHostError], int] = {kind: status for status, kind in BY_STATUS.items()} | {
+    UnavailableError: 503
+}
+
+
+class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
+    """An image host in memory, to test programs with that use this client.
+
+    It keeps images, albums, keys and webhooks, checks requests as the real host does, and answers with
+    the same records and errors. It decodes no picture: widths and heights are read from headers, and the
+    bytes stay as they came, also where the record names the format that was asked for.
+
+    ```python
+    host = FakeImageHost()
+    with host.client() as client:
+        image = client.upload(make_png())
+    assert host.requests == [("POST", "/upload")]
+    ```
+
+    Args:
+        base_url: The address of the interface.
+        cdn_url: Where images are served.
+
+    Attributes:
+        requests: Method and path of every request to the interface.
+        events: The events of all changes, as webhooks would bring them.
+        accounts: The names of the accounts; `client` takes one of them.
+    """
+
+    def __init__(
+        self, *, base_url: str = "https://imagehost.test/v1", cdn_url: str = "https://imagehost.test/img"
+    ) -> None:
+        self.base_url = base_url
+        self.cdn_url = cdn_url
+        self.started = now()
+        self.requests: list[tuple[str, str]] = []
+        self.events: list[Record] = []
+        self.accounts: dict[str, str] = {}
+        self.tokens: dict[str, Grant] = {}
+        self.tables = {name: Table(name) for name in ("images", "albums", "keys", "webhooks", "deliveries")}
+        self._planned: deque[httpx2.Response | None] = deque()
+        self._answered: dict[tuple[str, str], tuple[bytes, httpx2.Response]] = {}
+        self._secret = secrets.token_bytes(32)
+        self._lock = threading.RLock()
+        self.add_account("admin")
+
+    def add_account(self, name: str) -> str:
+        """Make an account, and return a token that may do everything in its name."""
+        token = "ihs_" + secrets.token_hex(16)
+        self.accounts[name] = token
+        self.tokens[token] = Grant(name)
+        return token
+
+    def client(self, account: str = "admin", *, max_retries: int = 3) -> Client:
+        """Return a client of this host."""
+        token = self.accounts[account]
+        return Client(self.base_url, token, cdn_url=self.cdn_url, max_retries=max_retries, transport=self)
+
+    def async_client(self, account: str = "admin", *, max_retries: int = 3) -> AsyncClient:
+        """Return an async client of this host."""
+        token = self.accounts[account]
+        return AsyncClient(
+            self.base_url, token, cdn_url=self.cdn_url, max_retries=max_retries, transport=self
+        )
+
+    def fail(self, status: int, *, times: int = 1, retry_after: int | None = None) -> None:
+        """Let the next requests fail.
+
+        Args:
+            status: The status that they are answered with.
+            times: How many.
+            retry_after: The seconds in `Retry-After`, if there is to be one.
+        """
+        kind = BY_STATUS.get(status, ServerError)
+        headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
+        for _ in range(times):
+            self._planned.append(_refused(kind("the test asked for it"), status, headers))
+
+    def drop(self, *, times: int = 1) -> None:
+        """Let the next requests find no connection."""
+        self._planned.extend([None] * times)
+
+    def content(self, image_id: str) -> bytes:
+        """Return the bytes of an image."""
+        return self.tables["images"].rows[image_id].content
+
+    def emit(self, kind: str, data: Record) -> None:
+        """Note an event."""
+        self.events.append({"type": str(kind), "timestamp": now(), "data": dict(data)})
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Answer a request."""
+        request.read()
+        return self._handle(request)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Answer a request."""
+        await request.aread()
+        return self._handle(request)
+
+    def signature(self, text: str) -> str:
+        """Return what signs a delivery address."""
+        return hmac.new(self._secret, text.encode(), hashlib.sha256).hexdigest()
+
+    def is_signed(self, number: str, query: Mapping[str, str]) -> bool:
+        """Say whether a delivery address is signed, and not expired."""
+        expires, given = query.get("exp", ""), query.get("sig", "")
+        right = hmac.compare_digest(self.signature(number + expires).encode(), given.encode())
+        return right and expires.isdecimal() and int(expires) > time.time()
+
+    def _handle(self, request: httpx2.Request) -> httpx2.Response:
+        with self._lock:
+            url = str(request.url.copy_with(query=None))
+            try:
+                if url.startswith(f"{self.cdn_url}/"):
+                    return self._image(request, url.removeprefix(f"{self.cdn_url}/"))
+                return self._answer(request, url)
+            except ImageHostError as error:
+                return _refused(error, STATUSES.get(type(error), 500))
+
+    def _answer(self, request: httpx2.Request, url: str) -> httpx2.Response:
+        if not url.startswith(f"{self.base_url}/"):
+            raise NotFoundError(f"expected an address below {self.base_url} but received {url}")
+        path = url.removeprefix(self.base_url)
+        self.requests.append((request.method, path))
+        if self._planned:
+            planned = self._planned.popleft()
+            if planned is None:
+                raise httpx2.ConnectError("the test asked for it", request=request)
+            return planned
+        route, ids, needs = find(request.method, path)
+        asked = Asked(
+            host=self,
+            grant=self._granted(request, needs),
+            ids=ids,
+            query=_query(request),
+            content_type=request.headers.get("content-type", ""),
+            body=request.content,
+        )
+        key = request.headers.get("idempotency-key")
+        return self._once(asked, route, key) if key and route in KEYED else _done(asked, route)
+
+    def _once(self, asked: Asked, route: Route, key: str) -> httpx2.Response:
+        """Answer a repeated key as the first time (contract 2); another request under it is refused."""
+        mark = hashlib.sha256(asked.content_type.encode() + asked.body).digest()
+        known = self._answered.get((asked.grant.account, key))
+        if known is None:
+            response = _done(asked, route)
+            self._answered[asked.grant.account, key] = (mark, response)
+            return response
+        if known[0] != mark:
+            raise ConflictError(
+                "expected the first request again for this Idempotency-Key but received another"
+            )
+        first = known[1]
+        return httpx2.Response(
+            first.status_code, headers={**first.headers, "Idempotent-Replayed": "true"}, content=first.content
+        )
+
+    def _granted(self, request: httpx2.Request, needs: tuple[str | None, ...]) -> Grant:
+        """Return who asks, if they may (contract 2: 401 without a good token, 403 without the scope)."""
+        grant = self._grant(request)
+        if not needs:
+            return grant or Grant("")
+        if grant is None:
+            raise UnauthorizedError("expected a known token for Authorization but received none")
+        if grant.scopes is not None and needs[0] not in grant.scopes:
+            raise ForbiddenError(
+                f"expected the scope {needs[0] or 'of a session'} but received a token without it"
+            )
+        return grant
+
+    def _grant(self, request: httpx2.Request) -> Grant | None:
+        return self.tokens.get(request.headers.get("authorization", "").removeprefix("Bearer "))
+
+    def _image(self, request: httpx2.Request, name: str) -> httpx2.Response:
+        row = deliver(self, name, _query(request), self._grant(request))
+        return httpx2.Response(200, headers={"Content-Type": row.record["mime_type"]}, content=row.content)
+
+
+def _query(request: httpx2.Request) -> dict[str, str]:
+    pairs = parse_qsl(request.url.query.decode(), keep_blank_values=True)
+    query = dict(pairs)
+    if len(query) < len(pairs):
+        raise BadRequestError("expected each parameter once but received one several times")
+    return query
+
+
+def _done(asked: Asked, route: Route) -> httpx2.Response:
+    data = route(asked)
+    return _response(201 if route in CREATED else 200, {"success": True, "data": data})
+
+
+def _refused(error: ImageHostError, status: int, headers: Mapping[str, str] | None = None) -> httpx2.Response:
+    shown = {"code": error.code, "message": error.message, "details": error.details}
+    extra = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    return _response(status, {"success": False, "error": shown}, {**extra, **(headers or {})})
+
+
+def _response(status: int, envelope: Record, headers: Mapping[str, str] | None = None) -> httpx2.Response:
+    shown = {
+        "Content-Type": "application/json",
+        "X-Request-Id": f"fake-{secrets.token_hex(4)}",
+        "X-RateLimit-Limit": "60",
+        "X-RateLimit-Remaining": "59",
+        "X-RateLimit-Reset": str(int(time.time()) // 60 * 60 + 60),
+        **(headers or {}),
+    }
+    return httpx2.Response(status, headers=shown, content=json.dumps(envelope).encode())

@@ -1,0 +1,214 @@
+"""What the double reads of requests: form data, JSON, and the values in them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import TypeVar
+
+from attrs import frozen
+
+from imagehost_client.errors import (
+    BadRequestError,
+    PayloadTooLargeError,
+    UnsupportedMediaTypeError,
+    ValidationError,
+)
+
+T = TypeVar("T")
+
+MAX_BYTES = 52_428_800
+"""The size of the largest file: 50 MB."""
+MAX_FILES = 20
+
+MANY, ONE = ("files[]", "files"), ("image", "file")
+"""The names of file fields: in form 1, and in form 2."""
+
+BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+FORMATS = ("auto", "jpeg", "png", "webp")
+
+_NAME = re.compile(r'\bname="([^"]*)"')
+_FILENAME = re.compile(r'\bfilename="([^"]*)"')
+_DECODED = (("%22", '"'), ("%0D", "\r"), ("%0A", "\n"))
+
+
+@frozen
+class Part:
+    """One part of form data; `filename` is `None` for a text field."""
+
+    name: str
+    filename: str | None
+    content: bytes
+
+
+@frozen
+class UploadForm:
+    """An upload as it was sent: the files, whether form 1 was used, and the options in it."""
+
+    files: tuple[Part, ...]
+    many: bool
+    fields: Mapping[str, str]
+
+
+def read_upload(content_type: str, body: bytes) -> UploadForm:
+    """Return the form in a request's body.
+
+    Raises:
+        UnsupportedMediaTypeError: The body is no form data.
+        BadRequestError: It is damaged, has no file, too many, or both forms at once.
+    """
+    kind, _, rest = content_type.partition(";")
+    if kind.strip().lower() != "multipart/form-data":
+        raise UnsupportedMediaTypeError(
+            f"expected multipart/form-data for the body but received {kind or 'nothing'}"
+        )
+    boundary = re.search(r'boundary="?([^";]+)"?', rest)
+    if boundary is None:
+        raise BadRequestError("expected a boundary for the body but received none")
+    parts = _parts(body, boundary[1].encode())
+    files = tuple(part for part in parts if part.filename is not None and part.name in MANY + ONE)
+    forms = {part.name in MANY for part in files}
+    if not files:
+        raise BadRequestError("expected a file for files[] or image but received none")
+    if len(forms) > 1 or (forms == {False} and len(files) > 1):
+        raise BadRequestError(
+            "expected files[] or one image for the files but received both forms, or several images"
+        )
+    if len(files) > MAX_FILES:
+        raise BadRequestError(f"expected at most {MAX_FILES} files for files[] but received {len(files)}")
+    fields = {part.name: part.content.decode("utf-8", "replace") for part in parts if part.filename is None}
+    return UploadForm(files, forms == {True}, fields)
+
+
+def check_size(part: Part) -> None:
+    """Refuse a file that is too large.
+
+    Raises:
+        PayloadTooLargeError: It is; both sizes are named.
+    """
+    if len(part.content) > MAX_BYTES:
+        raise PayloadTooLargeError(
+            f"expected at most {MAX_BYTES} bytes for {part.filename} but received {len(part.content)}"
+        )
+
+
+def check_options(fields: Mapping[str, str]) -> None:
+    """Refuse options that are not allowed.
+
+    Raises:
+        ValidationError: One is not; every fault is named.
+    """
+    faults = [
+        f"expected true, false, 0 or 1 for {name} but received {fields[name]!r}"
+        for name in ("remove_exif", "convertToWebP", "auto_rename", "is_public")
+        if name in fields and fields[name].lower() not in BOOLEANS
+    ]
+    quality = fields.get("quality", "1")
+    if not (re.fullmatch(r"[1-9][0-9]{0,2}", quality, re.ASCII) and int(quality) <= 100):
+        faults.append(f"expected an integer from 1 to 100 for quality but received {quality!r}")
+    wanted = fields.get("format", "auto")
+    if wanted not in FORMATS:
+        faults.append(f"expected one of {', '.join(FORMATS)} for format but received {wanted!r}")
+    elif wanted in {"jpeg", "png"} and flag(fields, "convertToWebP", default=False):
+        faults.append(f"expected false for convertToWebP beside format={wanted} but received true")
+    if faults:
+        raise ValidationError("; ".join(faults))
+
+
+def flag(fields: Mapping[str, str], name: str, *, default: bool) -> bool:
+    """Return a boolean field."""
+    return BOOLEANS.get(fields.get(name, "").lower(), default)
+
+
+def read_json(content_type: str, body: bytes) -> dict[str, object]:
+    """Return the object in a request's body; an absent body is an empty one.
+
+    Raises:
+        UnsupportedMediaTypeError: The body is not declared as JSON.
+        BadRequestError: It is no JSON object.
+    """
+    if not body:
+        return {}
+    if content_type.partition(";")[0].strip().lower() != "application/json":
+        raise UnsupportedMediaTypeError(
+            f"expected application/json for the body but received {content_type!r}"
+        )
+    try:
+        value = json.loads(body)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise BadRequestError("expected a JSON object for the body but received something else")
+    return value
+
+
+def typed(body: Mapping[str, object], name: str, kind: type[T], default: T) -> T:
+    """Return a member of a JSON object.
+
+    Raises:
+        ValidationError: It is of another type.
+    """
+    value = body.get(name, default)
+    if type(value) is not kind:
+        raise ValidationError(f"expected {kind.__name__} for {name} but received {value!r}")
+    return value
+
+
+def texts(body: Mapping[str, object], name: str, allowed: tuple[str, ...]) -> list[str]:
+    """Return a list of texts in a JSON object; all that are allowed where it is absent.
+
+    Raises:
+        ValidationError: It is no such list.
+    """
+    value = body.get(name, list(allowed))
+    if not isinstance(value, list) or not value or not set(map(str, value)) <= set(allowed):
+        raise ValidationError(f"expected some of {', '.join(allowed)} for {name} but received {value!r}")
+    return value
+
+
+def name_in(body: Mapping[str, object]) -> str:
+    """Return the name in a JSON object, trimmed.
+
+    Raises:
+        ValidationError: It has not 1 to 100 characters.
+    """
+    name = typed(body, "name", str, "").strip()
+    if not 1 <= len(name) <= 100:
+        raise ValidationError(f"expected 1 to 100 characters for name but received {len(name)}")
+    return name
+
+
+def integer(query: Mapping[str, str], name: str, default: int, maximum: int) -> int:
+    """Return a number of a query.
+
+    Raises:
+        BadRequestError: It is none, or out of its range.
+    """
+    text = query.get(name, str(default))
+    if not re.fullmatch(r"[1-9][0-9]{0,17}", text, re.ASCII) or int(text) > maximum:
+        raise BadRequestError(f"expected an integer from 1 to {maximum} for {name} but received {text!r}")
+    return int(text)
+
+
+def _parts(body: bytes, boundary: bytes) -> list[Part]:
+    pieces = (b"\r\n" + body).split(b"\r\n--" + boundary)
+    if len(pieces) < 2 or not pieces[-1].startswith(b"--"):
+        raise BadRequestError("expected form data up to its last boundary for the body but received less")
+    return [_part(piece) for piece in pieces[1:-1]]
+
+
+def _part(piece: bytes) -> Part:
+    head, gap, content = piece.partition(b"\r\n\r\n")
+    text = head.decode("utf-8", "replace")
+    name = _NAME.search(text.replace("filename=", "file-name="))
+    if not gap or name is None:
+        raise BadRequestError("expected a name for each part of the form but received none")
+    filename = _FILENAME.search(text)
+    return Part(_unescaped(name[1]), None if filename is None else _unescaped(filename[1]), content)
+
+
+def _unescaped(text: str) -> str:
+    for code, character in _DECODED:
+        text = text.replace(code, character)
+    return text

@@ -1,0 +1,141 @@
+"""What the double knows of pictures: it reads sizes from headers, and makes small ones."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+
+from attrs import frozen
+
+from imagehost_client.errors import UnsupportedMediaTypeError, ValidationError
+
+MEDIA_TYPES: dict[str, str] = {
+    "jpeg": "image/jpeg",
+    "png": "image/png",
+    "webp": "image/webp",
+    "gif": "image/gif",
+}
+EXTENSIONS: dict[str, str] = {"jpeg": "jpg", "png": "png", "webp": "webp", "gif": "gif"}
+
+_SIZE_MARKERS = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
+"""The JPEG markers of frame headers (ITU-T T.81, table B.1)."""
+
+
+@frozen
+class Facts:
+    """What a picture's header says."""
+
+    format: str
+    width: int
+    height: int
+    frames: int = 1
+    alpha: bool = False
+
+
+def read_facts(data: bytes, name: str) -> Facts:
+    """Return what a file's header says.
+
+    Raises:
+        UnsupportedMediaTypeError: It is no JPEG, PNG, WebP or GIF.
+        ValidationError: It is one, but its header is damaged.
+    """
+    if data.startswith(b"\xff\xd8\xff"):
+        reader = _jpeg
+    elif data.startswith(b"\x89PNG\r\n\x1a\n"):
+        reader = _png
+    elif data.startswith((b"GIF87a", b"GIF89a")):
+        reader = _gif
+    elif data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        reader = _webp
+    else:
+        raise UnsupportedMediaTypeError(
+            f"expected JPEG, PNG, WebP or GIF for {name} but received another content"
+        )
+    try:
+        facts = reader(data)
+    except (struct.error, IndexError, ValueError):
+        facts = None
+    if facts is None or facts.width < 1 or facts.height < 1:
+        raise ValidationError(f"expected a whole picture for {name} but received a damaged one")
+    return facts
+
+
+def make_png(width: int = 2, height: int = 2, colour: tuple[int, int, int] = (200, 80, 40)) -> bytes:
+    """Return a PNG of one colour.
+
+    Args:
+        width: Pixels.
+        height: Pixels.
+        colour: Red, green and blue, 0–255.
+    """
+    rows = (b"\x00" + bytes(colour) * width) * height
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    chunks = (_chunk(b"IHDR", header), _chunk(b"IDAT", zlib.compress(rows)), _chunk(b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def make_gif(frames: int = 2) -> bytes:
+    """Return an animated GIF of one pixel."""
+    header = b"GIF89a" + struct.pack("<HHBBB", 1, 1, 0x80, 0, 0) + b"\x00\x00\x00\xff\xff\xff"
+    frame = b"\x21\xf9\x04\x00\x0a\x00\x00\x00" + b"\x2c" + struct.pack("<HHHHB", 0, 0, 1, 1, 0)
+    return header + (frame + b"\x02\x02\x44\x01\x00") * frames + b"\x3b"
+
+
+def _chunk(kind: bytes, body: bytes) -> bytes:
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+
+def _png(data: bytes) -> Facts | None:
+    width, height, _, colour = struct.unpack(">IIBB", data[16:26])
+    if data[12:16] != b"IHDR" or b"IEND" not in data[-16:]:
+        return None
+    return Facts("png", width, height, alpha=colour in {4, 6})
+
+
+def _gif(data: bytes) -> Facts | None:
+    width, height, flags = struct.unpack("<HHB", data[6:11])
+    frames = sum(1 for _ in _gif_frames(data, 13 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)))
+    return Facts("gif", width, height, frames) if frames else None
+
+
+def _gif_frames(data: bytes, at: int) -> Iterator[int]:
+    """Walk over blocks (GIF89a, appendix A) and give the place of each frame."""
+    while data[at] != 0x3B:
+        if data[at] == 0x2C:
+            yield at
+            flags = data[at + 9]
+            at += 11 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
+        elif data[at] == 0x21:
+            at += 2
+        else:
+            raise ValueError("no block")
+        while data[at]:
+            at += data[at] + 1
+        at += 1
+
+
+def _jpeg(data: bytes) -> Facts | None:
+    at = 2
+    while data[at] == 0xFF:
+        marker, length = struct.unpack(">BH", data[at + 1 : at + 4])
+        if marker in _SIZE_MARKERS:
+            height, width = struct.unpack(">HH", data[at + 5 : at + 9])
+            return Facts("jpeg", width, height)
+        at += 2 + length
+    return None
+
+
+def _webp(data: bytes) -> Facts | None:
+    kind, body = data[12:16], data[20:]
+    if kind == b"VP8X":
+        width, height = (int.from_bytes(body[at : at + 3], "little") + 1 for at in (4, 7))
+        frames = data.count(b"ANMF") if body[0] & 0x02 else 1
+        return Facts("webp", width, height, max(frames, 1), bool(body[0] & 0x10))
+    if kind == b"VP8L":
+        bits = int.from_bytes(body[1:5], "little")
+        return Facts("webp", (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1, alpha=bool(bits >> 28 & 1))
+    if kind == b"VP8 ":
+        width, height = struct.unpack("<HH", body[6:10])
+        return Facts("webp", width & 0x3FFF, height & 0x3FFF)
+    return None

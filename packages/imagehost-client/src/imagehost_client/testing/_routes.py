@@ -1,0 +1,85 @@
+"""The double's table of routes, and how a request finds its own."""
+
+from __future__ import annotations
+
+import re
+
+from imagehost_client.errors import MethodNotAllowedError, NotFoundError
+from imagehost_client.testing import _accounts, _albums, _images
+from imagehost_client.testing._asked import Route
+
+ROUTES: tuple[tuple[str, str, Route, str | None], ...] = (
+    ("POST", "/upload", _images.upload, "images:write"),
+    ("GET", "/images", _images.list_images, "images:read"),
+    ("GET", "/images/{}", _images.get_image, "images:read"),
+    ("PATCH", "/images/{}", _images.update_image, "images:write"),
+    ("DELETE", "/images/{}", _images.delete_image, "images:delete"),
+    ("POST", "/images/{}/signed-url", _images.sign_url, "images:read"),
+    ("GET", "/albums", _albums.list_albums, "albums:read"),
+    ("POST", "/albums", _albums.create_album, "albums:write"),
+    ("GET", "/albums/{}", _albums.get_album, "albums:read"),
+    ("PATCH", "/albums/{}", _albums.update_album, "albums:write"),
+    ("DELETE", "/albums/{}", _albums.delete_album, "albums:write"),
+    ("PUT", "/albums/{}/images", _albums.add_images, "albums:write"),
+    ("DELETE", "/albums/{}/images", _albums.remove_images, "albums:write"),
+    ("GET", "/keys", _accounts.list_keys, None),
+    ("POST", "/keys", _accounts.create_key, None),
+    ("GET", "/keys/{}", _accounts.get_key, None),
+    ("PATCH", "/keys/{}", _accounts.update_key, None),
+    ("DELETE", "/keys/{}", _accounts.delete_key, None),
+    ("GET", "/webhooks", _accounts.list_webhooks, "webhooks:manage"),
+    ("POST", "/webhooks", _accounts.create_webhook, "webhooks:manage"),
+    ("GET", "/webhooks/{}", _accounts.get_webhook, "webhooks:manage"),
+    ("PATCH", "/webhooks/{}", _accounts.update_webhook, "webhooks:manage"),
+    ("DELETE", "/webhooks/{}", _accounts.delete_webhook, "webhooks:manage"),
+    ("POST", "/webhooks/{}/test", _accounts.test_webhook, "webhooks:manage"),
+    ("POST", "/webhooks/{}/rotate-secret", _accounts.rotate_secret, "webhooks:manage"),
+    ("GET", "/webhooks/{}/deliveries", _accounts.list_deliveries, "webhooks:manage"),
+    ("POST", "/webhooks/{}/deliveries/{}/retry", _accounts.retry_delivery, "webhooks:manage"),
+    ("GET", "/account", _accounts.get_account, "account:read"),
+    ("DELETE", "/session", _accounts.delete_session, None),
+)
+"""Method, path, what is done, and the scope that it needs; `None`: a session's token."""
+
+OPEN_ROUTES: tuple[tuple[str, str, Route], ...] = (
+    ("GET", "/gallery", _images.gallery),
+    ("POST", "/session", _accounts.create_session),
+)
+"""What needs no token."""
+
+CREATED = frozenset(
+    {_albums.create_album, _accounts.create_key, _accounts.create_webhook, _accounts.create_session}
+)
+"""What answers 201."""
+
+KEYED = frozenset({_images.upload, _albums.create_album})
+"""What takes an idempotency key."""
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    return re.compile(re.escape(path).replace(r"\{\}", "([^/]+)"))
+
+
+_TABLE: list[tuple[str, re.Pattern[str], Route, tuple[str | None, ...]]] = [
+    *((method, _pattern(path), route, (scope,)) for method, path, route, scope in ROUTES),
+    *((method, _pattern(path), route, ()) for method, path, route in OPEN_ROUTES),
+]
+
+
+def find(method: str, path: str) -> tuple[Route, tuple[str, ...], tuple[str | None, ...]]:
+    """Return what answers a request, the ids in its path, and the scope that it needs, if any.
+
+    Raises:
+        NotFoundError: There is no such path.
+        MethodNotAllowedError: There is, but not for this method.
+    """
+    allowed = []
+    for verb, shape, route, needs in _TABLE:
+        found = shape.fullmatch(path)
+        if found and verb == method:
+            return route, found.groups(), needs
+        if found:
+            allowed.append(verb)
+    if allowed:
+        raise MethodNotAllowedError(f"expected {' or '.join(allowed)} for {path} but received {method}")
+    raise NotFoundError(f"expected a route of the interface but received {path}")
