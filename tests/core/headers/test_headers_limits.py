@@ -1,0 +1,90 @@
+"""How the limits of contract 9 are held against a header."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from imagehost_core.errors import ValidationError
+from imagehost_core.formats import Format
+from imagehost_core.headers import Header, SourceLimits
+from imagehost_core.headers.limits import DEFAULT_LIMITS, check
+
+SMALL: dict[str, Any] = {"format": Format.PNG, "width": 1, "height": 1, "end": 99}
+
+
+def faults(limits: SourceLimits, **facts: Any) -> list[str]:
+    try:
+        check(Header(**SMALL | facts), limits)
+    except ValidationError as error:
+        return [str(fault) for fault in error.faults]
+    return []
+
+
+def test_the_limits_are_those_of_the_contract() -> None:
+    assert (
+        SourceLimits(
+            frame_pixels=100_000_000,
+            total_pixels=150_000_000,
+            frames=1_000,
+            side=16_384,
+            jpeg_scans=100,
+            metadata_bytes=4_194_304,
+        )
+        == DEFAULT_LIMITS
+    )
+
+
+@pytest.mark.parametrize(
+    ("facts", "over", "unit"),
+    [
+        ({"width": 16_384}, {"width": 16_385}, "16,384 pixels of width for image but received 16,385"),
+        ({"height": 16_384}, {"height": 16_385}, "16,384 pixels of height for image but received 16,385"),
+        (
+            {"width": 10_000, "height": 10_000},
+            {"width": 10_000, "height": 10_001},
+            "100,000,000 pixels a frame for image but received 100,010,000",
+        ),
+        ({"frames": 1_000}, {"frames": 1_001}, "1,000 frames for image but received 1,001"),
+        (
+            {"width": 10_000, "height": 5_000, "frames": 3},
+            {"width": 10_000, "height": 5_001, "frames": 3},
+            "150,000,000 pixels over all frames for image but received 150,030,000",
+        ),
+        ({"scans": 100}, {"scans": 101}, "100 JPEG scans for image but received 101"),
+        (
+            {"metadata_bytes": 4_194_304},
+            {"metadata_bytes": 4_194_305},
+            "4,194,304 bytes of metadata for image but received 4,194,305",
+        ),
+    ],
+)
+def test_each_limit_allows_its_value_and_refuses_one_more(
+    facts: dict[str, int], over: dict[str, int], unit: str
+) -> None:
+    assert faults(DEFAULT_LIMITS, **facts) == []
+    assert faults(DEFAULT_LIMITS, **over) == [f"expected at most {unit}"]
+
+
+def test_all_limits_that_a_picture_is_over_are_told_together() -> None:
+    tight = SourceLimits(frame_pixels=1, total_pixels=1, frames=1, side=1, jpeg_scans=1, metadata_bytes=1)
+    assert len(faults(tight, width=2, height=2, frames=2, scans=2, metadata_bytes=2)) == 7
+
+
+@given(side=st.integers(1, 50), width=st.integers(1, 99), height=st.integers(1, 99), frames=st.integers(1, 9))
+def test_what_passes_is_within_every_limit(side: int, width: int, height: int, frames: int) -> None:
+    limits = SourceLimits(side=side, frame_pixels=1_000, total_pixels=4_000)
+    within = max(width, height) <= side and width * height <= 1_000 and width * height * frames <= 4_000
+    assert (faults(limits, width=width, height=height, frames=frames) == []) is within
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, "9"])
+@pytest.mark.parametrize(
+    "name", ["frame_pixels", "total_pixels", "frames", "side", "jpeg_scans", "metadata_bytes"]
+)
+def test_a_limit_is_a_positive_integer(name: str, bad: Any) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        SourceLimits(**{name: bad})
