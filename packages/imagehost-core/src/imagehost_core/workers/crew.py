@@ -1,0 +1,228 @@
+"""The crew: which workers there are, who has one, and who waits for one.
+
+Invariants, under the lock: `started` counts the workers that are being started, are idle or are
+busy, and is never above `size`; callers are served in the order in which they came.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from attrs import frozen
+
+from imagehost_core.errors import UnavailableError
+from imagehost_core.workers.keeper import Keeper
+from imagehost_core.workers.process import Recipe, Worker
+
+log = logging.getLogger("imagehost.workers")
+
+CLOSE_SECONDS = 10.0
+"""How long `close` waits for callers to notice that their worker is gone."""
+
+
+@frozen
+class Load:
+    """How busy a crew is.
+
+    Attributes:
+        busy: How many workers have an order.
+        idle: How many have none.
+        waiting: How many callers wait for one.
+    """
+
+    busy: int
+    idle: int
+    waiting: int
+
+
+class Crew:
+    """Up to `size` workers, started when they are first needed and replaced when they are lost.
+
+    Args:
+        recipe: What a worker is made with.
+        size: The most workers at a time.
+        queue: The most callers that may wait for one.
+        max_orders: After how many orders a worker is replaced.
+        max_bytes: A worker that ever held more memory is replaced after its order, in bytes.
+    """
+
+    def __init__(self, recipe: Recipe, *, size: int, queue: int, max_orders: int, max_bytes: int) -> None:
+        self.recipe, self.size, self.queue = recipe, size, queue
+        self.max_orders, self.max_bytes = max_orders, max_bytes
+        self._fresh()
+        _crews.add(self)
+
+    def _fresh(self) -> None:
+        self.keeper = Keeper()
+        self._changed = threading.Condition()
+        self._idle: list[Worker] = []
+        self._busy: set[Worker] = set()
+        self._line: deque[object] = deque()
+        self._started = 0
+        self._trouble: OSError | None = None
+        self._closed = False
+
+    @property
+    def load(self) -> Load:
+        """How busy the crew is just now."""
+        with self._changed:
+            return Load(len(self._busy), len(self._idle), len(self._line))
+
+    @property
+    def closed(self) -> bool:
+        """Whether there will be no more workers."""
+        return self._closed
+
+    def start(self) -> None:
+        """Start all workers that are not there yet; they get warm while nobody waits for them."""
+        with self._changed:
+            while self._started < self.size and not self._closed:
+                self._start_one()
+
+    @contextmanager
+    def hire(self, until: float) -> Iterator[Worker]:
+        """Have a worker for oneself. One that was ended meanwhile, or is worn, is replaced.
+
+        Args:
+            until: When waiting for one ends, on the clock of `time.monotonic()`, in seconds.
+
+        Raises:
+            UnavailableError: None was free by then, too many callers wait already, or none can be
+                started.
+        """
+        while not (worker := self._take(until)).fit():
+            self._give_up(worker)
+        try:
+            yield worker
+        except BaseException:
+            self._give_up(worker)
+            raise
+        if self._worn(worker):
+            self._give_up(worker)
+        else:
+            self._give_back(worker)
+
+    def close(self) -> None:
+        """End all workers. A caller who waits for one, or for its answer, gets an error."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self.keeper.close()
+        with self._changed:
+            idle, self._idle = self._idle, []
+            for worker in self._busy:
+                worker.kill()
+        for worker in idle:
+            worker.end()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._busy, CLOSE_SECONDS)
+
+    def forget(self) -> None:
+        """Begin anew in a child process: the workers are the parent's."""
+        workers = [*self._idle, *self._busy]
+        closed = self._closed
+        self._fresh()
+        self._closed = closed
+        for worker in workers:
+            worker.forget()
+
+    def _take(self, until: float) -> Worker:
+        place = object()
+        with self._changed:
+            if len(self._line) >= self.queue and not self._idle:
+                raise UnavailableError(f"expected at most {self.queue} requests to wait for a worker")
+            self._line.append(place)
+            try:
+                if len(self._line) > len(self._idle) and self._started < self.size:
+                    self._start_one()
+                self._wait_for_worker(place, until)
+                worker = self._idle.pop()
+            finally:
+                self._line.remove(place)
+                self._changed.notify_all()
+            self._busy.add(worker)
+        return worker
+
+    def _wait_for_worker(self, place: object, until: float) -> None:
+        while not (self._idle and self._line[0] is place):
+            self._check_open()
+            if self._started == 0:
+                raise UnavailableError("expected a worker but none can be started") from self._trouble
+            left = until - time.monotonic()
+            if left <= 0:
+                raise UnavailableError("expected a free worker in time but all were busy")
+            self._changed.wait(left)
+        self._check_open()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UnavailableError("expected a pool that is open but received one that is closed")
+
+    def _worn(self, worker: Worker) -> bool:
+        most_seconds = self.recipe.limits.cpu_seconds / 2 or float("inf")
+        return (
+            worker.worn
+            or worker.orders >= self.max_orders
+            or worker.usage.peak_bytes > self.max_bytes
+            or worker.usage.cpu_seconds > most_seconds
+        )
+
+    def _give_back(self, worker: Worker) -> None:
+        with self._changed:
+            closed = self._closed
+            if not closed:
+                self._busy.discard(worker)
+                self._idle.append(worker)
+                self._changed.notify_all()
+        if closed:
+            self._give_up(worker)
+
+    def _give_up(self, worker: Worker) -> None:
+        ending = worker.end()
+        if not ending.by_us:
+            log.warning("%s", ending.words)
+        with self._changed:
+            self._busy.discard(worker)
+            self._started -= 1
+            if not self._closed:
+                self._start_one()
+            self._changed.notify_all()
+
+    def _start_one(self) -> None:
+        self._started += 1
+        self.keeper.at(0, self._start)
+
+    def _start(self) -> None:
+        """Start a worker; the keeper calls this."""
+        try:
+            worker = Worker(self.recipe)
+        except OSError as error:
+            log.error("a worker cannot be started", exc_info=error)
+            with self._changed:
+                self._started -= 1
+                self._trouble = error
+                self._changed.notify_all()
+            return
+        with self._changed:
+            # New ones wait at the bottom: whoever comes takes a warm one as long as there is one.
+            self._idle.insert(0, worker)
+            self._changed.notify_all()
+
+
+_crews: weakref.WeakSet[Crew] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for crew in list(_crews):
+        crew.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)

@@ -1,0 +1,106 @@
+"""The worker's own program: get warm, close the cage, then do one order after the other.
+
+It is started by `process` and knows nothing but its two pipes. Requests come on what was its
+standard input, and answers go to what was its standard output; both are moved away first, so that a
+codec which prints does not speak into an answer.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import sys
+from collections.abc import Mapping
+from typing import BinaryIO
+
+from attrs import frozen
+
+from imagehost_core.workers import cage, frames, wire
+from imagehost_core.workers.cage import CageLimits
+from imagehost_core.workers.frames import Head
+from imagehost_core.workers.task import Task, load
+
+if sys.platform != "win32":
+    import resource
+
+RSS_UNIT = 1 if sys.platform == "darwin" else 1024
+"""What `ru_maxrss` counts, in bytes: Linux says KiB, macOS says bytes (getrusage(2) of each)."""
+
+
+@frozen
+class Start:
+    """What a worker is told when it is started, as JSON in its first argument.
+
+    Attributes:
+        path: `sys.path` of the program that starts it: what can be imported there can be here.
+        tasks: The module of the table of tasks.
+        parent: The process number of that program.
+        limits: What the worker may use.
+    """
+
+    path: list[str]
+    tasks: str
+    parent: int
+    limits: CageLimits
+
+
+def main(argument: str) -> None:
+    """Live a worker's life: until the pipe of requests ends, or somebody ends it.
+
+    Args:
+        argument: A `Start` as JSON.
+    """
+    start = wire.unpack(argument.encode(), Start)
+    cage.die_with_parent(start.parent)
+    requests, answers = take_streams()
+    faulthandler.enable()
+    tasks = load(start.tasks)
+    status = cage.close(start.limits)
+    frames.write_head(answers, Head(wire.pack(wire.Ready(status))))
+    serve(requests, answers, tasks)
+
+
+def take_streams() -> tuple[BinaryIO, BinaryIO]:
+    """Return the two pipes, and leave nothing to read and the log to write in their usual places."""
+    requests = os.fdopen(os.dup(0), "rb")
+    answers = os.fdopen(os.dup(1), "wb", buffering=0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return requests, answers
+
+
+def serve(requests: frames.Readable, answers: frames.Writable, tasks: Mapping[str, Task]) -> None:
+    """Do one order after the other until there are no more.
+
+    Raises:
+        FrameError: What came is no order.
+    """
+    while (head := frames.read_head(requests)) is not None:
+        order = wire.unpack(head.header, wire.Order)
+        answer, blobs = _answer(order, [frames.read_blob(requests, length) for length in head.lengths], tasks)
+        frames.write_head(answers, Head(wire.pack(answer), tuple(map(len, blobs))))
+        for blob in blobs:
+            frames.write(answers, blob)
+
+
+def usage() -> wire.Usage:
+    """Return what this process has used so far."""
+    if sys.platform == "win32":
+        return wire.Usage(0, 0.0)
+    else:  # noqa: RET505 - for mypy, which reads one branch per system
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        return wire.Usage(used.ru_maxrss * RSS_UNIT, used.ru_utime + used.ru_stime)
+
+
+def _answer(
+    order: wire.Order, blobs: list[bytes], tasks: Mapping[str, Task]
+) -> tuple[wire.Answer, list[bytes]]:
+    try:
+        outcome, results = tasks[order.task](order.arguments, *blobs)
+    except Exception as error:
+        failed = wire.failure(error)
+    else:
+        return wire.Answer(order.number, usage(), outcome), results
+    return wire.Answer(order.number, usage(), failure=failed), []

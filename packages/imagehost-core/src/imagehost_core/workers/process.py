@@ -1,0 +1,270 @@
+"""One worker process, seen from the pool: start it, give it an order, end it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, TypeVar
+
+from attrs import frozen
+
+from imagehost_core.workers import frames, wire
+from imagehost_core.workers.cage import CageLimits, CageStatus
+from imagehost_core.workers.frames import FrameError, Head
+from imagehost_core.workers.main import Start
+
+BOOT = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])["path"]
+from imagehost_core.workers.main import main
+main(sys.argv[1])
+"""
+"""What the new interpreter runs. It is started isolated (-I), so that no variable and no file of the
+current folder changes what it imports, and finds what the parent can import all the same."""
+
+KEPT_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
+"""What a worker gets of the environment: where the system's libraries are, and no secret."""
+SET_VARIABLES = {"MALLOC_ARENA_MAX": "2"}
+"""glibc sets 64 MiB of address space aside for each arena; by default there are 8 a processor."""
+
+LAST_WORDS_BYTES = 4096
+"""How much of what a worker said on its standard error goes to the log."""
+
+T = TypeVar("T")
+Receive = Callable[[Iterator[bytes]], T]
+"""What is done with the pieces of each blob that comes back."""
+
+
+class LostError(Exception):
+    """The worker has ended, or talks nonsense: there will be no answer from it."""
+
+
+class NotReadyError(LostError):
+    """The worker never got so far as to take an order."""
+
+
+@frozen
+class Ending:
+    """How a worker ended.
+
+    Attributes:
+        signal: The name of the signal that ended it, or `None` for an ordinary end.
+        by_us: Whether it was the pool that sent it.
+        words: The same, and the last of what it said on its standard error, for the log.
+    """
+
+    signal: str | None
+    by_us: bool
+    words: str
+
+
+@frozen
+class Recipe:
+    """What a worker is made with: the module of its tasks, and what it may use."""
+
+    tasks: str
+    limits: CageLimits
+
+
+class Worker:
+    """A process of our own, which takes one order at a time.
+
+    `ready` and `work` belong to one thread at a time; `kill` may be called from any.
+
+    Args:
+        recipe: What it is made with. On Linux the process ends with the thread that starts it.
+
+    Attributes:
+        orders: How many it was given.
+        usage: What it had used when it answered last.
+        worn: Whether somebody found that it is to be replaced.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        start = Start([os.path.abspath(p) for p in sys.path], recipe.tasks, os.getpid(), recipe.limits)  # noqa: PTH100
+        kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - it runs this interpreter, and our own words
+                [sys.executable, "-I", "-X", "utf8", "-c", BOOT, wire.pack(start).decode()],
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                env=kept | SET_VARIABLES,
+                cwd=Path(sys.executable).anchor,
+                start_new_session=True,
+                creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+            )
+        except BaseException:
+            self._log.close()
+            raise
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._requests, self._answers = self._process.stdin, self._process.stdout
+        self._ending = threading.Lock()
+        self._ended: Ending | None = None
+        self._killed = False
+        self._cage: CageStatus | None = None
+        self.worn = False
+        self.orders = 0
+        self.usage = wire.Usage(0, 0.0)
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
+    def fit(self) -> bool:
+        """Whether the process is still there. One that is only starting counts: `ready` will tell."""
+        with self._ending:
+            return self._cage is None or self._process.poll() is None
+
+    def ready(self) -> CageStatus:
+        """Wait until the worker can take orders; return what its cage is made of.
+
+        Raises:
+            NotReadyError: It ended before.
+        """
+        if self._cage is None:
+            try:
+                with _pipe():
+                    self._cage = wire.unpack(self._head().header, wire.Ready).cage
+            except LostError as error:
+                raise NotReadyError("the worker did not start") from error
+        return self._cage
+
+    def ask(
+        self, task: str, arguments: wire.Json, source: frames.Readable, length: int
+    ) -> tuple[wire.Answer, tuple[int, ...]]:
+        """Give the worker an order; return its answer, and the lengths of the blobs that `take` takes.
+
+        After any exception the worker is of no more use: `end` it.
+
+        Args:
+            task: The task's name.
+            arguments: What the task gets before its blob: a list.
+            source: Where the blob is read from, in chunks.
+            length: How long the blob is, in bytes.
+
+        Raises:
+            LostError: The worker has ended, or its answer is none.
+            FrameError: The source ends before `length`.
+        """
+        self.ready()
+        self.orders += 1
+        with _pipe():
+            frames.write_head(
+                self._requests, Head(wire.pack(wire.Order(self.orders, task, arguments)), (length,))
+            )
+        for chunk in frames.chunks(source, length):
+            with _pipe():
+                frames.write(self._requests, chunk)
+        head = self._head()
+        with _pipe():
+            answer = wire.unpack(head.header, wire.Answer)
+        if answer.number != self.orders or (answer.failure is not None and head.lengths):
+            raise LostError("the worker answered another order")
+        self.usage = answer.usage
+        return answer, head.lengths
+
+    def take(self, lengths: tuple[int, ...], receive: Receive[T]) -> list[T]:
+        """Return what `receive` makes of each blob of an answer.
+
+        Args:
+            lengths: The lengths of all the blobs, in bytes.
+            receive: Called for each blob with its pieces, which it must use up.
+
+        Raises:
+            LostError: The worker ended before the blobs did.
+        """
+        return [receive(self._pieces(length)) for length in lengths]
+
+    def kill(self) -> None:
+        """End the process at once, with all that it started. Whoever waits for it is told."""
+        with self._ending:
+            self._kill()
+
+    def end(self, patience: float = 0) -> Ending:
+        """End the process, if it has not ended, and give back all that it took of this one.
+
+        Args:
+            patience: How long it may take to end by itself, in seconds.
+        """
+        with self._ending:
+            if self._ended is None:
+                with suppress(subprocess.TimeoutExpired):
+                    self._process.wait(patience)
+                self._kill()
+                self._ended = self._bury(self._process.wait())
+            return self._ended
+
+    def forget(self) -> None:
+        """Let go of a process that belongs to the parent, after a fork: it is not ours to end."""
+        self._process.returncode = 0
+        self._close()
+
+    def _kill(self) -> None:
+        if self._process.returncode is not None:
+            return
+        self._killed = True
+        if sys.platform == "win32":
+            self._process.kill()
+        else:
+            # It leads a group of its own, and keeps its number until it is waited for.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _bury(self, status: int) -> Ending:
+        size = self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(0, size - LAST_WORDS_BYTES))
+        said = self._log.read().decode(errors="replace").strip()
+        self._close()
+        name = _signal_name(status)
+        words = f"worker {self.pid} ended with {name or f'status {status}'}"
+        return Ending(name, self._killed, f"{words}: {said}" if said else words)
+
+    def _close(self) -> None:
+        for stream in (self._requests, self._answers, self._log):
+            stream.close()
+
+    def _head(self) -> Head:
+        with _pipe():
+            head = frames.read_head(self._answers)
+        if head is None:
+            raise LostError("the worker has ended")
+        return head
+
+    def _pieces(self, length: int) -> Iterator[bytes]:
+        pieces = frames.chunks(self._answers, length)
+        while True:
+            with _pipe():
+                piece = next(pieces, None)
+            if piece is None:
+                return
+            yield piece
+
+
+@contextmanager
+def _pipe() -> Iterator[None]:
+    """Tell the troubles with a worker's pipe from those with anything else that is read or written."""
+    try:
+        yield
+    except (OSError, FrameError) as error:
+        raise LostError("the worker has ended, or talks nonsense") from error
+
+
+def _signal_name(status: int) -> str | None:
+    if status >= 0:
+        return None
+    try:
+        return signal.Signals(-status).name
+    except ValueError:
+        return f"signal {-status}"
