@@ -1,1 +1,109 @@
-"""imagehost."""
+"""Host images inside a Python program.
+
+```python
+from imagehost_core import ImageHost
+from imagehost_core.testing import make_image
+
+with ImageHost.open("data") as host:
+    image = host.upload(make_image(), owner="admin", filename="cat.png")
+    thumb = host.render(image.id, "w=200&h=200&fit=cover&fm=webp")
+```
+
+The pure functions stand alone: `parse_transform`, `plan`, `decide`, `scan`.
+"""
+
+from imagehost_core.errors import (
+    BadRequestError,
+    ConflictError,
+    Fault,
+    ForbiddenError,
+    ImageHostError,
+    InsufficientStorageError,
+    InternalError,
+    MethodNotAllowedError,
+    NotFoundError,
+    PayloadTooLargeError,
+    RateLimitError,
+    UnauthorizedError,
+    UnavailableError,
+    UnsupportedMediaTypeError,
+    ValidationError,
+)
+from imagehost_core.events import (
+    AlbumCreated,
+    AlbumUpdated,
+    DeletedImage,
+    Event,
+    ImageDeleted,
+    ImageUploaded,
+)
+from imagehost_core.formats import Format, sniff
+from imagehost_core.geometry import Plan, Size, plan
+from imagehost_core.headers import Header, SourceLimits, scan
+from imagehost_core.host import Blob, Delivery, ImageHost, Rendered
+from imagehost_core.ids import AlbumId, ImageId, KeyId
+from imagehost_core.limits import Decision, Window, decide
+from imagehost_core.models import Account, Album, ApiKey, Image, NewKey, Page, Principal, Scope
+from imagehost_core.options import UploadOptions, parse_upload_options
+from imagehost_core.paging import PageRequest, parse_page_request
+from imagehost_core.settings import Settings
+from imagehost_core.transform import AUTO, Fit, Transform, parse_transform
+
+__all__ = [
+    "AUTO",
+    "Account",
+    "Album",
+    "AlbumCreated",
+    "AlbumId",
+    "AlbumUpdated",
+    "ApiKey",
+    "BadRequestError",
+    "Blob",
+    "ConflictError",
+    "Decision",
+    "DeletedImage",
+    "Delivery",
+    "Event",
+    "Fault",
+    "Fit",
+    "ForbiddenError",
+    "Format",
+    "Header",
+    "Image",
+    "ImageDeleted",
+    "ImageHost",
+    "ImageHostError",
+    "ImageId",
+    "ImageUploaded",
+    "InsufficientStorageError",
+    "InternalError",
+    "KeyId",
+    "MethodNotAllowedError",
+    "NewKey",
+    "NotFoundError",
+    "Page",
+    "PageRequest",
+    "PayloadTooLargeError",
+    "Plan",
+    "Principal",
+    "RateLimitError",
+    "Rendered",
+    "Scope",
+    "Settings",
+    "Size",
+    "SourceLimits",
+    "Transform",
+    "UnauthorizedError",
+    "UnavailableError",
+    "UnsupportedMediaTypeError",
+    "UploadOptions",
+    "ValidationError",
+    "Window",
+    "decide",
+    "parse_page_request",
+    "parse_transform",
+    "parse_upload_options",
+    "plan",
+    "scan",
+    "sniff",
+]

@@ -147,7 +147,7 @@ class WorkerSettings:
     queue: int = field(default=64, validator=ge(1))
     ingest_deadline: float = field(default=60.0, validator=ge(0.1))
     render_deadline: float = field(default=20.0, validator=ge(0.1))
-    memory_bytes: int = field(default=3 * GIB, validator=ge(0))
+    memory_bytes: int = field(default=4 * GIB, validator=ge(0))
 
 
 @frozen(kw_only=True)

@@ -26,6 +26,9 @@ MAX_SIDE = 8192
 """The largest `w` or `h`, in pixels (contract 7)."""
 MAX_QUALITY = 100
 
+DEFAULT_QUALITY: dict[Format, int] = {Format.JPEG: 80, Format.WEBP: 80, Format.AVIF: 60}
+"""The quality of an output for which none is asked (contract 7); PNG and GIF have none."""
+
 MAX_PARAMETERS = 64
 """More names than this in one query are refused: there are five that mean anything."""
 

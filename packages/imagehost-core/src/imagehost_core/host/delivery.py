@@ -1,0 +1,315 @@
+"""The processing route: from an address to bytes.
+
+`locate` says what is meant and whether it may be had, without touching a picture; its answer has all
+that an HTTP answer needs but the bytes. `fetch` gets those.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import datetime
+from functools import cache
+from hashlib import sha256
+from types import TracebackType
+from typing import BinaryIO
+from urllib.parse import parse_qsl
+
+from attrs import field, frozen
+
+from imagehost_core.errors import NotFoundError, quoted
+from imagehost_core.filenames import with_extension
+from imagehost_core.formats import SNIFF_BYTES, TRAITS, Format, sniff
+from imagehost_core.geometry import Size, plan
+from imagehost_core.host.access import check_transform, may_view
+from imagehost_core.host.rooms import Rooms
+from imagehost_core.ids import ImageId, no_image, parse_image_id
+from imagehost_core.jobs import RenderJob
+from imagehost_core.lru import Memory
+from imagehost_core.models import Account, Image
+from imagehost_core.pixels import codec_build
+from imagehost_core.signatures import is_signed
+from imagehost_core.storage.files import MASTER, rung_name
+from imagehost_core.storage.staging import CHUNK
+from imagehost_core.transform import AUTO, DEFAULT_QUALITY, Transform, negotiate, parse_transform
+
+RECORDS = 10_000
+"""How many records are remembered in a process; each is about a kilobyte."""
+_OVERSAMPLING = 2
+"""A reduction serves targets of at most half its size (EVIDENCE: below twice the target, a reduction
+costs sharpness)."""
+
+
+@frozen
+class Delivery:
+    """What an address means, and what an answer says of it.
+
+    Attributes:
+        image: Of which image.
+        key: The variant's file name, or `None` for the master itself.
+        job: What is to be done for it, or `None` for the master itself.
+        format: The format of the bytes.
+        etag: A strong entity tag, quoted (RFC 9110, section 8.8.3).
+        last_modified: Since when the bytes are what they are.
+        filename: The name to offer.
+        varies: Whether another `Accept` may get other bytes.
+    """
+
+    image: Image
+    key: str | None
+    job: RenderJob | None
+    format: Format
+    etag: str
+    last_modified: datetime
+    filename: str
+    varies: bool
+
+    @property
+    def media_type(self) -> str:
+        """The media type of the bytes."""
+        return TRAITS[self.format].media_type
+
+    @property
+    def is_public(self) -> bool:
+        """Whether everybody may have and keep the bytes."""
+        return self.image.is_public
+
+
+class Blob:
+    """Bytes to be delivered: in memory, or in an open file that no deletion can cut short.
+
+    Args:
+        content: The bytes, or the file.
+    """
+
+    def __init__(self, content: bytes | BinaryIO) -> None:
+        self.data = content if isinstance(content, bytes) else None
+        self._file = None if isinstance(content, bytes) else content
+        self.size = len(content) if isinstance(content, bytes) else os.fstat(content.fileno()).st_size
+
+    def read(self, start: int = 0, stop: int | None = None) -> bytes:
+        """Return the bytes from `start` to before `stop`."""
+        return b"".join(self.chunks(start, stop))
+
+    def chunks(self, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
+        """Yield the bytes from `start` to before `stop`, at most 1 MiB at a time."""
+        end = self.size if stop is None else min(stop, self.size)
+        if self._file is None:
+            assert self.data is not None
+            yield self.data[start:end]
+            return
+        self._file.seek(start)
+        while start < end and (chunk := self._file.read(min(CHUNK, end - start))):
+            start += len(chunk)
+            yield chunk
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file is not None:
+            self._file.close()
+
+    def __enter__(self) -> Blob:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+@frozen
+class _Known:
+    stamp: int
+    image: Image
+
+
+@frozen
+class Deliveries:
+    """The processing route of a host."""
+
+    _rooms: Rooms = field(repr=False)
+    _known: Memory[ImageId, _Known] = field(
+        factory=lambda: Memory[ImageId, _Known](RECORDS, lambda _: 1), repr=False
+    )
+
+    def locate(self, path: str, query: str, accept: str, viewer: Account | None) -> Delivery:
+        """Return what an address means.
+
+        Args:
+            path: `<id>` or `<id>.<ext>`.
+            query: The query string as it came.
+            accept: The request's `Accept` header, or "".
+            viewer: Who asks, or `None`.
+
+        Raises:
+            BadRequestError: A parameter is wrong.
+            NotFoundError: There is no such image, extension, or none that may be seen.
+            ForbiddenError: Transforms must be signed here, and this one is not.
+        """
+        image_id, extension = _split(path)
+        transform = parse_transform(query, extension=extension)
+        image = self._known_image(image_id) or self._read_image(image_id)
+        return self._locate(image, transform, query, accept, viewer)
+
+    def peek(
+        self, path: str, query: str, accept: str, viewer: Account | None
+    ) -> tuple[Delivery, Blob | None] | None:
+        """Return what an address means, and its bytes, as far as memory has them; never waits.
+
+        Returns:
+            `None` where even the record is not in memory.
+
+        Raises:
+            ImageHostError: As `locate`.
+        """
+        image_id, extension = _split(path)
+        transform = parse_transform(query, extension=extension)
+        image = self._known_image(image_id)
+        if image is None:
+            return None
+        delivery = self._locate(image, transform, query, accept, viewer)
+        data = delivery.key and self._rooms.variants.peek(image_id, delivery.key)
+        return delivery, Blob(data) if isinstance(data, bytes) else None
+
+    def fetch(self, delivery: Delivery) -> Blob:
+        """Return the bytes of a delivery, made now if they must be.
+
+        Raises:
+            NotFoundError: The image was deleted meanwhile.
+            UnavailableError: The workers have too much to do, or the work took too long.
+        """
+        rooms, image, job = self._rooms, delivery.image, delivery.job
+        if job is None or delivery.key is None:
+            return Blob(rooms.files.open(image.id))
+        return Blob(rooms.variants.obtain(image.id, delivery.key, lambda: self._render(image, job)))
+
+    def of(self, image: Image, transform: Transform, accept: str = "", *, whole: bool = False) -> Delivery:
+        """Return what a transform of an image means, whoever asks.
+
+        Args:
+            image: Of which image.
+            transform: What is asked for.
+            accept: The request's `Accept` header, or "".
+            whole: Whether the master itself will do where the format is the stored one.
+        """
+        fmt = _format(transform, image, accept)
+        varies = transform.format is AUTO
+        if whole and fmt is image.format:
+            return _delivery(image, None, None, fmt, image.sha256[:32], varies)
+        animated = image.is_animated and TRAITS[fmt].animated
+        steps = plan(
+            Size(image.width, image.height),
+            transform,
+            frames=image.frames if animated else 1,
+            max_side=TRAITS[fmt].max_side,
+        )
+        default = DEFAULT_QUALITY.get(fmt)
+        quality = None if default is None else transform.quality or default
+        job = RenderJob(plan=steps, format=fmt, quality=quality, animated=animated)
+        key = _key(job)
+        return _delivery(image, key, job, fmt, f"{image.sha256[:16]}-{key}", varies)
+
+    def _locate(
+        self, image: Image, transform: Transform, query: str, accept: str, viewer: Account | None
+    ) -> Delivery:
+        rooms, delivery = self._rooms, self._rooms.settings.delivery
+        signed = "sig=" in query and is_signed(
+            rooms.secret, image.id, transform, dict(parse_qsl(query)), rooms.clock()
+        )
+        if not may_view(image, viewer, signed, delivery):
+            raise NotFoundError(no_image(image.id))
+        # Contract 7: *no parameters, and `ext` absent or the stored format's: the master itself*.
+        whole = "=" not in query or parse_transform(query) == Transform()
+        found = self.of(image, transform, accept, whole=whole)
+        if found.key is not None:
+            check_transform(transform, signed, delivery)
+        return found
+
+    def _known_image(self, image_id: ImageId) -> Image | None:
+        known = self._known.get(image_id)
+        if known is None or known.stamp != self._rooms.stamps.read(image_id):
+            return None
+        return known.image
+
+    def _read_image(self, image_id: ImageId) -> Image:
+        stamp = self._rooms.stamps.read(image_id)
+        image = self._rooms.images.get(image_id)
+        if image is None:
+            raise NotFoundError(no_image(image_id))
+        if stamp is not None:
+            self._known.put(image_id, _Known(stamp, image))
+        return image
+
+    def _render(self, image: Image, job: RenderJob) -> bytes:
+        rooms = self._rooms
+        with ExitStack() as stack:
+            source = stack.enter_context(rooms.files.open(image.id, _source_name(image, job)))
+            fmt = sniff(source.read(SNIFF_BYTES)) or image.format
+            length = source.seek(0, os.SEEK_END)
+            source.seek(0)
+            deadline = rooms.settings.workers.render_deadline
+            return rooms.workers.render(job, fmt, source, length, deadline=deadline)[1]
+
+
+def _split(path: str) -> tuple[ImageId, str | None]:
+    """Return the id and the extension of a delivery address's path.
+
+    Raises:
+        NotFoundError: It is none.
+    """
+    name, dot, extension = path.partition(".")
+    if "/" in path:
+        raise NotFoundError(f"expected the address of an image but received {quoted(path)}")
+    return parse_image_id(name), extension if dot else None
+
+
+def _format(transform: Transform, image: Image, accept: str) -> Format:
+    if transform.format is AUTO:
+        return negotiate(accept, image.format)
+    return image.format if transform.format is None else Format(transform.format)
+
+
+def _delivery(
+    image: Image, key: str | None, job: RenderJob | None, fmt: Format, tag: str, varies: bool
+) -> Delivery:
+    return Delivery(
+        image=image,
+        key=key,
+        job=job,
+        format=fmt,
+        etag=f'"{tag}"',
+        last_modified=image.created_at,
+        filename=with_extension(image.filename, fmt),
+        varies=varies,
+    )
+
+
+@cache
+def _build() -> str:
+    return codec_build()
+
+
+def _key(job: RenderJob) -> str:
+    """Return the name of a variant: equal for requests that mean the same picture.
+
+    It covers the plan and not the parameters (w=300 alone, and with the height that follows from it,
+    are one), the quality that takes effect, and the codecs, so that another build makes it anew.
+    """
+    return sha256(repr((job, _build())).encode()).hexdigest()[:32]
+
+
+def _source_name(image: Image, job: RenderJob) -> str:
+    """Return the smallest file that a variant can be made of without loss of quality."""
+    if job.animated:
+        return MASTER
+    target = job.plan.resize
+    large_enough = [
+        (width, height)
+        for width, height in image.rungs
+        if width >= _OVERSAMPLING * target.width and height >= _OVERSAMPLING * target.height
+    ]
+    return rung_name(max(min(large_enough))) if large_enough else MASTER

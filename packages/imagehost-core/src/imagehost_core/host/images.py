@@ -1,0 +1,171 @@
+"""Images, as their owners ask for them: get, list, update, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+from attrs import field, frozen
+
+from imagehost_core.catalog.database import Reader
+from imagehost_core.errors import Fault, NotFoundError, ValidationError, quoted
+from imagehost_core.events import DeletedImage
+from imagehost_core.filenames import clean_filename
+from imagehost_core.host import owners
+from imagehost_core.host.albums import check_album
+from imagehost_core.host.owners import Owner
+from imagehost_core.host.rooms import Rooms
+from imagehost_core.ids import ImageId, no_album, no_image, parse_album_id, parse_image_id
+from imagehost_core.models import Image, Page
+from imagehost_core.options import description_faults
+from imagehost_core.paging import PageRequest
+
+CHANGEABLE = ("album_id", "description", "is_public", "filename")
+"""What an owner may change of an image (contract 5)."""
+
+
+@frozen
+class Images:
+    """The images of a host."""
+
+    _rooms: Rooms = field(repr=False)
+
+    def get(self, image_id: str, owner: Owner | None) -> Image:
+        """Return an image; `None` as its owner stands for the program itself, which sees all.
+
+        Raises:
+            NotFoundError: There is none, or it is somebody else's.
+        """
+        return self._get(parse_image_id(image_id), owner, self._rooms.catalog)
+
+    def list(self, owner: Owner, album_id: int | str | None, page: PageRequest) -> Page[Image]:
+        """Return an account's images, newest first.
+
+        Raises:
+            NotFoundError: The account has no such album.
+        """
+        account = owners.find_or_create(self._rooms, owner)
+        if album_id is None:
+            return self._rooms.images.of_account(account.id, page)
+        try:
+            wanted = parse_album_id(album_id)
+            check_album(self._rooms, wanted, account.id)
+        except ValidationError:
+            raise NotFoundError(no_album(album_id)) from None
+        return self._rooms.images.of_album(wanted, page)
+
+    def update(self, image_id: str, owner: Owner | None, changes: Mapping[str, object]) -> Image:
+        """Change some of an image's fields; what is not given stays.
+
+        Raises:
+            NotFoundError: There is none, or it is somebody else's.
+            ValidationError: A value is not allowed. Names every fault.
+        """
+        rooms, wanted = self._rooms, parse_image_id(image_id)
+        self.get(wanted, owner)
+        values = _check_changes(changes)
+        with (
+            rooms.locks.hold("image", wanted),
+            rooms.stamps.changing(wanted),
+            rooms.catalog.transaction() as transaction,
+        ):
+            image = self._get(wanted, owner, transaction)
+            image = attrs.evolve(image, **values, updated_at=rooms.clock())
+            check_album(rooms, image.album_id, image.account_id, transaction)
+            rooms.images.update(transaction, image)
+        return image
+
+    def delete(self, image_id: str, owner: Owner | None) -> DeletedImage:
+        """Delete an image for good: when it returns, no byte of it or of its variants is left.
+
+        Raises:
+            NotFoundError: There is none, or it is somebody else's.
+        """
+        rooms, wanted = self._rooms, parse_image_id(image_id)
+        self.get(wanted, owner)
+        with rooms.locks.hold("image", wanted):
+            with rooms.stamps.changing(wanted), rooms.catalog.transaction() as transaction:
+                image = self._get(wanted, owner, transaction)
+                deleted_at = rooms.clock()
+                rooms.images.bury(transaction, wanted, deleted_at)
+                rooms.accounts.charge(transaction, image.account_id, -image.size, 0)
+            self._erase(wanted)
+        return DeletedImage(id=wanted, album_id=image.album_id, deleted_at=deleted_at)
+
+    def finish_deletions(self) -> None:
+        """Erase what a process that died has left of deleted images."""
+        for image_id in self._rooms.images.graves():
+            with self._rooms.locks.hold("image", image_id):
+                self._erase(image_id)
+
+    def collect(self) -> tuple[ImageId, ...]:
+        """Remove the files of images that have no record: uploads that never ended.
+
+        Returns:
+            The ids under which there were such files.
+        """
+        return tuple(image_id for image_id in self._rooms.files.ids() if self._collect(image_id))
+
+    def _collect(self, image_id: ImageId) -> bool:
+        rooms = self._rooms
+        if rooms.images.get(image_id) is not None:
+            return False
+        # An upload under way holds the lock until its record stands.
+        with rooms.locks.hold("image", image_id):
+            orphan = rooms.images.get(image_id) is None
+            if orphan:
+                rooms.files.delete(image_id)
+        return orphan
+
+    def _erase(self, image_id: ImageId) -> None:
+        """Remove all bytes of an image that has no record. The caller holds its lock."""
+        rooms = self._rooms
+        rooms.variants.purge(image_id)
+        rooms.files.delete(image_id)
+        with rooms.catalog.transaction() as transaction:
+            rooms.images.forget(transaction, image_id)
+
+    def _get(self, image_id: ImageId, owner: Owner | None, reader: Reader) -> Image:
+        image = self._rooms.images.get(image_id, reader)
+        if image is None or not owners.owns(self._rooms, owner, image.account_id):
+            raise NotFoundError(no_image(image_id))
+        return image
+
+
+def _check_changes(changes: Mapping[str, object]) -> dict[str, Any]:
+    """Return changes as they are stored.
+
+    Raises:
+        ValidationError: A value is not allowed. Names every fault.
+        TypeError: There is no such field.
+    """
+    unknown = sorted(changes.keys() - set(CHANGEABLE))
+    if unknown:
+        raise TypeError(f"expected some of {', '.join(CHANGEABLE)} but received {', '.join(unknown)}")
+    values = dict(changes)
+    faults = list(_faults(values))
+    if faults:
+        raise ValidationError(faults=faults)
+    if "filename" in values:
+        values["filename"] = clean_filename(str(values["filename"]))
+    return values
+
+
+def _faults(values: dict[str, object]) -> Iterator[Fault]:
+    """Yield what is wrong with changes; turn the album's id into a number on the way."""
+    if values.get("album_id") is not None:
+        try:
+            values["album_id"] = parse_album_id(values["album_id"])  # type: ignore[arg-type]
+        except ValidationError as error:
+            yield from error.faults
+    description = values.get("description", "")
+    if isinstance(description, str):
+        yield from description_faults(description)
+    else:
+        yield Fault("description", "text", quoted(description))
+    if not isinstance(values.get("is_public", True), bool):
+        yield Fault("is_public", "true or false", quoted(values["is_public"]))
+    filename = values.get("filename", "-")
+    if not isinstance(filename, str) or not filename.strip():
+        yield Fault("filename", "a name", quoted(filename))

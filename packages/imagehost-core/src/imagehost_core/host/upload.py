@@ -1,0 +1,172 @@
+"""The way of an upload: bytes → header → worker → durable blob → one transaction.
+
+Options are checked before anything is read, the header before any decoder runs, the album before
+anything is stored. When `upload` returns, the master and its record survive a power cut; when it
+raises, nothing is left behind.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import file_digest
+from pathlib import Path
+from typing import BinaryIO
+
+from imagehost_core.filenames import clean_filename, with_extension
+from imagehost_core.headers import Header, scan
+from imagehost_core.host.albums import check_album
+from imagehost_core.host.rooms import Rooms
+from imagehost_core.ids import ID_LENGTH, ImageId, base62, new_image_id
+from imagehost_core.jobs import Ingested, IngestJob
+from imagehost_core.limits import check_quota
+from imagehost_core.models import Account, Image
+from imagehost_core.options import UploadOptions
+from imagehost_core.storage import Staged
+from imagehost_core.storage.durable import check_free, room_on_disk
+from imagehost_core.storage.files import MASTER, rung_name
+from imagehost_core.storage.staging import CHUNK
+
+Source = Staged | Path | bytes | BinaryIO
+"""What an upload can be made of. A file object is read from where it stands to its end."""
+
+
+@contextmanager
+def staged(rooms: Rooms, source: Source) -> Iterator[Staged]:
+    """Yield a source as a staged file, complete.
+
+    Raises:
+        PayloadTooLargeError: It is larger than 50 MB; the error tells its whole size.
+        InsufficientStorageError: The disk has no room.
+    """
+    if isinstance(source, Staged):
+        source.finish()
+        yield source
+        return
+    with rooms.staging.stage() as copy:
+        if isinstance(source, bytes):
+            copy.write(source)
+        elif isinstance(source, Path):
+            with source.open("rb") as file:
+                _copy(file, copy)
+        else:
+            _copy(source, copy)
+        copy.finish()
+        yield copy
+
+
+def default_filename(source: Source) -> str | None:
+    """Return the name that a source has of its own, or `None`."""
+    name = source.name if isinstance(source, Path) else getattr(source, "name", None)
+    return name if isinstance(name, str) else None
+
+
+def upload(
+    rooms: Rooms, staged: Staged, account: Account, filename: str | None, options: UploadOptions
+) -> Image:
+    """Store a staged file as an image.
+
+    Args:
+        rooms: Of the host.
+        staged: The file, complete.
+        account: Whose image it will be.
+        filename: The name that it came with.
+        options: What is asked for.
+
+    Raises:
+        UnsupportedMediaTypeError: Its content is not JPEG, PNG, WebP or GIF.
+        ValidationError: It is damaged or over a limit, or the album is none of the account's.
+        InsufficientStorageError: The quota or the disk has no room.
+        UnavailableError: All workers are busy, and too many uploads wait.
+    """
+    with staged.path.open("rb") as file:
+        header = scan(file, staged.size)
+    check_album(rooms, options.album_id, account.id)
+    quota = rooms.settings.limits.quota_bytes
+    check_quota(rooms.accounts.used_bytes(account.id), 1, quota)
+    check_free(rooms.folders.root, staged.size, rooms.settings.storage.free_bytes)
+    with rooms.staging.folder() as built:
+        ingested = _ingest(rooms, staged, header, options, built)
+        image = _describe(rooms, ingested, built, account, filename, options)
+        # Held until the record stands, so that nobody takes the files for an orphan's.
+        with rooms.locks.hold("image", image.id):
+            rooms.files.put(image.id, built)
+            try:
+                _record(rooms, image, account, quota)
+            except BaseException:
+                rooms.files.delete(image.id)
+                raise
+    return image
+
+
+def _copy(source: BinaryIO, target: Staged) -> None:
+    while chunk := source.read(CHUNK):
+        target.write(chunk)
+
+
+def _ingest(rooms: Rooms, staged: Staged, header: Header, options: UploadOptions, built: Path) -> Ingested:
+    """Decode a file in a worker; leave the master and its reductions in a folder."""
+    job = IngestJob(
+        format=header.format,
+        wanted=options.format,
+        convert_to_webp=options.convert_to_webp is not False,
+        quality=options.quality,
+        remove_exif=options.remove_exif,
+    )
+    deadline = rooms.settings.workers.ingest_deadline
+    with room_on_disk(), staged.path.open("rb") as file:
+        made = rooms.workers.ingest(job, file, header.end, deadline=deadline, into=built)
+    ingested, (master, *rungs) = made
+    if ingested.unchanged:
+        # Contract 4: *the bytes are stored as they came, less anything after the image's end*.
+        staged.path.replace(master)
+        os.truncate(master, header.end)
+    master.rename(built / MASTER)
+    for rung, size in zip(rungs, ingested.rungs, strict=True):
+        rung.rename(built / rung_name(max(size.width, size.height)))
+    return ingested
+
+
+def _describe(
+    rooms: Rooms,
+    ingested: Ingested,
+    built: Path,
+    account: Account,
+    filename: str | None,
+    options: UploadOptions,
+) -> Image:
+    image_id = new_image_id(rooms.random)
+    original = clean_filename(filename)
+    shown = base62(ID_LENGTH, rooms.random) if options.auto_rename else original
+    now = rooms.clock()
+    with (built / MASTER).open("rb") as master:
+        digest = file_digest(master, "sha256").hexdigest()
+        size = master.seek(0, os.SEEK_END)
+    return Image(
+        id=ImageId(image_id),
+        account_id=account.id,
+        album_id=options.album_id,
+        filename=with_extension(shown, ingested.format),
+        original_filename=original,
+        description=options.description,
+        is_public=options.is_public,
+        format=ingested.format,
+        size=size,
+        width=ingested.size.width,
+        height=ingested.size.height,
+        frames=ingested.frames,
+        has_alpha=ingested.has_alpha,
+        sha256=digest,
+        placeholder=ingested.placeholder,
+        rungs=tuple((rung.width, rung.height) for rung in ingested.rungs),
+        created_at=now,
+        updated_at=now,
+    )
+
+
+def _record(rooms: Rooms, image: Image, account: Account, quota: int) -> None:
+    with rooms.catalog.transaction() as transaction:
+        check_album(rooms, image.album_id, account.id, transaction)
+        rooms.accounts.charge(transaction, account.id, image.size, quota)
+        rooms.images.insert(transaction, image)

@@ -1,0 +1,81 @@
+"""Writes that survive a power cut, and what a full disk means.
+
+A file is durable once it *and the folder that names it* are synced: without the folder's sync a
+renamed file was lost in every cut that was measured. A failed sync is never tried again on the same
+descriptor: the kernel may have dropped the pages and would report success.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from imagehost_core.errors import Fault, InsufficientStorageError
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+@contextmanager
+def room_on_disk() -> Iterator[None]:
+    """Turn the operating system's refusal for lack of room into ours.
+
+    Raises:
+        InsufficientStorageError: The disk, or the user's share of it, is full.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        fault = Fault("the disk", "room for the file", "none")
+        raise InsufficientStorageError(faults=[fault]) from error
+
+
+def check_free(folder: Path, more: int, floor: int) -> None:
+    """Let a write of `more` bytes below a folder pass.
+
+    Args:
+        folder: Any folder of the file system.
+        more: Bytes to be written.
+        floor: Bytes that must stay free.
+
+    Raises:
+        InsufficientStorageError: Fewer than `floor` bytes would stay free.
+    """
+    free = free_bytes(folder)
+    if free - more < floor:
+        expected = f"{floor} bytes left free after writing {more}"
+        raise InsufficientStorageError(faults=[Fault("the disk", expected, f"{free} bytes free")])
+
+
+def free_bytes(folder: Path) -> int:
+    """Return how many bytes may still be written below a folder."""
+    return shutil.disk_usage(folder).free
+
+
+def sync_file(path: Path) -> None:
+    """Wait until a file's bytes are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(path: Path) -> None:
+    """Wait until a folder's names are on the disk. Windows does so by itself, and has no call for it."""
+    if os.name == "posix":
+        sync_file(path)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and its parents, each one durably."""
+    if path.is_dir():
+        return
+    make_folder(path.parent)
+    path.mkdir(exist_ok=True)
+    sync_folder(path.parent)

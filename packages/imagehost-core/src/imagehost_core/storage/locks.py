@@ -1,0 +1,108 @@
+"""Locks that hold between threads and between processes alike.
+
+A lock is an advisory lock of the operating system on one of a fixed number of files: a key falls on
+one by its hash, so two keys may share one, which costs a wait and never correctness. The system lets
+go of it when its holder dies.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from zlib import crc32
+
+STRIPES = 256
+"""How many files there are; with a few dozen holders at a time, two seldom meet."""
+
+if sys.platform == "win32":
+    import msvcrt
+    import time
+
+    def _acquire(descriptor: int, wait: bool) -> bool:
+        while True:
+            try:
+                msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+            except OSError:
+                if not wait:
+                    return False
+                time.sleep(0.005)
+            else:
+                return True
+else:
+    import fcntl
+
+    def _acquire(descriptor: int, wait: bool) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            return False
+        return True
+
+
+def stripe(key: str) -> int:
+    """Return the number of the lock that a key falls on, below `STRIPES`."""
+    return crc32(key.encode()) % STRIPES
+
+
+def lock_file(path: Path, *, wait: bool = True) -> int | None:
+    """Take the lock of a file; closing the descriptor lets it go.
+
+    Args:
+        path: The file; it is made if there is none.
+        wait: Whether to wait while another holds it.
+
+    Returns:
+        A descriptor, or `None` where another holds the lock and `wait` is false.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if _acquire(descriptor, wait):
+            return descriptor
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
+
+
+class Locks:
+    """The locks of a data folder.
+
+    Args:
+        folder: Where their files are.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @contextmanager
+    def hold(self, purpose: str, key: str) -> Iterator[None]:
+        """Hold the lock of a key, waiting for it.
+
+        Not reentrant: a thread that asks for a stripe which it holds waits for ever, so nobody takes
+        a second lock of one purpose.
+
+        Args:
+            purpose: What it is about; the same key may be held for different purposes.
+            key: What is locked.
+        """
+        descriptor = lock_file(self._folder / f"{purpose}-{stripe(key):02x}")
+        assert descriptor is not None
+        try:
+            yield
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def attempt(self, purpose: str) -> Iterator[bool]:
+        """Hold the one lock of a purpose, unless another does; tells which."""
+        descriptor = lock_file(self._folder / purpose, wait=False)
+        try:
+            yield descriptor is not None
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)

@@ -1,0 +1,176 @@
+"""Where bytes wait until they are either stored or thrown away.
+
+Each process has a folder of its own, which it keeps locked; a folder whose lock can be taken belongs
+to a process that is gone, and is removed by the next one that opens the data folder. So a crash in
+the middle of an upload leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+from uuid import uuid4
+
+from imagehost_core.limits import FILE_BYTES, check_file_size
+from imagehost_core.storage.durable import check_free, room_on_disk
+from imagehost_core.storage.locks import lock_file
+
+CHUNK = 2**20
+"""How many bytes are moved at a time: 1 MiB."""
+_LOCK = "lock"
+_NEW = ".new"
+_OLD_SECONDS = 3_600
+"""A folder that is still being made after an hour is a dead process's."""
+
+
+class Staged:
+    """A file that is being received.
+
+    It grows by `write`, is hashed as it grows, and vanishes when its `with` block ends. Bytes beyond
+    the limit are counted and not kept, so that the error can tell the whole size.
+
+    Args:
+        path: Where it is.
+        limit: The most bytes that are kept.
+    """
+
+    def __init__(self, path: Path, limit: int = FILE_BYTES) -> None:
+        self.path = path
+        self.size = 0
+        self._limit = limit
+        self._hash = sha256()
+        self._file: BinaryIO = path.open("xb")
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Take the next bytes.
+
+        Raises:
+            InsufficientStorageError: The disk has no room.
+        """
+        self.size += len(data)
+        if self.size <= self._limit:
+            self._hash.update(data)
+            with room_on_disk():
+                self._file.write(data)
+
+    def finish(self) -> None:
+        """Take no more bytes; let what was received be read.
+
+        Raises:
+            PayloadTooLargeError: It is larger than the limit.
+            InsufficientStorageError: The disk has no room.
+        """
+        check_file_size("the file", self.size, self._limit)
+        with room_on_disk():
+            self._file.close()
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of all bytes that were received, 64 hexadecimal digits."""
+        return self._hash.hexdigest()
+
+    def close(self) -> None:
+        """Throw away what is left."""
+        try:
+            with room_on_disk():
+                self._file.close()
+        finally:
+            self.path.unlink(missing_ok=True)
+
+    def __enter__(self) -> Staged:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Staging:
+    """The staging folder of this process.
+
+    Args:
+        folder: The folder that holds those of all processes.
+        floor: Bytes of the disk that must stay free.
+    """
+
+    def __init__(self, folder: Path, floor: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._floor = floor
+        self._all = folder
+        # Made under another name and locked before it gets its own: nobody can take it for a dead one.
+        self._own = folder / uuid4().hex
+        making = folder / f"{self._own.name}{_NEW}"
+        making.mkdir()
+        self._lock = lock_file(making / _LOCK)
+        making.rename(self._own)
+
+    def stage(self) -> Staged:
+        """Return an empty file to be received.
+
+        Raises:
+            InsufficientStorageError: The disk has less room than its floor.
+        """
+        check_free(self._own, 0, self._floor)
+        with room_on_disk():
+            return Staged(self._own / uuid4().hex)
+
+    @contextmanager
+    def folder(self) -> Iterator[Path]:
+        """Yield an empty folder to build something in; what is left of it vanishes."""
+        path = self._own / uuid4().hex
+        with room_on_disk():
+            path.mkdir()
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def discard(self, path: Path) -> None:
+        """Remove a folder at once: out of its place by one rename, then file by file."""
+        grave = self._own / uuid4().hex
+        try:
+            path.rename(grave)
+        except FileNotFoundError:
+            return
+        shutil.rmtree(grave)
+
+    def sweep(self) -> None:
+        """Remove the folders of processes that are gone."""
+        for folder in self._all.iterdir():
+            if folder == self._own or (folder.suffix == _NEW and not _is_old(folder)):
+                continue
+            descriptor = _try_lock(folder / _LOCK)
+            if descriptor is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+                os.close(descriptor)
+
+    def close(self) -> None:
+        """Remove this process's folder."""
+        shutil.rmtree(self._own, ignore_errors=True)
+        if self._lock is not None:
+            os.close(self._lock)
+
+
+def _is_old(folder: Path) -> bool:
+    try:
+        return time.time() - folder.stat().st_mtime > _OLD_SECONDS
+    except FileNotFoundError:
+        return False
+
+
+def _try_lock(path: Path) -> int | None:
+    try:
+        return lock_file(path, wait=False)
+    except FileNotFoundError:
+        return None
