@@ -2,7 +2,7 @@ from imagehost_core import ImageHost, NotFoundError
 from imagehost_core.testing import make_image
 
 with ImageHost.open("data") as host:
-    album = host.create_album(owner="anna", name="Cats")
+    album = host.albums.create(owner="anna", name="Cats")
     image = host.upload(
         make_image(640, 480),
         owner="anna",
