@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, TypedDict
 from attrs import field, frozen
 
 from imagehost_client import _wire
-from imagehost_client._calls import AlbumRef, Call, UploadFormat, upload
+from imagehost_client._calls import AlbumRef, Call
+from imagehost_client._calls.images import UploadFormat, upload
 from imagehost_client.errors import ImageHostError
 from imagehost_client.files import Source, expand
 from imagehost_client.models import Image

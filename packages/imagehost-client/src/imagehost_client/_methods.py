@@ -47,8 +47,14 @@ class _Method(Generic[P]):
         """Return `method` as `help` and `inspect` are to see it."""
         update_wrapper(method, self.function)
         method.__name__, method.__qualname__ = self._name.rpartition(".")[2], self._name
-        method.__signature__ = inspect.signature(self.function)  # type: ignore[attr-defined]
+        signature = inspect.signature(self.function)
+        result = self.result(str(signature.return_annotation))
+        method.__signature__ = signature.replace(return_annotation=result)  # type: ignore[attr-defined]
         return method
+
+    def result(self, call: str) -> str:
+        """Return the annotation of the method's result, made of the function's."""
+        return call.removeprefix("Call[").removesuffix("]")
 
 
 class Operation(_Method[P], Generic[P, T]):
@@ -95,7 +101,13 @@ class AsyncOperation(_Method[P], Generic[P, T]):
         return self._shown(method)
 
 
-class Listing(_Method[P], Generic[P, T]):
+class _List(_Method[P], Generic[P]):
+    def result(self, call: str) -> str:
+        """Return the annotation of the method's result, made of the function's."""
+        return super().result(call).replace("Page[", "Pager[")
+
+
+class Listing(_List[P], Generic[P, T]):
     """A method that returns a list, fetched as it is read."""
 
     def __init__(self, function: Callable[P, Call[Page[T]]]) -> None:
@@ -116,7 +128,7 @@ class Listing(_Method[P], Generic[P, T]):
         return self._shown(method)
 
 
-class AsyncListing(_Method[P], Generic[P, T]):
+class AsyncListing(_List[P], Generic[P, T]):
     """A method that returns a list, fetched as it is read with `async for`."""
 
     def __init__(self, function: Callable[P, Call[Page[T]]]) -> None:

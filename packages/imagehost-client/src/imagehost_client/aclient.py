@@ -46,54 +46,54 @@ class AsyncResource:
 class AsyncImages(AsyncResource):
     """Your images."""
 
-    list = AsyncListing(_calls.list_images)
-    get = AsyncOperation(_calls.get_image)
-    update = AsyncOperation(_calls.update_image)
-    delete = AsyncOperation(_calls.delete_image)
-    signed_url = AsyncOperation(_calls.sign_image_url)
+    list = AsyncListing(_calls.images.list_images)
+    get = AsyncOperation(_calls.images.get_image)
+    update = AsyncOperation(_calls.images.update_image)
+    delete = AsyncOperation(_calls.images.delete_image)
+    signed_url = AsyncOperation(_calls.images.sign_image_url)
 
 
 class AsyncAlbums(AsyncResource):
     """Your albums."""
 
-    list = AsyncListing(_calls.list_albums)
-    create = AsyncOperation(_calls.create_album)
-    get = AsyncOperation(_calls.get_album)
-    update = AsyncOperation(_calls.update_album)
-    delete = AsyncOperation(_calls.delete_album)
-    add_images = AsyncOperation(_calls.add_images)
-    remove_images = AsyncOperation(_calls.remove_images)
+    list = AsyncListing(_calls.albums.list_albums)
+    create = AsyncOperation(_calls.albums.create_album)
+    get = AsyncOperation(_calls.albums.get_album)
+    update = AsyncOperation(_calls.albums.update_album)
+    delete = AsyncOperation(_calls.albums.delete_album)
+    add_images = AsyncOperation(_calls.albums.add_images)
+    remove_images = AsyncOperation(_calls.albums.remove_images)
 
 
 class AsyncKeys(AsyncResource):
     """Your API keys; a session's token is needed for them."""
 
-    list = AsyncListing(_calls.list_keys)
-    create = AsyncOperation(_calls.create_key)
-    get = AsyncOperation(_calls.get_key)
-    update = AsyncOperation(_calls.update_key)
-    delete = AsyncOperation(_calls.delete_key)
+    list = AsyncListing(_calls.access.list_keys)
+    create = AsyncOperation(_calls.access.create_key)
+    get = AsyncOperation(_calls.access.get_key)
+    update = AsyncOperation(_calls.access.update_key)
+    delete = AsyncOperation(_calls.access.delete_key)
 
 
 class AsyncWebhooks(AsyncResource):
     """The destinations of events."""
 
-    list = AsyncListing(_calls.list_webhooks)
-    create = AsyncOperation(_calls.create_webhook)
-    get = AsyncOperation(_calls.get_webhook)
-    update = AsyncOperation(_calls.update_webhook)
-    delete = AsyncOperation(_calls.delete_webhook)
-    test = AsyncOperation(_calls.test_webhook)
-    rotate_secret = AsyncOperation(_calls.rotate_webhook_secret)
-    deliveries = AsyncListing(_calls.list_deliveries)
-    retry = AsyncOperation(_calls.retry_delivery)
+    list = AsyncListing(_calls.hooks.list_webhooks)
+    create = AsyncOperation(_calls.hooks.create_webhook)
+    get = AsyncOperation(_calls.hooks.get_webhook)
+    update = AsyncOperation(_calls.hooks.update_webhook)
+    delete = AsyncOperation(_calls.hooks.delete_webhook)
+    test = AsyncOperation(_calls.hooks.test_webhook)
+    rotate_secret = AsyncOperation(_calls.hooks.rotate_webhook_secret)
+    deliveries = AsyncListing(_calls.hooks.list_deliveries)
+    retry = AsyncOperation(_calls.hooks.retry_delivery)
 
 
 class AsyncSessions(AsyncResource):
     """Sign-ins."""
 
-    create = AsyncOperation(_calls.create_session)
-    delete = AsyncOperation(_calls.delete_session)
+    create = AsyncOperation(_calls.access.create_session)
+    delete = AsyncOperation(_calls.access.delete_session)
 
 
 class AsyncClient(BaseClient):
@@ -123,9 +123,9 @@ class AsyncClient(BaseClient):
     webhooks: AsyncWebhooks
     sessions: AsyncSessions
 
-    upload = AsyncOperation(_calls.upload)
-    gallery = AsyncListing(_calls.gallery)
-    account = AsyncOperation(_calls.get_account)
+    upload = AsyncOperation(_calls.images.upload)
+    gallery = AsyncListing(_calls.images.gallery)
+    account = AsyncOperation(_calls.access.get_account)
 
     def __init__(
         self,

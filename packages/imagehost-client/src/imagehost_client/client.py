@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -47,54 +46,54 @@ class Resource:
 class Images(Resource):
     """Your images."""
 
-    list = Listing(_calls.list_images)
-    get = Operation(_calls.get_image)
-    update = Operation(_calls.update_image)
-    delete = Operation(_calls.delete_image)
-    signed_url = Operation(_calls.sign_image_url)
+    list = Listing(_calls.images.list_images)
+    get = Operation(_calls.images.get_image)
+    update = Operation(_calls.images.update_image)
+    delete = Operation(_calls.images.delete_image)
+    signed_url = Operation(_calls.images.sign_image_url)
 
 
 class Albums(Resource):
     """Your albums."""
 
-    list = Listing(_calls.list_albums)
-    create = Operation(_calls.create_album)
-    get = Operation(_calls.get_album)
-    update = Operation(_calls.update_album)
-    delete = Operation(_calls.delete_album)
-    add_images = Operation(_calls.add_images)
-    remove_images = Operation(_calls.remove_images)
+    list = Listing(_calls.albums.list_albums)
+    create = Operation(_calls.albums.create_album)
+    get = Operation(_calls.albums.get_album)
+    update = Operation(_calls.albums.update_album)
+    delete = Operation(_calls.albums.delete_album)
+    add_images = Operation(_calls.albums.add_images)
+    remove_images = Operation(_calls.albums.remove_images)
 
 
 class Keys(Resource):
     """Your API keys; a session's token is needed for them."""
 
-    list = Listing(_calls.list_keys)
-    create = Operation(_calls.create_key)
-    get = Operation(_calls.get_key)
-    update = Operation(_calls.update_key)
-    delete = Operation(_calls.delete_key)
+    list = Listing(_calls.access.list_keys)
+    create = Operation(_calls.access.create_key)
+    get = Operation(_calls.access.get_key)
+    update = Operation(_calls.access.update_key)
+    delete = Operation(_calls.access.delete_key)
 
 
 class Webhooks(Resource):
     """The destinations of events."""
 
-    list = Listing(_calls.list_webhooks)
-    create = Operation(_calls.create_webhook)
-    get = Operation(_calls.get_webhook)
-    update = Operation(_calls.update_webhook)
-    delete = Operation(_calls.delete_webhook)
-    test = Operation(_calls.test_webhook)
-    rotate_secret = Operation(_calls.rotate_webhook_secret)
-    deliveries = Listing(_calls.list_deliveries)
-    retry = Operation(_calls.retry_delivery)
+    list = Listing(_calls.hooks.list_webhooks)
+    create = Operation(_calls.hooks.create_webhook)
+    get = Operation(_calls.hooks.get_webhook)
+    update = Operation(_calls.hooks.update_webhook)
+    delete = Operation(_calls.hooks.delete_webhook)
+    test = Operation(_calls.hooks.test_webhook)
+    rotate_secret = Operation(_calls.hooks.rotate_webhook_secret)
+    deliveries = Listing(_calls.hooks.list_deliveries)
+    retry = Operation(_calls.hooks.retry_delivery)
 
 
 class Sessions(Resource):
     """Sign-ins."""
 
-    create = Operation(_calls.create_session)
-    delete = Operation(_calls.delete_session)
+    create = Operation(_calls.access.create_session)
+    delete = Operation(_calls.access.delete_session)
 
 
 class Client(BaseClient):
@@ -124,9 +123,9 @@ class Client(BaseClient):
     webhooks: Webhooks
     sessions: Sessions
 
-    upload = Operation(_calls.upload)
-    gallery = Listing(_calls.gallery)
-    account = Operation(_calls.get_account)
+    upload = Operation(_calls.images.upload)
+    gallery = Listing(_calls.images.gallery)
+    account = Operation(_calls.access.get_account)
 
     def __init__(
         self,
@@ -197,6 +196,8 @@ class Client(BaseClient):
         Returns:
             A result for each file, in the order of the sources, with the image or the error.
         """
+        from concurrent.futures import ThreadPoolExecutor, as_completed  # slow to import
+
         with Journal(journal) as notes, ThreadPoolExecutor(max(1, parallel)) as pool:
             jobs = plan(sources, options, notes, progress)
             futures = [pool.submit(self._attempt, job, notes) for job in jobs]

@@ -1,0 +1,27 @@
+"""Every operation of the host as a value: one pure function per endpoint, from arguments to a `Call`.
+
+Both clients take their methods from here (`_methods`), names, parameters and docstrings alike. Nothing
+here sends anything; what cannot be right is refused here, before it is sent.
+"""
+
+from imagehost_client._calls import access, albums, hooks, images
+from imagehost_client._calls._call import UNSET, Call, FilePart, Unset, following, with_meta
+from imagehost_client._calls._refs import AlbumRef, DeliveryRef, ImageRef, KeyRef, WebhookRef
+
+__all__ = [
+    "UNSET",
+    "AlbumRef",
+    "Call",
+    "DeliveryRef",
+    "FilePart",
+    "ImageRef",
+    "KeyRef",
+    "Unset",
+    "WebhookRef",
+    "access",
+    "albums",
+    "following",
+    "hooks",
+    "images",
+    "with_meta",
+]

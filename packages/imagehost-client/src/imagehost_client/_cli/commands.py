@@ -1,0 +1,283 @@
+"""What the commands do: each asks the client, and shows what came of it."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import TypeVar
+
+from imagehost_client import _config, _wire
+from imagehost_client._cli.output import Bar, Out
+from imagehost_client._many import UploadOptions, UploadResult
+from imagehost_client.client import Client
+from imagehost_client.errors import ImageHostError
+from imagehost_client.files import Source
+from imagehost_client.models import Album, ApiKey, Delivery, Image, Membership, Webhook
+
+T = TypeVar("T")
+
+
+class CommandError(Exception):
+    """A part of a command failed; what failed has been said already."""
+
+
+LINKS: dict[str | None, Callable[[Image], str]] = {
+    None: lambda image: image.url,
+    "json": lambda image: json.dumps(_wire.encode(image)),
+    "markdown": lambda image: image.links.markdown,
+    "html": lambda image: image.links.html,
+    "bbcode": lambda image: image.links.bbcode,
+}
+"""What `upload` prints for an image, by its flag."""
+
+
+def upload(client: Client, args: Namespace, out: Out) -> None:
+    """Upload files, and print a line for each in the order of the arguments."""
+    piped = (args.name or "stdin", sys.stdin.buffer)
+    sources: list[Source] = [piped if file == "-" else file for file in args.files]
+    if args.name and args.files != ["-"]:
+        if len(args.files) > 1:
+            raise ValueError("expected one file beside --name but received several")
+        sources = [(args.name, args.files[0])]
+    options: UploadOptions = {
+        "album_id": args.album,
+        "description": args.description,
+        "quality": args.quality,
+        "format": args.format,
+        "remove_exif": args.remove_exif or None,
+        "convert_to_webp": False if args.keep_format else None,
+        "auto_rename": args.auto_rename or None,
+        "is_public": False if args.private else None,
+        "checksum": args.checksum,
+    }
+    with Bar(out, shown=not args.quiet) as bar:
+        results = client.upload_many(
+            sources,
+            parallel=args.parallel,
+            journal=args.journal,
+            on_result=bar.result,
+            progress=bar.progress,
+            **options,
+        )
+    failed = [result for result in results if result.error is not None]
+    for result in results:
+        if result.image is not None:
+            out.line(LINKS[args.show](result.image))
+    for result in failed:
+        out.note(f"{_named(result)}: {result.error}")
+    if failed or not results:
+        out.note(f"{len(failed)} of {len(results)} files failed" if results else "no images found")
+        raise CommandError
+
+
+def list_images(client: Client, args: Namespace, out: Out) -> None:
+    """List images."""
+    _table(out, args, client.images.list(album_id=args.album, per_page=_size(args)), _image_row)
+
+
+def show_images(client: Client, args: Namespace, out: Out) -> None:
+    """Print images' records."""
+    for image in args.images:
+        _record(out, client.images.get(image))
+
+
+def delete_images(client: Client, args: Namespace, out: Out) -> None:
+    """Delete images; one that fails does not stop the others."""
+    out.confirm(f"Delete {len(args.images)} image(s) for good?", args.yes)
+    failed = False
+    for image in args.images:
+        try:
+            out.line(client.images.delete(image).id)
+        except ImageHostError as error:
+            out.note(f"{image}: {error}")
+            failed = True
+    if failed:
+        raise CommandError
+
+
+def image_url(client: Client, args: Namespace, out: Out) -> None:
+    """Print an address, a srcset or a picture element."""
+    size = {"w": args.width, "h": args.height}
+    look = {"q": args.quality, "fit": args.fit, "fm": args.format}
+    if args.signed:
+        out.line(client.images.signed_url(args.image, expires_in=args.signed, **size, **look).url)
+    elif args.srcset:
+        out.line(client.srcset(client.images.get(args.image), args.srcset, **look))
+    elif args.picture:
+        look.pop("fm")
+        out.line(client.picture(client.images.get(args.image), args.picture, **look))
+    else:
+        out.line(client.image_url(args.image, **size, **look))
+
+
+def list_albums(client: Client, args: Namespace, out: Out) -> None:
+    """List albums."""
+    _table(out, args, client.albums.list(per_page=_size(args)), _album_row)
+
+
+def create_album(client: Client, args: Namespace, out: Out) -> None:
+    """Make an album, and print its id."""
+    public = False if args.private else None
+    out.line(str(client.albums.create(args.name, description=args.description, is_public=public).id))
+
+
+def show_album(client: Client, args: Namespace, out: Out) -> None:
+    """Print an album's record."""
+    _record(out, client.albums.get(args.id))
+
+
+def delete_album(client: Client, args: Namespace, out: Out) -> None:
+    """Delete an album."""
+    with_images = " and all its images for good" if args.delete_images else ""
+    out.confirm(f"Delete album {args.id}{with_images}?", args.yes)
+    out.line(str(client.albums.delete(args.id, delete_images=args.delete_images).id))
+
+
+def add_images(client: Client, args: Namespace, out: Out) -> None:
+    """Put images into an album."""
+    _members(out, client.albums.add_images(args.id, args.images))
+
+
+def remove_images(client: Client, args: Namespace, out: Out) -> None:
+    """Take images out of an album."""
+    _members(out, client.albums.remove_images(args.id, args.images))
+
+
+def list_keys(client: Client, args: Namespace, out: Out) -> None:
+    """List keys."""
+    _table(out, args, client.keys.list(per_page=_size(args)), _key_row)
+
+
+def create_key(client: Client, args: Namespace, out: Out) -> None:
+    """Make a key, and print its token alone."""
+    out.line(client.keys.create(args.name, scopes=args.scope).token)
+    out.note("keep this token: the host never shows it again")
+
+
+def show_key(client: Client, args: Namespace, out: Out) -> None:
+    """Print a key's record."""
+    _record(out, client.keys.get(args.id))
+
+
+def delete_key(client: Client, args: Namespace, out: Out) -> None:
+    """Revoke a key."""
+    out.confirm(f"Revoke key {args.id}?", args.yes)
+    out.line(client.keys.delete(args.id).id)
+
+
+def list_webhooks(client: Client, args: Namespace, out: Out) -> None:
+    """List destinations."""
+    _table(out, args, client.webhooks.list(per_page=_size(args)), _webhook_row)
+
+
+def create_webhook(client: Client, args: Namespace, out: Out) -> None:
+    """Add a destination, and print its id and secret."""
+    webhook = client.webhooks.create(args.url, events=args.event)
+    out.line(f"{webhook.id}\t{webhook.secret}")
+    out.note("keep this secret: the host never shows it again")
+
+
+def show_webhook(client: Client, args: Namespace, out: Out) -> None:
+    """Print a destination's record."""
+    _record(out, client.webhooks.get(args.id))
+
+
+def delete_webhook(client: Client, args: Namespace, out: Out) -> None:
+    """Remove a destination."""
+    out.confirm(f"Remove webhook {args.id}?", args.yes)
+    out.line(client.webhooks.delete(args.id).id)
+
+
+def test_webhook(client: Client, args: Namespace, out: Out) -> None:
+    """Send a test event."""
+    _record(out, client.webhooks.test(args.id))
+
+
+def rotate_webhook(client: Client, args: Namespace, out: Out) -> None:
+    """Make a new secret, and print it alone."""
+    out.line(client.webhooks.rotate_secret(args.id).secret)
+
+
+def list_deliveries(client: Client, args: Namespace, out: Out) -> None:
+    """List the deliveries to a destination."""
+    _table(out, args, client.webhooks.deliveries(args.id, per_page=_size(args)), _delivery_row)
+
+
+def retry_delivery(client: Client, args: Namespace, out: Out) -> None:
+    """Send a delivery again."""
+    _record(out, client.webhooks.retry(args.id, args.delivery))
+
+
+def account(client: Client, _: Namespace, out: Out) -> None:
+    """Print the account's usage, quota and limits."""
+    _record(out, client.account())
+
+
+def login(client: Client, args: Namespace, out: Out) -> None:
+    """Sign in, and print the session's token alone."""
+    password = getpass.getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+    out.line(client.sessions.create(args.username, password).token)
+
+
+def config(args: Namespace, out: Out) -> None:
+    """Print the settings and where each comes from; the token is hinted at only."""
+    resolved = _config.resolve(args.base_url, None, allow_http=args.allow_http)
+    origin = f"--base-url, {_config.BASE_URL}" if args.base_url else _config.BASE_URL
+    cdn = _config.CDN_URL if os.environ.get(_config.CDN_URL) else "the base address"
+    hint = resolved.token.hint() if resolved.token else "none"
+    out.line(f"base_url\t{resolved.base_url}\t{origin}")
+    out.line(f"cdn_url\t{resolved.cdn_url}\t{cdn}")
+    out.line(f"token\t{hint}\t{_config.TOKEN}")
+
+
+def _table(out: Out, args: Namespace, records: Iterable[T], row: Callable[[T], Iterable[object]]) -> None:
+    for record in islice(records, args.limit):
+        out.line(json.dumps(_wire.encode(record)) if args.json else "\t".join(map(str, row(record))))
+
+
+def _record(out: Out, record: object) -> None:
+    out.line(json.dumps(_wire.encode(record), indent=2, ensure_ascii=False))
+
+
+def _members(out: Out, changed: Membership) -> None:
+    for member in changed.results:
+        out.line(f"{member.image_id}\t{member.status}")
+    if any(member.status == "not_found" for member in changed.results):
+        raise CommandError
+
+
+def _size(args: Namespace) -> int:
+    """Return how many records are asked for at once: no more than are shown."""
+    return min(args.limit or 100, 100)
+
+
+def _named(result: UploadResult) -> str:
+    source = result.source[0] if isinstance(result.source, tuple) else result.source
+    return os.fspath(source) if isinstance(source, (str, os.PathLike)) else "file"
+
+
+def _image_row(image: Image) -> tuple[object, ...]:
+    size = f"{image.width}x{image.height}"
+    return image.id, size, image.format, image.size, _wire.rfc3339(image.created_at), image.filename
+
+
+def _album_row(album: Album) -> tuple[object, ...]:
+    return album.id, album.image_count, "public" if album.is_public else "private", album.name
+
+
+def _key_row(key: ApiKey) -> tuple[object, ...]:
+    return key.id, key.prefix, key.name, ",".join(key.scopes)
+
+
+def _webhook_row(webhook: Webhook) -> tuple[object, ...]:
+    state = "active" if webhook.is_active else webhook.disabled_reason or "inactive"
+    return webhook.id, state, webhook.url, ",".join(map(str, webhook.events))
+
+
+def _delivery_row(delivery: Delivery) -> tuple[object, ...]:
+    return delivery.id, delivery.event, delivery.status, delivery.attempts

@@ -1,0 +1,62 @@
+"""Completion for shells, written from the parser itself, so it knows every command and flag."""
+
+from __future__ import annotations
+
+import argparse
+from argparse import Namespace
+from collections.abc import Iterator
+
+from imagehost_client._cli.output import Out
+
+SHELLS = ("bash", "zsh", "fish")
+
+_BASH = """\
+_imagehost_client() {{
+    local path="" word
+    for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
+        case " {groups} " in
+        *" ${{path:+$path/}}$word "*) path="${{path:+$path/}}$word" ;;
+        esac
+    done
+    local words=""
+    case "$path" in
+{cases}
+    esac
+    COMPREPLY=($(compgen -W "$words" -- "${{COMP_WORDS[COMP_CWORD]}}"))
+}}
+complete -o default -F _imagehost_client imagehost-client
+"""
+
+
+def completion(args: Namespace, out: Out) -> None:
+    """Print the completion of one shell."""
+    from imagehost_client._cli.arguments import build_parser
+
+    tree = dict(words(build_parser()))
+    if args.shell == "fish":
+        for path, known in tree.items():
+            within = " ".join(path.split("/")) if path else ""
+            test = (
+                f"-n '__fish_seen_subcommand_from {within.split()[-1]}' "
+                if within
+                else "-n __fish_use_subcommand "
+            )
+            out.line(f"complete -c imagehost-client {test}-a '{' '.join(known)}'")
+        return
+    cases = "\n".join(f"        '{path}') words='{' '.join(known)}';;" for path, known in tree.items())
+    script = _BASH.format(groups=" ".join(path for path in tree if path), cases=cases)
+    prefix = "autoload -U +X bashcompinit && bashcompinit\n" if args.shell == "zsh" else ""
+    out.line(prefix + script.rstrip())
+
+
+def words(parser: argparse.ArgumentParser, path: str = "") -> Iterator[tuple[str, list[str]]]:
+    """Return what may follow each command: its commands and flags, by the command's path."""
+    known: list[str] = []
+    below: list[tuple[str, argparse.ArgumentParser]] = []
+    for action in parser._actions:  # noqa: SLF001 - argparse has no other way to read a parser
+        known += [flag for flag in action.option_strings if flag.startswith("--")]
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            below += action.choices.items()
+    yield path, sorted([name for name, _ in below] + known)
+    for name, child in below:
+        yield from words(child, f"{path}/{name}" if path else name)
