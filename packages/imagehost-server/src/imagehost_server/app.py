@@ -1,0 +1,127 @@
+"""The application: the guard, the processing route and the JSON interface, put together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from litestar import Litestar, Request, Response
+from litestar.datastructures import State
+from litestar.enums import ScopeType
+from litestar.handlers import HTTPRouteHandler
+
+from imagehost_core import ImageHost
+from imagehost_core.models import Account, Principal
+from imagehost_server.auth import check_access
+from imagehost_server.delivery import DeliveryRoute
+from imagehost_server.envelope import failure
+from imagehost_server.guard import Guard
+from imagehost_server.operations import Operation
+from imagehost_server.pages import describe
+from imagehost_server.requests import ApiRequest, respond
+from imagehost_server.routes import ROUTES
+from imagehost_server.settings import ServerSettings
+from imagehost_server.threads import Rooms
+
+if TYPE_CHECKING:
+    from litestar.types import ASGIApp, Receive, Scope, Send
+
+ALIAS, BASE = "/api/v1/", "/v1/"
+"""Contract 1: *the same routes answer under `/api/v1`*."""
+
+DELIVERY_PREFIXES = ("/img/", "/v1/img/")
+"""Contract 1: *the spec's `/v1/img/{path}` is the same handler*."""
+
+_AT_ROOT = re.compile(r"/[0-9A-Za-z]{16}(\.[a-z]+)?", re.ASCII)
+
+
+def create_app(host: ImageHost, settings: ServerSettings) -> Guard:
+    """Return the ASGI application that serves a host; it closes the host when it ends.
+
+    Args:
+        host: An open host.
+        settings: The settings that it was opened with.
+    """
+    rooms = Rooms(settings.workers)
+    interface = create_interface(host, settings, rooms)
+    prefixes = delivery_prefixes(settings.delivery_url)
+    switch = Switch(interface, DeliveryRoute(host, rooms), prefixes)
+    return Guard(switch, trusted_proxies=settings.trusted_proxies, log_access=settings.log.access)
+
+
+def create_interface(host: ImageHost, settings: ServerSettings, rooms: Rooms) -> Litestar:
+    """Return the JSON interface alone."""
+    pages = describe(operations(), settings.base_url, settings.delivery_url)
+
+    @asynccontextmanager
+    async def lifespan(_app: Litestar) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            await rooms.catalog.run(host.close)
+
+    return Litestar(
+        ROUTES,
+        guards=[check_access],
+        exception_handlers={Exception: _failed},
+        lifespan=[lifespan],
+        logging_config=None,
+        openapi_config=None,
+        request_class=ApiRequest,
+        # Bodies are read by our own readers, which have limits of their own.
+        request_max_body_size=None,
+        state=State({"host": host, "settings": settings, "rooms": rooms, "pages": pages}),
+        debug=False,
+    )
+
+
+def operations(routes: tuple[HTTPRouteHandler, ...] = ROUTES) -> list[Operation]:
+    """Return what is told of each route."""
+    return [route.opt["operation"] for route in routes]
+
+
+def delivery_prefixes(delivery_url: str) -> tuple[str, ...]:
+    """Return the paths under which pictures are served: the two of the contract, and that of `cdn_url`."""
+    own = urlsplit(delivery_url).path + "/"
+    return tuple(dict.fromkeys((*DELIVERY_PREFIXES, own)))
+
+
+class Switch:
+    """Sends a request to the processing route or to the JSON interface, by its path.
+
+    Args:
+        interface: The JSON interface.
+        delivery: The processing route.
+        prefixes: Where it is; `/` stands for `cdn_url` without a path, and takes what looks like an image's
+            address.
+    """
+
+    def __init__(self, interface: ASGIApp, delivery: DeliveryRoute, prefixes: tuple[str, ...]) -> None:
+        self._interface = interface
+        self._delivery = delivery
+        self._prefixes = tuple(prefix for prefix in prefixes if prefix != "/")
+        self._at_root = "/" in prefixes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] != ScopeType.HTTP:
+            await self._interface(scope, receive, send)
+            return
+        path = scope["path"]
+        if path.startswith(ALIAS):
+            path = scope["path"] = BASE + path[len(ALIAS) :]
+            scope["raw_path"] = path.encode()
+        prefix = next((prefix for prefix in self._prefixes if path.startswith(prefix)), None)
+        if prefix is None and self._at_root and _AT_ROOT.fullmatch(path):
+            prefix = "/"
+        if prefix is None:
+            await self._interface(scope, receive, send)
+        else:
+            await self._delivery(path[len(prefix) :], scope, send)
+
+
+def _failed(request: Request[Account, Principal, State], error: Exception) -> Response[bytes]:
+    return respond(failure(error, str(request.scope["state"]["request_id"])))

@@ -1,0 +1,102 @@
+"""Reading bodies as they arrive, within deadlines."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from anyio import current_time, fail_after
+
+from imagehost_core.errors import (
+    BadRequestError,
+    Fault,
+    PayloadTooLargeError,
+    UnsupportedMediaTypeError,
+    quoted,
+)
+from imagehost_server.settings import BodySettings
+
+if TYPE_CHECKING:
+    from litestar.types import Receive
+
+JSON_BYTES = 2**20
+"""The largest JSON body: 1 MiB, of which the longest sensible one (10,000 image ids) is a fifth."""
+
+
+async def pieces(receive: Receive, deadlines: BodySettings) -> AsyncIterator[bytes]:
+    """Yield the body's pieces, none of them empty.
+
+    Raises:
+        BadRequestError: The sender went away before the end, or is too slow.
+    """
+    seen = 0
+    ends = current_time() + deadlines.total_seconds
+    while True:
+        wait = min(deadlines.idle_seconds, ends - current_time())
+        try:
+            with fail_after(wait):
+                message = await receive()
+        except TimeoutError:
+            raise BadRequestError(_late(wait < deadlines.idle_seconds, deadlines, seen)) from None
+        if message["type"] != "http.request":
+            raise BadRequestError(f"expected the whole body but received its first {seen} bytes and no more")
+        piece = message.get("body", b"")
+        if piece:
+            seen += len(piece)
+            yield piece
+        if not message.get("more_body", False):
+            return
+
+
+async def read_body(receive: Receive, limit: int, deadlines: BodySettings) -> bytes:
+    """Return the whole body.
+
+    Args:
+        receive: Where it comes from.
+        limit: The most bytes that are taken.
+        deadlines: How long it may take.
+
+    Raises:
+        PayloadTooLargeError: It is longer.
+        BadRequestError: It did not come to its end.
+    """
+    body = bytearray()
+    async for piece in pieces(receive, deadlines):
+        body += piece
+        if len(body) > limit:
+            received = f"at least {len(body)} bytes"
+            raise PayloadTooLargeError(
+                message="The body is too large",
+                faults=[Fault("the body", f"at most {limit} bytes", received)],
+            )
+    return bytes(body)
+
+
+def is_json(content_type: str | None) -> None:
+    """Let a body pass that is declared as JSON.
+
+    Raises:
+        UnsupportedMediaTypeError: It is not. Contract 2: *415: the body's content type is not what the
+            endpoint takes (multipart form data on /upload, JSON elsewhere)*.
+    """
+    media_type = (content_type or "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise wrong_kind("application/json", content_type)
+
+
+def wrong_kind(expected: str, content_type: str | None) -> UnsupportedMediaTypeError:
+    """Return the error for a body that is declared as something else."""
+    received = quoted(content_type) if content_type else "none"
+    return UnsupportedMediaTypeError(
+        message="The body's content type is not supported",
+        faults=[Fault("Content-Type", expected, received)],
+    )
+
+
+def _late(overall: bool, deadlines: BodySettings, seen: int) -> str:
+    if overall:
+        return f"expected the whole body within {deadlines.total_seconds:g} s but received {seen} bytes"
+    return (
+        f"expected the body without pauses above {deadlines.idle_seconds:g} s "
+        f"but received nothing more after {seen} bytes"
+    )

@@ -1,0 +1,26 @@
+"""The gallery: everybody's public images, for everybody."""
+
+from __future__ import annotations
+
+from litestar import Response
+
+from imagehost_core.records import PublicImageRecord
+from imagehost_server.listing import Pagination, listed
+from imagehost_server.operations import PAGING, operation
+from imagehost_server.requests import ApiRequest, answer
+
+
+@operation(
+    "GET /v1/gallery",
+    summary="List the public images of all accounts, newest first.",
+    query=PAGING,
+    answer={"images": list[PublicImageRecord], "pagination": Pagination},
+)
+async def list_gallery(request: ApiRequest) -> Response[bytes]:
+    """Answer a page of public images, in the public record."""
+    host = request.host
+    found = await request.rooms.catalog.run(host.gallery, request.page())
+    return answer(listed("images", found, host.addresses.public_record))
+
+
+ROUTES = (list_gallery,)

@@ -1,0 +1,106 @@
+"""Images: listed, shown, changed, deleted, and given signed addresses."""
+
+from __future__ import annotations
+
+from litestar import Response
+
+from imagehost_core.errors import BadRequestError, ValidationError
+from imagehost_core.ids import AlbumId, ImageId, parse_album_id
+from imagehost_core.records import ImageRecord
+from imagehost_server.listing import Pagination, listed
+from imagehost_server.operations import PAGING, Parameter, operation
+from imagehost_server.requests import ApiRequest, answer
+from imagehost_server.schemas import ImageChanges, SignedAddress, given
+
+ALBUM = Parameter(
+    name="album_id", schema={"type": "integer", "minimum": 1}, summary="Only the images of this album."
+)
+
+
+@operation(
+    "GET /v1/images",
+    summary="List your images, newest first.",
+    query=(*PAGING, ALBUM),
+    answer={"images": list[ImageRecord], "pagination": Pagination},
+)
+async def list_images(request: ApiRequest) -> Response[bytes]:
+    """Answer a page of the caller's images."""
+    host, page, album_id = request.host, request.page(), _album(request)
+    found = await request.rooms.catalog.run(host.list, owner=request.account, album_id=album_id, page=page)
+    return answer(listed("images", found, host.addresses.image_record))
+
+
+@operation("GET /v1/images/{image_id}", summary="Show one of your images.", answer=ImageRecord)
+async def get_image(request: ApiRequest, image_id: str) -> Response[bytes]:
+    """Answer the record."""
+    host = request.host
+    image = await request.rooms.catalog.run(host.get, image_id, owner=request.account)
+    return answer(host.addresses.image_record(image))
+
+
+@operation(
+    "PATCH /v1/images/{image_id}",
+    summary="Change one of your images; what is left out stays as it is.",
+    body=ImageChanges,
+    answer=ImageRecord,
+)
+async def update_image(request: ApiRequest, image_id: str) -> Response[bytes]:
+    """Answer the changed record."""
+    changes = given(await request.read(ImageChanges))
+    host = request.host
+    image = await request.rooms.catalog.run(host.update, image_id, owner=request.account, **changes)  # type: ignore[arg-type]
+    return answer(host.addresses.image_record(image))
+
+
+@operation(
+    "DELETE /v1/images/{image_id}",
+    summary="Delete one of your images and all its variants, for good.",
+    answer={"id": ImageId, "deleted": bool},
+)
+async def delete_image(request: ApiRequest, image_id: str) -> Response[bytes]:
+    """Answer when every byte is gone."""
+    gone = await request.rooms.catalog.run(request.host.delete, image_id, owner=request.account)
+    return answer({"id": gone.id, "deleted": True})
+
+
+@operation(
+    "POST /v1/images/{image_id}/signed-url",
+    summary="Make a delivery address that shows an image to whoever holds it, for a while.",
+    body=SignedAddress,
+    answer={"url": str},
+)
+async def sign_image(request: ApiRequest, image_id: str) -> Response[bytes]:
+    """Answer the address, with `exp` and `sig`."""
+    members = given(await request.read(SignedAddress))
+    lifetime = members.pop("expires_in")
+    params = {name: str(value) for name, value in members.items()}
+    try:
+        url = await request.rooms.catalog.run(
+            request.host.sign,
+            image_id,
+            params,
+            owner=request.account,
+            expires_in=lifetime,  # type: ignore[arg-type]
+        )
+    except BadRequestError as error:
+        # The parameters came in a body: contract 2 makes that a matter of data.
+        raise ValidationError(error.details, faults=error.faults) from error
+    return answer({"url": url})
+
+
+ROUTES = (list_images, get_image, update_image, delete_image, sign_image)
+
+
+def _album(request: ApiRequest) -> AlbumId | None:
+    """Return the album that the query names.
+
+    Raises:
+        BadRequestError: It cannot be the id of an album (contract 2: *query parameters are wrong*).
+    """
+    text = request.parameter("album_id")
+    if text is None:
+        return None
+    try:
+        return parse_album_id(text)
+    except ValidationError as error:
+        raise BadRequestError(faults=error.faults) from None

@@ -1,0 +1,36 @@
+"""The service itself: whether it lives, whether it works, and what it offers."""
+
+from __future__ import annotations
+
+from litestar import Response
+
+from imagehost_server.operations import operation
+from imagehost_server.requests import ApiRequest, answer, respond
+
+
+@operation("GET /healthz", summary="Tell that the process is alive.", answer={"status": str})
+async def healthz(_request: ApiRequest) -> Response[bytes]:
+    """Answer 200 without asking any store."""
+    return answer({"status": "alive"})
+
+
+@operation("GET /readyz", summary="Tell whether the stores answer.", answer={"status": str})
+async def readyz(request: ApiRequest) -> Response[bytes]:
+    """Answer 200, or 503 where a store does not."""
+    await request.rooms.catalog.run(request.host.ready)
+    return answer({"status": "ready"})
+
+
+@operation("GET /v1/openapi.json", summary="Describe the interface.", answer="application/json")
+async def openapi_json(request: ApiRequest) -> Response[bytes]:
+    """Answer the OpenAPI document itself, in no envelope."""
+    return respond(request.app.state["pages"].document)
+
+
+@operation("GET /v1/docs", summary="Show the description of the interface as a page.", answer="text/html")
+async def docs(request: ApiRequest) -> Response[bytes]:
+    """Answer a page that loads nothing from anywhere."""
+    return respond(request.app.state["pages"].docs)
+
+
+ROUTES = (healthz, readyz, openapi_json, docs)

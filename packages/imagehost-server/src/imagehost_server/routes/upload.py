@@ -1,0 +1,120 @@
+"""Uploads: both forms, one or many files."""
+
+from __future__ import annotations
+
+from attrs import frozen
+from litestar import Response
+
+from imagehost_core import ImageHost
+from imagehost_core.errors import (
+    Fault,
+    ImageHostError,
+    InternalError,
+    NotFoundError,
+    UnavailableError,
+    ValidationError,
+    quoted,
+)
+from imagehost_core.filenames import clean_filename
+from imagehost_core.limits import check_file_size
+from imagehost_core.models import Account, Image
+from imagehost_core.options import UploadOptions, parse_upload_options
+from imagehost_core.records import ImageRecord
+from imagehost_server.envelope import as_known, error_members, log_cause
+from imagehost_server.intake import Form, FormReader, UploadedFile, UploadForm, read_form
+from imagehost_server.operations import operation
+from imagehost_server.requests import ApiRequest, answer
+
+
+@frozen(kw_only=True)
+class FileError:
+    """A file of form 1 that was not stored."""
+
+    index: int
+    filename: str
+    code: str
+    message: str
+    details: str
+
+
+@operation(
+    "POST /v1/upload",
+    summary="Upload one image, or up to 20.",
+    body="multipart/form-data",
+    answer=(ImageRecord, {"images": list[ImageRecord], "errors": list[FileError]}),
+)
+async def upload_images(request: ApiRequest) -> Response[bytes]:
+    """Answer the record (form 2), or what became of each file (form 1)."""
+    rooms, host = request.rooms, request.host
+    reader = FormReader(request.headers.get("content-type"), host.stage)
+    try:
+        form = await read_form(request.receive, reader, rooms.bodies, request.settings.body)
+        stored = await rooms.pixels.run(store, host, request.account, form, request.id)
+    finally:
+        await rooms.bodies.run(reader.close)
+    return answer(stored)
+
+
+ROUTES = (upload_images,)
+
+
+def store(host: ImageHost, account: Account, form: UploadForm, request_id: str) -> object:
+    """Store the files of a form; return `data` of the answer.
+
+    Contract 4: *Form 2 → `data` is the image record. Form 1 → `data` = `{"images", "errors"}`: every file
+    is tried, order kept; at least one stored → 200; none → the files' common error status, or 422 where
+    they differ.*
+
+    Raises:
+        ImageHostError: An option is wrong, or nothing could be stored.
+    """
+    options = parse_upload_options(form.fields)
+    _check_album(host, account, options)
+    record = host.addresses.image_record
+    if form.kind is Form.ONE:
+        return record(_store(host, account, form.files[0], options))
+    images, errors = [], []
+    failures: list[ImageHostError] = []
+    for index, file in enumerate(form.files):
+        try:
+            images.append(record(_store(host, account, file, options)))
+        except Exception as error:
+            known = as_known(error)
+            log_cause(known, error, request_id)
+            failures.append(known)
+            name = clean_filename(file.filename)
+            errors.append(FileError(index=index, filename=name, **error_members(known)))
+    if not images:
+        raise _common(failures, errors)
+    return {"images": images, "errors": errors}
+
+
+def _store(host: ImageHost, account: Account, file: UploadedFile, options: UploadOptions) -> Image:
+    check_file_size(clean_filename(file.filename), file.staged.size)
+    return host.upload(file.staged, owner=account, filename=file.filename, options=options)
+
+
+def _check_album(host: ImageHost, account: Account, options: UploadOptions) -> None:
+    """Let a known album pass: the request's fault, not each file's, and found before any is stored."""
+    if options.album_id is None:
+        return
+    try:
+        host.albums.get(options.album_id, owner=account)
+    except NotFoundError:
+        fault = Fault("album_id", "the id of an album of yours", quoted(options.album_id))
+        raise ValidationError(faults=[fault]) from None
+
+
+def _common(failures: list[ImageHostError], errors: list[FileError]) -> ImageHostError:
+    """Return the error of a request of which no file was stored."""
+    details = "; ".join(f"files[{error.index}] {error.filename}: {error.details}" for error in errors)
+    kinds = {type(failure) for failure in failures}
+    if len(kinds) > 1:
+        return ValidationError(details)
+    first = failures[0]
+    if isinstance(first, UnavailableError):
+        waits = [failure.retry_after for failure in failures if isinstance(failure, UnavailableError)]
+        return UnavailableError(details, retry_after=max(waits))
+    if isinstance(first, InternalError):
+        return first
+    return type(first)(details)

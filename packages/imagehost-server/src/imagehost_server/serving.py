@@ -1,0 +1,90 @@
+"""Running the application on Granian, in one process or several."""
+
+from __future__ import annotations
+
+import socket
+from functools import partial
+from pathlib import Path
+
+from granian import Granian
+from granian.constants import HTTPModes, Interfaces, SSLProtocols
+from granian.http import HTTP1Settings
+from granian.log import LogLevels
+
+from imagehost_core import ImageHost
+from imagehost_server import logs
+from imagehost_server.app import create_app
+from imagehost_server.guard import Guard
+from imagehost_server.settings import ServerSettings
+
+HEADER_TIMEOUT_MS = 10_000
+"""The longest time for a request's headers, in milliseconds."""
+MAX_HEADER_BUFFER = 64 * 2**10
+"""Bytes of a connection that are buffered, which bounds the headers of a request."""
+STOP_SECONDS = 10
+"""How long requests under way may still take when the server is told to stop."""
+
+
+def run(data: Path, settings: ServerSettings) -> None:
+    """Serve a data folder until a signal (SIGTERM, SIGINT) ends it.
+
+    Each process opens the folder for itself.
+
+    Args:
+        data: The data folder.
+        settings: The settings.
+    """
+    listen = settings.server
+    server = Granian(
+        "imagehost_server.serving:open_app",
+        address=listen.host,
+        port=listen.port,
+        interface=Interfaces.ASGI,
+        workers=listen.workers,
+        websockets=False,
+        # HTTP/2 is agreed on within TLS only: in plain HTTP it is a way around proxies.
+        http=HTTPModes.auto if listen.tls_cert else HTTPModes.http1,
+        http1_settings=HTTP1Settings(
+            header_read_timeout=HEADER_TIMEOUT_MS, max_buffer_size=MAX_HEADER_BUFFER
+        ),
+        log_level=LogLevels.warning,
+        log_dictconfig=logs.configuration(settings.log.level),
+        ssl_cert=Path(listen.tls_cert) if listen.tls_cert else None,
+        ssl_key=Path(listen.tls_key) if listen.tls_key else None,
+        ssl_protocol_min=SSLProtocols.tls12,
+        respawn_failed_workers=True,
+        workers_kill_timeout=STOP_SECONDS,
+    )
+    server.serve(target_loader=partial(open_app, data, settings), wrap_loader=False)
+
+
+def open_app(data: Path, settings: ServerSettings) -> Guard:
+    """Open a data folder and return the application that serves it."""
+    return create_app(ImageHost.open(data, settings=settings), settings)
+
+
+def free_port(host: str) -> int:
+    """Return a port of an interface that nobody listens on.
+
+    Raises:
+        OSError: There is no such interface.
+    """
+    return _bind(host, 0)
+
+
+def check_port(host: str, port: int) -> None:
+    """Let an address pass that can be listened on.
+
+    Raises:
+        OSError: Somebody listens there, or it may not be had.
+    """
+    _bind(host, port)
+
+
+def _bind(host: str, port: int) -> int:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        # As the server itself: a port of which old connections are still dying is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((host, port))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,61 @@
+"""Where blocking work runs: rooms of threads, so that no kind of work starves another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+from anyio import CapacityLimiter, to_thread
+
+from imagehost_core.settings import WorkerSettings
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+CATALOG_THREADS = 40
+"""Requests that read or write the catalog; each takes about a millisecond."""
+FILE_THREADS = 16
+"""Files that are being read for an answer, a megabyte at a time."""
+BODY_THREADS = 16
+"""Bodies that are being written to disk."""
+
+
+class Room:
+    """A bounded number of threads for one kind of work; more work waits for a free one.
+
+    Args:
+        threads: How many.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._limiter: CapacityLimiter | None = None
+
+    async def run(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what `call` returns; it is not abandoned when the request is."""
+        # A limiter belongs to an event loop, and there is none yet when a room is made.
+        if self._limiter is None:
+            self._limiter = CapacityLimiter(self._threads)
+        return await to_thread.run_sync(partial(call, *args, **kwargs), limiter=self._limiter)
+
+
+class Rooms:
+    """The rooms of one server process.
+
+    Args:
+        workers: The pool of the core; whoever waits for it holds a thread, and the pool's own queue limit
+            must be what refuses, not a lack of threads.
+
+    Attributes:
+        catalog: Quick reads and writes.
+        files: Reading files.
+        bodies: Writing bodies to disk.
+        pixels: Whatever may decode or encode an image: uploads and variants.
+    """
+
+    def __init__(self, workers: WorkerSettings) -> None:
+        self.catalog = Room(CATALOG_THREADS)
+        self.files = Room(FILE_THREADS)
+        self.bodies = Room(BODY_THREADS)
+        self.pixels = Room(2 * (workers.processes + workers.queue))
