@@ -55,7 +55,13 @@ def quoted(value: object, limit: int = 60) -> str:
         value: Anything that was received.
         limit: The longest text that is shown whole, in characters.
     """
-    text = repr(value) if isinstance(value, str) else str(value)
+    if isinstance(value, str):
+        text = repr(value[: limit + 1])
+    elif isinstance(value, int) and value.bit_length() > 4 * limit:
+        # Python turns no integer of more than 4,300 digits into text.
+        text = f"an integer of {value.bit_length():,} bits"
+    else:
+        text = str(value)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
