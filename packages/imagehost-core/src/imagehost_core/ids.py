@@ -21,6 +21,10 @@ AccountId = NewType("AccountId", int)
 """A positive integer; never shown outside."""
 KeyId = NewType("KeyId", str)
 """16 characters of `0-9A-Za-z`."""
+WebhookId = NewType("WebhookId", str)
+"""16 characters of `0-9A-Za-z`."""
+DeliveryId = NewType("DeliveryId", str)
+"""16 characters of `0-9A-Za-z`."""
 EventId = NewType("EventId", str)
 """`msg_` and 24 characters of `0-9A-Za-z`; the `webhook-id` of each delivery of the event."""
 
@@ -63,6 +67,16 @@ def new_key_id(random: Random = os.urandom) -> KeyId:
     return KeyId(base62(ID_LENGTH, random))
 
 
+def new_webhook_id(random: Random = os.urandom) -> WebhookId:
+    """Return a webhook id that nothing else has."""
+    return WebhookId(base62(ID_LENGTH, random))
+
+
+def new_delivery_id(random: Random = os.urandom) -> DeliveryId:
+    """Return a delivery id that nothing else has."""
+    return DeliveryId(base62(ID_LENGTH, random))
+
+
 def new_event_id(random: Random = os.urandom) -> EventId:
     """Return an event id that nothing else has."""
     return EventId("msg_" + base62(24, random))
@@ -81,16 +95,16 @@ def parse_image_id(text: str) -> ImageId:
 
 
 def parse_album_id(value: int | str) -> AlbumId:
-    """Return `value`, an integer or its decimal text, as an album id.
+    """Return `value`, an integer or its canonical decimal text, as an album id.
 
-    Contract: *wherever an album id comes in, an integer or its decimal string is taken*.
+    Contract 3: *wherever an album id comes in, an integer or its decimal string is taken*.
 
     Raises:
         ValidationError: It is neither.
     """
-    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-    if isinstance(text, str) and _INTEGER.fullmatch(text) is not None and int(text) <= MAX_ALBUM_ID:
-        return AlbumId(int(text))
+    number = int(value) if isinstance(value, str) and _INTEGER.fullmatch(value) else value
+    if type(number) is int and 1 <= number <= MAX_ALBUM_ID:
+        return AlbumId(number)
     raise ValidationError(faults=[Fault("album_id", "a positive integer", quoted(value))])
 
 
