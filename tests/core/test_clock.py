@@ -1,0 +1,66 @@
+"""Moments become integers and text without loss, and their text sorts as they do."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from imagehost_core.clock import from_micros, now, to_micros, to_rfc3339
+
+ZONES = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+MOMENTS = st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29), timezones=ZONES)
+
+
+def test_now_is_in_utc() -> None:
+    assert now().tzinfo is UTC
+    assert abs(now() - datetime.now(UTC)) < timedelta(hours=1)
+
+
+@given(MOMENTS)
+def test_a_moment_survives_as_microseconds(moment: datetime) -> None:
+    back = from_micros(to_micros(moment))
+    assert back == moment
+    assert back.tzinfo is UTC
+
+
+@given(st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999))
+def test_microseconds_survive_as_a_moment(micros: int) -> None:
+    assert to_micros(from_micros(micros)) == micros
+
+
+@given(MOMENTS)
+def test_a_moment_is_written_in_rfc_3339_in_utc_with_z_and_microseconds(moment: datetime) -> None:
+    text = to_rfc3339(moment)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", text, re.ASCII)
+    assert datetime.fromisoformat(text) == moment
+
+
+@given(MOMENTS, MOMENTS)
+def test_text_order_is_time_order(one: datetime, other: datetime) -> None:
+    assert (to_rfc3339(one) < to_rfc3339(other)) is (one < other)
+
+
+def test_a_whole_second_is_written_with_its_zeros() -> None:
+    assert to_rfc3339(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)) == "2026-01-02T03:04:05.000000Z"
+
+
+def test_another_zone_is_converted() -> None:
+    summer = timezone(timedelta(hours=2))
+    assert to_rfc3339(datetime(2026, 7, 1, 1, 0, tzinfo=summer)) == "2026-06-30T23:00:00.000000Z"
+
+
+def test_the_epoch_is_zero_and_the_moment_before_it_is_minus_one() -> None:
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    assert to_micros(epoch) == 0
+    assert to_micros(epoch - timedelta(microseconds=1)) == -1
+
+
+def test_a_time_without_a_zone_is_refused() -> None:
+    with pytest.raises(TypeError):
+        to_micros(datetime(2026, 1, 1))
+    with pytest.raises(TypeError):
+        to_rfc3339(datetime(2026, 1, 1))
