@@ -28,7 +28,9 @@ class Traits:
         alpha: Whether it can hold transparency.
         animated: Whether we write animations in it (contract 7: webp and gif).
         quality: Whether `q` means anything for it (contract 7: ignored for PNG and GIF).
-        max_side: The largest width or height that it can hold, in pixels.
+        max_side: The largest width or height that we write in it, in pixels: what its encoder takes
+            (libjpeg-turbo: 65,500; libwebp: 16,383; GIF's own fields: 65,535), and what can be read
+            again (libavif refuses sides above 32,768 unless told otherwise).
     """
 
     media_type: str
@@ -41,11 +43,11 @@ class Traits:
 
 
 TRAITS: dict[Format, Traits] = {
-    Format.JPEG: Traits("image/jpeg", ("jpg", "jpeg"), True, False, False, True, 65_535),
+    Format.JPEG: Traits("image/jpeg", ("jpg", "jpeg"), True, False, False, True, 65_500),
     Format.PNG: Traits("image/png", ("png",), True, True, False, False, 2**31 - 1),
     Format.WEBP: Traits("image/webp", ("webp",), True, True, True, True, 16_383),
     Format.GIF: Traits("image/gif", ("gif",), True, True, True, False, 65_535),
-    Format.AVIF: Traits("image/avif", ("avif",), False, True, False, True, 65_536),
+    Format.AVIF: Traits("image/avif", ("avif",), False, True, False, True, 32_768),
 }
 
 BY_EXTENSION: dict[str, Format] = {ext: fmt for fmt, traits in TRAITS.items() for ext in traits.extensions}
