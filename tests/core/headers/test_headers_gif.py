@@ -132,12 +132,24 @@ def test_transparency_is_told_by_the_graphic_control(look: Look) -> None:
     assert look(gif(control(1), frame())).has_alpha
     assert look(gif(frame(), control(0xFF), frame())).has_alpha
     assert not look(gif(control(0xFE), frame())).has_alpha
-    assert not look(gif(extension(0xF9), frame())).has_alpha
     assert not look(gif(extension(0x01, b"\1\1\1\1"), frame())).has_alpha
 
 
 def test_an_extension_at_the_very_end_of_the_file_is_tolerated(look: Look) -> None:
     assert look(gif(frame())[:-1] + b"!\xf9").frames == 1
+
+
+@pytest.mark.parametrize(
+    "empty", [extension(0xF9), extension(0x01), extension(0xFF), extension(0xFF, b"NETSCAPE2.0")]
+)
+def test_an_extension_without_content_is_refused(refusal: Refusal, empty: bytes) -> None:
+    """The decoder takes what follows such an extension for its content, and so sees other frames."""
+    assert "GIF extensions with content" in refusal(gif(empty, frame()))
+
+
+@pytest.mark.parametrize("empty", [extension(0xFE), extension(0xFF, b"XMP DataXMP")])
+def test_comments_and_other_applications_may_be_without_content(look: Look, empty: bytes) -> None:
+    assert look(gif(empty, frame())).frames == 1
 
 
 def test_comments_and_applications_count_as_metadata(look: Look, refusal: Refusal) -> None:
@@ -180,7 +192,7 @@ def test_pixels_of_50_mb_in_full_sub_blocks_are_accepted(look: Look) -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", [extension(0x01), control(0), frame(1, 1, pixels=b"\0"), b"\0" + extension(0xFE)]
+    "unit", [extension(0x01, b"a"), control(0), frame(1, 1, pixels=b"\0"), b"\0" + extension(0xFE)]
 )
 def test_too_many_extensions_and_frames_are_refused(refusal: Refusal, unit: bytes) -> None:
     """Looking at one takes as long as at twenty sub-blocks, so it counts as that many."""

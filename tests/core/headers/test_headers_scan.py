@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import warnings
 from collections.abc import Callable
 
 import pytest
@@ -87,16 +89,51 @@ def test_arbitrary_bytes_give_a_header_or_one_of_two_refusals(head: bytes, rest:
     outcome(head + rest)
 
 
+def damage(pictures: dict[str, bytes], data: st.DataObject, kinds: tuple[str, ...] = KINDS) -> bytes:
+    """Draw a picture with a few of its bytes changed, taken away, added or repeated."""
+    picture = bytearray(pictures[data.draw(st.sampled_from(kinds))])
+    places = st.integers(0, len(picture))
+    for _ in range(data.draw(st.integers(1, 4))):
+        start, source = data.draw(places), data.draw(places)
+        length = data.draw(st.integers(0, 40))
+        new = data.draw(st.one_of(st.binary(max_size=8), st.just(bytes(picture[source : source + length]))))
+        picture[start : start + data.draw(st.integers(0, 8))] = new
+    return bytes(picture)
+
+
 @given(data=st.data())
 def test_damaged_pictures_give_a_header_or_one_of_two_refusals(
     pictures: dict[str, bytes], data: st.DataObject
 ) -> None:
-    picture = bytearray(pictures[data.draw(st.sampled_from(KINDS))])
-    for _ in range(data.draw(st.integers(1, 4))):
-        start = data.draw(st.integers(0, len(picture)))
-        stop = start + data.draw(st.integers(0, 8))
-        picture[start:stop] = data.draw(st.binary(max_size=8))
-    outcome(bytes(picture))
+    outcome(damage(pictures, data))
+
+
+def decoded(data: bytes, kind: str) -> tuple[int, int, int]:
+    """Return the frames, the width and the height that the decoder finds; zeros where it gives up."""
+    with warnings.catch_warnings(), contextlib.suppress(Exception):
+        warnings.simplefilter("ignore")
+        with Image.open(io.BytesIO(data), formats=(kind,)) as picture:
+            frames, width, height = getattr(picture, "n_frames", 1), 0, 0
+            for frame in range(frames):
+                picture.seek(frame)
+                width, height = max(width, picture.width), max(height, picture.height)
+            return frames, width, height
+    return 0, 0, 0
+
+
+@given(data=st.data())
+@pytest.mark.parametrize("kind", ["png", "gif", "webp"])
+def test_a_decoder_never_finds_more_than_the_header_told(
+    pictures: dict[str, bytes], kind: str, data: st.DataObject
+) -> None:
+    """Else a picture could pass the limits and still be a bomb."""
+    kinds = tuple(name for name in KINDS if name.endswith(kind))
+    damaged = damage(pictures, data, kinds)
+    header = outcome(damaged)
+    if header is None or header.total_pixels > 1_000_000:
+        return
+    found = decoded(damaged, kind)
+    assert all(seen <= told for seen, told in zip(found, (header.frames, *header.extent), strict=True))
 
 
 @pytest.mark.parametrize("kind", KINDS)

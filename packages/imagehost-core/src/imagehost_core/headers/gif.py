@@ -22,10 +22,12 @@ there may be 47,000 of them."""
 
 _INTRODUCER = re.compile(rb"[!,;]")
 _EXTENSION, _FRAME, _TRAILER = b"!", b",", b";"
-_GRAPHIC_CONTROL, _APPLICATION = 0xF9, 0xFF
+_GRAPHIC_CONTROL, _COMMENT, _APPLICATION = 0xF9, 0xFE, 0xFF
 _TRANSPARENT = 0x01
 _APPLICATIONS = {b"XMP DataXMP": Metadata.XMP, b"ICCRGBG1012": Metadata.ICC}
 """Identifiers of application extensions that hold metadata."""
+_LOOPS = b"NETSCAPE2.0"
+"""The application extension that says how often an animation is shown."""
 
 
 def read(reader: Reader) -> Header:
@@ -93,9 +95,14 @@ def _frame(reader: Reader, offset: int) -> tuple[int, int, int]:
 def _extension(reader: Reader, offset: int, tally: Tally) -> tuple[bool, int]:
     label = reader.at(offset, 1)[0]
     content = reader.peek(offset + 1, 12)
+    after = reader.peek(offset + 2 + content[0], 1) if content else b""
+    empty = content[:1] == b"\0" and label != _COMMENT
+    if empty or (label == _APPLICATION and content[1:] == _LOOPS and after == b"\0"):
+        # Pillow reads on after the terminator there, as it expects content: it would see other frames.
+        raise damaged("GIF extensions with content", f"an empty one of kind 0x{label:02X}")
     end = _skip(reader, offset + 1)
     if label == _GRAPHIC_CONTROL:
-        return len(content) > 1 and content[0] > 0 and bool(content[1] & _TRANSPARENT), end
+        return len(content) > 1 and bool(content[1] & _TRANSPARENT), end
     tally.add(_APPLICATIONS.get(content[1:]) if label == _APPLICATION else None, offset + 1, end)
     return False, end
 
