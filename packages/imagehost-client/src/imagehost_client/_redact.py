@@ -57,7 +57,10 @@ def loggable(headers: Mapping[str, str] | Iterable[tuple[str, str]]) -> dict[str
 
 def shown_url(url: str) -> str:
     """Return `url` without a password in it, and with the values of signatures hidden."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return _HIDDEN  # what cannot be taken apart may hold a password anywhere
     host = parts.netloc.rpartition("@")[2]
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     query = urlencode([(name, _HIDDEN if name in _SIGNED else value) for name, value in pairs], safe="*")

@@ -206,7 +206,7 @@ class SignedUrl(Result):
     """A delivery address that works without a token until it expires."""
 
     url: str
-    expires_at: datetime
+    expires_at: datetime | None = None
 
 
 @frozen(kw_only=True)

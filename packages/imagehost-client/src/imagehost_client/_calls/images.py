@@ -8,7 +8,7 @@ from typing import Literal
 from attrs import evolve
 
 from imagehost_client import _wire
-from imagehost_client._calls._call import UNSET, Call, FilePart, Unset, given, listing, one, query_pairs, sent
+from imagehost_client._calls._call import UNSET, Call, FilePart, Unset, given, listing, one, query_pairs
 from imagehost_client._calls._refs import AlbumRef, ImageRef, album_number, image_id
 from imagehost_client._multipart import Progress
 from imagehost_client.files import Source
@@ -158,15 +158,15 @@ def delete_image(image: ImageRef) -> Call[Deleted]:
     return evolve(one("DELETE", Deleted, "images", number), gone=Deleted(id=number))
 
 
-def sign_image_url(image: ImageRef, *, expires_in: int | None = None, **params: Params) -> Call[SignedUrl]:
+def sign_image_url(image: ImageRef, *, expires_in: int = 3600, **params: Params) -> Call[SignedUrl]:
     """Return a delivery address that works without a token for a time, also for a private image.
 
     Args:
         image: The image, or its id.
-        expires_in: Seconds for which it works.
+        expires_in: Seconds for which it works, an hour by default.
         **params: `w`, `h`, `q`, `fit` and `fm`, as for `image_url`.
     """
-    body: dict[str, object] = {**query_of(params), **sent(expires_in=expires_in)}
+    body: dict[str, object] = {**query_of(params), "expires_in": expires_in}
     return one("POST", SignedUrl, "images", image_id(image), "signed-url", body=body)
 
 

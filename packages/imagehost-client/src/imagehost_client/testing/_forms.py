@@ -126,7 +126,8 @@ def read_json(content_type: str, body: bytes) -> dict[str, object]:
 
     Raises:
         UnsupportedMediaTypeError: The body is not declared as JSON.
-        BadRequestError: It is no JSON object.
+        BadRequestError: It is no JSON.
+        ValidationError: It is, but no object.
     """
     if not body:
         return {}
@@ -137,9 +138,9 @@ def read_json(content_type: str, body: bytes) -> dict[str, object]:
     try:
         value = json.loads(body)
     except ValueError:
-        value = None
+        raise BadRequestError("expected JSON for the body but received something else") from None
     if not isinstance(value, dict):
-        raise BadRequestError("expected a JSON object for the body but received something else")
+        raise ValidationError(f"expected an object for the body but received {value!r}")
     return value
 
 

@@ -98,7 +98,9 @@ def delete_image(asked: Asked) -> object:
 def sign_url(asked: Asked) -> object:
     """Return an address that shows an image without a token."""
     record, body = asked.row("images").record, asked.json()
-    seconds = _forms.typed(body, "expires_in", int, 3600)
+    seconds = _forms.typed(body, "expires_in", int, 0)
+    if seconds < 1:
+        raise ValidationError(f"expected seconds above 0 for expires_in but received {seconds}")
     try:
         query = query_of({name: value for name, value in body.items() if name != "expires_in"})
     except (ValueError, TypeError) as error:

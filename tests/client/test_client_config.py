@@ -1,0 +1,154 @@
+"""Settings: where they come from, which are refused, and that no token is ever shown."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import traceback
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from imagehost_client import AsyncClient, Client, ConfigurationError
+from imagehost_client._config import is_loopback, resolve
+from imagehost_client._redact import LOGGED_HEADERS, Secret, loggable, shown_url
+
+TOKEN = "ihk_0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def test_arguments_go_before_variables() -> None:
+    environ = {
+        "IMAGEHOST_BASE_URL": "https://a/v1",
+        "IMAGEHOST_TOKEN": "t1",
+        "IMAGEHOST_CDN_URL": "https://c/i/",
+    }
+    config = resolve(None, None, environ=environ)
+    assert (config.base_url, config.cdn_url) == ("https://a/v1", "https://c/i")
+    assert config.token is not None
+    assert config.token.reveal() == "t1"
+    config = resolve("https://b/v1/", "t2", cdn_url="https://d/img", environ=environ)
+    assert (config.base_url, config.cdn_url) == ("https://b/v1", "https://d/img")
+    assert config.token is not None
+    assert config.token.reveal() == "t2"
+
+
+def test_images_are_served_beside_the_interface_unless_said_otherwise() -> None:
+    assert resolve("https://h:8443/v1", None, environ={}).cdn_url == "https://h:8443/img"
+
+
+def test_without_a_token_calls_are_made_without_one() -> None:
+    assert resolve("https://h/v1", None, environ={}).token is None
+    assert resolve("https://h/v1", "", environ={"IMAGEHOST_TOKEN": "t"}).token is None
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "images.example.com",
+        "ftp://h/v1",
+        "https://",
+        "https://h:port/v1",
+        "https://[::1/v1",
+        "https://h/v1?x=1",
+        "https://h/v1#x",
+        "https://user:s3cret@h/v1",
+        "http://images.example.com/v1",
+        "http://127.0.0.1.example.com/v1",
+    ],
+)
+def test_a_base_address_that_a_token_must_not_be_sent_to_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        resolve(url, TOKEN, environ={})
+    assert "s3cret" not in str(caught.value)
+
+
+def test_plain_http_is_for_loopback_or_whoever_asks_for_it() -> None:
+    for url in (
+        "http://127.0.0.1:8000/v1",
+        "http://[::1]/v1",
+        "http://localhost/v1",
+        "http://a.localhost/v1",
+    ):
+        assert resolve(url, None, environ={}).base_url == url
+    config = resolve("http://images.example.com/v1", None, allow_http=True, environ={})
+    assert config.base_url == "http://images.example.com/v1"
+    with pytest.raises(ConfigurationError, match="cdn_url"):
+        resolve("https://h/v1", None, cdn_url="http://h/img", environ={})
+
+
+@given(st.ip_addresses())
+def test_only_loopback_addresses_are_this_machine(address: object) -> None:
+    assert is_loopback(str(address)) == getattr(address, "is_loopback", None)
+
+
+@pytest.mark.parametrize("token", ["a b", "a\nb", "ü"])
+def test_a_token_that_no_header_can_carry_is_refused_without_being_shown(token: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        resolve("https://h/v1", token, environ={})
+    assert token not in str(caught.value)
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_timeout_is_a_time(seconds: float) -> None:
+    with pytest.raises(ConfigurationError, match="timeout"):
+        resolve("https://h/v1", None, timeout=seconds, environ={})
+    assert resolve("https://h/v1", None, timeout=None, environ={}).timeout is None
+
+
+def test_a_negative_number_of_retries_is_refused() -> None:
+    with pytest.raises(ValueError, match="max_retries"):
+        resolve("https://h/v1", None, max_retries=-1, environ={})
+
+
+def test_no_representation_shows_the_token() -> None:
+    client = Client("https://h/v1", TOKEN)
+    shown = [repr(client), repr(client.config), repr(client.config.token), str(client.config.token)]
+    shown += [repr(vars(client)), repr(AsyncClient("https://h/v1", TOKEN))]
+    assert [text for text in shown if TOKEN in text] == []
+    client.close()
+
+
+def test_no_traceback_shows_the_token_even_with_the_values_of_variables() -> None:
+    with Client("http://127.0.0.1:9/v1", TOKEN, max_retries=0) as client:
+        try:
+            client.images.get("x")
+        except Exception as error:
+            text = "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format())
+    assert "ConnectionFailed" in text
+    assert TOKEN not in text
+
+
+def test_a_secret_is_never_pickled_and_hints_at_little() -> None:
+    secret = Secret(TOKEN)
+    with pytest.raises(TypeError):
+        pickle.dumps(secret)
+    with pytest.raises(TypeError):
+        copy.deepcopy(secret)
+    assert secret.hint() == "ihk_01…"
+    assert Secret("short").hint() == "***"
+
+
+def test_only_listed_headers_are_logged() -> None:
+    headers = {"Authorization": "Bearer x", "Set-Cookie": "a=b", "X-Request-Id": "r", "X-Other": "1"}
+    assert loggable(headers) == {"x-request-id": "r"}
+    assert loggable(headers.items()) == {"x-request-id": "r"}
+    assert not {"authorization", "cookie", "set-cookie"} & LOGGED_HEADERS
+
+
+def test_an_address_is_shown_without_password_and_signature() -> None:
+    assert shown_url("https://u:p@h/a?w=3&sig=abc&b=#f") == "https://h/a?w=3&sig=***&b="
+
+
+def test_other_options_hold_for_a_copy_over_the_same_connections() -> None:
+    client = Client("https://h/v1", TOKEN)
+    other = client.with_options(timeout=1, deadline=2, max_retries=0, pace=True)
+    assert (other.config.timeout, other.config.deadline, other.config.retry.max_retries) == (1, 2, 0)
+    assert other.config.pace
+    assert client.with_options().config == client.config
+    assert other.images is not client.images
+    other.close()
+    assert not client._driver.http.is_closed
+    client.close()
+    assert other._driver.http.is_closed

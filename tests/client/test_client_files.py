@@ -1,0 +1,168 @@
+"""Sources: what can be uploaded, from where it is read, and what folders and patterns stand for."""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from imagehost_client.files import SPOOL_BYTES, expand, open_file
+
+
+class Pipe(io.RawIOBase):
+    """A stream that cannot seek."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = io.BytesIO(content)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        return self._content.readinto(buffer)
+
+
+class Minimal:
+    """A file that has nothing but `read`."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = io.BytesIO(content)
+
+    def read(self, size: int = -1, /) -> bytes:
+        return self._content.read(size)
+
+
+@given(st.binary(max_size=2000), st.integers(0, 2500))
+def test_an_open_file_is_read_from_where_it_stands_as_often_as_needed(content: bytes, offset: int) -> None:
+    stream = io.BytesIO(content)
+    stream.seek(offset)
+    file = open_file(stream)
+    for _ in range(3):
+        file.rewind()
+        assert file.stream.read() == content[offset:]
+    assert file.size == len(content[offset:])
+    file.close()
+    assert not stream.closed
+
+
+@pytest.mark.parametrize("make", [Pipe, Minimal])
+@pytest.mark.parametrize("size", [0, 5, SPOOL_BYTES + 1])
+def test_a_source_that_cannot_go_back_is_copied_first(make: Any, size: int) -> None:
+    content = os.urandom(size)
+    file = open_file(make(content))
+    for _ in range(2):
+        file.rewind()
+        assert file.stream.read() == content
+    assert (file.size, file.name) == (size, "image")
+    file.close()
+    assert file.stream.closed
+
+
+@pytest.mark.parametrize("content", [b"abc", bytearray(b"abc"), memoryview(b"abc")])
+def test_bytes_of_any_kind_can_be_sent(content: bytes) -> None:
+    file = open_file(content)
+    assert (file.stream.read(), file.size, file.name) == (b"abc", 3, "image")
+    file.close()
+
+
+def test_a_path_is_opened_and_closed_again(tmp_path: Path) -> None:
+    path = tmp_path / "Käse.PNG"
+    path.write_bytes(b"abc")
+    for source in (path, str(path)):
+        file = open_file(source)
+        assert (file.name, file.size, file.media_type) == ("Käse.PNG", 3, "image/png")
+        file.close()
+        assert file.stream.closed
+
+
+def test_a_name_may_be_given_with_the_content_or_beside_it(tmp_path: Path) -> None:
+    assert open_file(("a.webp", b"x")).name == "a.webp"
+    assert open_file(("a.webp", b"x"), "b.gif").media_type == "image/gif"
+    assert open_file(b"x", "c.jpg").media_type == "image/jpeg"
+    assert open_file(b"x", "c.xyz").media_type == "application/octet-stream"
+    with (tmp_path / "d.png").open("wb+") as stream:
+        assert open_file(stream).name == "d.png"
+    with tempfile.TemporaryFile() as unnamed:
+        assert open_file(unnamed).name == "image"
+
+
+def test_a_file_in_text_mode_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"x")
+    with (tmp_path / "a.png").open() as stream, pytest.raises(TypeError, match="binary"):
+        open_file(stream)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="StringIO"):
+        open_file(io.StringIO("x"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("source", [None, 7, [b"x"], object()])
+def test_what_is_no_source_is_refused_by_its_type(source: Any) -> None:
+    with pytest.raises(TypeError, match=type(source).__name__):
+        open_file(source)
+
+
+def test_a_path_that_cannot_be_opened_raises_what_the_system_says(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        open_file(tmp_path / "none.png")
+
+
+def test_nothing_stays_open_when_a_source_cannot_be_read() -> None:
+    class Broken(Pipe):
+        def read(self, _: int = -1, /) -> bytes:
+            raise OSError("disk on fire")
+
+    with pytest.raises(OSError, match="fire"):
+        open_file(Broken(b""))
+
+
+def test_a_pipe_of_the_system_can_be_sent(tmp_path: Path) -> None:
+    fifo = tmp_path / "pipe"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    writer = os.open(fifo, os.O_WRONLY)
+    os.write(writer, b"through a pipe")
+    os.close(writer)
+    stream: IO[bytes] = os.fdopen(reader, "rb")
+    file = open_file(stream)
+    assert file.stream.read() == b"through a pipe"
+    file.close()
+    stream.close()
+
+
+def make(folder: Path, *names: str) -> None:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x")
+
+
+def test_a_folder_stands_for_the_images_in_and_below_it_by_name(tmp_path: Path) -> None:
+    make(tmp_path, "b.PNG", "a.jpg", "sub/c.webp", "notes.txt", ".hidden")
+    (tmp_path / "folder.png").mkdir()
+    assert list(expand(tmp_path)) == [tmp_path / "a.jpg", tmp_path / "b.PNG", tmp_path / "sub" / "c.webp"]
+
+
+def test_a_pattern_stands_for_what_matches_it(tmp_path: Path) -> None:
+    make(tmp_path, "b.png", "a.png", "sub/c.png")
+    assert list(expand(f"{tmp_path}/*.png")) == [f"{tmp_path}/a.png", f"{tmp_path}/b.png"]
+    assert f"{tmp_path}/sub/c.png" in list(expand([f"{tmp_path}/**/*.png"]))
+    assert list(expand([f"{tmp_path}/*.gif"])) == [f"{tmp_path}/*.gif"]
+
+
+def test_a_file_whose_name_looks_like_a_pattern_is_that_file(tmp_path: Path) -> None:
+    make(tmp_path, "a[1].png", "a1.png")
+    assert list(expand(str(tmp_path / "a[1].png"))) == [str(tmp_path / "a[1].png")]
+
+
+def test_one_source_is_several_of_one_and_order_is_kept(tmp_path: Path) -> None:
+    assert list(expand(b"abc")) == [b"abc"]
+    assert list(expand(("a.png", b"abc"))) == [("a.png", b"abc")]
+    stream = io.BytesIO()
+    assert list(expand(stream)) == [stream]
+    assert list(expand([b"2", b"1"])) == [b"2", b"1"]
+    assert list(expand(["missing.png"])) == ["missing.png"]

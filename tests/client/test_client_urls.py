@@ -1,0 +1,201 @@
+"""Addresses: what they are, and that the host understands every one of them."""
+
+from __future__ import annotations
+
+import base64
+import re
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from imagehost_client import Client, urls
+from imagehost_client.models import PublicImage
+from imagehost_client.testing import FakeImageHost
+from imagehost_core.errors import BadRequestError
+from imagehost_core.transform import parse_transform
+
+
+def image(width: int = 1000, height: int = 500, **changes: Any) -> PublicImage:
+    values: dict[str, Any] = {
+        "id": "a" * 16,
+        "description": "",
+        "width": width,
+        "height": height,
+        "is_animated": False,
+        "placeholder": "",
+        "url": "https://cdn.example.com/img/aaaaaaaaaaaaaaaa.webp",
+        "thumb_url": "",
+        "created_at": datetime(2026, 1, 1, tzinfo=UTC),
+    }
+    return PublicImage(**(values | changes))
+
+
+ANYTHING = st.integers(-5, 9000) | st.sampled_from([1, 8192, 8193, 100, 101]) | st.none()
+TEXTS = (
+    st.sampled_from([*urls.CHOICES["fit"], *urls.CHOICES["fm"], "crop", "gif", "jpeg", "", "JPG"]) | st.none()
+)
+
+
+@given(ANYTHING, ANYTHING, ANYTHING, TEXTS, TEXTS)
+def test_an_address_is_made_if_and_only_if_the_host_takes_it(
+    w: int | None, h: int | None, q: int | None, fit: str | None, fm: str | None
+) -> None:
+    given_values = {"w": w, "h": h, "q": q, "fit": fit, "fm": fm}
+    wanted = {name: str(value) for name, value in given_values.items() if value is not None}
+    try:
+        address = urls.image_url(image(), w=w, h=h, q=q, fit=fit, fm=fm)
+    except ValueError:
+        with pytest.raises(BadRequestError):
+            parse_transform(wanted)
+        return
+    query = urlsplit(address).query
+    assert dict(parse_qsl(query, keep_blank_values=True)) == wanted
+    assert parse_transform(query) == parse_transform(wanted)
+
+
+def test_the_addresses_of_pictures() -> None:
+    stored = "https://cdn.example.com/img/aaaaaaaaaaaaaaaa.webp"
+    assert urls.image_url(image()) == stored
+    assert urls.image_url(image(), w=300, fm="avif") == f"{stored}?w=300&fm=avif"
+    assert (
+        urls.image_url(image(), fm="avif", fit="inside", q=5, h=2, w=1)
+        == f"{stored}?w=1&h=2&q=5&fit=inside&fm=avif"
+    )
+    assert urls.image_url("abc", cdn_url="https://h/img/", w=3) == "https://h/img/abc?w=3"
+
+
+@pytest.mark.parametrize("name", ["", "a/b"])
+def test_an_id_that_would_lead_elsewhere_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="expected an image"):
+        urls.image_url(name, cdn_url="https://h/img")
+
+
+def test_an_id_alone_needs_the_address_where_images_are_served() -> None:
+    with pytest.raises(ValueError, match="cdn_url"):
+        urls.image_url("abc")
+
+
+@pytest.mark.parametrize("params", [{"width": 3}, {"W": 3}])
+def test_an_unknown_parameter_is_refused_by_its_name(params: dict[str, int]) -> None:
+    with pytest.raises(TypeError, match=next(iter(params))):
+        urls.image_url(image(), **params)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [True, "300", 3.0])
+def test_a_size_is_an_integer_and_nothing_like_it(value: Any) -> None:
+    with pytest.raises(ValueError, match="for w but"):
+        urls.image_url(image(), w=value)
+
+
+@given(st.integers(1, 20_000), st.lists(st.integers(1, 20_000), min_size=1, max_size=8))
+def test_no_candidate_is_wider_than_the_picture_and_each_comes_once_in_order(
+    width: int, widths: list[int]
+) -> None:
+    candidates = [text.split() for text in urls.srcset(image(width), widths, fm="webp").split(", ")]
+    offered = [int(text.removesuffix("w")) for _, text in candidates]
+    assert offered == sorted(set(offered))
+    assert max(offered) <= min(width, urls.MAX_SIDE)
+    assert {wish for wish in widths if wish <= min(width, urls.MAX_SIDE)} <= set(offered)
+    for (address, _), size in zip(candidates, offered, strict=True):
+        assert parse_transform(urlsplit(address).query).width == size
+
+
+@pytest.mark.parametrize("widths", [[], [0], [-1], [True], ["3"]])
+def test_a_srcset_needs_widths(widths: Any) -> None:
+    with pytest.raises(ValueError, match="widths"):
+        urls.srcset(image(), widths)
+
+
+def test_a_srcset_takes_its_sizes_from_the_widths_alone() -> None:
+    with pytest.raises(TypeError, match="size"):
+        urls.srcset(image(), [300], h=200)
+
+
+class Tags(HTMLParser):
+    """Collects the tags of a text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs"])).filter(
+        lambda text: "\r" not in text and "\0" not in text
+    )
+)
+def test_a_picture_holds_any_text_without_breaking_out_of_its_element(alt: str) -> None:
+    reader = Tags()
+    reader.feed(urls.picture(image(description=alt), [320], sizes="50vw"))
+    assert [tag for tag, _ in reader.tags] == ["picture", "source", "source", "img"]
+    shown = reader.tags[-1][1]
+    assert shown["alt"] == alt
+    assert (shown["width"], shown["height"], shown["loading"]) == ("1000", "500", "lazy")
+    assert [attributes["type"] for tag, attributes in reader.tags if tag == "source"] == [
+        "image/avif",
+        "image/webp",
+    ]
+
+
+def test_a_picture_uses_widths_formats_and_placeholder() -> None:
+    hashed = base64.b64encode(bytes.fromhex("d5081e0ea600")).decode()
+    text = urls.picture(
+        image(placeholder=hashed), iter([640, 2000]), alt="A cat", formats=["jpg"], lazy=False, q=70
+    )
+    reader = Tags()
+    reader.feed(text)
+    source, shown = reader.tags[1][1], reader.tags[2][1]
+    assert source["srcset"] == urls.srcset(image(), [640, 1000], q=70, fm="jpg")
+    assert shown["src"] == urls.image_url(image(), w=1000, q=70)
+    assert (shown["alt"], shown["data-thumbhash"]) == ("A cat", hashed)
+    assert "loading" not in shown
+    assert re.fullmatch("background-color:#[0-9a-f]{6}", shown["style"] or "")
+
+
+def test_a_picture_offers_only_formats_that_viewers_tell_apart() -> None:
+    with pytest.raises(ValueError, match="formats"):
+        urls.picture(image(), formats=["auto"])
+
+
+@given(st.binary(min_size=5, max_size=30))
+def test_the_average_colour_of_any_thumbhash_is_a_colour(data: bytes) -> None:
+    colour = urls.average_colour(base64.b64encode(data).decode())
+    assert colour is not None
+    assert all(0 <= part <= 255 for part in colour)
+
+
+@pytest.mark.parametrize(
+    ("colour", "lightness", "yellow", "red_green"),
+    [
+        ((255, 255, 255), 63, 31.5, 31.5),
+        ((0, 0, 0), 0, 31.5, 31.5),
+        ((255, 0, 0), 21, 47.25, 63),
+        ((0, 0, 255), 21, 0, 31.5),
+    ],
+)
+def test_the_average_colour_is_the_one_that_the_hash_was_made_of(
+    colour: tuple[int, int, int], lightness: float, yellow: float, red_green: float
+) -> None:
+    bits = round(lightness) | round(yellow) << 6 | round(red_green) << 12
+    found = urls.average_colour(base64.b64encode(bits.to_bytes(3, "little") + b"\0\0").decode())
+    assert found is not None
+    assert all(abs(ours - theirs) <= 8 for ours, theirs in zip(found, colour, strict=True))
+
+
+@pytest.mark.parametrize("text", ["", "!!", "AAAA", "ü"])
+def test_a_placeholder_that_is_no_hash_has_no_colour(text: str) -> None:
+    assert urls.average_colour(text) is None
+
+
+def test_the_client_knows_where_images_are_served(client: Client, host: FakeImageHost) -> None:
+    assert client.image_url("abc", w=3) == f"{host.cdn_url}/abc?w=3"
+    assert client.srcset(image(), [300]) == urls.srcset(image(), [300])
+    assert client.picture(image(), [300]) == urls.picture(image(), [300])
