@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from binascii import Error as Base64Error
 
-from attrs import field, frozen
+from attrs import frozen
 
 from imagehost_core.errors import BadRequestError, Fault, quoted
 
@@ -43,7 +42,7 @@ class PageRequest:
 
     page: int = 1
     per_page: int = DEFAULT_PER_PAGE
-    after: Place | None = field(default=None)
+    after: Place | None = None
 
     def __attrs_post_init__(self) -> None:
         ranges = (("page", self.page, MAX_PAGE), ("per_page", self.per_page, MAX_PER_PAGE))
@@ -95,9 +94,9 @@ def _range_fault(name: str, maximum: int, value: object) -> Fault:
 def _integer(name: str, value: str | int | None, default: int, maximum: int, faults: list[Fault]) -> int:
     if value is None:
         return default
-    text = str(value)
-    if _CANONICAL.fullmatch(text) is not None and int(text) <= maximum:
-        return int(text)
+    number = int(value) if isinstance(value, str) and _CANONICAL.fullmatch(value) else value
+    if type(number) is int and 1 <= number <= maximum:
+        return number
     faults.append(_range_fault(name, maximum, value))
     return default
 
@@ -107,10 +106,12 @@ def _place(cursor: str | None, faults: list[Fault]) -> Place | None:
         return None
     try:
         text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii")
-    except (Base64Error, ValueError):
+    except ValueError:
         text = ""
     match = _PLACE.fullmatch(text)
-    if match is None:
+    place = None if match is None else Place(int(match[1]), match[2])
+    # Base64 can spell one place in many ways; only the way in which we spell it is a cursor.
+    if place is None or to_cursor(place) != cursor:
         faults.append(Fault("cursor", "a next_cursor of this list", quoted(cursor)))
         return None
-    return Place(int(match[1]), match[2])
+    return place
