@@ -8,13 +8,24 @@ import unicodedata
 from imagehost_core.formats import BY_EXTENSION, TRAITS, Format
 
 MAX_LENGTH = 255
-"""Characters of a name that are kept; what common file systems hold."""
+"""Bytes of a name, in UTF-8, that are kept: what the common file systems hold, so that whoever
+downloads a picture can store it under its name."""
+
+MAX_EXTENSION = 32
+"""What follows the last dot is an extension up to that many bytes, and survives where a name is cut."""
 
 FALLBACK = "image"
 """The stem of a name of which nothing was left."""
 
-_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 """Unicode categories that cannot be seen, or that reorder what can (`Cf` has the bidi overrides)."""
+
+_JOINERS = "\u200c\u200d"
+"""Of `Cf`, the two that Persian, the scripts of India and composed emoji are written with."""
+
+_SPACES = " \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+_EDGES = "." + _SPACES + _JOINERS
+"""What a name neither begins nor ends with: dots hide it or vanish on some systems, spaces cannot be seen."""
 
 
 def clean_filename(name: str | None) -> str:
@@ -25,13 +36,17 @@ def clean_filename(name: str | None) -> str:
     Args:
         name: As it was received, or `None`.
     """
-    last = re.split(r"[/\\]", unicodedata.normalize("NFC", name or ""))[-1]
-    visible = "".join(char for char in last if unicodedata.category(char) not in _HIDDEN)
-    trimmed = visible.strip().strip(".").strip()
+    last = re.split(r"[/\\]", name or "")[-1]
+    visible = unicodedata.normalize("NFC", "".join(filter(_is_visible, last)))
+    trimmed = visible.strip(_EDGES)
+    if not trimmed:
+        return FALLBACK
+    if "." in visible.partition(trimmed)[0] and trimmed.lower() in BY_EXTENSION:
+        return f"{FALLBACK}.{trimmed}"
     stem, dot, extension = trimmed.rpartition(".")
-    if dot and len(extension) < MAX_LENGTH // 2:
-        return stem[: MAX_LENGTH - len(extension) - 1] + dot + extension
-    return trimmed[:MAX_LENGTH] or FALLBACK
+    if dot and len(extension.encode()) <= MAX_EXTENSION:
+        return _cut(stem, dot + extension)
+    return _cut(trimmed)
 
 
 def with_extension(name: str, stored: Format) -> str:
@@ -39,11 +54,28 @@ def with_extension(name: str, stored: Format) -> str:
 
     An extension that already means the format is left as it is; one that means no image is a part
     of the name.
+
+    Args:
+        name: As `clean_filename` returns it.
+        stored: The format of the bytes.
     """
     stem, dot, extension = name.rpartition(".")
     known = BY_EXTENSION.get(extension.lower()) if dot else None
     if known is stored:
         return name
-    base = stem if known is not None and stem else name
-    suffix = TRAITS[stored].extensions[0]
-    return f"{base[: MAX_LENGTH - len(suffix) - 1]}.{suffix}"
+    return _cut(stem if known is not None and stem else name, f".{TRAITS[stored].extensions[0]}")
+
+
+def _is_visible(char: str) -> bool:
+    category, point = unicodedata.category(char), ord(char)
+    if category == "Cn":
+        # Unassigned as far as this Python knows: a newer emoji, unless Unicode will never assign it
+        # (noncharacters) or keeps it for what cannot be seen (plane 14).
+        return not (0xFDD0 <= point <= 0xFDEF or point & 0xFFFE == 0xFFFE or point >= 0xE0000)
+    return category not in _HIDDEN or char in _JOINERS
+
+
+def _cut(stem: str, extension: str = "") -> str:
+    """Return the two together, with as much of the stem as there is room for."""
+    room = MAX_LENGTH - len(extension.encode())
+    return stem.encode()[:room].decode(errors="ignore").rstrip(_EDGES) + extension
