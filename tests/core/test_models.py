@@ -1,0 +1,68 @@
+"""What the host keeps is frozen, knows what follows from its fields, and hides its secrets."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from imagehost_core.formats import TRAITS, Format
+from imagehost_core.ids import AccountId, KeyId
+from imagehost_core.models import ALL_SCOPES, ApiKey, Image, NewKey, Page, Scope
+
+SCOPES = "images:read images:write images:delete albums:read albums:write webhooks:manage account:read"
+"""Contract 8."""
+
+
+def test_the_scopes_are_those_of_the_contract() -> None:
+    assert sorted(ALL_SCOPES) == sorted(SCOPES.split())
+    assert frozenset(map(Scope, SCOPES.split())) == ALL_SCOPES
+
+
+@pytest.mark.parametrize("fmt", Format)
+def test_the_media_type_of_an_image_is_its_stored_formats(image: Image, fmt: Format) -> None:
+    assert attrs.evolve(image, format=fmt).mime_type == TRAITS[fmt].media_type
+
+
+@pytest.mark.parametrize(("frames", "animated"), [(1, False), (2, True), (1_000, True)])
+def test_an_image_with_more_than_one_frame_is_animated(image: Image, frames: int, animated: bool) -> None:
+    assert attrs.evolve(image, frames=frames).is_animated is animated
+
+
+def test_an_image_does_not_change(image: Image) -> None:
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        image.is_public = True  # type: ignore[misc]
+
+
+def test_the_token_of_a_new_key_is_in_no_text_of_it() -> None:
+    key = ApiKey(
+        id=KeyId("0" * 16),
+        account_id=AccountId(1),
+        name="laptop",
+        prefix="ihk_abcdef",
+        scopes=ALL_SCOPES,
+        expires_at=None,
+        last_used_at=None,
+        created_at=datetime(2026, 1, 1, tzinfo=UTC),
+        revoked_at=None,
+    )
+    new = NewKey(key, "ihk_abcdefSECRET")
+    assert new.token == "ihk_abcdefSECRET"
+    assert "SECRET" not in f"{new!r}{new}"
+
+
+@given(total=st.integers(0, 10**9), per_page=st.integers(1, 100))
+def test_the_pages_of_a_list_hold_all_of_it_and_none_is_empty(total: int, per_page: int) -> None:
+    pages = Page[int](items=(), page=1, per_page=per_page, total=total, next_cursor=None).total_pages
+    assert (pages - 1) * per_page < total or pages == total == 0
+    assert total <= pages * per_page
+
+
+def test_a_page_is_walked_through_and_counted_like_its_items() -> None:
+    page = Page(items=("a", "b"), page=2, per_page=2, total=5, next_cursor="x")
+    assert list(page) == ["a", "b"]
+    assert len(page) == 2
+    assert page.total_pages == 3
