@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
+from textwrap import dedent
 
 import pytest
 
@@ -49,3 +54,53 @@ def album(image: Image) -> Album:
         created_at=datetime(2026, 11, 20, tzinfo=UTC),
         updated_at=datetime(2026, 11, 21, tzinfo=UTC),
     )
+
+
+class Program:
+    """Another process: a Python program that is given as text, and spoken to by lines.
+
+    Args:
+        text: The program; its indentation does not matter.
+        arguments: What it finds in `sys.argv`, from 1.
+    """
+
+    def __init__(self, text: str, *arguments: object) -> None:
+        command = [sys.executable, "-c", dedent(text), *map(str, arguments)]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+
+    def hear(self) -> str:
+        """Wait for the next line that it prints."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, f"expected a line of the program but it ended with {self._process.wait()}"
+        return line.strip()
+
+    def tell(self, line: str = "go on") -> None:
+        """Send it a line."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+
+    def end(self) -> int:
+        """Close its input, wait until it ends, and return how it ended."""
+        self._process.communicate()
+        return self._process.returncode
+
+    def kill(self) -> None:
+        """End it at once, as a power cut would."""
+        self._process.kill()
+        self._process.communicate()
+
+
+@pytest.fixture
+def program() -> Iterator[Callable[..., Program]]:
+    """Start programs, which are gone when the test ends."""
+    with ExitStack() as started:
+
+        def start(text: str, *arguments: object) -> Program:
+            made = Program(text, *arguments)
+            started.callback(made.kill)
+            return made
+
+        yield start
