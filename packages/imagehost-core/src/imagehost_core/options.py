@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeVar
+import re
+from collections.abc import Iterable, Iterator
+from typing import TypeVar, cast
 
-from attrs import frozen
+from attrs import field, frozen
 
 from imagehost_core.errors import Fault, ValidationError, quoted
 from imagehost_core.formats import Format
@@ -26,15 +27,28 @@ BOOLEANS: dict[str, bool] = {"true": True, "1": True, "false": False, "0": False
 """Contract 4: *`true|false|0|1` (any case)*."""
 
 
+def _as_album_id(value: int | str | None) -> AlbumId | None:
+    """Return what a value means; `_faults` names the one that means nothing."""
+    try:
+        return None if value is None else parse_album_id(value)
+    except ValidationError:
+        return cast("AlbumId", value)
+
+
+def _as_format(value: Format | str | None) -> Format | None:
+    """Return what a name means; `_faults` names the one that means nothing."""
+    return None if value is None else STORED_FORMATS.get(value, cast("Format", value))
+
+
 @frozen(kw_only=True)
 class UploadOptions:
     """What an upload asks for; it cannot be built wrong.
 
     Attributes:
-        album_id: The album to put the image into, or `None`.
+        album_id: The album to put the image into, as an integer or its decimal text, or `None`.
         description: Up to 2,000 characters.
         quality: 1–100, or `None`: no re-encode is asked for on its account.
-        format: The format to store, or `None`: `auto`.
+        format: The format to store, or its name in `STORED_FORMATS`; `None` is `auto`.
         remove_exif: Whether EXIF, XMP and IPTC go. ICC always stays.
         convert_to_webp: `None` stands for the default, true.
         auto_rename: Whether the image gets a random file name.
@@ -44,10 +58,10 @@ class UploadOptions:
         ValidationError: A value is not allowed. Names every fault.
     """
 
-    album_id: AlbumId | None = None
+    album_id: AlbumId | None = field(default=None, converter=_as_album_id)
     description: str = ""
     quality: int | None = None
-    format: Format | None = None
+    format: Format | None = field(default=None, converter=_as_format)
     remove_exif: bool = False
     convert_to_webp: bool | None = None
     auto_rename: bool = False
@@ -59,24 +73,52 @@ class UploadOptions:
             raise ValidationError(faults=faults)
 
 
-def _faults(options: UploadOptions) -> Iterable[Fault]:
+_FLAGS = (
+    ("remove_exif", "remove_exif"),
+    ("convert_to_webp", "convertToWebP"),
+    ("auto_rename", "auto_rename"),
+    ("is_public", "is_public"),
+)
+"""The attributes that are true or false, and their names in a form."""
+
+
+def _faults(options: UploadOptions) -> Iterator[Fault]:
+    yield from _album_faults(options.album_id)
     quality = options.quality
     if quality is not None and not (type(quality) is int and 1 <= quality <= 100):
         yield _quality_fault(quality)
     yield from description_faults(options.description)
+    for attribute, name in _FLAGS:
+        value = getattr(options, attribute)
+        if not (isinstance(value, bool) or (attribute == "convert_to_webp" and value is None)):
+            yield Fault(name, "true or false", quoted(value))
     if options.format not in STORED_FORMATS.values():
-        yield Fault("format", f"one of {', '.join(STORED_FORMATS)}", quoted(str(options.format)))
+        yield Fault("format", f"one of {', '.join(STORED_FORMATS)}", quoted(options.format))
     # Contract 4: *`format` set together with an explicit, contradicting `convertToWebP=true` → 422*.
     elif options.convert_to_webp and options.format not in (None, Format.WEBP):
         yield Fault("convertToWebP", f"false beside format={options.format}", "true")
 
 
-def description_faults(text: str) -> Iterable[Fault]:
+def _album_faults(value: int | str | None) -> tuple[Fault, ...]:
+    if value is None:
+        return ()
+    try:
+        parse_album_id(value)
+    except ValidationError as error:
+        return error.faults
+    return ()
+
+
+def description_faults(text: object) -> Iterable[Fault]:
     """Yield what is wrong with an image's or album's description."""
+    if not isinstance(text, str):
+        yield Fault("description", "text", quoted(text))
+        return
     if len(text) > MAX_DESCRIPTION:
         yield Fault("description", f"at most {MAX_DESCRIPTION:,} characters", f"{len(text):,}")
-    if "\0" in text:
-        yield Fault("description", "text without NUL characters", "one with them")
+    # PostgreSQL stores no NUL, and nothing in UTF-8 holds half of a surrogate pair.
+    if _UNSTORABLE.search(text) is not None:
+        yield Fault("description", "text without NUL and lone surrogates", "one with them")
 
 
 def parse_upload_options(fields: Iterable[tuple[str, str]]) -> UploadOptions:
@@ -97,9 +139,9 @@ def parse_upload_options(fields: Iterable[tuple[str, str]]) -> UploadOptions:
             faults.append(Fault(name, "one value", "several"))
         elif name in _NAMES:
             values[name] = value
-    description = values.get("description", "")
     parsed = {
-        "album_id": _album(values, faults),
+        "album_id": values.get("album_id"),
+        "description": values.get("description", ""),
         "quality": _quality(values, faults),
         "format": _choice(values, "format", STORED_FORMATS, faults),
         "remove_exif": _choice(values, "remove_exif", BOOLEANS, faults) or False,
@@ -108,15 +150,17 @@ def parse_upload_options(fields: Iterable[tuple[str, str]]) -> UploadOptions:
         "is_public": _choice(values, "is_public", BOOLEANS, faults) is not False,
     }
     try:
-        options = UploadOptions(description=description, **parsed)  # type: ignore[arg-type]
+        options = UploadOptions(**parsed)  # type: ignore[arg-type]
     except ValidationError as error:
         faults.extend(error.faults)
     if faults:
-        raise ValidationError(faults=faults)
+        raise ValidationError(faults=dict.fromkeys(faults))
     return options
 
 
 T = TypeVar("T")
+_CANONICAL = re.compile(r"[1-9][0-9]{0,2}", re.ASCII)
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _NAMES = {
     "album_id",
     "description",
@@ -133,21 +177,11 @@ def _quality_fault(value: object) -> Fault:
     return Fault("quality", "an integer from 1 to 100", quoted(value))
 
 
-def _album(values: dict[str, str], faults: list[Fault]) -> AlbumId | None:
-    if "album_id" not in values:
-        return None
-    try:
-        return parse_album_id(values["album_id"])
-    except ValidationError as error:
-        faults.extend(error.faults)
-        return None
-
-
 def _quality(values: dict[str, str], faults: list[Fault]) -> int | None:
     text = values.get("quality")
     if text is None:
         return None
-    if text.isascii() and text.isdecimal() and len(text) <= 3 and 1 <= int(text) <= 100:
+    if _CANONICAL.fullmatch(text) is not None and int(text) <= 100:
         return int(text)
     faults.append(_quality_fault(text))
     return None
