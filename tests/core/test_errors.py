@@ -44,7 +44,7 @@ FAULTS = (Fault("w", "an integer", "'x'"), Fault("h", "an integer", "'y'"))
 def make(kind: type[ImageHostError]) -> ImageHostError:
     if issubclass(kind, RateLimitError | UnavailableError):
         return kind("expected a but received b", retry_after=17)
-    return kind("expected a but received b", message="Short", faults=FAULTS)
+    return kind("expected a but received b", faults=FAULTS)
 
 
 def test_every_row_of_the_contract_has_one_class_with_its_status() -> None:
@@ -96,6 +96,11 @@ def test_all_faults_are_named_in_the_details() -> None:
 
 def test_given_details_are_shown_instead_of_the_faults() -> None:
     assert BadRequestError("more to the point", faults=FAULTS).details == "more to the point"
+
+
+def test_a_message_can_be_given_in_place_of_the_classs_own() -> None:
+    assert BadRequestError("d", message="Short").message == "Short"
+    assert BadRequestError("d", message="").message == BadRequestError.default_message
 
 
 def test_the_text_of_an_error_is_its_message_and_details() -> None:
