@@ -140,11 +140,23 @@ class MethodNotAllowedError(ImageHostError):
 
 
 class ConflictError(ImageHostError):
-    """The request contradicts another one, or the state that it meets."""
+    """The request contradicts another one, or the state that it meets.
+
+    Args:
+        details: The longer explanation.
+        faults: The single faults.
+        retry_after: Whole seconds after which another try is worth making, where it is.
+    """
 
     code = "CONFLICT"
     status_hint = 409
     default_message = "The request conflicts with another"
+
+    def __init__(
+        self, details: str = "", *, faults: Iterable[Fault] = (), retry_after: int | None = None
+    ) -> None:
+        super().__init__(details, faults=faults)
+        self.retry_after = retry_after
 
 
 class PayloadTooLargeError(ImageHostError):

@@ -8,9 +8,10 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 from attrs import field, frozen
+from attrs.validators import ge, optional
 
 from imagehost_core.formats import TRAITS, Format
-from imagehost_core.ids import AccountId, AlbumId, ImageId, KeyId
+from imagehost_core.ids import AccountId, AlbumId, DeliveryId, EventId, ImageId, KeyId, WebhookId
 
 T = TypeVar("T")
 
@@ -31,6 +32,25 @@ ALL_SCOPES = frozenset(Scope)
 
 
 @frozen(kw_only=True)
+class LimitOverrides:
+    """The limits that an account has of its own; `None` stands for the host's, 0 for no limit.
+
+    Attributes:
+        api_per_minute: API requests in a minute.
+        api_per_hour: The same in an hour.
+        api_per_day: The same in a day.
+        uploads_per_minute: Upload requests in a minute.
+        quota_bytes: Bytes of masters.
+    """
+
+    api_per_minute: int | None = field(default=None, validator=optional(ge(0)))
+    api_per_hour: int | None = field(default=None, validator=optional(ge(0)))
+    api_per_day: int | None = field(default=None, validator=optional(ge(0)))
+    uploads_per_minute: int | None = field(default=None, validator=optional(ge(0)))
+    quota_bytes: int | None = field(default=None, validator=optional(ge(0)))
+
+
+@frozen(kw_only=True)
 class Account:
     """A user of the host: whoever owns images, albums and keys.
 
@@ -39,12 +59,14 @@ class Account:
         name: Its name, unique in the catalog.
         created_at: When it was made, in UTC.
         suspended_at: Since when its tokens are refused, or `None`.
+        limits: The limits that it has of its own.
     """
 
     id: AccountId
     name: str
     created_at: datetime
     suspended_at: datetime | None = None
+    limits: LimitOverrides = LimitOverrides()
 
 
 @frozen(kw_only=True)
@@ -165,12 +187,121 @@ class NewKey:
 
 
 @frozen
+class NewSession:
+    """A session just begun, with the one sight of its token.
+
+    Attributes:
+        account: Whose it is.
+        token: What the requests of it carry.
+        expires_at: When it ends by itself, in UTC.
+    """
+
+    account: Account
+    token: str = field(repr=False)
+    expires_at: datetime
+
+
+@frozen
+class Usage:
+    """What an account has stored.
+
+    Attributes:
+        images: How many images.
+        albums: How many albums.
+        bytes: Of its masters.
+    """
+
+    images: int
+    albums: int
+    bytes: int
+
+
+class DeliveryState(StrEnum):
+    """What came of a webhook delivery so far."""
+
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    FAILED = "failed"
+
+
+@frozen(kw_only=True)
+class Webhook:
+    """A destination of events.
+
+    Attributes:
+        id: 16 characters of base62.
+        account_id: Whose events it gets.
+        url: Where they are sent.
+        events: The kinds that it gets; empty: all.
+        description: Up to 2,000 characters.
+        is_active: Whether anything is sent.
+        created_at: When it was made, in UTC.
+        disabled_reason: Why we stopped sending, or `None`.
+    """
+
+    id: WebhookId
+    account_id: AccountId
+    url: str
+    events: tuple[str, ...]
+    description: str
+    is_active: bool
+    created_at: datetime
+    disabled_reason: str | None = None
+
+
+@frozen
+class NewSecret:
+    """A destination with the one sight of its secret: just made, or just rotated."""
+
+    webhook: Webhook
+    secret: str = field(repr=False)
+
+
+@frozen(kw_only=True)
+class WebhookDelivery:
+    """One event on its way to one destination.
+
+    Attributes:
+        id: 16 characters of base62.
+        webhook_id: To which destination.
+        event_id: The `webhook-id` of every attempt.
+        type: The kind of the event.
+        state: What came of it so far.
+        attempts: How many attempts were made.
+        next_attempt_at: When the next is due, or `None`.
+        created_at: When the event happened, in UTC.
+        last_attempt_at: When the last attempt was made, or `None`.
+        last_status: The HTTP status of its answer, or `None` where there was none.
+        last_duration_ms: How long it took, in milliseconds, or `None`.
+        last_answer: The first bytes of its answer, or why there was none.
+    """
+
+    id: DeliveryId
+    webhook_id: WebhookId
+    event_id: EventId
+    type: str
+    state: DeliveryState
+    attempts: int
+    next_attempt_at: datetime | None
+    created_at: datetime
+    last_attempt_at: datetime | None = None
+    last_status: int | None = None
+    last_duration_ms: int | None = None
+    last_answer: str = ""
+
+
+@frozen
 class Principal:
     """Who is asking, and what the token that was shown allows."""
 
     account: Account
     scopes: frozenset[Scope]
     key_id: KeyId | None = None
+
+    @property
+    def is_session(self) -> bool:
+        """Whether the token is a session's: it alone manages keys (contract 8)."""
+        return self.key_id is None
 
 
 @frozen

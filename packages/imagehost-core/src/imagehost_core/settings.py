@@ -10,10 +10,11 @@ import re
 from enum import StrEnum
 from urllib.parse import urlsplit
 
-from attrs import Attribute, Factory, field, frozen
+from attrs import Attribute, Factory, asdict, evolve, field, frozen
 from attrs.validators import ge
 
 from imagehost_core.limits import DAY, HOUR, MINUTE, Policy, Window
+from imagehost_core.models import LimitOverrides
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 
@@ -27,23 +28,30 @@ class PrivateDelivery(StrEnum):
     """Whoever knows the address."""
 
 
-def _address(_settings: object, attribute: Attribute[str], value: str) -> None:
-    parts = urlsplit(value)
-    plain = parts.scheme in ("http", "https") and parts.hostname and not (parts.query or parts.fragment)
-    if not plain or value.endswith("/"):
-        expected = "an http or https address without a trailing slash, query or fragment"
+_ADDRESS = re.compile(
+    r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{1,5}))?"
+    r"(?P<path>(?:/[A-Za-z0-9._~%!$+,;=:@-]+)*)",
+    re.ASCII,
+)
+"""What is printed in every answer, page and link: nothing in it has to be escaped anywhere, and it
+has no user, query or fragment (RFC 3986, with what it allows cut down)."""
+
+
+def _is_address(text: str, ending: str = "") -> bool:
+    match = _ADDRESS.fullmatch(text)
+    return match is not None and int(match["port"] or 443) <= 65_535 and match["path"].endswith(ending)
+
+
+def _base_address(_settings: object, attribute: Attribute[str], value: str) -> None:
+    if not _is_address(value, "/v1"):
+        expected = "an http or https address that ends in /v1, without user, query or fragment,"
         raise ValueError(f"expected {expected} for {attribute.name} but received {value!r}")
 
 
-def _base_address(settings: object, attribute: Attribute[str], value: str) -> None:
-    _address(settings, attribute, value)
-    if not value.endswith("/v1"):
-        raise ValueError(f"expected an address that ends in /v1 for {attribute.name} but received {value!r}")
-
-
-def _optional_address(settings: object, attribute: Attribute[str | None], value: str | None) -> None:
-    if value is not None:
-        _address(settings, attribute, value)  # type: ignore[arg-type]
+def _optional_address(_settings: object, attribute: Attribute[str | None], value: str | None) -> None:
+    if value is not None and not _is_address(value):
+        expected = "an http or https address without a trailing slash, user, query or fragment"
+        raise ValueError(f"expected {expected} for {attribute.name} but received {value!r}")
 
 
 _ALLOWED_SIZE = re.compile(r"(?=.*[0-9])([1-9][0-9]{0,3})?x([1-9][0-9]{0,3})?", re.ASCII)
@@ -66,6 +74,7 @@ class LimitSettings:
         api_per_day: The same in a day.
         uploads_per_minute: Upload requests of an account in a minute.
         unauthenticated_per_minute: Requests without a good token from one client address in a minute.
+        sign_ins_per_minute: Attempts to sign in to one account, and from one client address, in a minute.
         quota_bytes: Bytes of masters of an account.
     """
 
@@ -74,6 +83,7 @@ class LimitSettings:
     api_per_day: int = field(default=10_000, validator=ge(0))
     uploads_per_minute: int = field(default=10, validator=ge(0))
     unauthenticated_per_minute: int = field(default=60, validator=ge(0))
+    sign_ins_per_minute: int = field(default=10, validator=ge(0))
     quota_bytes: int = field(default=0, validator=ge(0))
 
     @property
@@ -89,6 +99,16 @@ class LimitSettings:
     def uploads(self) -> Policy:
         """The windows of an upload request."""
         return (*self.api, Window("uploads_per_minute", MINUTE, self.uploads_per_minute))
+
+    @property
+    def sign_ins(self) -> Policy:
+        """The windows of an attempt to sign in."""
+        return (Window("sign_ins_per_minute", MINUTE, self.sign_ins_per_minute),)
+
+    def of(self, own: LimitOverrides) -> LimitSettings:
+        """Return the limits of an account that has some of its own."""
+        given = asdict(own, filter=lambda _, value: value is not None)
+        return evolve(self, **given)
 
     @property
     def unauthenticated(self) -> Policy:
@@ -151,6 +171,34 @@ class WorkerSettings:
 
 
 @frozen(kw_only=True)
+class SessionSettings:
+    """Sessions of signed-in users.
+
+    Attributes:
+        lifetime: Seconds after which a session ends by itself.
+    """
+
+    lifetime: int = field(default=7 * DAY, validator=ge(60))
+
+
+@frozen(kw_only=True)
+class WebhookSettings:
+    """How events are sent.
+
+    Attributes:
+        allow_loopback: Whether plain http on loopback is taken for a destination.
+        timeout: Seconds that a destination has for its answer.
+        concurrency: How many attempts are under way at a time, in each sender.
+        retention: Seconds for which events and their deliveries are kept.
+    """
+
+    allow_loopback: bool = False
+    timeout: float = field(default=15.0, validator=ge(0.1))
+    concurrency: int = field(default=32, validator=ge(1))
+    retention: int = field(default=30 * DAY, validator=ge(DAY))
+
+
+@frozen(kw_only=True)
 class Settings:
     """All settings of the core.
 
@@ -161,6 +209,8 @@ class Settings:
         delivery: The processing route.
         storage: Where bytes are kept.
         workers: The processes that decode and encode.
+        sessions: Sessions of signed-in users.
+        webhooks: How events are sent.
 
     Raises:
         ValueError: A value is not allowed.
@@ -172,6 +222,8 @@ class Settings:
     delivery: DeliverySettings = DeliverySettings()
     storage: StorageSettings = StorageSettings()
     workers: WorkerSettings = Factory(WorkerSettings)
+    sessions: SessionSettings = SessionSettings()
+    webhooks: WebhookSettings = WebhookSettings()
 
     @property
     def delivery_url(self) -> str:

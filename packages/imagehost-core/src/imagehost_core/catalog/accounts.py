@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 
-from attrs import frozen
+from attrs import asdict, frozen
 
 from imagehost_core.catalog.database import Catalog, Reader, Row, Transaction
-from imagehost_core.catalog.rows import integer, moment, optional_moment, text
+from imagehost_core.catalog.rows import integer, moment, optional_micros, optional_moment, text
 from imagehost_core.clock import to_micros
 from imagehost_core.ids import AccountId
 from imagehost_core.limits import check_quota
-from imagehost_core.models import Account
+from imagehost_core.models import Account, LimitOverrides, Usage
 
 
 @frozen
@@ -38,6 +39,37 @@ class AccountRows:
         """Make an account; its name is free."""
         row = {"name": name, "password_hash": password_hash, "created_at": to_micros(now)}
         transaction.insert("accounts", row)
+
+    def set_limits(self, transaction: Transaction, account_id: AccountId, limits: LimitOverrides) -> None:
+        """Give an account limits of its own."""
+        given = asdict(limits, filter=lambda _, value: value is not None)
+        sql = "UPDATE accounts SET limits = :limits WHERE id = :id"
+        transaction.run(sql, {"id": account_id, "limits": json.dumps(given)})
+
+    def set_suspended(self, transaction: Transaction, account_id: AccountId, since: datetime | None) -> None:
+        """Refuse the tokens of an account, or take them again."""
+        sql = "UPDATE accounts SET suspended_at = :since WHERE id = :id"
+        transaction.run(sql, {"id": account_id, "since": optional_micros(since)})
+
+    def usage(self, account_id: AccountId) -> Usage:
+        """Return what an account has stored."""
+        row = self.catalog.one(
+            "SELECT used_bytes, (SELECT count(*) FROM images WHERE account_id = accounts.id) AS images, "
+            "(SELECT count(*) FROM albums WHERE account_id = accounts.id) AS albums "
+            "FROM accounts WHERE id = :id",
+            {"id": account_id},
+        )
+        if row is None:
+            return Usage(images=0, albums=0, bytes=0)
+        return Usage(*(integer(row, name) for name in ("images", "albums", "used_bytes")))
+
+    def delete(self, transaction: Transaction, account_id: AccountId) -> None:
+        """Remove an account that has no image any more, with all else that it has."""
+        for table in ("sessions", "keys", "answers", "webhooks", "events", "albums"):
+            # Names are our own tables, never input.
+            sql = f"DELETE FROM {table} WHERE account_id = :id"  # noqa: S608
+            transaction.run(sql, {"id": account_id})
+        transaction.run("DELETE FROM accounts WHERE id = :id", {"id": account_id})
 
     def set_password_hash(self, transaction: Transaction, account_id: AccountId, password_hash: str) -> None:
         """Give an account another password."""
@@ -86,4 +118,5 @@ def to_account(row: Row) -> Account:
         name=text(row, "name"),
         created_at=moment(row, "created_at"),
         suspended_at=optional_moment(row, "suspended_at"),
+        limits=LimitOverrides(**json.loads(text(row, "limits"))),
     )

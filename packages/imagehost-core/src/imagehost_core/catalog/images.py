@@ -50,6 +50,12 @@ class ImageRows:
         )
         return self._page(where, {}, request)
 
+    def ids_of_account(self, account_id: AccountId, reader: Reader | None = None) -> tuple[ImageId, ...]:
+        """Return the ids of all images of an account."""
+        sql = "SELECT id FROM images WHERE account_id = :account"
+        rows = (reader or self.catalog).all(sql, {"account": account_id})
+        return tuple(ImageId(text(row, "id")) for row in rows)
+
     def ids_in_album(self, album_id: AlbumId, reader: Reader | None = None) -> tuple[ImageId, ...]:
         """Return the ids of all images in an album."""
         sql = "SELECT id FROM images WHERE album_id = :album"

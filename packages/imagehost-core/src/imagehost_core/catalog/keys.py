@@ -72,6 +72,13 @@ class KeyRows:
             },
         )
 
+    def revoke_all(self, transaction: Transaction, account_id: AccountId, now: datetime) -> None:
+        """Revoke all keys of an account."""
+        transaction.run(
+            "UPDATE keys SET revoked_at = :now WHERE account_id = :account AND revoked_at IS NULL",
+            {"account": account_id, "now": to_micros(now)},
+        )
+
     def touch(self, transaction: Transaction, key_id: KeyId, now: datetime) -> None:
         """Note that a key was used."""
         sql = "UPDATE keys SET last_used_at = :now WHERE id = :id"

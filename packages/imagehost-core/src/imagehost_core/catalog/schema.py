@@ -18,6 +18,13 @@ def accounts_albums_images_keys(database: Database) -> None:
         database.execute(statement)
 
 
+@migrations()
+def access_and_events(database: Database) -> None:
+    """Limits of accounts, sessions, answers to be given again, events and where they go."""
+    for statement in _SECOND.split(";"):
+        database.execute(statement)
+
+
 _FIRST = """
 CREATE TABLE accounts (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -77,4 +84,74 @@ CREATE TABLE keys (
     revoked_at INTEGER
 ) WITHOUT ROWID;
 CREATE INDEX keys_by_account ON keys (account_id, created_at, id)
+"""
+
+_SECOND = """
+ALTER TABLE accounts ADD COLUMN limits TEXT NOT NULL DEFAULT '{}';
+CREATE TABLE sessions (
+    token_hash TEXT PRIMARY KEY,
+    account_id INTEGER NOT NULL REFERENCES accounts (id),
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX sessions_by_account ON sessions (account_id);
+CREATE TABLE answers (
+    account_id INTEGER NOT NULL REFERENCES accounts (id),
+    key TEXT NOT NULL,
+    request TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    status INTEGER,
+    body BLOB,
+    PRIMARY KEY (account_id, key)
+) WITHOUT ROWID;
+CREATE INDEX answers_by_age ON answers (created_at);
+CREATE TABLE effects (
+    account_id INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    part INTEGER NOT NULL,
+    made TEXT NOT NULL,
+    PRIMARY KEY (account_id, key, part),
+    FOREIGN KEY (account_id, key) REFERENCES answers (account_id, key) ON DELETE CASCADE
+) WITHOUT ROWID;
+CREATE TABLE events (
+    id TEXT PRIMARY KEY,
+    account_id INTEGER NOT NULL REFERENCES accounts (id),
+    type TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    body BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX events_by_age ON events (created_at);
+CREATE INDEX events_by_account ON events (account_id);
+CREATE TABLE webhooks (
+    id TEXT PRIMARY KEY,
+    account_id INTEGER NOT NULL REFERENCES accounts (id),
+    url TEXT NOT NULL,
+    events TEXT NOT NULL,
+    description TEXT NOT NULL,
+    is_active INTEGER NOT NULL,
+    disabled_reason TEXT,
+    secret TEXT NOT NULL,
+    old_secret TEXT,
+    old_secret_until INTEGER,
+    created_at INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX webhooks_by_account ON webhooks (account_id, created_at, id);
+CREATE TABLE deliveries (
+    id TEXT PRIMARY KEY,
+    webhook_id TEXT NOT NULL REFERENCES webhooks (id) ON DELETE CASCADE,
+    event_id TEXT NOT NULL REFERENCES events (id) ON DELETE CASCADE,
+    type TEXT NOT NULL,
+    state TEXT NOT NULL,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    due_at INTEGER,
+    leased_until INTEGER,
+    created_at INTEGER NOT NULL,
+    last_attempt_at INTEGER,
+    last_status INTEGER,
+    last_duration_ms INTEGER,
+    last_answer TEXT NOT NULL DEFAULT ''
+) WITHOUT ROWID;
+CREATE INDEX deliveries_by_webhook ON deliveries (webhook_id, created_at, id);
+CREATE INDEX deliveries_by_event ON deliveries (event_id);
+CREATE INDEX deliveries_due ON deliveries (due_at) WHERE state = 'pending'
 """

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
 
+import attrs
 from attrs import field, frozen
 
-from imagehost_core.catalog.database import Reader, Value
+from imagehost_core.catalog.database import Reader, Transaction, Value
 from imagehost_core.errors import Fault, NotFoundError, ValidationError, quoted
 from imagehost_core.host import owners
+from imagehost_core.host.once import Part
 from imagehost_core.host.owners import Owner
 from imagehost_core.host.rooms import Rooms
 from imagehost_core.ids import AccountId, AlbumId, ImageId, no_album, parse_album_id
@@ -20,6 +23,27 @@ MAX_NAME = 100
 """Characters of an album's name, after trimming (contract 6)."""
 
 
+MAX_MEMBERS = 1_000
+"""How many images may join or leave an album in one request."""
+
+
+class MemberStatus(StrEnum):
+    """What came of one image of a membership request."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    UNCHANGED = "unchanged"
+    NOT_FOUND = "not_found"
+
+
+@frozen
+class Membership:
+    """One image of a membership request, and what came of it."""
+
+    image_id: str
+    status: MemberStatus
+
+
 @frozen
 class Albums:
     """The albums of a host."""
@@ -27,7 +51,15 @@ class Albums:
     _rooms: Rooms = field(repr=False)
     _delete_image: Callable[[ImageId], object] = field(repr=False)
 
-    def create(self, *, owner: Owner, name: str, description: str = "", is_public: bool = True) -> Album:
+    def create(
+        self,
+        *,
+        owner: Owner,
+        name: str,
+        description: str = "",
+        is_public: bool = True,
+        once: Part | None = None,
+    ) -> Album:
         """Make an album.
 
         Args:
@@ -35,6 +67,7 @@ class Albums:
             name: 1–100 characters after trimming.
             description: Up to 2,000 characters.
             is_public: A flag that is kept for the owner.
+            once: The part of a request that must not do anything twice, for which this is.
 
         Raises:
             ValidationError: A value is not allowed. Names every fault.
@@ -42,9 +75,16 @@ class Albums:
         rooms = self._rooms
         fields = check_fields({"name": name, "description": description, "is_public": is_public})
         account = owners.find_or_create(rooms, owner)
-        with rooms.catalog.transaction() as transaction:
+        made = once.made() if once else None
+        if made is not None:
+            return self._find(made, account)
+        with rooms.changes.one() as change, rooms.catalog.transaction() as transaction:
             album_id = rooms.albums.insert(transaction, account.id, fields, rooms.clock())
-        return self.get(album_id, owner=account)
+            album = self._find(album_id, account, transaction)
+            change.album_created(transaction, album)
+            if once is not None:
+                once.make(transaction, str(album_id))
+        return album
 
     def list(self, *, owner: Owner, page: PageRequest | None = None) -> Page[Album]:
         """Return an account's albums, newest first."""
@@ -78,9 +118,38 @@ class Albums:
         album = self._find(album_id, account)
         given = {"name": name, "description": description, "is_public": is_public}
         fields = check_fields({name: value for name, value in given.items() if value is not None})
-        with self._rooms.catalog.transaction() as transaction:
-            self._rooms.albums.update(transaction, album.id, fields, self._rooms.clock())
-        return self._find(album.id, account)
+        with self._rooms.changes.one() as change, self._rooms.catalog.transaction() as transaction:
+            changed = self._touch(transaction, album.id, account, fields)
+            change.album_updated(transaction, changed)
+        return changed
+
+    def add_images(
+        self, album_id: int | str, image_ids: Iterable[str], *, owner: Owner
+    ) -> tuple[Album, tuple[Membership, ...]]:
+        """Put images into an album; one that was in another moves.
+
+        Args:
+            album_id: Which album.
+            image_ids: Which images, at most 1,000.
+            owner: Whose all of them are.
+
+        Returns:
+            The album as it is then, and what came of each image.
+
+        Raises:
+            NotFoundError: The account has no such album.
+            ValidationError: There are too many ids, or none.
+        """
+        return self._change_members(album_id, image_ids, owner, join=True)
+
+    def remove_images(
+        self, album_id: int | str, image_ids: Iterable[str], *, owner: Owner
+    ) -> tuple[Album, tuple[Membership, ...]]:
+        """Take images out of an album; they stay, in no album.
+
+        Args, returns and errors are those of `add_images`.
+        """
+        return self._change_members(album_id, image_ids, owner, join=False)
 
     def delete(self, album_id: int | str, *, owner: Owner, delete_images: bool = False) -> None:
         """Delete an album. Its images stay, in no album, unless they are to go too.
@@ -104,9 +173,41 @@ class Albums:
                     rooms.albums.delete(transaction, album.id)
                     return
 
-    def _find(self, album_id: int | str, account: Account) -> Album:
+    def _change_members(
+        self, album_id: int | str, image_ids: Iterable[str], owner: Owner, *, join: bool
+    ) -> tuple[Album, tuple[Membership, ...]]:
+        rooms, wanted = self._rooms, list(dict.fromkeys(image_ids))
+        if not 1 <= len(wanted) <= MAX_MEMBERS:
+            fault = Fault("image_ids", f"1 to {MAX_MEMBERS} ids", f"{len(wanted)}")
+            raise ValidationError(faults=[fault])
+        account = owners.find(rooms, owner)
+        with rooms.changes.one() as change, rooms.catalog.transaction() as transaction:
+            album = self._find(album_id, account, transaction)
+            results = tuple(self._change_member(transaction, album, image_id, join) for image_id in wanted)
+            if any(result.status in (MemberStatus.ADDED, MemberStatus.REMOVED) for result in results):
+                album = self._touch(transaction, album.id, account, {})
+                change.album_updated(transaction, album)
+        return album, results
+
+    def _change_member(self, transaction: Transaction, album: Album, image_id: str, join: bool) -> Membership:
+        image = self._rooms.images.get(ImageId(image_id), transaction)
+        if image is None or image.account_id != album.account_id:
+            return Membership(image_id, MemberStatus.NOT_FOUND)
+        if (image.album_id == album.id) is join:
+            return Membership(image_id, MemberStatus.UNCHANGED)
+        moved = attrs.evolve(image, album_id=album.id if join else None, updated_at=self._rooms.clock())
+        self._rooms.images.update(transaction, moved)
+        return Membership(image_id, MemberStatus.ADDED if join else MemberStatus.REMOVED)
+
+    def _touch(
+        self, transaction: Transaction, album_id: AlbumId, account: Account, fields: dict[str, Value]
+    ) -> Album:
+        self._rooms.albums.update(transaction, album_id, fields, self._rooms.clock())
+        return self._find(album_id, account, transaction)
+
+    def _find(self, album_id: int | str, account: Account, reader: Reader | None = None) -> Album:
         try:
-            found = self._rooms.albums.get(parse_album_id(album_id), account.id)
+            found = self._rooms.albums.get(parse_album_id(album_id), account.id, reader)
         except ValidationError:
             found = None
         if found is None:

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TypedDict, Unpack
+from typing import Unpack
 
 from attrs import field, frozen
 
 from imagehost_core.clock import Clock, now
 from imagehost_core.errors import Fault, UnavailableError, ValidationError, quoted
 from imagehost_core.events import DeletedImage
-from imagehost_core.formats import Format
 from imagehost_core.host import owners
 from imagehost_core.host.accounts import Accounts
 from imagehost_core.host.albums import Albums
+from imagehost_core.host.changes import Subscriber
 from imagehost_core.host.delivery import Blob, Deliveries, Delivery
 from imagehost_core.host.images import Images
 from imagehost_core.host.keys import Keys
+from imagehost_core.host.keywords import ImageChanges, UploadKeywords, upload_options
+from imagehost_core.host.limiter import Limiter
+from imagehost_core.host.once import Claim, Part, claim
 from imagehost_core.host.owners import Owner
 from imagehost_core.host.rooms import open_rooms
+from imagehost_core.host.sessions import Sessions
 from imagehost_core.host.upload import Source, default_filename, staged, upload
-from imagehost_core.ids import Random, parse_album_id
+from imagehost_core.host.webhooks import Webhooks
+from imagehost_core.ids import Random
 from imagehost_core.models import Account, Image, Page, Principal
-from imagehost_core.options import STORED_FORMATS, UploadOptions
+from imagehost_core.options import UploadOptions
 from imagehost_core.paging import PageRequest
 from imagehost_core.records import Addresses
 from imagehost_core.settings import Settings
@@ -55,28 +61,6 @@ class Rendered:
     etag: str
 
 
-class UploadKeywords(TypedDict, total=False):
-    """The options of an upload, as keywords: the fields of `UploadOptions`."""
-
-    album_id: int | str | None
-    description: str
-    quality: int | None
-    format: Format | str | None
-    remove_exif: bool
-    convert_to_webp: bool | None
-    auto_rename: bool
-    is_public: bool
-
-
-class ImageChanges(TypedDict, total=False):
-    """What may be changed of an image; what is not given stays."""
-
-    album_id: int | str | None
-    description: str
-    is_public: bool
-    filename: str
-
-
 class ImageHost:
     """A host of images: records in a catalog, bytes in files, pixels in worker processes.
 
@@ -88,6 +72,9 @@ class ImageHost:
         accounts: Its accounts.
         albums: Its albums.
         keys: Its API keys.
+        sessions: Its sessions of signed-in users.
+        webhooks: Its webhook destinations.
+        limiter: How many requests a caller may make.
     """
 
     @classmethod
@@ -117,9 +104,12 @@ class ImageHost:
         self._deliveries = Deliveries(self._rooms)
         self.settings = settings
         self.addresses: Addresses = self._rooms.addresses
-        self.accounts = Accounts(self._rooms)
+        self.accounts = Accounts(self._rooms, self.delete)
         self.keys = Keys(self._rooms)
-        self.albums = Albums(self._rooms, lambda image_id: self.delete(image_id))
+        self.albums = Albums(self._rooms, self.delete)
+        self.sessions = Sessions(self._rooms)
+        self.webhooks = Webhooks(self._rooms)
+        self.limiter = Limiter(self._rooms)
         self._rooms.staging.sweep()
         self._images.finish_deletions()
         if not self.accounts.list():
@@ -168,6 +158,7 @@ class ImageHost:
         owner: Owner,
         filename: str | None = None,
         options: UploadOptions | None = None,
+        once: Part | None = None,
         **keywords: Unpack[UploadKeywords],
     ) -> Image:
         """Store an image. When this returns, it survives a power cut; when it raises, nothing is left.
@@ -176,6 +167,7 @@ class ImageHost:
             source: A path, bytes, a file object (read from where it stands), or a staged file.
             owner: Whose it is; a name that nobody has is given an account.
             filename: The name that it came with; the source's own, unless given.
+            once: The part of a request that must not do anything twice, for which this is.
             options: What is asked for; or as keywords: `album_id`, `description`, `quality` (1–100),
                 `format` (jpeg, png, webp), `remove_exif`, `convert_to_webp`, `auto_rename`, `is_public`.
 
@@ -186,11 +178,11 @@ class ImageHost:
             InsufficientStorageError: The quota or the disk has no room.
             UnavailableError: All workers are busy, and too many uploads wait.
         """
-        wanted = options or _options(keywords)
+        wanted = options or upload_options(keywords)
         account = owners.find_or_create(self._rooms, owner)
         with staged(self._rooms, source) as complete:
             name = filename if filename is not None else default_filename(source)
-            return upload(self._rooms, complete, account, name, wanted)
+            return upload(self._rooms, complete, account, name, wanted, once)
 
     def get(self, image_id: str, *, owner: Owner | None = None) -> Image:
         """Return an image.
@@ -357,24 +349,31 @@ class ImageHost:
         """
         return self.keys.authenticate(token)
 
+    def claim(self, account: Account, key: str, request: str) -> AbstractContextManager[Claim]:
+        """Return a context in which a request that may come again is answered once.
+
+        Args:
+            account: Whose request.
+            key: The `Idempotency-Key`: 1–255 printable ASCII characters.
+            request: What tells the request from others, such as a hash of all it says.
+
+        Raises:
+            BadRequestError: The key is not one.
+            ConflictError: Another request has the key, or the first is still under way.
+        """
+        return claim(self._rooms, account, key, request)
+
+    def subscribe(self, callback: Subscriber) -> Callable[[], None]:
+        """Call a callback with each event of this process, after its change is durable.
+
+        It runs in the thread that made the change, which waits for it. A callback that fails is
+        logged, and undoes nothing.
+
+        Returns:
+            A function that ends the subscription.
+        """
+        return self._rooms.changes.subscribers.add(callback)
+
     def collect(self) -> tuple[str, ...]:
         """Remove the files of uploads that never ended; return the ids under which they were."""
         return self._images.collect()
-
-
-def _options(keywords: UploadKeywords) -> UploadOptions:
-    """Return keywords as options.
-
-    Raises:
-        ValidationError: A value is not allowed.
-    """
-    values = dict(keywords)
-    album_id, fmt = keywords.get("album_id"), keywords.get("format")
-    values["album_id"] = None if album_id is None else parse_album_id(album_id)
-    if isinstance(fmt, str) and not isinstance(fmt, Format):
-        if fmt not in STORED_FORMATS:
-            raise ValidationError(
-                faults=[Fault("format", f"one of {', '.join(STORED_FORMATS)}", quoted(fmt))]
-            )
-        values["format"] = STORED_FORMATS[fmt]
-    return UploadOptions(**values)  # type: ignore[arg-type]

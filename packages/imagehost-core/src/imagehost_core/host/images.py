@@ -84,14 +84,15 @@ class Images:
         """
         rooms, wanted = self._rooms, parse_image_id(image_id)
         self.get(wanted, owner)
-        with rooms.locks.hold("image", wanted):
+        with rooms.changes.one() as change, rooms.locks.hold("image", wanted):
             with rooms.stamps.changing(wanted), rooms.catalog.transaction() as transaction:
                 image = self._get(wanted, owner, transaction)
-                deleted_at = rooms.clock()
-                rooms.images.bury(transaction, wanted, deleted_at)
+                gone = DeletedImage(id=wanted, album_id=image.album_id, deleted_at=rooms.clock())
+                rooms.images.bury(transaction, wanted, gone.deleted_at)
                 rooms.accounts.charge(transaction, image.account_id, -image.size, 0)
+                change.image_deleted(transaction, image.account_id, gone)
             self._erase(wanted)
-        return DeletedImage(id=wanted, album_id=image.album_id, deleted_at=deleted_at)
+        return gone
 
     def finish_deletions(self) -> None:
         """Erase what a process that died has left of deleted images."""

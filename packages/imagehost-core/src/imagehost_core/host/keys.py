@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
+from typing import Any
 
 import attrs
 from attrs import field, frozen
 
 from imagehost_core.errors import (
+    ConflictError,
     Fault,
     InsufficientStorageError,
     NotFoundError,
@@ -92,6 +94,30 @@ class Keys:
             raise NotFoundError(f"expected the id of a key of yours but received {quoted(key_id)}")
         return key
 
+    def update(self, key_id: str, *, owner: Owner, **changes: object) -> ApiKey:
+        """Rename a key, or move its end.
+
+        Args:
+            key_id: Which.
+            owner: Whose it is.
+            changes: `name`; `expires_at`, aware and to come, or `None`: never.
+
+        Raises:
+            NotFoundError: The account has no such key.
+            ValidationError: A value is not allowed. Names every fault.
+            ConflictError: It is revoked.
+        """
+        key = self.get(key_id, owner=owner)
+        values: dict[str, Any] = {"name": key.name, "expires_at": key.expires_at, **changes}
+        moved = values["expires_at"] if "expires_at" in changes else None
+        _check(values["name"], list(key.scopes), moved, self._rooms.clock())
+        if key.revoked_at is not None:
+            raise ConflictError("expected a key that is in force but received one that is revoked")
+        changed = attrs.evolve(key, name=values["name"].strip(), expires_at=values["expires_at"])
+        with self._rooms.catalog.transaction() as transaction:
+            self._rooms.keys.update(transaction, changed)
+        return changed
+
     def revoke(self, key_id: str, *, owner: Owner) -> ApiKey:
         """Stop a key for ever, at once and in every process. Revoking it again changes nothing.
 
@@ -112,9 +138,9 @@ class Keys:
             UnauthorizedError: The token is malformed, unknown, expired or revoked, or its account is
                 suspended. Which of these it is, is told to nobody.
         """
-        if parse_token(token) is not TokenKind.KEY:
-            raise UnauthorizedError(_NO_TOKEN)
         rooms, now = self._rooms, self._rooms.clock()
+        if parse_token(token) is TokenKind.SESSION:
+            return self._session(token, now)
         found = rooms.keys.by_token_hash(token_hash(token))
         if found is None:
             raise UnauthorizedError(_NO_TOKEN)
@@ -127,6 +153,12 @@ class Keys:
             with suppress(InsufficientStorageError), rooms.catalog.transaction() as transaction:
                 rooms.keys.touch(transaction, key.id, now)
         return Principal(account, key.scopes, key.id)
+
+    def _session(self, token: str, now: datetime) -> Principal:
+        account = self._rooms.sessions.account_of(token_hash(token), now)
+        if account is None or account.suspended_at is not None:
+            raise UnauthorizedError(_NO_TOKEN)
+        return Principal(account, ALL_SCOPES)
 
 
 _NO_TOKEN = "expected a token that is valid now but received one that is unknown, expired or revoked"  # noqa: S105

@@ -9,8 +9,20 @@ from pathlib import Path
 
 from attrs import field, frozen
 
-from imagehost_core.catalog import AccountRows, AlbumRows, Catalog, ImageRows, KeyRows
+from imagehost_core.catalog import (
+    AccountRows,
+    AlbumRows,
+    AnswerRows,
+    Catalog,
+    Counters,
+    ImageRows,
+    KeyRows,
+    OutboxRows,
+    SessionRows,
+    WebhookRows,
+)
 from imagehost_core.clock import Clock
+from imagehost_core.host.changes import Changes
 from imagehost_core.ids import Random
 from imagehost_core.records import Addresses
 from imagehost_core.settings import Settings
@@ -44,6 +56,12 @@ class Rooms:
     albums: AlbumRows
     images: ImageRows
     keys: KeyRows
+    sessions: SessionRows
+    answers: AnswerRows
+    webhooks: WebhookRows
+    outbox: OutboxRows
+    counters: Counters
+    changes: Changes
     variants: Variants
     workers: WorkerPool
     secret: bytes = field(repr=False)
@@ -53,6 +71,7 @@ class Rooms:
         """Close every room, the topmost first."""
         self.workers.close()
         self.catalog.close()
+        self.counters.close()
         self.staging.close()
         self.stamps.close()
         if self.temporary is not None:
@@ -76,10 +95,13 @@ def open_rooms(where: str | os.PathLike[str], settings: Settings, clock: Clock, 
     staging = Staging(folders.staging, settings.storage.free_bytes)
     catalog = Catalog(folders.catalog, locks)
     images = ImageRows(catalog)
+    addresses = Addresses(settings.base_url, settings.delivery_url)
+    webhooks = WebhookRows(catalog)
+    outbox = OutboxRows(catalog, webhooks, random)
     workers = settings.workers
     return Rooms(
         settings=settings,
-        addresses=Addresses(settings.base_url, settings.delivery_url),
+        addresses=addresses,
         clock=clock,
         random=random,
         folders=folders,
@@ -92,6 +114,12 @@ def open_rooms(where: str | os.PathLike[str], settings: Settings, clock: Clock, 
         albums=AlbumRows(catalog, images),
         images=images,
         keys=KeyRows(catalog),
+        sessions=SessionRows(catalog),
+        answers=AnswerRows(catalog),
+        webhooks=webhooks,
+        outbox=outbox,
+        counters=Counters(folders.counters, locks, clock),
+        changes=Changes(outbox, addresses, clock, random),
         variants=Variants(folders, staging, locks, stamps, settings.delivery, images.exists),
         workers=WorkerPool(
             workers.processes, limits=CageLimits(memory_bytes=workers.memory_bytes), queue=workers.queue

@@ -17,6 +17,8 @@ from typing import BinaryIO
 from imagehost_core.filenames import clean_filename, with_extension
 from imagehost_core.headers import Header, scan
 from imagehost_core.host.albums import check_album
+from imagehost_core.host.changes import Change
+from imagehost_core.host.once import Part
 from imagehost_core.host.rooms import Rooms
 from imagehost_core.ids import ID_LENGTH, ImageId, base62, new_image_id
 from imagehost_core.jobs import Ingested, IngestJob
@@ -63,7 +65,12 @@ def default_filename(source: Source) -> str | None:
 
 
 def upload(
-    rooms: Rooms, staged: Staged, account: Account, filename: str | None, options: UploadOptions
+    rooms: Rooms,
+    staged: Staged,
+    account: Account,
+    filename: str | None,
+    options: UploadOptions,
+    once: Part | None = None,
 ) -> Image:
     """Store a staged file as an image.
 
@@ -73,6 +80,7 @@ def upload(
         account: Whose image it will be.
         filename: The name that it came with.
         options: What is asked for.
+        once: The part of a request that must not do anything twice, for which this is.
 
     Raises:
         UnsupportedMediaTypeError: Its content is not JPEG, PNG, WebP or GIF.
@@ -80,20 +88,23 @@ def upload(
         InsufficientStorageError: The quota or the disk has no room.
         UnavailableError: All workers are busy, and too many uploads wait.
     """
+    before = _made_before(rooms, once)
+    if before is not None:
+        return before
     with staged.path.open("rb") as file:
         header = scan(file, staged.size)
     check_album(rooms, options.album_id, account.id)
-    quota = rooms.settings.limits.quota_bytes
+    quota = rooms.settings.limits.of(account.limits).quota_bytes
     check_quota(rooms.accounts.used_bytes(account.id), 1, quota)
     check_free(rooms.folders.root, staged.size, rooms.settings.storage.free_bytes)
     with rooms.staging.folder() as built:
         ingested = _ingest(rooms, staged, header, options, built)
         image = _describe(rooms, ingested, built, account, filename, options)
         # Held until the record stands, so that nobody takes the files for an orphan's.
-        with rooms.locks.hold("image", image.id):
+        with rooms.changes.one() as change, rooms.locks.hold("image", image.id):
             rooms.files.put(image.id, built)
             try:
-                _record(rooms, image, account, quota)
+                _record(rooms, image, quota, change, once)
             except BaseException:
                 rooms.files.delete(image.id)
                 raise
@@ -165,8 +176,16 @@ def _describe(
     )
 
 
-def _record(rooms: Rooms, image: Image, account: Account, quota: int) -> None:
+def _record(rooms: Rooms, image: Image, quota: int, change: Change, once: Part | None) -> None:
     with rooms.catalog.transaction() as transaction:
-        check_album(rooms, image.album_id, account.id, transaction)
-        rooms.accounts.charge(transaction, account.id, image.size, quota)
+        check_album(rooms, image.album_id, image.account_id, transaction)
+        rooms.accounts.charge(transaction, image.account_id, image.size, quota)
         rooms.images.insert(transaction, image)
+        change.image_uploaded(transaction, image)
+        if once is not None:
+            once.make(transaction, image.id)
+
+
+def _made_before(rooms: Rooms, once: Part | None) -> Image | None:
+    made = once.made() if once else None
+    return None if made is None else rooms.images.get(ImageId(made))

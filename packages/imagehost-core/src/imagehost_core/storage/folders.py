@@ -2,6 +2,7 @@
 
 ```
 catalog.sqlite3         the records
+counters.sqlite3        the counts of requests
 images/ab/<id>/         one folder an image: its master and its reductions
 variants/ab/<id>/       one folder an image: what the processing route has made of it
 staging/<process>/      what is being received or made; emptied when the process is gone
@@ -36,6 +37,11 @@ class Folders:
     def catalog(self) -> Path:
         """The file of the records."""
         return self.root / "catalog.sqlite3"
+
+    @property
+    def counters(self) -> Path:
+        """The file of the counts of requests."""
+        return self.root / "counters.sqlite3"
 
     @property
     def images(self) -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,9 +18,10 @@ from zlib import crc32
 STRIPES = 256
 """How many files there are; with a few dozen holders at a time, two seldom meet."""
 
+_POLL_SECONDS = 0.02
+
 if sys.platform == "win32":
     import msvcrt
-    import time
 
     def _acquire(descriptor: int, wait: bool) -> bool:
         while True:
@@ -42,13 +44,20 @@ else:
         return True
 
 
+def unlock_file(descriptor: int) -> None:
+    """Let a lock go. Closing alone would not do where a fork has a copy of the descriptor."""
+    if sys.platform != "win32":
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
+
+
 def stripe(key: str) -> int:
     """Return the number of the lock that a key falls on, below `STRIPES`."""
     return crc32(key.encode()) % STRIPES
 
 
 def lock_file(path: Path, *, wait: bool = True) -> int | None:
-    """Take the lock of a file; closing the descriptor lets it go.
+    """Take the lock of a file; `unlock_file` lets it go.
 
     Args:
         path: The file; it is made if there is none.
@@ -90,19 +99,48 @@ class Locks:
             purpose: What it is about; the same key may be held for different purposes.
             key: What is locked.
         """
-        descriptor = lock_file(self._folder / f"{purpose}-{stripe(key):02x}")
+        descriptor = lock_file(self._path(purpose, stripe(key)))
         assert descriptor is not None
         try:
             yield
         finally:
-            os.close(descriptor)
+            unlock_file(descriptor)
 
     @contextmanager
-    def attempt(self, purpose: str) -> Iterator[bool]:
-        """Hold the one lock of a purpose, unless another does; tells which."""
-        descriptor = lock_file(self._folder / purpose, wait=False)
+    def attempt(self, purpose: str, number: int = 0) -> Iterator[bool]:
+        """Hold a lock unless another does; tells which.
+
+        Args:
+            purpose: What it is about.
+            number: Which of its locks: the stripe of a key, or 0 where the purpose has but one.
+        """
+        descriptor = lock_file(self._path(purpose, number), wait=False)
         try:
             yield descriptor is not None
         finally:
             if descriptor is not None:
-                os.close(descriptor)
+                unlock_file(descriptor)
+
+    @contextmanager
+    def wait(self, purpose: str, key: str, seconds: float) -> Iterator[bool]:
+        """Hold the lock of a key, waiting no longer than some seconds; tells whether it is held.
+
+        The lock is no thread's: the block may end in another thread than it began in.
+
+        Args:
+            purpose: What it is about.
+            key: What is locked.
+            seconds: How long to wait for it.
+        """
+        until = time.monotonic() + seconds
+        path = self._path(purpose, stripe(key))
+        while (descriptor := lock_file(path, wait=False)) is None and time.monotonic() < until:
+            time.sleep(_POLL_SECONDS)
+        try:
+            yield descriptor is not None
+        finally:
+            if descriptor is not None:
+                unlock_file(descriptor)
+
+    def _path(self, purpose: str, number: int) -> Path:
+        return self._folder / f"{purpose}-{number:02x}"

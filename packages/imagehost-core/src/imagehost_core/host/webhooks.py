@@ -1,0 +1,318 @@
+"""Webhook destinations: made and changed by their owners, worked through by senders."""
+
+from __future__ import annotations
+
+import json
+import random as chances
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+
+import attrs
+from attrs import field, frozen
+
+from imagehost_core.catalog import Due
+from imagehost_core.catalog.database import Transaction
+from imagehost_core.clock import to_rfc3339
+from imagehost_core.deliveries import Attempt, judge
+from imagehost_core.destinations import check_addresses, parse_destination
+from imagehost_core.errors import Fault, NotFoundError, ValidationError, quoted
+from imagehost_core.events import EVENT_TYPES
+from imagehost_core.host import owners
+from imagehost_core.host.owners import Owner
+from imagehost_core.host.rooms import Rooms
+from imagehost_core.ids import DeliveryId, WebhookId, new_event_id, new_webhook_id
+from imagehost_core.models import DeliveryState, NewSecret, Page, Webhook, WebhookDelivery
+from imagehost_core.options import description_faults
+from imagehost_core.paging import PageRequest
+from imagehost_core.signatures import new_webhook_secret
+
+OVERLAP = timedelta(hours=24)
+"""For how long the old secret signs beside the new one."""
+TEST_EVENT = "webhook.test"
+"""The kind of the event that `test` sends. It is none of SPEC 6: it tells of no change."""
+LEASE_SLACK = timedelta(seconds=30)
+"""How much longer than its timeout an attempt is leased."""
+EACH = 8
+"""How many attempts to one destination are under way at a time."""
+MAX_WEBHOOKS = 100
+"""How many destinations an account may have: each event is written once for each of them."""
+
+Resolve = Callable[[str, int], Iterable[str]]
+"""A function that returns the addresses of a name."""
+
+
+def resolve(host: str, port: int) -> list[str]:
+    """Return the addresses of a name, as the system resolves it; none where it does not."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError:
+        return []
+    return [str(address[0]) for *_, address in found]
+
+
+@frozen
+class Webhooks:
+    """The webhook destinations of a host."""
+
+    _rooms: Rooms = field(repr=False)
+    _resolve: Resolve = field(default=resolve, repr=False)
+
+    def create(
+        self, *, owner: Owner, url: str, events: Iterable[str] = (), description: str = ""
+    ) -> NewSecret:
+        """Make a destination; its secret is to be had from the answer and never again.
+
+        Args:
+            owner: Whose events it gets.
+            url: An https address that everybody can reach.
+            events: The kinds that it gets; all, if empty.
+            description: Up to 2,000 characters.
+
+        Raises:
+            ValidationError: A value is not allowed, or the account has 100 destinations. Names every
+                fault.
+        """
+        rooms = self._rooms
+        account = owners.find_or_create(rooms, owner)
+        values = self._check({"url": url, "events": tuple(events), "description": description})
+        webhook = Webhook(
+            id=new_webhook_id(rooms.random),
+            account_id=account.id,
+            url=url,
+            events=values["events"],  # type: ignore[arg-type]
+            description=description,
+            is_active=True,
+            created_at=rooms.clock(),
+        )
+        secret = new_webhook_secret(rooms.random)
+        with rooms.catalog.transaction() as transaction:
+            if len(rooms.webhooks.all_of(account.id, transaction)) >= MAX_WEBHOOKS:
+                fault = Fault("webhooks", f"at most {MAX_WEBHOOKS} of an account", "one more")
+                raise ValidationError(faults=[fault])
+            rooms.webhooks.insert(transaction, webhook, secret)
+        return NewSecret(webhook, secret)
+
+    def list(self, *, owner: Owner, page: PageRequest | None = None) -> Page[Webhook]:
+        """Return an account's destinations, newest first."""
+        account = owners.find_or_create(self._rooms, owner)
+        return self._rooms.webhooks.of_account(account.id, page or PageRequest())
+
+    def get(self, webhook_id: str, *, owner: Owner) -> Webhook:
+        """Return a destination of an account.
+
+        Raises:
+            NotFoundError: It has no such destination.
+        """
+        account = owners.find(self._rooms, owner)
+        found = self._rooms.webhooks.get(WebhookId(webhook_id), account.id)
+        if found is None:
+            raise NotFoundError(f"expected the id of a webhook of yours but received {quoted(webhook_id)}")
+        return found
+
+    def update(self, webhook_id: str, *, owner: Owner, **changes: object) -> Webhook:
+        """Change some of a destination's fields; what is not given stays.
+
+        Making it active again clears the reason why it was disabled.
+
+        Args:
+            webhook_id: Which.
+            owner: Whose it is.
+            changes: `url`, `events`, `description`, `is_active`.
+
+        Raises:
+            NotFoundError: The account has no such destination.
+            ValidationError: A value is not allowed. Names every fault.
+        """
+        webhook = self.get(webhook_id, owner=owner)
+        values = self._check(changes)
+        if values.get("is_active"):
+            values["disabled_reason"] = None
+        changed = attrs.evolve(webhook, **values)  # type: ignore[arg-type]
+        with self._rooms.catalog.transaction() as transaction:
+            self._rooms.webhooks.update(transaction, changed)
+            if webhook.is_active and not changed.is_active:
+                self._rooms.outbox.abandon(transaction, webhook.id)
+        return changed
+
+    def delete(self, webhook_id: str, *, owner: Owner) -> None:
+        """Delete a destination, and all that was still to be sent to it.
+
+        Raises:
+            NotFoundError: The account has no such destination.
+        """
+        webhook = self.get(webhook_id, owner=owner)
+        with self._rooms.catalog.transaction() as transaction:
+            self._rooms.webhooks.delete(transaction, webhook.id)
+
+    def rotate_secret(self, webhook_id: str, *, owner: Owner) -> NewSecret:
+        """Give a destination another secret. For 24 hours both sign.
+
+        Raises:
+            NotFoundError: The account has no such destination.
+        """
+        rooms, webhook = self._rooms, self.get(webhook_id, owner=owner)
+        secret = new_webhook_secret(rooms.random)
+        with rooms.catalog.transaction() as transaction:
+            rooms.webhooks.rotate(transaction, webhook.id, secret, rooms.clock() + OVERLAP)
+        return NewSecret(webhook, secret)
+
+    def test(self, webhook_id: str, *, owner: Owner) -> WebhookDelivery:
+        """Send a destination an event of the kind `webhook.test`, whatever kinds it gets.
+
+        Raises:
+            NotFoundError: The account has no such destination.
+        """
+        rooms, webhook = self._rooms, self.get(webhook_id, owner=owner)
+        now = rooms.clock()
+        body = {"type": TEST_EVENT, "timestamp": to_rfc3339(now), "data": {"webhook_id": webhook.id}}
+        encoded = json.dumps(body, separators=(",", ":")).encode()
+        with rooms.catalog.transaction() as transaction:
+            event_id = new_event_id(rooms.random)
+            rooms.outbox.insert_event(transaction, webhook.account_id, event_id, TEST_EVENT, now, encoded)
+            made = rooms.outbox.insert_delivery(transaction, webhook.id, event_id, TEST_EVENT, now)
+        return self.delivery(webhook.id, made, owner=owner)
+
+    def deliveries(
+        self, webhook_id: str, *, owner: Owner, page: PageRequest | None = None
+    ) -> Page[WebhookDelivery]:
+        """Return the deliveries to a destination, newest first.
+
+        Raises:
+            NotFoundError: The account has no such destination.
+        """
+        webhook = self.get(webhook_id, owner=owner)
+        return self._rooms.outbox.of_webhook(webhook.id, page or PageRequest())
+
+    def delivery(self, webhook_id: str, delivery_id: str, *, owner: Owner) -> WebhookDelivery:
+        """Return a delivery to a destination.
+
+        Raises:
+            NotFoundError: The account has no such destination, or that no such delivery.
+        """
+        webhook = self.get(webhook_id, owner=owner)
+        found = self._rooms.outbox.get(DeliveryId(delivery_id), webhook.id)
+        if found is None:
+            raise NotFoundError(f"expected the id of a delivery but received {quoted(delivery_id)}")
+        return found
+
+    def retry(self, webhook_id: str, delivery_id: str, *, owner: Owner) -> WebhookDelivery:
+        """Send a delivery once more, now, whatever came of it before.
+
+        Raises:
+            NotFoundError: The account has no such destination, or that no such delivery.
+        """
+        delivery = self.delivery(webhook_id, delivery_id, owner=owner)
+        again = attrs.evolve(delivery, state=DeliveryState.PENDING, next_attempt_at=self._rooms.clock())
+        with self._rooms.catalog.transaction() as transaction:
+            self._rooms.outbox.attempted(transaction, again)
+        return again
+
+    def lease(self, count: int) -> tuple[Due, ...]:
+        """Take up to `count` deliveries that are due, for one sender; each is its own until it reports.
+
+        A sender that dies gives back what it had when the lease ends: 30 seconds after the timeout.
+        """
+        rooms, now = self._rooms, self._rooms.clock()
+        until = now + timedelta(seconds=rooms.settings.webhooks.timeout) + LEASE_SLACK
+        return tuple(rooms.outbox.lease(now, until, count, EACH))
+
+    def next_due(self) -> datetime | None:
+        """Return when the next delivery is due, or `None` where none is pending."""
+        return self._rooms.outbox.next_due()
+
+    def secrets(self, webhook_id: WebhookId) -> tuple[str, ...]:
+        """Return what events to a destination are signed with, the newest secret first."""
+        return self._rooms.webhooks.secrets(webhook_id, self._rooms.clock()).values
+
+    def report(self, due: Due, attempt: Attempt) -> WebhookDelivery:
+        """Record what came of an attempt, and what follows from it.
+
+        Args:
+            due: As it was leased.
+            attempt: What came of it.
+        """
+        rooms = self._rooms
+        verdict = judge(due.delivery, attempt, chances.random())  # noqa: S311 - it spreads load, no more
+        with rooms.catalog.transaction() as transaction:
+            rooms.outbox.attempted(transaction, verdict.delivery)
+            if verdict.disable is not None:
+                self._disable(transaction, due.webhook.id, verdict.disable)
+        return verdict.delivery
+
+    def release(self, due: Due) -> None:
+        """Give back a delivery that was leased and not attempted."""
+        with self._rooms.catalog.transaction() as transaction:
+            self._rooms.outbox.release(transaction, due.delivery.id)
+
+    def prune(self) -> None:
+        """Forget old events and their deliveries, as long ago as the setting says."""
+        before = self._rooms.clock() - timedelta(seconds=self._rooms.settings.webhooks.retention)
+        with self._rooms.catalog.transaction() as transaction:
+            self._rooms.outbox.prune(transaction, before)
+
+    def _disable(self, transaction: Transaction, webhook_id: WebhookId, reason: str) -> None:
+        self._rooms.webhooks.disable(transaction, webhook_id, reason)
+        self._rooms.outbox.abandon(transaction, webhook_id)
+
+    def _check(self, changes: Mapping[str, object]) -> dict[str, object]:
+        """Return fields as they are stored.
+
+        Raises:
+            ValidationError: A value is not allowed. Names every fault.
+        """
+        values, faults = dict(changes), list[Fault]()
+        for name, check in _CHECKS.items():
+            if name in values:
+                faults.extend(check(values[name]))
+        if "url" in values and isinstance(values["url"], str):
+            faults.extend(self._check_url(values["url"]))
+        if faults:
+            raise ValidationError(faults=faults)
+        if "events" in values:
+            values["events"] = tuple(dict.fromkeys(values["events"]))  # type: ignore[call-overload]
+        return values
+
+    def _check_url(self, url: str) -> Iterable[Fault]:
+        allow = self._rooms.settings.webhooks.allow_loopback
+        try:
+            destination = parse_destination(url, allow_loopback=allow)
+            # A name that does not resolve yet is taken; its addresses are checked at each attempt.
+            check_addresses(self._resolve(destination.host, destination.port), allow_loopback=allow)
+        except ValidationError as error:
+            return error.faults
+        return ()
+
+
+def _url_faults(value: object) -> Iterable[Fault]:
+    if not isinstance(value, str):
+        yield Fault("url", "an https address", quoted(value))
+
+
+def _events_faults(value: object) -> Iterable[Fault]:
+    known = ", ".join(EVENT_TYPES)
+    if not isinstance(value, tuple | list):
+        yield Fault("events", f"a list of some of {known}", quoted(value))
+        return
+    unknown = [kind for kind in value if kind not in EVENT_TYPES]
+    if unknown:
+        yield Fault("events", f"some of {known}", ", ".join(map(quoted, unknown)))
+
+
+def _description_faults(value: object) -> Iterable[Fault]:
+    if isinstance(value, str):
+        return description_faults(value)
+    return [Fault("description", "text", quoted(value))]
+
+
+def _active_faults(value: object) -> Iterable[Fault]:
+    if not isinstance(value, bool):
+        yield Fault("is_active", "true or false", quoted(value))
+
+
+_CHECKS: dict[str, Callable[[object], Iterable[Fault]]] = {
+    "url": _url_faults,
+    "events": _events_faults,
+    "description": _description_faults,
+    "is_active": _active_faults,
+}
