@@ -3,6 +3,7 @@
 ```python
 >>> parse_transform("w=300&fm=avif")
 Transform(width=300, height=None, quality=None, fit=<Fit.COVER: 'cover'>, format=<Format.AVIF: 'avif'>)
+
 ```
 
 Contract 7: values are canonical decimal integers; a repeated name is refused; unknown names are
@@ -14,10 +15,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Final, TypeGuard, TypeVar, cast
 from urllib.parse import parse_qsl, urlencode
 
-from attrs import Attribute, field, frozen
+from attrs import field, frozen
 
 from imagehost_core.errors import BadRequestError, Fault, NotFoundError, quoted
 from imagehost_core.formats import BY_EXTENSION, TRAITS, Format
@@ -64,11 +65,29 @@ EXTENSIONS: dict[str, Format | Auto] = {**BY_EXTENSION, "auto": AUTO}
 """The extensions of delivery addresses (contract 7)."""
 
 
-_RANGES = {"width": ("w", MAX_SIDE), "height": ("h", MAX_SIDE), "quality": ("q", MAX_QUALITY)}
+FIT_NAMES: dict[str, Fit] = {fit.value: fit for fit in Fit}
+"""The values of `fit` (SPEC 4.6)."""
+
+
+def _as_fit(value: Fit | str) -> Fit:
+    """Return what a name means; `_faults` names the one that means nothing."""
+    return FIT_NAMES.get(value, cast("Fit", value))
 
 
 def _range_fault(name: str, maximum: int, value: object) -> Fault:
     return Fault(name, f"an integer from 1 to {maximum}", quoted(value))
+
+
+def _choice_fault(name: str, table: Mapping[str, object], value: object) -> Fault:
+    return Fault(name, f"one of {', '.join(table)}", quoted(value))
+
+
+def _is_a(value: object, *kinds: type) -> bool:
+    return isinstance(value, kinds)
+
+
+def _is_within(value: object, maximum: int) -> TypeGuard[int]:
+    return type(value) is int and 1 <= value <= maximum
 
 
 @frozen
@@ -83,22 +102,19 @@ class Transform:
         format: The format of the output; `AUTO` lets `Accept` decide; `None` keeps the stored one.
 
     Raises:
-        BadRequestError: A value is out of its range.
+        BadRequestError: A value is not allowed. Names every fault.
     """
 
-    width: int | None = field(default=None)
-    height: int | None = field(default=None)
-    quality: int | None = field(default=None)
-    fit: Fit = field(default=Fit.COVER, converter=Fit)
+    width: int | None = None
+    height: int | None = None
+    quality: int | None = None
+    fit: Fit = field(default=Fit.COVER, converter=_as_fit)
     format: Format | Auto | None = None
 
-    @width.validator
-    @height.validator
-    @quality.validator
-    def _in_range(self, attribute: Attribute[int | None], value: int | None) -> None:
-        name, maximum = _RANGES[attribute.name]
-        if value is not None and not (type(value) is int and 1 <= value <= maximum):
-            raise BadRequestError(faults=[_range_fault(name, maximum, value)])
+    def __attrs_post_init__(self) -> None:
+        faults = list(_faults(self))
+        if faults:
+            raise BadRequestError(faults=faults)
 
     def to_query(self) -> str:
         """Return the canonical query: names in the order w, h, q, fit, fm, defaults left out.
@@ -116,11 +132,27 @@ class Transform:
         return urlencode({name: value for name, value in pairs.items() if value is not None})
 
 
-def parse_transform(query: str | Mapping[str, str] = "", *, extension: str | None = None) -> Transform:
+def _faults(transform: Transform) -> Iterator[Fault]:
+    ranges = (
+        ("w", transform.width, MAX_SIDE),
+        ("h", transform.height, MAX_SIDE),
+        ("q", transform.quality, MAX_QUALITY),
+    )
+    for name, value, maximum in ranges:
+        if value is not None and not _is_within(value, maximum):
+            yield _range_fault(name, maximum, value)
+    if not _is_a(transform.fit, Fit):
+        yield _choice_fault("fit", FIT_NAMES, transform.fit)
+    if transform.format is not None and not _is_a(transform.format, Format, Auto):
+        yield Fault("the format", "a Format, AUTO or None", quoted(transform.format))
+
+
+def parse_transform(query: str | Mapping[str, str | int] = "", *, extension: str | None = None) -> Transform:
     """Return what a delivery address asks for.
 
     Args:
-        query: The query string as it came, without `?`, or names and values already decoded.
+        query: The query string as it came, without `?`, or names and values already decoded; there
+            numbers may be integers.
         extension: The extension in the path, without its dot, or `None` where it has none. `fm`
             beats it.
 
@@ -130,7 +162,7 @@ def parse_transform(query: str | Mapping[str, str] = "", *, extension: str | Non
     """
     by_path = parse_extension(extension)
     faults: list[Fault] = []
-    values: dict[str, str] = {}
+    values: dict[str, str | int] = {}
     for name, text in _pairs(query):
         if name in values:
             faults.append(Fault(name, "one value", "several"))
@@ -140,11 +172,11 @@ def parse_transform(query: str | Mapping[str, str] = "", *, extension: str | Non
         width=_integer(values, "w", MAX_SIDE, faults),
         height=_integer(values, "h", MAX_SIDE, faults),
         quality=_integer(values, "q", MAX_QUALITY, faults),
-        fit=_choice(values, "fit", {fit.value: fit for fit in Fit}, faults) or Fit.COVER,
+        fit=_choice(values, "fit", FIT_NAMES, faults) or Fit.COVER,
         format=_choice(values, "fm", FORMAT_NAMES, faults) or by_path,
     )
     if faults:
-        raise BadRequestError(faults=faults)
+        raise BadRequestError(faults=dict.fromkeys(faults))
     return transform
 
 
@@ -159,12 +191,14 @@ def parse_extension(extension: str | None) -> Format | Auto | None:
     try:
         return EXTENSIONS[extension]
     except KeyError:
-        fault = Fault("the extension", f"one of {', '.join(EXTENSIONS)}", quoted(extension))
-        raise NotFoundError(faults=[fault]) from None
+        raise NotFoundError(faults=[_choice_fault("the extension", EXTENSIONS, extension)]) from None
 
 
-def negotiate(accept: str, stored: Format) -> Format:
+def negotiate(accept: str, stored: Format, *, animated: bool = False) -> Format:
     """Return the format that `AUTO` means for one viewer: AVIF, else WebP, else the stored kind.
+
+    An animation becomes no AVIF, of which we write the first frame only (contract 7: *animated
+    masters stay animated for webp and gif*).
 
     A format counts as accepted where the header names its media type with a weight above zero
     (RFC 9110, section 12.5.1). Wildcards do not count: every browser sends `*/*`, also those that
@@ -173,19 +207,20 @@ def negotiate(accept: str, stored: Format) -> Format:
     Args:
         accept: The request's `Accept` header, or "".
         stored: The master's format.
+        animated: Whether the master has more than one frame.
     """
     accepted = set(_accepted(accept))
-    preferred = (fmt for fmt in (Format.AVIF, Format.WEBP) if TRAITS[fmt].media_type in accepted)
-    return next(preferred, stored)
+    suitable = (fmt for fmt in (Format.AVIF, Format.WEBP) if TRAITS[fmt].animated or not animated)
+    return next((fmt for fmt in suitable if TRAITS[fmt].media_type in accepted), stored)
 
 
 T = TypeVar("T")
 _NAMES = ("w", "h", "q", "fit", "fm")
-_CANONICAL = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
-_WEIGHT = re.compile(r"q=(0(\.0{0,3})?)", re.ASCII)
+_CANONICAL = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
+_NO_WEIGHT = re.compile(r"q=0(\.0*)?", re.ASCII)
 
 
-def _pairs(query: str | Mapping[str, str]) -> Iterable[tuple[str, str]]:
+def _pairs(query: str | Mapping[str, str | int]) -> Iterable[tuple[str, str | int]]:
     if not isinstance(query, str):
         return query.items()
     try:
@@ -195,26 +230,31 @@ def _pairs(query: str | Mapping[str, str]) -> Iterable[tuple[str, str]]:
         raise BadRequestError(faults=[fault]) from None
 
 
-def _integer(values: Mapping[str, str], name: str, maximum: int, faults: list[Fault]) -> int | None:
-    text = values.get(name)
-    if text is None:
+def _integer(values: Mapping[str, str | int], name: str, maximum: int, faults: list[Fault]) -> int | None:
+    if name not in values:
         return None
-    if _CANONICAL.fullmatch(text) is not None and 1 <= int(text) <= maximum:
-        return int(text)
-    faults.append(_range_fault(name, maximum, text))
+    value = values[name]
+    number = int(value) if isinstance(value, str) and _CANONICAL.fullmatch(value) else value
+    if _is_within(number, maximum):
+        return number
+    faults.append(_range_fault(name, maximum, value))
     return None
 
 
-def _choice(values: Mapping[str, str], name: str, table: Mapping[str, T], faults: list[Fault]) -> T | None:
-    text = values.get(name)
-    if text is None or text in table:
-        return None if text is None else table[text]
-    faults.append(Fault(name, f"one of {', '.join(table)}", quoted(text)))
+def _choice(
+    values: Mapping[str, str | int], name: str, table: Mapping[str, T], faults: list[Fault]
+) -> T | None:
+    if name not in values:
+        return None
+    value = values[name]
+    if isinstance(value, str) and value in table:
+        return table[value]
+    faults.append(_choice_fault(name, table, value))
     return None
 
 
 def _accepted(accept: str) -> Iterator[str]:
     for entry in accept.lower().split(","):
         media_type, *parameters = (part.strip() for part in entry.split(";"))
-        if not any(_WEIGHT.fullmatch(parameter) for parameter in parameters):
+        if not any(_NO_WEIGHT.fullmatch(parameter) for parameter in parameters):
             yield media_type
