@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from attrs import field, frozen
-from attrs.validators import ge
+from attrs.validators import ge, instance_of
 
 from imagehost_core.errors import BadRequestError, Fault
 from imagehost_core.transform import Fit, Transform
@@ -24,8 +24,8 @@ MAX_OUTPUT_PIXELS = 40_000_000
 class Size:
     """Width and height in pixels, at least 1 each."""
 
-    width: int = field(validator=ge(1))
-    height: int = field(validator=ge(1))
+    width: int = field(validator=[instance_of(int), ge(1)])
+    height: int = field(validator=[instance_of(int), ge(1)])
 
     @property
     def pixels(self) -> int:
@@ -40,8 +40,8 @@ class Size:
 class Point:
     """A distance from the top left corner, in pixels, at least 0 each."""
 
-    left: int = field(validator=ge(0))
-    top: int = field(validator=ge(0))
+    left: int = field(validator=[instance_of(int), ge(0)])
+    top: int = field(validator=[instance_of(int), ge(0)])
 
 
 ORIGIN = Point(0, 0)
@@ -94,15 +94,13 @@ def plan(source: Size, transform: Transform, *, frames: int = 1, max_side: int |
 
 def _plan(source: Size, transform: Transform) -> Plan:
     width, height = transform.width, transform.height
-    if width is None and height is None:
-        return _whole(source)
     if transform.fit is Fit.FILL:
         return _whole(Size(width or source.width, height or source.height))
-    if height is None:
-        return _whole(_to_width(source, width or 1))
-    if width is None:
-        return _whole(_to_height(source, height))
-    return _FITS[transform.fit](source, Size(width, height))
+    if width is not None and height is not None:
+        return _FITS[transform.fit](source, Size(width, height))
+    if width is not None:
+        return _whole(_to_width(source, width))
+    return _whole(source if height is None else _to_height(source, height))
 
 
 def _whole(size: Size) -> Plan:

@@ -1,0 +1,310 @@
+"""Plans agree with the published cases, and keep what each fit promises for every size.
+
+`data/fit_cases.json` holds sizes as published by the tests and pages of sharp, weserv, imagor, imgix
+and Cloudflare, for plain requests only.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from imagehost_core.errors import BadRequestError
+from imagehost_core.formats import TRAITS
+from imagehost_core.geometry import MAX_OUTPUT_PIXELS, ORIGIN, Plan, Point, Size, plan
+from imagehost_core.transform import MAX_SIDE, Fit, Transform, parse_transform
+
+CASES = json.loads((Path(__file__).parent / "data" / "fit_cases.json").read_text(encoding="utf-8"))
+
+SOURCES = st.builds(Size, st.integers(1, 16_384), st.integers(1, 16_384))
+SMALL = st.builds(Size, st.integers(1, 60), st.integers(1, 60))
+SIDES = st.integers(1, MAX_SIDE) | st.integers(1, 60)
+BOXES = st.builds(Size, SIDES, SIDES).filter(lambda box: box.pixels <= MAX_OUTPUT_PIXELS)
+TRANSFORMS = st.builds(Transform, width=st.none() | SIDES, height=st.none() | SIDES, fit=st.sampled_from(Fit))
+
+
+def size(text: str) -> Size:
+    width, height = text.split("x")
+    return Size(int(width), int(height))
+
+
+def boxed(source: Size, box: Size, fit: Fit) -> Plan:
+    return plan(source, Transform(box.width, box.height, fit=fit))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['picture']} {case['query']}")
+def test_the_output_is_as_published(case: dict[str, str]) -> None:
+    assert plan(size(case["picture"]), parse_transform(case["query"])).output == size(case["output"])
+
+
+def test_there_are_published_cases_of_every_fit() -> None:
+    assert {parse_transform(case["query"]).fit for case in CASES} == set(Fit)
+    assert len(CASES) == 47
+
+
+@given(
+    SOURCES,
+    TRANSFORMS,
+    st.integers(1, 1_000),
+    st.none() | st.sampled_from([t.max_side for t in TRAITS.values()]),
+)
+@example(Size(1, 10_000), Transform(8_000, 1), 1, None)
+@example(Size(16_384, 1), Transform(None, 8_192), 1, None)
+def test_a_plan_is_within_the_caps_or_a_bad_request(
+    source: Size, transform: Transform, frames: int, max_side: int | None
+) -> None:
+    try:
+        output = plan(source, transform, frames=frames, max_side=max_side).output
+    except BadRequestError as error:
+        assert {fault.name for fault in error.faults} == {"the output"}  # noqa: PT017
+    else:
+        assert output.pixels * frames <= MAX_OUTPUT_PIXELS
+        assert max(output.width, output.height) <= (max_side or 8_192 * 16_384)
+
+
+@given(SOURCES, TRANSFORMS)
+def test_crops_and_pads_lie_within_bounds_and_never_meet_on_an_axis(
+    source: Size, transform: Transform
+) -> None:
+    try:
+        steps = plan(source, transform)
+    except BadRequestError:
+        assume(False)
+    axes = (
+        (steps.resize.width, steps.crop.left, steps.pad.left, steps.output.width),
+        (steps.resize.height, steps.crop.top, steps.pad.top, steps.output.height),
+    )
+    for resized, crop, pad, output in axes:
+        assert crop == 0 or crop + output <= resized
+        assert pad == 0 or pad + resized <= output
+        assert crop == 0 or pad == 0
+        assert (crop > 0) <= (resized > output)
+        assert (pad > 0) <= (resized < output)
+    assert steps.padded is (
+        steps.resize.width < steps.output.width or steps.resize.height < steps.output.height
+    )
+
+
+@given(SOURCES)
+def test_without_a_size_nothing_is_resized(source: Size) -> None:
+    assume(source.pixels <= MAX_OUTPUT_PIXELS)
+    for fit in Fit:
+        steps = plan(source, Transform(fit=fit))
+        assert steps == Plan(resize=source, crop=ORIGIN, pad=ORIGIN, output=source)
+        assert steps.keeps(source)
+        assert not steps.padded
+
+
+@given(SOURCES, BOXES, st.sampled_from([Fit.COVER, Fit.CONTAIN, Fit.FILL]))
+def test_cover_contain_and_fill_give_exactly_the_box(source: Size, box: Size, fit: Fit) -> None:
+    assert boxed(source, box, fit).output == box
+
+
+@given(SOURCES | SMALL, BOXES)
+def test_inside_never_exceeds_the_box_and_touches_it(source: Size, box: Size) -> None:
+    output = boxed(source, box, Fit.INSIDE).output
+    assert output.width <= box.width
+    assert output.height <= box.height
+    assert output.width == box.width or output.height == box.height
+
+
+@given(SOURCES | SMALL, BOXES)
+def test_outside_covers_the_box_and_touches_it(source: Size, box: Size) -> None:
+    try:
+        output = boxed(source, box, Fit.OUTSIDE).output
+    except BadRequestError:
+        assume(False)
+    assert output.width >= box.width
+    assert output.height >= box.height
+    assert output.width == box.width or output.height == box.height
+
+
+@given(SOURCES | SMALL, BOXES)
+def test_cover_crops_what_outside_gives_and_contain_pads_what_inside_gives(source: Size, box: Size) -> None:
+    assert boxed(source, box, Fit.CONTAIN).resize == boxed(source, box, Fit.INSIDE).output
+    try:
+        outside = boxed(source, box, Fit.OUTSIDE).output
+    except BadRequestError:
+        assume(False)
+    assert boxed(source, box, Fit.COVER).resize == outside
+
+
+@given(SOURCES | SMALL, SIDES, st.sampled_from([fit for fit in Fit if fit is not Fit.FILL]))
+def test_one_side_keeps_the_ratio_to_half_a_pixel_and_never_vanishes(
+    source: Size, side: int, fit: Fit
+) -> None:
+    try:
+        by_width = plan(source, Transform(width=side, fit=fit)).output
+        by_height = plan(source, Transform(height=side, fit=fit)).output
+    except BadRequestError:
+        assume(False)
+    assert by_width.width == by_height.height == side
+    assert (
+        by_width.height == 1
+        or abs(2 * (by_width.height * source.width - source.height * side)) <= source.width
+    )
+    assert (
+        by_height.width == 1
+        or abs(2 * (by_height.width * source.height - source.width * side)) <= source.height
+    )
+
+
+@given(SOURCES | SMALL, BOXES, st.sampled_from([Fit.INSIDE, Fit.OUTSIDE]))
+def test_inside_and_outside_keep_the_ratio_to_a_pixel(source: Size, box: Size, fit: Fit) -> None:
+    try:
+        output = boxed(source, box, fit).output
+    except BadRequestError:
+        assume(False)
+    by_width, by_height = (
+        output.width * source.height / source.width,
+        output.height * source.width / source.height,
+    )
+    assert abs(by_width - output.height) <= 1 or abs(by_height - output.width) <= 1
+
+
+@given(SOURCES, SIDES)
+def test_fill_leaves_an_axis_that_is_not_given(source: Size, side: int) -> None:
+    wide, high = Size(side, source.height), Size(source.width, side)
+    assume(max(wide.pixels, high.pixels) <= MAX_OUTPUT_PIXELS)
+    assert plan(source, Transform(width=side, fit=Fit.FILL)).output == wide
+    assert plan(source, Transform(height=side, fit=Fit.FILL)).output == high
+
+
+@given(SOURCES | SMALL, BOXES, st.sampled_from(Fit))
+def test_a_picture_on_its_side_gives_the_same_plan_on_its_side(source: Size, box: Size, fit: Fit) -> None:
+    assume(source.width * box.height != source.height * box.width)
+    try:
+        upright = boxed(source, box, fit)
+    except BadRequestError:
+        assume(False)
+    lying = boxed(Size(source.height, source.width), Size(box.height, box.width), fit)
+    assert lying.resize == Size(upright.resize.height, upright.resize.width)
+    assert lying.output == Size(upright.output.height, upright.output.width)
+    assert lying.crop == Point(upright.crop.top, upright.crop.left)
+    assert lying.pad == Point(upright.pad.top, upright.pad.left)
+
+
+@given(SOURCES | SMALL, st.integers(1, MAX_SIDE - 1))
+def test_a_larger_width_never_gives_a_smaller_height(source: Size, width: int) -> None:
+    try:
+        narrow = plan(source, Transform(width=width)).output
+        wide = plan(source, Transform(width=width + 1)).output
+    except BadRequestError:
+        assume(False)
+    assert wide.height >= narrow.height
+
+
+@given(SMALL, st.integers(1, 20), st.sampled_from(Fit))
+def test_a_box_of_the_same_ratio_is_the_same_under_every_fit(source: Size, factor: int, fit: Fit) -> None:
+    box = Size(source.width * factor, source.height * factor)
+    assert boxed(source, box, fit) == Plan(resize=box, crop=ORIGIN, pad=ORIGIN, output=box)
+    assert boxed(source, source, fit).keeps(source)
+
+
+@given(SOURCES, BOXES)
+def test_a_crop_is_centred_with_the_odd_pixel_cut_off_at_the_left_and_top(source: Size, box: Size) -> None:
+    steps = boxed(source, box, Fit.COVER)
+    right = steps.resize.width - box.width - steps.crop.left
+    bottom = steps.resize.height - box.height - steps.crop.top
+    assert steps.crop.left - right in {0, 1}
+    assert steps.crop.top - bottom in {0, 1}
+
+
+@given(SOURCES, BOXES)
+def test_a_pad_is_centred_with_the_odd_pixel_added_at_the_right_and_bottom(source: Size, box: Size) -> None:
+    steps = boxed(source, box, Fit.CONTAIN)
+    right = box.width - steps.resize.width - steps.pad.left
+    bottom = box.height - steps.resize.height - steps.pad.top
+    assert right - steps.pad.left in {0, 1}
+    assert bottom - steps.pad.top in {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("source", "query", "output"),
+    [
+        ("1000x667", "w=500", "500x334"),
+        ("4x1", "w=2", "2x1"),
+        ("1x4", "h=2", "1x2"),
+        ("2x3", "w=1", "1x2"),
+        ("10x15", "h=201", "134x201"),
+        ("26x91", "w=87", "87x305"),
+        ("49x14", "h=29", "102x29"),
+    ],
+)
+def test_an_exact_half_goes_up(source: str, query: str, output: str) -> None:
+    assert plan(size(source), parse_transform(query)).output == size(output)
+
+
+def test_the_output_may_have_40_million_pixels_and_no_more() -> None:
+    assert plan(Size(1, 1), Transform(8_000, 5_000)).output.pixels == MAX_OUTPUT_PIXELS == 40_000_000
+    with pytest.raises(BadRequestError) as caught:
+        plan(Size(1, 1), Transform(8_000, 5_001))
+    assert caught.value.details == (
+        "expected at most 40,000,000 pixels over all frames for the output but received 8000×5001"
+    )
+
+
+def test_the_pixels_of_all_frames_count() -> None:
+    assert plan(Size(1, 1), Transform(200, 200), frames=1_000).output == Size(200, 200)
+    with pytest.raises(BadRequestError) as caught:
+        plan(Size(1, 1), Transform(200, 201), frames=1_000)
+    assert caught.value.details.endswith("received 200×201 with 1000 frames")
+
+
+def test_a_picture_that_is_not_resized_is_capped_as_well() -> None:
+    with pytest.raises(BadRequestError):
+        plan(Size(8_000, 5_001), Transform())
+
+
+def test_a_side_may_be_as_long_as_the_format_holds_and_no_longer() -> None:
+    assert plan(Size(1, 16_383), Transform(), max_side=16_383).output.height == 16_383
+    with pytest.raises(BadRequestError) as caught:
+        plan(Size(1, 16_384), Transform(), max_side=16_383)
+    assert caught.value.details == (
+        "expected sides of at most 16,383 pixels in this format for the output but received 1×16384"
+    )
+    with pytest.raises(BadRequestError):
+        plan(Size(16_384, 1), Transform(), max_side=16_383)
+
+
+def test_both_caps_are_reported_together() -> None:
+    with pytest.raises(BadRequestError) as caught:
+        plan(Size(16_384, 16_384), Transform(), max_side=16_383)
+    assert len(caught.value.faults) == 2
+
+
+@pytest.mark.parametrize("values", [(0, 1), (1, 0), (-1, 1), (1, -5)])
+def test_a_size_has_at_least_one_pixel_each_way(values: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match=">= 1"):
+        Size(*values)
+
+
+@pytest.mark.parametrize("values", [(-1, 0), (0, -1)])
+def test_a_point_lies_within_the_picture(values: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match=">= 0"):
+        Point(*values)
+
+
+@pytest.mark.parametrize("value", [1.0, "1", None])
+def test_sizes_and_points_are_whole_numbers(value: object) -> None:
+    for kind in (Size, Point):
+        with pytest.raises(TypeError):
+            kind(value, 1)  # type: ignore[arg-type]
+        with pytest.raises(TypeError):
+            kind(1, value)  # type: ignore[arg-type]
+
+
+def test_a_size_is_shown_as_width_by_height() -> None:
+    assert str(Size(3, 2)) == "3×2"
+    assert Size(3, 2).pixels == 6
+
+
+def test_only_a_plan_that_changes_nothing_keeps_a_picture() -> None:
+    assert boxed(Size(4, 4), Size(4, 4), Fit.COVER).keeps(Size(4, 4))
+    assert not boxed(Size(4, 6), Size(4, 4), Fit.COVER).keeps(Size(4, 6))
+    assert not boxed(Size(4, 2), Size(4, 4), Fit.CONTAIN).keeps(Size(4, 2))
+    assert boxed(Size(4, 2), Size(4, 4), Fit.CONTAIN).padded
