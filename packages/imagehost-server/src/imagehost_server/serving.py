@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import multiprocessing
+import os
 import socket
+import time
 from functools import partial
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from threading import Thread
 
 from granian import Granian
 from granian.constants import HTTPModes, Interfaces, SSLProtocols
@@ -21,6 +27,8 @@ HEADER_TIMEOUT_MS = 10_000
 """The longest time for a request's headers, in milliseconds."""
 MAX_HEADER_BUFFER = 64 * 2**10
 """Bytes of a connection that are buffered, which bounds the headers of a request."""
+PORT_SECONDS = 3.0
+"""How long a start waits for a port that another process is letting go of."""
 STOP_SECONDS = 10
 """How long requests under way may still take when the server is told to stop."""
 
@@ -59,8 +67,20 @@ def run(data: Path, settings: ServerSettings) -> None:
 
 
 def open_app(data: Path, settings: ServerSettings) -> Guard:
-    """Open a data folder and return the application that serves it."""
+    """Open a data folder and return the application that serves it; called in each process."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        Thread(target=_end_with, args=(parent,), name="parent", daemon=True).start()
     return create_app(ImageHost.open(data, settings=settings), settings)
+
+
+def _end_with(parent: BaseProcess) -> None:
+    """End this process when its parent is gone.
+
+    Whoever kills the server means all of it: an orphan would go on answering, and hold the port.
+    """
+    parent.join()
+    os._exit(1)
 
 
 def free_port(host: str) -> int:
@@ -72,13 +92,27 @@ def free_port(host: str) -> int:
     return _bind(host, 0)
 
 
-def check_port(host: str, port: int) -> None:
+def check_port(host: str, port: int, seconds: float = PORT_SECONDS) -> None:
     """Let an address pass that can be listened on.
+
+    Args:
+        host: The interface.
+        port: The port.
+        seconds: How long to wait for a server that is just ending.
 
     Raises:
         OSError: Somebody listens there, or it may not be had.
     """
-    _bind(host, port)
+    ends = time.monotonic() + seconds
+    while True:
+        try:
+            _bind(host, port)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or time.monotonic() >= ends:
+                raise
+            time.sleep(0.05)
+        else:
+            return
 
 
 def _bind(host: str, port: int) -> int:

@@ -1,0 +1,5 @@
+"""The command line, as `python -m imagehost_server`."""
+
+from imagehost_server.cli import main
+
+main(prog_name="imagehost")
