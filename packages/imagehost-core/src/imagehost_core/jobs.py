@@ -14,9 +14,15 @@ from imagehost_core.geometry import Plan, Size
 LADDER_SIDES = (2048, 1024, 512)
 """The lengths of the longer side of the reductions that are made at upload, in pixels.
 
-A render starts from the smallest one that is at least twice its target, so each serves targets down
-to half of the next. From EVIDENCE: a 52-Mpixel WebP to 720 px costs 1,450 ms from the master and
-92–118 ms from a 2,048-px reduction.
+From EVIDENCE: a 52-Mpixel WebP to 720 px costs 1,450 ms from the master and 92–118 ms from a
+2,048-px reduction.
+"""
+
+RUNG_MARGIN = (5, 4)
+"""A reduction serves targets that it exceeds by at least this much, on both axes: 5 to 4.
+
+Measured in `docs/design/2026-11-pixels.md`: being reduced in linear light, a rung of 1,024 px gives an 820-px
+JPEG within half a point of SSIMULACRA2 of one made from the whole picture.
 """
 
 

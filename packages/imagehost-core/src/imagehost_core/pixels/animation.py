@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from attrs import frozen
 from PIL import Image, ImageFile
@@ -10,7 +10,7 @@ from PIL import Image, ImageFile
 from imagehost_core.formats import Format
 from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.decode import first_frame, frame_count, refusing
-from imagehost_core.pixels.encode import NOTHING, Metadata, carried, saved
+from imagehost_core.pixels.encode import NO_SETTINGS, NOTHING, Metadata, carried, saved
 from imagehost_core.pixels.palette import common_palette, paletted
 
 FOREVER = 0
@@ -86,7 +86,7 @@ def encode_animation(
     quality: int | None = None,
     *,
     metadata: Metadata = NOTHING,
-    **settings: object,
+    settings: Mapping[str, object] = NO_SETTINGS,
 ) -> bytes:
     """Return the animation as a WebP or a GIF.
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import PIL
 from attrs import frozen
-from PIL import features
+from PIL import AvifImagePlugin, features
 
 from imagehost_core.formats import Format
 
@@ -47,6 +47,9 @@ CODECS: dict[Format, Codec] = {
     Format.GIF: Codec("GIF", None, _settings(optimize=False)),
 }
 """Defaults of quality are contract 7's: *jpeg 80, webp 80, avif 60*."""
+
+# A worker is one of several already, and may not be allowed to start threads.
+AvifImagePlugin.DEFAULT_MAX_THREADS = 1
 
 _LIBRARIES = ("jpg", "libjpeg_turbo", "webp", "avif", "zlib", "zlib_ng", "littlecms2")
 

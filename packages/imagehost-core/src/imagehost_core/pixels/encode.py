@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from io import BytesIO
+from types import MappingProxyType
 from typing import Any
 
 from attrs import frozen
@@ -35,6 +36,7 @@ class Metadata:
 
 
 NOTHING = Metadata()
+NO_SETTINGS: Mapping[str, object] = MappingProxyType({})
 
 
 def encode(
@@ -43,7 +45,7 @@ def encode(
     quality: int | None = None,
     *,
     metadata: Metadata = NOTHING,
-    **settings: object,
+    settings: Mapping[str, object] = NO_SETTINGS,
 ) -> bytes:
     """Return the picture in a format; on white where the format holds no transparency.
 

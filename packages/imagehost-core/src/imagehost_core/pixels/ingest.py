@@ -24,7 +24,7 @@ from imagehost_core.pixels.decode import (
     refusing,
     upright,
 )
-from imagehost_core.pixels.encode import Metadata, encode
+from imagehost_core.pixels.encode import NO_SETTINGS, Metadata, encode
 from imagehost_core.pixels.exif import with_upright_orientation
 from imagehost_core.pixels.ladder import make_ladder
 from imagehost_core.pixels.strip import stripped
@@ -91,7 +91,7 @@ def ingest(job: IngestJob, data: bytes) -> tuple[Ingested, list[bytes]]:
         shown = to_srgb(Coloured(source.first, source.profile))
         if not TRAITS[fmt].alpha:
             shown = flatten(shown)
-        ladder = make_ladder(shown, job.ladder) if len(frames) == 1 else []
+        ladder = make_ladder(shown, job.ladder, len(master or data)) if len(frames) == 1 else []
         ingested = Ingested(
             format=fmt,
             size=Size(*source.first.size),
@@ -183,21 +183,23 @@ def _kept(job: IngestJob, source: Source) -> bytes | None:
             data = stripped(source.format, source.data)
         return None if data == source.data else data
     # Without its EXIF the picture would lie on its side, so it is turned and encoded again.
-    settings = source.tables if source.format is Format.JPEG else {}
-    return _encoded(source, source.format, 95, **settings)
+    settings = source.tables if source.format is Format.JPEG else NO_SETTINGS
+    return _encoded(source, source.format, 95, settings)
 
 
-def _encoded(source: Source, fmt: Format, quality: int | None, **settings: object) -> bytes:
+def _encoded(
+    source: Source, fmt: Format, quality: int | None, settings: Mapping[str, object] = NO_SETTINGS
+) -> bytes:
     if max(source.first.size) > TRAITS[fmt].max_side:
         expected = f"sides of at most {TRAITS[fmt].max_side:,} pixels in {fmt.value}"
         raise ValidationError(faults=[Fault("the image", expected, str(Size(*source.first.size)))])
     if source.animated and TRAITS[fmt].animated:
         more = {"allow_mixed": True} if fmt is Format.WEBP and source.format is not Format.WEBP else {}
-        return encode_animation(fmt, source.animation, quality, metadata=source.metadata, **more)
+        return encode_animation(fmt, source.animation, quality, metadata=source.metadata, settings=more)
     picture = to_srgb(Coloured(source.first, source.profile)) if fmt is Format.GIF else source.first
-    data = encode(fmt, picture, quality, metadata=source.metadata, **settings)
+    data = encode(fmt, picture, quality, metadata=source.metadata, settings=settings)
     if fmt is Format.WEBP and _may_be_line_art(source):
-        exact = encode(fmt, picture, LOSSLESS_EFFORT, metadata=source.metadata, lossless=True)
+        exact = encode(fmt, picture, LOSSLESS_EFFORT, metadata=source.metadata, settings={"lossless": True})
         return min(data, exact, key=len)
     return data
 

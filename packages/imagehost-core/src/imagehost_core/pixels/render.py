@@ -25,6 +25,9 @@ from imagehost_core.pixels.decode import (
 from imagehost_core.pixels.encode import encode
 from imagehost_core.pixels.resize import resized
 
+AVIF_MARK = b"ftypavif"
+"""What an AVIF begins with after four bytes of length. No upload does; a rung may."""
+
 Step = Callable[[RenderJob, Image.Image], Image.Image]
 
 
@@ -63,7 +66,7 @@ def render(job: RenderJob, source_format: Format, data: bytes) -> tuple[Rendered
 
     Args:
         job: What is wanted; its plan is for the upright master.
-        source_format: What the bytes are.
+        source_format: What the master is. A rung is told by its own bytes.
         data: The master, or one of its rungs: the same whole picture, smaller and upright.
 
     Returns:
@@ -73,7 +76,7 @@ def render(job: RenderJob, source_format: Format, data: bytes) -> tuple[Rendered
         ValidationError: The decoder refuses the bytes.
     """
     with quiet():
-        image = open_image(source_format, data)
+        image = open_image(Format.AVIF if data[4:12] == AVIF_MARK else source_format, data)
         if job.animated and frame_count(image) > 1 and TRAITS[job.format].animated:
             return _animated(job, image)
         return _still(job, image)

@@ -21,13 +21,15 @@ from PIL import Image, ImageMath
 
 from imagehost_core.geometry import Plan, Size
 
-REDUCE = Image.Resampling.LANCZOS
-ENLARGE = Image.Resampling.BICUBIC
-SUPPORT = 3
-"""How far Lanczos reaches, in pixels of the reduced picture to each side."""
+FILTER = Image.Resampling.BICUBIC
+"""Catmull-Rom's cubic. Lanczos takes twice the time, and its half a point of SSIMULACRA2 more is paid
+for with 3 % more bytes in every format."""
+REACH = 2
+"""How far the filter reaches, in pixels of the reduced picture to each side."""
 
-GAP = 3
-"""Box averages go first only as long as the picture stays this many times larger than the target."""
+GAP = 2
+"""Box averages go first, as long as they leave the picture this many times larger than the target:
+0.2 points for half the time."""
 
 BAND_PIXELS = 1 << 18
 """About how many source pixels a band has: 1 MiB of floats a channel, which a core's cache holds."""
@@ -118,7 +120,7 @@ def _enlarged(image: Image.Image, size: Size, box: Box) -> Image.Image:
     if box == Box(0, 0, size.width, size.height) and image.size == (size.width, size.height):
         return image
     # Pillow multiplies RGBA by its alpha before it resizes, and divides after.
-    return image.resize((size.width, size.height), ENLARGE, box.edges)
+    return image.resize((size.width, size.height), FILTER, box.edges)
 
 
 @frozen
@@ -165,7 +167,7 @@ def _bands(
     image: Image.Image, size: Size, box: Box, factors: tuple[int, int], start: int, stop: int
 ) -> Iterator[_Band]:
     scale = (box.bottom - box.top) / size.height
-    reach = SUPPORT * max(scale, factors[1]) + factors[1]
+    reach = REACH * max(scale, factors[1]) + factors[1]
     step = max(16, ceil(BAND_PIXELS / image.width / scale))
     for top in range(start, stop, step):
         rows = min(step, stop - top)
@@ -210,7 +212,7 @@ def _shrunk(channel: Image.Image, factors: tuple[int, int], size: tuple[int, int
     if factors != (1, 1):
         channel = channel.reduce(factors)
     edges = (box.left, box.top, min(box.right, channel.width), min(box.bottom, channel.height))
-    return channel.resize(size, REDUCE, edges)
+    return channel.resize(size, FILTER, edges)
 
 
 def _multiplied(channel: Image.Image, by: Image.Image) -> Image.Image:
