@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from imagehost_server.testing import RunningServer, running
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +29,10 @@ def tracked(workspace: Path) -> list[Path]:
 def modules(workspace: Path) -> list[Path]:
     """Every Python file of the three packages."""
     return sorted((workspace / "packages").glob("*/src/**/*.py"))
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server on an empty folder, as the first command of README starts it."""
+    with running(tmp_path_factory.mktemp("served") / "data") as server:
+        yield server

@@ -17,8 +17,9 @@ from imagehost_core.models import Page
 from imagehost_core.options import MAX_DESCRIPTION
 from imagehost_core.paging import MAX_PER_PAGE
 from imagehost_core.records import AlbumRecord, ImageRecord, Links, PublicImageRecord
-from imagehost_core.settings import LimitSettings, Settings
+from imagehost_core.settings import LimitSettings
 from imagehost_core.transform import MAX_SIDE
+from imagehost_server.settings import ServerSettings
 
 
 def page(workspace: Path, name: str) -> str:
@@ -47,7 +48,7 @@ def test_every_setting_is_documented_with_its_default(workspace: Path) -> None:
     rows = dict(
         re.findall(r"^\| `(IMAGEHOST_\w+)` \| (.+?) \|", page(workspace, "settings.md"), re.MULTILINE)
     )
-    _, resolved = resolve([], Settings)
+    _, resolved = resolve([], ServerSettings)
     defaults = {
         setting.variable: "not set" if setting.value in (None, ()) else f"`{str(setting.value).lower()}`"
         for setting in resolved

@@ -11,7 +11,7 @@ TEST = "pip install uv && uvx nox -s tests"
 
 LOCK_FILES = {"uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "package-lock.json", "yarn.lock"}
 INDEX_SETTINGS = re.compile(r"^\s*(\[\[tool\.uv\.index\]\]|registry\s*=)|index-url\b", re.MULTILINE)
-MACHINE_PATHS = re.compile(r"/(?:work|root|home/\w+|Users/\w+)/")
+MACHINE_PATHS = re.compile(r"(?<![\w/])/(?:work|root|home/\w+|Users/\w+)/")
 TEXT = {".py", ".toml", ".md", ".yml", ".cfg", ".ini", ".txt", ".json", ".sh", ""}
 
 

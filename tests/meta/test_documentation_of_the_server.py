@@ -1,0 +1,72 @@
+"""The pages about the server tell the truth about it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from imagehost_core.testing import make_image
+from imagehost_server.auth import SCOPES
+from imagehost_server.cli import main
+from imagehost_server.testing import RunningServer
+
+
+def commands(group: click.Group, name: str) -> Iterator[str]:
+    """Yield the full name of every command."""
+    for word, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{name} {word}")
+        else:
+            yield f"{name} {word}"
+
+
+def test_every_route_is_documented_with_its_scope(workspace: Path) -> None:
+    text = (workspace / "docs" / "serve.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `([A-Z]+ /\S+)` \| `?([\w: ]+?)`? \|", text, re.MULTILINE))
+    routes = {
+        re.sub(r"\{\w+\}", "{id}", route.replace(" /v1/", " /")): scope or "no token"
+        for route, scope in SCOPES.items()
+    }
+    assert rows == routes
+
+
+def test_every_command_is_documented(workspace: Path) -> None:
+    text = (workspace / "docs" / "serve.md").read_text(encoding="utf-8")
+    assert [name for name in commands(main, "imagehost") if f"| `{name}" not in text] == []
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the page shows curl")
+def test_the_commands_of_the_first_page_work_one_after_the_other(
+    workspace: Path, served: RunningServer, tmp_path: Path
+) -> None:
+    page = (workspace / "docs" / "index.md").read_text(encoding="utf-8")
+    for name in ("cat.jpg", "one.jpg", "two.png"):
+        (tmp_path / name).write_bytes(make_image())
+    shown = re.search(r'"id": "(\w{16})"', page)
+    assert shown is not None
+    page = page.replace("http://127.0.0.1:8000", served.origin).replace("$TOKEN", served.token)
+
+    def ask(line: str) -> dict[str, dict[str, str]]:
+        done = subprocess.run(shlex.split(line), cwd=tmp_path, capture_output=True, check=True)
+        answer: dict[str, dict[str, str]] = json.loads(done.stdout)
+        return answer
+
+    one, many, delete = re.findall(r"^curl .*$", page, re.MULTILINE)
+    record = ask(one)["data"]
+    assert json.loads(page.split("```json")[1].split("```")[0])["data"].keys() <= record.keys()
+    assert len(ask(many)["data"]["images"]) == 2
+    for address in re.findall(r"^http://\S+$", page, re.MULTILINE):
+        wanted = address.replace(shown[1], record["id"])
+        subprocess.run(
+            ["curl", "--fail", "--silent", "--output", "picture", wanted], cwd=tmp_path, check=True
+        )
+    deleted = ask(delete.replace(shown[1], record["id"]))
+    assert deleted == {"success": True, "data": {"id": record["id"], "deleted": True}}
