@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -21,24 +22,30 @@ class Flights(Generic[K, V]):
     def run(self, key: K, work: Callable[[], V]) -> V:
         """Return what the work gives, or what the same work that is under way gives.
 
-        An error is shared like a result.
+        An error is shared like a result; an interrupt (`KeyboardInterrupt`, `SystemExit`) is not.
 
         Args:
             key: What makes two pieces of work equal.
             work: Does it.
         """
-        with self._lock:
-            flight = self._flying.get(key)
-            leads = flight is None
-            if flight is None:
-                flight = self._flying[key] = Future()
-        if not leads:
-            return flight.result()
+        while True:
+            with self._lock:
+                flight = self._flying.get(key)
+                if flight is None:
+                    led = self._flying[key] = Future()
+                    break
+            with suppress(CancelledError):
+                return flight.result()
+        return self._lead(key, led, work)
+
+    def _lead(self, key: K, flight: Future[V], work: Callable[[], V]) -> V:
         try:
             flight.set_result(work())
-        except BaseException as error:
+        except Exception as error:
             flight.set_exception(error)
         finally:
             with self._lock:
                 del self._flying[key]
+            # Only one that an interrupt left without a result: those who wait try again themselves.
+            flight.cancel()
         return flight.result()

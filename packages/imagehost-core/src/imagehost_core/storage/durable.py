@@ -11,7 +11,7 @@ import errno
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from imagehost_core.errors import Fault, InsufficientStorageError
@@ -79,3 +79,27 @@ def make_folder(path: Path) -> None:
     make_folder(path.parent)
     path.mkdir(exist_ok=True)
     sync_folder(path.parent)
+
+
+def remove_folder(path: Path, grave: Path) -> bool:
+    """Remove a folder at once and for good: out of its place by one rename, then file by file.
+
+    Args:
+        path: The folder. There may be none: then somebody may have taken it away without having
+            waited for the disk, which is made up for.
+        grave: A path beside, on the same file system, that nothing has.
+
+    Returns:
+        Whether there was such a folder.
+    """
+    try:
+        path.rename(grave)
+    except FileNotFoundError:
+        found = False
+    else:
+        found = True
+    with suppress(FileNotFoundError):
+        sync_folder(path.parent)
+    if found:
+        shutil.rmtree(grave)
+    return found

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from imagehost_core.errors import NotFoundError
-from imagehost_core.ids import ImageId, no_image
+from imagehost_core.ids import ImageId, no_image, parse_image_id
 from imagehost_core.storage.durable import make_folder, room_on_disk, sync_file, sync_folder
 from imagehost_core.storage.folders import Folders
 from imagehost_core.storage.staging import Staging
@@ -33,6 +33,7 @@ class FileStore:
     def __init__(self, folders: Folders, staging: Staging) -> None:
         self._folders = folders
         self._staging = staging
+        self._shelves: set[Path] = set()
         make_folder(folders.images)
 
     def put(self, image_id: ImageId, built: Path) -> None:
@@ -50,7 +51,7 @@ class FileStore:
             for path in built.iterdir():
                 sync_file(path)
             sync_folder(built)
-            make_folder(home.parent)
+            self._make_shelf(home.parent)
             built.rename(home)
             sync_folder(home.parent)
 
@@ -67,13 +68,27 @@ class FileStore:
 
     def delete(self, image_id: ImageId) -> None:
         """Remove all files of an image; when it returns, a power cut cannot bring them back."""
-        home = self._folders.image(image_id)
-        self._staging.discard(home)
-        with suppress(FileNotFoundError):
-            sync_folder(home.parent)
+        self._staging.discard(self._folders.image(image_id))
+
+    def has(self, image_id: ImageId) -> bool:
+        """Return whether there are files of an image."""
+        return self._folders.image(image_id).is_dir()
 
     def ids(self) -> Iterator[ImageId]:
-        """Yield the ids of all images of which there are files."""
-        for shelf in self._folders.images.iterdir():
-            for home in shelf.iterdir():
-                yield ImageId(home.name)
+        """Yield the ids of all images of which there are files; what is not ours is passed over."""
+        for home in self._folders.images.glob("*/*"):
+            with suppress(NotFoundError):
+                image_id = parse_image_id(home.name)
+                if home == self._folders.image(image_id):
+                    yield image_id
+
+    def _make_shelf(self, shelf: Path) -> None:
+        """Make the folder that names an image's.
+
+        That it is there does not say that it is durable: another process may have made it a moment
+        ago, and still be waiting for the disk. So each process waits for itself, once a shelf.
+        """
+        if shelf not in self._shelves:
+            shelf.mkdir(exist_ok=True)
+            sync_folder(shelf.parent)
+            self._shelves.add(shelf)

@@ -7,11 +7,10 @@ the middle of an upload leaves nothing behind.
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
@@ -19,8 +18,8 @@ from typing import BinaryIO
 from uuid import uuid4
 
 from imagehost_core.limits import FILE_BYTES, check_file_size
-from imagehost_core.storage.durable import check_free, room_on_disk
-from imagehost_core.storage.locks import lock_file
+from imagehost_core.storage.durable import check_free, remove_folder, room_on_disk
+from imagehost_core.storage.locks import lock_file, unlock_file
 
 CHUNK = 2**20
 """How many bytes are moved at a time: 1 MiB."""
@@ -77,12 +76,10 @@ class Staged:
         return self._hash.hexdigest()
 
     def close(self) -> None:
-        """Throw away what is left."""
-        try:
-            with room_on_disk():
-                self._file.close()
-        finally:
-            self.path.unlink(missing_ok=True)
+        """Throw away what is left. That the rest of it could not be written does not matter any more."""
+        with suppress(OSError):
+            self._file.close()
+        self.path.unlink(missing_ok=True)
 
     def __enter__(self) -> Staged:
         return self
@@ -137,13 +134,8 @@ class Staging:
             shutil.rmtree(path, ignore_errors=True)
 
     def discard(self, path: Path) -> None:
-        """Remove a folder at once: out of its place by one rename, then file by file."""
-        grave = self._own / uuid4().hex
-        try:
-            path.rename(grave)
-        except FileNotFoundError:
-            return
-        shutil.rmtree(grave)
+        """Remove a folder at once; when it returns, a power cut cannot bring it back."""
+        remove_folder(path, self._own / uuid4().hex)
 
     def sweep(self) -> None:
         """Remove the folders of processes that are gone."""
@@ -153,13 +145,14 @@ class Staging:
             descriptor = _try_lock(folder / _LOCK)
             if descriptor is not None:
                 shutil.rmtree(folder, ignore_errors=True)
-                os.close(descriptor)
+                unlock_file(descriptor)
 
     def close(self) -> None:
         """Remove this process's folder."""
         shutil.rmtree(self._own, ignore_errors=True)
         if self._lock is not None:
-            os.close(self._lock)
+            unlock_file(self._lock)
+            self._lock = None
 
 
 def _is_old(folder: Path) -> bool:
@@ -172,5 +165,5 @@ def _is_old(folder: Path) -> bool:
 def _try_lock(path: Path) -> int | None:
     try:
         return lock_file(path, wait=False)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None

@@ -6,7 +6,8 @@ remembers something of an image keeps the stamp that it had, and believes it onl
 is the same: one read of memory, and no message between processes.
 
 An odd counter says that a change is under way; nothing is believed then. A process that dies in the
-middle leaves it odd, so nothing wrong is believed until the next change sets it right.
+middle leaves it odd, so nothing wrong is believed until the next change, or the next process that
+opens the folder, sets it right.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from imagehost_core.storage.locks import STRIPES, stripe
+from imagehost_core.storage.locks import STRIPES, Locks, stripe
 
-_COUNTER = struct.Struct("=Q")
+_COUNTER = struct.Struct("Q")
+"""In the machine's own order and alignment, so that it is read and written in one go."""
 _BYTES = STRIPES * _COUNTER.size
 
 
@@ -39,8 +41,8 @@ class Stamps:
 
     def read(self, key: str) -> int | None:
         """Return the stamp to keep with what is read next, or `None` while a change is under way."""
-        (count,) = _COUNTER.unpack_from(self._counters, stripe(key) * _COUNTER.size)
-        return None if count % 2 else int(count)
+        count = self._count(stripe(key))
+        return None if count % 2 else count
 
     @contextmanager
     def changing(self, key: str) -> Iterator[None]:
@@ -48,15 +50,35 @@ class Stamps:
 
         The caller holds the lock of the key: its stripe is the same.
         """
-        at = stripe(key) * _COUNTER.size
-        (count,) = _COUNTER.unpack_from(self._counters, at)
+        number = stripe(key)
+        count = self._count(number)
         odd = count + 1 if count % 2 == 0 else count + 2
-        _COUNTER.pack_into(self._counters, at, odd)
+        self._set(number, odd)
         try:
             yield
         finally:
-            _COUNTER.pack_into(self._counters, at, odd + 1)
+            self._set(number, odd + 1)
+
+    def mend(self, locks: Locks, purpose: str) -> None:
+        """Set right what processes that died in the middle of a change have left.
+
+        Args:
+            locks: Of the data folder.
+            purpose: Of the lock that whoever changes something holds: who has it now is alive.
+        """
+        for number in range(STRIPES):
+            if self._count(number) % 2:
+                with locks.attempt(purpose, number) as alone:
+                    if alone and self._count(number) % 2:
+                        self._set(number, self._count(number) + 1)
 
     def close(self) -> None:
         """Let go of the file."""
         self._counters.close()
+
+    def _count(self, number: int) -> int:
+        (count,) = _COUNTER.unpack_from(self._counters, number * _COUNTER.size)
+        return int(count)
+
+    def _set(self, number: int, count: int) -> None:
+        _COUNTER.pack_into(self._counters, number * _COUNTER.size, count)
