@@ -61,8 +61,8 @@ _REFUSED_V6 = tuple(
 an IPv4 address), AS112."""
 
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
-_NAME = re.compile(rf"(?:{_LABEL}\.)+(?=[a-z0-9-]*[a-z]){_LABEL}", re.ASCII)
-"""A name with a dot whose last label is no number, so that no resolver reads it as an address."""
+_NAME = re.compile(rf"(?:{_LABEL}\.)+(?=[a-z]){_LABEL}", re.ASCII)
+"""A name with a dot whose last label begins with a letter, so that no resolver reads it as an address."""
 _PRINTABLE = re.compile(r"[!-~]+", re.ASCII)
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _INTERNAL_ENDINGS = (
