@@ -12,6 +12,7 @@ from datetime import datetime
 from attrs import field, frozen
 from attrs.validators import ge
 
+from imagehost_core.clock import to_micros
 from imagehost_core.errors import (
     BadRequestError,
     Fault,
@@ -44,12 +45,17 @@ class Window:
 
     def start(self, now: datetime) -> int:
         """Return when the window that holds `now` began, as a Unix timestamp."""
-        moment = int(now.timestamp())
+        moment = _timestamp(now)
         return moment - moment % self.seconds
 
     def reset(self, now: datetime) -> int:
         """Return when the next window begins, as a Unix timestamp."""
         return self.start(now) + self.seconds
+
+
+def _timestamp(moment: datetime) -> int:
+    """Return the whole seconds since 1970-01-01T00:00:00Z, exactly; never ahead of the moment."""
+    return to_micros(moment) // 1_000_000
 
 
 Policy = tuple[Window, ...]
@@ -84,7 +90,7 @@ class Decision:
             return
         raise RateLimitError(
             f"expected at most {self.limit} requests for {self.window.name} but received one more",
-            retry_after=max(1, self.reset - int(now.timestamp())),
+            retry_after=max(1, self.reset - _timestamp(now)),
         )
 
 
