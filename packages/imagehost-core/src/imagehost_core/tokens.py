@@ -9,6 +9,7 @@ be guessed from that, so a slow hash would cost time and protect nothing.
 from __future__ import annotations
 
 import os
+import re
 from enum import StrEnum
 from hashlib import sha256
 from zlib import crc32
@@ -29,6 +30,13 @@ class TokenKind(StrEnum):
 
     KEY = "ihk_"
     SESSION = "ihs_"
+
+
+_SHAPE = re.compile(
+    rf"(?P<body>(?P<kind>{'|'.join(TokenKind)})[0-9A-Za-z]{{{SECRET_LENGTH}}})"
+    rf"(?P<checksum>[0-9A-Za-z]{{{CHECKSUM_LENGTH}}})",
+    re.ASCII,
+)
 
 
 def mint(kind: TokenKind, random: Random = os.urandom) -> str:
@@ -57,11 +65,9 @@ def parse_token(text: str) -> TokenKind:
     Raises:
         UnauthorizedError: It cannot be a token of ours. Never shows the text.
     """
-    body, check = text[:-CHECKSUM_LENGTH], text[-CHECKSUM_LENGTH:]
-    for kind in TokenKind:
-        whole = len(kind.value) + SECRET_LENGTH + CHECKSUM_LENGTH
-        if text.startswith(kind.value) and len(text) == whole and text.isascii() and check == checksum(body):
-            return kind
+    shape = _SHAPE.fullmatch(text)
+    if shape is not None and checksum(shape["body"]) == shape["checksum"]:
+        return TokenKind(shape["kind"])
     raise UnauthorizedError("expected a token that this host has given out but received another text")
 
 
