@@ -33,12 +33,14 @@ class Start:
 
     Attributes:
         path: `sys.path` of the program that starts it: what can be imported there can be here.
+        package: The folders of `imagehost_core` in it.
         tasks: The module of the table of tasks.
         parent: The process number of that program.
         limits: What the worker may use.
     """
 
     path: list[str]
+    package: list[str]
     tasks: str
     parent: int
     limits: CageLimits

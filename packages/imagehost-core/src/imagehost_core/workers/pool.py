@@ -16,13 +16,22 @@ from typing import Generic, Self, TypeVar, overload
 
 from attrs import frozen
 
+from imagehost_core.errors import InternalError
 from imagehost_core.formats import Format
 from imagehost_core.jobs import Ingested, IngestJob, Rendered, RenderJob
 from imagehost_core.workers import mishaps, wire
 from imagehost_core.workers.cage import CageLimits, CageStatus
 from imagehost_core.workers.crew import Crew, Load
 from imagehost_core.workers.frames import FrameError, Readable
-from imagehost_core.workers.process import Ending, LostError, NotReadyError, Receive, Recipe, Worker
+from imagehost_core.workers.process import (
+    Ending,
+    LostError,
+    NotReadyError,
+    Receive,
+    Recipe,
+    Worker,
+    blaming_worker,
+)
 from imagehost_core.workers.spool import Spool
 
 TASKS = "imagehost_core.workers.tasks"
@@ -65,10 +74,8 @@ class Call(Generic[Outcome]):
         Raises:
             LostError: It is none of this call.
         """
-        try:
+        with blaming_worker():
             made = wire.read(answer.outcome, self.outcome)
-        except FrameError as error:
-            raise LostError("the worker gave no outcome") from error
         if len(lengths) != self.blobs(made):
             raise LostError(f"expected {self.blobs(made)} blobs but received {len(lengths)}")
         return made
@@ -218,16 +225,22 @@ class WorkerPool:
 
         Raises:
             MishapError: There was no answer.
-            ImageHostError: What the task raised; `UnavailableError` where there is no worker.
+            ImageHostError: What the task raised; `UnavailableError` where there is no worker,
+                `InternalError` where the source is shorter than `length`.
+            OSError: The source cannot be read, or `receive` cannot write.
         """
         with self._hired(deadline) as worker:
-            answer, lengths = worker.ask(call.task, wire.show(call.arguments), source, length)
+            try:
+                answer, lengths = worker.ask(call.task, wire.show(call.arguments), source, length)
+            except FrameError as cause:
+                raise InternalError from cause
             if answer.failure is None:
                 made = call.made(answer, lengths)
                 return made, worker.take(lengths, receive)
             if answer.failure.code == wire.OUT_OF_MEMORY:
                 raise mishaps.OutOfMemoryError("the task asked for more memory than the cage has", deadline)
-            error = wire.rebuilt(answer.failure)
+            with blaming_worker():
+                error = wire.rebuilt(answer.failure)
         raise error
 
     @contextmanager

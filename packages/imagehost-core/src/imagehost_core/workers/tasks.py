@@ -27,8 +27,9 @@ def warm_up() -> None:
     """Bring every decoder and encoder to life once, while files can still be opened."""
     size = Size(3, 1)
     plan = Plan(resize=size, crop=ORIGIN, pad=ORIGIN, output=size)
-    for stored in (fmt for fmt, traits in TRAITS.items() if traits.uploadable):
-        _, (master, *_) = ingest(IngestJob(Format.GIF, wanted=stored, ladder=(1,)), _SMALLEST)
-        for fmt, traits in TRAITS.items():
-            job = RenderJob(plan, fmt, 80 if traits.quality else None, animated=True)
-            render(job, stored, master or _SMALLEST)
+    for fmt, traits in TRAITS.items():
+        job = RenderJob(plan, fmt, 80 if traits.quality else None, animated=True)
+        render(job, Format.GIF, _SMALLEST)
+        if traits.uploadable:
+            _, (master, *_) = ingest(IngestJob(Format.GIF, wanted=fmt, ladder=(1,)), _SMALLEST)
+            render(RenderJob(plan, Format.PNG, None), fmt, master or _SMALLEST)

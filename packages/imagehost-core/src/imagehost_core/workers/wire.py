@@ -15,8 +15,6 @@ from imagehost_core.errors import (
     Fault,
     ImageHostError,
     InternalError,
-    RateLimitError,
-    UnavailableError,
 )
 from imagehost_core.workers.cage import CageStatus
 from imagehost_core.workers.frames import FrameError
@@ -73,7 +71,7 @@ class Failure:
     message: str = ""
     details: str = ""
     faults: tuple[Fault, ...] = ()
-    retry_after: int = 1
+    retry_after: int | None = None
     trace: str = ""
 
 
@@ -156,7 +154,7 @@ def failure(error: BaseException) -> Failure:
         message=error.message[:TEXT_CHARACTERS],
         details=error.details[:TEXT_CHARACTERS],
         faults=error.faults[:16],
-        retry_after=getattr(error, "retry_after", 1),
+        retry_after=getattr(error, "retry_after", None),
     )
 
 
@@ -169,10 +167,10 @@ def rebuilt(failed: Failure) -> ImageHostError:
     kind = BY_CODE.get(failed.code)
     if kind is None:
         raise FrameError(f"expected the code of an error but received {failed.code[:60]!r}")
-    if issubclass(kind, RateLimitError | UnavailableError):
-        error: ImageHostError = kind(failed.details, retry_after=failed.retry_after)
-    else:
-        error = kind(failed.details, message=failed.message or None, faults=failed.faults)
+    error = kind.__new__(kind)
+    ImageHostError.__init__(error, failed.details, message=failed.message or None, faults=failed.faults)
+    if failed.retry_after is not None:
+        error.__dict__["retry_after"] = failed.retry_after
     if failed.trace:
         error.__cause__ = WorkerFaultError(failed.trace)
     return error
