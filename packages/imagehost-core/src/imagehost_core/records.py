@@ -16,6 +16,9 @@ from imagehost_core.models import Album, Image
 
 THUMB_SIDE = 320
 """The box of `thumb_url`, in pixels. A picture that lies within it is not enlarged."""
+THUMB_FRAMES = 390
+"""The longest animation that `thumb_url` shows moving: as many frames of 320×320 pixels as there are
+in an output of 40 million (contract 7). Of a longer one it shows the first."""
 
 
 @frozen(kw_only=True)
@@ -109,18 +112,22 @@ class Addresses:
         return f"{self.cdn_url}/{image.id}.{suffix}" + (f"?{query}" if query else "")
 
     def thumb(self, image: Image) -> str:
-        """Return the address of a small WebP of an image, within 320×320 pixels."""
+        """Return the address of a small picture of an image, within 320×320 pixels.
+
+        It is a WebP; for an animation that is too long to be shown as a whole, a JPEG.
+        """
+        fmt = Format.WEBP if image.frames <= THUMB_FRAMES else Format.JPEG
         small = max(image.width, image.height) <= THUMB_SIDE
         query = "" if small else f"w={THUMB_SIDE}&h={THUMB_SIDE}&fit=inside"
-        return self.image(image, query, TRAITS[Format.WEBP].extensions[0])
+        return self.image(image, query, TRAITS[fmt].extensions[0])
 
     def links(self, image: Image) -> Links:
         """Return ready texts for posting an image, each escaped for where it goes."""
-        url, text = self.image(image), image.description or image.filename
-        alt = escape(text).replace("\n", " ")
+        url, text = self.image(image), " ".join(image.description.split()) or image.filename
+        size = f'width="{image.width}" height="{image.height}"'
         return Links(
             url=url,
-            html=f'<img src="{escape(url)}" alt="{alt}" width="{image.width}" height="{image.height}">',
+            html=f'<img src="{escape(url)}" alt="{escape(text)}" {size}>',
             markdown=f"![{_markdown(text)}]({url})",
             bbcode=f"[img]{url}[/img]",
         )
@@ -182,5 +189,8 @@ class Addresses:
 
 def _markdown(text: str) -> str:
     """Escape what would end or change the text between the brackets of a Markdown image."""
-    flat = " ".join(text.split())
-    return "".join(f"\\{char}" if char in "\\`*_[]()!<>&" else char for char in flat)
+    return "".join(f"\\{char}" if char in _MARKUP else char for char in text)
+
+
+_MARKUP = "\\`*_~|[]()!<>&"
+"""What means something in CommonMark, and in the tables and strikings-out that many add to it."""
