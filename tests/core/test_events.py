@@ -1,0 +1,96 @@
+"""Events are sent as the contract's JSON: type, timestamp and the record, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from typing import get_args
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from imagehost_core.events import (
+    EVENT_TYPES,
+    AlbumCreated,
+    AlbumUpdated,
+    DeletedImage,
+    Event,
+    ImageDeleted,
+    ImageUploaded,
+    event_body,
+)
+from imagehost_core.ids import EventId
+from imagehost_core.models import Album, Image
+from imagehost_core.records import Addresses, AlbumRecord, ImageRecord
+
+ADDRESSES = Addresses("https://img.example/v1", "https://cdn.example/i")
+ID = EventId("msg_" + "0" * 24)
+WHEN = datetime(2026, 11, 21, 7, 26, 5, tzinfo=UTC)
+
+
+def uploaded(image: Image) -> ImageUploaded:
+    return ImageUploaded(id=ID, timestamp=WHEN, data=ADDRESSES.image_record(image))
+
+
+def test_the_kinds_are_those_of_the_specification() -> None:
+    assert set(EVENT_TYPES) == {"image.uploaded", "image.deleted", "album.created", "album.updated"}
+    assert set(EVENT_TYPES.values()) == set(get_args(Event))
+
+
+def test_an_uploaded_image_is_sent_as_its_record(image: Image) -> None:
+    body = json.loads(event_body(uploaded(image)))
+    assert list(body) == ["type", "timestamp", "data"]
+    assert (body["type"], body["timestamp"]) == ("image.uploaded", "2026-11-21T07:26:05.000000Z")
+    assert list(body["data"]) == [attribute.name for attribute in attrs.fields(ImageRecord)]
+    assert body["data"]["created_at"] == "2026-11-21T07:26:03.120000Z"
+    assert body["data"]["format"] == "webp"
+    assert body["data"]["album_id"] == 7
+    assert body["data"]["links"]["bbcode"] == "[img]https://cdn.example/i/4fTq0ZrXb81KcVnE.webp[/img]"
+
+
+@pytest.mark.parametrize("kind", [AlbumCreated, AlbumUpdated])
+def test_an_album_is_sent_as_its_record(kind: type[AlbumCreated | AlbumUpdated], album: Album) -> None:
+    body = json.loads(event_body(kind(id=ID, timestamp=WHEN, data=ADDRESSES.album_record(album))))
+    assert body["type"] == kind.type
+    assert list(body["data"]) == [attribute.name for attribute in attrs.fields(AlbumRecord)]
+    assert body["data"]["updated_at"] == "2026-11-21T00:00:00.000000Z"
+
+
+@pytest.mark.parametrize("in_album", [True, False])
+def test_a_deleted_image_is_sent_as_what_is_left_of_it(image: Image, in_album: bool) -> None:
+    gone = DeletedImage(id=image.id, album_id=image.album_id if in_album else None, deleted_at=WHEN)
+    assert json.loads(event_body(ImageDeleted(id=ID, timestamp=WHEN, data=gone))) == {
+        "type": "image.deleted",
+        "timestamp": "2026-11-21T07:26:05.000000Z",
+        "data": {
+            "id": "4fTq0ZrXb81KcVnE",
+            "album_id": 7 if in_album else None,
+            "deleted_at": "2026-11-21T07:26:05.000000Z",
+        },
+    }
+
+
+def test_every_time_ends_in_z(image: Image, album: Album) -> None:
+    times = re.findall(rb'_at":"([^"]*)"|timestamp":"([^"]*)"', event_body(uploaded(image)))
+    assert len(times) == 3
+    assert all(re.fullmatch(rb"[0-9T:.-]{26}Z", one or other) for one, other in times)
+
+
+def test_the_id_of_an_event_is_not_in_its_body(image: Image) -> None:
+    assert ID.encode() not in event_body(uploaded(image))
+
+
+@given(st.text())
+def test_any_description_arrives_as_it_was_in_utf_8(image: Image, text: str) -> None:
+    body = event_body(uploaded(attrs.evolve(image, description=text)))
+    assert json.loads(body.decode("utf-8"))["data"]["description"] == text
+
+
+def test_the_body_is_the_same_each_time_and_has_no_needless_spaces(image: Image) -> None:
+    assert event_body(uploaded(image)) == event_body(uploaded(attrs.evolve(image)))
+    assert event_body(uploaded(image)).startswith(
+        b'{"type":"image.uploaded","timestamp":"2026-11-21T07:26:05.000000Z","data":{"id":'
+    )
