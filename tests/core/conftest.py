@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -104,3 +105,21 @@ def program() -> Iterator[Callable[..., Program]]:
             return made
 
         yield start
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Callable[..., Path]]:
+    """Make a file system that can really be filled; skips where this user may not mount one."""
+    disk = tmp_path / "disk"
+
+    def mount(size: str = "1m", files: int = 100) -> Path:
+        disk.mkdir()
+        options = f"size={size},nr_inodes={files}"
+        command = ["mount", "-t", "tmpfs", "-o", options, "imagehost-test", str(disk)]
+        if sys.platform != "linux" or subprocess.run(command, capture_output=True, check=False).returncode:
+            pytest.skip("NOT TESTED: a really full disk, for want of the right to mount one")
+        return disk
+
+    yield mount
+    if disk.is_mount():
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)

@@ -1,10 +1,8 @@
-"""What the tests of the storage share: a data folder, and a disk that is small enough to be filled."""
+"""What the tests of the storage share: a data folder, and what is asked of the disk."""
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,18 +23,6 @@ def staging(folders: Folders) -> Iterator[Staging]:
     made = Staging(folders.staging, 0)
     yield made
     made.close()
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of one mebibyte and a hundred files; skips where this user may not mount one."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m,nr_inodes=100", "imagehost-test", str(disk)]
-    if sys.platform != "linux" or subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("NOT TESTED: a really full disk, for want of the right to mount one")
-    yield disk
-    subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
 @pytest.fixture

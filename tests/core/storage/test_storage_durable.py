@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,9 +33,10 @@ def test_any_other_fault_of_the_disk_stays_what_it_is() -> None:
         raise PermissionError(errno.EACCES, "no")
 
 
-def test_a_really_full_disk_is_507(small_disk: Path) -> None:
+def test_a_really_full_disk_is_507(small_disk: Callable[..., Path]) -> None:
+    disk = small_disk()
     with pytest.raises(InsufficientStorageError), room_on_disk():
-        (small_disk / "large").write_bytes(bytes(2**21))
+        (disk / "large").write_bytes(bytes(2**21))
 
 
 def test_a_write_passes_while_it_leaves_the_floor_free(tmp_path: Path) -> None:
@@ -43,12 +45,13 @@ def test_a_write_passes_while_it_leaves_the_floor_free(tmp_path: Path) -> None:
         check_free(tmp_path, 7, free_bytes(tmp_path) * 2)
 
 
-def test_the_write_counts_against_the_floor(small_disk: Path) -> None:
-    free = free_bytes(small_disk)
-    check_free(small_disk, free, 0)
-    check_free(small_disk, free - 10, 10)
+def test_the_write_counts_against_the_floor(small_disk: Callable[..., Path]) -> None:
+    disk = small_disk()
+    free = free_bytes(disk)
+    check_free(disk, free, 0)
+    check_free(disk, free - 10, 10)
     with pytest.raises(InsufficientStorageError):
-        check_free(small_disk, free - 10, 11)
+        check_free(disk, free - 10, 11)
 
 
 def test_every_folder_that_is_made_is_synced_into_its_parent(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -107,15 +108,16 @@ def test_what_is_not_ours_in_the_folder_is_passed_over(
     assert list(files.ids()) == [ID]
 
 
-def test_a_disk_without_room_is_507(small_disk: Path) -> None:
-    folders = Folders(small_disk)
+def test_a_disk_without_room_is_507(small_disk: Callable[..., Path]) -> None:
+    disk = small_disk()
+    folders = Folders(disk)
     staging = Staging(folders.staging, 0)
     files = FileStore(folders, staging)
     with staging.folder() as built:
         (built / MASTER).write_bytes(b"1")
         with suppress(OSError):
             for number in range(1_000):
-                (small_disk / f"{number}").mkdir()
+                (disk / f"{number}").mkdir()
         with pytest.raises(InsufficientStorageError):
             files.put(ID, built)
     assert list(files.ids()) == []

@@ -99,8 +99,11 @@ def test_less_room_than_the_floor_is_507(folders: Folders) -> None:
     staging.close()
 
 
-def test_a_disk_that_fills_up_is_507_and_what_was_written_gives_its_room_back(small_disk: Path) -> None:
-    staging = Staging(small_disk / "staging", 0)
+def test_a_disk_that_fills_up_is_507_and_what_was_written_gives_its_room_back(
+    small_disk: Callable[..., Path],
+) -> None:
+    disk = small_disk()
+    staging = Staging(disk / "staging", 0)
     with staging.stage() as staged, pytest.raises(InsufficientStorageError):
         staged.write(bytes(2**21))
     with staging.stage() as again:
@@ -109,14 +112,15 @@ def test_a_disk_that_fills_up_is_507_and_what_was_written_gives_its_room_back(sm
     staging.close()
 
 
-def test_a_full_disk_does_not_hide_why_a_staged_file_is_thrown_away(small_disk: Path) -> None:
+def test_a_full_disk_does_not_hide_why_a_staged_file_is_thrown_away(small_disk: Callable[..., Path]) -> None:
     """A client that hangs up is no 507, though the rest of its bytes could not be written."""
-    staging = Staging(small_disk / "staging", 0)
+    disk = small_disk()
+    staging = Staging(disk / "staging", 0)
 
     def receive(staged: Staged) -> None:
         staged.write(b"in the buffer, not on the disk yet")
         with pytest.raises(OSError, match="No space"):
-            (small_disk / "ballast").write_bytes(bytes(2**21))
+            (disk / "ballast").write_bytes(bytes(2**21))
         raise ConnectionResetError
 
     with pytest.raises(ConnectionResetError), staging.stage() as staged:

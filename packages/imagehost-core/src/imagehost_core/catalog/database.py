@@ -1,9 +1,9 @@
 """The database under the catalog: one writer at a time, readers that never wait for it.
 
 SQLite in WAL mode with `synchronous=FULL`: a commit that was acknowledged survives a power cut
-(with `NORMAL` every commit of the last second was lost in each cut that was measured). Each thread
-reads through a connection of its own; all writes of a process go through one, and those of several
-processes queue at SQLite's lock.
+(with `NORMAL` every commit of the last second was lost in each cut that was measured). Reads that are
+under way at the same time have a connection each; all writes of a process go through one, and those
+of several processes queue at SQLite's lock.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from sqlite_utils import Database
 
 from imagehost_core.catalog.schema import migrations
+from imagehost_core.errors import UnavailableError
 from imagehost_core.storage.durable import room_on_disk
 from imagehost_core.storage.locks import Locks
 
@@ -34,12 +35,13 @@ class Catalog:
     Args:
         path: Its file; it is made, and brought up to date, if need be.
         locks: Of the data folder, so that only one process migrates.
+        patience: How many seconds a write waits for those of other processes.
     """
 
-    def __init__(self, path: Path, locks: Locks) -> None:
+    def __init__(self, path: Path, locks: Locks, *, patience: float = BUSY_SECONDS) -> None:
         self._path = path
-        self._reading = threading.local()
-        self._opened: list[sqlite3.Connection] = []
+        self._patience = patience
+        self._idle: list[Database] = []
         self._writing = threading.Lock()
         with locks.hold("migrate", ""):
             self._writer = self._connect()
@@ -48,11 +50,13 @@ class Catalog:
 
     def one(self, sql: str, values: Mapping[str, Value]) -> Row | None:
         """Return the first row of a query, or `None`."""
-        return next(iter(self._reader().query(sql, dict(values))), None)
+        rows = self.all(sql, values)
+        return rows[0] if rows else None
 
     def all(self, sql: str, values: Mapping[str, Value]) -> list[Row]:
         """Return all rows of a query."""
-        return list(self._reader().query(sql, dict(values)))
+        with self._reader() as reader:
+            return list(reader.query(sql, dict(values)))
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -60,8 +64,9 @@ class Catalog:
 
         Raises:
             InsufficientStorageError: The disk has no room.
+            UnavailableError: Another process has been writing all the time.
         """
-        with self._writing, room_on_disk(), _full_disk():
+        with self._writing, room_on_disk(), _in_our_words():
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 yield Transaction(self._writer)
@@ -73,22 +78,32 @@ class Catalog:
     def close(self) -> None:
         """Let go of the file. No thread may be using the catalog any more."""
         self._writer.close()
-        for connection in self._opened:
-            connection.close()
+        while self._idle:
+            self._idle.pop().close()
 
-    def _reader(self) -> Database:
-        reader: Database | None = getattr(self._reading, "database", None)
-        if reader is None:
-            reader = self._reading.database = self._connect()
+    @contextmanager
+    def _reader(self) -> Iterator[Database]:
+        """Lend a connection that only reads: one that is idle, or a new one where none is.
+
+        They belong to no thread, so that threads may come and go without leaving any behind.
+        """
+        try:
+            reader = self._idle.pop()
+        except IndexError:
+            reader = self._connect()
             reader.execute("PRAGMA query_only = ON")
-        return reader
+        try:
+            yield reader
+        except BaseException:
+            # What state it is in is nobody's business any more.
+            reader.close()
+            raise
+        self._idle.append(reader)
 
     def _connect(self) -> Database:
-        connection = sqlite3.connect(
-            self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        database = Database(
+            sqlite3.connect(self._path, timeout=self._patience, isolation_level=None, check_same_thread=False)
         )
-        self._opened.append(connection)
-        database = Database(connection)
         database.execute("PRAGMA synchronous = FULL")
         database.execute("PRAGMA foreign_keys = ON")
         return database
@@ -130,11 +145,16 @@ Reader = Catalog | Transaction
 
 
 @contextmanager
-def _full_disk() -> Iterator[None]:
-    """Turn SQLite's word for a full disk into the operating system's."""
+def _in_our_words() -> Iterator[None]:
+    """Turn SQLite's words for a full disk and for a lock that cannot be had into those that we use."""
     try:
         yield
     except sqlite3.OperationalError as error:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_FULL:
-            raise
-        raise OSError(errno.ENOSPC, "the disk is full") from error
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code == sqlite3.SQLITE_FULL:
+            raise OSError(errno.ENOSPC, "the disk is full") from error
+        if code == sqlite3.SQLITE_BUSY:
+            raise UnavailableError(
+                "expected the catalog to be free in time but others are writing"
+            ) from error
+        raise
