@@ -7,6 +7,7 @@ the same.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from math import isfinite, nan
@@ -19,6 +20,8 @@ from attrs import field, frozen
 from imagehost_core.settings import Settings
 
 PREFIX = "IMAGEHOST_"
+ENVIRONMENT = "environment"
+"""What a source of variables is called."""
 
 S = TypeVar("S", bound=attrs.AttrsInstance)
 
@@ -82,15 +85,20 @@ def environment(variables: Mapping[str, str], kind: type[attrs.AttrsInstance] = 
             spelled wrongly is not left out silently.
     """
     names = {variable(path): path for path, _ in paths(kind)}
-    unknown = sorted(name for name in variables if name.startswith(PREFIX) and name not in names)
-    unknown = [name for name in unknown if name not in CLIENT_VARIABLES]
+    meant = (name for name in variables if name.startswith(PREFIX) and not _FOREIGN.fullmatch(name))
+    unknown = sorted(name for name in meant if name not in names and name not in CLIENT_VARIABLES)
     if unknown:
         raise SettingError(f"expected the name of a setting but received {', '.join(unknown)}")
-    return Source("environment", {names[name]: text for name, text in variables.items() if name in names})
+    return Source(ENVIRONMENT, {names[name]: text for name, text in variables.items() if name in names})
 
 
 CLIENT_VARIABLES = frozenset({PREFIX + "TOKEN"})
 """Variables of the same prefix which the client reads; `IMAGEHOST_BASE_URL` is read by both."""
+
+_FOREIGN = re.compile(
+    PREFIX + r"(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_[0-9]+_(TCP|UDP)(_(PROTO|PORT|ADDR))?)?)"
+)
+"""What Kubernetes sets in every container, beside a service that is called `imagehost`."""
 
 
 def table(origin: str, tree: Mapping[str, object], kind: type[attrs.AttrsInstance] = Settings) -> Source:
@@ -105,7 +113,7 @@ def table(origin: str, tree: Mapping[str, object], kind: type[attrs.AttrsInstanc
         SettingError: There is no setting of such a name.
     """
     known = {path for path, _ in paths(kind)}
-    values = dict(_flatten(tree, known))
+    values = dict(_flatten(tree, {path[: path.rfind(".") + 1] for path in known}))
     unknown = sorted(values.keys() - known)
     if unknown:
         raise SettingError(f"expected the name of a setting in {origin} but received {', '.join(unknown)}")
@@ -146,10 +154,12 @@ def from_env(variables: Mapping[str, str]) -> Settings:
     return resolve([environment(variables)], Settings)[0]
 
 
-def _flatten(tree: Mapping[str, object], known: set[str], prefix: str = "") -> Iterator[tuple[str, object]]:
+def _flatten(
+    tree: Mapping[str, object], sections: set[str], prefix: str = ""
+) -> Iterator[tuple[str, object]]:
     for name, value in tree.items():
-        if isinstance(value, Mapping) and prefix + name not in known:
-            yield from _flatten(value, known, f"{prefix}{name}.")
+        if isinstance(value, Mapping) and f"{prefix}{name}." in sections:
+            yield from _flatten(value, sections, f"{prefix}{name}.")
         else:
             yield prefix + name, value
 
@@ -162,12 +172,31 @@ def _build(kind: type[S], prefix: str, found: Mapping[str, tuple[object, str]]) 
         if isinstance(annotation, type) and attrs.has(annotation):
             values[attribute.name] = _build(annotation, f"{path}.", found)
         elif path in found:
-            values[attribute.name] = found[path][0]
+            value, origin = found[path]
+            _validate(attribute, value, _name(path, origin), origin)
+            values[attribute.name] = value
     try:
         return kind(**values)
     except ValueError as error:
         origins = {found[prefix + name][1] for name in values if prefix + name in found}
-        raise SettingError(f"{error} (from {', '.join(sorted(origins)) or 'the defaults'})") from error
+        raise SettingError(f"{error} (from {', '.join(sorted(origins))})") from error
+
+
+def _validate(attribute: attrs.Attribute[object], value: object, name: str, origin: str) -> None:
+    """Let a value pass that its class will take, so that an error can name where the value came from."""
+    if attribute.validator is None:
+        return
+    try:
+        attribute.validator(None, attribute, value)
+    except ValueError as error:
+        if f" for {attribute.name} but received " in str(error):
+            raise SettingError(f"{error} ({name}, {origin})") from error
+        text = f"expected an allowed value for {name} but received {value!r} ({origin}): {error}"
+        raise SettingError(text) from error
+
+
+def _name(path: str, origin: str) -> str:
+    return variable(path) if origin == ENVIRONMENT else path
 
 
 def _value(settings: object, path: str) -> object:
@@ -179,9 +208,9 @@ def _value(settings: object, path: str) -> object:
 def _read(path: str, annotation: object, source: Source) -> object:
     value = source.values[path]
     try:
-        return _parse(annotation, value)
+        return _parse(annotation, value.strip() if isinstance(value, str) else value)
     except ValueError as error:
-        name = variable(path) if source.origin == "environment" else path
+        name = _name(path, source.origin)
         raise SettingError(f"expected {error} for {name} but received {value!r} ({source.origin})") from None
 
 
@@ -191,36 +220,36 @@ def _parse(annotation: object, value: object) -> object:
         return None if value == "" else _parse(inner, value)
     if get_origin(annotation) is tuple:
         parts = value.split(",") if isinstance(value, str) else value
-        if not isinstance(parts, list):
+        if not isinstance(parts, list | tuple):
             raise ValueError("a list, or text with commas")
         return tuple(str(part).strip() for part in parts if str(part).strip())
     if isinstance(annotation, type) and issubclass(annotation, StrEnum):
         choices = {member.value: member for member in annotation}
-        if value not in choices:
+        if not isinstance(value, str) or value not in choices:
             raise ValueError(f"one of {', '.join(choices)}")
-        return choices[str(value)]
+        return choices[value]
     assert isinstance(annotation, type)
     return _PARSERS[annotation](value)
 
 
 def _integer(value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.strip().lstrip("-").isdecimal():
-        return int(value)
+    number = int(value) if isinstance(value, str) and _INTEGER.fullmatch(value) else value
+    if isinstance(number, int) and not isinstance(number, bool):
+        return number
     raise ValueError("an integer")
 
 
 def _number(value: object) -> float:
     try:
-        number = float(value) if isinstance(value, str | int | float) else nan
-    except ValueError:
+        number = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else nan
+    except (ValueError, OverflowError):
         number = nan
     if isfinite(number):
         return number
     raise ValueError("a number")
 
 
+_INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _BOOLEANS = {"true": True, "1": True, "yes": True, "on": True}
 _BOOLEANS |= {"false": False, "0": False, "no": False, "off": False}
 
