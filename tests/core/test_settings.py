@@ -1,0 +1,197 @@
+"""Settings have the contract's defaults and cannot hold what nothing could work with."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from imagehost_core.limits import DAY, HOUR, MINUTE
+from imagehost_core.models import LimitOverrides
+from imagehost_core.settings import (
+    DeliverySettings,
+    LimitSettings,
+    PrivateDelivery,
+    SessionSettings,
+    Settings,
+    StorageSettings,
+    WebhookSettings,
+    WorkerSettings,
+)
+
+ADDRESSES = [
+    "http://127.0.0.1:8000",
+    "https://img.example",
+    "https://img.example/a/b",
+    "https://img.example:65535",
+    "http://[::1]:8000",
+    "http://image_host:80",
+    "https://xn--bcher-kva.example/i%20i",
+    "http://127.0.0.1:0",
+]
+NO_ADDRESSES = [
+    "",
+    "img.example",
+    "//img.example",
+    "ftp://img.example",
+    "javascript:alert(1)",
+    "https://",
+    "https:///a",
+    "https://img.example/",
+    "https://img.example//a",
+    "https://img.example?",
+    "https://img.example?a=b",
+    "https://img.example#",
+    "https://img.example#a",
+    "https://me:secret@img.example",
+    "https://img.example:65536",
+    "https://img.example:port",
+    "https://img.example:",
+    "https://img.example/a b",
+    "https://img.example/a\n",
+    "https://img\n.example",
+    "https://img.example\r\nX-Evil: 1",
+    'https://img.example/"><script>',
+    "https://img.example/a)b",
+    "https://img.example/[b]",
+    "https://img.example/a\\b",
+    "https://bücher.example",
+    " https://img.example",
+]
+
+
+def test_the_defaults_are_those_of_the_contract() -> None:
+    limits, delivery = LimitSettings(), DeliverySettings()
+    assert (limits.api_per_minute, limits.api_per_hour, limits.api_per_day) == (60, 1_000, 10_000)
+    assert (limits.uploads_per_minute, limits.unauthenticated_per_minute) == (10, 60)
+    assert limits.quota_bytes == 0
+    assert (delivery.private, delivery.require_signed) == (PrivateDelivery.RESTRICTED, False)
+    assert (delivery.allowed_sizes, delivery.max_age) == ((), 86_400)
+    assert StorageSettings().free_bytes == 512 * 1024 * 1024
+    assert WebhookSettings().timeout == 15
+    assert not WebhookSettings().allow_loopback
+
+
+def test_the_windows_are_those_of_the_specification() -> None:
+    api = [(60, MINUTE), (1_000, HOUR), (10_000, DAY)]
+    limits = LimitSettings()
+    assert [(window.limit, window.seconds) for window in limits.api] == api
+    assert [(window.limit, window.seconds) for window in limits.uploads] == [*api, (10, MINUTE)]
+    assert [(window.limit, window.seconds) for window in limits.unauthenticated] == [(60, MINUTE)]
+    assert [(window.limit, window.seconds) for window in limits.sign_ins] == [(10, MINUTE)]
+
+
+def test_every_window_has_the_name_of_its_setting_and_no_two_share_one() -> None:
+    limits = LimitSettings()
+    names = [window.name for window in (*limits.uploads, *limits.unauthenticated, *limits.sign_ins)]
+    assert len(set(names)) == len(names)
+    assert set(names) <= {attribute.name for attribute in attrs.fields(LimitSettings)}
+
+
+@given(st.lists(st.none() | st.integers(0, 10**6), min_size=5, max_size=5))
+def test_an_account_has_its_own_limits_where_it_has_some_and_the_hosts_elsewhere(
+    values: list[int | None],
+) -> None:
+    names = [attribute.name for attribute in attrs.fields(LimitOverrides)]
+    host = LimitSettings(quota_bytes=5)
+    limits = host.of(LimitOverrides(**dict(zip(names, values, strict=True))))
+    for name, value in zip(names, values, strict=True):
+        assert getattr(limits, name) == (getattr(host, name) if value is None else value)
+
+
+def test_an_accounts_own_limit_cannot_be_negative() -> None:
+    for attribute in attrs.fields(LimitOverrides):
+        with pytest.raises(ValueError, match=attribute.name):
+            LimitOverrides(**{attribute.name: -1})
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_an_address_is_taken_as_it_is(address: str) -> None:
+    assert Settings(base_url=f"{address}/v1").base_url == f"{address}/v1"
+    assert Settings(cdn_url=address).delivery_url == address
+
+
+@pytest.mark.parametrize("address", NO_ADDRESSES)
+def test_what_would_have_to_be_escaped_somewhere_is_no_address(address: str) -> None:
+    with pytest.raises(ValueError, match="for cdn_url but received"):
+        Settings(cdn_url=address)
+    with pytest.raises(ValueError, match="for base_url but received"):
+        Settings(base_url=f"{address}/v1")
+
+
+@pytest.mark.parametrize(
+    "address", ["https://img.example", "https://img.example/v2", "https://v1", "https://a/xv1"]
+)
+def test_the_base_address_ends_in_the_version(address: str) -> None:
+    with pytest.raises(ValueError, match="that ends in /v1"):
+        Settings(base_url=address)
+
+
+@pytest.mark.parametrize(
+    ("base_url", "delivery_url"),
+    [
+        ("http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/img"),
+        ("https://img.example/v1", "https://img.example/img"),
+        ("https://img.example/hosted/v1", "https://img.example/img"),
+        ("https://[::1]:8443/v1", "https://[::1]:8443/img"),
+    ],
+)
+def test_pictures_are_at_img_on_the_same_origin_unless_set(base_url: str, delivery_url: str) -> None:
+    assert Settings(base_url=base_url).delivery_url == delivery_url
+    assert Settings(base_url=base_url, cdn_url="https://cdn.example").delivery_url == "https://cdn.example"
+
+
+@pytest.mark.parametrize("entry", ["320x240", "640x", "x480", "1x1", "8192x8192"])
+def test_an_allowed_size_names_one_side_or_both(entry: str) -> None:
+    assert DeliverySettings(allowed_sizes=("1x1", entry)).allowed_sizes == ("1x1", entry)
+
+
+@pytest.mark.parametrize(
+    "entry", ["", "x", "0x5", "5x0", "05x5", "320", "320X240", "320×240", "a", "１x", "1x1\n", "1x1x1"]
+)
+def test_anything_else_is_no_size(entry: str) -> None:
+    with pytest.raises(ValueError, match="for allowed_sizes but received"):
+        DeliverySettings(allowed_sizes=("1x1", entry))
+
+
+SECTIONS = [
+    LimitSettings,
+    DeliverySettings,
+    StorageSettings,
+    WorkerSettings,
+    SessionSettings,
+    WebhookSettings,
+]
+NUMBERS = [
+    (kind, attribute.name)
+    for kind in SECTIONS
+    for attribute in attrs.fields(kind)
+    if attribute.type in {"int", "float"}
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), NUMBERS)
+def test_no_number_of_the_settings_may_be_negative(kind: type[attrs.AttrsInstance], name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        kind(**{name: -1})
+
+
+@pytest.mark.parametrize(("kind", "name"), NUMBERS)
+def test_every_number_of_the_settings_is_checked(kind: type[attrs.AttrsInstance], name: str) -> None:
+    assert len(NUMBERS) >= 20
+    assert attrs.fields_dict(kind)[name].validator is not None
+    kind(**{name: 10**9})
+
+
+@pytest.mark.parametrize("name", ["processes", "queue"])
+def test_there_is_at_least_one_worker_and_one_place_in_its_queue(name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        WorkerSettings(**{name: 0})
+    assert WorkerSettings().processes >= 1
+
+
+@pytest.mark.parametrize("value", [0.0, 0.05, float("nan")])
+def test_a_deadline_leaves_time_to_do_something(value: float) -> None:
+    with pytest.raises(ValueError, match="render_deadline"):
+        WorkerSettings(render_deadline=value)
