@@ -164,7 +164,10 @@ def read_request(connection: socket.socket) -> Request:
     first, *lines = head.decode("latin-1").split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     while len(body) < int(headers.get("content-length", 0)):
-        body += connection.recv(1 << 20)
+        chunk = connection.recv(1 << 20)
+        if not chunk:
+            raise ConnectionError
+        body += chunk
     method, path, _ = first.split(" ")
     return Request(method, path, headers, body)
 

@@ -81,27 +81,27 @@ def delete_album(album: AlbumRef, *, delete_images: bool = False) -> Call[Delete
     return evolve(call, query=query, gone=DeletedAlbum(id=int(number)))
 
 
-def add_images(album: AlbumRef, images: Iterable[ImageRef]) -> Call[Membership]:
+def add_images(album: AlbumRef, images: Iterable[ImageRef] | ImageRef) -> Call[Membership]:
     """Put images into an album.
 
     Args:
         album: The album, or its id.
-        images: Images, or their ids.
+        images: Images, or their ids; one alone will do.
     """
     return _members("PUT", album, images)
 
 
-def remove_images(album: AlbumRef, images: Iterable[ImageRef]) -> Call[Membership]:
+def remove_images(album: AlbumRef, images: Iterable[ImageRef] | ImageRef) -> Call[Membership]:
     """Take images out of an album; they are not deleted.
 
     Args:
         album: The album, or its id.
-        images: Images, or their ids.
+        images: Images, or their ids; one alone will do.
     """
     return _members("DELETE", album, images)
 
 
-def _members(method: str, album: AlbumRef, images: Iterable[ImageRef]) -> Call[Membership]:
+def _members(method: str, album: AlbumRef, images: Iterable[ImageRef] | ImageRef) -> Call[Membership]:
     if isinstance(images, (str, Image, PublicImage)):
         images = (images,)
     body = {"image_ids": [image_id(image) for image in images]}

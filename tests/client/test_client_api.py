@@ -1,0 +1,298 @@
+"""Every operation, through both clients, on the double."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from tests.client.conftest import Caller, swift
+
+from imagehost_client import (
+    AsyncClient,
+    ChecksumError,
+    Client,
+    ConflictError,
+    ConnectionFailed,
+    Format,
+    NotFoundError,
+    ServerError,
+    UnauthorizedError,
+    ValidationError,
+)
+from imagehost_client.testing import FakeImageHost, make_gif, make_png
+
+
+def test_an_image_is_uploaded_read_changed_and_deleted(call: Caller, host: FakeImageHost) -> None:
+    image = call(lambda client: client.upload(make_png(30, 20), filename="cat.png", description="A cat"))
+    assert (image.width, image.height, image.format) == (30, 20, Format.PNG)
+    assert (image.filename, image.description, image.is_public) == ("cat.png", "A cat", True)
+    assert image.meta.request_id
+    assert image.meta.rate_limit.limit == 60
+    assert call(lambda client: client.images.get(image)) == image
+    changed = call(lambda client: client.images.update(image.id, description="Two cats", is_public=False))
+    assert (changed.description, changed.is_public, changed.filename) == ("Two cats", False, "cat.png")
+    assert call(lambda client: client.images.delete(image)).deleted is True
+    with pytest.raises(NotFoundError) as caught:
+        call(lambda client: client.images.get(image))
+    assert (caught.value.status, caught.value.code) == (404, "NOT_FOUND")
+    assert image.id not in host.tables["images"].rows
+
+
+@pytest.mark.parametrize("kind", ["path", "text", "bytes", "file", "offset", "tuple"])
+def test_any_source_arrives_whole_also_on_a_second_try(
+    kind: str, call: Caller, host: FakeImageHost, tmp_path: Path
+) -> None:
+    content = make_gif(3)
+    path = tmp_path / "a.gif"
+    path.write_bytes(b"junk" + content if kind == "offset" else content)
+    host.fail(503)
+    with path.open("rb") as stream:
+        stream.seek(4 if kind == "offset" else 0)
+        sources: dict[str, Any] = {
+            "path": path,
+            "text": str(path),
+            "bytes": content,
+            "tuple": ("a.gif", content),
+        }
+        image = call(lambda client: client.upload(sources.get(kind, stream)))
+    assert host.content(image.id) == content
+    assert image.meta.tries == 2
+
+
+def test_progress_begins_anew_with_another_try(call: Caller, host: FakeImageHost) -> None:
+    told: list[tuple[int, int]] = []
+    content = make_png()
+    host.fail(502)
+    call(lambda client: client.upload(content, progress=lambda sent, total: told.append((sent, total))))
+    assert told == [(0, len(content)), (len(content), len(content))] * 2
+
+
+def test_options_reach_the_host_under_its_names(call: Caller, host: FakeImageHost) -> None:
+    album = call(lambda client: client.albums.create("A"))
+    image = call(
+        lambda client: client.upload(
+            make_png(),
+            filename="a.png",
+            album_id=album,
+            quality=80,
+            format="webp",
+            remove_exif=True,
+            convert_to_webp=True,
+            auto_rename=True,
+            is_public=False,
+        )
+    )
+    assert (image.album_id, image.format, image.is_public) == (album.id, "webp", False)
+    assert image.filename != image.original_filename == "a.png"
+    with pytest.raises(ValidationError) as caught:
+        call(lambda client: client.upload(make_png(), quality=101))
+    assert caught.value.field == "quality"
+
+
+def test_a_checksum_that_differs_is_an_error_naming_both(call: Caller, host: FakeImageHost) -> None:
+    def upload(client: Any) -> Any:
+        return client.upload(make_png(), checksum=True, convert_to_webp=False)
+
+    image = call(upload)
+    assert image.sha256
+    host.handle_request, handle = (lambda request: spoiled(handle(request))), host.handle_request  # type: ignore[method-assign]
+    asynchronous = host.handle_async_request
+
+    async def spoil(request: httpx2.Request) -> httpx2.Response:
+        return spoiled(await asynchronous(request))
+
+    host.handle_async_request = spoil  # type: ignore[method-assign]
+    with pytest.raises(ChecksumError, match=image.sha256):
+        call(upload)
+
+
+def spoiled(response: httpx2.Response) -> httpx2.Response:
+    envelope = response.json()
+    envelope["data"]["sha256"] = "0" * 64
+    return httpx2.Response(200, json=envelope)
+
+
+def test_a_key_of_ones_own_uploads_once_however_often(call: Caller, host: FakeImageHost) -> None:
+    images = [call(lambda client: client.upload(make_png(), idempotency_key="k")) for _ in range(2)]
+    assert images[0] == images[1]
+    assert [image.meta.replayed for image in images] == [False, True]
+    assert len(host.tables["images"].rows) == 1
+    with pytest.raises(ConflictError):
+        call(lambda client: client.upload(make_gif(), idempotency_key="k"))
+
+
+def test_albums_hold_images(call: Caller, host: FakeImageHost) -> None:
+    album = call(lambda client: client.albums.create("Cats", description="All", is_public=False))
+    assert (album.name, album.description, album.is_public, album.image_count) == ("Cats", "All", False, 0)
+    images = [call(lambda client: client.upload(make_png())) for _ in range(3)]
+    added = call(lambda client: client.albums.add_images(album, [*images, "missing"]))
+    assert [member.status for member in added.results] == ["added", "added", "added", "not_found"]
+    assert (added.album.image_count, added.album.cover_image_id) == (3, images[-1].id)
+    removed = call(lambda client: client.albums.remove_images(album, images[:1]))
+    assert [(member.image_id, member.status) for member in removed.results] == [(images[0].id, "removed")]
+    listed = call(lambda client: client.images.list(album_id=album.id))
+    assert {image.id for image in listed} == {image.id for image in images[1:]}
+    assert call(lambda client: client.images.update(images[1], album_id=None)).album_id is None
+    assert call(lambda client: client.albums.update(album, name="Dogs")).name == "Dogs"
+    assert [found.name for found in call(lambda client: client.albums.list())] == ["Dogs"]
+    assert call(lambda client: client.albums.get(str(album.id))).image_count == 1
+    assert call(lambda client: client.albums.delete(album, delete_images=True)).id == album.id
+    assert set(host.tables["images"].rows) == {images[0].id, images[1].id}
+
+
+def test_keys_give_tokens_that_do_what_their_scopes_say(call: Caller, host: FakeImageHost) -> None:
+    ends = datetime.now(UTC) + timedelta(days=1)
+    key = call(lambda client: client.keys.create("ci", scopes=["images:read"], expires_at=ends))
+    assert key.token.startswith(key.prefix)
+    assert key.expires_at == ends
+    assert call(lambda client: client.keys.get(key)).name == "ci"
+    assert call(lambda client: client.keys.update(key.id, name="cd", expires_at=None)).expires_at is None
+    assert [found.name for found in call(lambda client: client.keys.list())] == ["cd"]
+    with Client(host.base_url, key.token, transport=host) as limited:
+        assert list(limited.images.list()) == []
+        with pytest.raises(Exception, match="images:write"):
+            limited.upload(make_png())
+        call(lambda client: client.keys.delete(key))
+        with pytest.raises(UnauthorizedError):
+            limited.images.list().first_page()
+
+
+def test_webhooks_are_made_tested_rotated_and_removed(call: Caller) -> None:
+    webhook = call(
+        lambda client: client.webhooks.create("https://example.com/hook", events=["image.uploaded"])
+    )
+    assert webhook.secret.startswith("whsec_")
+    assert call(lambda client: client.webhooks.get(webhook)).events == ("image.uploaded",)
+    assert call(lambda client: client.webhooks.update(webhook, is_active=False)).is_active is False
+    delivery = call(lambda client: client.webhooks.test(webhook))
+    assert [found.id for found in call(lambda client: client.webhooks.deliveries(webhook))] == [delivery.id]
+    assert call(lambda client: client.webhooks.retry(webhook, delivery)).attempts == delivery.attempts + 1
+    assert call(lambda client: client.webhooks.rotate_secret(webhook)).secret != webhook.secret
+    assert len(call(lambda client: client.webhooks.list())) == 1
+    assert call(lambda client: client.webhooks.delete(webhook)).id == webhook.id
+    assert call(lambda client: client.webhooks.list()) == []
+
+
+def test_the_account_shows_usage_quota_and_limits(call: Caller) -> None:
+    content = make_png()
+    call(lambda client: client.upload(content))
+    account = call(lambda client: client.account())
+    assert (account.account.name, account.usage.images, account.usage.bytes) == ("admin", 1, len(content))
+    assert account.quota.bytes is None
+    assert account.limits[0].reset > datetime.now(UTC)
+
+
+def test_a_session_gives_a_token_that_may_do_everything(call: Caller, host: FakeImageHost) -> None:
+    session = call(lambda client: client.sessions.create("admin", "secret"))
+    with Client(host.base_url, session.token, transport=host) as signed_in:
+        assert signed_in.keys.create("k").name == "k"
+        assert signed_in.sessions.delete().meta.request_id
+    with pytest.raises(UnauthorizedError):
+        call(lambda client: client.sessions.create("admin", "wrong"))
+
+
+def test_the_gallery_shows_public_images_of_all_to_anyone(call: Caller, host: FakeImageHost) -> None:
+    host.add_account("other")
+    with host.client("other") as other:
+        shown = other.upload(make_png())
+        other.upload(make_png(), is_public=False)
+    assert [image.id for image in call(lambda client: client.gallery())] == [shown.id]
+    with Client(host.base_url, transport=host) as anonymous:
+        assert [image.id for image in anonymous.gallery(per_page=1)] == [shown.id]
+
+
+def test_a_signed_address_shows_a_private_image(call: Caller, host: FakeImageHost) -> None:
+    image = call(lambda client: client.upload(make_png(), is_public=False))
+    signed = call(lambda client: client.images.signed_url(image, w=10, expires_in=60))
+    assert signed.expires_at > datetime.now(UTC)
+    with httpx2.Client(transport=host) as visitor:
+        assert visitor.get(image.url).status_code == 404
+        assert visitor.get(signed.url).content == host.content(image.id)
+    with pytest.raises(ValueError, match="for w"):
+        call(lambda client: client.images.signed_url(image, w=0))
+
+
+def test_a_list_is_fetched_page_by_page_as_it_is_read(call: Caller, host: FakeImageHost) -> None:
+    ids = [call(lambda client: client.upload(make_png())).id for _ in range(7)]
+    host.requests.clear()
+    assert [image.id for image in call(lambda client: client.images.list(per_page=3))] == ids[::-1]
+    assert len(host.requests) == 3
+    assert [len(page) for page in call(lambda client: client.images.list(per_page=3).pages())] == [3, 3, 1]
+    assert call(lambda client: client.images.list(per_page=2, page=2).first_page()).items[0].id == ids[4]
+    assert [image.id for image in call(lambda client: client.images.list(per_page=2, page=2))] == ids[4::-1]
+
+
+def test_nothing_is_skipped_or_repeated_while_images_come_and_go(client: Client) -> None:
+    ids = [client.upload(make_png()).id for _ in range(6)]
+    seen = []
+    for image in client.images.list(per_page=2):
+        seen.append(image.id)
+        if len(seen) == 2:
+            client.upload(make_png())
+            client.images.delete(ids[-1])
+            client.images.delete(ids[-2])
+    assert seen == ids[::-1]
+
+
+def test_a_list_can_be_read_again_and_nothing_is_asked_before(client: Client, host: FakeImageHost) -> None:
+    host.requests.clear()
+    images = client.images.list()
+    assert host.requests == []
+    assert list(images) == list(images) == []
+    assert len(host.requests) == 2
+
+
+def test_a_list_whose_cursor_leads_to_itself_is_broken_off(call: Caller, host: FakeImageHost) -> None:
+    call(lambda client: client.upload(make_png()))
+    call(lambda client: client.upload(make_png()))
+    table = host.tables["images"]
+    original = table.page
+
+    def stuck(query: Any, wanted: Any) -> Any:
+        page = original(query, wanted)
+        page["pagination"]["next_cursor"] = "s9"
+        return page
+
+    host.tables["images"] = type("Stuck", (), {"page": staticmethod(stuck), "rows": table.rows})()
+    with pytest.raises(ServerError, match="cursor"):
+        call(lambda client: client.images.list(per_page=1))
+
+
+def test_a_call_is_tried_again_after_a_lost_connection(call: Caller, host: FakeImageHost) -> None:
+    host.drop(times=3)
+    assert call(lambda client: client.upload(make_png())).meta.tries == 4
+    host.drop(times=4)
+    with pytest.raises(ConnectionFailed):
+        call(lambda client: client.images.list().first_page())
+
+
+def test_a_client_of_httpx_of_ones_own_is_used_and_left_open(host: FakeImageHost) -> None:
+    with httpx2.Client(transport=host) as http:
+        with Client(host.base_url, host.accounts["admin"], http_client=http) as client:
+            client.upload(make_png())
+        assert not http.is_closed
+
+    async def asynchronous() -> None:
+        async with httpx2.AsyncClient(transport=host) as own:
+            async with AsyncClient(host.base_url, host.accounts["admin"], http_client=own) as client:
+                await client.upload(make_png())
+            assert not own.is_closed
+
+    anyio.run(asynchronous)
+
+
+def test_calls_of_the_async_client_can_be_gathered(host: FakeImageHost) -> None:
+    async def gather() -> list[str]:
+        async with swift(host.async_client()) as client:
+            found = await asyncio.gather(*(client.upload(io.BytesIO(make_png())) for _ in range(5)))
+            task = asyncio.create_task(client.images.get(found[0]))
+            assert (await task) == found[0]
+            return [image.id for image in found]
+
+    assert len(set(asyncio.run(gather()))) == 5

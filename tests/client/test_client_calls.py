@@ -1,0 +1,106 @@
+"""Operations: what is refused before anything is sent, and how records may be named."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from imagehost_client import UNSET
+from imagehost_client._calls import access, albums, hooks, images
+
+
+@pytest.mark.parametrize("bad", ["", ".", ".."])
+def test_an_id_that_would_address_something_else_is_refused(bad: str) -> None:
+    for make in (images.get_image, images.delete_image, access.delete_key, hooks.delete_webhook):
+        with pytest.raises(ValueError, match="expected an id"):
+            make(bad)
+
+
+@given(st.text(min_size=1))
+def test_any_other_id_stays_one_segment_of_the_path(text: str) -> None:
+    if text not in {".", ".."}:
+        path = images.delete_image(text).path
+        assert path.startswith("/images/")
+        assert path.count("/") == 2
+        assert not {"?", "#"} & set(path)
+
+
+@given(st.integers(1, 2**63 - 1))
+def test_an_album_is_named_by_a_positive_integer_or_its_digits(number: int) -> None:
+    assert albums.get_album(number).path == albums.get_album(str(number)).path == f"/albums/{number}"
+
+
+@pytest.mark.parametrize("bad", [0, -1, True, "", "0", "07", "x", "1.0", "²", None])
+def test_an_album_that_is_none_is_refused(bad: Any) -> None:
+    with pytest.raises(ValueError, match="album_id"):
+        albums.get_album(bad)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"convert_to_webp": True},
+        {"convert_to_webp": False, "format": "png"},
+        {"convert_to_webp": False, "quality": 80},
+        {"convert_to_webp": False, "remove_exif": True},
+    ],
+)
+def test_a_checksum_is_compared_only_where_the_host_stores_the_bytes_as_they_come(
+    options: dict[str, Any],
+) -> None:
+    with pytest.raises(ValueError, match="checksum"):
+        images.upload(b"x", checksum=True, **options)
+
+
+def test_a_checksum_goes_with_options_that_change_no_bytes() -> None:
+    call = images.upload(b"x", checksum=True, convert_to_webp=False, format="auto", remove_exif=False)
+    assert call.file is not None
+    assert call.file.checksum
+
+
+def test_only_what_is_given_is_sent() -> None:
+    assert images.upload(b"x").fields == ()
+    assert images.upload(b"x", convert_to_webp=False, auto_rename=True, quality=7, description="").fields == (
+        ("description", ""),
+        ("quality", "7"),
+        ("convertToWebP", "false"),
+        ("auto_rename", "true"),
+    )
+    assert images.update_image("a").body == {}
+    assert images.update_image("a", album_id=None, is_public=False).body == {
+        "album_id": None,
+        "is_public": False,
+    }
+    assert images.update_image("a", album_id="7").body == {"album_id": "7"}
+    assert access.update_key("a", expires_at=None).body == {"expires_at": None}
+    assert access.update_key(
+        "a", expires_at=datetime(2026, 1, 1, tzinfo=UTC), scopes=["images:read"]
+    ).body == {
+        "scopes": ["images:read"],
+        "expires_at": "2026-01-01T00:00:00Z",
+    }
+    assert hooks.update_webhook("a", events=["image.deleted"]).body == {"events": ["image.deleted"]}
+    assert repr(UNSET) == "UNSET"
+
+
+def test_a_text_in_the_place_of_a_list_is_refused() -> None:
+    for make in (
+        lambda: access.create_key("k", scopes="images:read"),
+        lambda: hooks.create_webhook("u", events="x"),
+    ):
+        with pytest.raises(TypeError, match="list"):
+            make()
+
+
+def test_one_image_may_stand_for_a_list_of_one() -> None:
+    assert albums.add_images(1, "a").body == {"image_ids": ["a"]}
+
+
+def test_a_call_shows_neither_what_is_sent_nor_passwords() -> None:
+    assert "hunter2" not in repr(access.create_session("me", "hunter2"))
+    assert "pixels" not in repr(images.upload(b"pixels"))

@@ -1,0 +1,300 @@
+"""The double refuses what the host refuses, by the same codes."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from imagehost_client import Client, ForbiddenError, NotFoundError, UnauthorizedError, UnavailableError
+from imagehost_client.testing import FakeImageHost, make_gif, make_png
+from imagehost_client.testing._forms import MAX_BYTES
+from imagehost_client.testing._pictures import read_facts
+
+
+@pytest.fixture
+def http(host: FakeImageHost) -> Iterator[httpx2.Client]:
+    """Bare requests with a good token."""
+    headers = {"Authorization": f"Bearer {host.accounts['admin']}"}
+    with httpx2.Client(base_url=host.base_url, transport=host, headers=headers) as client:
+        yield client
+
+
+def refused(response: httpx2.Response, status: int, code: str, text: str = "") -> None:
+    """Check that an answer is the error that is expected."""
+    envelope = response.json()
+    assert (response.status_code, envelope["success"], envelope["error"]["code"]) == (status, False, code)
+    assert text in envelope["error"]["details"]
+    assert response.headers["x-request-id"]
+
+
+def test_form_1_takes_several_files_and_tells_what_failed(http: httpx2.Client) -> None:
+    files = [
+        ("files[]", ("a.png", make_png())),
+        ("files", ("b.txt", b"no")),
+        ("files[]", ("c.gif", make_gif())),
+    ]
+    data = http.post("/upload", files=files).json()["data"]
+    assert [image["original_filename"] for image in data["images"]] == ["a.png", "c.gif"]
+    assert [(error["index"], error["code"]) for error in data["errors"]] == [(1, "UNSUPPORTED_MEDIA_TYPE")]
+
+
+def test_form_1_without_any_image_answers_the_common_error_or_422(http: httpx2.Client) -> None:
+    files = [("files[]", ("a", b"no")), ("files[]", ("b", b"no"))]
+    refused(http.post("/upload", files=files), 415, "UNSUPPORTED_MEDIA_TYPE")
+    files[1] = ("files[]", ("b.png", make_png()[:20]))
+    refused(http.post("/upload", files=files), 422, "VALIDATION_ERROR", "b.png")
+
+
+@pytest.mark.parametrize("name", ["image", "file"])
+def test_form_2_takes_one_image(name: str, http: httpx2.Client) -> None:
+    data = http.post(
+        "/upload", files={name: ("C:\\x\\a.png", make_png())}, data={"is_public": "FALSE"}
+    ).json()["data"]
+    assert (data["original_filename"], data["is_public"]) == ("a.png", False)
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"quality": "0"}, "quality"),
+        ({"quality": "101"}, "quality"),
+        ({"quality": "x"}, "quality"),
+        ({"format": "gif"}, "format"),
+        ({"is_public": "yes"}, "is_public"),
+        ({"remove_exif": ""}, "remove_exif"),
+        ({"format": "png", "convertToWebP": "true"}, "convertToWebP"),
+        ({"album_id": "9"}, "album_id"),
+        ({"album_id": "x"}, "album_id"),
+    ],
+)
+def test_an_option_that_is_not_allowed_is_422_and_named(
+    fields: dict[str, str], named: str, http: httpx2.Client, host: FakeImageHost
+) -> None:
+    refused(
+        http.post("/upload", files={"image": make_png()}, data=fields),
+        422,
+        "VALIDATION_ERROR",
+        f"for {named}",
+    )
+    assert not host.tables["images"].rows
+
+
+def test_a_body_that_is_no_form_is_refused(http: httpx2.Client) -> None:
+    kind = {"Content-Type": "multipart/form-data; boundary=x"}
+    refused(http.post("/upload", json={}), 415, "UNSUPPORTED_MEDIA_TYPE")
+    refused(http.post("/upload"), 415, "UNSUPPORTED_MEDIA_TYPE")
+    refused(
+        http.post("/upload", content=b"x", headers={"Content-Type": "multipart/form-data"}),
+        400,
+        "BAD_REQUEST",
+    )
+    refused(
+        http.post("/upload", content=b"--x\r\n\r\nabc", headers=kind), 400, "BAD_REQUEST", "last boundary"
+    )
+    refused(
+        http.post("/upload", content=b"--x\r\nA: b\r\n\r\n1\r\n--x--", headers=kind),
+        400,
+        "BAD_REQUEST",
+        "name",
+    )
+    refused(http.post("/upload", files={"other": b"x"}), 400, "BAD_REQUEST", "files[]")
+    both = [("image", make_png()), ("files[]", make_png())]
+    refused(http.post("/upload", files=both), 400, "BAD_REQUEST", "both")
+    refused(http.post("/upload", files=[("image", make_png())] * 2), 400, "BAD_REQUEST")
+    refused(http.post("/upload", files=[("files[]", make_png())] * 21), 400, "BAD_REQUEST", "21")
+
+
+def test_a_file_above_50_megabytes_is_413_with_both_sizes(http: httpx2.Client) -> None:
+    response = http.post("/upload", files={"image": ("a.png", bytes(MAX_BYTES + 1))})
+    refused(response, 413, "PAYLOAD_TOO_LARGE", str(MAX_BYTES))
+    assert str(MAX_BYTES + 1) in response.json()["error"]["details"]
+
+
+@pytest.mark.parametrize(
+    "query", ["page=0", "page=x", "per_page=101", "per_page=0", "per_page=", "cursor=x", "page=1&page=2"]
+)
+def test_a_wrong_query_is_400(query: str, http: httpx2.Client) -> None:
+    refused(http.get(f"/images?{query}"), 400, "BAD_REQUEST")
+
+
+def test_bodies_in_json_are_checked(http: httpx2.Client) -> None:
+    kind = {"Content-Type": "application/json"}
+    refused(http.post("/albums", content=b"{", headers=kind), 400, "BAD_REQUEST")
+    refused(http.post("/albums", content=b"[]", headers=kind), 422, "VALIDATION_ERROR")
+    refused(http.post("/albums", data={"name": "A"}), 415, "UNSUPPORTED_MEDIA_TYPE")
+    refused(http.post("/albums"), 422, "VALIDATION_ERROR", "name")
+    for body in ({"name": " "}, {"name": "x" * 101}, {"name": 7}, {"name": "A", "is_public": 1}):
+        refused(http.post("/albums", json=body), 422, "VALIDATION_ERROR")
+    refused(http.post("/albums", json={"name": "A", "description": "x" * 2001}), 422, "VALIDATION_ERROR")
+    album = http.post("/albums", json={"name": " A "})
+    assert (album.status_code, album.json()["data"]["name"]) == (201, "A")
+    refused(http.put("/albums/1/images", json={"image_ids": "x"}), 422, "VALIDATION_ERROR", "image_ids")
+    refused(http.post("/keys", json={"name": "k", "scopes": ["all"]}), 422, "VALIDATION_ERROR", "scopes")
+    refused(http.post("/webhooks", json={"url": "http://x"}), 422, "VALIDATION_ERROR", "https")
+
+
+def test_a_signed_address_needs_a_lifetime_and_right_parameters(http: httpx2.Client, client: Client) -> None:
+    path = f"/images/{client.upload(make_png()).id}/signed-url"
+    refused(http.post(path, json={}), 422, "VALIDATION_ERROR", "expires_in")
+    refused(http.post(path, json={"expires_in": 5, "w": 0}), 422, "VALIDATION_ERROR", "for w")
+
+
+def test_unknown_routes_and_methods_are_refused_in_the_envelope(http: httpx2.Client) -> None:
+    refused(http.get("/nothing"), 404, "NOT_FOUND")
+    refused(http.put("/images"), 405, "METHOD_NOT_ALLOWED", "GET")
+    refused(http.get("https://imagehost.test/other"), 404, "NOT_FOUND")
+
+
+def test_tokens_are_checked_and_scopes_too(host: FakeImageHost, client: Client) -> None:
+    with httpx2.Client(base_url=host.base_url, transport=host) as anyone:
+        response = anyone.get("/images")
+        refused(response, 401, "UNAUTHORIZED")
+        assert response.headers["www-authenticate"] == "Bearer"
+    with Client(host.base_url, "ihk_wrong", transport=host) as wrong, pytest.raises(UnauthorizedError):
+        wrong.account()
+    key = client.keys.create("reader", scopes=["images:read"])
+    with Client(host.base_url, key.token, transport=host) as reader:
+        assert list(reader.images.list()) == []
+        with pytest.raises(ForbiddenError, match="albums:read"):
+            reader.albums.get(1)
+        with pytest.raises(ForbiddenError, match="session"):
+            reader.keys.list().first_page()
+
+
+def test_what_belongs_to_others_does_not_exist(host: FakeImageHost, client: Client) -> None:
+    host.add_account("other")
+    image, album = client.upload(make_png()), client.albums.create("Mine")
+    with host.client("other") as other:
+        for call in (
+            lambda: other.images.get(image),
+            lambda: other.images.delete(image),
+            lambda: other.albums.get(album),
+            lambda: other.images.list(album_id=album).first_page(),
+        ):
+            with pytest.raises(NotFoundError):
+                call()
+        own = other.albums.create("Own")
+        assert other.albums.add_images(own, image).results[0].status == "not_found"
+
+
+def test_membership_says_what_changed(client: Client) -> None:
+    image, album = client.upload(make_png()), client.albums.create("A")
+    assert [client.albums.add_images(album, image).results[0].status for _ in range(2)] == [
+        "added",
+        "unchanged",
+    ]
+    assert [client.albums.remove_images(album, image).results[0].status for _ in range(2)] == [
+        "removed",
+        "unchanged",
+    ]
+
+
+def test_deleting_an_album_keeps_its_images_unless_told_otherwise(client: Client) -> None:
+    album = client.albums.create("A")
+    image, other = client.upload(make_png(), album_id=album), client.upload(make_png())
+    client.albums.delete(album)
+    assert client.images.get(image).album_id is None
+    assert client.images.get(other).album_id is None
+
+
+def test_the_processing_route_shows_masters_and_checks_parameters(
+    http: httpx2.Client, host: FakeImageHost, client: Client
+) -> None:
+    content = make_png()
+    image = client.upload(content)
+    response = http.get(client.image_url(image, w=300, fm="avif", fit="inside"))
+    assert (response.status_code, response.content) == (200, content)
+    assert http.get(f"{host.cdn_url}/{image.id}").content == content
+    refused(http.get(f"{image.url}?fit=crop"), 400, "BAD_REQUEST", "fit")
+    refused(http.get(f"{image.url}?w=0300"), 400, "BAD_REQUEST", "w")
+    refused(http.get(f"{image.url}?w=9000"), 400, "BAD_REQUEST", "w")
+    refused(http.get(f"{host.cdn_url}/{image.id}.bmp"), 404, "NOT_FOUND", "extension")
+    refused(http.get(f"{host.cdn_url}/missing.png"), 404, "NOT_FOUND")
+    hidden = client.upload(content, is_public=False)
+    assert http.get(hidden.url).status_code == 200
+    with httpx2.Client(transport=host) as visitor:
+        refused(visitor.get(hidden.url), 404, "NOT_FOUND")
+        signed = client.images.signed_url(hidden).url
+        assert visitor.get(signed).status_code == 200
+        refused(visitor.get(signed.replace("exp=", "exp=1")), 404, "NOT_FOUND")
+        old = f"{hidden.url}?exp=1&sig={host.signature(hidden.id + '1')}"
+        refused(visitor.get(old), 404, "NOT_FOUND")
+    client.images.delete(image)
+    refused(http.get(image.url), 404, "NOT_FOUND")
+
+
+def test_a_test_can_let_requests_fail(host: FakeImageHost) -> None:
+    with host.client(max_retries=0) as client:
+        host.fail(503, times=2, retry_after=3)
+        for _ in range(2):
+            with pytest.raises(UnavailableError) as caught:
+                client.account()
+            assert caught.value.retry_after == 3
+        host.fail(418)
+        with pytest.raises(Exception, match="the test asked for it"):
+            client.account()
+        assert client.account().usage.images == 0
+
+
+def chunk(kind: bytes, body: bytes) -> bytes:
+    return kind + struct.pack("<I", len(body)) + body
+
+
+def riff(kind: bytes, body: bytes) -> bytes:
+    inner = b"WEBP" + chunk(kind, body)
+    return b"RIFF" + struct.pack("<I", len(inner)) + inner
+
+
+JPEG = b"\xff\xd8\xff\xe0\x00\x04ab\xff\xc0\x00\x0b\x08" + struct.pack(">HH", 7, 9) + b"\x01\x01\x11\x00"
+EXTENDED = bytes([0x12, 0, 0, 0]) + (99).to_bytes(3, "little") + (49).to_bytes(3, "little") + b"ANMFANMF"
+
+
+@pytest.mark.parametrize(
+    ("content", "facts"),
+    [
+        (make_png(5, 6), ("png", 5, 6, 1, False)),
+        (make_gif(3), ("gif", 1, 1, 3, False)),
+        (JPEG, ("jpeg", 9, 7, 1, False)),
+        (riff(b"VP8 ", b"\0" * 6 + struct.pack("<HH", 10, 20)), ("webp", 10, 20, 1, False)),
+        (riff(b"VP8L", b"/" + (9 | 19 << 14 | 1 << 28).to_bytes(4, "little")), ("webp", 10, 20, 1, True)),
+        (riff(b"VP8X", EXTENDED), ("webp", 100, 50, 2, True)),
+    ],
+)
+def test_the_sizes_of_pictures_are_read_from_their_headers(content: bytes, facts: tuple[Any, ...]) -> None:
+    read = read_facts(content, "a")
+    assert (read.format, read.width, read.height, read.frames, read.alpha) == facts
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        make_png()[:30],
+        b"\x89PNG\r\n\x1a\n" + zlib.compress(b"x" * 99),
+        make_gif(0),
+        make_gif()[:-5],
+        b"GIF89a" + bytes(20),
+        JPEG[:8],
+        b"\xff\xd8\xff\xe0\x00\x04ab\x00\x00",
+        riff(b"VP8?", bytes(20)),
+        riff(b"VP8 ", bytes(12)),
+        make_png(0, 5),
+    ],
+)
+def test_a_damaged_picture_is_told_from_something_else(content: bytes, http: httpx2.Client) -> None:
+    refused(http.post("/upload", files={"image": content}), 422, "VALIDATION_ERROR")
+
+
+def test_a_gif_with_its_own_colours_is_walked_through() -> None:
+    content = make_gif(1)
+    local = content.replace(
+        b"\x2c" + struct.pack("<HHHHB", 0, 0, 1, 1, 0),
+        b"\x2c" + struct.pack("<HHHHB", 0, 0, 1, 1, 0x80) + bytes(6),
+    )
+    assert read_facts(local, "a").frames == 1
+    bare = b"GIF89a" + struct.pack("<HHBBB", 2, 3, 0, 0, 0) + content[19:]
+    assert read_facts(bare, "a").width == 2

@@ -1,0 +1,344 @@
+"""The client over real sockets, against servers that drop, stall, and talk nonsense."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import random
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from attrs import evolve
+from tests.client.conftest import (
+    Behaviour,
+    Caller,
+    Request,
+    Unruly,
+    answer_rightly,
+    drop_after_reading,
+    drop_at_once,
+    drop_within_answer,
+    drop_within_body,
+    http,
+    say,
+    stall,
+    swift,
+)
+
+from imagehost_client import (
+    AsyncClient,
+    Client,
+    ConnectionFailed,
+    ImageHostError,
+    PayloadTooLargeError,
+    ServerError,
+    SourceChangedError,
+    TimedOut,
+    UnavailableError,
+)
+from imagehost_client.testing import FakeImageHost, make_png
+
+TOKEN = "ihk_0123456789abcdefghijklmnopqrstuvwxyz"
+ALBUM = {
+    "id": 1,
+    "name": "A",
+    "description": "",
+    "is_public": True,
+    "image_count": 0,
+    "cover_image_id": None,
+    "cover_url": None,
+    "created_at": "2026-01-01T00:00:00Z",
+    "updated_at": "2026-01-01T00:00:00Z",
+}
+
+
+class Shelf:
+    """What a host has stored, by idempotency key: the same key again stores nothing."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+
+    def __call__(self, request: Request) -> bytes:
+        if request.method == "POST" and request.path == "/v1/upload":
+            boundary = request.headers["content-type"].partition("boundary=")[2].encode()
+            content = request.body.rpartition(b"\r\n\r\n")[2].removesuffix(b"\r\n--" + boundary + b"--\r\n")
+            self.files[request.headers["idempotency-key"]] = content
+            return http(200, json.dumps({"success": True, "data": record(content)}).encode())
+        return http(200, json.dumps({"success": True, "data": ALBUM}).encode())
+
+
+def record(content: bytes) -> dict[str, Any]:
+    return {
+        "id": hashlib.sha256(content).hexdigest()[:16],
+        "album_id": None,
+        "filename": "image",
+        "original_filename": "image",
+        "description": "",
+        "is_public": True,
+        "format": "png",
+        "mime_type": "image/png",
+        "size": len(content),
+        "width": 1,
+        "height": 1,
+        "is_animated": False,
+        "frames": 1,
+        "has_alpha": False,
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "placeholder": "",
+        "url": "https://h/img/a.png",
+        "thumb_url": "",
+        "links": {"url": "", "html": "", "markdown": "", "bbcode": ""},
+        "created_at": "2026-01-01T00:00:00Z",
+        "updated_at": "2026-01-01T00:00:00Z",
+    }
+
+
+def caller(kind: str, url: str, **options: Any) -> Caller:
+    return Caller(
+        lambda: Client(url, TOKEN, **options),
+        (lambda: AsyncClient(url, TOKEN, **options)) if kind == "async" else None,
+    )
+
+
+both = pytest.mark.parametrize("kind", ["sync", "async"])
+
+MISHAPS: dict[str, Behaviour] = {
+    "no answer": drop_at_once,
+    "an answer lost": drop_after_reading,
+    "a body cut": drop_within_body,
+    "an answer cut": drop_within_answer,
+    "busy": say(http(503, b"<html>busy</html>", Retry_After="0")),
+    "refused by rate": say(http(429, Retry_After="0")),
+    "a bad gateway": say(http(502, b"<html>")),
+    "nonsense": say(b"\x00\xffnonsense\r\n\r\n"),
+    "broken compression": say(http(200, b"no gzip", Content_Encoding="gzip")),
+}
+
+
+@both
+@pytest.mark.parametrize("mishap", MISHAPS)
+def test_an_upload_goes_through_in_spite_of_a_mishap_and_is_stored_once(kind: str, mishap: str) -> None:
+    shelf = Shelf()
+    content = random.Random(1).randbytes(300_000)
+    with Unruly(shelf) as server:
+        server.plan.extend([MISHAPS[mishap]] * 2)
+        image = caller(kind, server.url)(
+            lambda client: client.upload(content, checksum=True, convert_to_webp=False)
+        )
+    assert list(shelf.files.values()) == [content]
+    assert image.meta.tries == 3
+    assert len({request.headers["idempotency-key"] for request in server.requests}) == 1
+    assert {request.headers["authorization"] for request in server.requests} == {f"Bearer {TOKEN}"}
+    assert "transfer-encoding" not in server.requests[-1].headers
+
+
+@both
+def test_many_uploads_through_a_server_that_fails_at_random_are_each_stored_once(kind: str) -> None:
+    chance = random.Random(7)
+    shelf = Shelf()
+    contents = [chance.randbytes(chance.randrange(1, 5_000)) for _ in range(120)]
+    mishaps = [*MISHAPS.values(), *[answer_rightly] * 9]
+    with Unruly(shelf) as server:
+        server.plan.extend(chance.choice(mishaps) for _ in range(200))
+
+        def upload(client: Any) -> Any:
+            return swift(client, retries=30).upload_many(contents, parallel=8)
+
+        results = caller(kind, server.url)(upload)
+    assert [result.error for result in results] == [None] * len(contents)
+    assert sorted(shelf.files.values()) == sorted(contents)
+    assert [result.image.sha256 for result in results] == [
+        hashlib.sha256(text).hexdigest() for text in contents
+    ]
+
+
+@both
+def test_a_server_that_never_answers_is_timed_out(kind: str) -> None:
+    with Unruly(Shelf()) as server:
+        server.plan.extend([stall] * 2)
+        with pytest.raises(TimedOut) as caught:
+            caller(kind, server.url)(
+                lambda client: swift(client, retries=1, timeout=0.1).albums.get(1),
+            )
+    assert "tries: 2" in caught.value.details
+
+
+@both
+def test_a_host_that_is_not_there_is_a_failed_connection(kind: str) -> None:
+    with Unruly(Shelf()) as server:
+        url = server.url
+    with pytest.raises(ConnectionFailed, match="ConnectError"):
+        caller(kind, url)(lambda client: client.albums.get(1))
+
+
+@both
+def test_what_must_not_happen_twice_is_not_sent_again_after_a_lost_answer(kind: str) -> None:
+    with Unruly(Shelf()) as server:
+        server.plan.extend([drop_after_reading])
+        with pytest.raises(ConnectionFailed):
+            caller(kind, server.url)(lambda client: client.keys.create("k"))
+    assert len(server.requests) == 1
+
+
+@both
+def test_a_redirect_is_never_followed_with_the_token(kind: str) -> None:
+    with Unruly(Shelf()) as other, Unruly(Shelf()) as server:
+        server.plan.append(say(http(307, Location=f"{other.url}/albums/1")))
+        with pytest.raises(ServerError, match="base_url"):
+            caller(kind, server.url)(lambda client: client.albums.get(1))
+    assert other.requests == []
+
+
+@both
+def test_a_proxy_page_is_an_error_with_an_excerpt(kind: str) -> None:
+    with Unruly(Shelf()) as server:
+        server.plan.append(say(http(200, b"<h1>Captive portal</h1>", Content_Type="text/html")))
+        server.plan.append(say(http(413, b"<h1>Too large</h1>")))
+        with pytest.raises(ServerError, match="Captive portal"):
+            caller(kind, server.url)(lambda client: client.albums.get(1))
+        with pytest.raises(PayloadTooLargeError, match="Too large"):
+            caller(kind, server.url)(lambda client: client.upload(b"x"))
+
+
+@both
+def test_retries_end(kind: str) -> None:
+    with Unruly(Shelf()) as server:
+        server.plan.extend([say(http(503))] * 4)
+        with pytest.raises(UnavailableError):
+            caller(kind, server.url)(lambda client: client.albums.get(1))
+        assert not server.plan
+
+
+@both
+def test_a_file_that_shrinks_while_it_is_sent_breaks_the_upload_off(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(bytes(2_000_000))
+    shelf = Shelf()
+
+    def shrink(sent: int, total: int) -> None:
+        with path.open("r+b") as stream:
+            stream.truncate(1_000_000)
+
+    with Unruly(shelf) as server, pytest.raises(SourceChangedError):
+        caller(kind, server.url)(lambda client: client.upload(path, progress=shrink))
+    assert shelf.files == {}
+
+
+@both
+def test_whoever_is_told_of_progress_can_stop_an_upload(kind: str) -> None:
+    def stop(sent: int, total: int) -> None:
+        if sent:
+            raise KeyboardInterrupt
+
+    shelf = Shelf()
+    with Unruly(shelf) as server, pytest.raises(KeyboardInterrupt):
+        caller(kind, server.url)(lambda client: client.upload(bytes(2_000_000), progress=stop))
+    assert shelf.files == {}
+
+
+def test_one_client_may_be_used_by_many_threads() -> None:
+    shelf = Shelf()
+    with Unruly(shelf) as server, swift(Client(server.url, TOKEN)) as client:
+        contents = [f"file {number}".encode() for number in range(40)]
+        threads = [threading.Thread(target=client.upload, args=(content,)) for content in contents]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(shelf.files.values()) == sorted(contents)
+
+
+def test_an_event_loop_goes_on_while_a_large_file_is_sent(tmp_path: Path) -> None:
+    path = tmp_path / "large.png"
+    path.write_bytes(bytes(20_000_000))
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await anyio.lowlevel.checkpoint()
+
+    async def upload(url: str) -> None:
+        async with AsyncClient(url, TOKEN) as client, anyio.create_task_group() as group:
+            group.start_soon(count)
+            await client.upload(path)
+            group.cancel_scope.cancel()
+
+    with Unruly(Shelf()) as server:
+        anyio.run(upload, server.url)
+    assert turns > 80  # one read of 256 KiB a turn at the least: 20 MB are 77 reads
+
+
+def test_a_deadline_ends_a_call_that_is_tried_again_and_again() -> None:
+    with Unruly(Shelf()) as server, Client(server.url, TOKEN) as client:
+        server.plan.extend([say(http(503, Retry_After="1"))] * 3)
+        with pytest.raises(ImageHostError):
+            client.with_options(deadline=0.5).albums.get(1)
+        assert len(server.plan) == 2
+
+
+def test_the_log_tells_of_tries_and_never_of_tokens(caplog: pytest.LogCaptureFixture) -> None:
+    with Unruly(Shelf()) as server, swift(Client(server.url, TOKEN)) as client:
+        server.plan.extend([drop_at_once, say(http(503, Set_Cookie="secret=1", X_Request_Id="r5"))])
+        with caplog.at_level(logging.DEBUG, "imagehost_client"):
+            client.albums.get(1)
+    text = "\n".join(entry.getMessage() for entry in caplog.records if entry.name == "imagehost_client")
+    assert text.count("GET /albums/1") == 3
+    assert "r5" in text
+    assert "(try 3)" in text
+    assert "secret" not in text
+    assert TOKEN not in caplog.text
+
+
+UPLOAD = """
+import resource, sys
+from imagehost_client import Client
+with Client(sys.argv[1], "t") as client:
+    client.upload(b"warm up")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    client.upload(sys.argv[2])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in KiB on Linux only")
+def test_a_file_of_50_megabytes_grows_the_process_by_less_than_10(tmp_path: Path) -> None:
+    path = tmp_path / "large.png"
+    with path.open("wb") as stream:
+        stream.truncate(50_000_000)
+    shelf = Shelf()
+    with Unruly(shelf) as server:
+        done = subprocess.run(
+            [sys.executable, "-c", UPLOAD, server.url, str(path)], capture_output=True, text=True, check=True
+        )
+    assert int(done.stdout) * 1024 < 10_000_000
+    assert sorted(len(content) for content in shelf.files.values()) == [7, 50_000_000]
+
+
+@both
+def test_the_double_is_the_same_behind_a_real_server(kind: str, served: FakeImageHost) -> None:
+    call = caller(kind, served.base_url)
+    token = served.accounts["admin"]
+
+    def signed(make: Any) -> Any:
+        return lambda client: make(evolve_token(client, token))
+
+    image = call(signed(lambda client: client.upload(make_png(4, 3))))
+    assert (image.width, image.height) == (4, 3)
+    assert call(signed(lambda client: client.images.delete(image))).deleted
+
+
+def evolve_token(client: Any, token: str) -> Any:
+    from imagehost_client._redact import Secret
+
+    client.config = evolve(client.config, token=Secret(token))
+    client._driver.token = Secret(token)
+    return client

@@ -1,0 +1,163 @@
+"""Both clients are the same: names, parameters, docstrings; and both are fully typed."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import imagehost_client
+from imagehost_client import AsyncClient, Client, aclient, client
+from imagehost_client._methods import _Method
+from imagehost_client.testing import FakeImageHost
+
+RESOURCES = ("images", "albums", "keys", "webhooks", "sessions")
+
+
+def public(thing: object) -> dict[str, Any]:
+    return {name: inspect.getattr_static(thing, name) for name in dir(thing) if not name.startswith("_")}
+
+
+def described(value: Any) -> object:
+    """Return the parameters and the docstring of a method, without what makes it async."""
+    if isinstance(value, _Method):
+        return "method", inspect.signature(value.function), value.__doc__
+    if inspect.isfunction(value):
+        return "function", inspect.signature(value), value.__doc__
+    return "value"
+
+
+def test_both_clients_have_the_same_methods() -> None:
+    sync, asynchronous = public(Client), public(AsyncClient)
+    assert set(sync) == set(asynchronous)
+    for name, value in sync.items():
+        if name not in {"run"}:
+            assert described(value) == described(asynchronous[name]), name
+
+
+@pytest.mark.parametrize("name", RESOURCES)
+def test_both_clients_have_the_same_resources(name: str) -> None:
+    host = FakeImageHost()
+    sync, asynchronous = getattr(host.client(), name), getattr(host.async_client(), name)
+    ours, theirs = public(type(sync)), public(type(asynchronous))
+    assert set(ours) == set(theirs)
+    for method in set(ours) - {"run"}:
+        assert described(ours[method]) == described(theirs[method]), f"{name}.{method}"
+
+
+def test_both_clients_are_built_alike() -> None:
+    ours, theirs = (inspect.signature(kind).parameters for kind in (Client, AsyncClient))
+    assert list(ours) == list(theirs)
+    for name, parameter in ours.items():
+        assert parameter.default == theirs[name].default, name
+
+
+def test_every_public_method_says_what_it_does_and_what_it_returns() -> None:
+    host = FakeImageHost()
+    with host.client() as made:
+        for name in RESOURCES:
+            for method in set(public(type(getattr(made, name)))) - {"run"}:
+                bound = getattr(getattr(made, name), method)
+                assert inspect.getdoc(bound), f"{name}.{method}"
+                assert "Call[" not in str(inspect.signature(bound)), f"{name}.{method}"
+    assert str(inspect.signature(Client("https://h/v1").images.list)).endswith("-> 'Pager[Image]'")
+    assert isinstance(inspect.getattr_static(Client, "upload"), type(Client.upload))
+
+
+def test_the_modules_of_both_clients_have_the_same_classes() -> None:
+    ours = {name.removeprefix("Async") for name, value in vars(client).items() if inspect.isclass(value)}
+    theirs = {name.removeprefix("Async") for name, value in vars(aclient).items() if inspect.isclass(value)}
+    assert {"Client", "Resource", "Images", "Albums", "Keys", "Webhooks", "Sessions"} <= ours & theirs
+
+
+def test_every_name_of_the_package_is_there_and_no_other() -> None:
+    assert sorted(imagehost_client.__all__) == dir(imagehost_client)
+    for name in imagehost_client.__all__:
+        assert getattr(imagehost_client, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        imagehost_client.nothing  # noqa: B018
+
+
+def loaded(statement: str) -> set[str]:
+    """Return the modules that a fresh interpreter has after a statement."""
+    code = f"{statement}; import sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_importing_the_package_loads_nothing_that_takes_long() -> None:
+    slow = {
+        "httpx2",
+        "cattrs",
+        "anyio",
+        "asyncio",
+        "httpcore2",
+        "email",
+        "importlib.metadata",
+        "concurrent.futures",
+    }
+    modules = loaded("import imagehost_client")
+    assert not modules & (slow | {"attrs", "attr"})
+    modules = loaded("from imagehost_client import Client, AsyncClient, ImageHostError, Image")
+    assert not modules & (slow - {"concurrent.futures"})
+
+
+def test_the_client_loads_neither_of_its_siblings() -> None:
+    modules = loaded("import imagehost_client.cli, imagehost_client.testing, imagehost_client.aclient")
+    assert not {name.partition(".")[0] for name in modules} & {
+        "imagehost_core",
+        "imagehost_server",
+        "PIL",
+        "litestar",
+    }
+
+
+def test_the_types_of_methods_are_known_to_a_type_checker(tmp_path: Path, workspace: Path) -> None:
+    typed = tmp_path / "typed.py"
+    typed.write_text(
+        """
+from collections.abc import AsyncIterator
+from typing import assert_type
+from imagehost_client import Album, AsyncClient, AsyncPager, Client, Image, Page, Pager, UploadResult
+
+def sync(client: Client) -> None:
+    assert_type(client.upload("a.png", album_id=3), Image)
+    assert_type(client.images.get("a"), Image)
+    assert_type(client.images.list(), Pager[Image])
+    for image in client.images.list(album_id=1):
+        assert_type(image, Image)
+    for page in client.albums.list().pages():
+        assert_type(page, Page[Album])
+    assert_type(client.albums.create("A").id, int)
+    assert_type(client.keys.create("k").token, str)
+    assert_type(client.upload_many(["a"], quality=3), list[UploadResult])
+    assert_type(client.image_url("a", w=3), str)
+
+async def asynchronous(client: AsyncClient) -> None:
+    assert_type(await client.upload("a.png", album_id=3), Image)
+    assert_type(await client.images.get("a"), Image)
+    assert_type(client.images.list(), AsyncPager[Image])
+    async for image in client.images.list():
+        assert_type(image, Image)
+    async for page in client.albums.list().pages():
+        assert_type(page, Page[Album])
+
+def wrong(client: Client) -> None:
+    client.upload("a.png", nothing=3)  # type: ignore[call-arg]
+    client.upload("a.png", quality="best")  # type: ignore[arg-type]
+    client.images.get(7)  # type: ignore[arg-type]
+    client.upload_many(["a"], filename="b")  # type: ignore[call-arg]
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), str(typed)],
+        cwd=workspace / "packages" / "imagehost-client" / "src",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.startswith("Success"), done.stdout
