@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 import httpx2
 import pytest
 
+from imagehost_core import ImageHost
+from imagehost_core.models import ALL_SCOPES
 from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer, environment, running
 
@@ -25,7 +27,6 @@ NO_LIMITS = {
 }
 """Tests ask more than a person does."""
 
-Command = Callable[..., str]
 Caller = Callable[..., httpx2.Client]
 
 
@@ -64,13 +65,19 @@ def api(server: RunningServer) -> Iterator[httpx2.Client]:
 
 
 @pytest.fixture(scope="session")
-def client_of(server: RunningServer) -> Iterator[Caller]:
+def operator(server: RunningServer) -> Iterator[ImageHost]:
+    """The server's data folder, opened by another process: this one."""
+    with ImageHost.open(server.data) as host:
+        yield host
+
+
+@pytest.fixture(scope="session")
+def client_of(server: RunningServer, operator: ImageHost) -> Iterator[Caller]:
     """Makes a client of an account, with the scopes that are named, or all."""
     clients: list[httpx2.Client] = []
 
     def make(user: str, *scopes: str) -> httpx2.Client:
-        flags = [word for scope in scopes for word in ("--scope", scope)]
-        token = run("keys", "create", "--data", server.data, "--user", user, *flags).stdout.strip()
+        token = operator.keys.create(owner=user, scopes=scopes or ALL_SCOPES).token
         headers = {"Authorization": f"Bearer {token}"}
         clients.append(httpx2.Client(base_url=server.origin, headers=headers, timeout=60))
         return clients[-1]
@@ -84,10 +91,10 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture
-def account(server: RunningServer, client_of: Caller) -> httpx2.Client:
+def account(operator: ImageHost, client_of: Caller) -> httpx2.Client:
     """A client of an account of the test's own, which has nothing yet."""
     name = f"user{next(_numbers)}"
-    run("users", "create", name, "--data", server.data)
+    operator.accounts.create(name)
     return client_of(name)
 
 

@@ -1,0 +1,57 @@
+"""JSON bodies: bad JSON is a bad request, a wrong type is a matter of data, and all faults are told."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from imagehost_core.errors import BadRequestError, ValidationError
+from imagehost_server.schemas import AlbumChanges, ImageChanges, NewAlbum, SignedAddress, decode
+from imagehost_server.schemas import given as given_members
+
+KINDS = [NewAlbum, ImageChanges, AlbumChanges, SignedAddress]
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=90),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.sampled_from(KINDS), st.binary(max_size=60))
+def test_no_bytes_end_in_anything_but_a_value_or_an_error_of_the_contract(
+    kind: type[NewAlbum], body: bytes
+) -> None:
+    with suppress(BadRequestError, ValidationError):
+        assert isinstance(decode(kind, body), kind)
+
+
+@given(values, values, values)
+def test_a_body_is_taken_exactly_where_its_types_are_right(
+    name: object, description: object, is_public: object
+) -> None:
+    body = json.dumps({"name": name, "description": description, "is_public": is_public, "other": 1})
+    members = [("name", name, str), ("description", description, str), ("is_public", is_public, bool)]
+    wrong = [member for member, value, kind in members if type(value) is not kind]
+    if not wrong:
+        assert decode(NewAlbum, body.encode()).name == name
+        return
+    with pytest.raises(ValidationError) as caught:
+        decode(NewAlbum, body.encode())
+    assert [fault.name for fault in caught.value.faults] == wrong
+    assert all(len(fault.received) <= 62 for fault in caught.value.faults)
+
+
+def test_what_is_missing_is_told_where_it_must_be_there() -> None:
+    with pytest.raises(ValidationError, match="expected text for name but received nothing"):
+        decode(NewAlbum, b"{}")
+    assert given_members(decode(ImageChanges, b"{}")) == {}
+
+
+def test_null_is_a_value_and_not_a_gap() -> None:
+    assert given_members(decode(ImageChanges, b'{"album_id": null}')) == {"album_id": None}
+    with pytest.raises(ValidationError, match="for is_public but received null"):
+        decode(ImageChanges, b'{"is_public": null}')

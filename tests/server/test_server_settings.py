@@ -1,0 +1,95 @@
+"""Settings come from flags, then variables, then the file, then the default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from imagehost_core.configuration import SettingError
+from imagehost_server.settings import FILE, ListenSettings, ServerSettings, is_loopback, load
+
+
+def test_the_first_source_that_names_a_setting_wins(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text(
+        '[server]\nport = 1\nhost = "::1"\n[log]\nlevel = "error"\n', encoding="utf-8"
+    )
+    variables = {"IMAGEHOST_SERVER_PORT": "2", "IMAGEHOST_LOG_LEVEL": "debug", "HOME": "/"}
+    settings, resolved = load(tmp_path, {"server.port": 3}, variables)
+    origins = {setting.path: setting.origin for setting in resolved}
+    assert (settings.server.port, origins["server.port"]) == (3, "flags")
+    assert (settings.log.level, origins["log.level"]) == ("debug", "environment")
+    assert (settings.server.host, origins["server.host"]) == ("::1", FILE)
+    assert (settings.server.workers, origins["server.workers"]) == (1, "default")
+
+
+@pytest.mark.parametrize(
+    ("flags", "base_url"),
+    [
+        ({}, "http://127.0.0.1:8000/v1"),
+        ({"server.port": 81}, "http://127.0.0.1:81/v1"),
+        ({"server.host": "0.0.0.0"}, "http://127.0.0.1:8000/v1"),
+        ({"server.host": "::"}, "http://[::1]:8000/v1"),
+        (
+            {"server.host": "img.example", "server.tls_cert": "c", "server.tls_key": "k"},
+            "https://img.example:8000/v1",
+        ),
+    ],
+)
+def test_the_base_address_is_made_from_where_the_server_listens(
+    tmp_path: Path, flags: dict[str, object], base_url: str
+) -> None:
+    assert load(tmp_path, flags, {})[0].base_url == base_url
+    given_url = {"IMAGEHOST_BASE_URL": "https://a.example/v1"}
+    assert load(tmp_path, flags, given_url)[0].base_url == "https://a.example/v1"
+
+
+def test_the_address_of_pictures_follows_that_of_the_interface(tmp_path: Path) -> None:
+    assert load(tmp_path, {"server.port": 81}, {})[0].delivery_url == "http://127.0.0.1:81/img"
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"IMAGEHOST_SERVER_PORT": "70000"}, "port"),
+        ({"IMAGEHOST_SERVER_PORT": "x"}, "IMAGEHOST_SERVER_PORT"),
+        ({"IMAGEHOST_SERVER_WORKERS": "0"}, "workers"),
+        ({"IMAGEHOST_SERVER_TLS_CERT": "cert.pem"}, "tls_key is missing"),
+        ({"IMAGEHOST_TRUSTED_PROXIES": "10.0.0.0/8, proxy"}, "trusted_proxies"),
+        ({"IMAGEHOST_TRUSTED_PROXIES": "10.0.0.1/8"}, "trusted_proxies"),
+        ({"IMAGEHOST_BODY_IDLE_SECONDS": "0"}, "idle_seconds"),
+        ({"IMAGEHOST_LOG_LEVEL": "loud"}, "debug, info, warning, error"),
+        ({"IMAGEHOST_LIMITS_API_PER_MINUTE": "-1"}, "api_per_minute"),
+        ({"IMAGEHOST_SERVER_PROT": "1"}, "IMAGEHOST_SERVER_PROT"),
+    ],
+)
+def test_a_value_that_cannot_be_read_is_told_by_its_name(
+    tmp_path: Path, variables: dict[str, str], words: str
+) -> None:
+    with pytest.raises(SettingError, match=words):
+        load(tmp_path, {}, variables)
+
+
+@pytest.mark.parametrize("text", ["[server", "port = 1", "[server]\nports = 1"])
+def test_a_file_that_cannot_be_read_is_told_by_its_name(tmp_path: Path, text: str) -> None:
+    (tmp_path / FILE).write_text(text, encoding="utf-8")
+    with pytest.raises(SettingError, match=FILE):
+        load(tmp_path, {}, {})
+
+
+def test_the_server_has_every_setting_of_the_core(tmp_path: Path) -> None:
+    paths = {setting.path for setting in load(tmp_path, {}, {})[1]}
+    assert {"base_url", "limits.quota_bytes", "workers.processes", "trusted_proxies", "server.port"} <= paths
+    assert isinstance(load(tmp_path, {}, {})[0], ServerSettings)
+
+
+@given(st.ip_addresses(v=4))
+def test_an_address_is_the_machines_own_also_in_the_other_notation(address: object) -> None:
+    assert is_loopback(str(address)) == is_loopback(f"::ffff:{address}") == str(address).startswith("127.")
+
+
+def test_a_name_is_nobodys_address() -> None:
+    assert not is_loopback("localhost")
+    assert ListenSettings().origin == "http://127.0.0.1:8000"
