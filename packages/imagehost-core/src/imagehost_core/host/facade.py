@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from datetime import datetime
 from types import TracebackType
 from typing import Unpack
 
@@ -129,6 +130,10 @@ class ImageHost:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def now(self) -> datetime:
+        """Return the present moment, as the host's clock tells it."""
+        return self._rooms.clock()
 
     def ready(self) -> None:
         """Let whoever asks whether the host can work pass.

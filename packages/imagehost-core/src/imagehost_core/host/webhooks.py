@@ -225,20 +225,20 @@ class Webhooks:
         """Return what events to a destination are signed with, the newest secret first."""
         return self._rooms.webhooks.secrets(webhook_id, self._rooms.clock()).values
 
-    def report(self, due: Due, attempt: Attempt) -> WebhookDelivery:
-        """Record what came of an attempt, and what follows from it.
+    def report(self, attempts: Iterable[tuple[Due, Attempt]]) -> None:
+        """Record what came of attempts, and what follows from each, in one durable commit.
 
         Args:
-            due: As it was leased.
-            attempt: What came of it.
+            attempts: Each delivery as it was leased, and what came of it.
         """
         rooms = self._rooms
-        verdict = judge(due.delivery, attempt, chances.random())  # noqa: S311 - it spreads load, no more
         with rooms.catalog.transaction() as transaction:
-            rooms.outbox.attempted(transaction, verdict.delivery)
-            if verdict.disable is not None:
-                self._disable(transaction, due.webhook.id, verdict.disable)
-        return verdict.delivery
+            for due, attempt in attempts:
+                # Chance spreads the load, no more.
+                verdict = judge(due.delivery, attempt, chances.random())  # noqa: S311
+                rooms.outbox.attempted(transaction, verdict.delivery)
+                if verdict.disable is not None:
+                    self._disable(transaction, due.webhook.id, verdict.disable)
 
     def release(self, due: Due) -> None:
         """Give back a delivery that was leased and not attempted."""

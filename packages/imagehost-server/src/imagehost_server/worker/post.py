@@ -1,0 +1,159 @@
+"""One POST to one destination, over a connection whose address was checked.
+
+Contract 10: destinations are *checked when saved and again on the address really connected to*. So the
+name is resolved here, each of its addresses is checked, and the connection goes to one that passed:
+between check and connect nobody asks the resolver again. TLS is still verified for the name. Redirects
+are not followed; an answer that is not 2xx is simply none of success.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+
+import h11
+from attrs import frozen
+
+from imagehost_core.deliveries import ANSWER_BYTES
+from imagehost_core.destinations import Destination, check_address
+from imagehost_core.errors import ValidationError
+
+READ_BYTES = 4_096
+"""How much is read at a time. An answer's head may be 16 KiB at most, which is h11's own limit."""
+
+Resolve = Callable[[str, int], Awaitable[Iterable[str]]]
+"""A coroutine function that returns the addresses of a name."""
+
+
+class UnreachableError(Exception):
+    """There was no answer; the text says why, and is shown to the destination's owner."""
+
+
+@frozen
+class Posted:
+    """An answer.
+
+    Attributes:
+        status: Its HTTP status.
+        excerpt: The first bytes of its body, as text.
+    """
+
+    status: int
+    excerpt: str
+
+
+async def resolve(host: str, port: int) -> list[str]:
+    """Return the addresses of a name, as the system resolves it.
+
+    Raises:
+        OSError: It has none.
+    """
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(address[0]) for *_, address in found]
+
+
+async def post(
+    destination: Destination,
+    headers: dict[str, str],
+    body: bytes,
+    *,
+    timeout: float,  # noqa: ASYNC109 - it bounds the whole exchange, of which the caller sees nothing
+    allow_loopback: bool = False,
+    tls: ssl.SSLContext | None = None,
+    resolve: Resolve = resolve,
+) -> Posted:
+    """Send a body and return the answer.
+
+    Args:
+        destination: Where to, parsed.
+        headers: Beside those that HTTP itself needs.
+        body: What is sent.
+        timeout: Seconds for all of it: resolving, connecting, sending, and reading the answer.
+        allow_loopback: Whether loopback may be connected to.
+        tls: How certificates are verified; the system's authorities, unless given.
+        resolve: Returns the addresses of a name.
+
+    Raises:
+        UnreachableError: There was no answer, or the address may not be connected to.
+    """
+    try:
+        async with asyncio.timeout(timeout):
+            address = await _address(destination, allow_loopback, resolve)
+            async with _connected(destination, address, tls) as (reader, writer):
+                return await _exchange(destination, headers, body, reader, writer)
+    except TimeoutError:
+        raise UnreachableError(f"no answer within {timeout:g} seconds") from None
+    except ValidationError as error:
+        raise UnreachableError(error.details) from error
+    except ssl.SSLError as error:
+        raise UnreachableError(f"TLS failed: {error.reason or error}") from error
+    except h11.RemoteProtocolError as error:
+        raise UnreachableError(f"the answer was no HTTP: {error}") from error
+    except OSError as error:
+        raise UnreachableError(f"no connection: {error.strerror or error}") from error
+
+
+async def _address(destination: Destination, allow_loopback: bool, resolve: Resolve) -> str:
+    """Return the first address of a destination, if every one of them may be connected to."""
+    addresses = list(dict.fromkeys(await resolve(destination.host, destination.port)))
+    if not addresses:
+        raise OSError("the name has no address")
+    for address in addresses:
+        check_address(address, allow_loopback=allow_loopback)
+    return addresses[0]
+
+
+@asynccontextmanager
+async def _connected(
+    destination: Destination, address: str, tls: ssl.SSLContext | None
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    context = (tls or ssl.create_default_context()) if destination.secure else None
+    name = destination.host if destination.secure else None
+    reader, writer = await asyncio.open_connection(
+        address, destination.port, ssl=context, server_hostname=name
+    )
+    try:
+        yield reader, writer
+    finally:
+        # Nothing is asked of the connection any more: it is cut, not talked to.
+        writer.transport.abort()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+
+async def _exchange(
+    destination: Destination,
+    headers: dict[str, str],
+    body: bytes,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+) -> Posted:
+    connection = h11.Connection(our_role=h11.CLIENT)
+    request = h11.Request(
+        method="POST",
+        target=destination.target,
+        headers=[
+            ("Host", destination.authority),
+            ("Content-Length", str(len(body))),
+            ("Connection", "close"),
+            *headers.items(),
+        ],
+    )
+    for part in (request, h11.Data(data=body), h11.EndOfMessage()):
+        writer.write(connection.send(part) or b"")
+    await writer.drain()
+    status, excerpt = 0, b""
+    while len(excerpt) < ANSWER_BYTES:
+        event = connection.next_event()
+        if event is h11.NEED_DATA:
+            connection.receive_data(await reader.read(READ_BYTES))
+        elif isinstance(event, h11.Response):
+            status = event.status_code
+        elif isinstance(event, h11.Data):
+            excerpt += bytes(event.data)
+        elif not isinstance(event, h11.InformationalResponse):
+            break
+    return Posted(status, excerpt[:ANSWER_BYTES].decode("utf-8", "replace").replace("\0", ""))

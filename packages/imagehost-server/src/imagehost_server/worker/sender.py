@@ -1,0 +1,171 @@
+"""The sender: leases what is due, posts it, and reports what came of it.
+
+Any number of senders may run, in this process and in others: each delivery is leased to one. What is
+told to the catalog is told in batches, since each batch costs one durable commit. A sender that is
+killed leaves leases behind, which end by themselves; what it had sent and not reported is then sent
+once more, under the same `webhook-id`: at least once, never less.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+
+from imagehost_core import ImageHost
+from imagehost_core.catalog import Due
+from imagehost_core.deliveries import Attempt
+from imagehost_core.destinations import parse_destination
+from imagehost_core.errors import ValidationError
+from imagehost_core.signatures import sign_webhook
+from imagehost_server.worker.post import Posted, Resolve, UnreachableError, post, resolve
+
+POLL_SECONDS = 0.5
+"""How long a sender sleeps when nothing is due. Events of its own process wake it at once."""
+PRUNE_SECONDS = 3_600
+"""How often old events are forgotten."""
+USER_AGENT = "imagehost-webhooks/1"
+
+T = TypeVar("T")
+log = logging.getLogger("imagehost.webhooks")
+
+
+class Sender:
+    """Sends the events of a host.
+
+    Args:
+        host: Whose outbox.
+        tls: How certificates are verified; the system's authorities, unless given.
+        resolve: Returns the addresses of a name.
+    """
+
+    def __init__(
+        self, host: ImageHost, *, tls: ssl.SSLContext | None = None, resolve: Resolve = resolve
+    ) -> None:
+        self._host = host
+        self._settings = host.settings.webhooks
+        self._tls = tls or ssl.create_default_context()
+        self._resolve = resolve
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._flying: dict[asyncio.Task[None], Due] = {}
+        self._reports: list[tuple[Due, Attempt]] = []
+        self._pruned = time.monotonic()
+
+    async def run(self) -> None:
+        """Send until `stop`; then finish what is under way, or give it back."""
+        loop = asyncio.get_running_loop()
+        unsubscribe = self._host.subscribe(lambda _event: loop.call_soon_threadsafe(self._wake.set))
+        try:
+            while not self._stopping:
+                await self._turn()
+            await self._finish()
+        finally:
+            unsubscribe()
+
+    def stop(self) -> None:
+        """Lease nothing more, and let `run` come to its end."""
+        self._stopping = True
+        self._wake.set()
+
+    async def drain(self) -> int:
+        """Send all that is due now, and return how many attempts that took."""
+        count = 0
+        while True:
+            count += await self._lease()
+            if not self._flying:
+                await self._report()
+                return count
+            await asyncio.wait(self._flying, return_when=asyncio.FIRST_COMPLETED)
+            await self._report()
+
+    async def _turn(self) -> None:
+        self._wake.clear()
+        try:
+            await self._lease()
+            await self._report()
+            await self._prune()
+        except Exception:
+            log.exception("the outbox did not answer")
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), POLL_SECONDS)
+
+    async def _lease(self) -> int:
+        room = self._settings.concurrency - len(self._flying)
+        if room <= 0:
+            return 0
+        leased = await _in_thread(self._host.webhooks.lease, room)
+        for due in leased:
+            task = asyncio.create_task(self._deliver(due))
+            self._flying[task] = due
+            task.add_done_callback(self._landed)
+        return len(leased)
+
+    async def _deliver(self, due: Due) -> None:
+        begun, at = time.monotonic(), self._host.now()
+        try:
+            posted = await self._post(due, int(at.timestamp()))
+            status, answer = posted.status, posted.excerpt
+        except (UnreachableError, ValidationError) as error:
+            status, answer = None, str(error)
+        duration = round((time.monotonic() - begun) * 1_000)
+        self._reports.append((due, Attempt(at=at, status=status, duration_ms=duration, answer=answer)))
+
+    async def _post(self, due: Due, timestamp: int) -> Posted:
+        delivery, allow = due.delivery, self._settings.allow_loopback
+        destination = parse_destination(due.webhook.url, allow_loopback=allow)
+        secrets = await _in_thread(self._host.webhooks.secrets, due.webhook.id)
+        signatures = (sign_webhook(secret, delivery.event_id, timestamp, due.body) for secret in secrets)
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": USER_AGENT,
+            "webhook-id": delivery.event_id,
+            "webhook-timestamp": str(timestamp),
+            "webhook-signature": " ".join(signatures),
+        }
+        return await post(
+            destination,
+            headers,
+            due.body,
+            timeout=self._settings.timeout,
+            allow_loopback=allow,
+            tls=self._tls,
+            resolve=self._resolve,
+        )
+
+    def _landed(self, task: asyncio.Task[None]) -> None:
+        due = self._flying.pop(task)
+        if not task.cancelled() and task.exception() is not None:
+            # Its lease ends by itself, and it is tried again.
+            log.error("delivery %s failed", due.delivery.id, exc_info=task.exception())
+        self._wake.set()
+
+    async def _report(self) -> None:
+        reports, self._reports = self._reports, []
+        if reports:
+            await _in_thread(self._host.webhooks.report, reports)
+
+    async def _prune(self) -> None:
+        if time.monotonic() - self._pruned > PRUNE_SECONDS:
+            self._pruned = time.monotonic()
+            await _in_thread(self._host.webhooks.prune)
+
+    async def _finish(self) -> None:
+        if self._flying:
+            await asyncio.wait(self._flying, timeout=self._settings.timeout)
+        unfinished = dict(self._flying)
+        for task in unfinished:
+            task.cancel()
+        await asyncio.gather(*unfinished, return_exceptions=True)
+        await self._report()
+        for due in unfinished.values():
+            await _in_thread(self._host.webhooks.release, due)
+
+
+async def _in_thread(call: Callable[..., T], *args: object) -> T:
+    return await asyncio.get_running_loop().run_in_executor(None, partial(call, *args))
