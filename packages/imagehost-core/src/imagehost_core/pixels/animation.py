@@ -12,6 +12,7 @@ from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.decode import first_frame, frame_count, refusing
 from imagehost_core.pixels.encode import NO_SETTINGS, NOTHING, Metadata, carried, saved
 from imagehost_core.pixels.palette import common_palette, paletted
+from imagehost_core.pixels.webp import announcing_alpha
 
 FOREVER = 0
 """How many times an animation is played that never ends."""
@@ -109,7 +110,8 @@ def encode_animation(
             "quality": codec.quality if quality is None else quality,
             "background": (0, 0, 0, 0),
         }
-    return saved(frames, codec.name, {**options, **more})
+    data = saved(frames, codec.name, {**options, **more})
+    return announcing_alpha(data) if any(frame.mode == "RGBA" for frame in frames) else data
 
 
 def _for_gif(animation: Animation) -> tuple[list[Image.Image], dict[str, object]]:

@@ -19,6 +19,7 @@ from imagehost_core.formats import Format
 from imagehost_core.geometry import Size
 from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.exif import orientation_of
+from imagehost_core.pixels.webp import announcing_alpha
 
 MAX_FRAME_PIXELS = 100_000_000
 """The largest frame, in pixels (contract 9)."""
@@ -103,7 +104,7 @@ def open_image(fmt: Format, data: bytes) -> ImageFile.ImageFile:
         ValidationError: The decoder refuses it, or it is larger than the contract allows.
     """
     with refusing(fmt):
-        image = Image.open(BytesIO(data), formats=(CODECS[fmt].name,))
+        image = Image.open(BytesIO(announcing_alpha(data)), formats=(CODECS[fmt].name,))
         frames = frame_count(image)
     pixels = image.width * image.height
     if pixels > MAX_FRAME_PIXELS or pixels * frames > MAX_PIXELS or frames > MAX_FRAMES:
