@@ -227,7 +227,7 @@ def login(client: Client, args: Namespace, out: Out) -> None:
 def config(args: Namespace, out: Out) -> None:
     """Print the settings and where each comes from; the token is hinted at only."""
     resolved = _config.resolve(args.base_url, None, allow_http=args.allow_http)
-    origin = f"--base-url, {_config.BASE_URL}" if args.base_url else _config.BASE_URL
+    origin = "--base-url" if args.base_url else _config.BASE_URL
     cdn = _config.CDN_URL if os.environ.get(_config.CDN_URL) else "the base address"
     hint = resolved.token.hint() if resolved.token else "none"
     out.line(f"base_url\t{resolved.base_url}\t{origin}")

@@ -1,0 +1,19 @@
+from imagehost_client import Client
+from imagehost_client.testing import make_png
+
+with Client() as client:
+    album = client.albums.create("List")
+    for number in range(5):
+        client.upload(make_png(10 + number, 10), album_id=album)
+
+    # Fetched as it is read, by cursor: nothing is skipped or repeated while images come and go.
+    print([image.width for image in client.images.list(album_id=album, per_page=2)])
+    print([len(page) for page in client.images.list(album_id=album, per_page=2).pages()])
+
+    newest = client.images.list(album_id=album, per_page=1).first_page()
+    print(newest.total, newest.items[0].width)
+    client.images.update(newest.items[0], description="The newest", album_id=None)
+    client.albums.delete(album, delete_images=True)
+# [14, 13, 12, 11, 10]
+# [2, 2, 1]
+# 5 14

@@ -1,0 +1,373 @@
+"""The command line: what it prints, where, and with which exit status."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.client.conftest import swift
+
+from imagehost_client import Client
+from imagehost_client._cli.arguments import build_parser
+from imagehost_client._cli.output import Out
+from imagehost_client._cli.shell import words
+from imagehost_client.cli import main
+from imagehost_client.testing import FakeImageHost, make_gif, make_png
+
+Run = Callable[..., tuple[int, list[str], str]]
+
+
+@pytest.fixture
+def run(host: FakeImageHost, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs the command line on the double: status, lines of output, and notes."""
+
+    def connect(**options: Any) -> Client:
+        return swift(host.client())
+
+    def invoke(*argv: object) -> tuple[int, list[str], str]:
+        status = main([str(argument) for argument in argv], connect=connect)
+        output = capsys.readouterr()
+        return status, output.out.splitlines(), output.err
+
+    return invoke
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """A folder with two images."""
+    (tmp_path / "a.png").write_bytes(make_png(3, 2))
+    (tmp_path / "b.gif").write_bytes(make_gif())
+    return tmp_path
+
+
+class Terminal(io.StringIO):
+    """A terminal, as far as one can be asked whether it is one."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_upload_prints_an_address_a_line_in_order(run: Run, files: Path, host: FakeImageHost) -> None:
+    status, lines, notes = run("upload", files / "b.gif", files / "a.png")
+    assert (status, notes) == (0, "")
+    assert [line.rsplit(".")[-1] for line in lines] == ["gif", "png"]
+    assert lines == [
+        row.record["url"]
+        for row in sorted(host.tables["images"].rows.values(), key=lambda row: row.record["format"])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("flag", "begin"), [("--markdown", "![]("), ("--html", "<img"), ("--bbcode", "[img]"), ("--json", "{")]
+)
+def test_upload_prints_what_is_asked_for(flag: str, begin: str, run: Run, files: Path) -> None:
+    _, lines, _ = run("upload", files, flag)
+    assert len(lines) == 2
+    assert all(line.startswith(begin) for line in lines)
+    if flag == "--json":
+        assert json.loads(lines[0])["width"] == 3
+
+
+def test_upload_takes_options_and_a_pipe(
+    run: Run, files: Path, host: FakeImageHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    album = run("albums", "create", "A")[1][0]
+    options = shlex.split(
+        f"--album {album} --description Text --quality 80 --format webp "
+        "--remove-exif --auto-rename --private --quiet"
+    )
+    assert run("upload", files / "a.png", *options)[0] == 0
+    record = next(iter(host.tables["images"].rows.values())).record
+    assert (record["album_id"], record["description"], record["is_public"]) == (1, "Text", False)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(make_png())))
+    assert run("upload", "-", "--name", "p.png")[0] == 0
+    assert run("upload", files / "a.png", "--name", "q.png", "--keep-format", "--checksum")[0] == 0
+    names = [row.record["original_filename"] for row in host.tables["images"].rows.values()]
+    assert names == ["a.png", "p.png", "q.png"]
+    status, _, notes = run("upload", files / "a.png", files / "b.gif", "--name", "x")
+    assert (status, "--name" in notes) == (2, True)
+
+
+def test_upload_says_which_files_failed_and_prints_the_others(run: Run, files: Path) -> None:
+    (files / "c.txt").write_text("no image")
+    (files / "d.txt").write_text("no image")
+    with (files / "d.txt").open("rb") as stream:
+        assert stream.read()
+    status, lines, notes = run("upload", files / "a.png", files / "c.txt", files / "missing.png")
+    assert (status, len(lines)) == (1, 1)
+    assert "c.txt: The file format is not supported" in notes
+    assert "missing.png" in notes
+    assert "2 of 3 files failed" in notes
+
+
+def test_upload_of_a_folder_without_images_says_so(run: Run, tmp_path: Path) -> None:
+    assert run("upload", tmp_path) == (1, [], "imagehost-client: no images found\n")
+
+
+def test_upload_goes_on_from_a_journal(run: Run, files: Path, host: FakeImageHost) -> None:
+    first = run("upload", files, "--journal", files / "journal")[1]
+    assert run("upload", files, "--journal", files / "journal")[1] == first
+    assert len(host.tables["images"].rows) == 2
+
+
+def test_a_bar_is_drawn_on_a_terminal_and_wiped_after(
+    host: FakeImageHost, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (files / "c.png").write_bytes(b"no image")
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    main(["upload", str(files)], connect=lambda **_: swift(host.client()))
+    drawn = screen.getvalue()
+    assert "█" * 30 in drawn
+    assert "2 done, 1 failed" in drawn
+    assert "\r\x1b[K" in drawn
+    monkeypatch.setattr(sys, "stderr", quiet := Terminal())
+    main(["upload", str(files / "a.png"), "--quiet"], connect=lambda **_: swift(host.client()))
+    assert quiet.getvalue() == ""
+    (files / "empty.png").write_bytes(b"")
+    main(["upload", str(files / "empty.png")], connect=lambda **_: swift(host.client()))
+    assert "of 0.0 MB" in quiet.getvalue()
+
+
+def test_images_are_listed_shown_and_deleted(run: Run, files: Path) -> None:
+    run("upload", files)
+    _, lines, _ = run("ls")
+    assert [line.split("\t")[5] for line in lines] in (["b.gif", "a.png"], ["a.png", "b.gif"])
+    assert len(run("ls", "--limit", "1")[1]) == 1
+    number = json.loads(run("ls", "--json", "--limit", "1")[1][0])["id"]
+    assert json.loads("\n".join(run("show", number)[1]))["id"] == number
+    assert run("rm", number) == (0, [number], "")
+    status, lines, notes = run("rm", number, lines[0].split("\t")[0], lines[1].split("\t")[0])
+    assert (status, len(lines)) == (1, 1)
+    assert "does not exist" in notes
+    assert run("show", number)[0] == 1
+
+
+@pytest.mark.parametrize(("answer", "status"), [("y\n", 0), ("YES\n", 0), ("\n", 1), ("no\n", 1), ("", 1)])
+def test_what_cannot_be_undone_is_asked_before_on_a_terminal(
+    answer: str, status: int, run: Run, files: Path, host: FakeImageHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("upload", files / "a.png")
+    number = next(iter(host.tables["images"].rows))
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    assert run("rm", number)[0] == status
+    assert (number in host.tables["images"].rows) == (status == 1)
+    if status:
+        assert run("rm", number, "--yes")[0] == 0
+
+
+def test_addresses_are_printed(run: Run, files: Path, host: FakeImageHost) -> None:
+    run("upload", files / "a.png")
+    number = next(iter(host.tables["images"].rows))
+    url = f"{host.cdn_url}/{number}"
+    before = len(host.requests)
+    assert run("url", number, "-W", 300, "-H", 200, "-q", 80, "--fit", "inside", "--format", "avif")[1] == [
+        f"{url}?w=300&h=200&q=80&fit=inside&fm=avif"
+    ]
+    assert len(host.requests) == before
+    assert run("url", number, "--srcset", "2,9")[1] == [f"{url}.png?w=2 2w, {url}.png?w=3 3w"]
+    assert run("url", number, "--picture", "2")[1][0].startswith("<picture>")
+    assert "sig=" in run("url", number, "--signed", "60")[1][0]
+    status, _, notes = run("url", number, "-W", 9000)
+    assert (status, "for w" in notes) == (2, True)
+
+
+def test_albums_are_managed(run: Run, files: Path) -> None:
+    image = json.loads(run("upload", files / "a.png", "--json")[1][0])["id"]
+    assert run("albums", "create", "Cats", "--description", "All", "--private")[1] == ["1"]
+    assert run("albums", "add", "1", image)[1] == [f"{image}\tadded"]
+    assert run("ls", "--album", "1")[1][0].startswith(image)
+    assert run("albums", "ls")[1] == ["1\t1\tprivate\tCats"]
+    assert json.loads("\n".join(run("albums", "show", "1")[1]))["description"] == "All"
+    status, lines, _ = run("albums", "remove", "1", image, "missing")
+    assert (status, lines) == (1, [f"{image}\tremoved", "missing\tnot_found"])
+    assert run("albums", "rm", "1", "--delete-images", "--yes") == (0, ["1"], "")
+    run("albums", "create", "Dogs")
+    assert run("albums", "ls")[1] == ["2\t0\tpublic\tDogs"]
+
+
+def test_keys_are_managed_and_a_token_is_printed_alone(run: Run) -> None:
+    _, lines, notes = run("keys", "create", "ci", "--scope", "images:read")
+    assert lines[0].startswith("ihk_")
+    assert len(lines) == 1
+    assert "never shows it again" in notes
+    number, prefix, name, scopes = run("keys", "ls")[1][0].split("\t")
+    assert (prefix, name, scopes) == (lines[0][:8], "ci", "images:read")
+    assert "token" not in json.loads("\n".join(run("keys", "show", number)[1]))
+    assert run("keys", "rm", number)[1] == [number]
+
+
+def test_webhooks_are_managed(run: Run, host: FakeImageHost) -> None:
+    number, secret = run("webhooks", "create", "https://example.com/x", "--event", "image.uploaded")[1][
+        0
+    ].split("\t")
+    assert secret.startswith("whsec_")
+    assert run("webhooks", "ls")[1] == [f"{number}\tactive\thttps://example.com/x\timage.uploaded"]
+    assert json.loads("\n".join(run("webhooks", "show", number)[1]))["id"] == number
+    delivery = json.loads("\n".join(run("webhooks", "test", number)[1]))["id"]
+    assert run("webhooks", "deliveries", number)[1] == [f"{delivery}\twebhook.test\tdelivered\t1"]
+    assert json.loads("\n".join(run("webhooks", "retry", number, delivery)[1]))["attempts"] == 2
+    assert run("webhooks", "rotate", number)[1] != [secret]
+    record = host.tables["webhooks"].rows[number].record
+    record |= {"is_active": False}
+    assert "\tinactive\t" in run("webhooks", "ls")[1][0]
+    record |= {"disabled_reason": "gone"}
+    assert "\tgone\t" in run("webhooks", "ls")[1][0]
+    assert run("webhooks", "rm", number)[1] == [number]
+
+
+def test_the_account_is_shown(run: Run) -> None:
+    assert json.loads("\n".join(run("account")[1]))["usage"] == {"bytes": 0, "images": 0}
+
+
+def test_a_sign_in_prints_the_token_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("secret\n"))
+    assert run("login", "admin")[1][0].startswith("ihs_")
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    monkeypatch.setattr("getpass.getpass", lambda: "wrong")
+    status, lines, notes = run("login", "admin")
+    assert (status, lines) == (1, [])
+    assert "IMAGEHOST_TOKEN" in notes
+
+
+def test_the_settings_are_shown_with_their_origin_and_without_the_token(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = "ihk_0123456789abcdefghijkl"
+    monkeypatch.setenv("IMAGEHOST_BASE_URL", "https://h/v1")
+    monkeypatch.setenv("IMAGEHOST_TOKEN", token)
+    assert main(["config"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.splitlines() == [
+        "base_url\thttps://h/v1\tIMAGEHOST_BASE_URL",
+        "cdn_url\thttps://h/img\tthe base address",
+        "token\tihk_01…\tIMAGEHOST_TOKEN",
+    ]
+    monkeypatch.delenv("IMAGEHOST_TOKEN")
+    monkeypatch.setenv("IMAGEHOST_CDN_URL", "https://c/img")
+    assert main(["--base-url", "https://g/v1", "config"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "base_url\thttps://g/v1\t--base-url",
+        "cdn_url\thttps://c/img\tIMAGEHOST_CDN_URL",
+        "token\tnone\tIMAGEHOST_TOKEN",
+    ]
+
+
+def test_without_an_address_the_way_to_give_one_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ls"]) == 2
+    assert "IMAGEHOST_BASE_URL" in capsys.readouterr().err
+    assert main(["--retries", "0", "--base-url", "http://127.0.0.1:9/v1", "ls"]) == 1
+    assert "is the host running" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "line", ["", "nothing", "upload", "ls --limit 0", "ls --limit x", "url a --srcset 1,x", "--retries -1 ls"]
+)
+def test_wrong_use_is_status_2(line: str, run: Run) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run(*line.split())
+    assert caught.value.code == 2
+
+
+def test_an_interrupt_and_a_broken_file_end_it_without_a_traceback(
+    run: Run, host: FakeImageHost, files: Path
+) -> None:
+    class Interrupt:
+        def page(self, *_: object) -> None:
+            raise KeyboardInterrupt
+
+    host.tables["images"] = Interrupt()  # type: ignore[assignment]
+    assert run("ls") == (130, [], "imagehost-client: interrupted\n")
+    status, _, notes = run("upload", files, "--journal", files / "none" / "journal")
+    assert (status, "No such file" in notes) == (1, True)
+
+
+def test_control_characters_of_a_record_do_not_reach_the_terminal() -> None:
+    text = io.StringIO()
+    Out(text, text, text).line("a\x1b[31m\u202eb\tc")
+    assert text.getvalue() == "a?[31m?b\tc\n"
+
+
+def test_the_log_is_shown_on_request(served: FakeImageHost) -> None:
+    done = process(served, "-v", "account")
+    assert done.returncode == 0
+    assert "GET /account: 200" in done.stderr
+    assert served.accounts["admin"] not in done.stderr
+
+
+def test_the_command_is_installed_and_works_as_a_process(served: FakeImageHost, files: Path) -> None:
+    done = process(served, "upload", str(files), "--parallel", "2")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(done.stdout.splitlines()) == 2
+
+
+def test_a_reader_that_goes_away_ends_it_quietly(served: FakeImageHost) -> None:
+    with Client(served.base_url, served.accounts["admin"]) as client:
+        for _ in range(3):
+            client.upload(make_png())
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = process(served, "ls", stdout=writer)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def process(served: FakeImageHost, *argv: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = Path(sys.executable).with_name("imagehost-client")
+    variables = {"IMAGEHOST_BASE_URL": served.base_url, "IMAGEHOST_TOKEN": served.accounts["admin"]}
+    options = {"stdout": subprocess.PIPE, **options}
+    return subprocess.run(
+        [str(command), *argv],
+        env=os.environ | variables,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=60,
+        **options,
+    )
+
+
+def test_completion_knows_every_command_and_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    tree = dict(words(build_parser()))
+    assert {"upload", "ls", "albums", "--base-url"} <= set(tree[""])
+    assert "--markdown" in tree["upload"]
+    assert {"create", "add"} <= set(tree["albums"])
+    for shell in ("bash", "zsh", "fish"):
+        assert main(["completion", shell]) == 0
+        script = capsys.readouterr().out
+        for path, known in tree.items():
+            assert path.rsplit("/")[-1] in script
+            assert " ".join(known) in script
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("imagehost-client upl", ["upload"]),
+        ("imagehost-client albums a", ["add"]),
+        ("imagehost-client --verbose albums create --p", ["--private"]),
+    ],
+)
+def test_completion_works_in_bash(line: str, found: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    main(["completion", "bash"])
+    script = capsys.readouterr().out
+    asked = f"COMP_WORDS=({line}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))"
+    asked += "\n_imagehost_client; echo ${COMPREPLY[@]}"
+    done = subprocess.run(["bash", "-c", f"{script}\n{asked}"], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == found
+
+
+def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for path in dict(words(build_parser())):
+        with pytest.raises(SystemExit) as caught:
+            main([*path.split("/"), "--help"] if path else ["--help"])
+        assert caught.value.code == 0
+    assert "usage: imagehost-client" in capsys.readouterr().out
