@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from imagehost_server.testing import RunningServer
-
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 
 
@@ -39,10 +37,3 @@ def run(example: Path, folder: Path, **variables: str) -> None:
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("embed_*.py")), ids=lambda path: path.stem)
 def test_an_example_of_embedding_runs_as_it_stands(example: Path, tmp_path: Path) -> None:
     run(example, tmp_path)
-
-
-@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("client_*.py")), ids=lambda path: path.stem)
-def test_an_example_of_the_client_runs_as_it_stands(
-    example: Path, tmp_path: Path, served: RunningServer
-) -> None:
-    run(example, tmp_path, IMAGEHOST_BASE_URL=served.base_url, IMAGEHOST_TOKEN=served.token)
