@@ -158,6 +158,8 @@ class Variants:
         self._keep(image_id, key, stamp, data)
 
     def _write(self, home: Path, key: str, data: bytes) -> None:
+        # What can be made again must not take the room that changes and deletions need.
+        self._staging.check_room(len(data))
         with self._staging.folder() as folder, room_on_disk():
             part = folder / key
             part.write_bytes(_HEAD.pack(_MAGIC, crc32(data), len(data)) + data)

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack
 from datetime import datetime
 from functools import cache
 from hashlib import sha256
+from io import BytesIO
 from types import TracebackType
 from typing import BinaryIO
 from urllib.parse import parse_qsl
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from imagehost_core.errors import NotFoundError, quoted
 from imagehost_core.filenames import with_extension
-from imagehost_core.formats import SNIFF_BYTES, TRAITS, Format, sniff
+from imagehost_core.formats import TRAITS, Format
 from imagehost_core.geometry import Size, plan
 from imagehost_core.host.access import check_transform, may_view
 from imagehost_core.host.rooms import Rooms
@@ -85,8 +85,8 @@ class Blob:
 
     def __init__(self, content: bytes | BinaryIO) -> None:
         self.data = content if isinstance(content, bytes) else None
-        self._file = None if isinstance(content, bytes) else content
-        self.size = len(content) if isinstance(content, bytes) else os.fstat(content.fileno()).st_size
+        self._file: BinaryIO = BytesIO(content) if isinstance(content, bytes) else content
+        self.size = self._file.seek(0, os.SEEK_END)
 
     def read(self, start: int = 0, stop: int | None = None) -> bytes:
         """Return the bytes from `start` to before `stop`."""
@@ -95,10 +95,6 @@ class Blob:
     def chunks(self, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
         """Yield the bytes from `start` to before `stop`, at most 1 MiB at a time."""
         end = self.size if stop is None else min(stop, self.size)
-        if self._file is None:
-            assert self.data is not None
-            yield self.data[start:end]
-            return
         self._file.seek(start)
         while start < end and (chunk := self._file.read(min(CHUNK, end - start))):
             start += len(chunk)
@@ -106,8 +102,7 @@ class Blob:
 
     def close(self) -> None:
         """Let go of the file."""
-        if self._file is not None:
-            self._file.close()
+        self._file.close()
 
     def __enter__(self) -> Blob:
         return self
@@ -216,10 +211,8 @@ class Deliveries:
     def _locate(
         self, image: Image, transform: Transform, query: str, accept: str, viewer: Account | None
     ) -> Delivery:
-        rooms, delivery = self._rooms, self._rooms.settings.delivery
-        signed = "sig=" in query and is_signed(
-            rooms.secret, image.id, transform, dict(parse_qsl(query)), rooms.clock()
-        )
+        delivery = self._rooms.settings.delivery
+        signed = "sig=" in query and self._is_signed(image, transform, query)
         if not may_view(image, viewer, signed, delivery):
             raise NotFoundError(no_image(image.id))
         # Contract 7: *no parameters, and `ext` absent or the stored format's: the master itself*.
@@ -228,6 +221,18 @@ class Deliveries:
         if found.key is not None:
             check_transform(transform, signed, delivery)
         return found
+
+    def _is_signed(self, image: Image, transform: Transform, query: str) -> bool:
+        """Return whether an address carries a signature that holds.
+
+        The stored format is meant by an address that names it, in its path or in `fm`, and by one
+        that names none; so whichever of the two was signed will do.
+        """
+        given, now = dict(parse_qsl(query)), self._rooms.clock()
+        meant = [transform]
+        if transform.format is image.format:
+            meant.append(evolve(transform, format=None))
+        return any(is_signed(self._rooms.secret, image.id, each, given, now) for each in meant)
 
     def _known_image(self, image_id: ImageId) -> Image | None:
         known = self._known.get(image_id)
@@ -246,13 +251,11 @@ class Deliveries:
 
     def _render(self, image: Image, job: RenderJob) -> bytes:
         rooms = self._rooms
-        with ExitStack() as stack:
-            source = stack.enter_context(rooms.files.open(image.id, _source_name(image, job)))
-            fmt = sniff(source.read(SNIFF_BYTES)) or image.format
+        deadline = rooms.settings.workers.render_deadline
+        with rooms.files.open(image.id, _source_name(image, job)) as source:
             length = source.seek(0, os.SEEK_END)
             source.seek(0)
-            deadline = rooms.settings.workers.render_deadline
-            return rooms.workers.render(job, fmt, source, length, deadline=deadline)[1]
+            return rooms.workers.render(job, image.format, source, length, deadline=deadline)[1]
 
 
 def _split(path: str) -> tuple[ImageId, str | None]:
@@ -269,7 +272,7 @@ def _split(path: str) -> tuple[ImageId, str | None]:
 
 def _format(transform: Transform, image: Image, accept: str) -> Format:
     if transform.format is AUTO:
-        return negotiate(accept, image.format)
+        return negotiate(accept, image.format, animated=image.is_animated)
     return image.format if transform.format is None else Format(transform.format)
 
 

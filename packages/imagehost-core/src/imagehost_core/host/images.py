@@ -11,7 +11,7 @@ from attrs import field, frozen
 from imagehost_core.catalog.database import Reader
 from imagehost_core.errors import Fault, NotFoundError, ValidationError, quoted
 from imagehost_core.events import DeletedImage
-from imagehost_core.filenames import clean_filename
+from imagehost_core.filenames import clean_filename, with_extension
 from imagehost_core.host import owners
 from imagehost_core.host.albums import check_album
 from imagehost_core.host.owners import Owner
@@ -71,6 +71,8 @@ class Images:
             rooms.catalog.transaction() as transaction,
         ):
             image = self._get(wanted, owner, transaction)
+            if "filename" in values:
+                values["filename"] = with_extension(values["filename"], image.format)
             image = attrs.evolve(image, **values, updated_at=rooms.clock())
             check_album(rooms, image.album_id, image.account_id, transaction)
             rooms.images.update(transaction, image)
@@ -84,8 +86,13 @@ class Images:
         """
         rooms, wanted = self._rooms, parse_image_id(image_id)
         self.get(wanted, owner)
-        with rooms.changes.one() as change, rooms.locks.hold("image", wanted):
-            with rooms.stamps.changing(wanted), rooms.catalog.transaction() as transaction:
+        # Nothing that is read of the image is remembered by anybody until its last byte is gone.
+        with (
+            rooms.changes.one() as change,
+            rooms.locks.hold("image", wanted),
+            rooms.stamps.changing(wanted),
+        ):
+            with rooms.catalog.transaction() as transaction:
                 image = self._get(wanted, owner, transaction)
                 gone = DeletedImage(id=wanted, album_id=image.album_id, deleted_at=rooms.clock())
                 rooms.images.bury(transaction, wanted, gone.deleted_at)
@@ -96,16 +103,19 @@ class Images:
 
     def finish_deletions(self) -> None:
         """Erase what a process that died has left of deleted images."""
-        for image_id in self._rooms.images.graves():
-            with self._rooms.locks.hold("image", image_id):
+        rooms = self._rooms
+        for image_id in rooms.images.graves():
+            with rooms.locks.hold("image", image_id), rooms.stamps.changing(image_id):
                 self._erase(image_id)
 
     def collect(self) -> tuple[ImageId, ...]:
-        """Remove the files of images that have no record: uploads that never ended.
+        """Remove what crashes have left over, and the variants above their bound.
 
         Returns:
-            The ids under which there were such files.
+            The ids under which there were files of uploads that never ended.
         """
+        self.finish_deletions()
+        self._rooms.variants.sweep()
         return tuple(image_id for image_id in self._rooms.files.ids() if self._collect(image_id))
 
     def _collect(self, image_id: ImageId) -> bool:
@@ -114,7 +124,7 @@ class Images:
             return False
         # An upload under way holds the lock until its record stands.
         with rooms.locks.hold("image", image_id):
-            orphan = rooms.images.get(image_id) is None
+            orphan = rooms.images.get(image_id) is None and rooms.files.has(image_id)
             if orphan:
                 rooms.files.delete(image_id)
         return orphan

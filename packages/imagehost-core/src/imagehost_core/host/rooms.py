@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
-from contextlib import suppress
+from contextlib import ExitStack, closing
 from pathlib import Path
 
+import attrs
 from attrs import field, frozen
 
 from imagehost_core.catalog import (
@@ -27,7 +28,7 @@ from imagehost_core.ids import Random
 from imagehost_core.records import Addresses
 from imagehost_core.settings import Settings
 from imagehost_core.storage import FileStore, Folders, Locks, Staging, Stamps
-from imagehost_core.storage.durable import make_folder
+from imagehost_core.storage.durable import make_folder, sync_file, sync_folder
 from imagehost_core.variants import Variants
 from imagehost_core.workers import CageLimits, WorkerPool
 
@@ -65,17 +66,11 @@ class Rooms:
     variants: Variants
     workers: WorkerPool
     secret: bytes = field(repr=False)
-    temporary: tempfile.TemporaryDirectory[str] | None = None
+    _opened: ExitStack = field(repr=False)
 
     def close(self) -> None:
-        """Close every room, the topmost first."""
-        self.workers.close()
-        self.catalog.close()
-        self.counters.close()
-        self.staging.close()
-        self.stamps.close()
-        if self.temporary is not None:
-            self.temporary.cleanup()
+        """Close every room, the last opened first."""
+        self._opened.close()
 
 
 def open_rooms(where: str | os.PathLike[str], settings: Settings, clock: Clock, random: Random) -> Rooms:
@@ -87,18 +82,33 @@ def open_rooms(where: str | os.PathLike[str], settings: Settings, clock: Clock, 
         clock: The source of the time.
         random: The source of unpredictable bytes.
     """
-    temporary = tempfile.TemporaryDirectory(prefix="imagehost-") if where == ":memory:" else None
-    folders = Folders(Path(temporary.name if temporary else where).resolve())
+    with ExitStack() as opened:
+        rooms = _open(where, settings, clock, random, opened)
+        # It is all there: from here on it is the caller who closes it.
+        return attrs.evolve(rooms, opened=opened.pop_all())
+
+
+def _open(
+    where: str | os.PathLike[str], settings: Settings, clock: Clock, random: Random, opened: ExitStack
+) -> Rooms:
+    if where == ":memory:":
+        where = opened.enter_context(tempfile.TemporaryDirectory(prefix="imagehost-"))
+    folders = Folders(Path(where).resolve())
     make_folder(folders.root)
     locks = Locks(folders.locks)
-    stamps = Stamps(folders.locks / "stamps")
-    staging = Staging(folders.staging, settings.storage.free_bytes)
-    catalog = Catalog(folders.catalog, locks)
+    stamps = opened.enter_context(closing(Stamps(folders.locks / "stamps")))
+    stamps.mend(locks, "image")
+    staging = opened.enter_context(closing(Staging(folders.staging, settings.storage.free_bytes)))
+    counters = opened.enter_context(closing(Counters(folders.counters, locks, clock)))
+    catalog = opened.enter_context(closing(Catalog(folders.catalog, locks)))
+    limits = CageLimits(memory_bytes=settings.workers.memory_bytes)
+    workers = opened.enter_context(
+        WorkerPool(settings.workers.processes, limits=limits, queue=settings.workers.queue)
+    )
     images = ImageRows(catalog)
     addresses = Addresses(settings.base_url, settings.delivery_url)
     webhooks = WebhookRows(catalog)
     outbox = OutboxRows(catalog, webhooks, random)
-    workers = settings.workers
     return Rooms(
         settings=settings,
         addresses=addresses,
@@ -118,27 +128,34 @@ def open_rooms(where: str | os.PathLike[str], settings: Settings, clock: Clock, 
         answers=AnswerRows(catalog),
         webhooks=webhooks,
         outbox=outbox,
-        counters=Counters(folders.counters, locks, clock),
+        counters=counters,
         changes=Changes(outbox, addresses, clock, random),
         variants=Variants(folders, staging, locks, stamps, settings.delivery, images.exists),
-        workers=WorkerPool(
-            workers.processes, limits=CageLimits(memory_bytes=workers.memory_bytes), queue=workers.queue
-        ),
+        workers=workers,
         secret=_secret(folders, locks, random),
-        temporary=temporary,
+        opened=opened,
     )
 
 
 def _secret(folders: Folders, locks: Locks, random: Random) -> bytes:
-    """Return the signing secret of a data folder, which is made once."""
+    """Return the signing secret of a data folder, which is made once.
+
+    It gets its name when it is whole: whoever knew that a crash had left it empty could sign anything.
+
+    Raises:
+        ValueError: The file holds fewer bytes than a secret has.
+    """
     with locks.hold("secret", ""):
-        with suppress(FileNotFoundError):
-            return folders.secret.read_bytes()
-        secret = random(SECRET_BYTES)
-        descriptor = os.open(folders.secret, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            os.write(descriptor, secret)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        return secret
+        if not folders.secret.exists():
+            part = folders.root / "secret.part"
+            part.unlink(missing_ok=True)
+            part.touch(mode=0o600)
+            part.write_bytes(random(SECRET_BYTES))
+            sync_file(part)
+            part.rename(folders.secret)
+            sync_folder(folders.root)
+        secret = folders.secret.read_bytes()
+    if len(secret) < SECRET_BYTES:
+        expected = f"expected at least {SECRET_BYTES} bytes"
+        raise ValueError(f"{expected} for {folders.secret} but received {len(secret)}")
+    return secret

@@ -26,7 +26,7 @@ from imagehost_core.limits import check_quota
 from imagehost_core.models import Account, Image
 from imagehost_core.options import UploadOptions
 from imagehost_core.storage import Staged
-from imagehost_core.storage.durable import check_free, room_on_disk
+from imagehost_core.storage.durable import room_on_disk
 from imagehost_core.storage.files import MASTER, rung_name
 from imagehost_core.storage.staging import CHUNK
 
@@ -96,17 +96,21 @@ def upload(
     check_album(rooms, options.album_id, account.id)
     quota = rooms.settings.limits.of(account.limits).quota_bytes
     check_quota(rooms.accounts.used_bytes(account.id), 1, quota)
-    check_free(rooms.folders.root, staged.size, rooms.settings.storage.free_bytes)
+    rooms.staging.check_room(staged.size)
     with rooms.staging.folder() as built:
         ingested = _ingest(rooms, staged, header, options, built)
         image = _describe(rooms, ingested, built, account, filename, options)
+        check_quota(rooms.accounts.used_bytes(account.id), image.size, quota)
+        rooms.staging.check_room(0)
         # Held until the record stands, so that nobody takes the files for an orphan's.
         with rooms.changes.one() as change, rooms.locks.hold("image", image.id):
-            rooms.files.put(image.id, built)
             try:
+                rooms.files.put(image.id, built)
                 _record(rooms, image, quota, change, once)
             except BaseException:
-                rooms.files.delete(image.id)
+                # An interrupt can come when the record already stands; then its files stay.
+                if not rooms.images.exists(image.id):
+                    rooms.files.delete(image.id)
                 raise
     return image
 

@@ -118,9 +118,17 @@ class Staging:
         Raises:
             InsufficientStorageError: The disk has less room than its floor.
         """
-        check_free(self._own, 0, self._floor)
+        self.check_room(0)
         with room_on_disk():
             return Staged(self._own / uuid4().hex)
+
+    def check_room(self, more: int) -> None:
+        """Let a write of `more` bytes pass.
+
+        Raises:
+            InsufficientStorageError: It would leave less of the disk free than its floor.
+        """
+        check_free(self._own, more, self._floor)
 
     @contextmanager
     def folder(self) -> Iterator[Path]:

@@ -34,8 +34,10 @@ class Stamps:
 
     def __init__(self, path: Path) -> None:
         with path.open("a+b") as file:
+            # Written, and not just made that long: a page that finds no room on the disk when it is first
+            # touched ends the process.
             if file.seek(0, 2) < _BYTES:
-                file.truncate(_BYTES)
+                file.write(bytes(_BYTES))
             file.flush()
             self._counters = mmap.mmap(file.fileno(), _BYTES)
 

@@ -1,0 +1,84 @@
+"""What the tests of the host share: one host for most of them, pictures of every kind, and what is left."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from PIL import Image as Picture
+
+from imagehost_core import ImageHost, Settings
+from imagehost_core.settings import WorkerSettings
+from imagehost_core.testing import make_image
+
+ONE_WORKER = Settings(workers=WorkerSettings(processes=1))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data folder of this file's host."""
+    return tmp_path_factory.mktemp("host")
+
+
+@pytest.fixture(scope="module")
+def host(folder: Path) -> Iterator[ImageHost]:
+    """A host with one worker, shared by the tests of a file."""
+    with ImageHost.open(folder, settings=ONE_WORKER) as made:
+        yield made
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Callable[..., ImageHost]]:
+    """Open hosts of one's own, on the same folder unless another is given."""
+    hosts: list[ImageHost] = []
+
+    def open_host(where: Path = tmp_path / "data", settings: Settings = ONE_WORKER) -> ImageHost:
+        hosts.append(ImageHost.open(where, settings=settings))
+        return hosts[-1]
+
+    yield open_host
+    for each in hosts:
+        each.close()
+
+
+def _saved(kind: str, *frames: Picture.Image, **options: object) -> bytes:
+    file = io.BytesIO()
+    more = {"save_all": True, "append_images": frames[1:], "duration": 80} if len(frames) > 1 else {}
+    frames[0].save(file, kind, **more, **options)
+    return file.getvalue()
+
+
+@pytest.fixture(scope="session")
+def pictures() -> dict[str, bytes]:
+    """Small pictures, by name: opaque and not, still and moving, upright and not."""
+    gradient = Picture.open(io.BytesIO(make_image(120, 90))).convert("RGB")
+    glass = gradient.convert("RGBA")
+    glass.putalpha(Picture.linear_gradient("L").resize(gradient.size))
+    moving = [gradient.rotate(30 * turn).quantize(32).convert("RGB") for turn in range(4)]
+    exif = Picture.Exif()
+    exif[0x0112], exif[0x010F] = 6, "Camera"
+    return {
+        "photo.jpg": _saved("JPEG", gradient, quality=92),
+        "sideways.jpg": _saved("JPEG", gradient, quality=92, exif=exif),
+        "still.png": make_image(120, 90),
+        "glass.png": _saved("PNG", glass),
+        "glass.webp": _saved("WEBP", glass, quality=90),
+        "photo.webp": _saved("WEBP", gradient, quality=70),
+        "still.gif": _saved("GIF", moving[0]),
+        "moving.gif": _saved("GIF", *moving),
+        "moving.webp": _saved("WEBP", *moving),
+    }
+
+
+@pytest.fixture
+def left_over() -> Callable[[Path], list[str]]:
+    """Name the files of pictures that a data folder holds, in whatever room."""
+
+    def look(folder: Path) -> list[str]:
+        rooms = ("images", "variants", "staging")
+        found = (path for room in rooms for path in (folder / room).rglob("*") if path.is_file())
+        return sorted(str(path.relative_to(folder)) for path in found if path.name != "lock")
+
+    return look
