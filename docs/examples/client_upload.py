@@ -8,6 +8,11 @@ Path("photos").mkdir(exist_ok=True)
 for number in range(3):
     Path(f"photos/{number}.png").write_bytes(make_png(100 + number, 80))
 
+
+def show(sent: int, total: int) -> None:
+    assert 0 <= sent <= total
+
+
 with Client() as client:
     album = client.albums.create("Holiday")
 
@@ -15,7 +20,7 @@ with Client() as client:
     client.upload("photos/0.png", album_id=album, is_public=False)
     client.upload(make_png(), description="Made on the spot")
     client.upload(("red.png", io.BytesIO(make_png(2, 2, (255, 0, 0)))), convert_to_webp=False, checksum=True)
-    client.upload(Path("photos/0.png"), progress=lambda sent, total: None)
+    client.upload(Path("photos/0.png"), progress=show)
 
     # Folders and patterns, a few at a time. The journal lets a stopped run go on where it was.
     results = client.upload_many(["photos"], album_id=album, parallel=4, journal="photos.journal")

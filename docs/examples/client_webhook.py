@@ -1,3 +1,4 @@
+import json
 import time
 
 from imagehost_client import WebhookVerificationError, webhooks
@@ -20,7 +21,9 @@ def receive(body: bytes, headers: dict[str, str]) -> str:
             return "200"  # a kind that does not exist yet
 
 
-body = b'{"type":"image.deleted","timestamp":"2026-01-01T00:00:00Z","data":{"id":"x","deleted_at":"2026-01-01T00:00:00Z"}}'
+moment = "2026-01-01T00:00:00Z"
+deleted = {"type": "image.deleted", "timestamp": moment, "data": {"id": "x", "deleted_at": moment}}
+body = json.dumps(deleted).encode()
 now = str(int(time.time()))
 headers = {"webhook-id": "msg_1", "webhook-timestamp": now}
 headers["webhook-signature"] = webhooks.sign(f"msg_1.{now}.".encode() + body, SECRET)

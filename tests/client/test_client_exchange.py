@@ -202,6 +202,8 @@ def test_a_paced_client_waits_for_a_used_up_window_to_end(
     world = World()
     Played(albums.get_album(1), limited(remaining, seconds), world=world, pace=pace)
     assert Played(albums.get_album(1), reply(ALBUM), world=world, pace=pace).slept == slept
+    bounded = Played(albums.get_album(1), reply(ALBUM), world=world, pace=pace, deadline=9.0)
+    assert bounded.slept == [min(seconds, 9.0) for seconds in slept]
 
 
 def test_the_state_of_the_rate_limit_is_on_results_and_errors() -> None:

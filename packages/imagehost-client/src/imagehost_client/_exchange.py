@@ -129,10 +129,10 @@ def exchange(call: Call[T], config: Config, world: World) -> Steps[T]:
     while True:
         pause = _pace(config, world)
         if pause:
-            yield Sleep(pause)
+            yield Sleep(_shorter(pause, _left(config, world, began)) or 0.0)
         tries += 1
-        left = _left(config, world, began)
-        outcome = yield Send(call.method, _url(call, config), _headers(content, key), content, left)
+        timeout = _shorter(config.timeout, _left(config, world, began))
+        outcome = yield Send(call.method, _url(call, config), _headers(content, key), content, timeout)
         assert isinstance(outcome, Reply | Failure)
         result = _result(call, outcome, config, world, tries)
         _log(call, outcome, tries)
@@ -142,8 +142,7 @@ def exchange(call: Call[T], config: Config, world: World) -> Steps[T]:
         if not worth_retrying(cause, repeatable=call.repeatable, named=result.retry_after):
             raise result
         seconds = wait(config.retry, tries, named=result.retry_after, random=world.random)
-        remaining = _left(config, world, began, timeout=None)
-        if seconds is None or (remaining is not None and seconds >= remaining):
+        if seconds is None or _shorter(seconds, _left(config, world, began)) != seconds:
             raise result
         yield Sleep(seconds)
 
@@ -213,13 +212,16 @@ def _url(call: Call[T], config: Config) -> str:
     return f"{config.base_url}{call.path}" + (f"?{urlencode(call.query)}" if call.query else "")
 
 
-def _left(config: Config, world: World, began: float, **shorter: float | None) -> float | None:
-    """Return the seconds that the next step may take: the timeout, or what the deadline leaves of it."""
-    bounds = [shorter.get("timeout", config.timeout)]
-    if config.deadline is not None:
-        bounds.append(max(config.deadline - (world.monotonic() - began), 0.001))
-    known = [bound for bound in bounds if bound is not None]
-    return min(known) if known else None
+def _left(config: Config, world: World, began: float) -> float | None:
+    """Return the seconds until the call's deadline; never 0, which httpx2 would take for no timeout."""
+    if config.deadline is None:
+        return None
+    return max(config.deadline - (world.monotonic() - began), 0.001)
+
+
+def _shorter(one: float | None, other: float | None) -> float | None:
+    """Return the shorter of two times, where `None` is for ever."""
+    return min((seconds for seconds in (one, other) if seconds is not None), default=None)
 
 
 def _pace(config: Config, world: World) -> float:
