@@ -1,0 +1,131 @@
+"""Over real HTTP: the service about itself, and its description, which is true of its routes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from imagehost_server.app import operations
+from imagehost_server.auth import SCOPES
+from imagehost_server.testing import RunningServer
+
+METHODS = ("get", "post", "patch", "delete", "put")
+
+
+@pytest.fixture(scope="module")
+def document(anybody: httpx2.Client) -> dict[str, Any]:
+    return dict(anybody.get("/v1/openapi.json").json())
+
+
+def told(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield method, path and description of every operation."""
+    for path, item in document["paths"].items():
+        for method in METHODS:
+            if method in item:
+                yield method.upper(), path, item[method]
+
+
+def test_it_is_alive_and_ready(anybody: httpx2.Client) -> None:
+    assert anybody.get("/healthz").json() == {"success": True, "data": {"status": "alive"}}
+    assert anybody.get("/readyz").json() == {"success": True, "data": {"status": "ready"}}
+    assert anybody.head("/healthz").status_code == 200
+
+
+def test_the_table_of_scopes_has_exactly_the_routes() -> None:
+    assert {f"{item.method} {item.path}" for item in operations()} == SCOPES.keys()
+
+
+def test_the_document_has_exactly_the_routes_and_the_processing_route(document: dict[str, Any]) -> None:
+    found = {f"{method} {path}" for method, path, _ in told(document)}
+    assert found == {f"{item.method} {item.path.removeprefix('/v1')}" for item in operations()} | {
+        "GET /{file}"
+    }
+
+
+def test_the_document_tells_the_scope_that_each_route_needs(document: dict[str, Any]) -> None:
+    for method, path, item in told(document):
+        for prefix in ("/v1", ""):
+            need = SCOPES.get(f"{method} {prefix}{path}")
+            if need is not None:
+                assert item["security"] == [{"token": [need.value]}]
+                assert "401" in item["responses"]
+
+
+def test_every_route_that_needs_a_token_refuses_without_one(anybody: httpx2.Client, client_of: Any) -> None:
+    for route, need in SCOPES.items():
+        method, path = route.replace("{image_id}", "0" * 16).split(" ")
+        status = anybody.request(method, path).status_code
+        assert (status == 401) == (need is not None), route
+        if need is not None:
+            others = sorted(scope for scope in SCOPES.values() if scope not in (None, need))
+            assert client_of("admin", *others).request(method, path).status_code == 403, route
+
+
+def test_every_reference_in_the_document_leads_somewhere(document: dict[str, Any]) -> None:
+    for target in set(re.findall(r"'\$ref': '#/([^']+)'", str(document))):
+        place: Any = document
+        for name in target.split("/"):
+            place = place[name]
+
+
+def test_the_addresses_in_the_document_are_those_that_answer(
+    document: dict[str, Any], anybody: httpx2.Client, server: RunningServer
+) -> None:
+    assert document["servers"] == [{"url": server.base_url}]
+    for method, path, _ in told(document):
+        item = document["paths"][path]
+        address = (item.get("servers") or document["servers"])[0]["url"] + re.sub(r"\{\w+\}", "0" * 16, path)
+        assert anybody.request(method, address).status_code != 405
+
+
+def test_the_document_has_the_members_that_are_sent(
+    document: dict[str, Any], api: httpx2.Client, picture: bytes
+) -> None:
+    sent = {
+        "ImageRecord": api.post("/v1/upload", files={"image": picture}).json()["data"],
+        "AlbumRecord": api.post("/v1/albums", json={"name": "x"}).json()["data"],
+        "PublicImageRecord": api.get("/v1/gallery").json()["data"]["images"][0],
+        "Pagination": api.get("/v1/images").json()["data"]["pagination"],
+    }
+    for name, record in sent.items():
+        assert list(document["components"]["schemas"][name]["properties"]) == list(record)
+        assert set(document["components"]["schemas"][name]["required"]) == set(record)
+
+
+def test_the_upload_form_is_documented_field_by_field(document: dict[str, Any]) -> None:
+    content = document["paths"]["/upload"]["post"]["requestBody"]["content"]
+    (media_type,) = content
+    fields = content[media_type]["schema"]["properties"]
+    assert media_type == "multipart/form-data"
+    assert {"files[]", "image", "album_id", "quality", "convertToWebP", "is_public"} <= fields.keys()
+
+
+def test_the_page_names_every_route_and_loads_nothing(
+    document: dict[str, Any], anybody: httpx2.Client
+) -> None:
+    answer = anybody.get("/v1/docs")
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert not re.search(r"<script|<link|src=|@import|url\(", answer.text)
+    for _, path, item in told(document):
+        assert f"{path}</code>" in answer.text
+        assert item["summary"] in answer.text.replace("&#x27;", "'")
+
+
+@pytest.mark.parametrize("path", ["/v1/images", "/api/v1/images", "/v1/images/", "/healthz"])
+def test_options_tells_the_methods(anybody: httpx2.Client, path: str) -> None:
+    answer = anybody.options(path)
+    assert (answer.status_code, answer.headers["allow"].split(", ")[0]) == (204, "GET")
+
+
+def test_the_alias_has_every_route(api: httpx2.Client) -> None:
+    for route in SCOPES:
+        method, path = route.replace("{image_id}", "0" * 16).split(" ")
+        if path.startswith("/v1/"):
+            direct, alias = api.request(method, path), api.request(method, f"/api{path}")
+            assert (alias.status_code, alias.content) == (direct.status_code, direct.content)

@@ -1,0 +1,250 @@
+"""The command line, and the server's beginning and end."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from imagehost_core import ImageHost
+from imagehost_core.formats import Format, sniff
+from imagehost_core.testing import make_image
+from imagehost_server.passwords import hash_password, new_password
+from imagehost_server.sample import sample_png
+from imagehost_server.serving import check_port, free_port
+from imagehost_server.testing import RunningServer, running, start
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_the_first_start_tells_all_that_is_needed_once(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with running(data) as server:
+        assert re.search(r"account +admin\n", server.output)
+        assert re.search(r"password +[0-9A-Za-z]{20}\n", server.output)
+        assert f"{server.origin}/img/<id>." in server.output
+        answer = httpx2.get(f"{server.base_url}/images", headers={"Authorization": f"Bearer {server.token}"})
+        assert answer.status_code == 200
+    with running(data) as again:
+        assert again.output == f"Serving {again.base_url}\n"
+        with pytest.raises(LookupError):
+            _ = again.token
+
+
+def test_a_folder_that_a_program_has_used_before_gets_its_first_token_too(tmp_path: Path) -> None:
+    with ImageHost.open(tmp_path / "data") as host:
+        host.upload(make_image(8, 8), owner="admin")
+    with running(tmp_path / "data") as server:
+        headers = {"Authorization": f"Bearer {server.token}"}
+        assert len(httpx2.get(f"{server.base_url}/images", headers=headers).json()["data"]["images"]) == 1
+
+
+def test_the_sample_is_a_png_of_some_size() -> None:
+    sample = sample_png()
+    assert sniff(sample) is Format.PNG
+    assert len(sample) < 20_000
+
+
+def test_the_log_never_shows_a_token_or_a_signature(server: RunningServer, image_id: str) -> None:
+    headers = {"Authorization": f"Bearer {server.token}"}
+    httpx2.get(f"{server.origin}/img/{image_id}?exp=1&sig=SIGNATURE", headers=headers)
+    httpx2.get(f"{server.base_url}/images?token={server.token}", headers={"Authorization": "Bearer SECRET"})
+    log = server.log.read_text(encoding="utf-8")
+    assert f"path=/img/{image_id} " in log
+    assert [word for word in (server.token, "SIGNATURE", "SECRET") if word in log] == []
+
+
+def test_sigterm_ends_it_cleanly_and_lets_a_request_under_way_finish(tmp_path: Path) -> None:
+    server = start(tmp_path / "data")
+    statuses: list[int] = []
+
+    def upload() -> None:
+        headers = {"Authorization": f"Bearer {server.token}"}
+        with httpx2.Client(headers=headers, timeout=60) as client:
+            picture = make_image(1500, 1500)
+            statuses.append(client.post(f"{server.base_url}/upload", files={"image": picture}).status_code)
+
+    thread = threading.Thread(target=upload)
+    thread.start()
+    staging = server.data / "staging"
+    while not any(path.is_file() and path.name != "lock" for path in staging.rglob("*")) and not statuses:
+        time.sleep(0.005)
+    assert server.stop() == 0
+    thread.join()
+    assert server.process.stdout is not None
+    server.process.stdout.close()
+    assert statuses == [200]
+    assert list(staging.iterdir()) == []
+
+
+def test_when_its_first_process_is_killed_the_others_end_and_free_the_port(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    first = start(data, "--workers", "2")
+    first.process.send_signal(signal.SIGKILL)
+    first.process.wait()
+    assert first.process.stdout is not None
+    first.process.stdout.close()
+    with running(data, "--port", str(first.port)) as second:
+        assert second.port == first.port
+        assert httpx2.get(f"{second.origin}/healthz").status_code == 200
+
+
+def test_several_workers_serve_one_folder(tmp_path: Path) -> None:
+    with running(tmp_path / "data", "--workers", "2") as server:
+        headers = {"Authorization": f"Bearer {server.token}"}
+        for number in range(8):
+            # Each on a connection of its own, so that both workers get some.
+            files = {"image": make_image(8, 8, seed=number)}
+            image = httpx2.post(f"{server.base_url}/upload", files=files, headers=headers).json()["data"]
+            assert httpx2.get(image["url"]).status_code == 200
+            assert (
+                httpx2.delete(f"{server.base_url}/images/{image['id']}", headers=headers).status_code == 200
+            )
+            assert httpx2.get(image["url"]).status_code == 404
+
+
+def test_a_port_that_is_taken_stops_the_start_with_a_clear_error(
+    server: RunningServer, tmp_path: Path, imagehost: Cli
+) -> None:
+    done = imagehost("serve", "--data", tmp_path / "data", "--port", server.port, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "in use" in done.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_free_port_can_be_listened_on_at_once() -> None:
+    port = free_port("127.0.0.1")
+    check_port("127.0.0.1", port, seconds=0)
+    with socket.create_server(("127.0.0.1", port)), pytest.raises(OSError, match="in use"):
+        check_port("127.0.0.1", port, seconds=0.1)
+
+
+def test_a_setting_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="IMAGEHOST_LIMITS_QUOTA_BYTES but received 'much'"):
+        start(tmp_path / "data", variables={"IMAGEHOST_LIMITS_QUOTA_BYTES": "much"})
+
+
+def test_addresses_are_those_of_the_settings_and_answer_under_their_own_path(
+    tmp_path: Path, picture: bytes
+) -> None:
+    port = free_port("127.0.0.1")
+    variables = {
+        "IMAGEHOST_BASE_URL": f"http://127.0.0.1:{port}/v1",
+        "IMAGEHOST_CDN_URL": "https://cdn.example/pictures",
+    }
+    with running(tmp_path / "data", "--port", str(port), variables=variables) as server:
+        headers = {
+            "Authorization": f"Bearer {server.token}",
+            "Host": "evil.example",
+            "X-Forwarded-Host": "evil.example",
+            "X-Forwarded-Proto": "https",
+        }
+        answer = httpx2.post(f"{server.base_url}/upload", files={"image": picture}, headers=headers)
+        image = answer.json()["data"]
+        assert image["url"] == f"https://cdn.example/pictures/{image['id']}.webp"
+        assert "evil" not in answer.text
+        assert httpx2.get(f"{server.origin}/pictures/{image['id']}.webp").status_code == 200
+        assert httpx2.get(f"{server.origin}/img/{image['id']}.webp").status_code == 200
+
+
+def test_pictures_may_have_a_host_of_their_own_without_a_path(tmp_path: Path, picture: bytes) -> None:
+    with running(tmp_path / "data", variables={"IMAGEHOST_CDN_URL": "https://cdn.example"}) as server:
+        headers = {"Authorization": f"Bearer {server.token}"}
+        image = httpx2.post(f"{server.base_url}/upload", files={"image": picture}, headers=headers).json()[
+            "data"
+        ]
+        assert image["url"] == f"https://cdn.example/{image['id']}.webp"
+        assert httpx2.get(f"{server.origin}/{image['id']}.webp?w=9").status_code == 200
+        assert httpx2.get(f"{server.origin}/healthz").json()["success"] is True
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_it_speaks_tls_of_its_own(tmp_path: Path, version: ssl.TLSVersion) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    command = (
+        "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
+    )
+    subprocess.run(
+        [*command.split(), "-keyout", str(key), "-out", str(cert)], check=True, capture_output=True
+    )
+    with running(tmp_path / "data", "--tls-cert", str(cert), "--tls-key", str(key)) as server:
+        context = ssl.create_default_context(cafile=str(cert))
+        context.minimum_version = context.maximum_version = version
+        assert server.base_url.startswith("https://127.0.0.1:")
+        answer = httpx2.get(f"{server.origin}/healthz", verify=context)
+        assert answer.json()["success"] is True
+
+
+def test_stalled_bodies_are_cut_off_and_others_are_served_meanwhile(tmp_path: Path) -> None:
+    variables = {"IMAGEHOST_BODY_IDLE_SECONDS": "0.5"}
+    with running(tmp_path / "data", variables=variables) as server:
+        head = (
+            f"POST /v1/upload HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {server.token}\r\n"
+            "Content-Type: multipart/form-data; boundary=B\r\nContent-Length: 1000\r\n\r\n--B"
+        )
+        with ExitStack() as stack:
+            address = ("127.0.0.1", server.port)
+            wires = [stack.enter_context(socket.create_connection(address, 30)) for _ in range(30)]
+            for wire in wires:
+                wire.sendall(head.encode())
+            assert httpx2.get(f"{server.origin}/healthz").status_code == 200
+            for wire in wires:
+                answer = wire.recv(65_536)
+                assert answer.startswith(b"HTTP/1.1 400 ")
+                assert b"pauses above 0.5 s" in answer
+
+
+# The other commands.
+
+
+def test_users_are_made_and_listed(tmp_path: Path, imagehost: Cli) -> None:
+    data = tmp_path / "data"
+    made = imagehost("users", "create", "ada", "--data", data)
+    assert re.fullmatch(r"[0-9A-Za-z]{20}\n", made.stdout)
+    assert imagehost("users", "list", "--data", data).stdout.split() == ["ada", "admin"]
+    again = imagehost("users", "create", "ada", "--data", data, check=False)
+    assert (again.returncode, again.stdout) == (1, "")
+    assert "ada" in again.stderr
+
+
+def test_a_key_prints_its_token_alone_and_has_the_scopes_that_are_named(
+    tmp_path: Path, imagehost: Cli
+) -> None:
+    data = tmp_path / "data"
+    flags = ("--name", "phone", "--scope", "images:read", "--scope", "albums:read")
+    token = imagehost("keys", "create", "--user", "admin", "--data", data, *flags).stdout
+    assert re.fullmatch(r"ihk_[0-9A-Za-z]{36}\n", token)
+    with ImageHost.open(data) as host:
+        principal = host.authenticate(token.strip())
+        (key,) = host.keys.list(owner="admin")
+    assert {scope.value for scope in principal.scopes} == {"images:read", "albums:read"}
+    assert key.name == "phone"
+    nobody = imagehost("keys", "create", "--user", "nobody", "--data", data, check=False)
+    assert (nobody.returncode, nobody.stdout) == (1, "")
+
+
+def test_config_tells_every_setting_and_where_it_came_from(tmp_path: Path, imagehost: Cli) -> None:
+    tmp_path.joinpath("imagehost.toml").write_text("[limits]\nquota_bytes = 7\n", encoding="utf-8")
+    lines = imagehost("config", "--data", tmp_path).stdout.splitlines()
+    assert "limits.quota_bytes = 7  (imagehost.toml)" in lines
+    assert "server.workers = 1  (default)" in lines
+    assert "base_url = 'http://127.0.0.1:8000/v1'  (server.host and server.port)" in lines
+
+
+def test_a_password_is_kept_as_argon2id_with_a_salt_of_its_own() -> None:
+    password = new_password()
+    first, second = hash_password(password), hash_password(password)
+    assert first.startswith("$argon2id$")
+    assert first != second
