@@ -90,7 +90,8 @@ def saved(pictures: Sequence[Image.Image], name: str, options: Mapping[str, Any]
 def _prepared(fmt: Format, image: Image.Image) -> Image.Image:
     if not TRAITS[fmt].alpha:
         return flatten(image)
-    return paletted(image) if fmt is Format.GIF else without_idle_alpha(image)
+    image = without_idle_alpha(image)
+    return paletted(image) if fmt is Format.GIF else image
 
 
 def without_idle_alpha(image: Image.Image) -> Image.Image:

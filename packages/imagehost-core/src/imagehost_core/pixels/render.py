@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from PIL import Image, ImageFile
 
-from imagehost_core.formats import TRAITS, Format
+from imagehost_core.formats import SNIFF_BYTES, TRAITS, Format, sniff
 from imagehost_core.geometry import Size
 from imagehost_core.jobs import Rendered, RenderJob
 from imagehost_core.pixels.animation import encode_animation, read_animation
@@ -76,10 +76,15 @@ def render(job: RenderJob, source_format: Format, data: bytes) -> tuple[Rendered
         ValidationError: The decoder refuses the bytes.
     """
     with quiet():
-        image = open_image(Format.AVIF if data[4:12] == AVIF_MARK else source_format, data)
+        image = open_image(_told_by(data) or source_format, data)
         if job.animated and frame_count(image) > 1 and TRAITS[job.format].animated:
             return _animated(job, image)
         return _still(job, image)
+
+
+def _told_by(data: bytes) -> Format | None:
+    """Return what the bytes say they are: a rung need not be of the master's format."""
+    return Format.AVIF if data[4:12] == AVIF_MARK else sniff(data[:SNIFF_BYTES])
 
 
 def _still(job: RenderJob, image: ImageFile.ImageFile) -> tuple[Rendered, list[bytes]]:

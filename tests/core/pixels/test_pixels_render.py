@@ -1,0 +1,196 @@
+"""What a variant is: the planned size, the wanted format, upright, bare, and always the same bytes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from io import BytesIO
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from imagehost_core.formats import TRAITS, Format
+from imagehost_core.geometry import Size, plan
+from imagehost_core.jobs import IngestJob, Rendered, RenderJob
+from imagehost_core.pixels import codec_build, codecs
+from imagehost_core.pixels.ingest import ingest
+from imagehost_core.pixels.render import render
+from imagehost_core.transform import Fit, Transform
+
+FORMATS = list(Format)
+TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+}
+
+
+def variant(
+    data: bytes, source: Format, fmt: Format, size: Size, transform: Transform, quality: int | None = None
+) -> tuple[Rendered, bytes]:
+    rendered, (blob,) = render(RenderJob(plan(size, transform), fmt, quality), source, data)
+    return rendered, blob
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+@pytest.mark.parametrize("orientation", [1, 2, 6, 7])
+def test_width_and_height_mean_the_upright_picture(studio: Any, fmt: Format, orientation: int) -> None:
+    size = Size(48, 64) if orientation > 4 else Size(64, 48)
+    data = studio.oriented(studio.photo(64, 48), orientation, quality=95)
+    rendered, blob = variant(data, Format.JPEG, fmt, size, Transform(width=32))
+    image = studio.opened(blob)
+    assert rendered == Rendered(Size(*image.size), 1)
+    assert image.width == 32
+    turns = {
+        1: None,
+        2: Image.Transpose.FLIP_LEFT_RIGHT,
+        6: Image.Transpose.ROTATE_270,
+        7: Image.Transpose.TRANSVERSE,
+    }
+    turn = turns[orientation]
+    upright = studio.photo(64, 48) if turn is None else studio.photo(64, 48).transpose(turn)
+    assert studio.difference(image, upright.resize(image.size)) < 10
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_nothing_but_pixels_is_in_a_variant(studio: Any, fmt: Format) -> None:
+    data = studio.oriented(
+        studio.photo(),
+        6,
+        icc_profile=studio.profile(),
+        xmp=b"<x:xmpmeta>A maker</x:xmpmeta>",
+        comment=b"A maker",
+    )
+    _, blob = variant(data, Format.JPEG, fmt, Size(160, 240), Transform(width=50))
+    assert b"A maker" not in blob
+    image = studio.opened(blob)
+    assert not {"exif", "icc_profile", "xmp", "comment"} & set(image.info)
+
+
+@settings(max_examples=60)
+@given(
+    st.sampled_from(FORMATS),
+    st.sampled_from(list(Fit)),
+    st.none() | st.integers(1, 70),
+    st.none() | st.integers(1, 70),
+    st.sampled_from(["RGB", "RGBA"]),
+)
+def test_the_variant_has_the_planned_size_whatever_is_asked(
+    studio: Any, fmt: Format, fit: Fit, width: int | None, height: int | None, mode: str
+) -> None:
+    data = studio.file(studio.photo(40, 30, mode=mode))
+    steps = plan(Size(40, 30), Transform(width, height, fit=fit))
+    rendered, (blob,) = render(RenderJob(steps, fmt, 50 if TRAITS[fmt].quality else None), Format.PNG, data)
+    image = studio.opened(blob)
+    assert (Size(*image.size), image.format) == (steps.output, fmt.value.upper())
+    assert rendered.size == steps.output
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_contain_pads_with_transparency_or_white(studio: Any, fmt: Format) -> None:
+    data = studio.file(Image.new("RGB", (40, 20), (200, 30, 30)))
+    _, blob = variant(data, Format.PNG, fmt, Size(40, 20), Transform(40, 40, fit=Fit.CONTAIN), 90)
+    image = studio.opened(blob)
+    corner = tuple(image.convert("RGBA").crop((0, 0, 1, 1)).tobytes())
+    assert corner[3] <= 2 if TRAITS[fmt].alpha else min(corner[:3]) >= 250
+    middle = tuple(image.convert("RGB").crop((20, 20, 21, 21)).tobytes())
+    assert all(abs(a - b) < 12 for a, b in zip(middle, (200, 30, 30), strict=True))
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_transparency_stays_or_shows_white(studio: Any, fmt: Format) -> None:
+    source = Image.new("RGBA", (40, 40), (10, 20, 200, 0))
+    source.paste((10, 20, 200, 255), (0, 0, 20, 40))
+    _, blob = variant(studio.file(source), Format.PNG, fmt, Size(40, 40), Transform(width=20), 95)
+    assert studio.difference(studio.opened(blob), source.resize((20, 20))) < 4
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_alpha_that_hides_nothing_is_not_stored(studio: Any, fmt: Format) -> None:
+    source = Image.new("RGBA", (40, 40), (10, 20, 200, 255))
+    source.putpixel((0, 0), (0, 0, 0, 0))
+    steps = plan(Size(40, 40), Transform(10, 40, fit=Fit.COVER))
+    _, (blob,) = render(RenderJob(steps, fmt, None), Format.PNG, studio.file(source))
+    assert not studio.opened(blob).has_transparency_data
+
+
+@pytest.mark.parametrize("fmt", [fmt for fmt in FORMATS if TRAITS[fmt].quality])
+def test_more_quality_is_more_bytes_and_none_is_the_default(studio: Any, fmt: Format) -> None:
+    data, size = studio.file(studio.noise()), Size(96, 64)
+    sizes = [len(variant(data, Format.PNG, fmt, size, Transform(), q)[1]) for q in (10, 50, 95)]
+    assert sizes == sorted(sizes)
+    assert len(set(sizes)) == 3
+    default = codecs.CODECS[fmt].quality
+    whole = Transform()
+    assert (
+        variant(data, Format.PNG, fmt, size, whole)[1]
+        == variant(data, Format.PNG, fmt, size, whole, default)[1]
+    )
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA"])
+def test_a_rung_gives_the_same_picture_as_the_master(studio: Any, mode: str) -> None:
+    grain = studio.noise(200, 150).resize((800, 600)).convert(mode)
+    data = studio.file(Image.blend(studio.photo(800, 600, mode=mode), grain, 0.1))
+    ingested, (master, *rungs) = ingest(IngestJob(Format.PNG, ladder=(320, 160)), data)
+    steps = plan(ingested.size, Transform(100, 100))
+    assert rungs
+    whole, (expected,) = render(RenderJob(steps, Format.PNG, None), ingested.format, master)
+    for rung in rungs:
+        rendered, (blob,) = render(RenderJob(steps, Format.PNG, None), ingested.format, rung)
+        assert rendered == whole
+        assert studio.difference(studio.opened(blob), studio.opened(expected)) < 4
+
+
+def test_a_large_jpeg_is_not_decoded_whole_and_looks_the_same(studio: Any) -> None:
+    image = studio.photo(2000, 1200)
+    data = studio.file(image, Format.JPEG, quality=95)
+    _, blob = variant(data, Format.JPEG, Format.PNG, Size(2000, 1200), Transform(width=100))
+    assert studio.difference(studio.opened(blob), image.resize((100, 60))) < 2
+
+
+SCRIPT = """
+import sys
+from hashlib import sha256
+from imagehost_core.formats import Format
+from imagehost_core.geometry import Size, plan
+from imagehost_core.jobs import RenderJob
+from imagehost_core.pixels import codec_build
+from imagehost_core.pixels.render import render
+from imagehost_core.transform import Transform
+
+data = sys.stdin.buffer.read()
+print(codec_build())
+for fmt in Format:
+    for animated in (False, True):
+        job = RenderJob(plan(Size(60, 40), Transform(40, 40)), fmt, None, animated=animated)
+        print(fmt, animated, sha256(render(job, Format.WEBP, data)[1][0]).hexdigest())
+"""
+
+
+def test_a_variant_equals_itself_in_every_process_and_nothing_is_printed_beside(studio: Any) -> None:
+    data = studio.animation(Format.WEBP)
+    runs = [
+        subprocess.run(
+            [sys.executable, "-W", "error", "-c", SCRIPT], input=data, capture_output=True, check=True
+        )
+        for _ in range(2)
+    ]
+    assert runs[0].stdout == runs[1].stdout
+    assert [run.stderr for run in runs] == [b"", b""]
+
+
+def test_the_build_changes_with_the_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = codec_build()
+    monkeypatch.setattr(codecs, "RECIPE", codecs.RECIPE + 1)
+    assert codec_build() != before
+    assert len(before) == 12
+
+
+def test_each_encoder_is_given_its_own_name(studio: Any) -> None:
+    for fmt in FORMATS:
+        _, blob = variant(studio.file(studio.photo()), Format.PNG, fmt, Size(240, 160), Transform(width=9))
+        assert Image.open(BytesIO(blob)).get_format_mimetype() == TRAITS[fmt].media_type
