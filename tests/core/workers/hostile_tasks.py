@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import io
 import os
 import resource
 import signal
@@ -23,6 +24,8 @@ from imagehost_core.errors import Fault, RateLimitError, UnavailableError, Valid
 from imagehost_core.formats import Format
 from imagehost_core.geometry import Size
 from imagehost_core.jobs import Ingested, IngestJob, Rendered, RenderJob
+from imagehost_core.workers import frames, wire
+from imagehost_core.workers.frames import Head
 from imagehost_core.workers.task import Task
 
 HOARD: list[bytearray] = []
@@ -75,6 +78,16 @@ def babble() -> None:
     """Write rubbish to every descriptor that there is."""
     for descriptor in range(3, 16):
         outcome(partial(os.write, descriptor, b"\xff" * 4096))
+    time.sleep(3600)
+
+
+def forge() -> None:
+    """Answer an order that was not given, in a frame that is right."""
+    answer = wire.pack(wire.Answer(99, wire.Usage(0, 0.0), wire.Json("forged")))
+    forged = io.BytesIO()
+    frames.write_head(forged, Head(answer, (0,)))
+    for descriptor in range(3, 16):
+        outcome(partial(os.write, descriptor, forged.getvalue()))
     time.sleep(3600)
 
 
@@ -144,6 +157,13 @@ def hold_much() -> str:
     return str(len(bytearray(os.urandom(2**20) * 200)))
 
 
+def burn() -> None:
+    """Use a twentieth of a second of the processor."""
+    until = time.process_time() + 0.05
+    while time.process_time() < until:
+        pass
+
+
 def fail() -> None:
     raise LookupError("a secret of the server")
 
@@ -160,9 +180,9 @@ def refuse_rate() -> None:
     raise RateLimitError("expected fewer", retry_after=9)
 
 
-MISCHIEF = (sleep, spin, hoard, crash, leave, killed_from_outside, chatter, babble, write_without_end)
+MISCHIEF = (sleep, spin, hoard, crash, leave, killed_from_outside, chatter, babble, forge, write_without_end)
 ESCAPES = (open_to_read, open_to_write, listen, fork, execute, signal_parent, raise_limit, thread)
-REPORTS = (look_around, open_descriptors, hold_much, fail, refuse, refuse_busy, refuse_rate)
+REPORTS = (look_around, open_descriptors, hold_much, burn, fail, refuse, refuse_busy, refuse_rate)
 ACTS: dict[str, Callable[[], object]] = {act.__name__: act for act in (*MISCHIEF, *ESCAPES, *REPORTS)}
 ACTS["pid"] = os.getpid
 PARENT = os.getppid()

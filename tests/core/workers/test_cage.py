@@ -101,8 +101,8 @@ def test_a_worker_has_nothing_of_the_environment(
 def test_a_worker_has_its_pipes_and_its_log_and_no_other_descriptor(pool: WorkerPool, ask: Ask) -> None:
     with Path(os.devnull).open() as file:
         os.set_inheritable(file.fileno(), True)
-        # Nothing to read, the log twice, and the two pipes.
-        assert ask(pool, "open_descriptors") == "5"
+        # Nothing to read, the log twice, the two pipes, and the meter.
+        assert ask(pool, "open_descriptors") == "6"
 
 
 @linux

@@ -93,6 +93,13 @@ print(pids == [ask("pid")] == [ask("pid")])
     assert ended(program) == (0, "True\n")
 
 
+def test_the_memory_of_the_program_is_not_laid_to_its_workers(run_script: RunScript) -> None:
+    script = """
+much = bytearray(300 * 2**20)
+""" + POOL.replace('"hostile_tasks"', '"hostile_tasks", max_bytes=200 * 2**20')
+    assert ended(run_script(script + "print(ask('pid') == ask('pid'))")) == (0, "True\n")
+
+
 def test_five_lines_at_the_top_of_a_script_are_enough(run_script: RunScript) -> None:
     assert ended(run_script(POOL + "print(ask('thread'))")) == (0, "threaded\n")
 

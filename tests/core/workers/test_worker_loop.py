@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from imagehost_core.errors import Fault, ValidationError
 from imagehost_core.workers import frames, main, wire
 from imagehost_core.workers.cage import CageLimits
 from imagehost_core.workers.frames import FrameError, Head
+from imagehost_core.workers.meter import Meter
 from imagehost_core.workers.process import BOOT
 from imagehost_core.workers.task import Task, load
 
@@ -41,7 +43,7 @@ def order(number: int, task: str, arguments: list[object], data: bytes = b"") ->
 
 def served(*orders: bytes) -> list[tuple[wire.Answer, list[bytes]]]:
     answers = io.BytesIO()
-    main.serve(io.BytesIO(b"".join(orders)), answers, TASKS)
+    main.serve(io.BytesIO(b"".join(orders)), answers, TASKS, lambda: wire.Usage(2**20, 0.5))
     answers.seek(0)
     received = []
     while (head := frames.read_head(answers)) is not None:
@@ -54,8 +56,7 @@ def test_orders_are_answered_one_after_the_other_until_there_are_no_more() -> No
     first, second = served(order(1, "shout", ["one"], b"ab"), order(2, "shout", ["two"]))
     assert (first[0].number, first[0].outcome, first[1]) == (1, wire.Json("ONE"), [b"ab", b"ba"])
     assert (second[0].number, second[0].outcome, second[1]) == (2, wire.Json("TWO"), [b"", b""])
-    assert first[0].usage.peak_bytes > 2**20
-    assert first[0].usage.cpu_seconds > 0
+    assert first[0].usage == second[0].usage == wire.Usage(2**20, 0.5)
 
 
 def test_an_error_of_a_task_is_an_answer_and_the_next_order_is_done() -> None:
@@ -67,6 +68,25 @@ def test_an_error_of_a_task_is_an_answer_and_the_next_order_is_done() -> None:
     assert unknown[0].failure is not None
     assert unknown[0].failure.code == "INTERNAL_ERROR"
     assert done[0].outcome == wire.Json("ON")
+
+
+def test_the_meter_tells_how_much_was_held_and_for_how_long_the_processor_was_had() -> None:
+    meter = Meter()
+    before = meter.read()
+    held = bytearray(os.urandom(2**20) * (before.peak_bytes // 2**20 + 64))
+    after = meter.read()
+    meter.close()
+    assert after.peak_bytes - before.peak_bytes > 2**20
+    assert 0 < before.cpu_seconds < after.cpu_seconds
+    assert held
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not say")
+def test_the_meter_reads_another_gauge_where_there_is_no_proc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "exists", lambda _path: False)
+    meter = Meter()
+    assert meter.read().peak_bytes > 2**20
+    meter.close()
 
 
 @pytest.mark.parametrize("arguments", [[], ["a", "b"], "ab", None])

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import BinaryIO
 
 from attrs import frozen
@@ -18,13 +17,8 @@ from attrs import frozen
 from imagehost_core.workers import cage, frames, wire
 from imagehost_core.workers.cage import CageLimits
 from imagehost_core.workers.frames import Head
+from imagehost_core.workers.meter import Meter
 from imagehost_core.workers.task import Task, load
-
-if sys.platform != "win32":
-    import resource
-
-RSS_UNIT = 1 if sys.platform == "darwin" else 1024
-"""What `ru_maxrss` counts, in bytes: Linux says KiB, macOS says bytes (getrusage(2) of each)."""
 
 
 @frozen
@@ -57,9 +51,10 @@ def main(argument: str) -> None:
     requests, answers = take_streams()
     faulthandler.enable()
     tasks = load(start.tasks)
+    meter = Meter()
     status = cage.close(start.limits)
     frames.write_head(answers, Head(wire.pack(wire.Ready(status))))
-    serve(requests, answers, tasks)
+    serve(requests, answers, tasks, meter.read)
 
 
 def take_streams() -> tuple[BinaryIO, BinaryIO]:
@@ -73,36 +68,38 @@ def take_streams() -> tuple[BinaryIO, BinaryIO]:
     return requests, answers
 
 
-def serve(requests: frames.Readable, answers: frames.Writable, tasks: Mapping[str, Task]) -> None:
+def serve(
+    requests: frames.Readable,
+    answers: frames.Writable,
+    tasks: Mapping[str, Task],
+    usage: Callable[[], wire.Usage],
+) -> None:
     """Do one order after the other until there are no more.
+
+    Args:
+        requests: Where the orders come from.
+        answers: Where the answers go.
+        tasks: What can be ordered.
+        usage: Says what was used so far.
 
     Raises:
         FrameError: What came is no order.
     """
     while (head := frames.read_head(requests)) is not None:
         order = wire.unpack(head.header, wire.Order)
-        answer, blobs = _answer(order, [frames.read_blob(requests, length) for length in head.lengths], tasks)
+        sources = [frames.read_blob(requests, length) for length in head.lengths]
+        outcome, failed, blobs = _done(order, sources, tasks)
+        answer = wire.Answer(order.number, usage(), outcome, failed)
         frames.write_head(answers, Head(wire.pack(answer), tuple(map(len, blobs))))
         for blob in blobs:
             frames.write(answers, blob)
 
 
-def usage() -> wire.Usage:
-    """Return what this process has used so far."""
-    if sys.platform == "win32":
-        return wire.Usage(0, 0.0)
-    else:  # noqa: RET505 - for mypy, which reads one branch per system
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        return wire.Usage(used.ru_maxrss * RSS_UNIT, used.ru_utime + used.ru_stime)
-
-
-def _answer(
-    order: wire.Order, blobs: list[bytes], tasks: Mapping[str, Task]
-) -> tuple[wire.Answer, list[bytes]]:
+def _done(
+    order: wire.Order, sources: list[bytes], tasks: Mapping[str, Task]
+) -> tuple[wire.Json, wire.Failure | None, list[bytes]]:
     try:
-        outcome, results = tasks[order.task](order.arguments, *blobs)
+        outcome, blobs = tasks[order.task](order.arguments, *sources)
     except Exception as error:
-        failed = wire.failure(error)
-    else:
-        return wire.Answer(order.number, usage(), outcome), results
-    return wire.Answer(order.number, usage(), failure=failed), []
+        return wire.Json(None), wire.failure(error), []
+    return outcome, None, blobs
