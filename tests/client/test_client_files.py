@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import tempfile
+import threading
 from pathlib import Path
 from typing import IO, Any
 
@@ -132,6 +133,23 @@ def test_a_pipe_of_the_system_can_be_sent(tmp_path: Path) -> None:
     assert file.stream.read() == b"through a pipe"
     file.close()
     stream.close()
+
+
+def test_the_path_of_a_pipe_is_copied_and_closed(tmp_path: Path) -> None:
+    fifo = tmp_path / "pipe.png"
+    os.mkfifo(fifo)
+    writer = threading.Thread(target=fifo.write_bytes, args=(b"through a pipe",))
+    writer.start()
+    file = open_file(fifo)
+    writer.join()
+    assert (file.stream.read(), file.size, file.name) == (b"through a pipe", 14, "pipe.png")
+    file.close()
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="a file without a size is needed")
+def test_a_file_that_cannot_be_measured_is_not_left_open() -> None:
+    with pytest.raises(OSError, match="argument"):
+        open_file("/proc/self/mem")
 
 
 def make(folder: Path, *names: str) -> None:
