@@ -93,5 +93,9 @@ class AnswerRows:
         return None if row is None else text(row, "made")
 
     def make(self, transaction: Transaction, account_id: AccountId, key: str, part: int, made: str) -> None:
-        """Note what was made for a part of a request."""
-        transaction.insert("effects", {"account_id": account_id, "key": key, "part": part, "made": made})
+        """Note what was made for a part of a request, in place of what was there before."""
+        transaction.run(
+            "INSERT INTO effects (account_id, key, part, made) VALUES (:account, :key, :part, :made) "
+            "ON CONFLICT (account_id, key, part) DO UPDATE SET made = excluded.made",
+            {"account": account_id, "key": key, "part": part, "made": made},
+        )

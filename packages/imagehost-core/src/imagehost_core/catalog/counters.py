@@ -78,6 +78,12 @@ class Counters:
         with self._thread_lock:
             return _current(policy, self._read(bucket), self._clock())
 
+    def buckets(self) -> int:
+        """Return how many buckets are kept."""
+        with self._thread_lock:
+            (count,) = self._connection.execute("SELECT count(*) FROM counters").fetchone()
+        return int(count)
+
     def close(self) -> None:
         """Let go of the file."""
         self._connection.close()

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from imagehost_core import ImageHost, Settings
+from imagehost_core.settings import LimitSettings, WebhookSettings, WorkerSettings
+from imagehost_core.testing import FrozenClock
+
+
+@pytest.fixture
+def clock() -> FrozenClock:
+    return FrozenClock()
+
+
+@pytest.fixture
+def host(clock: FrozenClock) -> Iterator[ImageHost]:
+    settings = Settings(
+        limits=LimitSettings(api_per_minute=5, api_per_hour=20, uploads_per_minute=2, sign_ins_per_minute=3),
+        webhooks=WebhookSettings(allow_loopback=True),
+        workers=WorkerSettings(processes=1),
+    )
+    with ImageHost.open(":memory:", settings=settings, clock=clock) as host:
+        yield host

@@ -1,0 +1,159 @@
+"""How many requests a caller may make, counted in every process alike."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from imagehost_core import ImageHost
+from imagehost_core.catalog import Counters
+from imagehost_core.limits import Window
+from imagehost_core.models import LimitOverrides
+from imagehost_core.storage import Locks
+from imagehost_core.testing import START, FrozenClock
+
+POLICY = (Window("minute", 60, 3), Window("hour", 3_600, 5))
+
+
+def test_a_refused_request_does_not_count(host: ImageHost, clock: FrozenClock) -> None:
+    account = host.accounts.get("admin")
+    admitted = [host.limiter.admit(account).admitted for _ in range(20)]
+    assert admitted == [True] * 5 + [False] * 15
+    assert {window.name: window.remaining for window in host.limiter.windows(account)} == {
+        "api_per_minute": 0,
+        "api_per_hour": 15,
+        "api_per_day": 9_995,
+        "uploads_per_minute": 2,
+    }
+    clock.advance(minutes=1)
+    assert host.limiter.admit(account).admitted
+
+
+def test_an_upload_counts_in_all_its_windows_or_in_none(host: ImageHost) -> None:
+    account = host.accounts.get("admin")
+    assert [host.limiter.admit(account, upload=True).admitted for _ in range(3)] == [True, True, False]
+    assert host.limiter.admit(account).remaining == 2
+
+
+def test_accounts_and_addresses_do_not_share_their_limits(host: ImageHost) -> None:
+    one, other = host.accounts.get("admin"), host.accounts.create("ann")
+    for _ in range(5):
+        assert host.limiter.admit(one).admitted
+    assert not host.limiter.admit(one).admitted
+    assert host.limiter.admit(other).admitted
+    assert host.limiter.admit_address("192.0.2.1").admitted
+
+
+def test_an_account_may_have_limits_of_its_own(host: ImageHost) -> None:
+    account = host.accounts.set_limits("admin", LimitOverrides(api_per_minute=1, api_per_hour=0))
+    assert [host.limiter.admit(account).admitted for _ in range(2)] == [True, False]
+    assert host.limiter.of(account).api_per_hour == 0
+    assert host.limiter.of(account).api_per_day == 10_000
+
+
+def test_signing_in_is_limited_by_account_and_by_address(host: ImageHost) -> None:
+    assert [host.limiter.admit_sign_in("ann", f"192.0.2.{n}").admitted for n in range(4)] == [True] * 3 + [
+        False
+    ]
+    assert [host.limiter.admit_sign_in(f"user{n}", "198.51.100.1").admitted for n in range(4)] == [
+        True
+    ] * 3 + [False]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(0, 90), min_size=1, max_size=60))
+def test_no_window_ever_admits_more_than_its_limit(tmp_path_factory: object, gaps: list[int]) -> None:
+    assert hasattr(tmp_path_factory, "mktemp")
+    folder: Path = tmp_path_factory.mktemp("counters")
+    clock = FrozenClock()
+    counters = Counters(folder / "counters.sqlite3", Locks(folder / "locks"), clock)
+    admitted: list[int] = []
+    for gap in gaps:
+        clock.moment += timedelta(seconds=gap)
+        if counters.admit("bucket", POLICY).admitted:
+            admitted.append(int(clock().timestamp()))
+        else:
+            now = int(clock().timestamp())
+            assert any(
+                sum(moment // window.seconds == now // window.seconds for moment in admitted) == window.limit
+                for window in POLICY
+            ), "a request was refused with room in every window"
+    for window in POLICY:
+        periods = [moment // window.seconds for moment in admitted]
+        assert all(periods.count(period) <= window.limit for period in periods)
+    counters.close()
+
+
+def test_threads_together_get_exactly_the_limit(tmp_path: Path) -> None:
+    counters = Counters(tmp_path / "counters.sqlite3", Locks(tmp_path / "locks"), FrozenClock())
+    policy = (Window("minute", 60, 37),)
+    with ThreadPoolExecutor(8) as threads:
+        decisions = list(threads.map(lambda _: counters.admit("bucket", policy).admitted, range(200)))
+    assert sum(decisions) == 37
+    counters.close()
+
+
+_BURST = """
+import json, sys
+from pathlib import Path
+from imagehost_core.catalog import Counters
+from imagehost_core.clock import now
+from imagehost_core.limits import Window
+from imagehost_core.storage import Locks
+
+folder = Path(sys.argv[1])
+counters = Counters(folder / "counters.sqlite3", Locks(folder / "locks"), now)
+policy = (Window("second", 1, 25),)
+sys.stdin.readline()
+print(json.dumps([d.reset for d in (counters.admit("bucket", policy) for _ in range(1500)) if d.admitted]))
+"""
+
+
+def test_bursts_of_four_processes_across_borders_get_exactly_the_limit(tmp_path: Path) -> None:
+    """Windows of a second stand for those of a minute: the borders come sixty times as often."""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", _BURST, str(tmp_path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    admitted = [reset for process in processes for reset in json.loads(process.communicate()[0])]
+    windows = sorted(set(admitted))
+    counts = [admitted.count(window) for window in windows]
+    assert max(counts) <= 25
+    # In every window but the first and last the four asked far more often than they might.
+    assert all(count == 25 for count in counts[1:-1])
+
+
+def test_counts_outlive_the_process(tmp_path: Path) -> None:
+    for expected in (2, 1):
+        counters = Counters(tmp_path / "counters.sqlite3", Locks(tmp_path / "locks"), FrozenClock())
+        assert counters.admit("bucket", POLICY).remaining == expected
+        counters.close()
+
+
+def test_buckets_that_nobody_uses_are_thrown_away(tmp_path: Path) -> None:
+    clock = FrozenClock()
+    counters = Counters(tmp_path / "counters.sqlite3", Locks(tmp_path / "locks"), clock)
+    for number in range(999):
+        counters.admit(f"address:{number}", POLICY)
+    clock.advance(days=2)
+    counters.admit("address:new", POLICY)
+    assert counters.buckets() == 1
+    assert counters.look("address:new", POLICY) == {"minute": 1, "hour": 1}
+    assert clock() > START
+    counters.close()

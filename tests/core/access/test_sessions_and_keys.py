@@ -1,0 +1,180 @@
+"""Sessions, keys and accounts: who is behind a token, and until when."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from imagehost_core import (
+    ConflictError,
+    ImageHost,
+    InsufficientStorageError,
+    NotFoundError,
+    PageRequest,
+    Scope,
+    UnauthorizedError,
+    ValidationError,
+)
+from imagehost_core.models import ALL_SCOPES, LimitOverrides, Usage
+from imagehost_core.testing import FrozenClock, make_image
+from imagehost_core.tokens import TokenKind, mint
+
+
+def test_a_session_acts_with_all_scopes_until_it_ends(host: ImageHost, clock: FrozenClock) -> None:
+    account = host.accounts.get("admin")
+    session = host.sessions.create(account)
+    principal = host.authenticate(session.token)
+    assert (principal.account, principal.scopes, principal.is_session) == (account, ALL_SCOPES, True)
+    assert session.expires_at - clock() == timedelta(days=7)
+    clock.moment = session.expires_at - timedelta(microseconds=1)
+    host.authenticate(session.token)
+    clock.moment = session.expires_at
+    with pytest.raises(UnauthorizedError):
+        host.authenticate(session.token)
+
+
+def test_signing_out_ends_the_session_at_once(host: ImageHost) -> None:
+    one, other = (host.sessions.create(host.accounts.get("admin")) for _ in range(2))
+    host.sessions.end(one.token)
+    host.sessions.end(one.token)
+    with pytest.raises(UnauthorizedError):
+        host.authenticate(one.token)
+    host.authenticate(other.token)
+
+
+def test_another_password_ends_all_sessions(host: ImageHost) -> None:
+    session = host.sessions.create(host.accounts.get("admin"))
+    host.accounts.set_password_hash("admin", "$argon2id$…")
+    assert host.accounts.password_hash("admin") == "$argon2id$…"
+    assert host.accounts.password_hash("nobody") is None
+    with pytest.raises(UnauthorizedError):
+        host.authenticate(session.token)
+
+
+def test_a_suspended_account_is_refused_and_its_pictures_leave_the_gallery(host: ImageHost) -> None:
+    account = host.accounts.get("admin")
+    session, key = host.sessions.create(account), host.keys.create(owner=account)
+    image = host.upload(make_image(), owner=account)
+    host.accounts.set_suspended("admin", True)
+    for token in (session.token, key.token):
+        with pytest.raises(UnauthorizedError):
+            host.authenticate(token)
+    with pytest.raises(UnauthorizedError):
+        host.sessions.create(host.accounts.get("admin"))
+    assert host.gallery().items == ()
+    host.accounts.set_suspended("admin", False)
+    assert host.authenticate(key.token).account.name == "admin"
+    assert [shown.id for shown in host.gallery()] == [image.id]
+    with pytest.raises(UnauthorizedError):
+        host.authenticate(session.token)
+
+
+def test_an_expired_or_revoked_key_stops_at_once(host: ImageHost, clock: FrozenClock) -> None:
+    ends = clock() + timedelta(hours=1)
+    expiring = host.keys.create(owner="admin", name=" deploy ", scopes=["images:read"], expires_at=ends)
+    revoked = host.keys.create(owner="admin")
+    assert expiring.key.name == "deploy"
+    assert expiring.token.startswith(expiring.key.prefix)
+    assert expiring.token not in repr(expiring)
+    principal = host.authenticate(expiring.token)
+    assert (principal.scopes, principal.is_session) == (frozenset({Scope.IMAGES_READ}), False)
+    clock.moment = ends
+    host.keys.revoke(revoked.key.id, owner="admin")
+    first = host.keys.get(revoked.key.id, owner="admin")
+    assert host.keys.revoke(revoked.key.id, owner="admin") == first
+    for token in (expiring.token, revoked.token, mint(TokenKind.KEY), mint(TokenKind.SESSION), "rubbish"):
+        with pytest.raises(UnauthorizedError):
+            host.authenticate(token)
+
+
+def test_last_use_is_noted_to_the_minute(host: ImageHost, clock: FrozenClock) -> None:
+    made = host.keys.create(owner="admin")
+    seen: list[datetime | None] = []
+    for seconds in (0, 59, 1):
+        clock.advance(seconds=seconds)
+        host.authenticate(made.token)
+        seen.append(host.keys.get(made.key.id, owner="admin").last_used_at)
+    assert seen[0] == seen[1]
+    assert seen[2] == clock()
+
+
+def test_a_key_is_renamed_and_its_end_moved(host: ImageHost, clock: FrozenClock) -> None:
+    made = host.keys.create(owner="admin", name="one")
+    ends = clock() + timedelta(days=1)
+    changed = host.keys.update(made.key.id, owner="admin", name="two", expires_at=ends)
+    assert changed == evolve(host.keys.get(made.key.id, owner="admin"), name="two", expires_at=ends)
+    assert host.keys.update(made.key.id, owner="admin", name="three").expires_at == ends
+    assert host.keys.update(made.key.id, owner="admin", expires_at=None).expires_at is None
+    host.keys.revoke(made.key.id, owner="admin")
+    with pytest.raises(ConflictError):
+        host.keys.update(made.key.id, owner="admin", name="four")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"name": "x" * 101},
+        {"scopes": []},
+        {"scopes": ["images:everything"]},
+        {"expires_at": datetime(2030, 1, 1)},
+        {"expires_at": FrozenClock()()},
+    ],
+)
+def test_a_key_that_makes_no_sense_is_refused(host: ImageHost, fields: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        host.keys.create(owner="admin", **fields)  # type: ignore[arg-type]
+    assert host.keys.list(owner="admin").total == 0
+
+
+def test_another_account_s_key_is_as_good_as_none(host: ImageHost) -> None:
+    host.accounts.create("ann")
+    made = host.keys.create(owner="admin")
+    for call in (host.keys.get, host.keys.revoke, host.keys.update):
+        with pytest.raises(NotFoundError):
+            call(made.key.id, owner="ann")
+
+
+def test_a_name_is_had_by_one_account_only(host: ImageHost) -> None:
+    host.accounts.create("ann", password_hash="x")
+    with pytest.raises(ConflictError):
+        host.accounts.create("ann")
+    for name in ("", " ann", "a/b", "x" * 65, "-ann", "ä"):
+        with pytest.raises(ValidationError):
+            host.accounts.create(name)
+
+
+def test_the_quota_of_an_account_goes_before_that_of_the_host(host: ImageHost) -> None:
+    first = host.upload(make_image(), owner="admin")
+    assert host.accounts.usage("admin") == Usage(images=1, albums=0, bytes=first.size)
+    host.accounts.set_limits("admin", LimitOverrides(quota_bytes=first.size))
+    with pytest.raises(InsufficientStorageError):
+        host.upload(make_image(seed=1), owner="admin")
+    host.accounts.set_limits("admin", LimitOverrides())
+    host.upload(make_image(seed=1), owner="admin")
+
+
+def test_an_account_is_deleted_with_all_its_data(host: ImageHost) -> None:
+    owner = host.accounts.create("ann")
+    session, key = host.sessions.create(owner), host.keys.create(owner=owner)
+    album = host.albums.create(owner=owner, name="Cats")
+    host.webhooks.create(owner=owner, url="http://127.0.0.1:9/")
+    image = host.upload(make_image(), owner=owner, album_id=album.id)
+    host.render(image.id, "w=10")
+    with host.claim(owner, "key", "request") as claim:
+        claim.answered(200, b"")
+    kept = host.upload(make_image(), owner="admin")
+    host.accounts.delete("ann")
+    with pytest.raises(NotFoundError):
+        host.accounts.get("ann")
+    with pytest.raises(NotFoundError):
+        host.get(image.id)
+    for token in (session.token, key.token):
+        with pytest.raises(UnauthorizedError):
+            host.authenticate(token)
+    folder = Path(str(host._rooms.folders.root))
+    assert list(folder.glob(f"*/*/{image.id}")) == []
+    assert host.get(kept.id).id == kept.id
+    assert host.keys.list(owner="admin", page=PageRequest()).total == 0

@@ -1,0 +1,250 @@
+"""Destinations and deliveries, as owners and senders ask for them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from imagehost_core import Event, ImageHost, NotFoundError, ValidationError
+from imagehost_core.deliveries import Attempt
+from imagehost_core.host.webhooks import MAX_WEBHOOKS, Webhooks, resolve
+from imagehost_core.models import DeliveryState
+from imagehost_core.testing import FrozenClock, make_image
+
+URL = "http://127.0.0.1:9/"
+
+
+def test_a_destination_is_kept_as_it_was_made(host: ImageHost) -> None:
+    made = host.webhooks.create(
+        owner="admin", url=URL, events=["image.uploaded", "image.uploaded"], description="mine"
+    )
+    assert made.secret.startswith("whsec_")
+    assert made.secret not in repr(made)
+    assert host.webhooks.get(made.webhook.id, owner="admin") == made.webhook
+    assert made.webhook.events == ("image.uploaded",)
+    assert [hook.id for hook in host.webhooks.list(owner="admin")] == [made.webhook.id]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"url": "http://example.com/"},
+        {"url": "https://10.0.0.1/"},
+        {"url": 5},
+        {"events": ["image.everything"]},
+        {"events": "image.uploaded"},
+        {"description": "x" * 2_001},
+        {"description": None},
+        {"is_active": "yes"},
+    ],
+)
+def test_a_destination_that_makes_no_sense_is_refused(host: ImageHost, fields: dict[str, object]) -> None:
+    made = host.webhooks.create(owner="admin", url=URL)
+    with pytest.raises(ValidationError):
+        host.webhooks.update(made.webhook.id, owner="admin", **fields)
+    assert host.webhooks.get(made.webhook.id, owner="admin") == made.webhook
+
+
+def test_a_name_that_leads_inside_is_refused_when_it_is_saved(host: ImageHost) -> None:
+    inside = Webhooks(host._rooms, lambda _name, _port: ["10.0.0.1"])
+    with pytest.raises(ValidationError):
+        inside.create(owner="admin", url="https://hooks.example.com/")
+    later = Webhooks(host._rooms, lambda _name, _port: [])
+    later.create(owner="admin", url="https://hooks.example.com/")
+
+
+def test_the_system_s_resolver_answers_with_addresses_or_with_none() -> None:
+    assert "127.0.0.1" in resolve("127.0.0.1", 80)
+    assert resolve("no such name", 80) == []
+
+
+def test_another_account_s_destination_is_as_good_as_none(host: ImageHost) -> None:
+    host.accounts.create("ann")
+    made = host.webhooks.create(owner="admin", url=URL)
+    delivery = host.webhooks.test(made.webhook.id, owner="admin")
+    for call in (
+        host.webhooks.get,
+        host.webhooks.update,
+        host.webhooks.delete,
+        host.webhooks.test,
+        host.webhooks.rotate_secret,
+        host.webhooks.deliveries,
+    ):
+        with pytest.raises(NotFoundError):
+            call(made.webhook.id, owner="ann")
+    for ids in ((made.webhook.id, "x"), ("x", delivery.id)):
+        with pytest.raises(NotFoundError):
+            host.webhooks.retry(*ids, owner="admin")
+
+
+def test_an_account_has_100_destinations_at_most(host: ImageHost) -> None:
+    for _ in range(MAX_WEBHOOKS):
+        host.webhooks.create(owner="admin", url=URL)
+    with pytest.raises(ValidationError, match="100"):
+        host.webhooks.create(owner="admin", url=URL)
+
+
+def test_a_destination_that_is_switched_off_is_sent_nothing(host: ImageHost) -> None:
+    made = host.webhooks.create(owner="admin", url=URL)
+    host.albums.create(owner="admin", name="Cats")
+    host.webhooks.update(made.webhook.id, owner="admin", is_active=False)
+    host.albums.create(owner="admin", name="Dogs")
+    assert host.webhooks.lease(10) == ()
+    assert host.webhooks.next_due() is None
+    host.webhooks.update(made.webhook.id, owner="admin", is_active=True)
+    host.albums.create(owner="admin", name="Birds")
+    assert len(host.webhooks.lease(10)) == 1
+
+
+def test_a_destination_that_is_deleted_takes_its_deliveries_along(host: ImageHost) -> None:
+    made = host.webhooks.create(owner="admin", url=URL)
+    host.albums.create(owner="admin", name="Cats")
+    host.webhooks.delete(made.webhook.id, owner="admin")
+    assert host.webhooks.lease(10) == ()
+
+
+def test_each_delivery_is_leased_to_one_sender_at_a_time(host: ImageHost, clock: FrozenClock) -> None:
+    made = host.webhooks.create(owner="admin", url=URL)
+    host.albums.create(owner="admin", name="Cats")
+    (due,) = host.webhooks.lease(10)
+    assert host.webhooks.lease(10) == ()
+    host.webhooks.release(due)
+    assert len(host.webhooks.lease(10)) == 1
+    clock.advance(seconds=46)
+    (again,) = host.webhooks.lease(10)
+    assert again.delivery.event_id == due.delivery.event_id
+    assert again.body == due.body
+    host.webhooks.report([(again, Attempt(at=clock(), status=204, duration_ms=1, answer=""))])
+    clock.advance(days=1)
+    assert host.webhooks.lease(10) == ()
+    (delivery,) = host.webhooks.deliveries(made.webhook.id, owner="admin")
+    assert delivery.state is DeliveryState.DELIVERED
+
+
+def test_old_events_are_forgotten_but_for_those_under_way(host: ImageHost, clock: FrozenClock) -> None:
+    made = host.webhooks.create(owner="admin", url=URL)
+    for name in ("Cats", "Dogs"):
+        host.albums.create(owner="admin", name=name)
+    due, _ = host.webhooks.lease(10)
+    host.webhooks.report([(due, Attempt(at=clock(), status=200, duration_ms=1, answer=""))])
+    clock.advance(days=31)
+    host.webhooks.prune()
+    (left,) = host.webhooks.deliveries(made.webhook.id, owner="admin")
+    assert left.state is DeliveryState.PENDING
+
+
+def test_subscribers_hear_of_every_change_after_it_is_made(host: ImageHost) -> None:
+    heard: list[Event] = []
+
+    def callback(event: Event) -> None:
+        heard.append(event)
+        host.list(owner="admin")
+        if event.type == "image.uploaded":
+            raise RuntimeError("a subscriber's own fault")
+
+    end = host.subscribe(callback)
+    album = host.albums.create(owner="admin", name="Cats")
+    image = host.upload(make_image(), owner="admin", album_id=album.id)
+    host.update(image.id, description="sits")
+    host.albums.update(album.id, owner="admin", name="Dogs")
+    host.albums.remove_images(album.id, [image.id], owner="admin")
+    host.albums.remove_images(album.id, [image.id], owner="admin")
+    host.albums.add_images(album.id, [image.id], owner="admin")
+    host.albums.delete(album.id, owner="admin", delete_images=True)
+    end()
+    host.albums.create(owner="admin", name="Birds")
+    end()
+    assert [event.type for event in heard] == [
+        "album.created",
+        "image.uploaded",
+        "album.updated",
+        "album.updated",
+        "album.updated",
+        "image.deleted",
+    ]
+
+
+def test_a_change_that_fails_leaves_no_event(host: ImageHost) -> None:
+    host.webhooks.create(owner="admin", url=URL)
+    heard: list[Event] = []
+    host.subscribe(heard.append)
+    with pytest.raises(ValidationError):
+        host.upload(b"\x89PNG\r\n\x1a\n" + b"damaged", owner="admin")
+    with pytest.raises(ValidationError):
+        host.albums.create(owner="admin", name=" ")
+    assert (heard, host.webhooks.lease(10)) == ([], ())
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.sampled_from(["add", "remove", "delete", "upload"]), max_size=8))
+def test_counts_and_covers_are_always_true(host_once: ImageHost, steps: list[str]) -> None:
+    host = host_once
+    album = host.albums.create(owner="admin", name="Cats")
+    members: list[str] = []
+    for step in steps:
+        image = host.upload(make_image(8, 8), owner="admin")
+        if step == "upload":
+            host.update(image.id, album_id=album.id)
+            members.append(image.id)
+        elif step == "add":
+            host.albums.add_images(album.id, [image.id], owner="admin")
+            members.append(image.id)
+        elif members and step == "remove":
+            host.albums.remove_images(album.id, [members.pop()], owner="admin")
+        elif members:
+            host.delete(members.pop(0))
+    now = host.albums.get(album.id, owner="admin")
+    assert now.image_count == len(members)
+    assert (now.cover.id if now.cover else None) == (members[-1] if members else None)
+
+
+@pytest.fixture(scope="module")
+def host_once() -> object:
+    from imagehost_core.testing import memory_host
+
+    with memory_host() as host:
+        yield host
+
+
+_CHANGES = """
+import sys
+from imagehost_core import ImageHost
+from imagehost_core.settings import Settings, WebhookSettings, WorkerSettings
+
+settings = Settings(webhooks=WebhookSettings(allow_loopback=True), workers=WorkerSettings(processes=1))
+with ImageHost.open(sys.argv[1], settings=settings) as host:
+    for number in range(10_000):
+        print(host.albums.create(owner="admin", name=f"Album {number}").id, flush=True)
+"""
+
+
+def test_killed_at_any_moment_there_is_no_change_without_its_event_and_no_event_without_its_change(
+    tmp_path: Path,
+) -> None:
+    with ImageHost.open(tmp_path) as host:
+        owner = host.accounts.get("admin")
+    for round_ in range(5):
+        process = subprocess.Popen(
+            [sys.executable, "-c", _CHANGES, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        for _ in range(3 + 7 * round_):
+            process.stdout.readline()
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+    with ImageHost.open(tmp_path) as host:
+        catalog = host._rooms.catalog
+        albums = {row["id"] for row in catalog.all("SELECT id FROM albums", {})}
+        events = [json.loads(bytes(row["body"])) for row in catalog.all("SELECT body FROM events", {})]  # type: ignore[arg-type]
+        assert sorted(event["data"]["id"] for event in events) == sorted(albums)  # type: ignore[type-var]
+        assert len(albums) >= 5 * 3
+        assert owner.name == "admin"
