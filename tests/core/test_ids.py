@@ -19,9 +19,11 @@ from imagehost_core.ids import (
     ID_LENGTH,
     MAX_ALBUM_ID,
     base62,
+    new_delivery_id,
     new_event_id,
     new_image_id,
     new_key_id,
+    new_webhook_id,
     no_album,
     no_image,
     parse_album_id,
@@ -69,7 +71,7 @@ def test_ten_thousand_ids_are_all_different_and_all_valid() -> None:
 def test_ids_come_from_the_given_source_alone() -> None:
     zeros = bytes_of(cycle([0]))
     assert new_image_id(zeros) == "0" * 16
-    assert new_key_id(zeros) == "0" * 16
+    assert {make(zeros) for make in (new_key_id, new_webhook_id, new_delivery_id)} == {"0" * 16}
     assert new_event_id(zeros) == "msg_" + "0" * 24
 
 

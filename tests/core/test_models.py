@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from imagehost_core.formats import TRAITS, Format
 from imagehost_core.ids import AccountId, KeyId
-from imagehost_core.models import ALL_SCOPES, ApiKey, Image, NewKey, Page, Scope
+from imagehost_core.models import ALL_SCOPES, Account, ApiKey, Image, NewKey, Page, Principal, Scope
 
 SCOPES = "images:read images:write images:delete albums:read albums:write webhooks:manage account:read"
 """Contract 8."""
@@ -52,6 +52,12 @@ def test_the_token_of_a_new_key_is_in_no_text_of_it() -> None:
     new = NewKey(key, "ihk_abcdefSECRET")
     assert new.token == "ihk_abcdefSECRET"
     assert "SECRET" not in f"{new!r}{new}"
+
+
+@pytest.mark.parametrize(("key_id", "is_session"), [(None, True), (KeyId("0" * 16), False)])
+def test_a_token_that_is_no_keys_is_a_sessions(key_id: KeyId | None, is_session: bool) -> None:
+    account = Account(id=AccountId(1), name="admin", created_at=datetime(2026, 1, 1, tzinfo=UTC))
+    assert Principal(account, ALL_SCOPES, key_id).is_session is is_session
 
 
 @given(total=st.integers(0, 10**9), per_page=st.integers(1, 100))
