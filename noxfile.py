@@ -62,10 +62,11 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Build the documentation into `site/`; a warning is an error."""
+    """Build the documentation into `site/`; a warning is an error, and so is a foreign script or font."""
     sync(session, "docs")
     quiet = {"NO_MKDOCS_2_WARNING": "1"}
     session.run("mkdocs", "build", "--strict", "--clean", *session.posargs, env=quiet)
+    session.run("python", ".ci/check_site.py", "site")
 
 
 @nox.session(venv_backend="none")
