@@ -1,0 +1,188 @@
+"""kill -9 at every step of an upload, an update and a deletion: what is there is whole, the rest is gone."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from imagehost_core import ImageHost, NotFoundError
+from imagehost_core.testing import make_image
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from tests.core.conftest import Program
+
+PNG = make_image(40, 30)
+
+DIE = """
+    import os, signal, sys
+    from imagehost_core import ImageHost, Settings
+    from imagehost_core.settings import WorkerSettings
+    from imagehost_core.testing import make_image
+
+    folder, act = sys.argv[1:3]
+    settings = Settings(workers=WorkerSettings(processes=1))
+    steps = {"open", "os.rename"} if act == "upload" else {"open", "os.rename", "os.remove", "os.rmdir"}
+    begun, left = set(), 0
+
+    def die(event, arguments):
+        # The pixels' part of an upload touches only staging, which is another test's.
+        global left
+        if event == "os.rename":
+            begun.add(act)
+        if act in begun and event in steps and str(arguments[0]).startswith(folder):
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def work():
+        with ImageHost.open(folder, settings=settings) as host:
+            if act == "upload":
+                sys.addaudithook(die)
+                return host.upload(make_image(40, 30), owner="admin", convert_to_webp=False).id
+            image = next(iter(host.list(owner="admin")))
+            begun.add(act)
+            sys.addaudithook(die)
+            return host.delete(image.id).id
+
+    number, died = 0, 1
+    while died:
+        number += 1
+        print("step", number, flush=True)
+        sys.stdin.readline()
+        child = os.fork()
+        if child == 0:
+            left = number
+            print("answered", work(), flush=True)
+            os._exit(0)
+        died = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        print("died" if died else "lived", flush=True)
+"""
+
+
+def ids(host: ImageHost) -> set[str]:
+    return {image.id for image in host.list(owner="admin")}
+
+
+def check_whole(host: ImageHost, folder: Path) -> None:
+    """Every record has its bytes, all bytes have a record, and the account is charged for them."""
+    images = list(host.list(owner="admin"))
+    for image in images:
+        assert host.render(image.id).data == PNG
+    stored = {path.parent.name for path in (folder / "images").rglob("master")}
+    assert stored == {image.id for image in images}
+    assert host.accounts.usage("admin").bytes == len(PNG) * len(images)
+
+
+def test_an_upload_that_is_killed_is_either_whole_or_an_orphan_which_is_collected(
+    opened: Callable[..., ImageHost], tmp_path: Path, program: Callable[..., Program]
+) -> None:
+    folder = tmp_path / "data"
+    host = opened()
+    uploads = program(DIE, folder, "upload")
+    orphans = 0
+    while True:
+        assert uploads.hear().startswith("step")
+        before = ids(host)
+        uploads.tell()
+        outcome = uploads.hear()
+        collected = host.collect()
+        assert not set(collected) & ids(host)
+        orphans += len(collected)
+        check_whole(host, folder)
+        if outcome.startswith("answered"):
+            assert outcome.split()[1] in ids(host) - before
+            break
+        assert outcome == "died"
+    assert uploads.hear() == "lived"
+    assert orphans > 0, "no kill came between the blob and its record"
+
+
+def test_a_deletion_that_is_killed_has_not_happened_or_is_finished_at_the_next_open(
+    opened: Callable[..., ImageHost],
+    tmp_path: Path,
+    program: Callable[..., Program],
+    left_over: Callable[[Path], list[str]],
+) -> None:
+    folder = tmp_path / "data"
+    host = opened()
+    deletions = program(DIE, folder, "delete")
+    finished = 0
+    while True:
+        assert deletions.hear().startswith("step")
+        image = host.upload(PNG, owner="admin", convert_to_webp=False)
+        host.render(image.id, "w=10&fm=png")
+        deletions.tell()
+        outcome = deletions.hear()
+        with ImageHost.open(folder, settings=host.settings) as again:
+            gone = image.id not in ids(again)
+            check_whole(again, folder)
+            assert bool(left_over(folder)) is not gone
+            if gone:
+                finished += outcome == "died"
+                with pytest.raises(NotFoundError):
+                    host.locate(image.id)
+            else:
+                assert again.render(image.id, "w=10&fm=png").width == 10
+                again.delete(image.id)
+        if outcome != "died":
+            assert outcome == f"answered {image.id}"
+            break
+    assert deletions.hear() == "lived"
+    assert finished > 0, "no kill came between the commit and the last byte"
+    assert host._rooms.images.graves() == ()
+
+
+@pytest.mark.parametrize("function", ["_record", "put"])
+def test_an_interrupt_at_any_line_of_the_last_steps_leaves_no_record_without_bytes_and_no_orphan(
+    opened: Callable[..., ImageHost],
+    tmp_path: Path,
+    left_over: Callable[[Path], list[str]],
+    function: str,
+) -> None:
+    """Also when it comes after the commit: then the image is there, and stays."""
+    host = opened()
+    host.upload(PNG, owner="admin", convert_to_webp=False)
+    left = 0
+
+    def interrupt(frame: FrameType, event: str, _argument: object) -> object:
+        nonlocal left
+        if frame.f_code.co_name != function:
+            return None
+        left -= event in ("line", "return")
+        if left == 0:
+            raise KeyboardInterrupt
+        return interrupt
+
+    line, interrupted, tracer = 0, True, sys.gettrace()
+    while interrupted:
+        line += 1
+        left = line
+        sys.settrace(interrupt)  # type: ignore[arg-type]
+        try:
+            host.upload(PNG, owner="admin", convert_to_webp=False)
+            interrupted = False
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(tracer)
+        assert len(left_over(tmp_path / "data")) == host.list(owner="admin").total
+        check_whole(host, tmp_path / "data")
+    assert line > 3
+
+
+def test_a_folder_left_by_a_crash_while_it_was_made_can_be_opened(
+    opened: Callable[..., ImageHost], tmp_path: Path
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "secret.part").write_bytes(b"")
+    host = opened()
+    assert len((tmp_path / "data" / "secret").read_bytes()) == 32
+    assert not (tmp_path / "data" / "secret.part").exists()
+    image = host.upload(PNG, owner="admin")
+    assert host.get(image.id) == image

@@ -1,0 +1,215 @@
+"""Deletion: when it is answered, no byte is left in any process, and none can come back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from imagehost_core import ImageHost, NotFoundError
+from imagehost_core.testing import make_image
+
+if TYPE_CHECKING:
+    from tests.core.conftest import Program
+
+PNG = make_image(40, 30)
+PATIENCE = 30
+QUERY = "w=10&fm=png"
+
+SERVE = """
+    import sys
+    from imagehost_core import ImageHost, NotFoundError, Settings
+    from imagehost_core.settings import WorkerSettings
+
+    def outcome(ask):
+        try:
+            return ask()
+        except NotFoundError:
+            return "404"
+
+    settings = Settings(workers=WorkerSettings(processes=1))
+    with ImageHost.open(sys.argv[1], settings=settings) as host:
+        print("open")
+        for line in sys.stdin:
+            image_id, query = line.split()
+            delivery = host.locate(image_id, query)
+            host.fetch(delivery).close()
+            print("in memory" if host.peek(image_id, query)[1] else "lost")
+            sys.stdin.readline()
+            print(outcome(lambda: host.peek(image_id, query)))
+            print(outcome(lambda: host.locate(image_id, query)))
+            print(outcome(lambda: host.fetch(delivery)))
+            print(outcome(lambda: host.get(image_id)))
+            print(image_id in [image.id for image in host.gallery()])
+"""
+
+PAUSE = """
+    import os, sys
+    from imagehost_core import ImageHost, Settings
+    from imagehost_core.settings import WorkerSettings
+
+    paused = False
+
+    def pause(event, arguments):
+        global paused
+        if event == "os.rename" and not paused:
+            paused = True
+            print("between")
+            sys.stdin.readline()
+
+    with ImageHost.open(sys.argv[1], settings=Settings(workers=WorkerSettings(processes=1))) as host:
+        sys.addaudithook(pause)
+        host.delete(sys.argv[2])
+        print("deleted")
+        sys.stdin.readline()
+"""
+
+
+def test_a_deleted_image_is_gone_everywhere_and_again_is_404(
+    host: ImageHost, folder: Path, left_over: Callable[[Path], list[str]]
+) -> None:
+    before = left_over(folder)
+    image = host.upload(PNG, owner="admin", filename="cat.png", convert_to_webp=False)
+    for query in ("w=10", "w=12&fm=jpg", "h=9&fm=avif"):
+        host.render(image.id, query)
+    delivery = host.locate(image.id, "w=10")
+    gone = host.delete(image.id, owner="admin")
+    assert (gone.id, gone.album_id) == (image.id, None)
+    assert left_over(folder) == before
+    assert host.accounts.usage("admin").bytes == 0
+    for ask in (
+        lambda: host.get(image.id),
+        lambda: host.locate(image.id),
+        lambda: host.fetch(delivery),
+        lambda: host.render(image.id),
+        lambda: host.update(image.id, description="x"),
+        lambda: host.delete(image.id),
+    ):
+        with pytest.raises(NotFoundError):
+            ask()
+    assert host.peek(image.id, "w=10") is None
+    assert host.list(owner="admin").total == host.gallery().total == 0
+
+
+def test_deleting_one_of_two_equal_images_leaves_the_other(host: ImageHost) -> None:
+    first, second = (host.upload(PNG, owner="admin", convert_to_webp=False) for _ in range(2))
+    host.render(first.id, QUERY)
+    host.delete(first.id)
+    assert host.render(second.id).data == PNG
+    host.delete(second.id)
+
+
+def test_nobody_else_can_delete_and_the_answer_is_that_for_a_missing_image(host: ImageHost) -> None:
+    image = host.upload(PNG, owner="admin")
+    with pytest.raises(NotFoundError) as foreign:
+        host.delete(image.id, owner="somebody")
+    host.delete(image.id, owner="admin")
+    with pytest.raises(NotFoundError) as missing:
+        host.delete(image.id, owner="admin")
+    assert str(foreign.value) == str(missing.value)
+    with pytest.raises(NotFoundError):
+        host.delete("../../etc/passwd")
+
+
+def test_of_many_who_delete_one_image_one_does(host: ImageHost) -> None:
+    image = host.upload(PNG, owner="admin")
+
+    def delete(_turn: int) -> bool:
+        try:
+            return host.delete(image.id).id == image.id
+        except NotFoundError:
+            return False
+
+    with ThreadPoolExecutor(8) as crew:
+        assert sum(crew.map(delete, range(16))) == 1
+    assert host.accounts.usage("admin").bytes == 0
+
+
+def test_another_process_that_has_everything_in_memory_answers_404_at_once(
+    host: ImageHost, folder: Path, program: Callable[..., Program]
+) -> None:
+    other = program(SERVE, folder)
+    assert other.hear() == "open"
+    for _ in range(2):
+        image = host.upload(PNG, owner="admin")
+        other.tell(f"{image.id} {QUERY}")
+        assert other.hear() == "in memory"
+        host.delete(image.id)
+        other.tell()
+        assert [other.hear() for _ in range(5)] == ["None", "404", "404", "404", "False"]
+    assert other.end() == 0
+
+
+def test_what_is_read_between_the_commit_and_the_last_byte_is_not_remembered(
+    host: ImageHost, folder: Path, program: Callable[..., Program]
+) -> None:
+    image = host.upload(PNG, owner="admin")
+    delivery = host.locate(image.id, QUERY)
+    host.fetch(delivery).close()
+    other = program(PAUSE, folder, image.id)
+    assert other.hear() == "between"
+    with pytest.raises(NotFoundError):
+        host.locate(image.id, QUERY)
+    with host.fetch(delivery) as blob:
+        assert blob.size > 0, "a request that was under way when the deletion began"
+    other.tell()
+    assert other.hear() == "deleted"
+    with pytest.raises(NotFoundError):
+        host.fetch(delivery)
+
+
+def test_a_render_under_way_cannot_bring_a_deleted_image_back(
+    host: ImageHost, folder: Path, left_over: Callable[[Path], list[str]]
+) -> None:
+    before = left_over(folder)
+    image = host.upload(PNG, owner="admin")
+    rendering, deleted = threading.Event(), threading.Event()
+
+    def make() -> bytes:
+        rendering.set()
+        assert deleted.wait(PATIENCE)
+        return b"the variant"
+
+    variants = host._rooms.variants
+    with ThreadPoolExecutor(3) as crew:
+        renders = [crew.submit(variants.obtain, image.id, "key", make) for _ in range(3)]
+        assert rendering.wait(PATIENCE)
+        host.delete(image.id)
+        deleted.set()
+        for render in renders:
+            with pytest.raises(NotFoundError):
+                render.result(PATIENCE)
+    assert variants.peek(image.id, "key") is None
+    assert left_over(folder) == before
+
+
+def test_a_real_render_beside_a_deletion_is_whole_or_404_and_leaves_nothing(
+    host: ImageHost, folder: Path, left_over: Callable[[Path], list[str]]
+) -> None:
+    before = left_over(folder)
+    with ThreadPoolExecutor(4) as crew:
+        for turn in range(6):
+            image = host.upload(PNG, owner="admin")
+            delivery = host.locate(image.id, f"w={20 + turn}&fm=png")
+            renders = [crew.submit(host.fetch, delivery) for _ in range(3)]
+            host.delete(image.id)
+            for render in renders:
+                with suppress(NotFoundError), render.result(PATIENCE) as blob:
+                    assert blob.read().startswith(b"\x89PNG")
+            with pytest.raises(NotFoundError):
+                host.fetch(delivery)
+    assert left_over(folder) == before
+
+
+def test_an_album_may_take_its_images_with_it(host: ImageHost) -> None:
+    album = host.albums.create(owner="admin", name="a")
+    image = host.upload(PNG, owner="admin", album_id=album.id)
+    host.albums.delete(album.id, owner="admin", delete_images=True)
+    with pytest.raises(NotFoundError):
+        host.get(image.id)
+    assert host.accounts.usage("admin").bytes == 0

@@ -1,0 +1,133 @@
+"""Threads and processes on one folder: no quota is overrun, nothing is lost, nothing is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+
+from imagehost_core import ImageHost, InsufficientStorageError, PageRequest, Settings
+from imagehost_core.settings import LimitSettings, WorkerSettings
+from imagehost_core.testing import make_image
+
+if TYPE_CHECKING:
+    from tests.core.conftest import Program
+
+PNG = make_image(40, 30)
+ONE_WORKER = Settings(workers=WorkerSettings(processes=1))
+
+UPLOAD = """
+    import sys
+    from concurrent.futures import ThreadPoolExecutor
+    from imagehost_core import ImageHost, InsufficientStorageError, Settings
+    from imagehost_core.settings import LimitSettings, WorkerSettings
+    from imagehost_core.testing import make_image
+
+    data = make_image(40, 30)
+    limits = LimitSettings(quota_bytes=int(sys.argv[2]))
+    settings = Settings(workers=WorkerSettings(processes=1), limits=limits)
+
+    def upload(_turn):
+        try:
+            return host.upload(data, owner="admin", convert_to_webp=False).id
+        except InsufficientStorageError:
+            return "refused"
+
+    with ImageHost.open(sys.argv[1], settings=settings) as host, ThreadPoolExecutor(16) as crew:
+        upload(0)
+        print("ready")
+        sys.stdin.readline()
+        print(*crew.map(upload, range(16)))
+"""
+
+BUSTLE = """
+    import random, sys
+    from concurrent.futures import ThreadPoolExecutor
+    from imagehost_core import ImageHost, NotFoundError, PageRequest, Settings
+    from imagehost_core.settings import WorkerSettings
+    from imagehost_core.testing import make_image
+
+    data = make_image(40, 30)
+
+    def bustle(seed):
+        choose, kept = random.Random(seed), []
+        for turn in range(8):
+            kept.append(host.upload(data, owner="admin", convert_to_webp=False).id)
+            page = list(host.list(owner="admin", page=PageRequest(per_page=100)))
+            assert {image.id for image in page} >= set(kept)
+            found = choose.choice(page)
+            try:
+                assert host.render(found.id).data == data
+                assert host.render(found.id, f"w={5 + turn % 3}&fm=png").width == 5 + turn % 3
+                host.update(found.id, description=f"{seed}/{turn}")
+            except NotFoundError:
+                pass
+            if turn % 3:
+                host.delete(kept.pop(choose.randrange(len(kept))), owner="admin")
+        return kept
+
+    settings = Settings(workers=WorkerSettings(processes=1))
+    with ImageHost.open(sys.argv[1], settings=settings) as host, ThreadPoolExecutor(4) as crew:
+        print("ready")
+        sys.stdin.readline()
+        print(*sum(crew.map(bustle, range(4)), []))
+"""
+
+
+def test_parallel_uploads_of_two_processes_fill_the_quota_and_never_overrun_it(
+    opened: Callable[..., ImageHost],
+    tmp_path: Path,
+    program: Callable[..., Program],
+    left_over: Callable[[Path], list[str]],
+) -> None:
+    folder, quota = tmp_path / "data", 10 * len(PNG) + len(PNG) // 2
+    host = opened()
+    both = [program(UPLOAD, folder, quota) for _ in range(2)]
+    assert [each.hear() for each in both] == ["ready", "ready"]
+    for each in both:
+        each.tell()
+    stored = [word for each in both for word in each.hear().split() if word != "refused"]
+    assert len(stored) == 10 - 2
+    assert host.accounts.usage("admin").bytes == 10 * len(PNG)
+    assert host.list(owner="admin").total == len(left_over(folder)) == 10
+    assert [each.end() for each in both] == [0, 0]
+
+
+def test_parallel_uploads_of_threads_fill_the_quota_and_never_overrun_it(
+    opened: Callable[..., ImageHost], tmp_path: Path, left_over: Callable[[Path], list[str]]
+) -> None:
+    host = opened(settings=attrs.evolve(ONE_WORKER, limits=LimitSettings(quota_bytes=7 * len(PNG))))
+
+    def upload(_turn: int) -> bool:
+        try:
+            return bool(host.upload(PNG, owner="admin", convert_to_webp=False))
+        except InsufficientStorageError:
+            return False
+
+    with ThreadPoolExecutor(16) as crew:
+        assert sum(crew.map(upload, range(32))) == 7
+    assert host.accounts.usage("admin").bytes == 7 * len(PNG)
+    assert len(left_over(tmp_path / "data")) == 7
+
+
+def test_two_processes_full_of_threads_end_with_what_they_have_kept(
+    opened: Callable[..., ImageHost],
+    tmp_path: Path,
+    program: Callable[..., Program],
+    left_over: Callable[[Path], list[str]],
+) -> None:
+    folder = tmp_path / "data"
+    both = [program(BUSTLE, folder) for _ in range(2)]
+    assert [each.hear() for each in both] == ["ready", "ready"]
+    for each in both:
+        each.tell()
+    kept = {word for each in both for word in each.hear().split()}
+    assert [each.end() for each in both] == [0, 0]
+    host = opened()
+    assert {image.id for image in host.list(owner="admin", page=PageRequest(per_page=100))} == kept
+    assert host.accounts.usage("admin").bytes == len(kept) * len(PNG)
+    assert {path.split("/")[2] for path in left_over(folder)} == kept
+    assert host.collect() == ()

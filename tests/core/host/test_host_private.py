@@ -1,0 +1,272 @@
+"""Who may see which picture: owners, signed addresses, settings; and what a change of heart does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import attrs
+import pytest
+
+from imagehost_core import (
+    AUTO,
+    BadRequestError,
+    ForbiddenError,
+    Format,
+    Image,
+    ImageHost,
+    NotFoundError,
+    Settings,
+    Transform,
+    ValidationError,
+)
+from imagehost_core.settings import DeliverySettings, PrivateDelivery, WorkerSettings
+from imagehost_core.testing import FrozenClock, make_image
+
+if TYPE_CHECKING:
+    from tests.core.conftest import Program
+
+ONE_WORKER = Settings(workers=WorkerSettings(processes=1))
+PNG = make_image(400, 300)
+
+
+def with_delivery(**changes: object) -> Settings:
+    return attrs.evolve(ONE_WORKER, delivery=DeliverySettings(**changes))  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def private(host: ImageHost) -> Image:
+    """A private image of the account `admin`, stored as WebP."""
+    return host.upload(PNG, owner="admin", is_public=False)
+
+
+def parts(address: str) -> tuple[str, str]:
+    """Return path and query of a delivery address, as the route gets them."""
+    split = urlsplit(address)
+    assert split.path.startswith("/img/")
+    return split.path.removeprefix("/img/"), split.query
+
+
+def test_a_private_image_is_404_for_everybody_but_its_owner(host: ImageHost, private: Image) -> None:
+    host.accounts.create("somebody")
+    owner, other = host.accounts.get("admin"), host.accounts.get("somebody")
+    for query in ("", "w=40"):
+        found = host.locate(private.id, query, viewer=owner)
+        assert not found.is_public
+        host.fetch(found).close()
+        for viewer in (None, other):
+            for ask in (host.locate, host.peek):
+                with pytest.raises(NotFoundError) as caught:
+                    ask(private.id, query, viewer=viewer)
+                missing = private.id[::-1]
+                assert caught.value.details.replace(private.id, missing) == _missing(host, missing)
+
+
+def _missing(host: ImageHost, image_id: str) -> str:
+    with pytest.raises(NotFoundError) as caught:
+        host.locate(image_id)
+    return caught.value.details
+
+
+def test_a_private_image_that_is_unlisted_is_seen_by_whoever_knows_its_address(
+    opened: Callable[..., ImageHost],
+) -> None:
+    host = opened(settings=with_delivery(private=PrivateDelivery.UNLISTED))
+    image = host.upload(PNG, owner="admin", is_public=False)
+    found = host.locate(image.id, "w=40")
+    assert not found.is_public, "so that nobody keeps it"
+    assert host.gallery().total == 0
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        "",
+        "w=40",
+        "w=40&h=30&fit=inside&q=50",
+        "w=40&fm=jpg",
+        "w=40&fm=webp",
+        "fm=avif",
+        Transform(width=40, format=AUTO),
+    ],
+)
+def test_a_signed_address_shows_what_was_signed_and_nothing_else(
+    host: ImageHost, private: Image, params: str | Transform
+) -> None:
+    path, query = parts(host.sign(private.id, params, owner="admin", expires_in=60))
+    found = host.locate(path, query)
+    wanted = host.locate(path, query, viewer=host.accounts.get("admin"))
+    assert found == wanted
+    assert host.peek(path, query) is not None
+    with host.fetch(found) as blob:
+        assert blob.size > 0
+    for other in (
+        query.replace("sig=", "sig=A"),
+        query[:-2],
+        f"{query}&w=41" if "w=" not in query else query.replace("w=40", "w=41"),
+        query.replace("exp=1", "exp=2"),
+        query.split("sig=")[0],
+    ):
+        with pytest.raises(NotFoundError):
+            host.locate(path, other)
+
+
+def test_a_signed_address_names_the_stored_format_or_leaves_it_out(host: ImageHost, private: Image) -> None:
+    assert private.format is Format.WEBP
+    _, query = parts(host.sign(private.id, "w=40", owner="admin"))
+    keys = {host.locate(path, query).key for path in (private.id, f"{private.id}.webp")}
+    assert len(keys) == 1
+    for path in (f"{private.id}.png", f"{private.id}.jpg", f"{private.id}.auto"):
+        with pytest.raises(NotFoundError):
+            host.locate(path, query)
+
+
+def test_a_signature_is_for_one_image(host: ImageHost, private: Image) -> None:
+    other = host.upload(PNG, owner="admin", is_public=False)
+    _, query = parts(host.sign(private.id, "w=40", owner="admin"))
+    with pytest.raises(NotFoundError):
+        host.locate(other.id, query)
+
+
+def test_the_order_of_a_signed_query_means_nothing_and_unknown_names_neither(
+    host: ImageHost, private: Image
+) -> None:
+    path, query = parts(host.sign(private.id, "w=40&q=70", owner="admin"))
+    turned = "&".join(reversed(query.split("&")))
+    assert host.locate(path, f"utm_source=x&{turned}") == host.locate(path, query)
+
+
+def test_a_signed_address_ends_when_it_says(tmp_path: Path) -> None:
+    clock = FrozenClock()
+    with ImageHost.open(tmp_path, settings=ONE_WORKER, clock=clock) as host:
+        image = host.upload(PNG, owner="admin", is_public=False)
+        path, query = parts(host.sign(image.id, "w=40", expires_in=60))
+        clock.advance(seconds=59)
+        assert host.locate(path, query).key is not None
+        clock.advance(seconds=1)
+        with pytest.raises(NotFoundError):
+            host.locate(path, query)
+
+
+@pytest.mark.parametrize("expires_in", [0, -1, 365 * 86_400 + 1, 1.5, True, "60"])
+def test_a_life_of_a_signature_outside_a_second_to_a_year_is_422(
+    host: ImageHost, private: Image, expires_in: object
+) -> None:
+    with pytest.raises(ValidationError, match="expires_in"):
+        host.sign(private.id, "", expires_in=expires_in)  # type: ignore[arg-type]
+
+
+def test_nobody_signs_the_image_of_another(host: ImageHost, private: Image) -> None:
+    with pytest.raises(NotFoundError):
+        host.sign(private.id, "", owner="nobody")
+
+
+def test_signatures_hold_in_every_process_and_after_a_restart(
+    opened: Callable[..., ImageHost], tmp_path: Path
+) -> None:
+    first, second = opened(), opened()
+    image = first.upload(PNG, owner="admin", is_public=False)
+    path, query = parts(first.sign(image.id, "w=40"))
+    assert second.locate(path, query).key is not None
+    with ImageHost.open(tmp_path / "another", settings=ONE_WORKER) as stranger:
+        assert stranger._rooms.secret != first._rooms.secret
+
+
+def test_the_secret_is_for_the_owner_of_the_folder_alone(host: ImageHost, folder: Path) -> None:
+    assert (folder / "secret").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 31])
+def test_a_secret_that_is_too_short_stops_the_start(tmp_path: Path, content: bytes) -> None:
+    """Whoever knows that it is empty could sign anything."""
+    (tmp_path / "secret").write_bytes(content)
+    with pytest.raises(ValueError, match="expected at least 32 bytes"):
+        ImageHost.open(tmp_path, settings=ONE_WORKER)
+    assert list((tmp_path / "staging").iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ImageHost]:
+    """A host where transforms must be signed."""
+    settings = with_delivery(require_signed=True)
+    with ImageHost.open(tmp_path_factory.mktemp("strict"), settings=settings) as made:
+        yield made
+
+
+def test_where_transforms_must_be_signed_others_are_403_and_masters_are_not(strict: ImageHost) -> None:
+    image = strict.upload(PNG, owner="admin")
+    for path, query in (
+        (image.id, "w=40"),
+        (image.id, "fm=png"),
+        (f"{image.id}.avif", ""),
+        (image.id, "q=5"),
+    ):
+        with pytest.raises(ForbiddenError, match="sig and exp"):
+            strict.locate(path, query)
+    assert strict.locate(image.id).key is None
+    path, query = parts(strict.sign(image.id, "w=40"))
+    assert strict.locate(path, query).key is not None
+    hidden = strict.update(image.id, is_public=False)
+    with pytest.raises(NotFoundError):
+        strict.locate(hidden.id, "w=40")
+
+
+@pytest.mark.parametrize(("side", "fmt"), [(400, None), (100, None), (100, "jpeg"), (400, "png")])
+def test_a_thumb_is_shown_wherever_its_address_is_printed(
+    strict: ImageHost, opened: Callable[..., ImageHost], side: int, fmt: str | None
+) -> None:
+    sized = opened(settings=with_delivery(require_signed=True, allowed_sizes=("7x7",)))
+    for host in (strict, sized):
+        image = host.upload(make_image(side, 50), owner="admin", format=fmt)
+        path, query = parts(host.addresses.thumb(image))
+        with host.fetch(host.locate(path, query)) as blob:
+            assert blob.size > 0
+
+
+def test_only_allowed_sizes_are_made_if_any_are_named(opened: Callable[..., ImageHost]) -> None:
+    host = opened(settings=with_delivery(allowed_sizes=("40x30", "50x", "x60")))
+    image = host.upload(PNG, owner="admin")
+    for query in ("w=40&h=30", "w=50", "h=60", "w=50&fit=inside&fm=jpg&q=10", "fm=png", "", "w=320&h=320"):
+        assert host.locate(image.id, query).image == image
+    for query in ("w=40", "h=30", "w=30&h=40", "w=51", "w=50&h=60", "w=320"):
+        with pytest.raises(BadRequestError, match="w and h"):
+            host.locate(image.id, query)
+
+
+def test_hiding_an_image_is_seen_by_another_process_at_once(
+    host: ImageHost, folder: Path, program: Callable[..., Program]
+) -> None:
+    other = program(
+        """
+        import sys
+        from imagehost_core import ImageHost, NotFoundError, Settings
+        from imagehost_core.settings import WorkerSettings
+
+        with ImageHost.open(sys.argv[1], settings=Settings(workers=WorkerSettings(processes=1))) as host:
+            print("open")
+            for line in sys.stdin:
+                asked = host.peek(line.strip(), "w=40")
+                try:
+                    host.fetch(host.locate(line.strip(), "w=40")).close()
+                    peeked = host.peek(line.strip(), "w=40")
+                    print(asked is not None, peeked[1] is not None, len(host.gallery()))
+                except NotFoundError:
+                    print("404", len(host.gallery()))
+        """,
+        folder,
+    )
+    assert other.hear() == "open"
+    image = host.upload(PNG, owner="admin")
+    for asked in (False, True):
+        other.tell(image.id)
+        assert other.hear() == f"{asked} True 1"
+    host.update(image.id, is_public=False)
+    other.tell(image.id)
+    assert other.hear() == "404 0"
+    host.update(image.id, is_public=True)
+    other.tell(image.id)
+    assert other.hear() == "False True 1"
+    assert other.end() == 0
+    host.delete(image.id)
