@@ -318,6 +318,11 @@ def test_a_request_without_host_or_with_two_is_400(server: RunningServer) -> Non
         assert (status, b"exactly one header for Host" in answer) == (400, True)
 
 
+def test_headers_that_do_not_end_are_not_kept_in_memory(server: RunningServer) -> None:
+    request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 1_000_000 + b"\r\n\r\n"
+    assert speak(server, request)[0] == 431
+
+
 def test_nothing_is_left_of_uploads_that_failed(server: RunningServer) -> None:
     speak(server, post(server, FORM, PART + bytes(3_000_000)))
     waiting = [

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from email.utils import format_datetime, parsedate_to_datetime
+from functools import lru_cache
 
 from attrs import frozen
 
@@ -30,6 +31,7 @@ UNSATISFIABLE = Span(0, 0)
 """What no answer can have: a range without a byte in it."""
 
 
+@lru_cache(1_000)
 def http_date(moment: datetime) -> str:
     """Return a moment as HTTP writes it: `Sun, 06 Nov 1994 08:49:37 GMT`."""
     return format_datetime(moment.astimezone(UTC), usegmt=True)

@@ -23,7 +23,7 @@ from imagehost_server.app import create_app
 from imagehost_server.guard import Guard
 from imagehost_server.settings import ServerSettings
 
-HEADER_TIMEOUT_MS = 10_000
+HEADER_TIMEOUT_MS = 30_000
 """The longest time for a request's headers, in milliseconds."""
 MAX_HEADER_BUFFER = 64 * 2**10
 """Bytes of a connection that are buffered, which bounds the headers of a request."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 
@@ -151,6 +152,7 @@ def _file(path: Path) -> list[Source]:
     return [table(path.name, tree, ServerSettings)]
 
 
+@lru_cache(1_000)
 def is_loopback(host: str) -> bool:
     """Return whether an address is the machine's own, 127.0.0.0/8 or ::1, also as `::ffff:127.0.0.1`."""
     try:
