@@ -130,10 +130,6 @@ def test_an_output_of_too_many_pixels_is_400_summed_over_frames(
     assert host.locate(moving.id, "w=4000&h=4000&fm=jpg").key is not None
 
 
-def test_gif_has_no_side_beyond_its_format_and_webp_neither(host: ImageHost, photo: Image) -> None:
-    assert host.locate(photo.id, "w=8192&h=1&fm=webp").key is not None
-
-
 @pytest.mark.parametrize(("fm", "frames"), [("webp", 4), ("jpg", 1), ("png", 1), ("avif", 1)])
 def test_animations_stay_animated_where_the_format_can(
     host: ImageHost, moving: Image, fm: str, frames: int

@@ -153,8 +153,7 @@ class Variants:
             try:
                 self._write(self._folders.variants_of(image_id), key, data)
             except InsufficientStorageError:
-                log.warning("there is no room to keep a variant of %s", image_id)
-                return
+                log.warning("there is no room on the disk for a variant of %s", image_id)
         self._keep(image_id, key, stamp, data)
 
     def _write(self, home: Path, key: str, data: bytes) -> None:
