@@ -82,6 +82,15 @@ def test_rubbish_is_refused_and_nothing_else_happens(rubbish: bytes) -> None:
             frames.read_head(io.BytesIO(rubbish))
 
 
+@given(st.binary(min_size=4, max_size=4), st.binary(max_size=100), BLOBS)
+def test_what_begins_otherwise_is_no_frame_even_if_the_rest_is_right(
+    magic: bytes, header: bytes, blobs: list[bytes]
+) -> None:
+    if magic != b"IHW1":
+        with pytest.raises(FrameError, match="for the beginning of a frame but received"):
+            frames.read_head(io.BytesIO(magic + written(header, blobs)[4:]))
+
+
 @pytest.mark.parametrize(
     ("prefix", "lengths", "name"),
     [

@@ -195,6 +195,25 @@ def test_a_call_beyond_the_queue_is_refused_at_once(
     assert isinstance(waiting.join().error, UnavailableError)
 
 
+def test_where_nobody_may_wait_a_call_is_still_served_by_a_worker_that_is_only_starting(
+    make_pool: MakePool, ask: Ask, eventually: Eventually
+) -> None:
+    pool = make_pool(2, queue=0)
+    busy = [Caller(lambda: ask(pool, "sleep", deadline=600)) for _ in range(2)]
+    assert eventually(lambda: pool.load == Load(2, 0, 0))
+    with pytest.raises(UnavailableError, match="expected at most 0 requests to wait"):
+        ask(pool)
+    pool.close()
+    assert {type(caller.join().error) for caller in busy} == {mishaps.KilledError}
+
+
+@pytest.mark.parametrize("deadline", [0, -1])
+def test_a_deadline_that_is_over_is_nobodys_fault(deadline: float, pool: WorkerPool, ask: Ask) -> None:
+    ask(pool)
+    with pytest.raises(mishaps.HurriedError):
+        ask(pool, "sleep", deadline=deadline)
+
+
 def test_waiting_counts_against_the_deadline(make_pool: MakePool, ask: Ask, eventually: Eventually) -> None:
     pool = make_pool()
     busy = Caller(lambda: ask(pool, "sleep", deadline=600))

@@ -115,13 +115,10 @@ class Crew:
             self._closed = True
             self._changed.notify_all()
         self.keeper.close()
+        self._end_idle()
         with self._changed:
-            idle, self._idle = self._idle, []
             for worker in self._busy:
                 worker.kill()
-        for worker in idle:
-            worker.end()
-        with self._changed:
             self._changed.wait_for(lambda: not self._busy, CLOSE_SECONDS)
 
     def forget(self) -> None:
@@ -136,7 +133,7 @@ class Crew:
     def _take(self, until: float) -> Worker:
         place = object()
         with self._changed:
-            if len(self._line) >= self.queue and not self._idle:
+            if len(self._line) >= self.queue + self.size - len(self._busy):
                 raise UnavailableError(f"expected at most {self.queue} requests to wait for a worker")
             self._line.append(place)
             try:
@@ -195,6 +192,12 @@ class Crew:
                 self._start_one()
             self._changed.notify_all()
 
+    def _end_idle(self) -> None:
+        with self._changed:
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.end()
+
     def _start_one(self) -> None:
         self._started += 1
         self.keeper.at(0, self._start)
@@ -213,7 +216,10 @@ class Crew:
         with self._changed:
             # New ones wait at the bottom: whoever comes takes a warm one as long as there is one.
             self._idle.insert(0, worker)
+            closed = self._closed
             self._changed.notify_all()
+        if closed:
+            self._end_idle()
 
 
 _crews: weakref.WeakSet[Crew] = weakref.WeakSet()

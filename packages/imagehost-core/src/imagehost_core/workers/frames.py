@@ -61,7 +61,7 @@ def write_head(stream: Writable, head: Head) -> None:
     Raises:
         FrameError: The header or a blob is longer than a frame may hold.
     """
-    _check(len(head.header), len(head.lengths), head.lengths)
+    _check(len(head.header), head.lengths)
     prefix = _PREFIX.pack(_MAGIC, len(head.header), len(head.lengths))
     write(stream, b"".join((prefix, *map(_LENGTH.pack, head.lengths), head.header)))
 
@@ -85,9 +85,8 @@ def read_head(stream: Readable) -> Head | None:
     magic, header_length, count = _PREFIX.unpack(first + _exactly(stream, _PREFIX.size - 1))
     if magic != _MAGIC:
         raise FrameError(f"expected {_MAGIC!r} for the beginning of a frame but received {magic!r}")
-    _check(header_length, count, ())
     lengths = tuple(length for (length,) in _LENGTH.iter_unpack(_exactly(stream, count * _LENGTH.size)))
-    _check(header_length, count, lengths)
+    _check(header_length, lengths)
     return Head(_exactly(stream, header_length), lengths)
 
 
@@ -119,10 +118,10 @@ def _exactly(stream: Readable, length: int) -> bytes:
     return b"".join(chunks(stream, length))
 
 
-def _check(header_length: int, count: int, lengths: tuple[int, ...]) -> None:
+def _check(header_length: int, lengths: tuple[int, ...]) -> None:
     for name, most, found in (
         ("the header's bytes", MAX_HEADER_BYTES, header_length),
-        ("the number of blobs", MAX_BLOBS, count),
+        ("the number of blobs", MAX_BLOBS, len(lengths)),
         ("the bytes of a blob", MAX_BLOB_BYTES, max(lengths, default=0)),
     ):
         if found > most:

@@ -45,7 +45,8 @@ class Keeper:
             if self._thread is None and not self._closed:
                 self._thread = threading.Thread(target=self._run, name="imagehost-keeper", daemon=True)
                 self._thread.start()
-            self._changed.notify()
+            if self._due[0][2] is alarm:
+                self._changed.notify()
         return alarm
 
     def cancel(self, alarm: Alarm) -> bool:

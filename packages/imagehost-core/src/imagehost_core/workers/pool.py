@@ -249,24 +249,23 @@ class WorkerPool:
         until = time.monotonic() + deadline
         with self._crew.hire(until) as worker:
             alarm = self._crew.keeper.at(until, worker.kill)
-            left = 0.0
+            fair = False
             try:
                 worker.ready()
-                left = until - time.monotonic()
+                fair = until - time.monotonic() >= FAIR_SHARE * deadline
                 yield worker
             except LostError as error:
                 late = not self._crew.keeper.cancel(alarm)
                 ending = worker.end(PATIENCE_SECONDS)
-                kind = self._mishap(error, ending, left / deadline if late else None)
+                too_late = mishaps.TooSlowError if fair else mishaps.HurriedError
+                kind = too_late if late else self._mishap(error, ending)
                 raise kind(ending.words, deadline) from error
             finally:
                 # It may have been killed between its answer and here.
                 worker.worn |= not self._crew.keeper.cancel(alarm)
 
-    def _mishap(self, error: LostError, ending: Ending, late: float | None) -> type[mishaps.MishapError]:
-        """Return what happened to a worker, given the share of a missed deadline that it had."""
-        if late is not None:
-            return mishaps.TooSlowError if late >= FAIR_SHARE else mishaps.HurriedError
+    def _mishap(self, error: LostError, ending: Ending) -> type[mishaps.MishapError]:
+        """Return what happened to a worker that was lost before the deadline."""
         if self._crew.closed or (ending.signal == "SIGKILL" and not ending.by_us):
             return mishaps.KilledError
         return mishaps.NotStartedError if isinstance(error, NotReadyError) else mishaps.CrashedError

@@ -81,7 +81,7 @@ class Recipe:
 class Worker:
     """A process of our own, which takes one order at a time.
 
-    `ready` and `work` belong to one thread at a time; `kill` may be called from any.
+    `ready`, `ask` and `take` belong to one thread at a time; `kill` may be called from any.
 
     Args:
         recipe: What it is made with. On Linux the process ends with the thread that starts it.
