@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from ipaddress import ip_network
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ from litestar.handlers import HTTPRouteHandler
 from imagehost_core import ImageHost
 from imagehost_core.models import Account, Principal
 from imagehost_server.auth import check_access
+from imagehost_server.callers import Callers
 from imagehost_server.delivery import DeliveryRoute
 from imagehost_server.envelope import failure
 from imagehost_server.guard import Guard
@@ -48,7 +50,9 @@ def create_app(host: ImageHost, settings: ServerSettings) -> Guard:
     rooms = Rooms(settings.workers)
     interface = create_interface(host, settings, rooms)
     prefixes = delivery_prefixes(settings.delivery_url)
-    switch = Switch(interface, DeliveryRoute(host, rooms), prefixes)
+    trusted = tuple(ip_network(entry) for entry in settings.trusted_proxies)
+    callers = Callers(interface, host, rooms, trusted)
+    switch = Switch(callers, DeliveryRoute(host, rooms), prefixes)
     return Guard(switch, trusted_proxies=settings.trusted_proxies, log_access=settings.log.access)
 
 

@@ -1,4 +1,4 @@
-"""Who may do what: the one table from route to scope, and the check that goes by it.
+"""Who may do what: the one table from route to what it needs, and the check that goes by it.
 
 Contract 2: *401 for a missing, malformed, unknown, expired or revoked token; 403 when the token is good
 but lacks the scope.* The table is also where the OpenAPI document has its security from.
@@ -7,19 +7,32 @@ but lacks the scope.* The table is also where the OpenAPI document has its secur
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from imagehost_core import ImageHost
-from imagehost_core.errors import UnauthorizedError
+from imagehost_core.errors import ForbiddenError
 from imagehost_core.models import Principal, Scope
 from imagehost_core.tokens import authorize
+from imagehost_server.callers import Caller
+from imagehost_server.cookies import check_csrf
 from imagehost_server.threads import Rooms
+from imagehost_server.tokens import bearer
 
 if TYPE_CHECKING:
     from litestar.connection import ASGIConnection
     from litestar.handlers import BaseRouteHandler
 
-SCOPES: dict[str, Scope | None] = {
+
+class Session(Enum):
+    """What manages keys: *a session token acts with all scopes and alone manages keys* (contract 8)."""
+
+    ONLY = "session"
+
+
+Need = Scope | Session
+
+ACCESS: dict[str, Need | None] = {
     "POST /v1/upload": Scope.IMAGES_WRITE,
     "GET /v1/images": Scope.IMAGES_READ,
     "GET /v1/images/{image_id}": Scope.IMAGES_READ,
@@ -29,6 +42,28 @@ SCOPES: dict[str, Scope | None] = {
     "GET /v1/gallery": None,
     "POST /v1/albums": Scope.ALBUMS_WRITE,
     "GET /v1/albums": Scope.ALBUMS_READ,
+    "GET /v1/albums/{album_id}": Scope.ALBUMS_READ,
+    "PATCH /v1/albums/{album_id}": Scope.ALBUMS_WRITE,
+    "DELETE /v1/albums/{album_id}": Scope.ALBUMS_WRITE,
+    "PUT /v1/albums/{album_id}/images": Scope.ALBUMS_WRITE,
+    "DELETE /v1/albums/{album_id}/images": Scope.ALBUMS_WRITE,
+    "POST /v1/session": None,
+    "DELETE /v1/session": Session.ONLY,
+    "GET /v1/account": Scope.ACCOUNT_READ,
+    "GET /v1/keys": Session.ONLY,
+    "POST /v1/keys": Session.ONLY,
+    "GET /v1/keys/{key_id}": Session.ONLY,
+    "PATCH /v1/keys/{key_id}": Session.ONLY,
+    "DELETE /v1/keys/{key_id}": Session.ONLY,
+    "GET /v1/webhooks": Scope.WEBHOOKS_MANAGE,
+    "POST /v1/webhooks": Scope.WEBHOOKS_MANAGE,
+    "GET /v1/webhooks/{webhook_id}": Scope.WEBHOOKS_MANAGE,
+    "PATCH /v1/webhooks/{webhook_id}": Scope.WEBHOOKS_MANAGE,
+    "DELETE /v1/webhooks/{webhook_id}": Scope.WEBHOOKS_MANAGE,
+    "POST /v1/webhooks/{webhook_id}/test": Scope.WEBHOOKS_MANAGE,
+    "POST /v1/webhooks/{webhook_id}/rotate-secret": Scope.WEBHOOKS_MANAGE,
+    "GET /v1/webhooks/{webhook_id}/deliveries": Scope.WEBHOOKS_MANAGE,
+    "POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/retry": Scope.WEBHOOKS_MANAGE,
     "GET /v1/openapi.json": None,
     "GET /v1/docs": None,
     "GET /healthz": None,
@@ -38,23 +73,41 @@ SCOPES: dict[str, Scope | None] = {
 
 
 async def check_access(connection: ASGIConnection, handler: BaseRouteHandler) -> None:  # type: ignore[type-arg]
-    """Let a request pass whose token has the scope of its route, and note who is asking.
+    """Let a request pass whose token has what its route needs, and note who is asking.
 
     Runs before anything of the body is read.
 
     Raises:
         UnauthorizedError: There is no good token.
-        ForbiddenError: The token lacks the scope.
+        ForbiddenError: The token lacks the scope, is no session's, or a browser's page did not send it.
     """
     route = handler.opt.get("route")
-    need = SCOPES[route] if route else None
+    need = ACCESS[route] if route else None
     if need is None:
         return
-    state = connection.app.state
-    principal = await identify(state["host"], state["rooms"], connection.scope["headers"])
-    authorize(principal, need)
-    connection.scope["auth"] = principal
-    connection.scope["user"] = principal.account
+    caller = connection.scope["state"]["caller"]
+    assert isinstance(caller, Caller)
+    if caller.principal is None:
+        assert caller.refusal is not None
+        raise caller.refusal
+    if caller.by_cookie:
+        method = str(connection.scope.get("method"))
+        check_csrf(method, connection.scope["headers"], caller.token)
+    check_need(caller.principal, need)
+    connection.scope["auth"] = caller.principal
+    connection.scope["user"] = caller.principal.account
+
+
+def check_need(principal: Principal, need: Need) -> None:
+    """Let a principal pass that has what a route needs.
+
+    Raises:
+        ForbiddenError: It has not.
+    """
+    if isinstance(need, Scope):
+        authorize(principal, need)
+    elif not principal.is_session:
+        raise ForbiddenError("expected a session's token for this operation but received a key's")
 
 
 async def identify(host: ImageHost, rooms: Rooms, headers: Iterable[tuple[bytes, bytes]]) -> Principal:
@@ -64,21 +117,3 @@ async def identify(host: ImageHost, rooms: Rooms, headers: Iterable[tuple[bytes,
         UnauthorizedError: There is no good token.
     """
     return await rooms.catalog.run(host.authenticate, bearer(headers))
-
-
-def bearer(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """Return the token that a request's headers carry (RFC 6750, 2.1; the scheme's case is free).
-
-    Raises:
-        UnauthorizedError: There is none, or several. Never shows what was there.
-    """
-    values = [value for name, value in headers if name == b"authorization"]
-    if len(values) != 1:
-        received = "several" if values else "none"
-        raise UnauthorizedError(
-            f"expected one Authorization header with a Bearer token but received {received}"
-        )
-    scheme, _, token = values[0].partition(b" ")
-    if scheme.lower() != b"bearer":
-        raise UnauthorizedError("expected the scheme Bearer for Authorization but received another")
-    return token.strip().decode("latin-1")

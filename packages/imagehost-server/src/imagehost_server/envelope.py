@@ -21,6 +21,7 @@ from imagehost_core.clock import to_rfc3339
 from imagehost_core.errors import (
     BY_CODE,
     BadRequestError,
+    ConflictError,
     ImageHostError,
     InternalError,
     MethodNotAllowedError,
@@ -161,7 +162,7 @@ def _allow(error: Exception) -> str:
 def _error_headers(known: ImageHostError, error: Exception) -> Headers:
     if isinstance(known, UnauthorizedError):
         return (("www-authenticate", "Bearer"),)
-    if isinstance(known, RateLimitError | UnavailableError):
+    if isinstance(known, RateLimitError | UnavailableError | ConflictError) and known.retry_after:
         return (("retry-after", str(known.retry_after)),)
     if isinstance(error, MethodNotAllowedException):
         return (("allow", _allow(error)),)

@@ -10,12 +10,13 @@ import logging
 import secrets
 import time
 from collections.abc import Iterable
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
 from litestar.enums import ScopeType
 
 from imagehost_core.errors import BadRequestError, Fault, ForbiddenError, ImageHostError, quoted
+from imagehost_server.clients import Network, is_trusted
 from imagehost_server.envelope import failure
 from imagehost_server.settings import is_loopback
 
@@ -26,8 +27,6 @@ access_log = logging.getLogger("imagehost.access")
 
 REQUEST_ID_BYTES = 12
 """96 random bits: enough to find one request in any log."""
-
-Network = IPv4Network | IPv6Network
 
 
 class Guard:
@@ -108,18 +107,9 @@ def is_private(scope: HTTPScope, trusted: tuple[Network, ...]) -> bool:
         return True
     client = (scope["client"] or ("", 0))[0]
     said = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"]
-    if said and _is_trusted(client, trusted):
+    if said and is_trusted(client, trusted):
         return all(word.strip().lower() == b"https" for value in said for word in value.split(b","))
     return is_loopback(client)
-
-
-def _is_trusted(client: str, trusted: tuple[Network, ...]) -> bool:
-    try:
-        address = ip_address(client)
-    except ValueError:
-        return False
-    address = getattr(address, "ipv4_mapped", None) or address
-    return any(address in network for network in trusted)
 
 
 class _Answer:

@@ -15,6 +15,8 @@ from imagehost_core.errors import BY_CODE, ImageHostError
 from imagehost_core.formats import BY_EXTENSION, TRAITS
 from imagehost_core.options import BOOLEANS, MAX_DESCRIPTION, STORED_FORMATS
 from imagehost_core.transform import FORMAT_NAMES, MAX_QUALITY, MAX_SIDE, Fit
+from imagehost_server.auth import Need, Session
+from imagehost_server.cookies import CSRF_COOKIE, SESSION_COOKIE
 from imagehost_server.operations import Operation, Parameter, Shape
 
 Schema = dict[str, object]
@@ -100,7 +102,7 @@ def document(operations: Iterable[Operation], base_url: str, delivery_url: str) 
         "components": {
             "schemas": {**components, "Error": _ERROR},
             "responses": {str(kind.status_hint): _error(kind) for kind in BY_CODE.values()},
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": SECURITY_SCHEMES,
         },
     }
 
@@ -134,7 +136,7 @@ def _operation(item: Operation, schemas: dict[object, Schema]) -> Schema:
     told: Schema = {
         "operationId": item.name,
         "summary": item.summary,
-        "security": [{"token": [item.scope.value]}] if item.scope else [],
+        "security": _security(item.need),
         "responses": {str(item.status): _success(item, schemas), **_errors(item)},
     }
     if parameters:
@@ -144,6 +146,27 @@ def _operation(item: Operation, schemas: dict[object, Schema]) -> Schema:
         schema = UPLOAD_FORM if isinstance(item.body, str) else schemas[item.body]
         told["requestBody"] = {"required": True, "content": {media_type: {"schema": schema}}}
     return told
+
+
+def _security(need: Need | None) -> list[Schema]:
+    if need is None:
+        return []
+    if need is Session.ONLY:
+        return [{"session": []}, {"cookie": [], "csrf": []}]
+    return [{"token": [need.value]}, {"session": []}, {"cookie": [], "csrf": []}]
+
+
+SECURITY_SCHEMES: Schema = {
+    "token": {"type": "http", "scheme": "bearer", "description": "A key, with the scope that is named."},
+    "session": {"type": "http", "scheme": "bearer", "description": "A session, which has all scopes."},
+    "cookie": {"type": "apiKey", "in": "cookie", "name": SESSION_COOKIE},
+    "csrf": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-CSRF-Token",
+        "description": f"The value of the cookie {CSRF_COOKIE}; only for unsafe requests.",
+    },
+}
 
 
 def _query(parameter: Parameter) -> Schema:
@@ -180,8 +203,10 @@ def _object(properties: dict[str, Schema]) -> Schema:
 
 def _errors(item: Operation) -> dict[str, Schema]:
     statuses = {*_ANYWHERE}
-    if item.scope:
+    if item.need:
         statuses |= {401}
+    if item.path.startswith("/v1/"):
+        statuses |= {429}
     if "{" in item.path or any(parameter.name == "album_id" for parameter in item.query):
         statuses |= {404}
     if item.body is not None:

@@ -8,8 +8,7 @@ from attrs import frozen
 from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 
-from imagehost_core.models import Scope
-from imagehost_server.auth import SCOPES
+from imagehost_server.auth import ACCESS, Need
 
 Shape = type | Mapping[str, object] | tuple["Shape", ...]
 """A class, the classes of members by their names, or several shapes of which one holds."""
@@ -55,9 +54,9 @@ class Operation:
     query: tuple[Parameter, ...] = ()
 
     @property
-    def scope(self) -> Scope | None:
-        """The scope that it needs, or `None`."""
-        return SCOPES[f"{self.method} {self.path}"]
+    def need(self) -> Need | None:
+        """What a token must allow, or `None`: no token is asked for."""
+        return ACCESS[f"{self.method} {self.path}"]
 
 
 PAGING = (
@@ -88,7 +87,7 @@ def operation(
     body: type | str | None = None,
     query: tuple[Parameter, ...] = (),
 ) -> Callable[[Handler], HTTPRouteHandler]:
-    """Make a handler of a function; the route must stand in `auth.SCOPES`.
+    """Make a handler of a function; the route must stand in `auth.ACCESS`.
 
     Args:
         route: Method and path: `GET /v1/images/{image_id}`.
@@ -98,7 +97,7 @@ def operation(
         body: See `Operation`.
         query: The query parameters.
     """
-    assert route in SCOPES, route
+    assert route in ACCESS, route
     method, path = route.split(" ")
 
     def decorate(function: Handler) -> HTTPRouteHandler:

@@ -6,11 +6,15 @@ The core keeps the text of a hash and knows nothing of how it was made.
 from __future__ import annotations
 
 import os
+from functools import cache
 
 from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerifyMismatchError
 
 from imagehost_core.ids import Random, base62
 
+MAX_PASSWORD = 1_024
+"""Bytes of a password that are looked at; more are refused."""
 LENGTH = 20
 """Characters of a password that we make: 20 × log2 62 = 119 random bits."""
 
@@ -22,6 +26,28 @@ def new_password(random: Random = os.urandom) -> str:
         random: The source of unpredictable bytes.
     """
     return base62(LENGTH, random)
+
+
+def verify_password(stored: str | None, password: str) -> bool:
+    """Return whether a password is the one that was hashed.
+
+    It takes as long where there is no account, or one without a password: who asks must not learn which
+    names there are.
+
+    Args:
+        stored: The hash, or `None`.
+        password: What was given.
+    """
+    try:
+        PasswordHasher().verify(stored or _nobody(), password)
+    except (VerifyMismatchError, InvalidHashError):
+        return False
+    return stored is not None
+
+
+@cache
+def _nobody() -> str:
+    return hash_password(new_password())
 
 
 def hash_password(password: str) -> str:

@@ -12,6 +12,7 @@ from imagehost_core.errors import BadRequestError, Fault
 from imagehost_core.models import Account, Principal
 from imagehost_core.paging import PageRequest, parse_page_request
 from imagehost_server.bodies import JSON_BYTES, is_json, read_body
+from imagehost_server.callers import Caller
 from imagehost_server.envelope import Headers, Reply, success
 from imagehost_server.schemas import decode
 from imagehost_server.settings import ServerSettings
@@ -48,6 +49,13 @@ class ApiRequest(Request[Account, Principal, State]):
     def account(self) -> Account:
         """Who is asking; only on routes that need a token."""
         return self.auth.account
+
+    @property
+    def caller(self) -> Caller:
+        """Who is asking, with or without a token; not on the routes that tell of the service."""
+        caller = self.scope["state"]["caller"]
+        assert isinstance(caller, Caller)
+        return caller
 
     @property
     def id(self) -> str:

@@ -6,10 +6,11 @@ here is only what JSON can say wrong: types, and what is missing.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from datetime import datetime
+from typing import Annotated, TypeVar
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import FieldInfo, fields
 
 from imagehost_core.errors import BadRequestError, Fault, ValidationError, quoted
@@ -43,6 +44,52 @@ class AlbumChanges(Struct, kw_only=True):
     name: str | UnsetType = UNSET
     description: str | UnsetType = UNSET
     is_public: bool | UnsetType = UNSET
+
+
+class Members(Struct, kw_only=True):
+    """The body of `PUT|DELETE /albums/{id}/images`."""
+
+    image_ids: list[str]
+
+
+class SignIn(Struct, kw_only=True):
+    """The body of `POST /session`."""
+
+    username: str
+    password: str
+
+
+class NewKey(Struct, kw_only=True):
+    """The body of `POST /keys`; without scopes it has all."""
+
+    name: str | UnsetType = UNSET
+    scopes: list[str] | UnsetType = UNSET
+    expires_at: str | UnsetType | None = UNSET
+
+
+class KeyChanges(Struct, kw_only=True):
+    """The body of `PATCH /keys/{id}`; what is left out stays as it is."""
+
+    name: str | UnsetType = UNSET
+    scopes: list[str] | UnsetType = UNSET
+    expires_at: str | UnsetType | None = UNSET
+
+
+class NewWebhook(Struct, kw_only=True):
+    """The body of `POST /webhooks`; without events it gets all."""
+
+    url: str
+    events: list[str] = []
+    description: str = ""
+
+
+class WebhookChanges(Struct, kw_only=True):
+    """The body of `PATCH /webhooks/{id}`; what is left out stays as it is."""
+
+    url: str | UnsetType = UNSET
+    events: list[str] | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    is_active: bool | UnsetType = UNSET
 
 
 class SignedAddress(Struct, kw_only=True):
@@ -82,6 +129,22 @@ def decode(kind: type[T], body: bytes) -> T:
     return msgspec.convert(tree, kind)
 
 
+def moment(name: str, text: str | UnsetType | None) -> datetime | None:
+    """Return a time that came as text, or `None`.
+
+    Raises:
+        ValidationError: It is none of RFC 3339, with its zone.
+    """
+    if not isinstance(text, str):
+        return None
+    try:
+        found: datetime = msgspec.convert(text, Annotated[datetime, Meta(tz=True)])
+    except msgspec.ValidationError:
+        fault = Fault(name, "a time of RFC 3339, with its zone,", quoted(text))
+        raise ValidationError(faults=[fault]) from None
+    return found
+
+
 def given(value: Struct) -> dict[str, object]:
     """Return the members of a body that were in it, by name."""
     members = {info.name: getattr(value, info.name) for info in fields(value)}
@@ -114,5 +177,8 @@ _EXPECTED: dict[object, str] = {
     int: "an integer",
     int | str | UnsetType: "an integer",
     int | str | UnsetType | None: "a positive integer or null",
+    list[str]: "a list of text",
+    list[str] | UnsetType: "a list of text",
+    str | UnsetType | None: "a time of RFC 3339 or null",
 }
 """How each type is called in messages."""

@@ -17,6 +17,8 @@ CATALOG_THREADS = 40
 """Requests that read or write the catalog; each takes about a millisecond."""
 FILE_THREADS = 16
 """Files that are being read for an answer, a megabyte at a time."""
+PASSWORD_THREADS = 2
+"""Passwords that are being checked; each takes a tenth of a second and 64 MiB."""
 BODY_THREADS = 16
 """Bodies that are being written to disk."""
 
@@ -51,6 +53,7 @@ class Rooms:
         catalog: Quick reads and writes.
         files: Reading files.
         bodies: Writing bodies to disk.
+        passwords: Checking passwords.
         pixels: Whatever may decode or encode an image: uploads and variants.
     """
 
@@ -58,4 +61,5 @@ class Rooms:
         self.catalog = Room(CATALOG_THREADS)
         self.files = Room(FILE_THREADS)
         self.bodies = Room(BODY_THREADS)
+        self.passwords = Room(PASSWORD_THREADS)
         self.pixels = Room(2 * (workers.processes + workers.queue))

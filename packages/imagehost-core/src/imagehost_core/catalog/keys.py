@@ -61,12 +61,14 @@ class KeyRows:
         )
 
     def update(self, transaction: Transaction, key: ApiKey) -> None:
-        """Record what may change of a key: its name, its end, and whether it is revoked."""
+        """Record what may change of a key: its name, scopes and end, and whether it is revoked."""
         transaction.run(
-            "UPDATE keys SET name = :name, expires_at = :expires_at, revoked_at = :revoked_at WHERE id = :id",
+            "UPDATE keys SET name = :name, scopes = :scopes, expires_at = :expires_at, "
+            "revoked_at = :revoked_at WHERE id = :id",
             {
                 "id": key.id,
                 "name": key.name,
+                "scopes": " ".join(sorted(key.scopes)),
                 "expires_at": optional_micros(key.expires_at),
                 "revoked_at": optional_micros(key.revoked_at),
             },

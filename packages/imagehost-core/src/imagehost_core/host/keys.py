@@ -95,12 +95,12 @@ class Keys:
         return key
 
     def update(self, key_id: str, *, owner: Owner, **changes: object) -> ApiKey:
-        """Rename a key, or move its end.
+        """Rename a key, change what it may do, or move its end.
 
         Args:
             key_id: Which.
             owner: Whose it is.
-            changes: `name`; `expires_at`, aware and to come, or `None`: never.
+            changes: `name`; `scopes`; `expires_at`, aware and to come, or `None`: never.
 
         Raises:
             NotFoundError: The account has no such key.
@@ -108,12 +108,19 @@ class Keys:
             ConflictError: It is revoked.
         """
         key = self.get(key_id, owner=owner)
-        values: dict[str, Any] = {"name": key.name, "expires_at": key.expires_at, **changes}
+        values: dict[str, Any] = {
+            "name": key.name,
+            "scopes": key.scopes,
+            "expires_at": key.expires_at,
+            **changes,
+        }
         moved = values["expires_at"] if "expires_at" in changes else None
-        _check(values["name"], list(key.scopes), moved, self._rooms.clock())
+        scopes = _check(values["name"], list(values["scopes"]), moved, self._rooms.clock())
         if key.revoked_at is not None:
             raise ConflictError("expected a key that is in force but received one that is revoked")
-        changed = attrs.evolve(key, name=values["name"].strip(), expires_at=values["expires_at"])
+        changed = attrs.evolve(
+            key, name=values["name"].strip(), scopes=scopes, expires_at=values["expires_at"]
+        )
         with self._rooms.catalog.transaction() as transaction:
             self._rooms.keys.update(transaction, changed)
         return changed

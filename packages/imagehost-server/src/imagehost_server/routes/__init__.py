@@ -1,7 +1,27 @@
 """The routes of the JSON interface, one file a resource."""
 
-from imagehost_server.routes import albums, gallery, images, service, upload
+from imagehost_server.routes import (
+    account,
+    albums,
+    gallery,
+    images,
+    keys,
+    service,
+    session,
+    upload,
+    webhooks,
+)
 
-ROUTES = (*upload.ROUTES, *images.ROUTES, *gallery.ROUTES, *albums.ROUTES, *service.ROUTES)
+ROUTES = (
+    *upload.ROUTES,
+    *images.ROUTES,
+    *gallery.ROUTES,
+    *albums.ROUTES,
+    *session.ROUTES,
+    *account.ROUTES,
+    *keys.ROUTES,
+    *webhooks.ROUTES,
+    *service.ROUTES,
+)
 
 __all__ = ["ROUTES"]

@@ -1,30 +1,60 @@
-"""Albums: made and listed."""
+"""Albums: made, listed, changed, filled and deleted."""
 
 from __future__ import annotations
 
-from litestar import Response
+from collections.abc import Callable
 
+from attrs import evolve, frozen
+from litestar import Response
+from msgspec import json
+
+from imagehost_core import ImageHost
+from imagehost_core.errors import BadRequestError, Fault, quoted
+from imagehost_core.host import Claim, Membership
+from imagehost_core.models import Account, Album
+from imagehost_core.options import BOOLEANS
 from imagehost_core.records import AlbumRecord
+from imagehost_server.envelope import Reply, success
 from imagehost_server.listing import Pagination, listed
-from imagehost_server.operations import PAGING, operation
-from imagehost_server.requests import ApiRequest, answer
-from imagehost_server.schemas import NewAlbum
+from imagehost_server.once import HEADER, answer_once, fingerprint
+from imagehost_server.operations import PAGING, Parameter, operation
+from imagehost_server.requests import ApiRequest, answer, respond
+from imagehost_server.schemas import AlbumChanges, Members, NewAlbum, given
+
+ChangeMembers = Callable[..., tuple[Album, tuple[Membership, ...]]]
+
+
+@frozen
+class DeletedAlbum:
+    """What is said of an album that is gone."""
+
+    id: int
+    deleted: bool = True
 
 
 @operation("POST /v1/albums", summary="Make an album.", body=NewAlbum, answer=AlbumRecord, status=201)
 async def create_album(request: ApiRequest) -> Response[bytes]:
     """Answer 201 with the record, and its address in `Location`."""
     wanted = await request.read(NewAlbum)
-    host = request.host
-    album = await request.rooms.catalog.run(
-        host.albums.create,
-        owner=request.account,
-        name=wanted.name,
-        description=wanted.description,
-        is_public=wanted.is_public,
-    )
-    location = f"{host.addresses.base_url}/albums/{album.id}"
-    return answer(host.addresses.album_record(album), 201, (("location", location),))
+    key = request.headers.get(HEADER)
+    return respond(await request.rooms.catalog.run(_create, request.host, request.account, wanted, key))
+
+
+def _create(host: ImageHost, account: Account, wanted: NewAlbum, key: str | None) -> Reply:
+    def act(claim: Claim | None) -> Reply:
+        album = host.albums.create(
+            owner=account,
+            name=wanted.name,
+            description=wanted.description,
+            is_public=wanted.is_public,
+            once=None if claim is None else claim.part(0),
+        )
+        return success(host.addresses.album_record(album), 201)
+
+    reply = answer_once(host, account, key, fingerprint("albums", wanted), act)
+    number = json.decode(reply.body)["data"]["id"]
+    location = f"{host.addresses.base_url}/albums/{number}"
+    return evolve(reply, headers=(*reply.headers, ("location", location)))
 
 
 @operation(
@@ -40,4 +70,96 @@ async def list_albums(request: ApiRequest) -> Response[bytes]:
     return answer(listed("albums", found, host.addresses.album_record))
 
 
-ROUTES = (create_album, list_albums)
+@operation("GET /v1/albums/{album_id}", summary="Show an album.", answer=AlbumRecord)
+async def get_album(request: ApiRequest, album_id: str) -> Response[bytes]:
+    """Answer the record."""
+    host = request.host
+    album = await request.rooms.catalog.run(host.albums.get, album_id, owner=request.account)
+    return answer(host.addresses.album_record(album))
+
+
+@operation(
+    "PATCH /v1/albums/{album_id}",
+    summary="Change an album's name, description or visibility.",
+    body=AlbumChanges,
+    answer=AlbumRecord,
+)
+async def update_album(request: ApiRequest, album_id: str) -> Response[bytes]:
+    """Answer the record as it is now."""
+    host, changes = request.host, given(await request.read(AlbumChanges))
+    update = host.albums.update
+    album = await request.rooms.catalog.run(update, album_id, owner=request.account, **changes)  # type: ignore[arg-type]
+    return answer(host.addresses.album_record(album))
+
+
+@operation(
+    "DELETE /v1/albums/{album_id}",
+    summary="Delete an album. Its images stay, unless they are to go too.",
+    query=(
+        Parameter(
+            name="delete_images",
+            schema={"type": "boolean", "default": False},
+            summary="Its images too, for good.",
+        ),
+    ),
+    answer=DeletedAlbum,
+)
+async def delete_album(request: ApiRequest, album_id: str) -> Response[bytes]:
+    """Answer what is gone."""
+    with_images = _boolean("delete_images", request.parameter("delete_images"))
+    album = await request.rooms.catalog.run(request.host.albums.get, album_id, owner=request.account)
+    delete = request.host.albums.delete
+    await request.rooms.bodies.run(delete, album.id, owner=request.account, delete_images=with_images)
+    return answer(DeletedAlbum(id=album.id))
+
+
+@operation(
+    "PUT /v1/albums/{album_id}/images",
+    summary="Put images into an album.",
+    body=Members,
+    answer={"results": list[Membership], "album": AlbumRecord},
+)
+async def add_images(request: ApiRequest, album_id: str) -> Response[bytes]:
+    """Answer what came of each image, and the album."""
+    return await _change_members(request, request.host.albums.add_images, album_id)
+
+
+@operation(
+    "DELETE /v1/albums/{album_id}/images",
+    summary="Take images out of an album; they stay, in no album.",
+    body=Members,
+    answer={"results": list[Membership], "album": AlbumRecord},
+)
+async def remove_images(request: ApiRequest, album_id: str) -> Response[bytes]:
+    """Answer what came of each image, and the album."""
+    return await _change_members(request, request.host.albums.remove_images, album_id)
+
+
+async def _change_members(request: ApiRequest, change: ChangeMembers, album_id: str) -> Response[bytes]:
+    wanted = await request.read(Members)
+    album, results = await request.rooms.catalog.run(
+        change, album_id, wanted.image_ids, owner=request.account
+    )
+    return answer({"results": results, "album": request.host.addresses.album_record(album)})
+
+
+def _boolean(name: str, text: str | None) -> bool:
+    """Return a query parameter that is true or false.
+
+    Raises:
+        BadRequestError: It is neither.
+    """
+    if text is not None and text.lower() not in BOOLEANS:
+        raise BadRequestError(faults=[Fault(name, f"one of {', '.join(BOOLEANS)}", quoted(text))])
+    return text is not None and BOOLEANS[text.lower()]
+
+
+ROUTES = (
+    create_album,
+    list_albums,
+    get_album,
+    update_album,
+    delete_album,
+    add_images,
+    remove_images,
+)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from urllib.parse import parse_qs, urlsplit
+
 from litestar import Response
 
 from imagehost_core.errors import BadRequestError, ValidationError
@@ -67,7 +70,7 @@ async def delete_image(request: ApiRequest, image_id: str) -> Response[bytes]:
     "POST /v1/images/{image_id}/signed-url",
     summary="Make a delivery address that shows an image to whoever holds it, for a while.",
     body=SignedAddress,
-    answer={"url": str},
+    answer={"url": str, "expires_at": datetime},
 )
 async def sign_image(request: ApiRequest, image_id: str) -> Response[bytes]:
     """Answer the address, with `exp` and `sig`."""
@@ -85,7 +88,8 @@ async def sign_image(request: ApiRequest, image_id: str) -> Response[bytes]:
     except BadRequestError as error:
         # The parameters came in a body: contract 2 makes that a matter of data.
         raise ValidationError(error.details, faults=error.faults) from error
-    return answer({"url": url})
+    expiry = parse_qs(urlsplit(url).query)["exp"][0]
+    return answer({"url": url, "expires_at": datetime.fromtimestamp(int(expiry), UTC)})
 
 
 ROUTES = (list_images, get_image, update_image, delete_image, sign_image)

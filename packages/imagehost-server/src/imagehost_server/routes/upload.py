@@ -16,14 +16,16 @@ from imagehost_core.errors import (
     quoted,
 )
 from imagehost_core.filenames import clean_filename
+from imagehost_core.host import Claim, Part
 from imagehost_core.limits import check_file_size
 from imagehost_core.models import Account, Image
 from imagehost_core.options import UploadOptions, parse_upload_options
 from imagehost_core.records import ImageRecord
-from imagehost_server.envelope import as_known, error_members, log_cause
+from imagehost_server.envelope import Reply, as_known, error_members, log_cause, success
 from imagehost_server.intake import Form, FormReader, UploadedFile, UploadForm, read_form
+from imagehost_server.once import HEADER, answer_once, fingerprint
 from imagehost_server.operations import operation
-from imagehost_server.requests import ApiRequest, answer
+from imagehost_server.requests import ApiRequest, respond
 
 
 @frozen(kw_only=True)
@@ -49,16 +51,32 @@ async def upload_images(request: ApiRequest) -> Response[bytes]:
     reader = FormReader(request.headers.get("content-type"), host.stage)
     try:
         form = await read_form(request.receive, reader, rooms.bodies, request.settings.body)
-        stored = await rooms.pixels.run(store, host, request.account, form, request.id)
+        key = request.headers.get(HEADER)
+        reply = await rooms.pixels.run(upload, host, request.account, form, request.id, key)
     finally:
         await rooms.bodies.run(reader.close)
-    return answer(stored)
+    return respond(reply)
 
 
 ROUTES = (upload_images,)
 
 
-def store(host: ImageHost, account: Account, form: UploadForm, request_id: str) -> object:
+def upload(host: ImageHost, account: Account, form: UploadForm, request_id: str, key: str | None) -> Reply:
+    """Store the files of a form, once for a key, and return the answer.
+
+    Raises:
+        ImageHostError: An option or the key is wrong, or nothing could be stored.
+    """
+    files = [(file.filename, file.staged.size, file.staged.sha256) for file in form.files]
+    request = fingerprint("upload", [form.kind.value, form.fields, files])
+    return answer_once(
+        host, account, key, request, lambda claim: success(store(host, account, form, request_id, claim))
+    )
+
+
+def store(
+    host: ImageHost, account: Account, form: UploadForm, request_id: str, claim: Claim | None = None
+) -> object:
     """Store the files of a form; return `data` of the answer.
 
     Contract 4: *Form 2 → `data` is the image record. Form 1 → `data` = `{"images", "errors"}`: every file
@@ -72,12 +90,12 @@ def store(host: ImageHost, account: Account, form: UploadForm, request_id: str) 
     _check_album(host, account, options)
     record = host.addresses.image_record
     if form.kind is Form.ONE:
-        return record(_store(host, account, form.files[0], options))
+        return record(_store(host, account, form.files[0], options, _part(claim, 0)))
     images, errors = [], []
     failures: list[ImageHostError] = []
     for index, file in enumerate(form.files):
         try:
-            images.append(record(_store(host, account, file, options)))
+            images.append(record(_store(host, account, file, options, _part(claim, index))))
         except Exception as error:
             known = as_known(error)
             log_cause(known, error, request_id)
@@ -89,9 +107,15 @@ def store(host: ImageHost, account: Account, form: UploadForm, request_id: str) 
     return {"images": images, "errors": errors}
 
 
-def _store(host: ImageHost, account: Account, file: UploadedFile, options: UploadOptions) -> Image:
+def _part(claim: Claim | None, index: int) -> Part | None:
+    return None if claim is None else claim.part(index)
+
+
+def _store(
+    host: ImageHost, account: Account, file: UploadedFile, options: UploadOptions, once: Part | None
+) -> Image:
     check_file_size(clean_filename(file.filename), file.staged.size)
-    return host.upload(file.staged, owner=account, filename=file.filename, options=options)
+    return host.upload(file.staged, owner=account, filename=file.filename, options=options, once=once)
 
 
 def _check_album(host: ImageHost, account: Account, options: UploadOptions) -> None:

@@ -1,0 +1,72 @@
+"""API keys: made, changed and revoked by a signed-in user."""
+
+from __future__ import annotations
+
+from litestar import Response
+
+from imagehost_server.listing import Pagination, listed
+from imagehost_server.operations import PAGING, operation
+from imagehost_server.records import Deleted, KeyRecord, NewKeyRecord, key_record, new_key_record
+from imagehost_server.requests import ApiRequest, answer
+from imagehost_server.schemas import KeyChanges, NewKey, given, moment
+
+
+@operation(
+    "GET /v1/keys",
+    summary="List your keys, newest first.",
+    query=PAGING,
+    answer={"keys": list[KeyRecord], "pagination": Pagination},
+)
+async def list_keys(request: ApiRequest) -> Response[bytes]:
+    """Answer a page of the caller's keys, revoked ones too."""
+    found = await request.rooms.catalog.run(
+        request.host.keys.list, owner=request.account, page=request.page()
+    )
+    return answer(listed("keys", found, key_record))
+
+
+@operation("POST /v1/keys", summary="Make a key.", body=NewKey, answer=NewKeyRecord, status=201)
+async def create_key(request: ApiRequest) -> Response[bytes]:
+    """Answer 201 with the record and, this once, the token."""
+    wanted = await request.read(NewKey)
+    members = given(wanted)
+    if "expires_at" in members:
+        members["expires_at"] = moment("expires_at", wanted.expires_at)
+    made = await request.rooms.catalog.run(request.host.keys.create, owner=request.account, **members)  # type: ignore[arg-type]
+    location = f"{request.host.addresses.base_url}/keys/{made.key.id}"
+    return answer(new_key_record(made), 201, (("location", location),))
+
+
+@operation("GET /v1/keys/{key_id}", summary="Show a key.", answer=KeyRecord)
+async def get_key(request: ApiRequest, key_id: str) -> Response[bytes]:
+    """Answer the record, without the token."""
+    found = await request.rooms.catalog.run(request.host.keys.get, key_id, owner=request.account)
+    return answer(key_record(found))
+
+
+@operation(
+    "PATCH /v1/keys/{key_id}",
+    summary="Rename a key, change its scopes, or move its end.",
+    body=KeyChanges,
+    answer=KeyRecord,
+)
+async def update_key(request: ApiRequest, key_id: str) -> Response[bytes]:
+    """Answer the record as it is now."""
+    changes = await request.read(KeyChanges)
+    members = given(changes)
+    if "expires_at" in members:
+        members["expires_at"] = moment("expires_at", changes.expires_at)
+    changed = await request.rooms.catalog.run(
+        request.host.keys.update, key_id, owner=request.account, **members
+    )
+    return answer(key_record(changed))
+
+
+@operation("DELETE /v1/keys/{key_id}", summary="Revoke a key, for good.", answer=Deleted)
+async def revoke_key(request: ApiRequest, key_id: str) -> Response[bytes]:
+    """Stop a key at once, in every process. Its record stays, with `revoked_at`."""
+    await request.rooms.catalog.run(request.host.keys.revoke, key_id, owner=request.account)
+    return answer(Deleted(id=key_id))
+
+
+ROUTES = (list_keys, create_key, get_key, update_key, revoke_key)

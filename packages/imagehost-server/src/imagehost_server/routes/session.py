@@ -1,0 +1,55 @@
+"""Sessions: signing in, and out."""
+
+from __future__ import annotations
+
+from litestar import Response
+
+from imagehost_core.errors import Fault, UnauthorizedError, ValidationError
+from imagehost_server.callers import refused
+from imagehost_server.cookies import ended_cookies, session_cookies
+from imagehost_server.operations import operation
+from imagehost_server.passwords import MAX_PASSWORD, verify_password
+from imagehost_server.records import SessionRecord, session_record
+from imagehost_server.requests import ApiRequest, answer
+from imagehost_server.schemas import SignIn
+
+_REFUSED = "expected the name and password of an account but received others"
+
+
+@operation("POST /v1/session", summary="Sign in.", body=SignIn, answer=SessionRecord, status=201)
+async def sign_in(request: ApiRequest) -> Response[bytes]:
+    """Answer 201 with a token that acts with all scopes, and set the cookies of a browser's session.
+
+    Contract 8: *sign-in is throttled per account and address*, and it is so before any hash is made: a
+    hash costs a tenth of a second, and whoever asks for many must not get them.
+    """
+    wanted = await request.read(SignIn)
+    if len(wanted.password.encode()) > MAX_PASSWORD:
+        fault = Fault("password", f"at most {MAX_PASSWORD} bytes", "more")
+        raise ValidationError(faults=[fault])
+    host, rooms = request.host, request.rooms
+    decision = await rooms.catalog.run(host.limiter.admit_sign_in, wanted.username, request.caller.address)
+    if not decision.admitted:
+        raise refused(decision)
+    stored = await rooms.catalog.run(host.accounts.password_hash, wanted.username)
+    if not await rooms.passwords.run(verify_password, stored, wanted.password):
+        raise UnauthorizedError(_REFUSED)
+    account = await rooms.catalog.run(host.accounts.get, wanted.username)
+    session = await rooms.catalog.run(host.sessions.create, account)
+    reply = answer(session_record(session), 201)
+    for cookie in session_cookies(session.token, host.now(), session.expires_at):
+        reply.set_cookie(cookie)
+    return reply
+
+
+@operation("DELETE /v1/session", summary="Sign out.", answer={"ended": bool})
+async def sign_out(request: ApiRequest) -> Response[bytes]:
+    """End the session whose token was sent, at once and in every process."""
+    await request.rooms.catalog.run(request.host.sessions.end, request.caller.token)
+    reply = answer({"ended": True})
+    for cookie in ended_cookies():
+        reply.set_cookie(cookie)
+    return reply
+
+
+ROUTES = (sign_in, sign_out)

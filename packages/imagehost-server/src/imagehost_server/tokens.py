@@ -1,0 +1,25 @@
+"""The token in a request's headers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from imagehost_core.errors import UnauthorizedError
+
+
+def bearer(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """Return the token that a request's headers carry (RFC 6750, 2.1; the scheme's case is free).
+
+    Raises:
+        UnauthorizedError: There is none, or several. Never shows what was there.
+    """
+    values = [value for name, value in headers if name == b"authorization"]
+    if len(values) != 1:
+        received = "several" if values else "none"
+        raise UnauthorizedError(
+            f"expected one Authorization header with a Bearer token but received {received}"
+        )
+    scheme, _, token = values[0].partition(b" ")
+    if scheme.lower() != b"bearer":
+        raise UnauthorizedError("expected the scheme Bearer for Authorization but received another")
+    return token.strip().decode("latin-1")
