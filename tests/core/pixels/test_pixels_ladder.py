@@ -12,7 +12,7 @@ from imagehost_core.formats import Format
 from imagehost_core.geometry import Size
 from imagehost_core.jobs import LADDER_SIDES
 from imagehost_core.pixels.decode import open_image
-from imagehost_core.pixels.ladder import BYTES_SHARE, PIXELS_SHARE, TIERS, make_ladder
+from imagehost_core.pixels.ladder import BYTES_SHARE, PIXELS_SHARE, make_ladder
 
 PLENTY = 10**9
 
@@ -49,10 +49,17 @@ def test_with_less_room_a_rung_is_leaner_before_it_is_left_out(studio: Any) -> N
     while ladder := make_ladder(image, (200,), room * BYTES_SHARE):
         sizes.append(len(ladder[0][1]))
         room = sizes[-1] - 1
-    assert len(sizes) == len(TIERS)
+    assert len(sizes) == 3
     assert sizes == sorted(sizes, reverse=True)
 
 
 def test_a_rung_of_an_opaque_picture_with_room_decodes_quickly_as_a_jpeg(studio: Any) -> None:
     ((_, blob),) = make_ladder(studio.photo(400, 300), (100,), PLENTY)
     assert open_image(Format.JPEG, blob).size == (100, 75)
+
+
+def test_a_further_rung_is_worth_more_than_a_better_one(studio: Any) -> None:
+    image = studio.noise(1200, 800)
+    ((_, alone),) = make_ladder(image, (400,), PLENTY)
+    ladder = make_ladder(image, (400, 200), len(alone) * BYTES_SHARE)
+    assert [size.width for size, _ in ladder] == [400, 200]

@@ -16,6 +16,7 @@ from imagehost_core.formats import TRAITS, Format
 from imagehost_core.geometry import Size, plan
 from imagehost_core.jobs import IngestJob, Rendered, RenderJob
 from imagehost_core.pixels import codec_build, codecs
+from imagehost_core.pixels.encode import JPEG_BYTES_PER_PIXEL, encode
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.render import render
 from imagehost_core.transform import Fit, Transform
@@ -188,6 +189,17 @@ def test_the_build_changes_with_the_recipe(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(codecs, "RECIPE", codecs.RECIPE + 1)
     assert codec_build() != before
     assert len(before) == 12
+
+
+@pytest.mark.parametrize("quality", [90, 94, 95, 100])
+def test_pure_noise_fits_into_a_jpeg_of_any_quality(studio: Any, quality: int) -> None:
+    size = Size(400, 300)
+    _, blob = variant(
+        studio.file(studio.noise(400, 300)), Format.PNG, Format.JPEG, size, Transform(), quality
+    )
+    assert studio.opened(blob).size == (400, 300)
+    whole = encode(Format.JPEG, studio.noise(400, 300), quality, settings={"subsampling": 0})
+    assert len(whole) < JPEG_BYTES_PER_PIXEL * size.pixels
 
 
 def test_each_encoder_is_given_its_own_name(studio: Any) -> None:

@@ -38,11 +38,11 @@ def _settings(**values: object) -> Mapping[str, object]:
 
 CODECS: dict[Format, Codec] = {
     Format.JPEG: Codec("JPEG", 80, _settings(optimize=True, progressive=True)),
-    Format.PNG: Codec("PNG", None, _settings(compress_level=4)),
+    Format.PNG: Codec("PNG", None, _settings(compress_level=2)),
     Format.WEBP: Codec("WEBP", 80, _settings(method=2)),
     # One thread and no tiles by count of processors: the bytes may not depend on the machine.
     Format.AVIF: Codec(
-        "AVIF", 60, _settings(codec="aom", speed=8, max_threads=1, autotiling=False, subsampling="4:2:0")
+        "AVIF", 60, _settings(codec="aom", speed=9, max_threads=1, autotiling=False, subsampling="4:2:0")
     ),
     Format.GIF: Codec("GIF", None, _settings(optimize=False)),
 }

@@ -8,13 +8,17 @@ from types import MappingProxyType
 from typing import Any
 
 from attrs import frozen
-from PIL import Image, PngImagePlugin
+from PIL import Image, ImageFile, PngImagePlugin
 
 from imagehost_core.formats import TRAITS, Format
 from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.colour import flatten
 from imagehost_core.pixels.exif import PREFIX
 from imagehost_core.pixels.palette import paletted
+
+JPEG_BYTES_PER_PIXEL = 6
+"""More than a JPEG ever needs: noise of black and white at quality 100, without subsampling, takes 3.3. Pillow hands libjpeg one
+buffer for the whole of a progressive file, guesses 1 or 2, and fails where that is too little."""
 
 MAX_SEGMENT = 65_533
 """The longest content of one JPEG segment, in bytes; EXIF cannot be continued in a second one."""
@@ -74,14 +78,17 @@ def saved(pictures: Sequence[Image.Image], name: str, options: Mapping[str, Any]
         name: Pillow's name of the plug-in.
         options: What the plug-in is told.
     """
-    infos = [picture.info for picture in pictures]
+    width, height = pictures[0].size
+    infos, block = [picture.info for picture in pictures], ImageFile.MAXBLOCK
     for picture in pictures:
         picture.info = {}
     frames = {"save_all": True, "append_images": pictures[1:]} if len(pictures) > 1 else {}
     buffer = BytesIO()
+    ImageFile.MAXBLOCK = max(block, JPEG_BYTES_PER_PIXEL * width * height)
     try:
         pictures[0].save(buffer, name, **frames, **options)
     finally:
+        ImageFile.MAXBLOCK = block
         for picture, info in zip(pictures, infos, strict=True):
             picture.info = info
     return buffer.getvalue()

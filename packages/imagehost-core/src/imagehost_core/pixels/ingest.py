@@ -30,6 +30,9 @@ from imagehost_core.pixels.ladder import make_ladder
 from imagehost_core.pixels.strip import stripped
 from imagehost_core.pixels.thumbhash import thumbhash
 
+MASTER_SETTINGS: dict[Format, Mapping[str, object]] = {Format.PNG: {"compress_level": 6}}
+"""Where a master, which is made once and kept, is worth more time than a variant."""
+
 FEW_COLOURS = 4_096
 """With no more colours than this in `SAMPLE_SIDE`² samples, a picture may be line art."""
 SAMPLE_SIDE = 256
@@ -197,6 +200,7 @@ def _encoded(
         more = {"allow_mixed": True} if fmt is Format.WEBP and source.format is not Format.WEBP else {}
         return encode_animation(fmt, source.animation, quality, metadata=source.metadata, settings=more)
     picture = to_srgb(Coloured(source.first, source.profile)) if fmt is Format.GIF else source.first
+    settings = {**MASTER_SETTINGS.get(fmt, NO_SETTINGS), **settings}
     data = encode(fmt, picture, quality, metadata=source.metadata, settings=settings)
     if fmt is Format.WEBP and _may_be_line_art(source):
         exact = encode(fmt, picture, LOSSLESS_EFFORT, metadata=source.metadata, settings={"lossless": True})

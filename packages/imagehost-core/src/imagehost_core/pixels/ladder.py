@@ -1,6 +1,6 @@
 """The reductions that are made of an upload while it is decoded anyway: the rungs that renders start from.
 
-All rungs together take at most a quarter of the master's bytes. So each is made as good as its share
+All rungs together take at most a quarter of the master's bytes. So they are made as good as that
 allows: nearly without loss where the master is large, leaner where it is small, and not at all where
 even that would be too much. The figures are in `docs/design/2026-11-pixels.md`.
 """
@@ -30,33 +30,27 @@ KEY_SIDE = 1024
 
 @frozen
 class Tier:
-    """One way to store a rung.
-
-    Attributes:
-        format: The format.
-        quality: Its quality.
-        settings: What else the encoder is told.
-        expected: About how many bytes it takes, as a share of what the first tier takes. Spares
-            encoding what will not fit.
-    """
+    """One way to store a rung: a format, its quality, and what else the encoder is told."""
 
     format: Format
     quality: int
     settings: Mapping[str, object]
-    expected: float
 
 
-NEAR_LOSSLESS = Tier(Format.JPEG, 92, {"subsampling": 0, "progressive": False}, 1.0)
-TIERS = (
-    NEAR_LOSSLESS,
-    Tier(Format.AVIF, 70, {"speed": 10, "subsampling": "4:4:4"}, 0.36),
-    Tier(Format.AVIF, 60, {"speed": 10}, 0.25),
-)
-"""From the best to the smallest. A JPEG decodes in a third of the time of an AVIF."""
+NEAR_LOSSLESS = Tier(Format.JPEG, 92, {"subsampling": 0, "progressive": False})
+"""Decodes in a third of the time of an AVIF; not for pictures with alpha."""
+FAIR = Tier(Format.AVIF, 70, {"speed": 10, "subsampling": "4:4:4"})
+LEAN = Tier(Format.AVIF, 60, {"speed": 10})
+
+FAIR_TO_LEAN = 1.3
+"""A fair rung has at least this many times the bytes of the lean one, so it is not tried in less room."""
 
 
 def make_ladder(image: Image.Image, sides: Sequence[int], master_bytes: int) -> list[tuple[Size, bytes]]:
     """Return the rungs of a picture, largest first; each is made from the next larger one.
+
+    As many rungs as fit in the leanest tier come first, since any rung saves more time than a better
+    one; what room is then left makes them better.
 
     Args:
         image: The upright picture in sRGB, in `RGB` or `RGBA`.
@@ -64,15 +58,16 @@ def make_ladder(image: Image.Image, sides: Sequence[int], master_bytes: int) -> 
         master_bytes: The size of the master, in bytes.
     """
     reductions = _reductions(image, sides)
+    by_worth = sorted(reductions, key=lambda side: (side != KEY_SIDE, side))
     room = master_bytes // BYTES_SHARE
-    blobs: dict[Size, bytes] = {}
-    for side in sorted(reductions, key=lambda side: (side != KEY_SIDE, side)):
-        reduction = reductions[side]
-        blob = _fitting(reduction, room)
-        if blob is not None:
-            blobs[Size(*reduction.size)] = blob
-            room -= len(blob)
-    return sorted(blobs.items(), key=lambda rung: -rung[0].pixels)
+    best = (
+        {} if image.mode == "RGBA" else {side: _encoded(reductions[side], NEAR_LOSSLESS) for side in by_worth}
+    )
+    chosen = best
+    if not best or sum(map(len, best.values())) > room:
+        chosen = _lean(reductions, by_worth, room)
+        _improve(chosen, reductions, best, room - sum(map(len, chosen.values())))
+    return [(Size(*reductions[side].size), chosen[side]) for side in reductions if side in chosen]
 
 
 def _reductions(image: Image.Image, sides: Sequence[int]) -> dict[int, Image.Image]:
@@ -91,17 +86,29 @@ def _with_longer_side(size: Size, side: int) -> Size:
     return Size(max(1, width), max(1, height))
 
 
-def _fitting(image: Image.Image, room: int) -> bytes | None:
-    """Return the rung in the best tier that fits, or `None`."""
-    first = None if image.mode == "RGBA" else _encoded(image, NEAR_LOSSLESS)
-    for tier in TIERS:
-        blob = first if tier is NEAR_LOSSLESS else None
-        hopeless = first is not None and len(first) * tier.expected > room
-        if tier is not NEAR_LOSSLESS and not hopeless:
-            blob = _encoded(image, tier)
-        if blob is not None and len(blob) <= room:
-            return blob
-    return None
+def _lean(reductions: Mapping[int, Image.Image], by_worth: Sequence[int], room: int) -> dict[int, bytes]:
+    """Return the leanest form of every rung for which there is room."""
+    chosen: dict[int, bytes] = {}
+    for side in by_worth:
+        blob = _encoded(reductions[side], LEAN)
+        if len(blob) <= room:
+            chosen[side] = blob
+            room -= len(blob)
+    return chosen
+
+
+def _improve(
+    chosen: dict[int, bytes], reductions: Mapping[int, Image.Image], best: Mapping[int, bytes], room: int
+) -> None:
+    """Replace rungs by better ones, those of most worth first, as far as there is room."""
+    for side, lean in chosen.items():
+        better = best.get(side)
+        if better is None or len(better) - len(lean) > room:
+            hopeless = len(lean) * (FAIR_TO_LEAN - 1) > room
+            better = None if hopeless else _encoded(reductions[side], FAIR)
+        if better is not None and len(better) - len(lean) <= room:
+            chosen[side] = better
+            room -= len(better) - len(lean)
 
 
 def _encoded(image: Image.Image, tier: Tier) -> bytes:

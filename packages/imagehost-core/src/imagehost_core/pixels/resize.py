@@ -27,9 +27,9 @@ for with 3 % more bytes in every format."""
 REACH = 2
 """How far the filter reaches, in pixels of the reduced picture to each side."""
 
-GAP = 2
+GAP = 1.75
 """Box averages go first, as long as they leave the picture this many times larger than the target:
-0.2 points for half the time."""
+0.3 points for half the time."""
 
 BAND_PIXELS = 1 << 18
 """About how many source pixels a band has: 1 MiB of floats a channel, which a core's cache holds."""
