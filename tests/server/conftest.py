@@ -43,6 +43,12 @@ def imagehost() -> Callable[..., subprocess.CompletedProcess[str]]:
 
 
 @pytest.fixture(scope="session")
+def no_limits() -> dict[str, str]:
+    """The variables that turn all limits of requests off."""
+    return dict(NO_LIMITS)
+
+
+@pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server on a fresh folder; tests share it, and make what they need."""
     with running(tmp_path_factory.mktemp("server") / "data", variables=NO_LIMITS) as started:

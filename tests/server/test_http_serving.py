@@ -100,8 +100,8 @@ def test_when_its_first_process_is_killed_the_others_end_and_free_the_port(tmp_p
         assert httpx2.get(f"{second.origin}/healthz").status_code == 200
 
 
-def test_several_workers_serve_one_folder(tmp_path: Path) -> None:
-    with running(tmp_path / "data", "--workers", "2") as server:
+def test_several_workers_serve_one_folder(tmp_path: Path, no_limits: dict[str, str]) -> None:
+    with running(tmp_path / "data", "--workers", "2", variables=no_limits) as server:
         headers = {"Authorization": f"Bearer {server.token}"}
         for number in range(8):
             # Each on a connection of its own, so that both workers get some.
@@ -187,8 +187,10 @@ def test_it_speaks_tls_of_its_own(tmp_path: Path, version: ssl.TLSVersion) -> No
         assert answer.json()["success"] is True
 
 
-def test_stalled_bodies_are_cut_off_and_others_are_served_meanwhile(tmp_path: Path) -> None:
-    variables = {"IMAGEHOST_BODY_IDLE_SECONDS": "0.5"}
+def test_stalled_bodies_are_cut_off_and_others_are_served_meanwhile(
+    tmp_path: Path, no_limits: dict[str, str]
+) -> None:
+    variables = {**no_limits, "IMAGEHOST_BODY_IDLE_SECONDS": "0.5"}
     with running(tmp_path / "data", variables=variables) as server:
         head = (
             f"POST /v1/upload HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {server.token}\r\n"
