@@ -89,6 +89,10 @@ def test_any_description_arrives_as_it_was_in_utf_8(image: Image, text: str) -> 
     assert json.loads(body.decode("utf-8"))["data"]["description"] == text
 
 
+def test_letters_of_all_scripts_are_sent_as_themselves(image: Image) -> None:
+    assert "描述 é 😀".encode() in event_body(uploaded(attrs.evolve(image, description="描述 é 😀")))
+
+
 def test_the_body_is_the_same_each_time_and_has_no_needless_spaces(image: Image) -> None:
     assert event_body(uploaded(image)) == event_body(uploaded(attrs.evolve(image)))
     assert event_body(uploaded(image)).startswith(

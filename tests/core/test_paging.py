@@ -63,8 +63,9 @@ def test_a_page_request_cannot_be_built_of_anything_but_integers(value: object) 
 
 @pytest.mark.parametrize("value", [True, pytest.param(10**5000, id="without a text")])
 def test_odd_numbers_of_an_embedding_program_are_refused(value: int) -> None:
-    with pytest.raises(BadRequestError):
-        parse_page_request(value)
+    with pytest.raises(BadRequestError) as caught:
+        parse_page_request(value, 101)
+    assert [fault.name for fault in caught.value.faults] == ["page", "per_page"]
 
 
 def test_all_faults_are_reported_together() -> None:
