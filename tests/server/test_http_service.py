@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from imagehost_server.app import operations
-from imagehost_server.auth import SCOPES
+from imagehost_server.auth import ACCESS
 from imagehost_server.testing import RunningServer
 
 METHODS = ("get", "post", "patch", "delete", "put")
@@ -36,7 +36,7 @@ def test_it_is_alive_and_ready(anybody: httpx2.Client) -> None:
 
 
 def test_the_table_of_scopes_has_exactly_the_routes() -> None:
-    assert {f"{item.method} {item.path}" for item in operations()} == SCOPES.keys()
+    assert {f"{item.method} {item.path}" for item in operations()} == ACCESS.keys()
 
 
 def test_the_document_has_exactly_the_routes_and_the_processing_route(document: dict[str, Any]) -> None:
@@ -49,19 +49,19 @@ def test_the_document_has_exactly_the_routes_and_the_processing_route(document: 
 def test_the_document_tells_the_scope_that_each_route_needs(document: dict[str, Any]) -> None:
     for method, path, item in told(document):
         for prefix in ("/v1", ""):
-            need = SCOPES.get(f"{method} {prefix}{path}")
+            need = ACCESS.get(f"{method} {prefix}{path}")
             if need is not None:
                 assert item["security"] == [{"token": [need.value]}]
                 assert "401" in item["responses"]
 
 
 def test_every_route_that_needs_a_token_refuses_without_one(anybody: httpx2.Client, client_of: Any) -> None:
-    for route, need in SCOPES.items():
+    for route, need in ACCESS.items():
         method, path = route.replace("{image_id}", "0" * 16).split(" ")
         status = anybody.request(method, path).status_code
         assert (status == 401) == (need is not None), route
         if need is not None:
-            others = sorted(scope for scope in SCOPES.values() if scope not in (None, need))
+            others = sorted(scope for scope in ACCESS.values() if scope not in (None, need))
             assert client_of("admin", *others).request(method, path).status_code == 403, route
 
 
@@ -124,7 +124,7 @@ def test_options_tells_the_methods(anybody: httpx2.Client, path: str) -> None:
 
 
 def test_the_alias_has_every_route(api: httpx2.Client) -> None:
-    for route in SCOPES:
+    for route in ACCESS:
         method, path = route.replace("{image_id}", "0" * 16).split(" ")
         if path.startswith("/v1/"):
             direct, alias = api.request(method, path), api.request(method, f"/api{path}")
