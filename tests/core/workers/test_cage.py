@@ -180,7 +180,8 @@ import os, resource, sys
 from pathlib import Path
 from imagehost_core.workers import CageLimits, cage
 status = cage.close(CageLimits({limits}, landlock=False, seccomp=False))
-print(resource.getrlimit(resource.{name}), Path("/proc/self/oom_score_adj").read_text().strip())
+score = Path("/proc/self/oom_score_adj").read_text().strip()
+print(resource.getrlimit(resource.{name}), score, "{name}" in status.in_force)
 {then}
 """
 
@@ -201,7 +202,7 @@ def test_each_limit_is_set_for_good(limits: str, name: str, most: tuple[int, int
     others = [word for word in wide if word.split("=")[0] not in limits]
     script = LIMITED.format(limits=", ".join([*others, limits or "oom_score=800"]), name=name, then="")
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
-    assert done.stdout.strip() == f"{most} 800"
+    assert done.stdout.strip() == f"{most} 800 True"
 
 
 @linux
@@ -213,7 +214,7 @@ def test_a_limit_that_is_in_force_already_is_not_raised() -> None:
         + LIMITED.format(limits="open_files=200, file_bytes=0", name="RLIMIT_NOFILE", then="")
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
-    assert done.stdout.startswith("(100, 100)")
+    assert done.stdout.strip() == "(100, 100) 800 True"
 
 
 @linux

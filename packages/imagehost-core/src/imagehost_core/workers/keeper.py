@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 
-Action = Callable[[], None]
+Action = Callable[[], object]
 
 
 class Alarm:
