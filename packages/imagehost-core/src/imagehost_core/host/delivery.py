@@ -13,7 +13,7 @@ from functools import cache
 from hashlib import sha256
 from io import BytesIO
 from types import TracebackType
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 from urllib.parse import parse_qsl
 
 from attrs import evolve, field, frozen
@@ -24,7 +24,7 @@ from imagehost_core.formats import TRAITS, Format
 from imagehost_core.geometry import Size, plan
 from imagehost_core.host.access import check_transform, may_view
 from imagehost_core.host.rooms import Rooms
-from imagehost_core.ids import ImageId, no_image, parse_image_id
+from imagehost_core.ids import AccountId, ImageId, no_image, parse_image_id
 from imagehost_core.jobs import RenderJob
 from imagehost_core.lru import Memory
 from imagehost_core.models import Account, Image
@@ -36,6 +36,9 @@ from imagehost_core.transform import AUTO, DEFAULT_QUALITY, Transform, negotiate
 
 RECORDS = 10_000
 """How many records are remembered in a process; each is about a kilobyte."""
+ADDRESSES = 10_000
+"""How many addresses are remembered with what they mean, so that a warm one is neither parsed nor
+planned again; each is about two kilobytes."""
 _OVERSAMPLING = 2
 """A reduction serves targets of at most half its size (EVIDENCE: below twice the target, a reduction
 costs sharpness)."""
@@ -123,12 +126,36 @@ class _Known:
 
 
 @frozen
+class _Meant:
+    stamp: int
+    delivery: Delivery
+
+
+class _Asked(NamedTuple):
+    """All that decides what an address means, beside the image and the moment."""
+
+    path: str
+    query: str
+    accept: str
+    viewer: AccountId | None
+
+    @classmethod
+    def of(cls, path: str, query: str, accept: str, viewer: Account | None) -> _Asked:
+        """Return what was asked; `Accept` matters only where the format is left to the viewer."""
+        negotiable = AUTO in path or AUTO in query
+        return cls(path, query, accept if negotiable else "", viewer.id if viewer else None)
+
+
+@frozen
 class Deliveries:
     """The processing route of a host."""
 
     _rooms: Rooms = field(repr=False)
     _known: Memory[ImageId, _Known] = field(
         factory=lambda: Memory[ImageId, _Known](RECORDS, lambda _: 1), repr=False
+    )
+    _meant: Memory[_Asked, _Meant] = field(
+        factory=lambda: Memory[_Asked, _Meant](ADDRESSES, lambda _: 1), repr=False
     )
 
     def locate(self, path: str, query: str, accept: str, viewer: Account | None) -> Delivery:
@@ -147,7 +174,8 @@ class Deliveries:
         """
         image_id, extension = _split(path)
         transform = parse_transform(query, extension=extension)
-        image = self._known_image(image_id) or self._read_image(image_id)
+        known = self._known_image(image_id)
+        image = self._read_image(image_id) if known is None else known.image
         return self._locate(image, transform, query, accept, viewer)
 
     def peek(
@@ -161,13 +189,14 @@ class Deliveries:
         Raises:
             ImageHostError: As `locate`.
         """
-        image_id, extension = _split(path)
-        transform = parse_transform(query, extension=extension)
-        image = self._known_image(image_id)
-        if image is None:
-            return None
-        delivery = self._locate(image, transform, query, accept, viewer)
-        data = delivery.key and self._rooms.variants.peek(image_id, delivery.key)
+        asked = _Asked.of(path, query, accept, viewer)
+        meant = self._meant.get(asked)
+        if meant is None or meant.stamp != self._rooms.stamps.read(meant.delivery.image.id):
+            meant = self._understand(asked, accept, viewer)
+            if meant is None:
+                return None
+        delivery = meant.delivery
+        data = delivery.key and self._rooms.variants.peek(delivery.image.id, delivery.key)
         return delivery, Blob(data) if isinstance(data, bytes) else None
 
     def fetch(self, delivery: Delivery) -> Blob:
@@ -208,6 +237,22 @@ class Deliveries:
         key = _key(job)
         return _delivery(image, key, job, fmt, f"{image.sha256[:16]}-{key}", varies)
 
+    def _understand(self, asked: _Asked, accept: str, viewer: Account | None) -> _Meant | None:
+        """Return what an address means, from the record in memory, and remember it.
+
+        A signed address is understood each time anew: whether it holds depends on the moment.
+        """
+        image_id, extension = _split(asked.path)
+        transform = parse_transform(asked.query, extension=extension)
+        known = self._known_image(image_id)
+        if known is None:
+            return None
+        delivery = self._locate(known.image, transform, asked.query, accept, viewer)
+        meant = _Meant(known.stamp, delivery)
+        if "sig=" not in asked.query:
+            self._meant.put(asked, meant)
+        return meant
+
     def _locate(
         self, image: Image, transform: Transform, query: str, accept: str, viewer: Account | None
     ) -> Delivery:
@@ -234,11 +279,11 @@ class Deliveries:
             meant.append(evolve(transform, format=None))
         return any(is_signed(self._rooms.secret, image.id, each, given, now) for each in meant)
 
-    def _known_image(self, image_id: ImageId) -> Image | None:
+    def _known_image(self, image_id: ImageId) -> _Known | None:
         known = self._known.get(image_id)
         if known is None or known.stamp != self._rooms.stamps.read(image_id):
             return None
-        return known.image
+        return known
 
     def _read_image(self, image_id: ImageId) -> Image:
         stamp = self._rooms.stamps.read(image_id)
