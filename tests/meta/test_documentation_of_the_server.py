@@ -10,12 +10,23 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import attrs
 import click
 import pytest
 
+from imagehost_core.events import EVENT_TYPES
+from imagehost_core.models import Scope
 from imagehost_core.testing import make_image
-from imagehost_server.auth import SCOPES
+from imagehost_server.auth import ACCESS, Need, Session
 from imagehost_server.cli import main
+from imagehost_server.records import (
+    AccountRecord,
+    DeliveryRecord,
+    LimitRecord,
+    NewKeyRecord,
+    NewWebhookRecord,
+    SessionRecord,
+)
 from imagehost_server.testing import RunningServer
 
 
@@ -31,11 +42,30 @@ def commands(group: click.Group, name: str) -> Iterator[str]:
 def test_every_route_is_documented_with_its_scope(workspace: Path) -> None:
     text = (workspace / "docs" / "serve.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `([A-Z]+ /\S+)` \| `?([\w: ]+?)`? \|", text, re.MULTILINE))
+    shown: dict[Need | None, str] = {None: "no token", Session.ONLY: "a session"}
     routes = {
-        re.sub(r"\{\w+\}", "{id}", route.replace(" /v1/", " /")): scope or "no token"
-        for route, scope in SCOPES.items()
+        re.sub(r"\{\w+\}", "{id}", route.replace(" /v1/", " /")): shown.get(need) or need
+        for route, need in ACCESS.items()
     }
     assert rows == routes
+
+
+def test_every_scope_is_documented(workspace: Path) -> None:
+    text = (workspace / "docs" / "accounts.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(\w+:\w+)` \|", text, re.MULTILINE)) == {scope.value for scope in Scope}
+
+
+def test_every_event_is_documented(workspace: Path) -> None:
+    text = (workspace / "docs" / "webhooks.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(\w+\.\w+)` \|", text, re.MULTILINE)) == set(EVENT_TYPES)
+
+
+@pytest.mark.parametrize(
+    "record", [NewKeyRecord, SessionRecord, AccountRecord, LimitRecord, NewWebhookRecord, DeliveryRecord]
+)
+def test_every_member_of_a_record_is_documented(record: type[attrs.AttrsInstance], workspace: Path) -> None:
+    text = (workspace / "docs" / "records.md").read_text(encoding="utf-8")
+    assert {attribute.name for attribute in attrs.fields(record)} <= set(re.findall(r"`(\w+)`", text))
 
 
 def test_every_command_is_documented(workspace: Path) -> None:
