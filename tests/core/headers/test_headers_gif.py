@@ -131,6 +131,7 @@ def test_what_follows_the_trailer_is_no_part_of_the_picture(look: Look) -> None:
 def test_transparency_is_told_by_the_graphic_control(look: Look) -> None:
     assert look(gif(control(1), frame())).has_alpha
     assert look(gif(frame(), control(0xFF), frame())).has_alpha
+    assert look(gif(control(1), frame(), control(0), frame())).has_alpha
     assert not look(gif(control(0xFE), frame())).has_alpha
     assert not look(gif(extension(0x01, b"\1\1\1\1"), frame())).has_alpha
 
@@ -147,7 +148,9 @@ def test_an_extension_without_content_is_refused(refusal: Refusal, empty: bytes)
     assert "GIF extensions with content" in refusal(gif(empty, frame()))
 
 
-@pytest.mark.parametrize("empty", [extension(0xFE), extension(0xFF, b"XMP DataXMP")])
+@pytest.mark.parametrize(
+    "empty", [extension(0xFE), extension(0xFE, b"NETSCAPE2.0"), extension(0xFF, b"XMP DataXMP")]
+)
 def test_comments_and_other_applications_may_be_without_content(look: Look, empty: bytes) -> None:
     assert look(gif(empty, frame())).frames == 1
 

@@ -186,6 +186,7 @@ def test_frames_beyond_the_announced_ones_are_not_looked_at(look: Look) -> None:
     "parts",
     [
         (IDAT, fctl(0), fdat(1)),
+        (fctl(7), IDAT),
         (IDAT, actl(2), fctl(0), fdat(1)),
         (actl(1), actl(1), IDAT, fctl(7)),
         (actl(0), IDAT, fctl(7)),

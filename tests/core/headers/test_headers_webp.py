@@ -72,6 +72,16 @@ def test_a_webp_tells_its_size_its_transparency_and_its_end(look: Look, data: by
     assert (header.end, header.orientation, header.has_alpha) == (len(data), 1, alpha)
 
 
+def test_pixels_that_are_hardly_more_than_a_header_pass(look: Look) -> None:
+    assert look(riff(chunk(b"VP8 ", vp8()[8:18]))).width == 5
+    assert look(riff(chunk(b"VP8L", vp8l()[8:13]))).width == 5
+
+
+def test_each_version_of_a_lossy_frame_is_accepted(look: Look) -> None:
+    for version in range(4):
+        assert look(riff(vp8(tag=0b1_0000 | version << 1))).width == 5
+
+
 def test_the_largest_sides_are_read(look: Look) -> None:
     assert look(riff(vp8(16_383, 2))).width == 16_383
     assert look(riff(vp8l(16_384, 2))).width == 16_384

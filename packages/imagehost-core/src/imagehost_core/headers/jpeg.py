@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import struct
 
-from imagehost_core.errors import quoted
 from imagehost_core.formats import Format
 from imagehost_core.headers.exif import orientation
 from imagehost_core.headers.header import Header, Metadata, Tally
@@ -104,7 +103,7 @@ def _frame(reader: Reader, code: int, start: int, end: int) -> tuple[int, int]:
         raise damaged("a JPEG of 1, 3 or 4 components", f"{components}")
     if not width or not height:
         # A height of 0 means that it follows after the first scan (DNL); libjpeg refuses that too.
-        raise damaged("a JPEG that states its size", quoted(f"{width}×{height}"))
+        raise damaged("a JPEG that states its size", f"{width:,}×{height:,}")
     return width, height
 
 
