@@ -69,6 +69,25 @@ PAUSE = """
         sys.stdin.readline()
 """
 
+FINISH = """
+    import sys
+    from imagehost_core import ImageHost
+
+    paused = False
+
+    def pause(event, arguments):
+        global paused
+        if event == "os.rename" and sys.argv[2] in str(arguments[0]) and not paused:
+            paused = True
+            print("between")
+            sys.stdin.readline()
+
+    sys.addaudithook(pause)
+    with ImageHost.open(sys.argv[1]) as host:
+        print("finished")
+        sys.stdin.readline()
+"""
+
 
 def test_a_deleted_image_is_gone_everywhere_and_again_is_404(
     host: ImageHost, folder: Path, left_over: Callable[[Path], list[str]]
@@ -159,6 +178,25 @@ def test_what_is_read_between_the_commit_and_the_last_byte_is_not_remembered(
         assert blob.size > 0, "a request that was under way when the deletion began"
     other.tell()
     assert other.hear() == "deleted"
+    with pytest.raises(NotFoundError):
+        host.fetch(delivery)
+
+
+def test_what_is_read_while_an_interrupted_deletion_is_finished_is_not_remembered(
+    host: ImageHost, folder: Path, program: Callable[..., Program]
+) -> None:
+    image = host.upload(PNG, owner="admin")
+    delivery = host.locate(image.id, QUERY)
+    host.fetch(delivery).close()
+    killed = program(PAUSE, folder, image.id)
+    assert killed.hear() == "between"
+    killed.kill()
+    finishing = program(FINISH, folder, image.id)
+    assert finishing.hear() == "between"
+    with host.fetch(delivery) as blob:
+        assert blob.size > 0
+    finishing.tell()
+    assert finishing.hear() == "finished"
     with pytest.raises(NotFoundError):
         host.fetch(delivery)
 

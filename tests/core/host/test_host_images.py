@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -156,3 +157,14 @@ def test_the_gallery_shows_the_public_images_of_all_accounts_and_what_is_hidden_
 
 def test_what_an_owner_does_not_have_is_an_empty_list(host: ImageHost) -> None:
     assert len(host.list(owner="new-here")) == 0
+
+
+def test_an_account_that_two_make_at_once_is_made_once(host: ImageHost) -> None:
+    with ThreadPoolExecutor(8) as crew:
+        made = list(crew.map(lambda _turn: host.upload(PNG, owner="twin").account_id, range(8)))
+    assert len(set(made)) == 1
+
+
+def test_the_account_of_nobody_is_404_where_it_is_not_made_on_the_way(host: ImageHost) -> None:
+    with pytest.raises(NotFoundError, match="name of an account"):
+        host.accounts.get("nobody-at-all")

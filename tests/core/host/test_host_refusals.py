@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -185,6 +186,23 @@ def test_the_quota_is_filled_to_the_byte_and_not_beyond(
     host.upload(PNG, owner="admin", **AS_IT_CAME)
     assert host.accounts.usage("admin").bytes == 2 * len(PNG)
     assert len(left_over(tmp_path / "data")) == len(stored) + 1
+
+
+def test_what_the_quota_has_no_room_for_is_not_even_put_in_place(
+    opened: Callable[..., ImageHost], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved: list[Path] = []
+    rename = os.rename
+
+    def record(source: Path, target: Path) -> None:
+        moved.append(target)
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", record)
+    host = opened(settings=with_limits(quota_bytes=len(PNG) - 1))
+    with pytest.raises(InsufficientStorageError, match=f"at most {len(PNG) - 1} bytes more"):
+        host.upload(PNG, owner="admin", **AS_IT_CAME)
+    assert not [path for path in moved if path.is_relative_to(tmp_path / "data" / "images")]
 
 
 def test_a_write_that_would_leave_less_than_the_floor_free_is_507(

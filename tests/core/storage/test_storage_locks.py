@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -121,10 +122,39 @@ def test_an_attempt_tells_whether_another_thread_holds_the_lock(locks: Locks) ->
         assert again
 
 
+def test_a_lock_may_be_waited_for_no_longer_than_some_seconds(locks: Locks) -> None:
+    with locks.hold("once", "key"), locks.wait("once", "key", 0.05) as held:
+        assert not held
+    with locks.wait("once", "key", 0.05) as held:
+        assert held
+        with locks.attempt("once", stripe("key")) as alone:
+            assert not alone
+    with locks.attempt("once", stripe("key")) as alone:
+        assert alone
+
+
 def test_a_lock_that_cannot_be_had_leaves_no_descriptor_open(tmp_path: Path) -> None:
     held = lock_file(tmp_path / "lock")
     assert held is not None
     before = len(list(Path("/proc/self/fd").iterdir()))
     assert lock_file(tmp_path / "lock", wait=False) is None
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    unlock_file(held)
+
+
+def test_whoever_is_interrupted_while_waiting_leaves_no_descriptor_open(tmp_path: Path) -> None:
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    held = lock_file(tmp_path / "lock")
+    assert held is not None
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    usual = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            lock_file(tmp_path / "lock")
+    finally:
+        signal.signal(signal.SIGALRM, usual)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     unlock_file(held)

@@ -111,6 +111,12 @@ def test_a_change_that_is_really_under_way_is_not_mended_away(
     assert stamps.read(KEY) is not None
 
 
+def test_the_counters_have_their_room_on_the_disk_from_the_start(stamps: Stamps, tmp_path: Path) -> None:
+    """A mapped page for which there is no room, when it is first written to, ends the process."""
+    status = (tmp_path / "stamps").stat()
+    assert status.st_blocks * 512 >= status.st_size > 0
+
+
 def test_the_counters_outlive_the_process(tmp_path: Path) -> None:
     first = Stamps(tmp_path / "stamps")
     with first.changing(KEY):
