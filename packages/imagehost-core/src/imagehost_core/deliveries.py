@@ -60,13 +60,14 @@ class Verdict:
     disable: str | None = None
 
 
-def judge(delivery: WebhookDelivery, attempt: Attempt, chance: float) -> Verdict:
+def judge(delivery: WebhookDelivery, attempt: Attempt, chance: float, *, is_active: bool = True) -> Verdict:
     """Return what follows from an attempt.
 
     Args:
         delivery: As it stood before.
         attempt: What came of it.
         chance: A random number from 0 to below 1, for the jitter.
+        is_active: Whether the destination is sent events; one that is not is tried by hand only.
     """
     count = delivery.attempts + 1
     tried = evolve(
@@ -81,6 +82,8 @@ def judge(delivery: WebhookDelivery, attempt: Attempt, chance: float) -> Verdict
     if attempt.succeeded:
         return Verdict(evolve(tried, state=DeliveryState.DELIVERED))
     failed = evolve(tried, state=DeliveryState.FAILED)
+    if not is_active:
+        return Verdict(failed)
     if attempt.status == GONE:
         return Verdict(failed, "the destination answered 410 Gone")
     if count == len(OFFSETS):

@@ -7,7 +7,8 @@ from imagehost_core.catalog.counters import Counters
 from imagehost_core.catalog.database import Catalog
 from imagehost_core.catalog.images import ImageRows
 from imagehost_core.catalog.keys import KeyRows
-from imagehost_core.catalog.outbox import Due, OutboxRows
+from imagehost_core.catalog.leases import Due
+from imagehost_core.catalog.outbox import OutboxRows
 from imagehost_core.catalog.sessions import SessionRows
 from imagehost_core.catalog.webhooks import WebhookRows
 

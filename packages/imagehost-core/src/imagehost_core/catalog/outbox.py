@@ -8,46 +8,19 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from attrs import field, frozen
+from attrs import frozen
 
-from imagehost_core.catalog.database import Catalog, Reader, Row, Transaction, Value
+from imagehost_core.catalog.database import Catalog, Reader, Row, Transaction
 from imagehost_core.catalog.paging import page_of
 from imagehost_core.catalog.rows import integer, moment, optional_micros, optional_moment, text
-from imagehost_core.catalog.webhooks import WebhookRows, to_webhook
+from imagehost_core.catalog.webhooks import WebhookRows
 from imagehost_core.clock import to_micros
 from imagehost_core.events import Event, event_body
 from imagehost_core.ids import AccountId, DeliveryId, EventId, Random, WebhookId, new_delivery_id
-from imagehost_core.models import DeliveryState, Page, Webhook, WebhookDelivery
+from imagehost_core.models import DeliveryState, Page, WebhookDelivery
 from imagehost_core.paging import PageRequest
 
 _SELECT = "SELECT * FROM deliveries AS item"
-_LEASABLE = """
-WITH busy AS (
-    SELECT webhook_id, count(*) AS leased FROM deliveries
-    WHERE state = 'pending' AND leased_until > :now GROUP BY webhook_id
-), due AS (
-    SELECT id, due_at, webhook_id, row_number() OVER (PARTITION BY webhook_id ORDER BY due_at, id) AS place
-    FROM deliveries
-    WHERE state = 'pending' AND due_at <= :now AND (leased_until IS NULL OR leased_until <= :now)
-)
-SELECT id FROM due WHERE place + coalesce((SELECT leased FROM busy WHERE busy.webhook_id = due.webhook_id), 0)
-    <= :each ORDER BY due_at, id LIMIT :count
-"""
-
-
-@frozen
-class Due:
-    """A delivery whose time has come, leased to one sender.
-
-    Attributes:
-        delivery: What is known of it.
-        webhook: Where it goes.
-        body: What is sent; the same bytes at each attempt.
-    """
-
-    delivery: WebhookDelivery
-    webhook: Webhook
-    body: bytes = field(repr=False)
 
 
 @frozen
@@ -97,29 +70,7 @@ class OutboxRows:
         )
         return delivery_id
 
-    def lease(self, now: datetime, until: datetime, count: int, each: int) -> list[Due]:
-        """Take deliveries that are due; nobody else gets them before the lease ends.
-
-        Args:
-            now: The present moment.
-            until: When the lease ends; what a sender that died had taken is due again then.
-            count: How many at most.
-            each: How many of one destination may be leased at a time, so that a slow one holds up no
-                other.
-        """
-        values: dict[str, Value] = {"now": to_micros(now), "count": count, "each": each}
-        with self.catalog.transaction() as transaction:
-            taken = [text(row, "id") for row in transaction.all(_LEASABLE, values)]
-            for delivery_id in taken:
-                sql = "UPDATE deliveries SET leased_until = :until WHERE id = :id"
-                transaction.run(sql, {"until": to_micros(until), "id": delivery_id})
-            return [self._due(transaction, delivery_id) for delivery_id in taken]
-
-    def attempted(
-        self,
-        transaction: Transaction,
-        delivery: WebhookDelivery,
-    ) -> None:
+    def attempted(self, transaction: Transaction, delivery: WebhookDelivery) -> None:
         """Record what came of an attempt, and give the lease back."""
         row: Row = {
             "id": delivery.id,
@@ -134,9 +85,19 @@ class OutboxRows:
         sets = ", ".join(f"{name} = :{name}" for name in row if name != "id")
         transaction.run(f"UPDATE deliveries SET {sets}, leased_until = NULL WHERE id = :id", row)  # noqa: S608
 
-    def release(self, transaction: Transaction, delivery_id: DeliveryId) -> None:
-        """Give a lease back, as if it had not been taken."""
-        transaction.run("UPDATE deliveries SET leased_until = NULL WHERE id = :id", {"id": delivery_id})
+    def requeue(self, transaction: Transaction, delivery_id: DeliveryId, now: datetime) -> None:
+        """Make a delivery due at once, whatever came of it before."""
+        transaction.run(
+            "UPDATE deliveries SET state = 'pending', due_at = :now, leased_until = NULL WHERE id = :id",
+            {"id": delivery_id, "now": to_micros(now)},
+        )
+
+    def hasten(self, transaction: Transaction, now: datetime) -> int:
+        """Make all deliveries that wait for their next attempt due at once; return how many."""
+        return transaction.run(
+            "UPDATE deliveries SET due_at = :now WHERE state = 'pending' AND due_at > :now",
+            {"now": to_micros(now)},
+        )
 
     def abandon(self, transaction: Transaction, webhook_id: WebhookId) -> None:
         """Give up all that was still to be sent to a destination."""
@@ -176,27 +137,6 @@ class OutboxRows:
             "WHERE deliveries.event_id = events.id AND deliveries.state = 'pending')",
             {"before": to_micros(before)},
         )
-
-    def _due(self, transaction: Transaction, delivery_id: str) -> Due:
-        values: dict[str, Value] = {"id": delivery_id}
-        row = transaction.one(f"{_SELECT} WHERE id = :id", values)
-        webhook = transaction.one(
-            "SELECT webhooks.* FROM webhooks JOIN deliveries ON webhooks.id = webhook_id "
-            "WHERE deliveries.id = :id",
-            values,
-        )
-        event = transaction.one(
-            "SELECT events.body FROM events JOIN deliveries ON events.id = event_id "
-            "WHERE deliveries.id = :id",
-            values,
-        )
-        # Both are there: a delivery goes with either of them (ON DELETE CASCADE).
-        assert row is not None
-        assert webhook is not None
-        assert event is not None
-        body = event["body"]
-        assert isinstance(body, bytes)
-        return Due(to_delivery(row), to_webhook(webhook), body)
 
 
 def to_delivery(row: Row) -> WebhookDelivery:

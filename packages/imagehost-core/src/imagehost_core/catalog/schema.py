@@ -25,6 +25,13 @@ def access_and_events(database: Database) -> None:
         database.execute(statement)
 
 
+@migrations()
+def deliveries_by_destination(database: Database) -> None:
+    """What is due is asked of each destination by itself: a long queue of one slows down no other."""
+    for statement in _THIRD.split(";"):
+        database.execute(statement)
+
+
 _FIRST = """
 CREATE TABLE accounts (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -154,4 +161,10 @@ CREATE TABLE deliveries (
 CREATE INDEX deliveries_by_webhook ON deliveries (webhook_id, created_at, id);
 CREATE INDEX deliveries_by_event ON deliveries (event_id);
 CREATE INDEX deliveries_due ON deliveries (due_at) WHERE state = 'pending'
+"""
+
+_THIRD = """
+DROP INDEX deliveries_due;
+CREATE INDEX deliveries_due ON deliveries (webhook_id, due_at, id) WHERE state = 'pending';
+CREATE INDEX deliveries_leased ON deliveries (webhook_id, leased_until) WHERE leased_until IS NOT NULL
 """

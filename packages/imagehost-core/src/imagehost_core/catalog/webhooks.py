@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 import attrs
-from attrs import field, frozen
+from attrs import frozen
 
 from imagehost_core.catalog.database import Catalog, Reader, Row, Transaction
 from imagehost_core.catalog.paging import page_of
@@ -17,13 +17,6 @@ from imagehost_core.paging import PageRequest
 
 _SELECT = "SELECT * FROM webhooks AS item"
 _CHANGEABLE = ("url", "events", "description", "is_active", "disabled_reason")
-
-
-@frozen
-class Secrets:
-    """What events to a destination are signed with: one secret, or two while one is being rotated out."""
-
-    values: tuple[str, ...] = field(repr=False)
 
 
 @frozen
@@ -87,15 +80,6 @@ class WebhookRows:
             {"id": webhook_id, "secret": secret, "until": to_micros(old_until)},
         )
 
-    def secrets(self, webhook_id: WebhookId, now: datetime) -> Secrets:
-        """Return what events to a destination are signed with, the newest first."""
-        row = self.catalog.one("SELECT * FROM webhooks WHERE id = :id", {"id": webhook_id})
-        if row is None:
-            return Secrets(())
-        until = row["old_secret_until"]
-        old = (text(row, "old_secret"),) if isinstance(until, int) and until > to_micros(now) else ()
-        return Secrets((text(row, "secret"), *old))
-
     def delete(self, transaction: Transaction, webhook_id: WebhookId) -> None:
         """Remove a destination, and all that was still to be sent to it."""
         transaction.run("DELETE FROM webhooks WHERE id = :id", {"id": webhook_id})
@@ -114,6 +98,16 @@ def to_webhook(row: Row) -> Webhook:
         created_at=moment(row, "created_at"),
         disabled_reason=None if reason is None else str(reason),
     )
+
+
+def to_secrets(row: Row, now: datetime) -> tuple[str, ...]:
+    """Return what events to a destination are signed with, the newest secret first.
+
+    There are two while one is being rotated out.
+    """
+    until = row["old_secret_until"]
+    old = (text(row, "old_secret"),) if isinstance(until, int) and until > to_micros(now) else ()
+    return (text(row, "secret"), *old)
 
 
 def _to_row(webhook: Webhook) -> Row:

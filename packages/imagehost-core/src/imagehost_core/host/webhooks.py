@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 import attrs
 from attrs import field, frozen
 
-from imagehost_core.catalog import Due
-from imagehost_core.catalog.database import Transaction
+from imagehost_core.catalog import Due, leases
+from imagehost_core.catalog.database import Reader, Transaction
 from imagehost_core.clock import to_rfc3339
 from imagehost_core.deliveries import Attempt, judge
 from imagehost_core.destinations import check_addresses, parse_destination
@@ -22,7 +22,7 @@ from imagehost_core.host import owners
 from imagehost_core.host.owners import Owner
 from imagehost_core.host.rooms import Rooms
 from imagehost_core.ids import DeliveryId, WebhookId, new_event_id, new_webhook_id
-from imagehost_core.models import DeliveryState, NewSecret, Page, Webhook, WebhookDelivery
+from imagehost_core.models import Account, NewSecret, Page, Webhook, WebhookDelivery
 from imagehost_core.options import description_faults
 from imagehost_core.paging import PageRequest
 from imagehost_core.signatures import new_webhook_secret
@@ -104,11 +104,7 @@ class Webhooks:
         Raises:
             NotFoundError: It has no such destination.
         """
-        account = owners.find(self._rooms, owner)
-        found = self._rooms.webhooks.get(WebhookId(webhook_id), account.id)
-        if found is None:
-            raise NotFoundError(f"expected the id of a webhook of yours but received {quoted(webhook_id)}")
-        return found
+        return self._find(webhook_id, owners.find(self._rooms, owner), self._rooms.catalog)
 
     def update(self, webhook_id: str, *, owner: Owner, **changes: object) -> Webhook:
         """Change some of a destination's fields; what is not given stays.
@@ -124,15 +120,18 @@ class Webhooks:
             NotFoundError: The account has no such destination.
             ValidationError: A value is not allowed. Names every fault.
         """
-        webhook = self.get(webhook_id, owner=owner)
+        rooms, account = self._rooms, owners.find(self._rooms, owner)
+        self._find(webhook_id, account, rooms.catalog)
         values = self._check(changes)
         if values.get("is_active"):
             values["disabled_reason"] = None
-        changed = attrs.evolve(webhook, **values)  # type: ignore[arg-type]
-        with self._rooms.catalog.transaction() as transaction:
-            self._rooms.webhooks.update(transaction, changed)
+        with rooms.catalog.transaction() as transaction:
+            # As it is now: a sender may have disabled it since.
+            webhook = self._find(webhook_id, account, transaction)
+            changed = attrs.evolve(webhook, **values)  # type: ignore[arg-type]
+            rooms.webhooks.update(transaction, changed)
             if webhook.is_active and not changed.is_active:
-                self._rooms.outbox.abandon(transaction, webhook.id)
+                rooms.outbox.abandon(transaction, webhook.id)
         return changed
 
     def delete(self, webhook_id: str, *, owner: Owner) -> None:
@@ -203,27 +202,24 @@ class Webhooks:
             NotFoundError: The account has no such destination, or that no such delivery.
         """
         delivery = self.delivery(webhook_id, delivery_id, owner=owner)
-        again = attrs.evolve(delivery, state=DeliveryState.PENDING, next_attempt_at=self._rooms.clock())
         with self._rooms.catalog.transaction() as transaction:
-            self._rooms.outbox.attempted(transaction, again)
-        return again
+            self._rooms.outbox.requeue(transaction, delivery.id, self._rooms.clock())
+        return self.delivery(webhook_id, delivery_id, owner=owner)
+
+    def hasten(self) -> int:
+        """Make every delivery that waits for its next attempt due now, and return how many did.
+
+        For the operator: the schedule has been waiting for others, but the fault was here.
+        """
+        with self._rooms.catalog.transaction() as transaction:
+            return self._rooms.outbox.hasten(transaction, self._rooms.clock())
 
     def lease(self, count: int) -> tuple[Due, ...]:
         """Take up to `count` deliveries that are due, for one sender; each is its own until it reports.
 
         A sender that dies gives back what it had when the lease ends: 30 seconds after the timeout.
         """
-        rooms, now = self._rooms, self._rooms.clock()
-        until = now + timedelta(seconds=rooms.settings.webhooks.timeout) + LEASE_SLACK
-        return tuple(rooms.outbox.lease(now, until, count, EACH))
-
-    def next_due(self) -> datetime | None:
-        """Return when the next delivery is due, or `None` where none is pending."""
-        return self._rooms.outbox.next_due()
-
-    def secrets(self, webhook_id: WebhookId) -> tuple[str, ...]:
-        """Return what events to a destination are signed with, the newest secret first."""
-        return self._rooms.webhooks.secrets(webhook_id, self._rooms.clock()).values
+        return self.exchange((), count)
 
     def report(self, attempts: Iterable[tuple[Due, Attempt]]) -> None:
         """Record what came of attempts, and what follows from each, in one durable commit.
@@ -231,25 +227,63 @@ class Webhooks:
         Args:
             attempts: Each delivery as it was leased, and what came of it.
         """
-        rooms = self._rooms
-        with rooms.catalog.transaction() as transaction:
-            for due, attempt in attempts:
-                # Chance spreads the load, no more.
-                verdict = judge(due.delivery, attempt, chances.random())  # noqa: S311
-                rooms.outbox.attempted(transaction, verdict.delivery)
-                if verdict.disable is not None:
-                    self._disable(transaction, due.webhook.id, verdict.disable)
+        self.exchange(attempts, 0)
 
-    def release(self, due: Due) -> None:
-        """Give back a delivery that was leased and not attempted."""
+    def exchange(self, attempts: Iterable[tuple[Due, Attempt]], count: int) -> tuple[Due, ...]:
+        """Record what came of attempts, and take up to `count` deliveries more, in one durable commit.
+
+        Args:
+            attempts: Each delivery as it was leased, and what came of it.
+            count: How many to take at most.
+        """
+        rooms, now, told = self._rooms, self._rooms.clock(), list(attempts)
+        if not told and not (count and leases.is_any_due(rooms.catalog, now, EACH)):
+            return ()
+        until = now + timedelta(seconds=rooms.settings.webhooks.timeout) + LEASE_SLACK
+        with rooms.catalog.transaction() as transaction:
+            for due, attempt in told:
+                self._record(transaction, due, attempt)
+            return tuple(leases.take(transaction, now, until, count, EACH)) if count else ()
+
+    def next_due(self) -> datetime | None:
+        """Return when the next delivery is due, or `None` where none is pending."""
+        return self._rooms.outbox.next_due()
+
+    def release(self, *dues: Due) -> None:
+        """Give back deliveries that were leased and not attempted."""
         with self._rooms.catalog.transaction() as transaction:
-            self._rooms.outbox.release(transaction, due.delivery.id)
+            leases.release(transaction, dues)
 
     def prune(self) -> None:
         """Forget old events and their deliveries, as long ago as the setting says."""
         before = self._rooms.clock() - timedelta(seconds=self._rooms.settings.webhooks.retention)
         with self._rooms.catalog.transaction() as transaction:
             self._rooms.outbox.prune(transaction, before)
+
+    def _record(self, transaction: Transaction, due: Due, attempt: Attempt) -> None:
+        """Record what came of an attempt, if it still matters.
+
+        A lease may have ended meanwhile, and another sender may have the delivery. Then a failure is
+        nobody's business any more; but what has arrived has arrived.
+        """
+        rooms, delivery = self._rooms, due.delivery
+        webhook = rooms.webhooks.get(delivery.webhook_id, reader=transaction)
+        known = rooms.outbox.get(delivery.id, delivery.webhook_id, transaction)
+        if webhook is None or known is None:
+            return
+        if not (attempt.succeeded or leases.is_held(transaction, due)):
+            return
+        # Chance spreads the load, no more.
+        verdict = judge(known, attempt, chances.random(), is_active=webhook.is_active)  # noqa: S311
+        rooms.outbox.attempted(transaction, verdict.delivery)
+        if verdict.disable is not None:
+            self._disable(transaction, webhook.id, verdict.disable)
+
+    def _find(self, webhook_id: str, account: Account, reader: Reader) -> Webhook:
+        found = self._rooms.webhooks.get(WebhookId(webhook_id), account.id, reader)
+        if found is None:
+            raise NotFoundError(f"expected the id of a webhook of yours but received {quoted(webhook_id)}")
+        return found
 
     def _disable(self, transaction: Transaction, webhook_id: WebhookId, reason: str) -> None:
         self._rooms.webhooks.disable(transaction, webhook_id, reason)
