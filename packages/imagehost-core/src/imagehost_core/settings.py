@@ -186,12 +186,14 @@ class WebhookSettings:
     """How events are sent.
 
     Attributes:
+        sender: Whether the server sends events itself; not where `imagehost worker` does.
         allow_loopback: Whether plain http on loopback is taken for a destination.
         timeout: Seconds that a destination has for its answer.
         concurrency: How many attempts are under way at a time, in each sender.
         retention: Seconds for which events and their deliveries are kept.
     """
 
+    sender: bool = True
     allow_loopback: bool = False
     timeout: float = field(default=15.0, validator=ge(0.1))
     concurrency: int = field(default=32, validator=ge(1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from ipaddress import ip_network
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -27,6 +27,7 @@ from imagehost_server.requests import ApiRequest, respond
 from imagehost_server.routes import ROUTES
 from imagehost_server.settings import ServerSettings
 from imagehost_server.threads import Rooms
+from imagehost_server.worker import sending
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Receive, Scope, Send
@@ -63,7 +64,8 @@ def create_interface(host: ImageHost, settings: ServerSettings, rooms: Rooms) ->
     @asynccontextmanager
     async def lifespan(_app: Litestar) -> AsyncIterator[None]:
         try:
-            yield
+            async with sending(host) if settings.webhooks.sender else nullcontext():
+                yield
         finally:
             await rooms.catalog.run(host.close)
 

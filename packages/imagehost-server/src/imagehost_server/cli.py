@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from logging.config import dictConfig
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,10 +15,11 @@ from imagehost_core import ImageHost
 from imagehost_core.configuration import SettingError
 from imagehost_core.errors import ImageHostError
 from imagehost_core.models import ALL_SCOPES, Scope
-from imagehost_server import serving
+from imagehost_server import logs, serving
 from imagehost_server.firststart import welcome
 from imagehost_server.passwords import hash_password, new_password
 from imagehost_server.settings import ServerSettings, load
+from imagehost_server.worker import work
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -64,6 +66,20 @@ def serve(data: Path, **flags: object) -> None:
         click.echo(first.text())
     click.echo(f"Serving {settings.base_url}")
     serving.run(data, settings)
+
+
+@main.command()
+@data_option
+def worker(data: Path) -> None:
+    """Send webhooks, in a process of its own.
+
+    The server sends them too, unless IMAGEHOST_WEBHOOKS_SENDER=false. Any number of both may run.
+    """
+    settings = _settings(data, {})
+    dictConfig(logs.configuration(settings.log.level))
+    with _told(), ImageHost.open(data, settings=settings) as host:
+        click.echo("Sending webhooks")
+        work(host)
 
 
 @main.command()
@@ -123,6 +139,22 @@ def create_key(data: Path, user: str, name: str, scopes: tuple[str, ...]) -> Non
     wanted = map(Scope, scopes) if scopes else ALL_SCOPES
     with _host(data) as host:
         click.echo(host.keys.create(owner=user, name=name, scopes=wanted).token)
+
+
+@main.group()
+def webhooks() -> None:
+    """Webhooks."""
+
+
+@webhooks.command("hasten")
+@data_option
+def hasten_webhooks(data: Path) -> None:
+    """Make every delivery that waits for its next attempt due now.
+
+    For when the network of this host was at fault, and not the destinations.
+    """
+    with _host(data) as host:
+        click.echo(f"{host.webhooks.hasten()} deliveries are due now")
 
 
 @contextmanager

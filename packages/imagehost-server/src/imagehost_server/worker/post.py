@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 
@@ -48,11 +49,35 @@ class Posted:
 async def resolve(host: str, port: int) -> list[str]:
     """Return the addresses of a name, as the system resolves it.
 
+    Each name has a thread of its own: one whose servers do not answer holds up nothing else, and not even
+    the end of the program.
+
     Raises:
         OSError: It has none.
     """
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(address[0]) for *_, address in found]
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[list[str]] = loop.create_future()
+
+    def settle(addresses: list[str], error: OSError | None) -> None:
+        if answer.done():
+            return  # nobody waits for it any more
+        if error is None:
+            answer.set_result(addresses)
+        else:
+            answer.set_exception(error)
+
+    def look_up() -> None:
+        addresses, fault = list[str](), None
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            addresses = [str(address[0]) for *_, address in found]
+        except OSError as error:
+            fault = error
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(settle, addresses, fault)
+
+    threading.Thread(target=look_up, name=f"resolve {host}", daemon=True).start()
+    return await answer
 
 
 async def post(
@@ -81,8 +106,8 @@ async def post(
     """
     try:
         async with asyncio.timeout(timeout):
-            address = await _address(destination, allow_loopback, resolve)
-            async with _connected(destination, address, tls) as (reader, writer):
+            addresses = await _addresses(destination, allow_loopback, resolve)
+            async with _connected(destination, addresses, tls) as (reader, writer):
                 return await _exchange(destination, headers, body, reader, writer)
     except TimeoutError:
         raise UnreachableError(f"no answer within {timeout:g} seconds") from None
@@ -96,25 +121,33 @@ async def post(
         raise UnreachableError(f"no connection: {error.strerror or error}") from error
 
 
-async def _address(destination: Destination, allow_loopback: bool, resolve: Resolve) -> str:
-    """Return the first address of a destination, if every one of them may be connected to."""
+async def _addresses(destination: Destination, allow_loopback: bool, resolve: Resolve) -> list[str]:
+    """Return the addresses of a destination, if every one of them may be connected to."""
     addresses = list(dict.fromkeys(await resolve(destination.host, destination.port)))
     if not addresses:
         raise OSError("the name has no address")
     for address in addresses:
         check_address(address, allow_loopback=allow_loopback)
-    return addresses[0]
+    return addresses
 
 
 @asynccontextmanager
 async def _connected(
-    destination: Destination, address: str, tls: ssl.SSLContext | None
+    destination: Destination, addresses: list[str], tls: ssl.SSLContext | None
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """Connect to the first address that answers; each is one that was checked, and no name."""
     context = (tls or ssl.create_default_context()) if destination.secure else None
     name = destination.host if destination.secure else None
-    reader, writer = await asyncio.open_connection(
-        address, destination.port, ssl=context, server_hostname=name
-    )
+    *others, last = addresses
+    for address in others:
+        with suppress(OSError):
+            streams = await asyncio.open_connection(
+                address, destination.port, ssl=context, server_hostname=name
+            )
+            break
+    else:
+        streams = await asyncio.open_connection(last, destination.port, ssl=context, server_hostname=name)
+    reader, writer = streams
     try:
         yield reader, writer
     finally:

@@ -1,9 +1,9 @@
 """The sender: leases what is due, posts it, and reports what came of it.
 
-Any number of senders may run, in this process and in others: each delivery is leased to one. What is
-told to the catalog is told in batches, since each batch costs one durable commit. A sender that is
-killed leaves leases behind, which end by themselves; what it had sent and not reported is then sent
-once more, under the same `webhook-id`: at least once, never less.
+Any number of senders may run, in this process and in others: each delivery is leased to one. What came
+of attempts is told to the catalog together with the request for more, since each such exchange costs
+one durable commit. A sender that is killed leaves leases behind, which end by themselves; what it had
+sent and not reported is then sent once more, under the same `webhook-id`: at least once, never less.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import logging
 import ssl
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import TypeVar
@@ -29,6 +30,8 @@ POLL_SECONDS = 0.5
 """How long a sender sleeps when nothing is due. Events of its own process wake it at once."""
 PRUNE_SECONDS = 3_600
 """How often old events are forgotten."""
+GRACE_SECONDS = 5.0
+"""How long attempts under way may still take when a sender is stopped; the rest is given back."""
 USER_AGENT = "imagehost-webhooks/1"
 
 T = TypeVar("T")
@@ -56,6 +59,8 @@ class Sender:
         self._flying: dict[asyncio.Task[None], Due] = {}
         self._reports: list[tuple[Due, Attempt]] = []
         self._pruned = time.monotonic()
+        # A thread of its own: no other work of the process can keep it waiting.
+        self._thread = ThreadPoolExecutor(1, "sender")
 
     async def run(self) -> None:
         """Send until `stop`; then finish what is under way, or give it back."""
@@ -64,9 +69,9 @@ class Sender:
         try:
             while not self._stopping:
                 await self._turn()
-            await self._finish()
         finally:
             unsubscribe()
+            await self._finish()
 
     def stop(self) -> None:
         """Lease nothing more, and let `run` come to its end."""
@@ -77,29 +82,32 @@ class Sender:
         """Send all that is due now, and return how many attempts that took."""
         count = 0
         while True:
-            count += await self._lease()
-            if not self._flying:
-                await self._report()
+            count += await self._exchange()
+            if not self._flying and not self._reports:
                 return count
-            await asyncio.wait(self._flying, return_when=asyncio.FIRST_COMPLETED)
-            await self._report()
+            if self._flying:
+                await asyncio.wait(self._flying, return_when=asyncio.FIRST_COMPLETED)
 
     async def _turn(self) -> None:
         self._wake.clear()
         try:
-            await self._lease()
-            await self._report()
+            await self._exchange()
             await self._prune()
         except Exception:
             log.exception("the outbox did not answer")
+            await asyncio.sleep(POLL_SECONDS)
         with suppress(TimeoutError):
             await asyncio.wait_for(self._wake.wait(), POLL_SECONDS)
 
-    async def _lease(self) -> int:
+    async def _exchange(self) -> int:
+        """Report what has come of attempts, start as many more as there is room for, and return how many."""
         room = self._settings.concurrency - len(self._flying)
-        if room <= 0:
-            return 0
-        leased = await _in_thread(self._host.webhooks.lease, room)
+        reports, self._reports = self._reports, []
+        try:
+            leased = await self._in_thread(self._host.webhooks.exchange, reports, room)
+        except Exception:
+            self._reports = reports + self._reports  # nothing of it was recorded
+            raise
         for due in leased:
             task = asyncio.create_task(self._deliver(due))
             self._flying[task] = due
@@ -113,14 +121,17 @@ class Sender:
             status, answer = posted.status, posted.excerpt
         except (UnreachableError, ValidationError) as error:
             status, answer = None, str(error)
+        except Exception:
+            # Ours to mend. It counts as an attempt, so that it cannot come back for ever.
+            log.exception("delivery %s failed", due.delivery.id)
+            status, answer = None, "the sender failed"
         duration = round((time.monotonic() - begun) * 1_000)
         self._reports.append((due, Attempt(at=at, status=status, duration_ms=duration, answer=answer)))
 
     async def _post(self, due: Due, timestamp: int) -> Posted:
         delivery, allow = due.delivery, self._settings.allow_loopback
         destination = parse_destination(due.webhook.url, allow_loopback=allow)
-        secrets = await _in_thread(self._host.webhooks.secrets, due.webhook.id)
-        signatures = (sign_webhook(secret, delivery.event_id, timestamp, due.body) for secret in secrets)
+        signatures = (sign_webhook(secret, delivery.event_id, timestamp, due.body) for secret in due.secrets)
         headers = {
             "Content-Type": "application/json",
             "User-Agent": USER_AGENT,
@@ -139,33 +150,25 @@ class Sender:
         )
 
     def _landed(self, task: asyncio.Task[None]) -> None:
-        due = self._flying.pop(task)
-        if not task.cancelled() and task.exception() is not None:
-            # Its lease ends by itself, and it is tried again.
-            log.error("delivery %s failed", due.delivery.id, exc_info=task.exception())
+        del self._flying[task]
         self._wake.set()
-
-    async def _report(self) -> None:
-        reports, self._reports = self._reports, []
-        if reports:
-            await _in_thread(self._host.webhooks.report, reports)
 
     async def _prune(self) -> None:
         if time.monotonic() - self._pruned > PRUNE_SECONDS:
             self._pruned = time.monotonic()
-            await _in_thread(self._host.webhooks.prune)
+            await self._in_thread(self._host.webhooks.prune)
 
     async def _finish(self) -> None:
         if self._flying:
-            await asyncio.wait(self._flying, timeout=self._settings.timeout)
+            await asyncio.wait(self._flying, timeout=GRACE_SECONDS)
         unfinished = dict(self._flying)
         for task in unfinished:
             task.cancel()
         await asyncio.gather(*unfinished, return_exceptions=True)
-        await self._report()
-        for due in unfinished.values():
-            await _in_thread(self._host.webhooks.release, due)
+        await self._in_thread(self._host.webhooks.report, self._reports)
+        if unfinished:
+            await self._in_thread(self._host.webhooks.release, *unfinished.values())
+        self._thread.shutdown()
 
-
-async def _in_thread(call: Callable[..., T], *args: object) -> T:
-    return await asyncio.get_running_loop().run_in_executor(None, partial(call, *args))
+    async def _in_thread(self, call: Callable[..., T], *args: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, partial(call, *args))
