@@ -188,10 +188,12 @@ def compete(
             for peer, found in zip(peers, theirs, strict=True):
                 found.append(peer.render(file, contest))
         mine = statistics.median(ms for ms, _ in ours)
-        line = f"  {contest.name:36} ours {mine:7.1f} ms {ours[0][1]:8,} B"
+        line = f"  {contest.name:34} ours {mine:7.1f} ms {ours[0][1]:8,} B"
         for peer, found in zip(peers, theirs, strict=True):
             median = statistics.median(ms for ms, _ in found)
-            line += f" | sharp ×{peer.threads} {median:7.1f} ms {found[0][1]:8,} B: {median / mine:5.2f} × ours"
+            line += (
+                f" | sharp ×{peer.threads} {median:7.1f} ms {found[0][1]:8,} B: {median / mine:5.2f} × ours"
+            )
         print(line, flush=True)
 
 

@@ -17,8 +17,9 @@ from imagehost_core.pixels.exif import PREFIX
 from imagehost_core.pixels.palette import paletted
 
 JPEG_BYTES_PER_PIXEL = 6
-"""More than a JPEG ever needs: noise of black and white at quality 100, without subsampling, takes 3.3. Pillow hands libjpeg one
-buffer for the whole of a progressive file, guesses 1 or 2, and fails where that is too little."""
+"""More than a JPEG ever needs: noise of black and white at quality 100, without subsampling, takes 3.3.
+Pillow hands libjpeg one buffer for the whole of a progressive file, guesses 1 or 2 bytes, and fails where
+that is too little."""
 
 MAX_SEGMENT = 65_533
 """The longest content of one JPEG segment, in bytes; EXIF cannot be continued in a second one."""

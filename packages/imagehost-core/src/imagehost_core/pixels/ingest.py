@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from attrs import frozen
 from PIL import Image, ImageFile, JpegImagePlugin
@@ -26,6 +26,7 @@ from imagehost_core.pixels.decode import (
 )
 from imagehost_core.pixels.encode import NO_SETTINGS, Metadata, encode
 from imagehost_core.pixels.exif import with_upright_orientation
+from imagehost_core.pixels.faithful import faithful_quality
 from imagehost_core.pixels.ladder import make_ladder
 from imagehost_core.pixels.strip import stripped
 from imagehost_core.pixels.thumbhash import thumbhash
@@ -50,6 +51,7 @@ class Source:
         metadata: What it had beside its pixels, as it goes into a re-encoded master.
         orientation: The EXIF orientation that it had, 1–8.
         tables: What a JPEG takes to be encoded again with the same losses, or nothing.
+        quality: What a still master gets where none is asked for.
     """
 
     data: bytes
@@ -59,6 +61,7 @@ class Source:
     metadata: Metadata
     orientation: int
     tables: dict[str, object]
+    quality: int
 
     @property
     def first(self) -> Image.Image:
@@ -122,9 +125,10 @@ def _read(job: IngestJob, data: bytes) -> Source:
 
     info = dict(image.info)
     tables = _tables(image, orientation)
+    quality = faithful_quality(image.quantization.get(0) if _is_jpeg(image) else None)
     animation = read_animation(image, made)
     metadata = Metadata(profiles[0], *(() if job.remove_exif else _beside(info)))
-    return Source(data, job.format, animation, profiles[0], metadata, orientation, tables)
+    return Source(data, job.format, animation, profiles[0], metadata, orientation, tables, quality)
 
 
 def _beside(info: Mapping[Any, object]) -> tuple[bytes | None, bytes | None]:
@@ -136,9 +140,13 @@ def _beside(info: Mapping[Any, object]) -> tuple[bytes | None, bytes | None]:
     )
 
 
+def _is_jpeg(image: ImageFile.ImageFile) -> TypeGuard[JpegImagePlugin.JpegImageFile]:
+    return isinstance(image, JpegImagePlugin.JpegImageFile)
+
+
 def _tables(image: ImageFile.ImageFile, orientation: int) -> dict[str, object]:
     """Return the quantisation and chroma of a JPEG, turned with the picture."""
-    if not isinstance(image, JpegImagePlugin.JpegImageFile) or image.mode != "RGB":
+    if not _is_jpeg(image) or image.mode != "RGB":
         return {"quality": 95, "subsampling": 0}
     tables = [list(table) for _, table in sorted(image.quantization.items())]
     sampling = JpegImagePlugin.get_sampling(image)
@@ -201,6 +209,7 @@ def _encoded(
         return encode_animation(fmt, source.animation, quality, metadata=source.metadata, settings=more)
     picture = to_srgb(Coloured(source.first, source.profile)) if fmt is Format.GIF else source.first
     settings = {**MASTER_SETTINGS.get(fmt, NO_SETTINGS), **settings}
+    quality = source.quality if quality is None else quality
     data = encode(fmt, picture, quality, metadata=source.metadata, settings=settings)
     if fmt is Format.WEBP and _may_be_line_art(source):
         exact = encode(fmt, picture, LOSSLESS_EFFORT, metadata=source.metadata, settings={"lossless": True})

@@ -1,0 +1,43 @@
+"""A master is stored about as well as the upload was, within bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image, JpegImagePlugin
+
+from imagehost_core.formats import Format
+from imagehost_core.jobs import IngestJob
+from imagehost_core.pixels.faithful import LEAST, MOST, faithful_quality
+from imagehost_core.pixels.ingest import ingest
+
+
+@pytest.mark.parametrize("quality", range(1, 101, 3))
+def test_the_quality_of_a_jpeg_is_read_from_its_table(studio: Any, quality: int) -> None:
+    image = studio.opened(studio.file(Image.new("RGB", (8, 8)), Format.JPEG, quality=quality))
+    assert isinstance(image, JpegImagePlugin.JpegImageFile)
+    expected = min(MOST, max(LEAST, quality))
+    assert abs(faithful_quality(image.quantization[0]) - expected) <= 1
+
+
+@given(st.lists(st.integers(0, 65_535), max_size=64))
+def test_any_table_gives_a_quality_within_the_bounds(table: list[int]) -> None:
+    assert LEAST <= faithful_quality(table) <= MOST
+
+
+def test_an_upload_without_losses_is_stored_best() -> None:
+    assert faithful_quality(None) == MOST
+
+
+def test_a_good_upload_is_stored_better_than_a_poor_one(studio: Any) -> None:
+    sizes = {}
+    for quality in (60, 95):
+        data = studio.file(studio.photo(), Format.JPEG, quality=quality)
+        for asked in (None, 70):
+            job = IngestJob(Format.JPEG, wanted=Format.WEBP, quality=asked)
+            sizes[quality, asked] = len(ingest(job, data)[1][0])
+    assert sizes[95, None] > sizes[60, None]
+    assert sizes[95, 70] < sizes[60, None]
