@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageSequence
 
 from imagehost_core.formats import Format
 from imagehost_core.geometry import ORIGIN, Plan, Size
@@ -122,3 +122,26 @@ def test_few_colours_are_kept_exactly_by_a_gif(studio: Any) -> None:
 def test_alpha_becomes_all_or_nothing_at_half(alpha: int) -> None:
     result = paletted(Image.new("RGBA", (4, 4), (10, 200, 30, alpha)))
     assert (result.getpixel((0, 0)) == TRANSPARENT) is (alpha < 128)
+
+
+def block_of(picture: Image.Image) -> bytes:
+    """The image block of a one-frame GIF, with its colour table made local."""
+    buffer = BytesIO()
+    picture.save(buffer, "GIF")
+    data = buffer.getvalue()
+    flags = data[10]
+    table = data[13 : 13 + 3 * 2 ** ((flags & 7) + 1)]
+    at = data.index(b",", 13 + len(table))
+    return data[at : at + 9] + bytes([0x80 | flags & 7]) + table + data[at + 10 : -1]
+
+
+@pytest.mark.parametrize("target", ANIMATED)
+def test_a_frame_that_leaves_the_screen_of_a_gif_is_cut_off_there(target: Format) -> None:
+    small, large = Image.new("RGB", (10, 10), "red"), Image.new("RGB", (25, 15), "blue")
+    screen = b"GIF89a\x0a\x00\x0a\x00\x00\x00\x00"
+    data = screen + block_of(small) + block_of(large) + b";"
+    assert [frame.size for frame in ImageSequence.Iterator(Image.open(BytesIO(data)))] == [(10, 10), (25, 15)]
+    size = Size(10, 10)
+    job = RenderJob(Plan(resize=size, crop=ORIGIN, pad=ORIGIN, output=size), target, None, animated=True)
+    made = Image.open(BytesIO(render(job, Format.GIF, data)[1][0]))
+    assert (made.size, frame_count(made)) == ((10, 10), 2)

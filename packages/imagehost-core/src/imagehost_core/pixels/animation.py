@@ -58,15 +58,20 @@ def read_animation(image: ImageFile.ImageFile, made: Callable[[Image.Image], Ima
 
 
 def frames_of(image: ImageFile.ImageFile) -> Iterator[Image.Image]:
-    """Yield the decoded frames one after another."""
+    """Yield the decoded frames one after another, all of the first one's size.
+
+    A GIF's later frame may leave the screen that its header promises: Pillow then grows the picture,
+    and viewers cut the frame off. So do we.
+    """
     with refusing(image):
         start, count = first_frame(image), frame_count(image)
+    box = (0, 0, *image.size)
     for number in range(start, start + count):
         with refusing(image):
             image.seek(number)
             image.load()
         # The opened file itself would answer for all of its frames wherever one is expected.
-        yield image.copy() if count > 1 else image
+        yield image.crop(box) if count > 1 else image
 
 
 def plays_of(image: ImageFile.ImageFile) -> int:
