@@ -162,6 +162,17 @@ def test_auto_picks_what_the_viewer_accepts_and_says_that_it_varies(
     assert shown(host, path.format(id=photo.id), query, accept).format == chosen.name
 
 
+@pytest.mark.parametrize("query", ["fm=auto&w=40", "fm=%61uto&w=40", "f%6D=auto&w=40"])
+def test_what_is_remembered_for_one_viewer_is_not_shown_to_one_who_accepts_less(
+    host: ImageHost, photo: Image, query: str
+) -> None:
+    host.locate(photo.id)
+    for accept, chosen in ((CHROME, Format.AVIF), ("image/webp", Format.WEBP), ("", Format.JPEG)) * 2:
+        peeked = host.peek(photo.id, query, accept=accept)
+        assert peeked is not None
+        assert peeked[0].format is chosen
+
+
 def test_auto_of_the_stored_format_without_parameters_is_the_master(host: ImageHost, photo: Image) -> None:
     assert host.locate(photo.id + ".auto", "").key is None
 

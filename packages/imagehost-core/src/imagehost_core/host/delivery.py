@@ -141,8 +141,11 @@ class _Asked(NamedTuple):
 
     @classmethod
     def of(cls, path: str, query: str, accept: str, viewer: Account | None) -> _Asked:
-        """Return what was asked; `Accept` matters only where the format is left to the viewer."""
-        negotiable = AUTO in path or AUTO in query
+        """Return what was asked; `Accept` matters only where the format is left to the viewer.
+
+        A query with escapes may spell `auto` in any way.
+        """
+        negotiable = AUTO in path or AUTO in query or "%" in query
         return cls(path, query, accept if negotiable else "", viewer.id if viewer else None)
 
 
