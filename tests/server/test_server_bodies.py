@@ -38,7 +38,7 @@ PATIENT = BodySettings()
 @pytest.mark.anyio
 async def test_a_body_is_read_to_its_end() -> None:
     assert await read_body(Sender(b"a", b"", b"bc", b""), 3, PATIENT) == b"abc"
-    assert [piece async for piece in pieces(Sender(b"a", b"", b"b"), PATIENT)] == [b"a", b"b"]
+    assert [piece async for piece in pieces(Sender(b"a", b"", b"b"), 9, 9)] == [b"a", b"b"]
 
 
 @pytest.mark.anyio
@@ -61,7 +61,7 @@ async def test_a_sender_who_falls_silent_is_cut_off() -> None:
 
 @pytest.mark.anyio
 async def test_a_sender_who_drips_is_cut_off_by_the_deadline_for_all() -> None:
-    deadlines = BodySettings(idle_seconds=10, total_seconds=0.2)
+    deadlines = BodySettings(idle_seconds=10, json_seconds=0.2)
     with pytest.raises(BadRequestError, match=r"the whole body within 0\.2 s"):
         await read_body(Sender(*[b"x"] * 1_000, pause=0.01), 9_999, deadlines)
 

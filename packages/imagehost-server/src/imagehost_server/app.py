@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
-from ipaddress import ip_network
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -25,6 +24,7 @@ from imagehost_server.operations import Operation
 from imagehost_server.pages import describe
 from imagehost_server.requests import ApiRequest, respond
 from imagehost_server.routes import ROUTES
+from imagehost_server.routes.account import create_account
 from imagehost_server.settings import ServerSettings
 from imagehost_server.threads import Rooms
 from imagehost_server.worker import sending
@@ -51,15 +51,21 @@ def create_app(host: ImageHost, settings: ServerSettings) -> Guard:
     rooms = Rooms(settings.workers)
     interface = create_interface(host, settings, rooms)
     prefixes = delivery_prefixes(settings.delivery_url)
-    trusted = tuple(ip_network(entry) for entry in settings.trusted_proxies)
-    callers = Callers(interface, host, rooms, trusted)
+    callers = Callers(interface, host, rooms)
     switch = Switch(callers, DeliveryRoute(host, rooms), prefixes)
-    return Guard(switch, trusted_proxies=settings.trusted_proxies, log_access=settings.log.access)
+    return Guard(
+        switch,
+        trusted_proxies=settings.trusted_proxies,
+        log_access=settings.log.access,
+        hsts_seconds=settings.server.hsts_seconds,
+        requests_per_address=settings.connections.requests_per_address,
+    )
 
 
 def create_interface(host: ImageHost, settings: ServerSettings, rooms: Rooms) -> Litestar:
     """Return the JSON interface alone."""
-    pages = describe(operations(), settings.base_url, settings.delivery_url)
+    routes = routes_of(settings)
+    pages = describe(operations(routes), settings.base_url, settings.delivery_url)
 
     @asynccontextmanager
     async def lifespan(_app: Litestar) -> AsyncIterator[None]:
@@ -70,7 +76,7 @@ def create_interface(host: ImageHost, settings: ServerSettings, rooms: Rooms) ->
             await rooms.catalog.run(host.close)
 
     return Litestar(
-        ROUTES,
+        routes,
         guards=[check_access],
         exception_handlers={Exception: _failed},
         lifespan=[lifespan],
@@ -82,6 +88,11 @@ def create_interface(host: ImageHost, settings: ServerSettings, rooms: Rooms) ->
         state=State({"host": host, "settings": settings, "rooms": rooms, "pages": pages}),
         debug=False,
     )
+
+
+def routes_of(settings: ServerSettings) -> tuple[HTTPRouteHandler, ...]:
+    """Return the routes that there are. Contract 8: *registration by HTTP is a setting, default off*."""
+    return tuple(route for route in ROUTES if settings.registration or route is not create_account)
 
 
 def operations(routes: tuple[HTTPRouteHandler, ...] = ROUTES) -> list[Operation]:

@@ -49,6 +49,7 @@ ACCESS: dict[str, Need | None] = {
     "DELETE /v1/albums/{album_id}/images": Scope.ALBUMS_WRITE,
     "POST /v1/session": None,
     "DELETE /v1/session": Session.ONLY,
+    "POST /v1/accounts": None,
     "GET /v1/account": Scope.ACCOUNT_READ,
     "GET /v1/keys": Session.ONLY,
     "POST /v1/keys": Session.ONLY,

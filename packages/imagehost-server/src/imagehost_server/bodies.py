@@ -23,21 +23,27 @@ JSON_BYTES = 2**20
 """The largest JSON body: 1 MiB, of which the longest sensible one (10,000 image ids) is a fifth."""
 
 
-async def pieces(receive: Receive, deadlines: BodySettings) -> AsyncIterator[bytes]:
+async def pieces(receive: Receive, idle: float, total: float) -> AsyncIterator[bytes]:
     """Yield the body's pieces, none of them empty.
+
+    Args:
+        receive: Where they come from.
+        idle: The longest pause between two of them, in seconds.
+        total: The longest time for all of them, in seconds.
 
     Raises:
         BadRequestError: The sender went away before the end, or is too slow.
     """
     seen = 0
-    ends = current_time() + deadlines.total_seconds
+    ends = current_time() + total
     while True:
-        wait = min(deadlines.idle_seconds, ends - current_time())
+        wait = min(idle, ends - current_time())
         try:
             with fail_after(wait):
                 message = await receive()
         except TimeoutError:
-            raise BadRequestError(_late(wait < deadlines.idle_seconds, deadlines, seen)) from None
+            late = _TOO_LONG.format(total, seen) if wait < idle else _STALLED.format(idle, seen)
+            raise BadRequestError(late) from None
         if message["type"] != "http.request":
             raise BadRequestError(f"expected the whole body but received its first {seen} bytes and no more")
         piece = message.get("body", b"")
@@ -49,7 +55,7 @@ async def pieces(receive: Receive, deadlines: BodySettings) -> AsyncIterator[byt
 
 
 async def read_body(receive: Receive, limit: int, deadlines: BodySettings) -> bytes:
-    """Return the whole body.
+    """Return the whole body of a request that takes JSON.
 
     Args:
         receive: Where it comes from.
@@ -61,7 +67,7 @@ async def read_body(receive: Receive, limit: int, deadlines: BodySettings) -> by
         BadRequestError: It did not come to its end.
     """
     body = bytearray()
-    async for piece in pieces(receive, deadlines):
+    async for piece in pieces(receive, deadlines.idle_seconds, deadlines.json_seconds):
         body += piece
         if len(body) > limit:
             received = f"at least {len(body)} bytes"
@@ -93,10 +99,5 @@ def wrong_kind(expected: str, content_type: str | None) -> UnsupportedMediaTypeE
     )
 
 
-def _late(overall: bool, deadlines: BodySettings, seen: int) -> str:
-    if overall:
-        return f"expected the whole body within {deadlines.total_seconds:g} s but received {seen} bytes"
-    return (
-        f"expected the body without pauses above {deadlines.idle_seconds:g} s "
-        f"but received nothing more after {seen} bytes"
-    )
+_TOO_LONG = "expected the whole body within {:g} s but received {} bytes"
+_STALLED = "expected the body without pauses above {:g} s but received nothing more after {} bytes"

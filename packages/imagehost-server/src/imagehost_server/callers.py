@@ -8,25 +8,22 @@ of the service itself.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from attrs import frozen
 from litestar.enums import ScopeType
+from litestar.utils import normalize_path
 
 from imagehost_core import ImageHost
 from imagehost_core.errors import RateLimitError, UnauthorizedError
 from imagehost_core.limits import Decision
 from imagehost_core.models import Principal
-from imagehost_server.clients import client_address
 from imagehost_server.cookies import session_cookie
 from imagehost_server.envelope import failure
 from imagehost_server.threads import Rooms
 from imagehost_server.tokens import bearer
 
 if TYPE_CHECKING:
-    from ipaddress import IPv4Network, IPv6Network
-
     from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 PREFIX = "/v1/"
@@ -44,7 +41,6 @@ class Caller:
         by_cookie: Whether the token came in a cookie, which a browser sends unasked.
         token: The token itself, or "".
         address: The client's address.
-        decision: What the limits say of the request.
     """
 
     principal: Principal | None
@@ -52,7 +48,6 @@ class Caller:
     by_cookie: bool
     token: str
     address: str
-    decision: Decision
 
 
 class Callers:
@@ -62,37 +57,37 @@ class Callers:
         app: The interface.
         host: Knows tokens and counts requests.
         rooms: Where it is asked.
-        trusted: Networks of proxies whose `X-Forwarded-For` is believed.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        host: ImageHost,
-        rooms: Rooms,
-        trusted: tuple[IPv4Network | IPv6Network, ...],
-    ) -> None:
+    def __init__(self, app: ASGIApp, host: ImageHost, rooms: Rooms) -> None:
         self._app = app
         self._host = host
         self._rooms = rooms
-        self._trusted = trusted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer 429, or pass the request on."""
-        if scope["type"] != ScopeType.HTTP or not _is_counted(scope["path"]):
-            await self._app(scope, receive, send)
-            return
-        caller = await self._rooms.catalog.run(self._meet, scope)
-        scope["state"]["caller"] = caller
-        telling = _Telling(send, caller.decision)
-        if caller.decision.admitted:
-            await self._app(scope, receive, telling)
-        else:
-            await failure(refused(caller.decision), str(scope["state"]["request_id"])).send(telling)
+        if scope["type"] == ScopeType.HTTP:
+            # The framework finds `/v1//upload/` too: what is counted must be what is found.
+            scope["path"] = normalize_path(scope["path"])
+            if _is_counted(scope["path"]):
+                await self._counted(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
-    def _meet(self, scope: HTTPScope) -> Caller:
+    async def _counted(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
+        state = scope["state"]
+        state["caller"], state["decision"] = await self._rooms.catalog.run(self._meet, scope)
+        telling = _Telling(send, scope)
+        try:
+            state["decision"].check(self._host.now())
+        except RateLimitError as error:
+            await failure(error, str(state["request_id"])).send(telling)
+        else:
+            await self._app(scope, receive, telling)
+
+    def _meet(self, scope: HTTPScope) -> tuple[Caller, Decision]:
         """Find out who is asking, and count the request. Runs in a thread, in one go."""
-        address = client_address(scope, self._trusted)
+        address = str(scope["state"]["address"])
         token, by_cookie, refusal, principal = "", False, None, None
         try:
             cookie = session_cookie(scope["headers"])
@@ -106,20 +101,11 @@ class Callers:
         else:
             upload = (scope["method"], scope["path"]) == UPLOAD
             decision = self._host.limiter.admit(principal.account, upload=upload)
-        return Caller(principal, refusal, by_cookie, token, address, decision)
-
-
-def refused(decision: Decision) -> RateLimitError:
-    """Return the error of a request that was not admitted."""
-    name = decision.window.name if decision.window else "this window"
-    wait = max(1, decision.reset - int(time.time()))
-    return RateLimitError(
-        f"expected at most {decision.limit} requests for {name} but received one more", retry_after=wait
-    )
+        return Caller(principal, refusal, by_cookie, token, address), decision
 
 
 def _is_counted(path: str) -> bool:
-    return path.startswith(PREFIX) and path not in UNCOUNTED
+    return f"{path}/".startswith(PREFIX) and path not in UNCOUNTED
 
 
 def _has_authorization(scope: HTTPScope) -> bool:
@@ -129,13 +115,15 @@ def _has_authorization(scope: HTTPScope) -> bool:
 class _Telling:
     """The sending side of a request: adds what is left in the window that will refuse first."""
 
-    def __init__(self, send: Send, decision: Decision) -> None:
+    def __init__(self, send: Send, scope: HTTPScope) -> None:
         self._send = send
-        self._headers = rate_headers(decision)
+        self._scope = scope
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            message["headers"] = [*message["headers"], *self._headers]
+            # Looked up now: signing in has windows of its own, which may be the tighter ones.
+            decision = self._scope["state"]["decision"]
+            message["headers"] = [*message["headers"], *rate_headers(decision)]
         await self._send(message)
 
 

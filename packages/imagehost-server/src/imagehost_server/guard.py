@@ -1,7 +1,7 @@
 """The outermost layer: what no request gets past, whatever it asks for.
 
-It gives each request its id, refuses what is not HTTPS and what proxies and servers read in two ways,
-answers for faults that nobody else caught, and writes the access log.
+It gives each request its id, refuses what is not HTTPS, what proxies and servers read in two ways and what
+one client has too much of, answers for faults that nobody else caught, and writes the access log.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from litestar.enums import ScopeType
 
-from imagehost_core.errors import BadRequestError, Fault, ForbiddenError, ImageHostError, quoted
-from imagehost_server.clients import Network, is_trusted
+from imagehost_core.errors import BadRequestError, Fault, ForbiddenError, quoted
+from imagehost_server.clients import Network, client_address, is_trusted
+from imagehost_server.crowd import Crowd
 from imagehost_server.envelope import failure
 from imagehost_server.settings import is_loopback
 
@@ -29,19 +30,36 @@ REQUEST_ID_BYTES = 12
 """96 random bits: enough to find one request in any log."""
 
 
+MAX_HEADER_BYTES = 64 * 2**10
+"""All names and values of a request's headers. The HTTP server's own bound is about twice that."""
+
+
 class Guard:
     """An ASGI application around another.
 
     Args:
         app: What answers the requests that pass.
-        trusted_proxies: Addresses and networks whose `X-Forwarded-Proto` is believed.
+        trusted_proxies: Addresses and networks whose `X-Forwarded-*` headers are believed.
         log_access: Whether each request has a line in the log.
+        hsts_seconds: For how long browsers are to ask nothing without HTTPS; 0 = they are not told.
+        requests_per_address: How many requests one client may have under way; 0 = no limit.
     """
 
-    def __init__(self, app: ASGIApp, *, trusted_proxies: Iterable[str] = (), log_access: bool = True) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        trusted_proxies: Iterable[str] = (),
+        log_access: bool = True,
+        hsts_seconds: int = 0,
+        requests_per_address: int = 0,
+    ) -> None:
         self.app = app
         self.trusted = tuple(ip_network(entry) for entry in trusted_proxies)
         self.log_access = log_access
+        self._crowd = Crowd(requests_per_address)
+        told = f"max-age={hsts_seconds}".encode()
+        self._hsts = ((b"strict-transport-security", told),) if hsts_seconds else ()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; lifespan events pass as they are."""
@@ -49,14 +67,15 @@ class Guard:
             await self.app(scope, receive, send)
             return
         request_id = secrets.token_hex(REQUEST_ID_BYTES)
-        scope.setdefault("state", {})["request_id"] = request_id
-        answer = _Answer(send, request_id)
+        address = client_address(scope, self.trusted)
+        scope.setdefault("state", {}).update(request_id=request_id, address=address)
+        # RFC 6797, 7.2: never in plain HTTP, where anybody could have written it.
+        hsts = self._hsts if is_https(scope, self.trusted) else ()
+        answer = _Answer(send, ((b"x-request-id", request_id.encode()), *hsts))
         began = time.perf_counter()
         try:
-            refused = refusal(scope, self.trusted)
-            if refused is not None:
-                await failure(refused, request_id).send(answer.send)
-            else:
+            check_request(scope, self.trusted)
+            with self._crowd.enter(address):
                 await self.app(scope, receive, answer.send)
         except Exception as error:
             reply = failure(error, request_id)
@@ -66,34 +85,53 @@ class Guard:
             await reply.send(answer.send)
         finally:
             if self.log_access and access_log.isEnabledFor(logging.INFO):
-                _log(scope, answer.status, request_id, time.perf_counter() - began)
+                _log(scope, address, answer.status, request_id, time.perf_counter() - began)
 
 
-def refusal(scope: HTTPScope, trusted: tuple[Network, ...]) -> ImageHostError | None:
-    """Return why a request may not go on, judged by its headers alone, or `None`.
+def check_request(scope: HTTPScope, trusted: tuple[Network, ...]) -> None:
+    """Let a request go on, judged by its headers alone.
 
     Args:
         scope: The request.
         trusted: Networks of proxies that are believed.
+
+    Raises:
+        BadRequestError: Its headers can be read in two ways, or are too long.
+        ForbiddenError: It came in the open, from another machine.
     """
     headers = scope["headers"]
+    faults = []
     hosts = [value for name, value in headers if name == b"host"]
     # An HTTP server shows a missing Host as an empty one.
     if len(hosts) != 1 or not hosts[0]:
         received = f"{len(hosts)}" if len(hosts) > 1 else "none"
-        return BadRequestError(faults=[Fault("Host", "exactly one header", received)])
-    names = {name for name, _ in headers}
+        faults.append(Fault("Host", "exactly one header", received))
+    codings = [value.strip().lower() for name, value in headers if name == b"transfer-encoding"]
     # RFC 9112, 6.1: both together may be an attempt at request smuggling.
-    if b"transfer-encoding" in names and b"content-length" in names:
+    if codings and any(name == b"content-length" for name, _ in headers):
         both = "Transfer-Encoding and Content-Length"
-        return BadRequestError(faults=[Fault("the body's length", "one header", both)])
-    return None if is_private(scope, trusted) else ForbiddenError(_HTTPS_ONLY)
+        faults.append(Fault("the body's length", "one header", both))
+    # RFC 9112, 6.1: what a body is wrapped in beside its chunks, nobody here would unwrap.
+    elif codings and codings != [b"chunked"]:
+        faults.append(Fault("Transfer-Encoding", "chunked", "another coding"))
+    size = sum(len(name) + len(value) for name, value in headers)
+    if size > MAX_HEADER_BYTES:
+        faults.append(Fault("all headers", f"at most {MAX_HEADER_BYTES} bytes", f"{size}"))
+    if faults:
+        raise BadRequestError(faults=faults)
+    if not is_private(scope, trusted):
+        raise ForbiddenError(_HTTPS_ONLY)
 
 
 _HTTPS_ONLY = (
     "expected HTTPS for a request from another machine but received plain HTTP; "
     "give the server a certificate, or name the proxy before it in trusted_proxies"
 )
+
+
+def is_https(scope: HTTPScope, trusted: tuple[Network, ...]) -> bool:
+    """Return whether a request came over HTTPS: to us, or to a proxy that is trusted and says so."""
+    return scope["scheme"] == "https" or _said(scope, trusted) is True
 
 
 def is_private(scope: HTTPScope, trusted: tuple[Network, ...]) -> bool:
@@ -105,35 +143,44 @@ def is_private(scope: HTTPScope, trusted: tuple[Network, ...]) -> bool:
     """
     if scope["scheme"] == "https":
         return True
-    client = (scope["client"] or ("", 0))[0]
+    said = _said(scope, trusted)
+    return is_loopback(_peer(scope)) if said is None else said
+
+
+def _said(scope: HTTPScope, trusted: tuple[Network, ...]) -> bool | None:
+    """Return whether a trusted proxy says that it was asked over HTTPS; `None` where none says anything."""
     said = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"]
-    if said and is_trusted(client, trusted):
-        return all(word.strip().lower() == b"https" for value in said for word in value.split(b","))
-    return is_loopback(client)
+    if not said or not is_trusted(_peer(scope), trusted):
+        return None
+    return all(word.strip().lower() == b"https" for value in said for word in value.split(b","))
+
+
+def _peer(scope: HTTPScope) -> str:
+    return (scope["client"] or ("", 0))[0]
 
 
 class _Answer:
-    """The sending side of a request: adds the id, and remembers the status."""
+    """The sending side of a request: adds headers, and remembers the status."""
 
-    def __init__(self, send: Send, request_id: str) -> None:
+    def __init__(self, send: Send, headers: tuple[tuple[bytes, bytes], ...]) -> None:
         self._send = send
-        self._header = (b"x-request-id", request_id.encode())
+        self._headers = headers
         self.status = 0
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            message["headers"] = [*message["headers"], self._header]
+            message["headers"] = [*message["headers"], *self._headers]
         await self._send(message)
 
 
-def _log(scope: HTTPScope, status: int, request_id: str, seconds: float) -> None:
+def _log(scope: HTTPScope, address: str, status: int, request_id: str, seconds: float) -> None:
     fields = {
         "method": scope["method"],
         "path": quoted(scope["path"], 200)[1:-1],
         "status": status,
         "ms": f"{seconds * 1000:.1f}",
-        "client": (scope["client"] or ("",))[0],
+        "client": address,
         "request_id": request_id,
     }
     access_log.info("request", extra={"fields": fields})

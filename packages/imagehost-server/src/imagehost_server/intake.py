@@ -191,7 +191,7 @@ async def read_form(receive: Receive, reader: FormReader, room: Room, deadlines:
     """
     batch: list[bytes] = []
     size = 0
-    async for piece in pieces(receive, deadlines):
+    async for piece in pieces(receive, deadlines.idle_seconds, deadlines.total_seconds):
         batch.append(piece)
         size += len(piece)
         if size >= BATCH_BYTES:

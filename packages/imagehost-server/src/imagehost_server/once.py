@@ -12,7 +12,6 @@ from imagehost_core.host import Claim
 from imagehost_core.models import Account
 from imagehost_server.envelope import JSON_HEADERS, Headers, Reply
 
-HEADER = "idempotency-key"
 REPLAYED: Headers = (("idempotent-replayed", "true"),)
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from imagehost_core.errors import BY_CODE, ImageHostError
 from imagehost_core.formats import BY_EXTENSION, TRAITS
+from imagehost_core.host.once import MAX_KEY
 from imagehost_core.options import BOOLEANS, MAX_DESCRIPTION, STORED_FORMATS
 from imagehost_core.transform import FORMAT_NAMES, MAX_QUALITY, MAX_SIDE, Fit
 from imagehost_server.auth import Need, Session
@@ -133,6 +134,8 @@ def _operation(item: Operation, schemas: dict[object, Schema]) -> Schema:
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in in_path
     ]
     parameters += map(_query, item.query)
+    if item.once:
+        parameters.append(_IDEMPOTENCY_KEY)
     told: Schema = {
         "operationId": item.name,
         "summary": item.summary,
@@ -184,9 +187,25 @@ def _success(item: Operation, schemas: dict[object, Schema]) -> Schema:
     body = _object({"success": {"const": True}, "data": _shape(item.answer, schemas)})
     return {
         "description": item.summary,
-        "headers": {"X-Request-Id": {"schema": {"type": "string"}}},
+        "headers": _headers(item),
         "content": {"application/json": {"schema": body}},
     }
+
+
+def _headers(item: Operation) -> Schema:
+    named = ("X-Request-Id", *(_COUNTED if item.path.startswith("/v1/") else ()))
+    once = ("Idempotent-Replayed",) if item.once else ()
+    return {name: {"schema": {"type": "string"}} for name in (*named, *once)}
+
+
+_COUNTED = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
+
+_IDEMPOTENCY_KEY: Schema = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "The same request again under the same key is answered once more and does nothing.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": MAX_KEY, "pattern": "^[ -~]+$"},
+}
 
 
 def _shape(shape: Shape, schemas: dict[object, Schema]) -> Schema:
@@ -202,7 +221,9 @@ def _object(properties: dict[str, Schema]) -> Schema:
 
 
 def _errors(item: Operation) -> dict[str, Schema]:
-    statuses = {*_ANYWHERE}
+    statuses = {*_ANYWHERE, *item.errors}
+    if item.once:
+        statuses |= {409}
     if item.need:
         statuses |= {401}
     if item.path.startswith("/v1/"):

@@ -42,6 +42,8 @@ class Operation:
         status: The status of success.
         body: The class of the JSON body, a media type of another, or `None`.
         query: The query parameters.
+        errors: Statuses of errors that do not follow from the rest.
+        once: Whether it takes an `Idempotency-Key`.
     """
 
     method: str
@@ -52,6 +54,8 @@ class Operation:
     status: int = 200
     body: type | str | None = None
     query: tuple[Parameter, ...] = ()
+    errors: tuple[int, ...] = ()
+    once: bool = False
 
     @property
     def need(self) -> Need | None:
@@ -86,6 +90,8 @@ def operation(
     status: int = 200,
     body: type | str | None = None,
     query: tuple[Parameter, ...] = (),
+    errors: tuple[int, ...] = (),
+    once: bool = False,
 ) -> Callable[[Handler], HTTPRouteHandler]:
     """Make a handler of a function; the route must stand in `auth.ACCESS`.
 
@@ -96,6 +102,8 @@ def operation(
         status: The status of success.
         body: See `Operation`.
         query: The query parameters.
+        errors: See `Operation`.
+        once: See `Operation`.
     """
     assert route in ACCESS, route
     method, path = route.split(" ")
@@ -110,6 +118,8 @@ def operation(
             status=status,
             body=body,
             query=query,
+            errors=errors,
+            once=once,
         )
         return HTTPRouteHandler(
             path.replace("}", ":str}"),

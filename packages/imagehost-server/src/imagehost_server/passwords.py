@@ -11,8 +11,11 @@ from functools import cache
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerifyMismatchError
 
+from imagehost_core.errors import Fault, ValidationError
 from imagehost_core.ids import Random, base62
 
+MIN_PASSWORD = 8
+"""Characters of a password that somebody chooses (NIST SP 800-63B, 5.1.1.2)."""
 MAX_PASSWORD = 1_024
 """Bytes of a password that are looked at; more are refused."""
 LENGTH = 20
@@ -26,6 +29,28 @@ def new_password(random: Random = os.urandom) -> str:
         random: The source of unpredictable bytes.
     """
     return base62(LENGTH, random)
+
+
+def check_new_password(password: str) -> None:
+    """Let a password pass that somebody has chosen.
+
+    Raises:
+        ValidationError: It is too short or too long. Never shows it.
+    """
+    if len(password) < MIN_PASSWORD:
+        fault = Fault("password", f"at least {MIN_PASSWORD} characters", f"{len(password)}")
+        raise ValidationError(faults=[fault])
+    check_length(password)
+
+
+def check_length(password: str) -> None:
+    """Let a password pass that is not too long to be hashed.
+
+    Raises:
+        ValidationError: It is. Never shows it.
+    """
+    if len(password.encode()) > MAX_PASSWORD:
+        raise ValidationError(faults=[Fault("password", f"at most {MAX_PASSWORD} bytes", "more")])
 
 
 def verify_password(stored: str | None, password: str) -> bool:

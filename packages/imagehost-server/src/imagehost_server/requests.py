@@ -62,6 +62,18 @@ class ApiRequest(Request[Account, Principal, State]):
         """The request's id."""
         return str(self.scope["state"]["request_id"])
 
+    @property
+    def idempotency_key(self) -> str | None:
+        """The `Idempotency-Key`, or `None`.
+
+        Raises:
+            BadRequestError: There are several.
+        """
+        values = self.headers.getall("idempotency-key", [])
+        if len(values) > 1:
+            raise BadRequestError(faults=[Fault("Idempotency-Key", "one header", f"{len(values)}")])
+        return values[0] if values else None
+
     def parameter(self, name: str) -> str | None:
         """Return the value of a query parameter, or `None`.
 

@@ -59,6 +59,13 @@ class SignIn(Struct, kw_only=True):
     password: str
 
 
+class NewAccount(Struct, kw_only=True):
+    """The body of `POST /accounts`."""
+
+    username: str
+    password: str
+
+
 class NewKey(Struct, kw_only=True):
     """The body of `POST /keys`; without scopes it has all."""
 

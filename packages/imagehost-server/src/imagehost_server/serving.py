@@ -6,6 +6,7 @@ import errno
 import multiprocessing
 import os
 import socket
+import sys
 import time
 from functools import partial
 from multiprocessing.process import BaseProcess
@@ -20,13 +21,14 @@ from granian.log import LogLevels
 from imagehost_core import ImageHost
 from imagehost_server import logs
 from imagehost_server.app import create_app
-from imagehost_server.guard import Guard
+from imagehost_server.guard import MAX_HEADER_BYTES, Guard
 from imagehost_server.settings import ServerSettings
 
-HEADER_TIMEOUT_MS = 30_000
-"""The longest time for a request's headers, in milliseconds."""
-MAX_HEADER_BUFFER = 64 * 2**10
-"""Bytes of a connection that are buffered, which bounds the headers of a request."""
+if sys.platform != "win32":
+    import resource
+
+SPARE_FILES = 1_024
+"""Open files that a process needs beside its connections."""
 PORT_SECONDS = 3.0
 """How long a start waits for a port that another process is letting go of."""
 STOP_SECONDS = 10
@@ -42,7 +44,8 @@ def run(data: Path, settings: ServerSettings) -> None:
         data: The data folder.
         settings: The settings.
     """
-    listen = settings.server
+    listen, connections = settings.server, settings.connections
+    allow_files(connections.total + SPARE_FILES)
     server = Granian(
         "imagehost_server.serving:open_app",
         address=listen.host,
@@ -53,8 +56,10 @@ def run(data: Path, settings: ServerSettings) -> None:
         # HTTP/2 is agreed on within TLS only: in plain HTTP it is a way around proxies.
         http=HTTPModes.auto if listen.tls_cert else HTTPModes.http1,
         http1_settings=HTTP1Settings(
-            header_read_timeout=HEADER_TIMEOUT_MS, max_buffer_size=MAX_HEADER_BUFFER
+            header_read_timeout=round(connections.header_seconds * 1_000), max_buffer_size=MAX_HEADER_BYTES
         ),
+        # Beyond it connections are not taken from the system's queue.
+        backpressure=connections.total,
         log_level=LogLevels.warning,
         log_dictconfig=logs.configuration(settings.log.level),
         ssl_cert=Path(listen.tls_cert) if listen.tls_cert else None,
@@ -81,6 +86,16 @@ def _end_with(parent: BaseProcess) -> None:
     """
     parent.join()
     os._exit(1)
+
+
+def allow_files(wanted: int) -> None:
+    """Let this process and its children have that many open files, as far as the system allows it."""
+    if sys.platform == "win32":
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        more = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
 
 
 def free_port(host: str) -> int:

@@ -17,6 +17,7 @@ from attrs import Attribute, field, frozen
 from attrs.validators import ge, gt, le
 
 from imagehost_core.configuration import Resolved, SettingError, Source, environment, resolve, table
+from imagehost_core.limits import DAY
 from imagehost_core.settings import Settings
 
 FILE = "imagehost.toml"
@@ -54,6 +55,8 @@ class ListenSettings:
         workers: How many processes answer requests.
         tls_cert: A file with the certificate and its chain, PEM.
         tls_key: A file with the certificate's key, PEM.
+        hsts_seconds: For how long browsers that were answered over HTTPS ask nothing of this name without it
+            (RFC 6797); 0 = they are not told, for whoever tries HTTPS out on a name that has other uses.
     """
 
     host: str = "127.0.0.1"
@@ -61,6 +64,7 @@ class ListenSettings:
     workers: int = field(default=1, validator=ge(1))
     tls_cert: str | None = None
     tls_key: str | None = None
+    hsts_seconds: int = field(default=365 * DAY, validator=ge(0))
 
     def __attrs_post_init__(self) -> None:
         if (self.tls_cert is None) != (self.tls_key is None):
@@ -82,10 +86,29 @@ class BodySettings:
     Attributes:
         idle_seconds: The longest pause between two pieces of it.
         total_seconds: The longest time for all of it: 20 files of 50 MB at 5 Mbit/s take 28 minutes.
+        json_seconds: The same for JSON: 1 MiB at 0.3 Mbit/s takes 28 seconds. Signing in needs no token, so
+            anybody can send such a body.
     """
 
     idle_seconds: float = field(default=30.0, validator=gt(0))
     total_seconds: float = field(default=1_800.0, validator=gt(0))
+    json_seconds: float = field(default=30.0, validator=gt(0))
+
+
+@frozen(kw_only=True)
+class ConnectionSettings:
+    """How much one client may hold on to at a time. The HTTP server counts for each process.
+
+    Attributes:
+        header_seconds: The longest time for a request's headers, and between two requests.
+        total: Connections at a time; more wait to be taken.
+        requests_per_address: Requests under way at a time for one client address; 0 = no limit. A page with
+            200 pictures over HTTP/2 asks for all of them at once.
+    """
+
+    header_seconds: float = field(default=15.0, validator=[gt(0), le(600)])
+    total: int = field(default=4_096, validator=ge(1))
+    requests_per_address: int = field(default=256, validator=ge(0))
 
 
 @frozen(kw_only=True)
@@ -107,7 +130,9 @@ class ServerSettings(Settings):
 
     Attributes:
         trusted_proxies: Addresses and networks whose `X-Forwarded-*` headers are believed.
+        registration: Whether anybody may make an account over HTTP.
         server: Where the server listens.
+        connections: How much one client may hold on to.
         body: How long bodies may take.
         log: What is logged.
 
@@ -116,7 +141,9 @@ class ServerSettings(Settings):
     """
 
     trusted_proxies: tuple[str, ...] = field(default=(), validator=_networks)
+    registration: bool = False
     server: ListenSettings = ListenSettings()
+    connections: ConnectionSettings = ConnectionSettings()
     body: BodySettings = BodySettings()
     log: LogSettings = LogSettings()
 

@@ -8,6 +8,7 @@ from typing import ParamSpec, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
+from imagehost_core.errors import UnavailableError
 from imagehost_core.settings import WorkerSettings
 
 P = ParamSpec("P")
@@ -19,6 +20,10 @@ FILE_THREADS = 16
 """Files that are being read for an answer, a megabyte at a time."""
 PASSWORD_THREADS = 2
 """Passwords that are being checked; each takes a tenth of a second and 64 MiB."""
+PASSWORDS_WAITING = 50
+"""Passwords that may wait to be checked: two and a half seconds of work."""
+RETRY_SECONDS = 3
+"""When to try again where too much work waits."""
 BODY_THREADS = 16
 """Bodies that are being written to disk."""
 
@@ -28,17 +33,27 @@ class Room:
 
     Args:
         threads: How many.
+        queue: How much work may wait; all, unless given.
     """
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, queue: int | None = None) -> None:
         self._threads = threads
+        self._queue = queue
         self._limiter: CapacityLimiter | None = None
 
     async def run(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what `call` returns; it is not abandoned when the request is."""
+        """Return what `call` returns; it is not abandoned when the request is.
+
+        Raises:
+            UnavailableError: Too much work waits already.
+        """
         # A limiter belongs to an event loop, and there is none yet when a room is made.
         if self._limiter is None:
             self._limiter = CapacityLimiter(self._threads)
+        if self._queue is not None and self._limiter.statistics().tasks_waiting >= self._queue:
+            raise UnavailableError(
+                "expected fewer requests of this kind at a time", retry_after=RETRY_SECONDS
+            )
         return await to_thread.run_sync(partial(call, *args, **kwargs), limiter=self._limiter)
 
 
@@ -61,5 +76,5 @@ class Rooms:
         self.catalog = Room(CATALOG_THREADS)
         self.files = Room(FILE_THREADS)
         self.bodies = Room(BODY_THREADS)
-        self.passwords = Room(PASSWORD_THREADS)
+        self.passwords = Room(PASSWORD_THREADS, PASSWORDS_WAITING)
         self.pixels = Room(2 * (workers.processes + workers.queue))

@@ -1,12 +1,34 @@
-"""The caller's own account."""
+"""Accounts: made by whoever wants one, where the host lets them; and the caller's own."""
 
 from __future__ import annotations
 
 from litestar import Response
 
+from imagehost_server.attempts import admit_attempt
 from imagehost_server.operations import operation
-from imagehost_server.records import AccountRecord, account_record
+from imagehost_server.passwords import check_new_password, hash_password
+from imagehost_server.records import AccountName, AccountRecord, account_name, account_record
 from imagehost_server.requests import ApiRequest, answer
+from imagehost_server.schemas import NewAccount
+
+
+@operation(
+    "POST /v1/accounts",
+    summary="Make an account, where the host lets anybody do so.",
+    body=NewAccount,
+    answer=AccountName,
+    status=201,
+    errors=(409,),
+)
+async def create_account(request: ApiRequest) -> Response[bytes]:
+    """Answer 201 with the account; signing in to it is another request."""
+    wanted, host = await request.read(NewAccount), request.host
+    check_new_password(wanted.password)
+    await admit_attempt(request, wanted.username)
+    password_hash = await request.rooms.passwords.run(hash_password, wanted.password)
+    create = host.accounts.create
+    made = await request.rooms.catalog.run(create, wanted.username, password_hash=password_hash)
+    return answer(account_name(made), 201)
 
 
 @operation(
@@ -25,4 +47,4 @@ def _account(request: ApiRequest) -> AccountRecord:
     return account_record(account, host.accounts.usage(account.name), quota, host.limiter.windows(account))
 
 
-ROUTES = (get_account,)
+ROUTES = (create_account, get_account)

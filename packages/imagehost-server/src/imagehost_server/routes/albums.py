@@ -16,7 +16,7 @@ from imagehost_core.options import BOOLEANS
 from imagehost_core.records import AlbumRecord
 from imagehost_server.envelope import Reply, success
 from imagehost_server.listing import Pagination, listed
-from imagehost_server.once import HEADER, answer_once, fingerprint
+from imagehost_server.once import answer_once, fingerprint
 from imagehost_server.operations import PAGING, Parameter, operation
 from imagehost_server.requests import ApiRequest, answer, respond
 from imagehost_server.schemas import AlbumChanges, Members, NewAlbum, given
@@ -32,11 +32,13 @@ class DeletedAlbum:
     deleted: bool = True
 
 
-@operation("POST /v1/albums", summary="Make an album.", body=NewAlbum, answer=AlbumRecord, status=201)
+@operation(
+    "POST /v1/albums", summary="Make an album.", body=NewAlbum, answer=AlbumRecord, status=201, once=True
+)
 async def create_album(request: ApiRequest) -> Response[bytes]:
     """Answer 201 with the record, and its address in `Location`."""
     wanted = await request.read(NewAlbum)
-    key = request.headers.get(HEADER)
+    key = request.idempotency_key
     return respond(await request.rooms.catalog.run(_create, request.host, request.account, wanted, key))
 
 

@@ -49,6 +49,7 @@ async def get_key(request: ApiRequest, key_id: str) -> Response[bytes]:
     summary="Rename a key, change its scopes, or move its end.",
     body=KeyChanges,
     answer=KeyRecord,
+    errors=(409,),
 )
 async def update_key(request: ApiRequest, key_id: str) -> Response[bytes]:
     """Answer the record as it is now."""

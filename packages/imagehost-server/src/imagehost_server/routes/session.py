@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from litestar import Response
 
-from imagehost_core.errors import Fault, UnauthorizedError, ValidationError
-from imagehost_server.callers import refused
+from imagehost_core.errors import UnauthorizedError
+from imagehost_server.attempts import admit_attempt
 from imagehost_server.cookies import ended_cookies, session_cookies
 from imagehost_server.operations import operation
-from imagehost_server.passwords import MAX_PASSWORD, verify_password
+from imagehost_server.passwords import check_length, verify_password
 from imagehost_server.records import SessionRecord, session_record
 from imagehost_server.requests import ApiRequest, answer
 from imagehost_server.schemas import SignIn
@@ -16,21 +16,15 @@ from imagehost_server.schemas import SignIn
 _REFUSED = "expected the name and password of an account but received others"
 
 
-@operation("POST /v1/session", summary="Sign in.", body=SignIn, answer=SessionRecord, status=201)
+@operation(
+    "POST /v1/session", summary="Sign in.", body=SignIn, answer=SessionRecord, status=201, errors=(401,)
+)
 async def sign_in(request: ApiRequest) -> Response[bytes]:
-    """Answer 201 with a token that acts with all scopes, and set the cookies of a browser's session.
-
-    Contract 8: *sign-in is throttled per account and address*, and it is so before any hash is made: a
-    hash costs a tenth of a second, and whoever asks for many must not get them.
-    """
+    """Answer 201 with a token that acts with all scopes, and set the cookies of a browser's session."""
     wanted = await request.read(SignIn)
-    if len(wanted.password.encode()) > MAX_PASSWORD:
-        fault = Fault("password", f"at most {MAX_PASSWORD} bytes", "more")
-        raise ValidationError(faults=[fault])
+    check_length(wanted.password)
     host, rooms = request.host, request.rooms
-    decision = await rooms.catalog.run(host.limiter.admit_sign_in, wanted.username, request.caller.address)
-    if not decision.admitted:
-        raise refused(decision)
+    await admit_attempt(request, wanted.username)
     stored = await rooms.catalog.run(host.accounts.password_hash, wanted.username)
     if not await rooms.passwords.run(verify_password, stored, wanted.password):
         raise UnauthorizedError(_REFUSED)

@@ -23,7 +23,7 @@ from imagehost_core.options import UploadOptions, parse_upload_options
 from imagehost_core.records import ImageRecord
 from imagehost_server.envelope import Reply, as_known, error_members, log_cause, success
 from imagehost_server.intake import Form, FormReader, UploadedFile, UploadForm, read_form
-from imagehost_server.once import HEADER, answer_once, fingerprint
+from imagehost_server.once import answer_once, fingerprint
 from imagehost_server.operations import operation
 from imagehost_server.requests import ApiRequest, respond
 
@@ -44,6 +44,7 @@ class FileError:
     summary="Upload one image, or up to 20.",
     body="multipart/form-data",
     answer=(ImageRecord, {"images": list[ImageRecord], "errors": list[FileError]}),
+    once=True,
 )
 async def upload_images(request: ApiRequest) -> Response[bytes]:
     """Answer the record (form 2), or what became of each file (form 1)."""
@@ -51,7 +52,7 @@ async def upload_images(request: ApiRequest) -> Response[bytes]:
     reader = FormReader(request.headers.get("content-type"), host.stage)
     try:
         form = await read_form(request.receive, reader, rooms.bodies, request.settings.body)
-        key = request.headers.get(HEADER)
+        key = request.idempotency_key
         reply = await rooms.pixels.run(upload, host, request.account, form, request.id, key)
     finally:
         await rooms.bodies.run(reader.close)
