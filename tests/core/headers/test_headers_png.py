@@ -85,7 +85,7 @@ def test_a_header_with_a_wrong_checksum_is_refused(refusal: Refusal) -> None:
     assert "checksum" in refusal(bytes(data))
 
 
-@pytest.mark.parametrize("head", [chunk(b"tEXt", b"a\0b" + bytes(20)), chunk(b"IHDR", bytes(14)), IDAT * 2])
+@pytest.mark.parametrize("head", [chunk(b"tEXt", bytes(13)), chunk(b"IHDR", bytes(14)), IDAT * 2])
 def test_a_png_that_does_not_begin_with_its_header_is_refused(refusal: Refusal, head: bytes) -> None:
     assert "IHDR of 13 bytes first" in refusal(png(ihdr(), IDAT, head=head))
 
@@ -117,6 +117,7 @@ def test_a_chunk_that_reaches_beyond_the_file_is_cut_short(refusal: Refusal) -> 
         assert "expected" in refusal(whole[:-cut])
     assert "cut short" in refusal(whole[:-1])
     assert "cut short" in refusal(SIGNATURE + ihdr()[:9])
+    assert "cut short" in refusal(SIGNATURE + ihdr() + IDAT[:5])
 
 
 @pytest.mark.parametrize("cut", range(1, 13))
@@ -156,6 +157,12 @@ def test_each_kind_of_metadata_is_told(look: Look, part: bytes, kind: Metadata) 
     header = look(png(part, IDAT))
     assert header.metadata == {kind}
     assert header.metadata_bytes == len(part) - 12
+
+
+def test_the_first_exif_tells_the_orientation(look: Look) -> None:
+    first, second = (b"MM\0*\0\0\0\x08\0\1\1\x12\0\3\0\0\0\1\0%c\0\0" % turn for turn in (6, 3))
+    assert look(png(chunk(b"eXIf", first), IDAT, chunk(b"eXIf", second))).orientation == 6
+    assert look(png(IDAT, chunk(b"eXIf", second))).orientation == 3
 
 
 def test_everything_but_pixels_counts_as_metadata_in_its_stored_size(look: Look, refusal: Refusal) -> None:
