@@ -211,32 +211,6 @@ def test_stalled_bodies_are_cut_off_and_others_are_served_meanwhile(
 # The other commands.
 
 
-def test_users_are_made_and_listed(tmp_path: Path, imagehost: Cli) -> None:
-    data = tmp_path / "data"
-    made = imagehost("users", "create", "ada", "--data", data)
-    assert re.fullmatch(r"[0-9A-Za-z]{20}\n", made.stdout)
-    assert imagehost("users", "list", "--data", data).stdout.split() == ["ada", "admin"]
-    again = imagehost("users", "create", "ada", "--data", data, check=False)
-    assert (again.returncode, again.stdout) == (1, "")
-    assert "ada" in again.stderr
-
-
-def test_a_key_prints_its_token_alone_and_has_the_scopes_that_are_named(
-    tmp_path: Path, imagehost: Cli
-) -> None:
-    data = tmp_path / "data"
-    flags = ("--name", "phone", "--scope", "images:read", "--scope", "albums:read")
-    token = imagehost("keys", "create", "--user", "admin", "--data", data, *flags).stdout
-    assert re.fullmatch(r"ihk_[0-9A-Za-z]{36}\n", token)
-    with ImageHost.open(data) as host:
-        principal = host.authenticate(token.strip())
-        (key,) = host.keys.list(owner="admin")
-    assert {scope.value for scope in principal.scopes} == {"images:read", "albums:read"}
-    assert key.name == "phone"
-    nobody = imagehost("keys", "create", "--user", "nobody", "--data", data, check=False)
-    assert (nobody.returncode, nobody.stdout) == (1, "")
-
-
 def test_config_tells_every_setting_and_where_it_came_from(tmp_path: Path, imagehost: Cli) -> None:
     tmp_path.joinpath("imagehost.toml").write_text("[limits]\nquota_bytes = 7\n", encoding="utf-8")
     lines = imagehost("config", "--data", tmp_path).stdout.splitlines()
