@@ -6,6 +6,7 @@ framework. Everything else (records, files, rendering, tokens) waits in threads.
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 RawHeaders = list[tuple[bytes, bytes]]
 
 METHODS = "GET, HEAD, OPTIONS"
+
+REMEMBERED = 10_000
+"""Of how many variants the headers are kept as they are sent; nobody changes these lists."""
 
 PIECE_BYTES = 2**20
 """How much of a file is read at a time: 1 MiB."""
@@ -113,7 +117,7 @@ class DeliveryRoute:
     async def _send(
         self, delivery: Delivery, blob: Blob, headers: dict[bytes, str], head: bool, send: Send
     ) -> None:
-        fields = [*self._validators(delivery), *_description(delivery)]
+        fields = [*self._validators(delivery), *_description(delivery.media_type, delivery.filename)]
         # RFC 9110, 14.2: Range means something for GET alone.
         range_ = None if head else headers.get(b"range")
         span = asked_span(blob.size, delivery.etag, delivery.last_modified, range_, headers.get(b"if-range"))
@@ -146,16 +150,9 @@ class DeliveryRoute:
 
     def _validators(self, delivery: Delivery) -> RawHeaders:
         """Return the headers that 200 and 304 have in common (RFC 9110, 15.4.5)."""
-        headers = [
-            (b"etag", delivery.etag.encode()),
-            (b"last-modified", http_date(delivery.last_modified).encode()),
-            (b"cache-control", self._max_age if delivery.is_public else b"private, no-store"),
-            (b"cache-tag", b"img-" + delivery.image.id.encode()),
-            *SAFE_HEADERS,
-        ]
-        if delivery.varies:
-            headers.append((b"vary", b"Accept"))
-        return headers
+        caching = self._max_age if delivery.is_public else b"private, no-store"
+        image_id, since = delivery.image.id, delivery.last_modified
+        return _validators(delivery.etag, since, caching, image_id, delivery.varies)
 
     async def _viewer(self, scope: HTTPScope) -> Account | None:
         """Return who is asking, or `None` without a good token for images: public ones need none."""
@@ -201,15 +198,29 @@ def _headers(scope: HTTPScope) -> dict[bytes, str]:
     return found
 
 
-def _description(delivery: Delivery) -> RawHeaders:
+@lru_cache(REMEMBERED)
+def _validators(etag: str, since: datetime, caching: bytes, image_id: str, varies: bool) -> RawHeaders:
+    headers = [
+        (b"etag", etag.encode()),
+        (b"last-modified", http_date(since).encode()),
+        (b"cache-control", caching),
+        (b"cache-tag", b"img-" + image_id.encode()),
+        *SAFE_HEADERS,
+    ]
+    if varies:
+        headers.append((b"vary", b"Accept"))
+    return headers
+
+
+@lru_cache(REMEMBERED)
+def _description(media_type: str, filename: str) -> RawHeaders:
     return [
-        (b"content-type", delivery.media_type.encode()),
-        (b"content-disposition", disposition(delivery.filename)),
+        (b"content-type", media_type.encode()),
+        (b"content-disposition", disposition(filename)),
         (b"accept-ranges", b"bytes"),
     ]
 
 
-@lru_cache(1_000)
 def disposition(filename: str) -> bytes:
     """Return `inline` with a file name: for old readers in ASCII, for others whole (RFC 6266, appendix D)."""
     plain = "".join(char if char.isascii() and char not in '"\\%' else "_" for char in filename)
