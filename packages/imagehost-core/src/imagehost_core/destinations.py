@@ -120,6 +120,15 @@ def parse_destination(url: str, *, allow_loopback: bool = False) -> Destination:
         raise ValidationError(faults=[fault]) from None
 
 
+def is_address(host: str) -> bool:
+    """Return whether a host is an address already, and no name that must be resolved."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 def check_address(address: str, *, allow_loopback: bool = False) -> Address:
     """Let an address that is about to be connected to pass.
 

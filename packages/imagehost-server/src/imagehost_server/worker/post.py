@@ -19,7 +19,7 @@ import h11
 from attrs import frozen
 
 from imagehost_core.deliveries import ANSWER_BYTES
-from imagehost_core.destinations import Destination, check_address
+from imagehost_core.destinations import Destination, check_address, is_address
 from imagehost_core.errors import ValidationError
 
 READ_BYTES = 4_096
@@ -55,6 +55,8 @@ async def resolve(host: str, port: int) -> list[str]:
     Raises:
         OSError: It has none.
     """
+    if is_address(host):
+        return [host]
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[list[str]] = loop.create_future()
 
