@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -49,6 +50,7 @@ class RememberingLikeAList(RuleBasedStateMachine):
 
 
 TestRememberingLikeAList = RememberingLikeAList.TestCase
+TestRememberingLikeAList.settings = settings(max_examples=40)
 
 
 def test_many_threads_do_not_break_the_bound() -> None:

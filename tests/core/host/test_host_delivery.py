@@ -304,6 +304,17 @@ def test_a_peek_asks_nothing_of_the_disk(host: ImageHost, photo: Image) -> None:
     assert asked == []
 
 
+def test_a_long_address_is_understood_and_not_remembered(host: ImageHost, photo: Image) -> None:
+    host.locate(photo.id)
+    remembered = host._deliveries._meant._weight
+    for number in range(5):
+        junk = f"w=34&{number}={'x' * 500}"
+        peeked = host.peek(photo.id, junk)
+        assert peeked is not None
+        assert peeked[0] == host.locate(photo.id, "w=34")
+    assert host._deliveries._meant._weight == remembered
+
+
 def test_a_change_of_an_image_is_seen_by_the_next_peek(host: ImageHost, photo: Image) -> None:
     host.fetch(host.locate(photo.id, "w=34")).close()
     host.update(photo.id, description="changed")

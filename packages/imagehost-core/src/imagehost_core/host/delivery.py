@@ -39,6 +39,9 @@ RECORDS = 10_000
 ADDRESSES = 10_000
 """How many addresses are remembered with what they mean, so that a warm one is neither parsed nor
 planned again; each is about two kilobytes."""
+LONGEST_ADDRESS = 500
+"""An address that is longer, in characters with its `Accept`, is not remembered: nobody may fill the
+memory with names that mean nothing."""
 _OVERSAMPLING = 2
 """A reduction serves targets of at most half its size (EVIDENCE: below twice the target, a reduction
 costs sharpness)."""
@@ -252,7 +255,8 @@ class Deliveries:
             return None
         delivery = self._locate(known.image, transform, asked.query, accept, viewer)
         meant = _Meant(known.stamp, delivery)
-        if "sig=" not in asked.query:
+        length = len(asked.path) + len(asked.query) + len(asked.accept)
+        if "sig=" not in asked.query and length <= LONGEST_ADDRESS:
             self._meant.put(asked, meant)
         return meant
 
