@@ -209,7 +209,9 @@ def test_secrets_are_in_no_representation() -> None:
     key = NewApiKey(id="1", name="n", prefix="p", scopes=(), created_at=datetime.now(UTC), token="ihk_secret")
     assert "ihk_secret" not in repr(key)
     assert key.token == "ihk_secret"
-    session = models.Session(token="ihs_secret", expires_at=datetime.now(UTC))
+    now = datetime.now(UTC)
+    account = models.AccountRecord(name="n", created_at=now)
+    session = models.Session(token="ihs_secret", expires_at=now, account=account)
     assert "ihs_secret" not in repr(session)
 
 

@@ -210,11 +210,20 @@ class SignedUrl(Result):
 
 
 @frozen(kw_only=True)
+class AccountRecord:
+    """The account itself."""
+
+    name: str
+    created_at: datetime
+
+
+@frozen(kw_only=True)
 class Session(Result):
     """A sign-in. Its token acts with all scopes, and alone manages keys; `repr` hides it."""
 
     token: str = field(repr=False)
     expires_at: datetime
+    account: AccountRecord
 
 
 @frozen(kw_only=True)
@@ -289,19 +298,12 @@ class Delivery(Result):
 
 
 @frozen(kw_only=True)
-class AccountRecord:
-    """The account itself."""
-
-    name: str
-    created_at: datetime
-
-
-@frozen(kw_only=True)
 class Usage:
-    """What an account uses: bytes of stored files, and images."""
+    """What an account uses: bytes of stored files, images, and albums."""
 
     bytes: int
     images: int
+    albums: int = 0
 
 
 @frozen(kw_only=True)

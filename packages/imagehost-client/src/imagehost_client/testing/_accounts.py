@@ -1,32 +1,32 @@
-"""The double's keys, webhooks and sessions: records in memory, and no event is ever sent."""
+"""The double's accounts: keys, sessions, and what is used."""
 
 from __future__ import annotations
 
-import base64
 import secrets
 from datetime import UTC, datetime, timedelta
 
-from imagehost_client.errors import UnauthorizedError, ValidationError
-from imagehost_client.models import EventKind
+from imagehost_client._wire import rfc3339
+from imagehost_client.errors import ConflictError, UnauthorizedError, ValidationError
 from imagehost_client.testing import _forms
 from imagehost_client.testing._asked import Asked
-from imagehost_client.testing._store import SCOPES, Grant, Record, new_id
+from imagehost_client.testing._store import SCOPES, Grant, Record, now
+
+PASSWORD = "secret"  # noqa: S105 - it is no secret: every account of the double has it
+PREFIX = 12
+"""Characters of a token that its key's record shows."""
 
 
 def list_keys(asked: Asked) -> object:
-    """List keys."""
+    """List keys, revoked ones too."""
     return asked.table("keys").page(asked.query, lambda row: row.owner == asked.grant.account)
 
 
 def create_key(asked: Asked) -> object:
     """Make a key, whose token works from now on."""
-    body = asked.json()
     token = "ihk_" + secrets.token_hex(16)
     record: Record = {
-        "name": _forms.name_in(body),
-        "prefix": token[:8],
-        "scopes": _forms.texts(body, "scopes", SCOPES),
-        "expires_at": body.get("expires_at"),
+        **_key_values(asked.json(), {"name": "", "scopes": SCOPES, "expires_at": None}),
+        "prefix": token[:PREFIX],
         "last_used_at": None,
         "revoked_at": None,
     }
@@ -41,94 +41,39 @@ def get_key(asked: Asked) -> object:
 
 
 def update_key(asked: Asked) -> object:
-    """Change a key's record."""
-    row, body = asked.row("keys"), asked.json()
-    changes: Record = {
-        "name": _forms.name_in({**row.record, **body}),
-        "expires_at": body.get("expires_at", row.record["expires_at"]),
-    }
-    changes["scopes"] = _forms.texts({**row.record, **body}, "scopes", SCOPES)
+    """Change a key that is in force."""
+    row = asked.row("keys")
+    changes = _key_values(asked.json(), row.record)
+    if row.record["revoked_at"] is not None:
+        raise ConflictError("expected a key that is in force but received one that is revoked")
     row.record |= changes
     asked.host.tokens[row.secret] = Grant(row.owner, tuple(changes["scopes"]), row.record["id"])
     return row.record
 
 
 def delete_key(asked: Asked) -> object:
-    """Revoke a key."""
-    row = asked.table("keys").remove(asked.grant.account, asked.ids[0])
-    del asked.host.tokens[row.secret]
+    """Revoke a key; its record stays."""
+    row = asked.row("keys")
+    row.record["revoked_at"] = row.record["revoked_at"] or now()
+    asked.host.tokens.pop(row.secret, None)
     return {"id": row.record["id"], "deleted": True}
-
-
-def list_webhooks(asked: Asked) -> object:
-    """List destinations."""
-    return asked.table("webhooks").page(asked.query, lambda row: row.owner == asked.grant.account)
-
-
-def create_webhook(asked: Asked) -> object:
-    """Add a destination."""
-    record = {
-        **_webhook_values(asked.json(), {"description": "", "is_active": True}),
-        "disabled_reason": None,
-    }
-    row = asked.table("webhooks").add(asked.grant.account, record, secret=_signing_secret())
-    return {**row.record, "secret": row.secret}
-
-
-def get_webhook(asked: Asked) -> object:
-    """Return a destination's record."""
-    return asked.row("webhooks").record
-
-
-def update_webhook(asked: Asked) -> object:
-    """Change a destination's record."""
-    record = asked.row("webhooks").record
-    record |= _webhook_values(asked.json(), record)
-    return record
-
-
-def delete_webhook(asked: Asked) -> object:
-    """Remove a destination."""
-    asked.table("webhooks").remove(asked.grant.account, asked.ids[0])
-    return {"id": asked.ids[0], "deleted": True}
-
-
-def test_webhook(asked: Asked) -> object:
-    """Note a test delivery; the double sends nothing."""
-    webhook = asked.row("webhooks").record["id"]
-    record = {"event_id": f"msg_{new_id()}", "event": "webhook.test", "status": "delivered", "attempts": 1}
-    row = asked.table("deliveries").add(asked.grant.account, {**record, "webhook_id": webhook})
-    return row.record
-
-
-def rotate_secret(asked: Asked) -> object:
-    """Give a destination a new secret."""
-    row = asked.row("webhooks")
-    row.secret = _signing_secret()
-    return {**row.record, "secret": row.secret}
-
-
-def list_deliveries(asked: Asked) -> object:
-    """List the deliveries to a destination."""
-    number = asked.row("webhooks").record["id"]
-    return asked.table("deliveries").page(asked.query, lambda row: row.record["webhook_id"] == number)
-
-
-def retry_delivery(asked: Asked) -> object:
-    """Count one more attempt of a delivery."""
-    asked.row("webhooks")
-    record = asked.row("deliveries", 1).record
-    record["attempts"] += 1
-    return record
 
 
 def get_account(asked: Asked) -> object:
     """Return what the account is, uses and may use."""
-    mine = [row for row in asked.table("images").rows.values() if row.owner == asked.grant.account]
-    reset = int(datetime.now(UTC).timestamp()) + 60
+    owner = asked.grant.account
+    images, albums = (
+        [row for row in asked.table(name).rows.values() if row.owner == owner]
+        for name in ("images", "albums")
+    )
+    reset = rfc3339(datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=1))
     return {
-        "account": {"name": asked.grant.account, "created_at": asked.host.started},
-        "usage": {"bytes": sum(row.record["size"] for row in mine), "images": len(mine)},
+        "account": _shown(asked, owner),
+        "usage": {
+            "bytes": sum(row.record["size"] for row in images),
+            "images": len(images),
+            "albums": len(albums),
+        },
         "quota": {"bytes": None, "remaining": None},
         "limits": [{"name": "api_per_minute", "limit": 60, "remaining": 59, "reset": reset}],
     }
@@ -137,32 +82,52 @@ def get_account(asked: Asked) -> object:
 def create_session(asked: Asked) -> object:
     """Sign in: any account that the double has, with the password `secret`."""
     body = asked.json()
-    name = str(body.get("username", ""))
-    if name not in asked.host.accounts or body.get("password") != "secret":
-        raise UnauthorizedError("expected an account and the password 'secret' but received others")
+    name, password = (_forms.required(body, field) for field in ("username", "password"))
+    if name not in asked.host.accounts or password != PASSWORD:
+        raise UnauthorizedError("expected the name and password of an account but received others")
     token = "ihs_" + secrets.token_hex(16)
     asked.host.tokens[token] = Grant(name)
-    expires = (datetime.now(UTC) + timedelta(days=1)).isoformat().replace("+00:00", "Z")
-    return {"token": token, "expires_at": expires, "account": {"name": name}}
+    expires = rfc3339(datetime.now(UTC) + timedelta(days=1))
+    return {"token": token, "expires_at": expires, "account": _shown(asked, name)}
 
 
 def delete_session(asked: Asked) -> object:
-    """Sign out: the double lets its tokens be."""
-    return {"deleted": bool(asked.grant.account)}
+    """Sign out: the session's token works no more."""
+    tokens = asked.host.tokens
+    for token in [text for text, grant in tokens.items() if grant is asked.grant]:
+        del tokens[token]
+    return {"ended": True}
 
 
-def _webhook_values(body: Record, record: Record) -> Record:
-    merged = {**record, **body}
-    url = _forms.typed(merged, "url", str, "")
-    if not url.startswith("https://"):
-        raise ValidationError(f"expected an https address for url but received {url!r}")
+def _shown(asked: Asked, name: str) -> Record:
+    return {"name": name, "created_at": asked.host.started}
+
+
+def _key_values(body: Record, record: Record) -> Record:
+    scopes = _forms.texts(body, "scopes", SCOPES, record["scopes"])
+    if not scopes:
+        raise ValidationError("expected one scope or more for scopes but received none")
     return {
-        "url": url,
-        "events": _forms.texts(merged, "events", tuple(EventKind)),
-        "description": _forms.typed(merged, "description", str, ""),
-        "is_active": _forms.typed(merged, "is_active", bool, True),
+        "name": _forms.name_in({"name": record["name"], **body}, minimum=0),
+        "scopes": sorted(set(scopes)),
+        "expires_at": _end(body["expires_at"]) if "expires_at" in body else record["expires_at"],
     }
 
 
-def _signing_secret() -> str:
-    return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
+def _end(value: object) -> str | None:
+    """Return a time to come as records hold it.
+
+    Raises:
+        ValidationError: It is none.
+    """
+    if value is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(str(value))
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None or moment <= datetime.now(UTC):
+        raise ValidationError(
+            f"expected a time to come, with its zone, for expires_at but received {value!r}"
+        )
+    return rfc3339(moment)

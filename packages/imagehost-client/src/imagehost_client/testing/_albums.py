@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from imagehost_client.errors import ValidationError
+from imagehost_client.errors import BadRequestError, ValidationError
 from imagehost_client.models import EventKind
 from imagehost_client.testing import _forms
 from imagehost_client.testing._asked import Asked
+from imagehost_client.testing._images import tell_deleted
 from imagehost_client.testing._store import Record, now
+
+MAX_MEMBERS = 1_000
+"""How many images may join or leave an album in one request."""
 
 
 def list_albums(asked: Asked) -> object:
@@ -17,14 +21,15 @@ def list_albums(asked: Asked) -> object:
 
 def create_album(asked: Asked) -> object:
     """Make an album (contract 6)."""
-    body, albums = asked.json(), asked.table("albums")
+    body, albums, moment = asked.json(), asked.table("albums"), now()
     record = {
         "id": albums.count + 1,
         **_album_values(body, {"name": "", "description": "", "is_public": True}),
+        "created_at": moment,
+        "updated_at": moment,
     }
-    record |= {"created_at": now(), "updated_at": now()}
     shown = _counted(asked, albums.add(asked.grant.account, record).record)
-    asked.host.emit(EventKind.ALBUM_CREATED, shown)
+    asked.host.emit(EventKind.ALBUM_CREATED, shown, asked.grant.account)
     return shown
 
 
@@ -36,19 +41,22 @@ def get_album(asked: Asked) -> object:
 def update_album(asked: Asked) -> object:
     """Change an album's record."""
     record = asked.row("albums").record
-    record |= {**_album_values(asked.json(), record), "updated_at": now()}
+    record |= _album_values(asked.json(), record)
     return _album_updated(asked, record)
 
 
 def delete_album(asked: Asked) -> object:
     """Drop an album; its images stay unless they are to go."""
+    with_images = asked.query.get("delete_images", "false").lower()
+    if with_images not in _forms.BOOLEANS:
+        raise BadRequestError(f"expected true, false, 0 or 1 for delete_images but received {with_images!r}")
     row = asked.table("albums").remove(asked.grant.account, asked.ids[0])
     images = asked.table("images").rows
     for number, image in list(images.items()):
         if image.record["album_id"] == row.record["id"]:
+            if _forms.BOOLEANS[with_images]:
+                tell_deleted(asked, images.pop(number).record)
             image.record["album_id"] = None
-            if _forms.flag(asked.query, "delete_images", default=False):
-                del images[number]
     return {"id": row.record["id"], "deleted": True}
 
 
@@ -76,19 +84,17 @@ def _counted(asked: Asked, record: Record) -> Record:
 
 
 def _album_values(body: Record, record: Record) -> Record:
-    values: Record = {
+    return {
         "name": _forms.name_in({"name": record["name"], **body}),
-        "description": _forms.typed(body, "description", str, record["description"]),
+        "description": _forms.described(body, record["description"]),
         "is_public": _forms.typed(body, "is_public", bool, record["is_public"]),
     }
-    if len(values["description"]) > 2000:
-        raise ValidationError("expected at most 2000 characters for description but received more")
-    return values
 
 
 def _album_updated(asked: Asked, record: Record) -> Record:
+    record["updated_at"] = now()
     shown = _counted(asked, record)
-    asked.host.emit(EventKind.ALBUM_UPDATED, shown)
+    asked.host.emit(EventKind.ALBUM_UPDATED, shown, asked.grant.account)
     return shown
 
 
@@ -97,9 +103,11 @@ def _members(asked: Asked, verb: str) -> object:
     ids = asked.json().get("image_ids")
     if not isinstance(ids, list) or not all(isinstance(number, str) for number in ids):
         raise ValidationError(f"expected a list of ids for image_ids but received {ids!r}")
+    if not 1 <= len(set(ids)) <= MAX_MEMBERS:
+        raise ValidationError(f"expected 1 to {MAX_MEMBERS} ids for image_ids but received {len(set(ids))}")
     target = album["id"] if verb == "added" else None
     results = []
-    for number in ids:
+    for number in dict.fromkeys(ids):
         row = asked.table("images").rows.get(number)
         if row is None or row.owner != asked.grant.account:
             results.append({"image_id": number, "status": "not_found"})
@@ -110,6 +118,8 @@ def _members(asked: Asked, verb: str) -> object:
             else row.record["album_id"] == album["id"]
         )
         if changes:
-            row.record["album_id"] = target
+            row.record |= {"album_id": target, "updated_at": now()}
         results.append({"image_id": number, "status": verb if changes else "unchanged"})
-    return {"results": results, "album": _album_updated(asked, album)}
+    changed = any(result["status"] == verb for result in results)
+    shown = _album_updated(asked, album) if changed else _counted(asked, album)
+    return {"results": results, "album": shown}

@@ -20,12 +20,14 @@ class Asked:
     """A request as the routes see it.
 
     Attributes:
-        ids: What the path names.
         grant: Who asks.
+        path: Below the base address.
+        ids: What the path names.
     """
 
     host: FakeImageHost
     grant: Grant
+    path: str
     ids: tuple[str, ...]
     query: Mapping[str, str]
     content_type: str
@@ -34,6 +36,16 @@ class Asked:
     def json(self) -> Record:
         """Return the body as an object."""
         return _forms.read_json(self.content_type, self.body)
+
+    def meaning(self) -> object:
+        """Return what tells this request from others under the same idempotency key: what it says.
+
+        The same upload has another boundary with each try of most programs.
+        """
+        if self.path != "/upload":
+            return self.path, self.json()
+        form = _forms.read_upload(self.content_type, self.body)
+        return self.path, form.many, form.fields, form.files
 
     def table(self, name: str) -> Table:
         """Return the records of one kind."""

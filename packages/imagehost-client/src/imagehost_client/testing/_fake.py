@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from urllib.parse import parse_qsl
 
 import httpx2
@@ -22,14 +23,16 @@ from imagehost_client.errors import (
     ConflictError,
     ForbiddenError,
     ImageHostError,
+    MethodNotAllowedError,
     NotFoundError,
     ServerError,
     UnauthorizedError,
     UnavailableError,
 )
 from imagehost_client.testing._asked import Asked, Route
+from imagehost_client.testing._hooks import deliver_event
 from imagehost_client.testing._images import deliver
-from imagehost_client.testing._routes import CREATED, KEYED, find
+from imagehost_client.testing._routes import CREATED, KEYED, LOCATED, find, methods
 from imagehost_client.testing._store import Grant, Record, Table, now
 
 STATUSES: dict[type[ImageHostError], int] = {kind: status for status, kind in BY_STATUS.items()} | {
@@ -73,7 +76,7 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         self.tokens: dict[str, Grant] = {}
         self.tables = {name: Table(name) for name in ("images", "albums", "keys", "webhooks", "deliveries")}
         self._planned: deque[httpx2.Response | None] = deque()
-        self._answered: dict[tuple[str, str], tuple[bytes, httpx2.Response]] = {}
+        self._answered: dict[tuple[str, str], tuple[object, httpx2.Response]] = {}
         self._secret = secrets.token_bytes(32)
         self._lock = threading.RLock()
         self.add_account("admin")
@@ -118,9 +121,10 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         """Return the bytes of an image."""
         return self.tables["images"].rows[image_id].content
 
-    def emit(self, kind: str, data: Record) -> None:
-        """Note an event."""
+    def emit(self, kind: str, data: Record, owner: str) -> None:
+        """Note an event, and its deliveries to its owner's destinations."""
         self.events.append({"type": str(kind), "timestamp": now(), "data": dict(data)})
+        deliver_event(self, owner, kind)
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         """Answer a request."""
@@ -136,21 +140,27 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         """Return what signs a delivery address."""
         return hmac.new(self._secret, text.encode(), hashlib.sha256).hexdigest()
 
-    def is_signed(self, number: str, query: Mapping[str, str]) -> bool:
-        """Say whether a delivery address is signed, and not expired."""
-        expires, given = query.get("exp", ""), query.get("sig", "")
-        right = hmac.compare_digest(self.signature(number + expires).encode(), given.encode())
-        return right and expires.isdecimal() and int(expires) > time.time()
-
     def _handle(self, request: httpx2.Request) -> httpx2.Response:
         with self._lock:
-            url = str(request.url.copy_with(query=None))
+            url = self._usual(str(request.url.copy_with(query=None)))
             try:
                 if url.startswith(f"{self.cdn_url}/"):
                     return self._image(request, url.removeprefix(f"{self.cdn_url}/"))
                 return self._answer(request, url)
+            except MethodNotAllowedError as error:
+                allowed = ", ".join(methods(url.removeprefix(self.base_url)))
+                return _refused(error, 405, {"Allow": allowed})
             except ImageHostError as error:
                 return _refused(error, STATUSES.get(type(error), 500))
+
+    def _usual(self, url: str) -> str:
+        """Return the address that an alias stands for: `/api/v1` for `/v1`, `/v1/img` for the `cdn_url`."""
+        origin = self.base_url.removesuffix("/v1")
+        if url.startswith(f"{origin}/api/v1/"):
+            url = f"{origin}/v1/{url.removeprefix(f'{origin}/api/v1/')}"
+        if url.startswith(f"{self.base_url}/img/"):
+            url = f"{self.cdn_url}/{url.removeprefix(f'{self.base_url}/img/')}"
+        return url
 
     def _answer(self, request: httpx2.Request, url: str) -> httpx2.Response:
         if not url.startswith(f"{self.base_url}/"):
@@ -166,17 +176,20 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         asked = Asked(
             host=self,
             grant=self._granted(request, needs),
+            path=path,
             ids=ids,
             query=_query(request),
             content_type=request.headers.get("content-type", ""),
             body=request.content,
         )
         key = request.headers.get("idempotency-key")
-        return self._once(asked, route, key) if key and route in KEYED else _done(asked, route)
+        return _done(asked, route) if key is None or route not in KEYED else self._once(asked, route, key)
 
     def _once(self, asked: Asked, route: Route, key: str) -> httpx2.Response:
         """Answer a repeated key as the first time (contract 2); another request under it is refused."""
-        mark = hashlib.sha256(asked.content_type.encode() + asked.body).digest()
+        if not (1 <= len(key) <= 255 and key.isascii() and key.isprintable()):
+            raise BadRequestError("expected 1 to 255 printable characters for Idempotency-Key")
+        mark = asked.meaning()
         known = self._answered.get((asked.grant.account, key))
         if known is None:
             response = _done(asked, route)
@@ -205,7 +218,14 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         return grant
 
     def _grant(self, request: httpx2.Request) -> Grant | None:
-        return self.tokens.get(request.headers.get("authorization", "").removeprefix("Bearer "))
+        grant = self.tokens.get(request.headers.get("authorization", "").removeprefix("Bearer "))
+        if grant is None or grant.key is None:
+            return grant
+        key = self.tables["keys"].rows[grant.key].record
+        if key["expires_at"] is not None and datetime.fromisoformat(key["expires_at"]) <= datetime.now(UTC):
+            return None
+        key["last_used_at"] = now()
+        return grant
 
     def _image(self, request: httpx2.Request, name: str) -> httpx2.Response:
         row = deliver(self, name, _query(request), self._grant(request))
@@ -216,13 +236,18 @@ def _query(request: httpx2.Request) -> dict[str, str]:
     pairs = parse_qsl(request.url.query.decode(), keep_blank_values=True)
     query = dict(pairs)
     if len(query) < len(pairs):
-        raise BadRequestError("expected each parameter once but received one several times")
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise BadRequestError(f"expected one value for {repeated} but received several")
     return query
 
 
 def _done(asked: Asked, route: Route) -> httpx2.Response:
     data = route(asked)
-    return _response(201 if route in CREATED else 200, {"success": True, "data": data})
+    headers = {}
+    if route in LOCATED and isinstance(data, dict):
+        headers["Location"] = f"{asked.host.base_url}{asked.path}/{data['id']}"
+    return _response(201 if route in CREATED else 200, {"success": True, "data": data}, headers)
 
 
 def _refused(error: ImageHostError, status: int, headers: Mapping[str, str] | None = None) -> httpx2.Response:

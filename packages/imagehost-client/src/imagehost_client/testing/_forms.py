@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from attrs import frozen
@@ -27,6 +27,14 @@ MANY, ONE = ("files[]", "files"), ("image", "file")
 
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 FORMATS = ("auto", "jpeg", "png", "webp")
+FLAGS = ("remove_exif", "convertToWebP", "auto_rename", "is_public")
+OPTIONS = ("album_id", "description", "quality", "format", *FLAGS)
+"""The text fields that mean something; all others are ignored."""
+MAX_DESCRIPTION = 2_000
+"""Characters."""
+
+INTEGER = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
+"""A positive integer, written canonically."""
 
 _NAME = re.compile(r'\bname="([^"]*)"')
 _FILENAME = re.compile(r'\bfilename="([^"]*)"')
@@ -44,11 +52,19 @@ class Part:
 
 @frozen
 class UploadForm:
-    """An upload as it was sent: the files, whether form 1 was used, and the options in it."""
+    """An upload as it was sent.
+
+    Attributes:
+        files: The files, in order.
+        many: Whether form 1 was used.
+        fields: The options, by name.
+        repeated: The options that are there more than once.
+    """
 
     files: tuple[Part, ...]
     many: bool
     fields: Mapping[str, str]
+    repeated: tuple[str, ...] = ()
 
 
 def read_upload(content_type: str, body: bytes) -> UploadForm:
@@ -67,18 +83,21 @@ def read_upload(content_type: str, body: bytes) -> UploadForm:
     if boundary is None:
         raise BadRequestError("expected a boundary for the body but received none")
     parts = _parts(body, boundary[1].encode())
-    files = tuple(part for part in parts if part.filename is not None and part.name in MANY + ONE)
+    files = tuple(part for part in parts if _is_file(part) and part.name in MANY + ONE)
     forms = {part.name in MANY for part in files}
     if not files:
-        raise BadRequestError("expected a file for files[] or image but received none")
+        raise BadRequestError(f"expected 1 to {MAX_FILES} files for files[] or image but received none")
     if len(forms) > 1 or (forms == {False} and len(files) > 1):
         raise BadRequestError(
-            "expected files[] or one image for the files but received both forms, or several images"
+            "expected files[] or one file for image but received both forms, or several images"
         )
     if len(files) > MAX_FILES:
         raise BadRequestError(f"expected at most {MAX_FILES} files for files[] but received {len(files)}")
-    fields = {part.name: part.content.decode("utf-8", "replace") for part in parts if part.filename is None}
-    return UploadForm(files, forms == {True}, fields)
+    texts = [part for part in parts if part.filename is None and part.name in OPTIONS]
+    fields = {part.name: part.content.decode("utf-8", "replace") for part in texts}
+    names = [part.name for part in texts]
+    repeated = tuple(name for name in fields if names.count(name) > 1)
+    return UploadForm(files, forms == {True}, fields, repeated)
 
 
 def check_size(part: Part) -> None:
@@ -93,15 +112,17 @@ def check_size(part: Part) -> None:
         )
 
 
-def check_options(fields: Mapping[str, str]) -> None:
+def check_options(form: UploadForm) -> None:
     """Refuse options that are not allowed.
 
     Raises:
         ValidationError: One is not; every fault is named.
     """
-    faults = [
+    fields = form.fields
+    faults = [f"expected one value for {name} but received several" for name in form.repeated]
+    faults += [
         f"expected true, false, 0 or 1 for {name} but received {fields[name]!r}"
-        for name in ("remove_exif", "convertToWebP", "auto_rename", "is_public")
+        for name in FLAGS
         if name in fields and fields[name].lower() not in BOOLEANS
     ]
     quality = fields.get("quality", "1")
@@ -112,8 +133,29 @@ def check_options(fields: Mapping[str, str]) -> None:
         faults.append(f"expected one of {', '.join(FORMATS)} for format but received {wanted!r}")
     elif wanted in {"jpeg", "png"} and flag(fields, "convertToWebP", default=False):
         faults.append(f"expected false for convertToWebP beside format={wanted} but received true")
+    faults += description_faults(fields.get("description", ""))
     if faults:
         raise ValidationError("; ".join(faults))
+
+
+def description_faults(text: str) -> list[str]:
+    """Return what is wrong with a description."""
+    if len(text) <= MAX_DESCRIPTION:
+        return []
+    return [f"expected at most {MAX_DESCRIPTION} characters for description but received {len(text)}"]
+
+
+def described(body: Mapping[str, object], default: str) -> str:
+    """Return the description in a JSON object.
+
+    Raises:
+        ValidationError: It is no text, or too long.
+    """
+    text = typed(body, "description", str, default)
+    faults = description_faults(text)
+    if faults:
+        raise ValidationError(faults[0])
+    return text
 
 
 def flag(fields: Mapping[str, str], name: str, *, default: bool) -> bool:
@@ -122,15 +164,13 @@ def flag(fields: Mapping[str, str], name: str, *, default: bool) -> bool:
 
 
 def read_json(content_type: str, body: bytes) -> dict[str, object]:
-    """Return the object in a request's body; an absent body is an empty one.
+    """Return the object in a request's body.
 
     Raises:
         UnsupportedMediaTypeError: The body is not declared as JSON.
         BadRequestError: It is no JSON.
         ValidationError: It is, but no object.
     """
-    if not body:
-        return {}
     if content_type.partition(";")[0].strip().lower() != "application/json":
         raise UnsupportedMediaTypeError(
             f"expected application/json for the body but received {content_type!r}"
@@ -156,27 +196,41 @@ def typed(body: Mapping[str, object], name: str, kind: type[T], default: T) -> T
     return value
 
 
-def texts(body: Mapping[str, object], name: str, allowed: tuple[str, ...]) -> list[str]:
-    """Return a list of texts in a JSON object; all that are allowed where it is absent.
+def required(body: Mapping[str, object], name: str) -> str:
+    """Return a text in a JSON object that must be there.
+
+    Raises:
+        ValidationError: It is not.
+    """
+    value = body.get(name)
+    if not isinstance(value, str):
+        raise ValidationError(f"expected text for {name} but received {value!r}")
+    return value
+
+
+def texts(
+    body: Mapping[str, object], name: str, allowed: tuple[str, ...], default: Sequence[str]
+) -> list[str]:
+    """Return a list of texts in a JSON object, each one of those that are allowed.
 
     Raises:
         ValidationError: It is no such list.
     """
-    value = body.get(name, list(allowed))
-    if not isinstance(value, list) or not value or not set(map(str, value)) <= set(allowed):
+    value = body.get(name, list(default))
+    if not isinstance(value, list) or not set(map(str, value)) <= set(allowed):
         raise ValidationError(f"expected some of {', '.join(allowed)} for {name} but received {value!r}")
     return value
 
 
-def name_in(body: Mapping[str, object]) -> str:
+def name_in(body: Mapping[str, object], minimum: int = 1) -> str:
     """Return the name in a JSON object, trimmed.
 
     Raises:
-        ValidationError: It has not 1 to 100 characters.
+        ValidationError: It has not `minimum` to 100 characters.
     """
     name = typed(body, "name", str, "").strip()
-    if not 1 <= len(name) <= 100:
-        raise ValidationError(f"expected 1 to 100 characters for name but received {len(name)}")
+    if not minimum <= len(name) <= 100:
+        raise ValidationError(f"expected {minimum} to 100 characters for name but received {len(name)}")
     return name
 
 
@@ -187,9 +241,14 @@ def integer(query: Mapping[str, str], name: str, default: int, maximum: int) -> 
         BadRequestError: It is none, or out of its range.
     """
     text = query.get(name, str(default))
-    if not re.fullmatch(r"[1-9][0-9]{0,17}", text, re.ASCII) or int(text) > maximum:
+    if not INTEGER.fullmatch(text) or int(text) > maximum:
         raise BadRequestError(f"expected an integer from 1 to {maximum} for {name} but received {text!r}")
     return int(text)
+
+
+def _is_file(part: Part) -> bool:
+    """Say whether a part is a file; a browser sends an empty one without a name where none was chosen."""
+    return part.filename is not None and (part.filename != "" or part.content != b"")
 
 
 def _parts(body: bytes, boundary: bytes) -> list[Part]:

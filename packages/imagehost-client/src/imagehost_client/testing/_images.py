@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import re
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import PurePath
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from imagehost_client.errors import BadRequestError, ImageHostError, NotFoundError, ValidationError
 from imagehost_client.models import EventKind
-from imagehost_client.testing import _forms, _pictures
+from imagehost_client.testing import _forms, _names, _pictures
 from imagehost_client.testing._asked import Asked
 from imagehost_client.testing._store import PLACEHOLDER, Grant, Record, Row, new_id, now
 from imagehost_client.urls import query_of
@@ -21,10 +22,14 @@ if TYPE_CHECKING:
     from imagehost_client.testing._fake import FakeImageHost
 
 
+MAX_LIFETIME = 365 * 86_400
+"""The longest life of a signed address, in seconds."""
+
+
 def upload(asked: Asked) -> object:
     """Keep the files of an upload (contract 4)."""
     form = _forms.read_upload(asked.content_type, asked.body)
-    _forms.check_options(form.fields)
+    _forms.check_options(form)
     album = asked.album_id(form.fields.get("album_id"))
     images: list[Record] = []
     failures: list[tuple[ImageHostError, Record]] = []
@@ -32,12 +37,12 @@ def upload(asked: Asked) -> object:
         try:
             images.append(_stored(asked, part, form.fields, album))
         except ImageHostError as error:
-            failure = {"index": index, "filename": part.filename, "code": error.code}
+            failure = {"index": index, "filename": _names.clean(part.filename), "code": error.code}
             failures.append((error, {**failure, "message": error.message, "details": error.details}))
     if not images:
         kinds = {type(error) for error, _ in failures}
         details = "; ".join(error.details for error, _ in failures)
-        raise failures[0][0] if len(kinds) == 1 else ValidationError(details)
+        raise kinds.pop()(details) if len(kinds) == 1 else ValidationError(details)
     return {"images": images, "errors": [shown for _, shown in failures]} if form.many else images[0]
 
 
@@ -45,6 +50,8 @@ def list_images(asked: Asked) -> object:
     """List images (contract 5)."""
     album = asked.query.get("album_id")
     if album is not None:
+        if not _forms.INTEGER.fullmatch(album):
+            raise BadRequestError(f"expected a positive integer for album_id but received {album!r}")
         asked.table("albums").get(asked.grant.account, album)
     return asked.table("images").page(
         asked.query,
@@ -78,9 +85,9 @@ def update_image(asked: Asked) -> object:
     """Change an image's record."""
     record, body = asked.row("images").record, asked.json()
     changes: Record = {
-        "description": _forms.typed(body, "description", str, record["description"]),
+        "description": _forms.described(body, record["description"]),
         "is_public": _forms.typed(body, "is_public", bool, record["is_public"]),
-        "filename": _forms.typed(body, "filename", str, record["filename"]),
+        "filename": _filename(body, record),
         "album_id": asked.album_id(body["album_id"]) if "album_id" in body else record["album_id"],
     }
     record |= {**changes, "updated_at": now()}
@@ -90,23 +97,28 @@ def update_image(asked: Asked) -> object:
 def delete_image(asked: Asked) -> object:
     """Drop an image."""
     record = asked.table("images").remove(asked.grant.account, asked.ids[0]).record
-    gone = {"id": record["id"], "album_id": record["album_id"], "deleted_at": now()}
-    asked.host.emit(EventKind.IMAGE_DELETED, gone)
+    tell_deleted(asked, record)
     return {"id": record["id"], "deleted": True}
+
+
+def tell_deleted(asked: Asked, record: Record) -> None:
+    """Note the event of an image that is gone."""
+    gone = {"id": record["id"], "album_id": record["album_id"], "deleted_at": now()}
+    asked.host.emit(EventKind.IMAGE_DELETED, gone, asked.grant.account)
 
 
 def sign_url(asked: Asked) -> object:
     """Return an address that shows an image without a token."""
     record, body = asked.row("images").record, asked.json()
     seconds = _forms.typed(body, "expires_in", int, 0)
-    if seconds < 1:
-        raise ValidationError(f"expected seconds above 0 for expires_in but received {seconds}")
+    if not 1 <= seconds <= MAX_LIFETIME:
+        raise ValidationError(f"expected 1 to {MAX_LIFETIME} seconds for expires_in but received {seconds}")
     try:
         query = query_of({name: value for name, value in body.items() if name != "expires_in"})
     except (ValueError, TypeError) as error:
         raise ValidationError(str(error)) from None
     expires = datetime.now(UTC) + timedelta(seconds=seconds)
-    signature = asked.host.signature(f"{record['id']}{int(expires.timestamp())}")
+    signature = asked.host.signature(signed_text(record["id"], query, str(int(expires.timestamp()))))
     signed = urlencode({**query, "exp": int(expires.timestamp()), "sig": signature})
     return {"url": f"{record['url']}?{signed}", "expires_at": expires.isoformat().replace("+00:00", "Z")}
 
@@ -120,7 +132,7 @@ def deliver(host: FakeImageHost, name: str, query: Mapping[str, str], grant: Gra
     """
     number, _, extension = name.partition(".")
     row = host.tables["images"].rows.get(number)
-    signed = row is not None and host.is_signed(number, query)
+    signed = row is not None and _is_signed(host, number, query)
     owner = row is not None and grant is not None and grant.account == row.owner
     if row is None or not (row.record["is_public"] or owner or signed):
         raise NotFoundError(f"expected the id of an image but received {number!r}")
@@ -132,29 +144,30 @@ def deliver(host: FakeImageHost, name: str, query: Mapping[str, str], grant: Gra
 
 def _stored(asked: Asked, part: _forms.Part, fields: Mapping[str, str], album: int | None) -> Record:
     _forms.check_size(part)
-    original = PurePath((part.filename or "").replace("\\", "/")).name or "image"
+    original = _names.clean(part.filename)
     facts = _pictures.read_facts(part.content, original)
+    content = part.content[: facts.length]
     wanted = fields.get("format", "auto")
     kind = facts.format if wanted == "auto" else wanted
     number = new_id()
     url = f"{asked.host.cdn_url}/{number}.{_pictures.EXTENSIONS[kind]}"
-    name = f"{new_id()}.{_pictures.EXTENSIONS[kind]}"
+    renamed = _forms.flag(fields, "auto_rename", default=False)
     record = {
         "id": number,
         "album_id": album,
-        "filename": name if _forms.flag(fields, "auto_rename", default=False) else original,
+        "filename": _names.with_extension(new_id() if renamed else original, kind),
         "original_filename": original,
         "description": fields.get("description", ""),
         "is_public": _forms.flag(fields, "is_public", default=True),
         "format": kind,
         "mime_type": _pictures.MEDIA_TYPES[kind],
-        "size": len(part.content),
+        "size": len(content),
         "width": facts.width,
         "height": facts.height,
         "is_animated": facts.frames > 1,
         "frames": facts.frames,
         "has_alpha": facts.alpha,
-        "sha256": hashlib.sha256(part.content).hexdigest(),
+        "sha256": hashlib.sha256(content).hexdigest(),
         "placeholder": PLACEHOLDER,
         "url": url,
         "thumb_url": f"{url}?w=320",
@@ -167,9 +180,32 @@ def _stored(asked: Asked, part: _forms.Part, fields: Mapping[str, str], album: i
         "created_at": now(),
     }
     record["updated_at"] = record["created_at"]
-    asked.table("images").add(asked.grant.account, record, content=part.content)
-    asked.host.emit(EventKind.IMAGE_UPLOADED, record)
+    asked.table("images").add(asked.grant.account, record, content=content)
+    asked.host.emit(EventKind.IMAGE_UPLOADED, record, asked.grant.account)
     return record
+
+
+def _filename(body: Record, record: Record) -> str:
+    name = _forms.typed(body, "filename", str, record["filename"])
+    if not name.strip():
+        raise ValidationError("expected a name for filename but received none")
+    return _names.with_extension(_names.clean(name), record["format"])
+
+
+def signed_text(number: str, query: Mapping[str, object], expires: str) -> str:
+    """Return what a signature of a delivery address is made over: what is meant, however it is spelled."""
+    meant = {name: str(query[name]) for name in ("w", "h", "q", "fit", "fm") if name in query}
+    if meant.get("fit") == "cover":
+        del meant["fit"]
+    return f"{number}\n{urlencode(meant)}\n{expires}"
+
+
+def _is_signed(host: FakeImageHost, number: str, query: Mapping[str, str]) -> bool:
+    """Say whether a delivery address is signed, and not expired."""
+    expires, given = query.get("exp", ""), query.get("sig", "")
+    right = host.signature(signed_text(number, query, expires))
+    alike = hmac.compare_digest(right.encode(), given.encode("utf-8", "replace"))
+    return alike and expires.isdecimal() and int(expires) > time.time()
 
 
 def _check_params(query: Mapping[str, str]) -> None:

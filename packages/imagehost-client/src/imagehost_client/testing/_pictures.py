@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
 
 from attrs import frozen
 
@@ -24,13 +23,18 @@ _SIZE_MARKERS = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
 
 @frozen
 class Facts:
-    """What a picture's header says."""
+    """What a picture's header says.
+
+    Attributes:
+        length: The bytes up to the picture's end, where that can be told; what follows is not of it.
+    """
 
     format: str
     width: int
     height: int
     frames: int = 1
     alpha: bool = False
+    length: int | None = None
 
 
 def read_facts(data: bytes, name: str) -> Facts:
@@ -88,22 +92,27 @@ def _chunk(kind: bytes, body: bytes) -> bytes:
 
 def _png(data: bytes) -> Facts | None:
     width, height, _, colour = struct.unpack(">IIBB", data[16:26])
-    if data[12:16] != b"IHDR" or b"IEND" not in data[-16:]:
+    if data[12:16] != b"IHDR":
         return None
-    return Facts("png", width, height, alpha=colour in {4, 6})
+    at, kind = 8, b""
+    while kind != b"IEND":
+        length, kind = struct.unpack(">I4s", data[at : at + 8])
+        at += 12 + length
+    return Facts("png", width, height, alpha=colour in {4, 6}, length=at) if at <= len(data) else None
 
 
 def _gif(data: bytes) -> Facts | None:
     width, height, flags = struct.unpack("<HHB", data[6:11])
-    frames = sum(1 for _ in _gif_frames(data, 13 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)))
-    return Facts("gif", width, height, frames) if frames else None
+    frames, end = _gif_frames(data, 13 + (3 << (flags & 7) + 1 if flags & 0x80 else 0))
+    return Facts("gif", width, height, frames, length=end) if frames else None
 
 
-def _gif_frames(data: bytes, at: int) -> Iterator[int]:
-    """Walk over blocks (GIF89a, appendix A) and give the place of each frame."""
+def _gif_frames(data: bytes, at: int) -> tuple[int, int]:
+    """Walk over blocks (GIF89a, appendix A); return the number of frames, and where the last block ends."""
+    frames = 0
     while data[at] != 0x3B:
         if data[at] == 0x2C:
-            yield at
+            frames += 1
             flags = data[at + 9]
             at += 11 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
         elif data[at] == 0x21:
@@ -113,6 +122,7 @@ def _gif_frames(data: bytes, at: int) -> Iterator[int]:
         while data[at]:
             at += data[at] + 1
         at += 1
+    return frames, at + 1
 
 
 def _jpeg(data: bytes) -> Facts | None:
@@ -128,14 +138,16 @@ def _jpeg(data: bytes) -> Facts | None:
 
 def _webp(data: bytes) -> Facts | None:
     kind, body = data[12:16], data[20:]
+    length = 8 + int.from_bytes(data[4:8], "little")
     if kind == b"VP8X":
         width, height = (int.from_bytes(body[at : at + 3], "little") + 1 for at in (4, 7))
         frames = data.count(b"ANMF") if body[0] & 0x02 else 1
-        return Facts("webp", width, height, max(frames, 1), bool(body[0] & 0x10))
+        return Facts("webp", width, height, max(frames, 1), bool(body[0] & 0x10), length)
     if kind == b"VP8L":
         bits = int.from_bytes(body[1:5], "little")
-        return Facts("webp", (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1, alpha=bool(bits >> 28 & 1))
+        width, height = (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+        return Facts("webp", width, height, alpha=bool(bits >> 28 & 1), length=length)
     if kind == b"VP8 ":
         width, height = struct.unpack("<HH", body[6:10])
-        return Facts("webp", width & 0x3FFF, height & 0x3FFF)
+        return Facts("webp", width & 0x3FFF, height & 0x3FFF, length=length)
     return None

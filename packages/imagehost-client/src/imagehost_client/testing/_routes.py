@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from imagehost_client.errors import MethodNotAllowedError, NotFoundError
-from imagehost_client.testing import _accounts, _albums, _images
+from imagehost_client.testing import _accounts, _albums, _hooks, _images
 from imagehost_client.testing._asked import Route
 
 ROUTES: tuple[tuple[str, str, Route, str | None], ...] = (
@@ -27,15 +27,15 @@ ROUTES: tuple[tuple[str, str, Route, str | None], ...] = (
     ("GET", "/keys/{}", _accounts.get_key, None),
     ("PATCH", "/keys/{}", _accounts.update_key, None),
     ("DELETE", "/keys/{}", _accounts.delete_key, None),
-    ("GET", "/webhooks", _accounts.list_webhooks, "webhooks:manage"),
-    ("POST", "/webhooks", _accounts.create_webhook, "webhooks:manage"),
-    ("GET", "/webhooks/{}", _accounts.get_webhook, "webhooks:manage"),
-    ("PATCH", "/webhooks/{}", _accounts.update_webhook, "webhooks:manage"),
-    ("DELETE", "/webhooks/{}", _accounts.delete_webhook, "webhooks:manage"),
-    ("POST", "/webhooks/{}/test", _accounts.test_webhook, "webhooks:manage"),
-    ("POST", "/webhooks/{}/rotate-secret", _accounts.rotate_secret, "webhooks:manage"),
-    ("GET", "/webhooks/{}/deliveries", _accounts.list_deliveries, "webhooks:manage"),
-    ("POST", "/webhooks/{}/deliveries/{}/retry", _accounts.retry_delivery, "webhooks:manage"),
+    ("GET", "/webhooks", _hooks.list_webhooks, "webhooks:manage"),
+    ("POST", "/webhooks", _hooks.create_webhook, "webhooks:manage"),
+    ("GET", "/webhooks/{}", _hooks.get_webhook, "webhooks:manage"),
+    ("PATCH", "/webhooks/{}", _hooks.update_webhook, "webhooks:manage"),
+    ("DELETE", "/webhooks/{}", _hooks.delete_webhook, "webhooks:manage"),
+    ("POST", "/webhooks/{}/test", _hooks.test_webhook, "webhooks:manage"),
+    ("POST", "/webhooks/{}/rotate-secret", _hooks.rotate_secret, "webhooks:manage"),
+    ("GET", "/webhooks/{}/deliveries", _hooks.list_deliveries, "webhooks:manage"),
+    ("POST", "/webhooks/{}/deliveries/{}/retry", _hooks.retry_delivery, "webhooks:manage"),
     ("GET", "/account", _accounts.get_account, "account:read"),
     ("DELETE", "/session", _accounts.delete_session, None),
 )
@@ -47,9 +47,10 @@ OPEN_ROUTES: tuple[tuple[str, str, Route], ...] = (
 )
 """What needs no token."""
 
-CREATED = frozenset(
-    {_albums.create_album, _accounts.create_key, _accounts.create_webhook, _accounts.create_session}
-)
+LOCATED = frozenset({_albums.create_album, _accounts.create_key, _hooks.create_webhook})
+"""What answers with the address of what it made."""
+
+CREATED = LOCATED | {_accounts.create_session, _hooks.test_webhook}
 """What answers 201."""
 
 KEYED = frozenset({_images.upload, _albums.create_album})
@@ -73,13 +74,16 @@ def find(method: str, path: str) -> tuple[Route, tuple[str, ...], tuple[str | No
         NotFoundError: There is no such path.
         MethodNotAllowedError: There is, but not for this method.
     """
-    allowed = []
     for verb, shape, route, needs in _TABLE:
         found = shape.fullmatch(path)
         if found and verb == method:
             return route, found.groups(), needs
-        if found:
-            allowed.append(verb)
+    allowed = methods(path)
     if allowed:
-        raise MethodNotAllowedError(f"expected {' or '.join(allowed)} for {path} but received {method}")
+        raise MethodNotAllowedError(f"expected one of {', '.join(allowed)} but received {method}")
     raise NotFoundError(f"expected a route of the interface but received {path}")
+
+
+def methods(path: str) -> list[str]:
+    """Return the methods that a path has, sorted."""
+    return sorted({verb for verb, shape, _, _ in _TABLE if shape.fullmatch(path)})

@@ -90,7 +90,7 @@ class Table:
         Raises:
             BadRequestError: `page`, `per_page` or `cursor` is wrong.
         """
-        page, size = integer(query, "page", 1, 10**17), integer(query, "per_page", 20, 100)
+        page, size = integer(query, "page", 1, 2**31 - 1), integer(query, "per_page", 20, 100)
         rows = [row for row in reversed(self.rows.values()) if wanted(row)]
         start = (page - 1) * size
         if "cursor" in query:

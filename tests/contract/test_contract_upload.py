@@ -1,0 +1,257 @@
+"""Contract 4, in both houses: what is taken, under which names, and what is answered."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from datetime import UTC
+from pathlib import Path
+
+import httpx2
+import pytest
+from tests.contract.conftest import House, data_of, members, refused
+
+from imagehost_client import AsyncClient, UnsupportedMediaTypeError, ValidationError
+from imagehost_client.models import Format, Image
+from imagehost_client.testing import make_gif, make_png
+
+pytestmark = pytest.mark.anyio
+
+FORM = {"content-type": "multipart/form-data; boundary=B"}
+
+
+def part(name: str, content: bytes, filename: str | None = None) -> bytes:
+    """Return a part of form data with the boundary `B`."""
+    file = "" if filename is None else f'; filename="{filename}"'
+    return f'--B\r\nContent-Disposition: form-data; name="{name}"{file}\r\n\r\n'.encode() + content + b"\r\n"
+
+
+async def test_an_upload_answers_with_the_whole_record(
+    client: AsyncClient, house: House, picture: bytes
+) -> None:
+    album = await client.albums.create("Cats")
+    image = await client.upload(
+        picture,
+        filename="cat.png",
+        album_id=album,
+        description="Asleep",
+        is_public=False,
+        convert_to_webp=False,
+    )
+    assert (image.original_filename, image.filename) == ("cat.png", "cat.png")
+    assert (image.description, image.is_public, image.album_id) == ("Asleep", False, album.id)
+    assert (image.format, image.mime_type) == (Format.PNG, "image/png")
+    assert (image.width, image.height, image.frames, image.is_animated) == (40, 30, 1, False)
+    assert (image.size, image.sha256) == (len(picture), hashlib.sha256(picture).hexdigest())
+    assert image.url == f"{house.cdn_url}/{image.id}.png"
+    assert image.thumb_url.startswith(f"{house.cdn_url}/{image.id}")
+    assert (image.links.url, image.links.bbcode) == (image.url, f"[img]{image.url}[/img]")
+    assert image.url in image.links.html
+    assert image.url in image.links.markdown
+    assert len(image.id) == 16
+    assert image.id.isalnum()
+    assert image.created_at == image.updated_at
+    assert image.created_at.tzinfo is UTC
+    assert await client.images.get(image) == image
+
+
+async def test_a_file_is_taken_as_path_bytes_file_or_with_a_name(
+    client: AsyncClient, picture: bytes, tmp_path: Path
+) -> None:
+    path = tmp_path / "path.png"
+    path.write_bytes(picture)
+    opened = io.BytesIO(b"skipped" + picture)
+    opened.seek(7)
+    sources = (path, str(path), picture, bytearray(picture), opened, ("named.png", picture))
+    sent = hashlib.sha256(picture).hexdigest()
+    images = [await client.upload(source, convert_to_webp=False) for source in sources]
+    assert [image.sha256 for image in images] == [sent] * 6
+    names = [image.original_filename for image in images]
+    assert (names[0], names[1], names[5]) == ("path.png", "path.png", "named.png")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "extension"), [("jpeg", "jpg"), ("png", "png"), ("webp", "webp")], ids=["jpeg", "png", "webp"]
+)
+async def test_the_format_that_is_asked_for_is_stored_and_names_the_file(
+    client: AsyncClient, picture: bytes, wanted: str, extension: str
+) -> None:
+    image = await client.upload(picture, filename="cat.gif", format=wanted)  # type: ignore[arg-type]
+    assert (image.format, image.mime_type) == (wanted, f"image/{wanted}")
+    assert (image.original_filename, image.filename) == ("cat.gif", f"cat.{extension}")
+    assert image.url.endswith(f"{image.id}.{extension}")
+
+
+async def test_auto_rename_gives_a_random_name_and_keeps_the_original(
+    client: AsyncClient, picture: bytes
+) -> None:
+    first, second = [await client.upload(("a.png", picture), auto_rename=True) for _ in range(2)]
+    assert first.original_filename == second.original_filename == "a.png"
+    assert len({first.filename, second.filename, "a.png"}) == 3
+
+
+async def test_an_animation_keeps_its_frames(client: AsyncClient) -> None:
+    image = await client.upload(make_gif(3), convert_to_webp=False)
+    assert (image.format, image.frames, image.is_animated) == (Format.GIF, 3, True)
+
+
+@pytest.mark.parametrize("content", [make_png(3, 2), make_gif(2)], ids=["png", "gif"])
+async def test_what_follows_the_image_in_its_file_is_not_stored(client: AsyncClient, content: bytes) -> None:
+    image = await client.upload(content + b"#!/bin/sh", convert_to_webp=False)
+    assert (image.size, image.sha256) == (len(content), hashlib.sha256(content).hexdigest())
+
+
+async def test_progress_ends_with_all_bytes_sent_and_the_checksum_is_compared(
+    client: AsyncClient, picture: bytes
+) -> None:
+    told: list[tuple[int, int]] = []
+    await client.upload(
+        picture, convert_to_webp=False, checksum=True, progress=lambda *seen: told.append(seen)
+    )
+    assert (told[0], told[-1]) == ((0, len(picture)), (len(picture), len(picture)))
+
+
+async def test_of_many_files_each_has_its_result_in_order(client: AsyncClient, tmp_path: Path) -> None:
+    for number in range(4):
+        (tmp_path / f"{number}.png").write_bytes(make_png(number + 1, 2))
+    (tmp_path / "2.png").write_bytes(b"not an image")
+    results = await client.upload_many(tmp_path, journal=tmp_path / "journal")
+    assert [result.image and result.image.width for result in results] == [1, 2, None, 4]
+    assert isinstance(results[2].error, UnsupportedMediaTypeError)
+    again = await client.upload_many(tmp_path, journal=tmp_path / "journal")
+    assert [result.resumed for result in again] == [True, True, False, True]
+    assert (await client.images.list().first_page()).total == 3
+
+
+@pytest.mark.parametrize("name", ["image", "file"])
+async def test_form_2_answers_with_the_record_itself(
+    http: httpx2.AsyncClient, picture: bytes, name: str
+) -> None:
+    record = await data_of(http.post("/upload", files={name: ("a.png", picture)}))
+    assert record.keys() == members(Image)
+    assert record["created_at"].endswith("Z")
+
+
+@pytest.mark.parametrize("name", ["files[]", "files"])
+async def test_form_1_answers_with_every_file_in_order(http: httpx2.AsyncClient, name: str) -> None:
+    files = [(name, (f"{number}.png", make_png(number + 1, 1))) for number in range(3)]
+    files.insert(1, (name, ("notes.txt", b"no image")))
+    data = await data_of(http.post("/upload", files=files, data={"description": "Together"}))
+    assert data.keys() == {"images", "errors"}
+    assert [image["original_filename"] for image in data["images"]] == ["0.png", "1.png", "2.png"]
+    assert {image["description"] for image in data["images"]} == {"Together"}
+    (error,) = data["errors"]
+    assert error.keys() == {"index", "filename", "code", "message", "details"}
+    assert (error["index"], error["filename"], error["code"]) == (1, "notes.txt", "UNSUPPORTED_MEDIA_TYPE")
+
+
+async def test_form_1_with_one_file_still_answers_with_a_list(
+    http: httpx2.AsyncClient, picture: bytes
+) -> None:
+    data = await data_of(http.post("/upload", files={"files[]": picture}))
+    assert (len(data["images"]), data["errors"]) == (1, [])
+
+
+async def test_where_no_file_was_stored_the_status_is_their_common_one_or_422(
+    http: httpx2.AsyncClient, picture: bytes
+) -> None:
+    text, damaged = ("a.txt", b"text"), ("b.png", picture[:40])
+    same = await http.post("/upload", files=[("files[]", text), ("files[]", text)])
+    refused(same, 415, "UNSUPPORTED_MEDIA_TYPE", "a.txt")
+    differs = await http.post("/upload", files=[("files[]", text), ("files[]", damaged)])
+    refused(differs, 422, "VALIDATION_ERROR", "a.txt", "b.png")
+
+
+async def test_options_come_before_or_after_the_file_and_unknown_ones_are_ignored(
+    http: httpx2.AsyncClient, picture: bytes
+) -> None:
+    file = part("image", picture, "x.png")
+    options = part("is_public", b"FALSE") + part("remove_exif", b"1") + part("colour", b"red")
+    for body in (file + options, options + file):
+        record = await data_of(http.post("/upload", content=body + b"--B--\r\n", headers=FORM))
+        assert record["is_public"] is False
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"quality": "0"}, "quality"),
+        ({"quality": "101"}, "quality"),
+        ({"quality": "080"}, "quality"),
+        ({"format": "gif"}, "format"),
+        ({"format": "tiff"}, "format"),
+        ({"is_public": "yes"}, "is_public"),
+        ({"remove_exif": ""}, "remove_exif"),
+        ({"auto_rename": "2"}, "auto_rename"),
+        ({"convertToWebP": "on"}, "convertToWebP"),
+        ({"format": "png", "convertToWebP": "true"}, "convertToWebP"),
+        ({"album_id": "999999"}, "album_id"),
+        ({"album_id": "0"}, "album_id"),
+        ({"album_id": "x"}, "album_id"),
+        ({"album_id": ""}, "album_id"),
+        ({"description": "x" * 2001}, "description"),
+        ({"quality": ["1", "2"]}, "quality"),
+    ],
+)
+async def test_an_option_that_is_not_allowed_is_422_and_nothing_is_stored(
+    http: httpx2.AsyncClient, picture: bytes, fields: dict[str, str], named: str
+) -> None:
+    refused(await http.post("/upload", files={"image": picture}, data=fields), 422, "VALIDATION_ERROR", named)
+    assert (await data_of(http.get("/images")))["images"] == []
+
+
+async def test_all_faults_of_one_request_are_told_together(http: httpx2.AsyncClient, picture: bytes) -> None:
+    wrong = {"quality": "0", "format": "bmp", "is_public": "maybe", "description": "x" * 2001}
+    answer = await http.post("/upload", files={"image": picture}, data=wrong)
+    refused(answer, 422, "VALIDATION_ERROR", "quality", "format", "is_public", "description")
+
+
+async def test_the_clients_error_names_the_option(client: AsyncClient, picture: bytes) -> None:
+    with pytest.raises(ValidationError) as caught:
+        await client.upload(picture, quality=101)
+    assert (caught.value.field, caught.value.status) == ("quality", 422)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"--B--\r\n", ""),
+        (part("image", b"", "") + b"--B--\r\n", ""),
+        (part("other", b"x", "x.png") + b"--B--\r\n", ""),
+        (part("image", make_png(), "x.png"), ""),
+        (part("image", make_png(), "x.png") + part("files[]", make_png(), "y.png") + b"--B--\r\n", "both"),
+        (part("image", make_png(), "x.png") + part("file", make_png(), "y.png") + b"--B--\r\n", "image"),
+    ],
+    ids=["nothing", "an empty file field", "another field", "cut short", "both forms", "two images"],
+)
+async def test_a_form_without_its_one_file_or_files_is_400(
+    http: httpx2.AsyncClient, body: bytes, text: str
+) -> None:
+    refused(await http.post("/upload", content=body, headers=FORM), 400, "BAD_REQUEST", text)
+    assert (await data_of(http.get("/images")))["images"] == []
+
+
+async def test_twenty_files_are_taken_and_twenty_one_are_not(http: httpx2.AsyncClient) -> None:
+    files = [("files[]", (f"{number}.png", make_png())) for number in range(21)]
+    assert len((await data_of(http.post("/upload", files=files[:20])))["images"]) == 20
+    refused(await http.post("/upload", files=files), 400, "BAD_REQUEST", "20")
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ("C:\\pictures\\a.png", "a.png"),
+        ("../../etc/a.png", "a.png"),
+        ("a%22b.png", 'a"b.png'),
+        ("100%25.png", "100%25.png"),
+        ("é ü.png", "é ü.png"),
+        ("a\x07b\u202e.png", "ab.png"),
+        ("...", "image"),
+    ],
+)
+async def test_the_original_name_is_freed_of_paths_and_control_characters(
+    http: httpx2.AsyncClient, picture: bytes, sent: str, kept: str
+) -> None:
+    body = part("image", picture, sent) + b"--B--\r\n"
+    record = await data_of(http.post("/upload", content=body, headers=FORM))
+    assert record["original_filename"] == kept
