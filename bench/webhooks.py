@@ -143,8 +143,8 @@ def main() -> None:
         alone = asyncio.run(bare(url, options.deliveries, under_way))
         rate, bare_rate = options.deliveries / seconds, options.deliveries / alone
         print(
-            f"{destinations:4} destinations: {options.deliveries:,} in {seconds:6.2f} s, {rate:6,.0f} a second;"
-            f" bare POSTs {bare_rate:6,.0f} a second: {rate / bare_rate:.2f} of it",
+            f"{destinations:4} destinations: {options.deliveries:,} in {seconds:6.2f} s, {rate:6,.0f}/s; "
+            f"bare POSTs {bare_rate:6,.0f}/s: {rate / bare_rate:.2f} of it",
             flush=True,
         )
     process.terminate()

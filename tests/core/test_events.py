@@ -8,10 +8,12 @@ from datetime import UTC, datetime
 from typing import get_args
 
 import attrs
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from imagehost_core.errors import ValidationError
 from imagehost_core.events import (
     EVENT_TYPES,
     AlbumCreated,
@@ -21,10 +23,13 @@ from imagehost_core.events import (
     ImageDeleted,
     ImageUploaded,
     event_body,
+    parse_event,
 )
-from imagehost_core.ids import EventId
+from imagehost_core.formats import Format
+from imagehost_core.ids import AlbumId, EventId
 from imagehost_core.models import Album, Image
 from imagehost_core.records import Addresses, AlbumRecord, ImageRecord
+from imagehost_core.schemas import event_schemas, schema_of
 
 ADDRESSES = Addresses("https://img.example/v1", "https://cdn.example/i")
 ID = EventId("msg_" + "0" * 24)
@@ -98,3 +103,96 @@ def test_the_body_is_the_same_each_time_and_has_no_needless_spaces(image: Image)
     assert event_body(uploaded(image)).startswith(
         b'{"type":"image.uploaded","timestamp":"2026-11-21T07:26:05.000000Z","data":{"id":'
     )
+
+
+@pytest.fixture
+def events(image: Image, album: Album) -> list[Event]:
+    """One event of each kind, and one of each whose optional members are missing."""
+    made: list[Event] = []
+    for photo, group in (
+        (image, album),
+        (attrs.evolve(image, album_id=None), attrs.evolve(album, cover=None, image_count=0)),
+    ):
+        gone = DeletedImage(id=photo.id, album_id=photo.album_id, deleted_at=WHEN)
+        made += [
+            uploaded(photo),
+            ImageDeleted(id=ID, timestamp=WHEN, data=gone),
+            AlbumCreated(id=ID, timestamp=WHEN, data=ADDRESSES.album_record(group)),
+            AlbumUpdated(id=ID, timestamp=WHEN, data=ADDRESSES.album_record(group)),
+        ]
+    return made
+
+
+def test_an_event_that_is_read_again_is_the_one_that_was_written(events: list[Event]) -> None:
+    assert [parse_event(event.id, event_body(event)) for event in events] == events
+
+
+@given(
+    st.text(max_size=50),
+    st.sampled_from(Format),
+    st.one_of(st.none(), st.integers(1, 2**53).map(AlbumId)),
+    st.datetimes(timezones=st.just(UTC)),
+)
+def test_any_uploaded_image_is_read_again_as_it_was_written_and_fits_the_schema(
+    image: Image, text: str, fmt: Format, album_id: AlbumId | None, moment: datetime
+) -> None:
+    changed = attrs.evolve(image, description=text, format=fmt, album_id=album_id, created_at=moment)
+    event = uploaded(changed)
+    assert parse_event(ID, event_body(event)) == event
+    jsonschema.validate(json.loads(event_body(event)), event_schemas()["image.uploaded"])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"\xff",
+        b"5",
+        b"{}",
+        b'{"type": "image.uploaded"}',
+        b'{"type": "image.exploded", "timestamp": "2026-11-21T07:26:05Z", "data": {}}',
+        b'{"type": ["image.deleted"], "timestamp": "2026-11-21T07:26:05Z", "data": {}}',
+        b'{"type": "image.deleted", "timestamp": "2026-11-21T07:26:05Z", "data": {}}',
+        b'{"type": "image.deleted", "timestamp": "soon", "data": {"id": "x", "deleted_at": "soon"}}',
+    ],
+)
+def test_what_is_no_event_is_refused_with_our_error(body: bytes) -> None:
+    with pytest.raises(ValidationError, match="body of one of"):
+        parse_event(ID, body)
+
+
+def test_a_time_without_a_zone_is_no_time_of_an_event() -> None:
+    data = b'{"id": "x", "album_id": null, "deleted_at": "2026-11-21T07:26:05"}'
+    with pytest.raises(ValidationError):
+        parse_event(
+            ID, b'{"type": "image.deleted", "timestamp": "2026-11-21T07:26:05Z", "data": ' + data + b"}"
+        )
+
+
+def test_there_is_a_valid_schema_for_each_kind() -> None:
+    assert event_schemas().keys() == EVENT_TYPES.keys()
+    for schema in event_schemas().values():
+        jsonschema.Draft202012Validator.check_schema(schema)
+
+
+def test_each_schema_takes_its_own_events_and_no_others(events: list[Event]) -> None:
+    for name, schema in event_schemas().items():
+        validator = jsonschema.Draft202012Validator(schema)
+        taken = {event.type for event in events if validator.is_valid(json.loads(event_body(event)))}
+        assert taken == {name}
+
+
+def test_a_schema_requires_every_member_that_is_sent(events: list[Event]) -> None:
+    for event in events:
+        schema, body = event_schemas()[event.type], json.loads(event_body(event))
+        for path in [(name,) for name in body] + [("data", name) for name in body["data"]]:
+            less = json.loads(event_body(event))
+            del (less if len(path) == 1 else less["data"])[path[-1]]
+            with pytest.raises(jsonschema.ValidationError):
+                jsonschema.validate(less, schema)
+
+
+def test_a_type_that_no_record_has_gets_no_schema() -> None:
+    with pytest.raises(TypeError, match="a type of records"):
+        schema_of(bytes)

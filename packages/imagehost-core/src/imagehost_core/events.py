@@ -1,7 +1,8 @@
 """What happened: one value for each event, in the shape in which it is sent.
 
 Contract 10: *body `{"type", "timestamp", "data"}`; one event per image; `data` is the record (for
-image.deleted: `id, album_id, deleted_at`)*. The union `Event` is closed (SPEC 6).
+image.deleted: `id, album_id, deleted_at`)*. The union `Event` is closed (SPEC 6). One converter writes
+and reads them, so that a program may pass events on through a queue of its own.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from datetime import datetime
 from typing import ClassVar
 
 from attrs import frozen
-from cattrs import Converter
+from cattrs import BaseValidationError, Converter
 from cattrs.gen import make_dict_unstructure_fn
 
 from imagehost_core.clock import to_rfc3339
+from imagehost_core.errors import Fault, ValidationError, quoted
 from imagehost_core.ids import AlbumId, EventId, ImageId
 from imagehost_core.records import AlbumRecord, ImageRecord
 
@@ -83,8 +85,36 @@ def event_body(event: Event) -> bytes:
     return json.dumps(_converter.unstructure(body), ensure_ascii=False, separators=(",", ":")).encode()
 
 
+def parse_event(event_id: str, body: bytes) -> Event:
+    """Return the event that a body tells of: the way back of `event_body`.
+
+    Args:
+        event_id: The event's id, which is not in its body: the value of `webhook-id`.
+        body: As it was sent.
+
+    Raises:
+        ValidationError: It is not the body of an event.
+    """
+    kind: object = None
+    try:
+        members = json.loads(body)
+        kind = members["type"]
+        return _converter.structure({**members, "id": event_id}, EVENT_TYPES[members["type"]])
+    except (ValueError, TypeError, KeyError, BaseValidationError) as error:
+        fault = Fault("the event", f"a body of one of {', '.join(EVENT_TYPES)}", quoted(kind))
+        raise ValidationError(faults=[fault]) from error
+
+
+def _moment(text: object, _kind: type[datetime]) -> datetime:
+    moment = datetime.fromisoformat(str(text))
+    if moment.tzinfo is None:
+        raise ValueError(f"expected a time with its zone but received {text}")
+    return moment
+
+
 _converter = Converter()
 _converter.register_unstructure_hook(datetime, to_rfc3339)
+_converter.register_structure_hook(datetime, _moment)
 _converter.register_unstructure_hook_factory(
     lambda kind: hasattr(kind, "__attrs_attrs__"), lambda kind: make_dict_unstructure_fn(kind, _converter)
 )

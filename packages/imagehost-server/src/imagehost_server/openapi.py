@@ -15,6 +15,7 @@ from imagehost_core.errors import BY_CODE, ImageHostError
 from imagehost_core.formats import BY_EXTENSION, TRAITS
 from imagehost_core.host.once import MAX_KEY
 from imagehost_core.options import BOOLEANS, MAX_DESCRIPTION, STORED_FORMATS
+from imagehost_core.schemas import event_schemas
 from imagehost_core.transform import FORMAT_NAMES, MAX_QUALITY, MAX_SIDE, Fit
 from imagehost_server.auth import Need, Session
 from imagehost_server.cookies import CSRF_COOKIE, SESSION_COOKIE
@@ -100,6 +101,7 @@ def document(operations: Iterable[Operation], base_url: str, delivery_url: str) 
         "info": {"title": "imagehost", "version": version("imagehost-server")},
         "servers": [{"url": base_url}],
         "paths": paths,
+        "webhooks": {name: {"post": _event(name, schema)} for name, schema in event_schemas().items()},
         "components": {
             "schemas": {**components, "Error": _ERROR},
             "responses": {str(kind.status_hint): _error(kind) for kind in BY_CODE.values()},
@@ -254,6 +256,39 @@ _ERROR: Schema = _object(
         ),
     }
 )
+
+
+WEBHOOK_HEADERS = {
+    "webhook-id": "The event's id, the same in every attempt: handle each id once.",
+    "webhook-timestamp": "When the attempt was made, as a Unix timestamp.",
+    "webhook-signature": "`v1,` and a base64 HMAC-SHA256 over `id.timestamp.body`; two while secrets change.",
+}
+"""The headers of Standard Webhooks 1.0.0."""
+
+
+def _event(name: str, schema: Mapping[str, object]) -> Schema:
+    """Return what is told of an event: the request that a webhook's destination gets."""
+    return {
+        "operationId": name,
+        "summary": f"The event `{name}`.",
+        "security": [],
+        "parameters": [
+            {
+                "name": header,
+                "in": "header",
+                "required": True,
+                "description": text,
+                "schema": {"type": "string"},
+            }
+            for header, text in WEBHOOK_HEADERS.items()
+        ],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
+        "responses": {
+            "2XX": {"description": "The event was taken."},
+            "410": {"description": "Nothing is to be sent here any more."},
+            "default": {"description": "The event is sent again later."},
+        },
+    }
 
 
 def _delivery() -> Schema:
