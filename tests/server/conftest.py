@@ -23,6 +23,7 @@ NO_LIMITS = {
         "API_PER_DAY",
         "UPLOADS_PER_MINUTE",
         "UNAUTHENTICATED_PER_MINUTE",
+        "SIGN_INS_PER_MINUTE",
     )
 }
 """Tests ask more than a person does."""
