@@ -24,7 +24,7 @@ class Codec:
         name: Pillow's name of the plug-in. Only the named one may open the bytes.
         quality: The quality where none is asked for, or `None` where the format has none.
         settings: What else the encoder is told; the figures behind it are in
-            `docs/design/2026-11-pixels.md`.
+            `docs/design/2026-11-21-pixels.md`.
     """
 
     name: str
