@@ -21,8 +21,8 @@ From EVIDENCE: a 52-Mpixel WebP to 720 px costs 1,450 ms from the master and 92â
 RUNG_MARGIN = (5, 4)
 """A reduction serves targets that it exceeds by at least this much, on both axes: 5 to 4.
 
-Measured in `docs/design/2026-11-21-pixels.md`: being reduced in linear light, a rung of 1,024 px gives an 820-px
-JPEG within half a point of SSIMULACRA2 of one made from the whole picture.
+Measured in `docs/design/2026-11-21-pixels.md`: being reduced in linear light, a rung of 1,024 px gives
+an 820-px JPEG within half a point of SSIMULACRA2 of one made from the whole picture.
 """
 
 
