@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
@@ -20,6 +20,7 @@ from imagehost_core import (
     NotFoundError,
     PageRequest,
     ValidationError,
+    parse_page_request,
 )
 from imagehost_core.host.albums import MAX_MEMBERS, MAX_NAME
 from imagehost_core.options import MAX_DESCRIPTION
@@ -46,7 +47,7 @@ def heard(host: ImageHost) -> Iterator[list[Event]]:
 
 
 def upload(host: ImageHost, album: Album | None = None, owner: str = "admin") -> str:
-    return host.upload(SMALL, owner=owner, album_id=album and album.id, convert_to_webp=False).id
+    return host.upload(SMALL, owner=owner, album_id=album.id if album else None, convert_to_webp=False).id
 
 
 def refresh(host: ImageHost, album: Album) -> Album:
@@ -100,7 +101,7 @@ def test_albums_are_walked_newest_first_while_they_come_and_go(host: ImageHost) 
     walked = [album.id for album in first]
     cursor = first.next_cursor
     while cursor:
-        page = host.albums.list(owner="walker", page=PageRequest(per_page=3, cursor=cursor))
+        page = host.albums.list(owner="walker", page=parse_page_request(None, "3", cursor))
         walked += [album.id for album in page]
         cursor = page.next_cursor
     assert walked == made[::-1]
@@ -227,7 +228,7 @@ def test_an_image_that_is_uploaded_meanwhile_goes_with_its_album(host: ImageHost
         host.get(late[0])
 
 
-def bustle(host: ImageHost, numbers: list[int], seed: int) -> None:
+def bustle(host: ImageHost, numbers: Sequence[int], seed: int) -> None:
     """Upload into two albums, move, take out and delete, at random."""
     chance = Random(seed)
     for _ in range(12):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from enum import StrEnum
 
 import attrs
@@ -15,14 +16,12 @@ from imagehost_core.host.once import Part
 from imagehost_core.host.owners import Owner
 from imagehost_core.host.rooms import Rooms
 from imagehost_core.ids import AccountId, AlbumId, ImageId, no_album, parse_album_id
-from imagehost_core.models import Account, Album, Page
+from imagehost_core.models import Account, Album, Image, Page
 from imagehost_core.options import description_faults
 from imagehost_core.paging import PageRequest
 
 MAX_NAME = 100
 """Characters of an album's name, after trimming (contract 6)."""
-
-
 MAX_MEMBERS = 1_000
 """How many images may join or leave an album in one request."""
 
@@ -49,7 +48,7 @@ class Albums:
     """The albums of a host."""
 
     _rooms: Rooms = field(repr=False)
-    _delete_image: Callable[[ImageId], object] = field(repr=False)
+    _delete_image: Callable[[str, Owner | None, AlbumId | None], object] = field(repr=False)
 
     def create(
         self,
@@ -126,7 +125,7 @@ class Albums:
     def add_images(
         self, album_id: int | str, image_ids: Iterable[str], *, owner: Owner
     ) -> tuple[Album, tuple[Membership, ...]]:
-        """Put images into an album; one that was in another moves.
+        """Put images into an album; one that was in another moves, which is a change of both.
 
         Args:
             album_id: Which album.
@@ -162,12 +161,14 @@ class Albums:
         Raises:
             NotFoundError: The account has no such album.
         """
-        rooms = self._rooms
-        album = self.get(album_id, owner=owner)
+        rooms, account = self._rooms, owners.find(self._rooms, owner)
+        album = self._find(album_id, account)
         while True:
             for image_id in rooms.images.ids_in_album(album.id) if delete_images else ():
-                self._delete_image(image_id)
+                with suppress(NotFoundError):  # it has been deleted or has left the album meanwhile
+                    self._delete_image(image_id, None, album.id)
             with rooms.catalog.transaction() as transaction:
+                self._find(album.id, account, transaction)
                 # An upload may have put one more into it since.
                 if not (delete_images and rooms.images.ids_in_album(album.id, transaction)):
                     rooms.albums.delete(transaction, album.id)
@@ -183,21 +184,24 @@ class Albums:
         account = owners.find(rooms, owner)
         with rooms.changes.one() as change, rooms.catalog.transaction() as transaction:
             album = self._find(album_id, account, transaction)
-            results = tuple(self._change_member(transaction, album, image_id, join) for image_id in wanted)
-            if any(result.status in (MemberStatus.ADDED, MemberStatus.REMOVED) for result in results):
-                album = self._touch(transaction, album.id, account, {})
-                change.album_updated(transaction, album)
-        return album, results
+            results, changed_ids = list[Membership](), dict[AlbumId, None]()
+            for image_id in wanted:
+                image = self._own(image_id, album, transaction)
+                results.append(Membership(image_id, _status(image, album, join)))
+                if image is not None and results[-1].status in _CHANGES:
+                    moved = attrs.evolve(image, album_id=album.id if join else None, updated_at=rooms.clock())
+                    rooms.images.update(transaction, moved)
+                    changed_ids |= dict.fromkeys(one for one in (album.id, image.album_id) if one is not None)
+            for changed_id in changed_ids:
+                changed = self._touch(transaction, changed_id, account, {})
+                change.album_updated(transaction, changed)
+                album = changed if changed_id == album.id else album
+        return album, tuple(results)
 
-    def _change_member(self, transaction: Transaction, album: Album, image_id: str, join: bool) -> Membership:
+    def _own(self, image_id: str, album: Album, transaction: Transaction) -> Image | None:
+        """Return an image of whoever owns an album, or `None`."""
         image = self._rooms.images.get(ImageId(image_id), transaction)
-        if image is None or image.account_id != album.account_id:
-            return Membership(image_id, MemberStatus.NOT_FOUND)
-        if (image.album_id == album.id) is join:
-            return Membership(image_id, MemberStatus.UNCHANGED)
-        moved = attrs.evolve(image, album_id=album.id if join else None, updated_at=self._rooms.clock())
-        self._rooms.images.update(transaction, moved)
-        return Membership(image_id, MemberStatus.ADDED if join else MemberStatus.REMOVED)
+        return image if image is not None and image.account_id == album.account_id else None
 
     def _touch(
         self, transaction: Transaction, album_id: AlbumId, account: Account, fields: dict[str, Value]
@@ -213,6 +217,17 @@ class Albums:
         if found is None:
             raise NotFoundError(no_album(album_id))
         return found
+
+
+_CHANGES = (MemberStatus.ADDED, MemberStatus.REMOVED)
+
+
+def _status(image: Image | None, album: Album, join: bool) -> MemberStatus:
+    if image is None:
+        return MemberStatus.NOT_FOUND
+    if (image.album_id == album.id) is join:
+        return MemberStatus.UNCHANGED
+    return MemberStatus.ADDED if join else MemberStatus.REMOVED
 
 
 def check_album(

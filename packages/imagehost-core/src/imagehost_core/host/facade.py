@@ -107,7 +107,7 @@ class ImageHost:
         self.addresses: Addresses = self._rooms.addresses
         self.accounts = Accounts(self._rooms, self.delete)
         self.keys = Keys(self._rooms)
-        self.albums = Albums(self._rooms, self.delete)
+        self.albums = Albums(self._rooms, self._images.delete)
         self.sessions = Sessions(self._rooms)
         self.webhooks = Webhooks(self._rooms)
         self.limiter = Limiter(self._rooms)

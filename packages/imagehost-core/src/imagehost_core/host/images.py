@@ -16,7 +16,7 @@ from imagehost_core.host import owners
 from imagehost_core.host.albums import check_album
 from imagehost_core.host.owners import Owner
 from imagehost_core.host.rooms import Rooms
-from imagehost_core.ids import ImageId, no_album, no_image, parse_album_id, parse_image_id
+from imagehost_core.ids import AlbumId, ImageId, no_album, no_image, parse_album_id, parse_image_id
 from imagehost_core.models import Image, Page
 from imagehost_core.options import description_faults
 from imagehost_core.paging import PageRequest
@@ -78,11 +78,16 @@ class Images:
             rooms.images.update(transaction, image)
         return image
 
-    def delete(self, image_id: str, owner: Owner | None) -> DeletedImage:
+    def delete(self, image_id: str, owner: Owner | None, album_id: AlbumId | None = None) -> DeletedImage:
         """Delete an image for good: when it returns, no byte of it or of its variants is left.
 
+        Args:
+            image_id: Which.
+            owner: Whose it must be; anybody's, if `None`.
+            album_id: In which album it must be, still; in any or none, if `None`.
+
         Raises:
-            NotFoundError: There is none, or it is somebody else's.
+            NotFoundError: There is none, or it is somebody else's, or elsewhere.
         """
         rooms, wanted = self._rooms, parse_image_id(image_id)
         self.get(wanted, owner)
@@ -94,6 +99,8 @@ class Images:
         ):
             with rooms.catalog.transaction() as transaction:
                 image = self._get(wanted, owner, transaction)
+                if album_id not in (None, image.album_id):
+                    raise NotFoundError(no_image(wanted))
                 gone = DeletedImage(id=wanted, album_id=image.album_id, deleted_at=rooms.clock())
                 rooms.images.bury(transaction, wanted, gone.deleted_at)
                 rooms.accounts.charge(transaction, image.account_id, -image.size, 0)
