@@ -145,6 +145,16 @@ def thread() -> str:
     return done[0]
 
 
+def fork_and_sleep() -> None:
+    """Leave a child behind that holds on to the pipes."""
+    os.fork()
+    time.sleep(3600)
+
+
+def isolated() -> str:
+    return str(bool(sys.flags.isolated))
+
+
 def look_around() -> str:
     return ",".join(sorted(os.environ))
 
@@ -180,9 +190,21 @@ def refuse_rate() -> None:
     raise RateLimitError("expected fewer", retry_after=9)
 
 
-MISCHIEF = (sleep, spin, hoard, crash, leave, killed_from_outside, chatter, babble, forge, write_without_end)
+MISCHIEF = (
+    sleep,
+    spin,
+    hoard,
+    crash,
+    leave,
+    killed_from_outside,
+    chatter,
+    babble,
+    forge,
+    fork_and_sleep,
+    write_without_end,
+)
 ESCAPES = (open_to_read, open_to_write, listen, fork, execute, signal_parent, raise_limit, thread)
-REPORTS = (look_around, open_descriptors, hold_much, burn, fail, refuse, refuse_busy, refuse_rate)
+REPORTS = (isolated, look_around, open_descriptors, hold_much, burn, fail, refuse, refuse_busy, refuse_rate)
 ACTS: dict[str, Callable[[], object]] = {act.__name__: act for act in (*MISCHIEF, *ESCAPES, *REPORTS)}
 ACTS["pid"] = os.getpid
 PARENT = os.getppid()

@@ -95,6 +95,7 @@ def test_a_worker_has_nothing_of_the_environment(
     names = set(ask(pool, "look_around").split(","))
     assert names <= {"MALLOC_ARENA_MAX", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "LC_CTYPE"}
     assert "LD_LIBRARY_PATH" in names
+    assert ask(pool, "isolated") == "True"
 
 
 @linux

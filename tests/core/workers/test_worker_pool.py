@@ -7,7 +7,6 @@ import io
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from imagehost_core.errors import ImageHostError, InternalError, UnavailableErro
 from imagehost_core.geometry import Size
 from imagehost_core.workers import CageLimits, Load, WorkerPool, mishaps
 from imagehost_core.workers.pool import Call
+from imagehost_core.workers.process import Worker
 
 Ask = Callable[..., str]
 MakePool = Callable[..., WorkerPool]
@@ -100,6 +100,28 @@ def test_work_that_takes_too_long_is_really_stopped(act: str, pool: WorkerPool, 
     assert caught.value.seconds == 0.5
     assert gone(pid)
     assert int(ask(pool, "pid")) != pid
+
+
+def test_a_signal_to_the_group_of_the_program_reaches_no_worker(pool: WorkerPool, ask: Ask) -> None:
+    pid = int(ask(pool, "pid"))
+    assert os.getpgid(pid) == pid != os.getpgrp()
+
+
+def test_what_a_worker_started_ends_with_it(make_pool: MakePool, ask: Ask) -> None:
+    pool = make_pool(limits=CageLimits(seccomp=False))
+    ask(pool)
+    with pytest.raises(mishaps.TooSlowError):
+        ask(pool, "fork_and_sleep", deadline=0.5)
+
+
+def test_a_warm_worker_is_taken_before_one_that_is_starting(
+    make_pool: MakePool, ask: Ask, eventually: Eventually
+) -> None:
+    pool = make_pool(2)
+    pid = ask(pool, "pid")
+    pool.start()
+    assert eventually(lambda: pool.load.idle == 2)
+    assert ask(pool, "pid") == pid
 
 
 @pytest.mark.parametrize(
@@ -318,13 +340,24 @@ def test_a_worker_that_was_ended_while_idle_costs_no_call_and_is_logged(
     assert f"worker {pid} ended with {name}" in caplog.text
 
 
-def test_a_kill_that_comes_after_the_answer_hits_no_other_call(pool: WorkerPool, ask: Ask) -> None:
+def test_a_kill_that_comes_after_the_answer_hits_no_other_call(
+    pool: WorkerPool, ask: Ask, gone: Gone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rung, gate, kill = threading.Event(), threading.Event(), Worker.kill
+
+    def late_kill(worker: Worker) -> None:
+        rung.set()
+        gate.wait(60)
+        kill(worker)
+
     ask(pool)
+    monkeypatch.setattr(Worker, "kill", late_kill)
     with pool._hired(0.5) as worker:
-        pid = worker.pid
-        while worker.fit():
-            time.sleep(0.01)
-    assert int(ask(pool, "pid")) != pid
+        assert rung.wait(60)
+    # The alarm has rung, but the kill is still to come: nobody else may be given this worker.
+    assert gone(worker.pid)
+    gate.set()
+    assert int(ask(pool, "pid")) != worker.pid
 
 
 def test_workers_that_cannot_get_warm_are_our_own_fault(hostile: str) -> None:
@@ -368,9 +401,9 @@ def test_closing_ends_every_process_and_gives_every_descriptor_back(
     assert eventually(lambda: pool.load.busy == 1)
     assert children() > processes
     pool.close()
-    busy.join()
     assert descriptors() == files
     assert children() == processes
+    busy.join()
 
 
 def test_a_forgotten_pool_is_closed(hostile: str, ask: Ask, gone: Gone, eventually: Eventually) -> None:
