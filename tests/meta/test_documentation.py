@@ -97,6 +97,12 @@ def test_every_example_stands_on_a_page_and_every_included_example_exists(worksp
     assert included == {path.name for path in (workspace / "docs" / "examples").glob("*.py")}
 
 
+def test_every_benchmark_is_listed(workspace: Path) -> None:
+    text = (workspace / "bench" / "README.md").read_text(encoding="utf-8")
+    programs = {path.name for path in (workspace / "bench").glob("*.py")}
+    assert set(re.findall(r"^\| `(\w+\.py)` \|", text, re.MULTILINE)) == programs
+
+
 def test_readme_shows_the_first_example_word_for_word(workspace: Path) -> None:
     example = (workspace / "docs" / "examples" / "embed_start.py").read_text(encoding="utf-8")
     assert f"```python\n{example}```" in (workspace / "README.md").read_text(encoding="utf-8")
