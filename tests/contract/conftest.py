@@ -23,6 +23,7 @@ from imagehost_client.client import Resource
 from imagehost_client.models import Result
 from imagehost_client.testing import FakeImageHost, make_png
 from imagehost_core import ImageHost
+from imagehost_core.models import LimitOverrides
 from imagehost_server.passwords import hash_password
 from imagehost_server.testing import RunningServer, running
 
@@ -76,6 +77,9 @@ class House(Protocol):
     def enroll(self) -> Account:
         """Make an account."""
 
+    def refuse_uploads(self, account: Account, status: int) -> None:
+        """Let the account's next upload but one be refused: 429, a limit; 507, the quota."""
+
 
 @frozen
 class ServerHouse:
@@ -99,6 +103,10 @@ class ServerHouse:
         made = self.operator.accounts.create(f"user{next(_numbers)}", password_hash=self.password_hash)
         return Account(made.name, self.operator.sessions.create(made).token)
 
+    def refuse_uploads(self, account: Account, status: int) -> None:
+        limits = {429: LimitOverrides(uploads_per_minute=1), 507: LimitOverrides(quota_bytes=1)}
+        self.operator.accounts.set_limits(account.name, limits[status])
+
 
 @frozen
 class FakeHouse:
@@ -118,6 +126,10 @@ class FakeHouse:
     def enroll(self) -> Account:
         name = f"user{next(_numbers)}"
         return Account(name, self.transport.add_account(name))
+
+    def refuse_uploads(self, account: Account, status: int) -> None:
+        assert account.name in self.transport.accounts
+        self.transport.fail(status, retry_after=30 if status == 429 else None)
 
 
 @define

@@ -42,8 +42,8 @@ def get_key(asked: Asked) -> object:
 
 def update_key(asked: Asked) -> object:
     """Change a key that is in force."""
-    row = asked.row("keys")
-    changes = _key_values(asked.json(), row.record)
+    body, row = asked.json(), asked.row("keys")
+    changes = _key_values(body, row.record)
     if row.record["revoked_at"] is not None:
         raise ConflictError("expected a key that is in force but received one that is revoked")
     row.record |= changes

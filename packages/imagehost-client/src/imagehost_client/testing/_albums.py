@@ -40,8 +40,8 @@ def get_album(asked: Asked) -> object:
 
 def update_album(asked: Asked) -> object:
     """Change an album's record."""
-    record = asked.row("albums").record
-    record |= _album_values(asked.json(), record)
+    body, record = asked.json(), asked.row("albums").record
+    record |= _album_values(body, record)
     return _album_updated(asked, record)
 
 
@@ -99,8 +99,7 @@ def _album_updated(asked: Asked, record: Record) -> Record:
 
 
 def _members(asked: Asked, verb: str) -> object:
-    album = asked.row("albums").record
-    ids = asked.json().get("image_ids")
+    ids, album = asked.json().get("image_ids"), asked.row("albums").record
     if not isinstance(ids, list) or not all(isinstance(number, str) for number in ids):
         raise ValidationError(f"expected a list of ids for image_ids but received {ids!r}")
     if not 1 <= len(set(ids)) <= MAX_MEMBERS:

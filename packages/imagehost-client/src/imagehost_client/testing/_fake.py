@@ -76,7 +76,8 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         self.tokens: dict[str, Grant] = {}
         self.tables = {name: Table(name) for name in ("images", "albums", "keys", "webhooks", "deliveries")}
         self._planned: deque[httpx2.Response | None] = deque()
-        self._answered: dict[tuple[str, str], tuple[object, httpx2.Response]] = {}
+        self._claimed: dict[tuple[str, str], object] = {}
+        self._answered: dict[tuple[str, str], httpx2.Response] = {}
         self._secret = secrets.token_bytes(32)
         self._lock = threading.RLock()
         self.add_account("admin")
@@ -186,23 +187,25 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         return _done(asked, route) if key is None or route not in KEYED else self._once(asked, route, key)
 
     def _once(self, asked: Asked, route: Route, key: str) -> httpx2.Response:
-        """Answer a repeated key as the first time (contract 2); another request under it is refused."""
+        """Answer a repeated key as the first time (contract 2); another request under it is refused.
+
+        What was refused is not kept: it has done nothing, and is tried again.
+        """
         if not (1 <= len(key) <= 255 and key.isascii() and key.isprintable()):
-            raise BadRequestError("expected 1 to 255 printable characters for Idempotency-Key")
-        mark = asked.meaning()
-        known = self._answered.get((asked.grant.account, key))
-        if known is None:
-            response = _done(asked, route)
-            self._answered[asked.grant.account, key] = (mark, response)
-            return response
-        if known[0] != mark:
-            raise ConflictError(
-                "expected the first request again for this Idempotency-Key but received another"
+            raise BadRequestError(
+                f"expected 1 to 255 printable characters for Idempotency-Key but received {len(key)}"
             )
-        first = known[1]
-        return httpx2.Response(
-            first.status_code, headers={**first.headers, "Idempotent-Replayed": "true"}, content=first.content
-        )
+        mark = asked.meaning()
+        if self._claimed.setdefault((asked.grant.account, key), mark) != mark:
+            raise ConflictError(
+                f"expected a new key for another request for Idempotency-Key but received {key!r}"
+            )
+        first = self._answered.get((asked.grant.account, key))
+        if first is None:
+            self._answered[asked.grant.account, key] = response = _done(asked, route)
+            return response
+        headers = {**first.headers, "Idempotent-Replayed": "true"}
+        return httpx2.Response(first.status_code, headers=headers, content=first.content)
 
     def _granted(self, request: httpx2.Request, needs: tuple[str | None, ...]) -> Grant:
         """Return who asks, if they may (contract 2: 401 without a good token, 403 without the scope)."""

@@ -176,12 +176,17 @@ def read_json(content_type: str, body: bytes) -> dict[str, object]:
             f"expected application/json for the body but received {content_type!r}"
         )
     try:
-        value = json.loads(body)
+        value = json.loads(body, parse_constant=_no_constant)
     except ValueError:
         raise BadRequestError("expected JSON for the body but received something else") from None
     if not isinstance(value, dict):
         raise ValidationError(f"expected an object for the body but received {value!r}")
     return value
+
+
+def _no_constant(text: str) -> object:
+    """Refuse `NaN` and `Infinity`, which Python reads and JSON has not (RFC 8259, section 6)."""
+    raise ValueError(text)
 
 
 def typed(body: Mapping[str, object], name: str, kind: type[T], default: T) -> T:

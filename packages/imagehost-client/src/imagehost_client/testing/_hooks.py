@@ -40,8 +40,8 @@ def get_webhook(asked: Asked) -> object:
 
 def update_webhook(asked: Asked) -> object:
     """Change a destination's record."""
-    record = asked.row("webhooks").record
-    record |= _values(asked.json(), record)
+    body, record = asked.json(), asked.row("webhooks").record
+    record |= _values(body, record)
     return record
 
 

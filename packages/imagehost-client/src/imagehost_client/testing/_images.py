@@ -83,7 +83,7 @@ def get_image(asked: Asked) -> object:
 
 def update_image(asked: Asked) -> object:
     """Change an image's record."""
-    record, body = asked.row("images").record, asked.json()
+    body, record = asked.json(), asked.row("images").record
     changes: Record = {
         "description": _forms.described(body, record["description"]),
         "is_public": _forms.typed(body, "is_public", bool, record["is_public"]),
@@ -109,7 +109,7 @@ def tell_deleted(asked: Asked, record: Record) -> None:
 
 def sign_url(asked: Asked) -> object:
     """Return an address that shows an image without a token."""
-    record, body = asked.row("images").record, asked.json()
+    body, record = asked.json(), asked.row("images").record
     seconds = _forms.typed(body, "expires_in", int, 0)
     if not 1 <= seconds <= MAX_LIFETIME:
         raise ValidationError(f"expected 1 to {MAX_LIFETIME} seconds for expires_in but received {seconds}")

@@ -1,0 +1,183 @@
+"""Contract 8, in both houses: sessions, keys, and the account."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+import httpx2
+import pytest
+from tests.contract.conftest import PASSWORD, Account, Connect, data_of, members, refused
+
+from imagehost_client import AsyncClient, ConflictError, ForbiddenError, NotFoundError, UnauthorizedError
+from imagehost_client.models import Account as AccountModel
+from imagehost_client.models import ApiKey, NewApiKey, Session
+from imagehost_client.testing import make_png
+
+pytestmark = pytest.mark.anyio
+
+SCOPES = {
+    "images:read",
+    "images:write",
+    "images:delete",
+    "albums:read",
+    "albums:write",
+    "webhooks:manage",
+    "account:read",
+}
+
+
+async def test_a_session_acts_with_all_scopes_until_it_is_ended(connect: Connect, account: Account) -> None:
+    session = await connect(None).sessions.create(account.name, PASSWORD)
+    assert session.token.startswith("ihs_")
+    assert session.account.name == account.name
+    assert session.expires_at > datetime.now(UTC)
+    signed_in = connect(session.token)
+    image = await signed_in.upload(make_png())
+    await signed_in.images.delete(image)
+    assert (await signed_in.keys.list().first_page()).total == 0
+    await signed_in.sessions.delete()
+    with pytest.raises(UnauthorizedError):
+        await signed_in.account()
+    assert (await connect(account.token).account()).account.name == account.name
+
+
+async def test_the_record_of_a_session_is_whole(visitor: httpx2.AsyncClient, account: Account) -> None:
+    body = {"username": account.name, "password": PASSWORD}
+    record = await data_of(visitor.post("/session", json=body), 201)
+    assert record.keys() == members(Session)
+    assert record["account"].keys() == {"name", "created_at"}
+
+
+async def test_a_wrong_password_and_an_unknown_name_are_refused_alike(
+    visitor: httpx2.AsyncClient, account: Account
+) -> None:
+    wrong = {"username": account.name, "password": "wrong"}
+    unknown = {"username": "nobody-here", "password": PASSWORD}
+    answers = [await visitor.post("/session", json=body) for body in (wrong, unknown)]
+    for answer in answers:
+        refused(answer, 401, "UNAUTHORIZED")
+    assert answers[0].text == answers[1].text
+    for body in ({}, {"username": account.name}, {"username": 1, "password": PASSWORD}):
+        refused(await visitor.post("/session", json=body), 422, "VALIDATION_ERROR")
+
+
+async def test_a_key_does_what_its_scopes_allow_and_manages_no_keys(
+    client: AsyncClient, connect: Connect, account: Account
+) -> None:
+    made = await client.keys.create("All")
+    assert made.token.startswith("ihk_")
+    assert made.token.startswith(made.prefix)
+    assert (set(made.scopes), made.name) == (SCOPES, "All")
+    assert (made.expires_at, made.last_used_at, made.revoked_at) == (None, None, None)
+    program = connect(made.token)
+    assert (await program.account()).account.name == account.name
+    await program.images.delete(await program.upload(make_png()))
+    for call in (
+        lambda: program.keys.list().first_page(),
+        lambda: program.keys.create("More"),
+        lambda: program.keys.delete(made.id),
+        lambda: program.sessions.delete(),
+    ):
+        with pytest.raises(ForbiddenError):
+            await call()
+    assert (await client.keys.get(made)).last_used_at is not None
+
+
+async def test_a_token_is_shown_once(http: httpx2.AsyncClient) -> None:
+    made = await data_of(http.post("/keys", json={"name": "ci"}), 201)
+    assert made.keys() == members(NewApiKey)
+    shown = await data_of(http.get(f"/keys/{made['id']}"))
+    assert shown.keys() == members(ApiKey)
+    listed = await data_of(http.get("/keys"))
+    assert made["token"] not in f"{shown}{listed}"
+
+
+async def test_keys_are_listed_newest_first_changed_and_revoked(
+    client: AsyncClient, connect: Connect
+) -> None:
+    first = await client.keys.create("First", scopes=["images:read", "albums:read"])
+    second = await client.keys.create("Second")
+    assert [key.id async for key in client.keys.list(per_page=1)] == [second.id, first.id]
+    changed = await client.keys.update(first, name="Changed")
+    assert (changed.name, changed.scopes) == ("Changed", first.scopes)
+    changed = await client.keys.update(first, scopes=["albums:read"])
+    assert (changed.name, changed.scopes) == ("Changed", ("albums:read",))
+    program = connect(first.token)
+    await program.albums.list().first_page()
+    with pytest.raises(ForbiddenError):
+        await program.images.list().first_page()
+
+    deleted = await client.keys.delete(first)
+    assert (deleted.id, deleted.deleted) == (first.id, True)
+    with pytest.raises(UnauthorizedError):
+        await program.albums.list().first_page()
+    revoked = await client.keys.get(first)
+    assert revoked.revoked_at is not None
+    assert [key.id async for key in client.keys.list()] == [second.id, first.id]
+    with pytest.raises(ConflictError):
+        await client.keys.update(first, name="Again")
+
+
+async def test_a_key_may_end_at_a_time_to_come(client: AsyncClient) -> None:
+    ends = datetime.now(UTC).replace(microsecond=0) + timedelta(days=30)
+    key = await client.keys.create("Month", expires_at=ends)
+    assert key.expires_at == ends
+    assert (await client.keys.update(key, expires_at=ends + timedelta(days=1))).expires_at != ends
+    assert (await client.keys.update(key, expires_at=None)).expires_at is None
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ({"scopes": ["all"]}, "scopes"),
+        ({"scopes": []}, "scopes"),
+        ({"scopes": "images:read"}, "scopes"),
+        ({"name": "x" * 101}, "name"),
+        ({"name": 7}, "name"),
+        ({"expires_at": "2020-01-01T00:00:00Z"}, "expires_at"),
+        ({"expires_at": "2999-01-01T00:00:00"}, "expires_at"),
+        ({"expires_at": "soon"}, "expires_at"),
+    ],
+)
+async def test_a_key_with_a_value_that_is_not_allowed_is_422(
+    http: httpx2.AsyncClient, body: dict[str, object], named: str
+) -> None:
+    refused(await http.post("/keys", json=body), 422, "VALIDATION_ERROR", named)
+    made = await data_of(http.post("/keys", json={}), 201)
+    refused(await http.patch(f"/keys/{made['id']}", json=body), 422, "VALIDATION_ERROR", named)
+
+
+async def test_somebody_elses_key_is_404(client: AsyncClient, connect: Connect, other: Account) -> None:
+    key, stranger = await client.keys.create("Mine"), connect(other.token)
+    for call in (
+        partial(stranger.keys.get, key),
+        partial(stranger.keys.update, key, name="Mine"),
+        partial(stranger.keys.delete, key),
+    ):
+        with pytest.raises(NotFoundError):
+            await call()
+    assert (await client.keys.get(key)).revoked_at is None
+
+
+async def test_the_account_tells_what_is_used(client: AsyncClient, account: Account) -> None:
+    empty = await client.account()
+    assert (empty.account.name, empty.usage.bytes, empty.usage.images) == (account.name, 0, 0)
+    assert (empty.quota.bytes, empty.quota.remaining) == (None, None)
+    images = [await client.upload(make_png(number + 1, 5)) for number in range(2)]
+    await client.albums.create("A")
+    usage = (await client.account()).usage
+    assert (usage.bytes, usage.images, usage.albums) == (sum(image.size for image in images), 2, 1)
+    await client.images.delete(images[0])
+    assert (await client.account()).usage.bytes == images[1].size
+
+
+async def test_the_record_of_the_account_is_whole(http: httpx2.AsyncClient) -> None:
+    record = await data_of(http.get("/account"))
+    assert record.keys() == members(AccountModel)
+    assert record["account"].keys() == {"name", "created_at"}
+    assert record["usage"].keys() == {"bytes", "images", "albums"}
+    assert record["quota"].keys() == {"bytes", "remaining"}
+    for window in record["limits"]:
+        assert window.keys() == {"name", "limit", "remaining", "reset"}
+        assert window["reset"].endswith("Z")
