@@ -195,6 +195,17 @@ def test_an_image_keeps_its_most_recently_used_variants_up_to_its_budget(room: R
     assert room.on_disk() == ["a", "c", "d"], "each image has a budget of its own"
 
 
+def test_a_file_that_vanishes_while_the_budget_is_counted_is_no_error(room: Room) -> None:
+    """A sweep takes files away at any time; a link to nothing stands for one that has just gone."""
+    cache = room.cache(variants_per_image=1)
+    cache.obtain(ID, "a", lambda: b"data")
+    (room.folders.variants_of(ID) / "gone").symlink_to("nowhere")
+    cache.obtain(ID, "b", lambda: b"data")
+    assert room.on_disk() == ["b"]
+    (room.folders.variants_of(ID) / "gone").symlink_to("nowhere")
+    cache.sweep()
+
+
 def test_a_sweep_brings_the_disk_below_the_bound_the_least_recently_used_first(room: Room) -> None:
     cache = room.cache(cache_bytes=400)
     images = [new_image_id() for _ in range(6)]

@@ -80,6 +80,15 @@ def test_nothing_of_a_transaction_that_fails_has_happened_and_the_next_one_works
     assert names(catalog) == ["kept"]
 
 
+def test_a_mistake_of_ours_in_a_transaction_stays_what_it_is(catalog: Catalog) -> None:
+    def fail() -> None:
+        with catalog.transaction() as transaction:
+            transaction.run("DELETE FROM nowhere", {})
+
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        fail()
+
+
 def test_a_statement_tells_how_many_rows_it_changed(catalog: Catalog) -> None:
     insert(catalog, "a")
     insert(catalog, "b")

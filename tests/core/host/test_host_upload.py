@@ -130,6 +130,16 @@ def test_description_album_and_visibility_are_stored(host: ImageHost, pictures: 
     assert image.id not in [each.id for each in host.gallery()]
 
 
+def test_an_owner_may_be_given_as_an_account_or_by_a_name(
+    host: ImageHost, pictures: dict[str, bytes]
+) -> None:
+    account = host.accounts.create("by-account")
+    album = host.albums.create(owner=account, name="a")
+    assert host.albums.get(album.id, owner=account) == album
+    for owner in (account, "by-account"):
+        assert host.upload(pictures["photo.jpg"], owner=owner).account_id == account.id
+
+
 def test_options_may_be_given_as_one_value(host: ImageHost, pictures: dict[str, bytes]) -> None:
     options = UploadOptions(format=Format.PNG, description="one")
     image = host.upload(pictures["photo.jpg"], owner="admin", options=options)

@@ -158,6 +158,13 @@ def test_a_folder_that_is_just_being_made_is_left_alone_for_an_hour(
     assert not making.exists()
 
 
+def test_a_folder_that_vanishes_during_the_sweep_is_no_error(folders: Folders, staging: Staging) -> None:
+    """Two processes may sweep at once; links to nothing stand for what has just gone."""
+    for name in ("gone.new", "gone"):
+        (folders.staging / name).symlink_to(folders.staging / "nowhere")
+    staging.sweep()
+
+
 def test_stray_files_do_not_stop_the_sweep(folders: Folders, staging: Staging) -> None:
     (folders.staging / ".DS_Store").write_bytes(b"x")
     (folders.staging / "0000").mkdir()
