@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from imagehost_server import leftovers
 from imagehost_server.guard import Guard
 
 RawHeaders = list[tuple[bytes, bytes]]
@@ -26,18 +27,21 @@ def scope_of(headers: RawHeaders, client: str = "127.0.0.1", scheme: str = "http
         "headers": headers,
         "client": (client, 9),
         "scheme": scheme,
+        "http_version": "1.1",
     }
 
 
 class Exchange:
     """One request to a guard: what the application saw, and what came back."""
 
-    def __init__(self, *trusted: str, status: int = 200, fault: Exception | None = None) -> None:
+    def __init__(
+        self, *trusted: str, status: int = 200, fault: Exception | None = None, hsts_seconds: int = 0
+    ) -> None:
         self.passed = False
         self.sent: list[dict[str, Any]] = []
         self._status = status
         self._fault = fault
-        self._guard = Guard(self._app, trusted_proxies=trusted)
+        self._guard = Guard(self._app, trusted_proxies=trusted, hsts_seconds=hsts_seconds)
 
     async def _app(self, _scope: Any, _receive: Any, send: Any) -> None:
         self.passed = True
@@ -185,3 +189,150 @@ def test_nobody_gets_past_by_what_they_say(address: object, said: bytes) -> None
     status = anyio.run(exchange.ask, scope_of(headers, str(address)))
     loopback = str(address).startswith("127.") or str(address) == "::1" or "::ffff:7f" in str(address)
     assert status == (200 if loopback else 403)
+
+
+# What is wrong with headers.
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("coding", [b"gzip, chunked", b"chunked, chunked", b"identity", b"chunked;x=1", b""])
+async def test_a_body_comes_in_chunks_and_in_nothing_else(coding: bytes) -> None:
+    exchange = Exchange()
+    assert await exchange.ask(scope_of([*HOST, (b"transfer-encoding", coding)])) == 400
+    assert "Transfer-Encoding" in exchange.error["details"]
+
+
+@pytest.mark.anyio
+async def test_headers_have_a_bound_together() -> None:
+    exchange = Exchange()
+    assert await exchange.ask(scope_of([*HOST, *[(b"x", b"y" * 999)] * 66])) == 400
+    assert "65536 bytes" in exchange.error["details"]
+    assert await Exchange().ask(scope_of([*HOST, *[(b"x", b"y" * 999)] * 65])) == 200
+
+
+@pytest.mark.anyio
+async def test_all_that_is_wrong_with_headers_is_told_at_once() -> None:
+    exchange = Exchange()
+    await exchange.ask(scope_of([(b"content-length", b"5"), (b"transfer-encoding", b"chunked")]))
+    assert exchange.error["details"].count("expected") == 2
+
+
+# HSTS.
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("client", "scheme", "said", "told"),
+    [
+        ("192.0.2.7", "https", [], True),
+        ("10.1.2.3", "http", [b"https"], True),
+        ("127.0.0.1", "http", [], False),
+        ("127.0.0.1", "http", [b"https"], False),
+        ("192.0.2.7", "http", [b"https"], False),
+    ],
+)
+async def test_hsts_is_told_over_https_alone(client: str, scheme: str, said: list[bytes], told: bool) -> None:
+    exchange = Exchange("10.0.0.0/8", hsts_seconds=7)
+    await exchange.ask(scope_of([*HOST, *((b"x-forwarded-proto", value) for value in said)], client, scheme))
+    found = [value for name, value in exchange.sent[0]["headers"] if name == b"strict-transport-security"]
+    assert found == ([b"max-age=7"] if told else [])
+
+
+# Bodies that nobody reads.
+
+
+class Wire:
+    """A body on its way: pieces that have come, and then nothing."""
+
+    def __init__(self, *pieces: bytes, ends: bool = True) -> None:
+        self.left = [*pieces]
+        self._ends = ends
+
+    async def __call__(self) -> Any:
+        if not self.left and not self._ends:
+            await anyio.sleep_forever()
+        piece = self.left.pop(0) if self.left else b""
+        return {"type": "http.request", "body": piece, "more_body": bool(self.left) or not self._ends}
+
+
+async def answered(headers: RawHeaders, wire: Wire, client: str = "127.0.0.1", version: str = "1.1") -> bool:
+    """Ask without reading the body; return whether the connection is to be closed."""
+    exchange, sent = Exchange(), []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {**scope_of([*HOST, *headers], client), "http_version": version}
+    await exchange._guard(scope, wire, send)  # type: ignore[arg-type]
+    return (b"connection", b"close") in sent[0]["headers"]
+
+
+@pytest.mark.anyio
+async def test_a_small_body_that_nobody_reads_is_read_and_thrown_away() -> None:
+    wire = Wire(b"abc", b"de")
+    assert not await answered([(b"content-length", b"5")], wire)
+    assert wire.left == []
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [(b"content-length", b"65537")],
+        [(b"content-length", b"9" * 30)],
+        [(b"transfer-encoding", b"chunked")],
+        [(b"content-length", b"5"), (b"expect", b"100-continue")],
+    ],
+)
+async def test_a_body_that_may_be_large_is_not_read_and_the_connection_is_closed(headers: RawHeaders) -> None:
+    wire = Wire(b"abc")
+    assert await answered(headers, wire)
+    assert wire.left == [b"abc"]
+    assert not await answered(headers, wire, version="2")
+
+
+@pytest.mark.anyio
+async def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leftovers, "PATIENCE_SECONDS", 0.05)
+    assert await answered([(b"content-length", b"5")], Wire(b"abc", ends=False))
+
+
+@pytest.mark.anyio
+async def test_nothing_is_read_of_what_came_in_the_open() -> None:
+    wire = Wire(b"abc")
+    assert await answered([(b"content-length", b"3")], wire, client="192.0.2.7")
+    assert wire.left == [b"abc"]
+
+
+# Requests under way.
+
+
+@pytest.mark.anyio
+async def test_one_address_has_only_so_many_requests_under_way() -> None:
+    leave, statuses = anyio.Event(), []
+
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        await leave.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    guard = Guard(app, requests_per_address=2, trusted_proxies=["127.0.0.1"])
+
+    async def ask(address: str) -> None:
+        async def send(message: Any) -> None:
+            statuses.append((address, message.get("status"))) if "status" in message else None
+
+        headers = [*HOST, (b"x-forwarded-for", address.encode()), (b"x-forwarded-proto", b"https")]
+        await guard(scope_of(headers), Wire(), send)  # type: ignore[arg-type]
+
+    async with anyio.create_task_group() as tasks:
+        for address in ("192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.1", "2001:db8::1", "2001:db8::2"):
+            tasks.start_soon(ask, address)
+        await anyio.wait_all_tasks_blocked()
+        assert statuses == [("192.0.2.1", 429)]
+        await ask("2001:db8::3")
+        assert statuses[1:] == [("2001:db8::3", 429)]
+        leave.set()
+    await ask("192.0.2.1")
+    assert [status for _, status in statuses[2:]] == [200] * 6
+    assert not guard._crowd._under_way

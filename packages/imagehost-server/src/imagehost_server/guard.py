@@ -19,6 +19,7 @@ from imagehost_core.errors import BadRequestError, Fault, ForbiddenError, quoted
 from imagehost_server.clients import Network, client_address, is_trusted
 from imagehost_server.crowd import Crowd
 from imagehost_server.envelope import failure
+from imagehost_server.leftovers import Body
 from imagehost_server.settings import is_loopback
 
 if TYPE_CHECKING:
@@ -71,12 +72,14 @@ class Guard:
         scope.setdefault("state", {}).update(request_id=request_id, address=address)
         # RFC 6797, 7.2: never in plain HTTP, where anybody could have written it.
         hsts = self._hsts if is_https(scope, self.trusted) else ()
-        answer = _Answer(send, ((b"x-request-id", request_id.encode()), *hsts))
+        body = Body(scope, receive)
+        answer = _Answer(send, body, ((b"x-request-id", request_id.encode()), *hsts))
         began = time.perf_counter()
         try:
             check_request(scope, self.trusted)
+            answer.may_read = True
             with self._crowd.enter(address):
-                await self.app(scope, receive, answer.send)
+                await self.app(scope, body, answer.send)
         except Exception as error:
             reply = failure(error, request_id)
             # Half an answer cannot be taken back: the connection is cut, so that the client notices.
@@ -159,18 +162,29 @@ def _peer(scope: HTTPScope) -> str:
     return (scope["client"] or ("", 0))[0]
 
 
-class _Answer:
-    """The sending side of a request: adds headers, and remembers the status."""
+_LAST = ((b"connection", b"close"),)
 
-    def __init__(self, send: Send, headers: tuple[tuple[bytes, bytes], ...]) -> None:
+
+class _Answer:
+    """The sending side of a request: adds headers, and remembers the status.
+
+    Attributes:
+        may_read: Whether anything of the body may be read; not before the request is found to be private.
+        status: What was answered; 0 = nothing yet.
+    """
+
+    def __init__(self, send: Send, body: Body, headers: tuple[tuple[bytes, bytes], ...]) -> None:
         self._send = send
+        self._body = body
+        self.may_read = False
         self._headers = headers
         self.status = 0
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            message["headers"] = [*message["headers"], *self._headers]
+            last = self._body.is_left and await self._body.leave(read=self.may_read)
+            message["headers"] = [*message["headers"], *self._headers, *(_LAST if last else ())]
         await self._send(message)
 
 
