@@ -277,24 +277,31 @@ class Delivery(Result):
     """One event on its way to one destination.
 
     Attributes:
+        webhook_id: The destination's id.
         event_id: The `webhook-id` of every attempt.
-        event: The event's kind.
+        event: The event's kind; `webhook.test` where a test was asked for.
         status: `pending`, `delivered`, `failed` or what else the host says.
         attempts: How many were made.
+        next_attempt_at: When the next attempt is due; `None` where there is to be none.
         response_status: The HTTP status of the last attempt's answer.
-        next_attempt_at: When the next attempt is due.
+        response_excerpt: The first bytes of that answer.
+        duration_ms: How long the last attempt took, in milliseconds.
+        error: Why the last attempt had no answer.
     """
 
     id: str
-    event_id: str | None = None
-    event: EventKind | str = ""
-    status: str = ""
-    attempts: int = 0
-    response_status: int | None = None
-    error: str | None = None
-    created_at: datetime | None = None
-    last_attempt_at: datetime | None = None
+    webhook_id: str
+    event_id: str
+    event: EventKind | str
+    status: str
+    attempts: int
     next_attempt_at: datetime | None = None
+    created_at: datetime
+    last_attempt_at: datetime | None = None
+    response_status: int | None = None
+    response_excerpt: str = ""
+    duration_ms: int | None = None
+    error: str | None = None
 
 
 @frozen(kw_only=True)

@@ -37,7 +37,6 @@ def create_webhook(
     *,
     events: Sequence[str] | None = None,
     description: str | None = None,
-    is_active: bool | None = None,
 ) -> Call[NewWebhook]:
     """Add a destination of events; its signing secret is in this answer and never shown again.
 
@@ -45,9 +44,8 @@ def create_webhook(
         url: An https address that takes POST requests.
         events: The kinds of events, such as `image.uploaded`; all by default.
         description: What the destination is.
-        is_active: Whether events are sent there.
     """
-    body = {"url": url, **sent(events=texts(events), description=description, is_active=is_active)}
+    body = {"url": url, **sent(events=texts(events), description=description)}
     return evolve(one("POST", NewWebhook, "webhooks", body=body), repeatable=False)
 
 
@@ -73,9 +71,9 @@ def update_webhook(
     Args:
         webhook: The destination, or its id.
         url: An https address that takes POST requests.
-        events: The kinds of events.
+        events: The kinds of events; none stand for all.
         description: What the destination is.
-        is_active: Whether events are sent there.
+        is_active: Whether events are sent there; `True` takes up again one that the host disabled.
     """
     chosen = events if events is UNSET else texts(events)
     body = given(url=url, events=chosen, description=description, is_active=is_active)
@@ -93,7 +91,7 @@ def delete_webhook(webhook: WebhookRef) -> Call[Deleted]:
 
 
 def test_webhook(webhook: WebhookRef) -> Call[Delivery]:
-    """Send a test event to a destination.
+    """Send a test event to a destination; what came of it is among its deliveries a moment later.
 
     Args:
         webhook: The destination, or its id.
@@ -103,6 +101,8 @@ def test_webhook(webhook: WebhookRef) -> Call[Delivery]:
 
 def rotate_webhook_secret(webhook: WebhookRef) -> Call[NewWebhook]:
     """Give a destination a new signing secret, which is in this answer and never shown again.
+
+    For 24 hours the host signs with the old one as well.
 
     Args:
         webhook: The destination, or its id.
@@ -125,7 +125,7 @@ def list_deliveries(
 
 
 def retry_delivery(webhook: WebhookRef, delivery: DeliveryRef) -> Call[Delivery]:
-    """Send a delivery again.
+    """Send a delivery again, now, whatever came of it before.
 
     Args:
         webhook: The destination, or its id.
