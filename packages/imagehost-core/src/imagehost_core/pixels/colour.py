@@ -79,8 +79,6 @@ def _apart(image: Image.Image) -> tuple[Image.Image, Image.Image | None]:
         return _from_16_bit(image)
     if image.mode in ("RGB", "L", "CMYK") and "transparency" not in image.info:
         return image, None
-    if image.mode in ("CMYK", "YCbCr", "LAB", "HSV"):
-        return image if image.mode == "CMYK" else image.convert("RGB"), None
     rgba = _with_8_bit_key(image).convert("RGBA")
     grey = image.mode in ("1", "L", "LA", "La")
     return rgba.convert("L" if grey else "RGB"), _hiding(rgba.getchannel("A"))
