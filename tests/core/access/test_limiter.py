@@ -67,6 +67,12 @@ def test_signing_in_is_limited_by_account_and_by_address(host: ImageHost) -> Non
     ] * 3 + [False]
 
 
+def test_names_that_are_too_long_for_an_account_share_their_attempts(host: ImageHost) -> None:
+    attempts = [host.limiter.admit_sign_in("x" * (65 + n), f"192.0.2.{n}").admitted for n in range(4)]
+    assert attempts == [True] * 3 + [False]
+    assert host.limiter.admit_sign_in("x" * 64, "192.0.2.9").admitted
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(0, 90), min_size=1, max_size=60))
 def test_no_window_ever_admits_more_than_its_limit(tmp_path_factory: object, gaps: list[int]) -> None:

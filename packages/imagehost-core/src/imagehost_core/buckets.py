@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from imagehost_core.ids import AccountId
 
+MAX_NAME = 64
+"""Characters of an account's name (`imagehost_core.host.owners`)."""
 _SUBSCRIBER_BITS = 64
 """One subscriber has a whole IPv6 network of this length (RFC 6177), so its addresses count as one."""
 
@@ -26,10 +29,17 @@ def address_bucket(address: str) -> str:
 
 
 def sign_in_buckets(name: str, address: str) -> tuple[str, str]:
-    """Return the buckets of an attempt to sign in: that of the account, and that of the address."""
-    return f"sign-in:account:{name}", f"sign-in:address:{_client(address)}"
+    """Return the buckets of an attempt to sign in: that of the account, and that of the address.
+
+    Args:
+        name: What was given for the account's name; all that are too long for one share a bucket.
+        address: The client's.
+    """
+    shown = name if len(name) <= MAX_NAME else ""
+    return f"sign-in:account:{shown}", f"sign-in:address:{_client(address)}"
 
 
+@lru_cache(10_000)
 def _client(address: str) -> str:
     try:
         parsed = ip_address(address.partition("%")[0])

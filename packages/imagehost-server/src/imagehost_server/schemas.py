@@ -6,7 +6,7 @@ here is only what JSON can say wrong: types, and what is missing.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -146,10 +146,11 @@ def moment(name: str, text: str | UnsetType | None) -> datetime | None:
         return None
     try:
         found: datetime = msgspec.convert(text, Annotated[datetime, Meta(tz=True)])
-    except msgspec.ValidationError:
+        # The last hours of the year 9999 are none in UTC.
+        return found.astimezone(UTC)
+    except (msgspec.ValidationError, OverflowError):
         fault = Fault(name, "a time of RFC 3339, with its zone,", quoted(text))
         raise ValidationError(faults=[fault]) from None
-    return found
 
 
 def given(value: Struct) -> dict[str, object]:
