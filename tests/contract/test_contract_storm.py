@@ -1,0 +1,163 @@
+"""Uploads through a network that drops, stalls and lies: each file is stored once, none lost, none twice.
+
+Between the client and the real server stands a proxy that treats every request in a way drawn at random.
+`STORM_UPLOADS` sets the number of files; 60 by default.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import socket
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+import httpx2
+import pytest
+from tests.client.conftest import (
+    Behaviour,
+    Request,
+    Unruly,
+    drop_at_once,
+    drop_within_body,
+    http,
+    read_request,
+    say,
+    stall,
+    swift,
+)
+from tests.contract.conftest import Account, Awaited, ServerHouse
+
+from imagehost_client import AsyncClient, Client
+from imagehost_client.testing import make_png
+
+pytestmark = pytest.mark.anyio
+
+UPLOADS = int(os.environ.get("STORM_UPLOADS", "60"))
+ROUNDS = 40
+"""How often the run is started again; what the journal has as done is not sent again."""
+TIMEOUT = 3.0
+"""Seconds that a client waits for an answer."""
+
+Damage = Callable[[bytes], bytes]
+"""What becomes of the server's answer on its way back."""
+
+
+def forward(port: int, request: Request) -> bytes:
+    """Send a request to the server, and return its answer as it came."""
+    headers = {**request.headers, "host": f"127.0.0.1:{port}", "connection": "close"}
+    lines = [
+        f"{request.method} {request.path} HTTP/1.1",
+        *(f"{key}: {text}" for key, text in headers.items()),
+    ]
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as upstream:
+        upstream.sendall("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + request.body)
+        return b"".join(iter(partial(upstream.recv, 1 << 16), b""))
+
+
+def relay(port: int, damage: Damage) -> Behaviour:
+    """Let the server do what is asked, and answer with what is left of its answer."""
+
+    def behave(connection: socket.socket, storm: Unruly) -> None:
+        connection.sendall(damage(forward(port, read_request(connection))))
+
+    return behave
+
+
+def behaviours(port: int) -> dict[str, tuple[int, Behaviour]]:
+    """Return the weather: what may happen to a request, and how often in a hundred times."""
+    page = http(200, b"<html>Sign in to the network</html>", Content_Type="text/html")
+    wrong = http(200, b'{"success": true, "data": {"id": 7}}', Content_Type="application/json")
+    return {
+        "nothing": (46, relay(port, bytes)),
+        "dropped before it was read": (7, drop_at_once),
+        "dropped within the body": (7, drop_within_body),
+        "done, and the answer lost": (8, relay(port, lambda _: b"")),
+        "done, and the answer cut short": (6, relay(port, lambda answer: answer[:-20])),
+        "done, and the answer replaced": (3, relay(port, lambda _: page)),
+        "stalled": (1, stall),
+        "429": (6, say(http(429, Retry_After="0"))),
+        "503": (6, say(http(503))),
+        "502 of a proxy": (4, say(http(502, b"<html>Bad gateway</html>"))),
+        "a page of a proxy": (2, say(page)),
+        "a record that is none": (2, say(wrong)),
+        "bytes that are no HTTP": (2, say(b"\x16\x03\x01\x02\x00 garbage \xff\r\n\r\n")),
+    }
+
+
+def drawn(name: str, behave: Behaviour, met: Counter[str]) -> Behaviour:
+    """Return a behaviour that counts its use."""
+
+    def counted(connection: socket.socket, storm: Unruly) -> None:
+        met[name] += 1
+        behave(connection, storm)
+
+    return counted
+
+
+@pytest.fixture
+def account(server_house: ServerHouse) -> Account:
+    """An account that has nothing yet."""
+    return server_house.enroll()
+
+
+@pytest.fixture(params=["sync", "async"])
+async def connect(
+    request: pytest.FixtureRequest, account: Account
+) -> AsyncIterator[Callable[[str], AsyncClient]]:
+    """Makes clients that retry without long waits."""
+    async with AsyncExitStack() as closing:
+
+        def make(base_url: str) -> AsyncClient:
+            if request.param == "async":
+                network = httpx2.AsyncHTTPTransport(verify=False)
+                made = AsyncClient(base_url, account.token, timeout=TIMEOUT, transport=network)
+                closing.push_async_callback(made.close)
+                return swift(made, retries=5)
+            plain = httpx2.HTTPTransport(verify=False)
+            sync = Client(base_url, account.token, timeout=TIMEOUT, transport=plain)
+            closing.callback(sync.close)
+            return cast("AsyncClient", Awaited(swift(sync, retries=5)))
+
+        yield make
+
+
+async def test_every_file_is_stored_once_whatever_happens_on_the_way(
+    server_house: ServerHouse, connect: Callable[[str], AsyncClient], tmp_path: Path
+) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    sent: dict[str, str] = {}
+    for number in range(UPLOADS):
+        content = make_png(number % 97 + 1, number // 97 + 1)
+        (folder / f"{number:05}.png").write_bytes(content)
+        sent[f"{number:05}.png"] = hashlib.sha256(content).hexdigest()
+
+    weather = behaviours(server_house.server.port)
+    names = [name for name, (share, _) in weather.items() for _ in range(share)]
+    chance, met = random.Random(6), Counter[str]()
+    order = [name for _ in range(1 + UPLOADS // 20) for name in chance.sample(names, len(names))]
+    plan = deque(drawn(name, weather[name][1], met) for name in order)
+    with Unruly(lambda request: forward(server_house.server.port, request), plan) as storm:
+        client = connect(storm.url)
+        for _ in range(ROUNDS):
+            results = await client.upload_many(
+                folder, parallel=4, journal=tmp_path / "journal", convert_to_webp=False, checksum=True
+            )
+            if all(result.image for result in results):
+                break
+    images = [result.unwrap() for result in results]
+    assert {image.original_filename: image.sha256 for image in images} == sent
+
+    direct = connect(server_house.base_url)
+    stored = [image async for image in direct.images.list(per_page=100)]
+    assert Counter(image.original_filename for image in stored) == Counter(sent.keys())
+    assert {image.id for image in stored} == {image.id for image in images}
+    usage = (await direct.account()).usage
+    assert (usage.images, usage.bytes) == (UPLOADS, sum(image.size for image in images))
+    assert met.keys() == weather.keys(), "the weather was too good"
