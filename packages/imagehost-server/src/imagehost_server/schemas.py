@@ -17,6 +17,8 @@ from imagehost_core.errors import BadRequestError, Fault, ValidationError, quote
 
 T = TypeVar("T")
 
+SECRETS = frozenset({"password"})
+"""Members whose values are shown nowhere, also where they are of a wrong type."""
 MAX_SHOWN = 60
 """Characters of a wrong value that are shown in a message."""
 
@@ -53,17 +55,17 @@ class Members(Struct, kw_only=True):
 
 
 class SignIn(Struct, kw_only=True):
-    """The body of `POST /session`."""
+    """The body of `POST /session`; its `repr` has no password."""
 
     username: str
     password: str
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(username={self.username!r})"
 
-class NewAccount(Struct, kw_only=True):
+
+class NewAccount(SignIn, kw_only=True):
     """The body of `POST /accounts`."""
-
-    username: str
-    password: str
 
 
 class NewKey(Struct, kw_only=True):
@@ -166,7 +168,8 @@ def _faults(info: FieldInfo, found: dict[str, object]) -> list[Fault]:
     try:
         msgspec.convert(value, info.type)
     except msgspec.ValidationError:
-        return [Fault(info.encode_name, _EXPECTED[info.type], _received(value))]
+        received = "another type" if info.encode_name in SECRETS else _received(value)
+        return [Fault(info.encode_name, _EXPECTED[info.type], received)]
     return []
 
 
