@@ -70,6 +70,7 @@ def run_script() -> Callable[..., subprocess.Popen[str]]:
             [sys.executable, "-W", "error", "-c", script],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             env=os.environ | {"PYTHONPATH": paths},
         )

@@ -63,6 +63,11 @@ def leave() -> None:
     os._exit(3)
 
 
+def leave_with_many_words() -> None:
+    os.write(2, b"word " * 5_000 + b"the end")
+    os._exit(4)
+
+
 def killed_from_outside() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -190,22 +195,13 @@ def refuse_rate() -> None:
     raise RateLimitError("expected fewer", retry_after=9)
 
 
-MISCHIEF = (
-    sleep,
-    spin,
-    hoard,
-    crash,
-    leave,
-    killed_from_outside,
-    chatter,
-    babble,
-    forge,
-    fork_and_sleep,
-    write_without_end,
-)
+MISCHIEF = (sleep, spin, hoard, crash, leave, leave_with_many_words, killed_from_outside)
+NOISE = (chatter, babble, forge, fork_and_sleep, write_without_end)
 ESCAPES = (open_to_read, open_to_write, listen, fork, execute, signal_parent, raise_limit, thread)
-REPORTS = (isolated, look_around, open_descriptors, hold_much, burn, fail, refuse, refuse_busy, refuse_rate)
-ACTS: dict[str, Callable[[], object]] = {act.__name__: act for act in (*MISCHIEF, *ESCAPES, *REPORTS)}
+REPORTS = (isolated, look_around, open_descriptors, hold_much, burn)
+ERRORS = (fail, refuse, refuse_busy, refuse_rate)
+ALL = (*MISCHIEF, *NOISE, *ESCAPES, *REPORTS, *ERRORS)
+ACTS: dict[str, Callable[[], object]] = {act.__name__: act for act in ALL}
 ACTS["pid"] = os.getpid
 PARENT = os.getppid()
 

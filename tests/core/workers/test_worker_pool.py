@@ -146,6 +146,12 @@ def test_a_worker_that_is_lost_costs_one_call(
     assert int(ask(pool, "pid")) != pid
 
 
+def test_only_the_last_words_of_a_worker_are_kept(pool: WorkerPool, ask: Ask) -> None:
+    with pytest.raises(mishaps.CrashedError, match=r"ended with status 4: .* the end$") as caught:
+        ask(pool, "leave_with_many_words")
+    assert len(str(caught.value)) < 5_000
+
+
 def test_a_worker_that_prints_is_understood_all_the_same(pool: WorkerPool, ask: Ask) -> None:
     assert ask(pool, "chatter") == "printed"
     assert ask(pool, "chatter") == "printed"

@@ -113,12 +113,14 @@ class Crew:
         """End all workers. A caller who waits for one, or for its answer, gets an error."""
         with self._changed:
             self._closed = True
+            for worker in self._busy:
+                worker.kill()
             self._changed.notify_all()
+        self._end_idle()
+        # Only now: Linux ends the workers with the thread of the keeper, and that is not how we mean it.
         self.keeper.close()
         self._end_idle()
         with self._changed:
-            for worker in self._busy:
-                worker.kill()
             self._changed.wait_for(lambda: not self._busy, CLOSE_SECONDS)
 
     def forget(self) -> None:

@@ -31,5 +31,8 @@ def warm_up() -> None:
         job = RenderJob(plan, fmt, 80 if traits.quality else None, animated=True)
         render(job, Format.GIF, _SMALLEST)
         if traits.uploadable:
-            _, (master, *_) = ingest(IngestJob(Format.GIF, wanted=fmt, ladder=(1,)), _SMALLEST)
+            _, (master, *_) = ingest(IngestJob(Format.GIF, wanted=fmt), _SMALLEST)
             render(RenderJob(plan, Format.PNG, None), fmt, master or _SMALLEST)
+    # Rungs are JPEG or AVIF; the latter is told by its own bytes.
+    rung = render(RenderJob(plan, Format.AVIF, 80), Format.GIF, _SMALLEST)[1][0]
+    render(RenderJob(plan, Format.PNG, None), Format.AVIF, rung)
