@@ -222,6 +222,8 @@ def test_webhooks_are_managed(run: Run, host: FakeImageHost) -> None:
     record |= {"disabled_reason": "gone"}
     assert "\tgone\t" in run("webhooks", "ls")[1][0]
     assert run("webhooks", "rm", number)[1] == [number]
+    assert run("webhooks", "create", "https://example.com/y")[1]
+    assert run("webhooks", "ls")[1][0].endswith("\thttps://example.com/y\tall")
 
 
 def test_the_account_is_shown(run: Run) -> None:

@@ -15,7 +15,7 @@ from attrs import define, field
 from tests.contract.conftest import Account, Connect, House, data_of, members, refused
 
 from imagehost_client import AsyncClient, NotFoundError, webhooks
-from imagehost_client.models import EventKind, NewWebhook, Webhook
+from imagehost_client.models import Delivery, EventKind, NewWebhook, Webhook
 from imagehost_client.testing import make_png
 
 pytestmark = pytest.mark.anyio
@@ -166,8 +166,23 @@ async def test_a_test_event_and_another_attempt(client: AsyncClient) -> None:
     assert (listed.id, listed.event, listed.event_id) == (sent.id, "webhook.test", sent.event_id)
     again = await client.webhooks.retry(webhook, sent)
     assert (again.id, again.event_id) == (sent.id, sent.event_id)
-    with pytest.raises(NotFoundError):
-        await client.webhooks.retry(webhook, "missing")
+    second = await client.webhooks.create(NOBODY)
+    for other, delivery in ((webhook, "missing"), (second, sent.id)):
+        with pytest.raises(NotFoundError):
+            await client.webhooks.retry(other, delivery)
+
+
+async def test_the_record_of_a_delivery_is_whole(http: httpx2.AsyncClient) -> None:
+    webhook = await data_of(http.post("/webhooks", json={"url": NOBODY, "is_active": False}), 201)
+    assert webhook["is_active"] is True  # a new destination is active; PATCH pauses it
+    path = f"/webhooks/{webhook['id']}"
+    sent = await data_of(http.post(f"{path}/test"), 201)
+    assert sent.keys() == members(Delivery)
+    assert sent["webhook_id"] == webhook["id"]
+    (listed,) = (await data_of(http.get(f"{path}/deliveries")))["deliveries"]
+    assert listed.keys() == members(Delivery)
+    again = await data_of(http.post(f"{path}/deliveries/{sent['id']}/retry"))
+    assert again.keys() == members(Delivery)
 
 
 async def test_somebody_elses_destination_is_404(

@@ -276,7 +276,7 @@ def _key_row(key: ApiKey) -> tuple[object, ...]:
 
 def _webhook_row(webhook: Webhook) -> tuple[object, ...]:
     state = "active" if webhook.is_active else webhook.disabled_reason or "inactive"
-    return webhook.id, state, webhook.url, ",".join(map(str, webhook.events))
+    return webhook.id, state, webhook.url, ",".join(map(str, webhook.events)) or "all"
 
 
 def _delivery_row(delivery: Delivery) -> tuple[object, ...]:

@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from imagehost_client.errors import ValidationError
+from imagehost_client.errors import NotFoundError, ValidationError
 from imagehost_client.models import EventKind
 from imagehost_client.testing import _forms
 from imagehost_client.testing._asked import Asked
@@ -28,7 +28,7 @@ def list_webhooks(asked: Asked) -> object:
 def create_webhook(asked: Asked) -> object:
     """Add a destination."""
     defaults = {"url": "", "events": [], "description": "", "is_active": True}
-    record = {**_values(asked.json(), defaults), "disabled_reason": None}
+    record = {**_values(asked.json(), defaults), "is_active": True, "disabled_reason": None}
     row = asked.table("webhooks").add(asked.grant.account, record, secret=_signing_secret())
     return {**row.record, "secret": row.secret}
 
@@ -42,6 +42,8 @@ def update_webhook(asked: Asked) -> object:
     """Change a destination's record."""
     body, record = asked.json(), asked.row("webhooks").record
     record |= _values(body, record)
+    if body.get("is_active"):
+        record["disabled_reason"] = None
     return record
 
 
@@ -75,8 +77,10 @@ def list_deliveries(asked: Asked) -> object:
 
 def retry_delivery(asked: Asked) -> object:
     """Count one more attempt of a delivery."""
-    asked.row("webhooks")
+    number = asked.row("webhooks").record["id"]
     record = asked.row("deliveries", 1).record
+    if record["webhook_id"] != number:
+        raise NotFoundError(f"expected the id of a delivery to {number} but received {asked.ids[1]!r}")
     record["attempts"] += 1
     return record
 

@@ -7,10 +7,11 @@ import hmac
 import re
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from imagehost_client._wire import rfc3339
 from imagehost_client.errors import BadRequestError, ImageHostError, NotFoundError, ValidationError
 from imagehost_client.models import EventKind
 from imagehost_client.testing import _forms, _names, _pictures
@@ -117,10 +118,10 @@ def sign_url(asked: Asked) -> object:
         query = query_of({name: value for name, value in body.items() if name != "expires_in"})
     except (ValueError, TypeError) as error:
         raise ValidationError(str(error)) from None
-    expires = datetime.now(UTC) + timedelta(seconds=seconds)
-    signature = asked.host.signature(signed_text(record["id"], query, str(int(expires.timestamp()))))
-    signed = urlencode({**query, "exp": int(expires.timestamp()), "sig": signature})
-    return {"url": f"{record['url']}?{signed}", "expires_at": expires.isoformat().replace("+00:00", "Z")}
+    expires = int(time.time()) + seconds
+    signature = asked.host.signature(signed_text(record["id"], query, str(expires)))
+    signed = urlencode({**query, "exp": expires, "sig": signature})
+    return {"url": f"{record['url']}?{signed}", "expires_at": rfc3339(datetime.fromtimestamp(expires, UTC))}
 
 
 def deliver(host: FakeImageHost, name: str, query: Mapping[str, str], grant: Grant | None) -> Row:
