@@ -28,6 +28,7 @@ from imagehost_core import (
     plan,
 )
 from imagehost_core.host import delivery
+from imagehost_core.jobs import RUNG_MARGIN
 from imagehost_core.settings import DeliverySettings, Settings, WorkerSettings
 from imagehost_core.testing import make_image
 from imagehost_core.transform import DEFAULT_QUALITY
@@ -355,10 +356,11 @@ def test_a_render_starts_from_a_reduction_that_is_large_enough(
     width = image.rungs[-1][0]
     home = tmp_path / "data" / "images" / image.id[:2] / image.id
     (home / "master").rename(home / "away")
-    half = width // 2
-    assert host.render(image.id, f"w={half}").width == half
+    above, below = RUNG_MARGIN
+    largest = width * below // above
+    assert host.render(image.id, f"w={largest}").width == largest
     with pytest.raises(NotFoundError):
-        host.render(image.id, f"w={image.rungs[0][0] // 2 + 1}")
+        host.render(image.id, f"w={image.rungs[0][0] * below // above + 1}")
 
 
 def test_a_render_that_takes_too_long_is_503_and_the_host_goes_on(

@@ -322,6 +322,11 @@ class Page(Generic[T]):
     total: int
     next_cursor: str | None
 
+    @classmethod
+    def empty(cls, page: int, per_page: int) -> Page[T]:
+        """Return a page of a list that has nothing."""
+        return cls((), page, per_page, 0, None)
+
     @property
     def total_pages(self) -> int:
         """How many pages the whole list has; 0 where it is empty."""

@@ -116,9 +116,13 @@ def description_faults(text: object) -> Iterable[Fault]:
         return
     if len(text) > MAX_DESCRIPTION:
         yield Fault("description", f"at most {MAX_DESCRIPTION:,} characters", f"{len(text):,}")
-    # PostgreSQL stores no NUL, and nothing in UTF-8 holds half of a surrogate pair.
-    if _UNSTORABLE.search(text) is not None:
+    if not is_storable(text):
         yield Fault("description", "text without NUL and lone surrogates", "one with them")
+
+
+def is_storable(text: str) -> bool:
+    """Whether text can be kept: PostgreSQL stores no NUL, and UTF-8 holds no half of a surrogate pair."""
+    return _UNSTORABLE.search(text) is None
 
 
 def parse_upload_options(fields: Iterable[tuple[str, str]]) -> UploadOptions:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from imagehost_core.clock import Clock
 from imagehost_core.limits import DAY, Decision, Policy, decide
-from imagehost_core.storage.locks import Locks
+from imagehost_core.storage import Locks, Reserve
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS counters (
@@ -39,9 +39,11 @@ class Counters:
         locks: Of the data folder: whoever counts queues there, where waiting costs no polling.
         clock: The source of the time. It is read while the lock is held, so that time does not run
             backwards from one count to the next.
+        reserve: Room for counting on a full disk: whoever wants to delete something is counted too.
     """
 
-    def __init__(self, path: Path, locks: Locks, clock: Clock) -> None:
+    def __init__(self, path: Path, locks: Locks, clock: Clock, reserve: Reserve | None = None) -> None:
+        self._reserve = reserve
         self._locks = locks
         self._clock = clock
         self._thread_lock = threading.Lock()
@@ -95,6 +97,8 @@ class Counters:
         )
 
     def _write(self, bucket: str, hits: Hits, now: datetime) -> None:
+        if self._reserve is not None:
+            self._reserve.spend()
         touched = int(now.timestamp())
         known = self._connection.execute(
             "UPDATE counters SET hits = ?, touched = ? WHERE bucket = ?", (json.dumps(hits), touched, bucket)

@@ -17,7 +17,7 @@ from imagehost_core.host.owners import Owner
 from imagehost_core.host.rooms import Rooms
 from imagehost_core.ids import AccountId, AlbumId, ImageId, no_album, parse_album_id
 from imagehost_core.models import Account, Album, Image, Page
-from imagehost_core.options import description_faults
+from imagehost_core.options import description_faults, is_storable
 from imagehost_core.paging import PageRequest
 
 MAX_NAME = 100
@@ -87,8 +87,11 @@ class Albums:
 
     def list(self, *, owner: Owner, page: PageRequest | None = None) -> Page[Album]:
         """Return an account's albums, newest first."""
-        account = owners.find_or_create(self._rooms, owner)
-        return self._rooms.albums.of_account(account.id, page or PageRequest())
+        account = owners.known(self._rooms, owner)
+        wanted = page or PageRequest()
+        if account is None:
+            return Page.empty(wanted.page, wanted.per_page)
+        return self._rooms.albums.of_account(account.id, wanted)
 
     def get(self, album_id: int | str, *, owner: Owner) -> Album:
         """Return an album of an account.
@@ -261,10 +264,10 @@ def check_fields(fields: dict[str, object]) -> dict[str, Value]:
 
 
 def _faults(fields: dict[str, object]) -> Iterator[Fault]:
-    name = str(fields.get("name", "-")).strip()
-    if not 1 <= len(name) <= MAX_NAME or "\0" in name:
-        expected = f"1 to {MAX_NAME} characters after trimming, without NUL,"
+    name = fields.get("name", "-")
+    if not isinstance(name, str) or not 1 <= len(name.strip()) <= MAX_NAME or not is_storable(name):
+        expected = f"text of 1 to {MAX_NAME} characters after trimming, without NUL,"
         yield Fault("name", expected, quoted(name) if name else "none")
-    yield from description_faults(str(fields.get("description", "")))
+    yield from description_faults(fields.get("description", ""))
     if not isinstance(fields.get("is_public", True), bool):
         yield Fault("is_public", "true or false", quoted(fields["is_public"]))

@@ -25,7 +25,7 @@ from imagehost_core.geometry import Size, plan
 from imagehost_core.host.access import check_transform, may_view
 from imagehost_core.host.rooms import Rooms
 from imagehost_core.ids import AccountId, ImageId, no_image, parse_image_id
-from imagehost_core.jobs import RenderJob
+from imagehost_core.jobs import RUNG_MARGIN, RenderJob
 from imagehost_core.lru import Memory
 from imagehost_core.models import Account, Image
 from imagehost_core.pixels import codec_build
@@ -42,9 +42,6 @@ planned again; each is about two kilobytes."""
 LONGEST_ADDRESS = 500
 """An address that is longer, in characters with its `Accept`, is not remembered: nobody may fill the
 memory with names that mean nothing."""
-_OVERSAMPLING = 2
-"""A reduction serves targets of at most half its size (EVIDENCE: below twice the target, a reduction
-costs sharpness)."""
 
 
 @frozen
@@ -362,9 +359,10 @@ def _source_name(image: Image, job: RenderJob) -> str:
     if job.animated:
         return MASTER
     target = job.plan.resize
+    above, below = RUNG_MARGIN
     large_enough = [
         (width, height)
         for width, height in image.rungs
-        if width >= _OVERSAMPLING * target.width and height >= _OVERSAMPLING * target.height
+        if width * below >= target.width * above and height * below >= target.height * above
     ]
     return rung_name(max(min(large_enough))) if large_enough else MASTER

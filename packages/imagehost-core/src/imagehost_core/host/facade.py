@@ -14,7 +14,9 @@ from attrs import field, frozen
 from imagehost_core.clock import Clock, now
 from imagehost_core.errors import Fault, UnavailableError, ValidationError, quoted
 from imagehost_core.events import DeletedImage
+from imagehost_core.formats import TRAITS, Format
 from imagehost_core.host import owners
+from imagehost_core.host.access import check_transform
 from imagehost_core.host.accounts import Accounts
 from imagehost_core.host.albums import Albums
 from imagehost_core.host.changes import Subscriber
@@ -111,10 +113,14 @@ class ImageHost:
         self.sessions = Sessions(self._rooms)
         self.webhooks = Webhooks(self._rooms)
         self.limiter = Limiter(self._rooms)
-        self._rooms.staging.sweep()
-        self._images.finish_deletions()
-        if not self.accounts.list():
-            owners.find_or_create(self._rooms, FIRST_ACCOUNT)
+        try:
+            self._rooms.staging.sweep()
+            self._images.finish_deletions()
+            if not self.accounts.list():
+                owners.find_or_create(self._rooms, FIRST_ACCOUNT)
+        except BaseException:
+            self._rooms.close()
+            raise
 
     def close(self) -> None:
         """End the workers and let go of the folder. No other thread may be using the host."""
@@ -340,11 +346,14 @@ class ImageHost:
         image = self.get(image_id, owner=owner)
         transform = params if isinstance(params, Transform) else parse_transform(params)
         self._deliveries.of(image, transform)
+        check_transform(transform, True, self.settings.delivery)
         expires = int(self._rooms.clock().timestamp()) + expires_in
         signature = sign_delivery(self._rooms.secret, image.id, transform, expires)
         query = transform.to_query()
         signed = f"{query}&" * bool(query) + f"exp={expires}&sig={signature}"
-        return self.addresses.image(image, signed)
+        # The extension says what `fm` has no word for.
+        extension = TRAITS[transform.format].extensions[0] if isinstance(transform.format, Format) else None
+        return self.addresses.image(image, signed, extension)
 
     def authenticate(self, token: str) -> Principal:
         """Return who is behind a token.

@@ -45,7 +45,9 @@ class Images:
         Raises:
             NotFoundError: The account has no such album.
         """
-        account = owners.find_or_create(self._rooms, owner)
+        account = owners.known(self._rooms, owner)
+        if account is None:
+            return Page.empty(page.page, page.per_page)
         if album_id is None:
             return self._rooms.images.of_account(account.id, page)
         try:
@@ -91,6 +93,7 @@ class Images:
         """
         rooms, wanted = self._rooms, parse_image_id(image_id)
         self.get(wanted, owner)
+        rooms.reserve.spend()
         # Nothing that is read of the image is remembered by anybody until its last byte is gone.
         with (
             rooms.changes.one() as change,
@@ -106,6 +109,7 @@ class Images:
                 rooms.accounts.charge(transaction, image.account_id, -image.size, 0)
                 change.image_deleted(transaction, image.account_id, gone)
             self._erase(wanted)
+        rooms.reserve.keep()
         return gone
 
     def finish_deletions(self) -> None:

@@ -9,8 +9,8 @@ from imagehost_core.host.rooms import Rooms
 from imagehost_core.models import Account
 
 Owner = Account | str
-"""An account, or the name of one. A name that nobody has is given an account on first use: the
-program that embeds the core knows its users, and has no other place to register them."""
+"""An account, or the name of one. A name that nobody has is given an account when something is first made
+under it: the program that embeds the core knows its users, and has no other place to register them."""
 
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._@+-]{0,63}", re.ASCII)
 
@@ -32,12 +32,15 @@ def find(rooms: Rooms, owner: Owner) -> Account:
     Raises:
         NotFoundError: There is none.
     """
-    if isinstance(owner, Account):
-        return owner
-    account = rooms.accounts.by_name(owner)
+    account = known(rooms, owner)
     if account is None:
         raise NotFoundError(f"expected the name of an account but received {quoted(owner)}")
     return account
+
+
+def known(rooms: Rooms, owner: Owner) -> Account | None:
+    """Return the account of an owner, or `None`: who has nothing yet, has an empty list."""
+    return owner if isinstance(owner, Account) else rooms.accounts.by_name(owner)
 
 
 def find_or_create(rooms: Rooms, owner: Owner) -> Account:
@@ -62,5 +65,5 @@ def owns(rooms: Rooms, owner: Owner | None, account_id: int) -> bool:
     """Whether something of an account may be shown to an owner; `None` is the program itself."""
     if owner is None:
         return True
-    account = owner if isinstance(owner, Account) else rooms.accounts.by_name(owner)
+    account = known(rooms, owner)
     return account is not None and account.id == account_id

@@ -27,7 +27,7 @@ from imagehost_core.host.changes import Changes
 from imagehost_core.ids import Random
 from imagehost_core.records import Addresses
 from imagehost_core.settings import Settings
-from imagehost_core.storage import FileStore, Folders, Locks, Staging, Stamps
+from imagehost_core.storage import FileStore, Folders, Locks, Reserve, Staging, Stamps
 from imagehost_core.storage.durable import make_folder, sync_file, sync_folder
 from imagehost_core.variants import Variants
 from imagehost_core.workers import CageLimits, WorkerPool
@@ -48,6 +48,7 @@ class Rooms:
     clock: Clock
     random: Random
     folders: Folders
+    reserve: Reserve
     locks: Locks
     stamps: Stamps
     staging: Staging
@@ -95,11 +96,13 @@ def _open(
         where = opened.enter_context(tempfile.TemporaryDirectory(prefix="imagehost-"))
     folders = Folders(Path(where).resolve())
     make_folder(folders.root)
+    reserve = Reserve(folders.reserve)
+    reserve.keep()
     locks = Locks(folders.locks)
     stamps = opened.enter_context(closing(Stamps(folders.locks / "stamps")))
     stamps.mend(locks, "image")
     staging = opened.enter_context(closing(Staging(folders.staging, settings.storage.free_bytes)))
-    counters = opened.enter_context(closing(Counters(folders.counters, locks, clock)))
+    counters = opened.enter_context(closing(Counters(folders.counters, locks, clock, reserve)))
     catalog = opened.enter_context(closing(Catalog(folders.catalog, locks)))
     limits = CageLimits(memory_bytes=settings.workers.memory_bytes)
     workers = opened.enter_context(
@@ -115,6 +118,7 @@ def _open(
         clock=clock,
         random=random,
         folders=folders,
+        reserve=reserve,
         locks=locks,
         stamps=stamps,
         staging=staging,

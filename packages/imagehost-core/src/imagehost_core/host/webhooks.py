@@ -95,8 +95,11 @@ class Webhooks:
 
     def list(self, *, owner: Owner, page: PageRequest | None = None) -> Page[Webhook]:
         """Return an account's destinations, newest first."""
-        account = owners.find_or_create(self._rooms, owner)
-        return self._rooms.webhooks.of_account(account.id, page or PageRequest())
+        account = owners.known(self._rooms, owner)
+        wanted = page or PageRequest()
+        if account is None:
+            return Page.empty(wanted.page, wanted.per_page)
+        return self._rooms.webhooks.of_account(account.id, wanted)
 
     def get(self, webhook_id: str, *, owner: Owner) -> Webhook:
         """Return a destination of an account.

@@ -12,6 +12,10 @@ from PIL import AvifImagePlugin, features
 
 from imagehost_core.formats import Format
 
+if not features.check("avif"):
+    # Pillow's own wheels have AVIF; builds of distributions may lack it, and this plug-in brings it.
+    import pillow_avif  # type: ignore[import-untyped]  # noqa: F401
+
 RECIPE = 1
 """Raised whenever the same job gives other bytes than before, so that every ETag changes with it."""
 

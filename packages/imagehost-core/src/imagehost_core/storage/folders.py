@@ -8,6 +8,7 @@ variants/ab/<id>/       one folder an image: what the processing route has made 
 staging/<process>/      what is being received or made; emptied when the process is gone
 locks/                  who is changing what, across processes
 secret                  the key of signed addresses
+reserve                 room that is kept for deleting
 ```
 
 `ab` is the id's first two characters. Everything of an image lies in two folders, so that deleting
@@ -67,6 +68,11 @@ class Folders:
     def secret(self) -> Path:
         """The file of the signing secret."""
         return self.root / "secret"
+
+    @property
+    def reserve(self) -> Path:
+        """The file that keeps room for deleting."""
+        return self.root / "reserve"
 
     def image(self, image_id: ImageId) -> Path:
         """Return the folder of an image's master."""

@@ -1,0 +1,63 @@
+"""On a full disk nothing more is stored, but everything can be deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from imagehost_core import ImageHost, InsufficientStorageError, Settings
+from imagehost_core.settings import StorageSettings, WorkerSettings
+from imagehost_core.storage import Reserve
+from imagehost_core.storage.reserve import RESERVE_BYTES
+from imagehost_core.testing import make_image
+
+SETTINGS = Settings(storage=StorageSettings(free_bytes=0), workers=WorkerSettings(processes=1))
+
+
+def fill(disk: Path, name: str) -> None:
+    """Leave not one byte free."""
+    with (disk / name).open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+
+
+def test_deletions_make_room_on_a_disk_without_any(small_disk: Callable[..., Path]) -> None:
+    disk = small_disk("48m", 2_000)
+    with ImageHost.open(disk / "data", settings=SETTINGS) as host:
+        owner = host.accounts.get("admin")
+        kept = [host.upload(make_image(200, 200, seed=seed), owner=owner) for seed in range(6)]
+        fill(disk, "somebody-else-s")
+        with pytest.raises(InsufficientStorageError):
+            host.upload(make_image(seed=9), owner=owner)
+        for image in kept[:3]:
+            assert host.limiter.admit(owner).admitted
+            host.delete(image.id)
+        assert {image.id for image in host.list(owner=owner)} == {image.id for image in kept[3:]}
+        (disk / "somebody-else-s").unlink()
+        host.delete(kept[3].id)
+        assert (disk / "data" / "reserve").stat().st_size == RESERVE_BYTES
+        host.upload(make_image(seed=9), owner=owner)
+
+
+def test_the_reserve_is_spent_only_when_nothing_else_is_left(small_disk: Callable[..., Path]) -> None:
+    disk = small_disk("48m")
+    reserve = Reserve(disk / "reserve")
+    reserve.keep()
+    reserve.keep()
+    reserve.spend()
+    assert (disk / "reserve").stat().st_size == RESERVE_BYTES
+    fill(disk, "full")
+    reserve.spend()
+    reserve.spend()
+    assert not (disk / "reserve").exists()
+    reserve.keep()
+    assert not (disk / "reserve").exists()
+
+
+def test_a_small_disk_keeps_no_reserve(small_disk: Callable[..., Path]) -> None:
+    disk = small_disk("4m")
+    Reserve(disk / "reserve").keep()
+    assert list(disk.iterdir()) == []
