@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import shutil
 import signal
 import socket
-import ssl
 import subprocess
 import threading
 import time
@@ -167,24 +165,6 @@ def test_pictures_may_have_a_host_of_their_own_without_a_path(tmp_path: Path, pi
         assert image["url"] == f"https://cdn.example/{image['id']}.webp"
         assert httpx2.get(f"{server.origin}/{image['id']}.webp?w=9").status_code == 200
         assert httpx2.get(f"{server.origin}/healthz").json()["success"] is True
-
-
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_it_speaks_tls_of_its_own(tmp_path: Path, version: ssl.TLSVersion) -> None:
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    command = (
-        "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
-    )
-    subprocess.run(
-        [*command.split(), "-keyout", str(key), "-out", str(cert)], check=True, capture_output=True
-    )
-    with running(tmp_path / "data", "--tls-cert", str(cert), "--tls-key", str(key)) as server:
-        context = ssl.create_default_context(cafile=str(cert))
-        context.minimum_version = context.maximum_version = version
-        assert server.base_url.startswith("https://127.0.0.1:")
-        answer = httpx2.get(f"{server.origin}/healthz", verify=context)
-        assert answer.json()["success"] is True
 
 
 def test_stalled_bodies_are_cut_off_and_others_are_served_meanwhile(
