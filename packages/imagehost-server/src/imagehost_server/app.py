@@ -131,13 +131,14 @@ class Switch:
         if path.startswith(ALIAS):
             path = scope["path"] = BASE + path[len(ALIAS) :]
             scope["raw_path"] = path.encode()
-        prefix = next((prefix for prefix in self._prefixes if path.startswith(prefix)), None)
-        if prefix is None and self._at_root and _AT_ROOT.fullmatch(path):
-            prefix = "/"
-        if prefix is None:
-            await self._interface(scope, receive, send)
+        for prefix in self._prefixes:
+            if path.startswith(prefix):
+                await self._delivery(path[len(prefix) :], scope, send)
+                return
+        if self._at_root and _AT_ROOT.fullmatch(path):
+            await self._delivery(path[1:], scope, send)
         else:
-            await self._delivery(path[len(prefix) :], scope, send)
+            await self._interface(scope, receive, send)
 
 
 def _failed(request: Request[Account, Principal, State], error: Exception) -> Response[bytes]:

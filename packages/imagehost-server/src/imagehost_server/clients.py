@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ def client_address(scope: HTTPScope, trusted: tuple[Network, ...]) -> str:
         trusted: Networks of proxies that are believed.
     """
     address = (scope["client"] or ("", 0))[0]
+    if not trusted:
+        return address
     values = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
     hops = [hop.strip().decode("latin-1") for value in values for hop in value.split(b",")]
     while hops and is_trusted(address, trusted):
@@ -40,6 +43,7 @@ def is_trusted(address: str, trusted: tuple[Network, ...]) -> bool:
     return parsed is not None and any(parsed in network for network in trusted)
 
 
+@lru_cache(1_000)
 def _parsed(text: str) -> IPv4Address | IPv6Address | None:
     try:
         address = ip_address(text)

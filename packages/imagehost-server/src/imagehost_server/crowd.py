@@ -7,10 +7,6 @@ counts them by address (`docs/proxy.md`).
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from imagehost_core.buckets import address_bucket
 from imagehost_core.errors import RateLimitError
 
@@ -27,11 +23,10 @@ class Crowd:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._under_way: Counter[str] = Counter()
+        self._under_way: dict[str, int] = {}
 
-    @contextmanager
-    def enter(self, address: str) -> Iterator[None]:
-        """Count a request as long as the block lasts.
+    def enter(self, address: str) -> str:
+        """Count a request; return what `leave` wants when it is done.
 
         Args:
             address: The client's.
@@ -39,19 +34,22 @@ class Crowd:
         Raises:
             RateLimitError: It has too many under way already.
         """
-        if not self._limit:
-            yield
-            return
         bucket = address_bucket(address)
-        if self._under_way[bucket] >= self._limit:
+        under_way = self._under_way.get(bucket, 0)
+        if under_way >= self._limit > 0:
             raise RateLimitError(
                 f"expected at most {self._limit} requests at a time from one address but received one more",
                 retry_after=RETRY_SECONDS,
             )
-        self._under_way[bucket] += 1
-        try:
-            yield
-        finally:
-            self._under_way[bucket] -= 1
-            if not self._under_way[bucket]:
-                del self._under_way[bucket]
+        self._under_way[bucket] = under_way + 1
+        return bucket
+
+    def leave(self, bucket: str) -> None:
+        """Count a request no longer.
+
+        Args:
+            bucket: What `enter` returned.
+        """
+        left = self._under_way.pop(bucket) - 1
+        if left:
+            self._under_way[bucket] = left

@@ -7,10 +7,11 @@ one client has too much of, answers for faults that nobody else caught, and writ
 from __future__ import annotations
 
 import logging
-import secrets
+import os
 import time
 from collections.abc import Iterable
 from ipaddress import ip_network
+from random import Random
 from typing import TYPE_CHECKING
 
 from litestar.enums import ScopeType
@@ -27,9 +28,8 @@ if TYPE_CHECKING:
 
 access_log = logging.getLogger("imagehost.access")
 
-REQUEST_ID_BYTES = 12
-"""96 random bits: enough to find one request in any log."""
-
+REQUEST_ID_BITS = 96
+"""Enough to find one request in any log. They are no secret, so they need no system call each."""
 
 MAX_HEADER_BYTES = 64 * 2**10
 """All names and values of a request's headers. The HTTP server's own bound is about twice that."""
@@ -59,6 +59,7 @@ class Guard:
         self.trusted = tuple(ip_network(entry) for entry in trusted_proxies)
         self.log_access = log_access
         self._crowd = Crowd(requests_per_address)
+        self._random = Random(os.urandom(REQUEST_ID_BITS))  # noqa: S311 - no secret
         told = f"max-age={hsts_seconds}".encode()
         self._hsts = ((b"strict-transport-security", told),) if hsts_seconds else ()
 
@@ -67,7 +68,7 @@ class Guard:
         if scope["type"] != ScopeType.HTTP:
             await self.app(scope, receive, send)
             return
-        request_id = secrets.token_hex(REQUEST_ID_BYTES)
+        request_id = f"{self._random.getrandbits(REQUEST_ID_BITS):0{REQUEST_ID_BITS // 4}x}"
         address = client_address(scope, self.trusted)
         scope.setdefault("state", {}).update(request_id=request_id, address=address)
         # RFC 6797, 7.2: never in plain HTTP, where anybody could have written it.
@@ -78,8 +79,11 @@ class Guard:
         try:
             check_request(scope, self.trusted)
             answer.may_read = True
-            with self._crowd.enter(address):
+            place = self._crowd.enter(address)
+            try:
                 await self.app(scope, body, answer.send)
+            finally:
+                self._crowd.leave(place)
         except Exception as error:
             reply = failure(error, request_id)
             # Half an answer cannot be taken back: the connection is cut, so that the client notices.
@@ -102,22 +106,27 @@ def check_request(scope: HTTPScope, trusted: tuple[Network, ...]) -> None:
         BadRequestError: Its headers can be read in two ways, or are too long.
         ForbiddenError: It came in the open, from another machine.
     """
-    headers = scope["headers"]
+    size, hosts, codings, has_length = 0, [], [], False
+    for name, value in scope["headers"]:
+        size += len(name) + len(value)
+        if name == b"host":
+            hosts.append(value)
+        elif name == b"transfer-encoding":
+            codings.append(value.strip().lower())
+        elif name == b"content-length":
+            has_length = True
     faults = []
-    hosts = [value for name, value in headers if name == b"host"]
     # An HTTP server shows a missing Host as an empty one.
     if len(hosts) != 1 or not hosts[0]:
         received = f"{len(hosts)}" if len(hosts) > 1 else "none"
         faults.append(Fault("Host", "exactly one header", received))
-    codings = [value.strip().lower() for name, value in headers if name == b"transfer-encoding"]
     # RFC 9112, 6.1: both together may be an attempt at request smuggling.
-    if codings and any(name == b"content-length" for name, _ in headers):
+    if codings and has_length:
         both = "Transfer-Encoding and Content-Length"
         faults.append(Fault("the body's length", "one header", both))
     # RFC 9112, 6.1: what a body is wrapped in beside its chunks, nobody here would unwrap.
     elif codings and codings != [b"chunked"]:
         faults.append(Fault("Transfer-Encoding", "chunked", "another coding"))
-    size = sum(len(name) + len(value) for name, value in headers)
     if size > MAX_HEADER_BYTES:
         faults.append(Fault("all headers", f"at most {MAX_HEADER_BYTES} bytes", f"{size}"))
     if faults:
@@ -152,8 +161,10 @@ def is_private(scope: HTTPScope, trusted: tuple[Network, ...]) -> bool:
 
 def _said(scope: HTTPScope, trusted: tuple[Network, ...]) -> bool | None:
     """Return whether a trusted proxy says that it was asked over HTTPS; `None` where none says anything."""
+    if not trusted or not is_trusted(_peer(scope), trusted):
+        return None
     said = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"]
-    if not said or not is_trusted(_peer(scope), trusted):
+    if not said:
         return None
     return all(word.strip().lower() == b"https" for value in said for word in value.split(b","))
 
@@ -184,7 +195,9 @@ class _Answer:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             last = self._body.is_left and await self._body.leave(read=self.may_read)
-            message["headers"] = [*message["headers"], *self._headers, *(_LAST if last else ())]
+            # The message may be one that is sent again and again: it is not ours to change.
+            headers = [*message["headers"], *self._headers, *(_LAST if last else ())]
+            message = {**message, "headers": headers}
         await self._send(message)
 
 

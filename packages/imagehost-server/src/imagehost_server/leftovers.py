@@ -31,13 +31,13 @@ class Body:
     def __init__(self, scope: HTTPScope, receive: Receive) -> None:
         self._receive = receive
         headers = dict(scope["headers"])
+        coded = b"transfer-encoding" in headers
         length = headers.get(b"content-length", b"0")
         declared = int(length) if length.isdigit() else SMALL + 1
         # Reading on would ask a client for the body that it has kept back.
-        waits = b"expect" in headers
-        self._is_small = declared <= SMALL and b"transfer-encoding" not in headers and not waits
+        self._is_small = declared <= SMALL and not coded and b"expect" not in headers
         self._is_first_version = scope["http_version"].startswith("1")
-        self.is_left = b"transfer-encoding" in headers or declared > 0
+        self.is_left = coded or declared > 0
 
     async def __call__(self) -> HTTPReceiveMessage | WebSocketReceiveMessage:
         """Receive the next piece."""
