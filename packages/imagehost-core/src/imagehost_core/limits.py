@@ -106,16 +106,23 @@ def decide(policy: Policy, hits: Mapping[str, int], now: datetime) -> Decision:
     limited = [window for window in policy if window.limit]
     if not limited:
         return Decision(admitted=True)
-    left = {window: window.limit - hits.get(window.name, 0) for window in limited}
-    admitted = all(room > 0 for room in left.values())
+    moment = _timestamp(now)
+    states = [
+        (
+            max(0, window.limit - hits.get(window.name, 0)),
+            -(moment - moment % window.seconds + window.seconds),
+        )
+        for window in limited
+    ]
     # The one that refuses first has the least room; of equals, the one that stays shut longest.
-    tightest = min(limited, key=lambda window: (max(0, left[window]), -window.reset(now)))
+    room, ends = min(states)
+    tightest = limited[states.index((room, ends))]
     return Decision(
-        admitted=admitted,
+        admitted=room > 0,
         window=tightest,
         limit=tightest.limit,
-        remaining=max(0, left[tightest] - 1) if admitted else 0,
-        reset=tightest.reset(now),
+        remaining=max(0, room - 1),
+        reset=-ends,
     )
 
 

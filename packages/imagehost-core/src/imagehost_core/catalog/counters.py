@@ -2,12 +2,11 @@
 
 They live in a file of their own, without a sync at each write: after a power cut a few requests of
 the last seconds may be forgotten, which costs nobody anything. Within a running system every count
-is exact, because reading, deciding and writing happen in one transaction.
+is exact, because reading, deciding and writing happen under one lock.
 """
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import threading
 from datetime import datetime
@@ -18,7 +17,7 @@ from imagehost_core.limits import DAY, Decision, Policy, decide
 from imagehost_core.storage import Locks, Reserve
 
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS counters (
+CREATE TABLE IF NOT EXISTS counts (
     bucket TEXT PRIMARY KEY,
     hits TEXT NOT NULL,
     touched INTEGER NOT NULL
@@ -28,7 +27,7 @@ _PRUNE_EVERY = 1_000
 """After how many new buckets the old ones are thrown away."""
 
 Hits = dict[str, tuple[int, int]]
-"""By window: when it began, and how many requests it has admitted."""
+"""By window: when it began, and how many requests it has admitted. Kept as words: name, beginning, count."""
 
 
 class Counters:
@@ -44,11 +43,11 @@ class Counters:
 
     def __init__(self, path: Path, locks: Locks, clock: Clock, reserve: Reserve | None = None) -> None:
         self._reserve = reserve
-        self._locks = locks
         self._clock = clock
-        self._thread_lock = threading.Lock()
+        self._threads = threading.Lock()
         self._new = 0
-        with locks.hold("count", ""):
+        self._gate = locks.gate("count")
+        with self._gate.hold():
             self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = OFF")
@@ -63,7 +62,9 @@ class Counters:
             bucket: Whose requests are counted.
             policy: The windows that it falls into.
         """
-        with self._thread_lock, self._locks.hold("count", ""):
+        if not any(window.limit for window in policy):
+            return decide(policy, {}, self._clock())
+        with self._threads, self._gate.hold():
             now = self._clock()
             hits = self._read(bucket)
             decision = decide(policy, _current(policy, hits, now), now)
@@ -77,38 +78,41 @@ class Counters:
 
     def look(self, bucket: str, policy: Policy) -> dict[str, int]:
         """Return how many requests each window has admitted so far, by the window's name."""
-        with self._thread_lock:
+        with self._threads:
             return _current(policy, self._read(bucket), self._clock())
 
     def buckets(self) -> int:
         """Return how many buckets are kept."""
-        with self._thread_lock:
-            (count,) = self._connection.execute("SELECT count(*) FROM counters").fetchone()
+        with self._threads:
+            (count,) = self._connection.execute("SELECT count(*) FROM counts").fetchone()
         return int(count)
 
     def close(self) -> None:
         """Let go of the file."""
         self._connection.close()
+        self._gate.close()
 
     def _read(self, bucket: str) -> Hits:
-        row = self._connection.execute("SELECT hits FROM counters WHERE bucket = ?", (bucket,)).fetchone()
-        return (
-            {} if row is None else {name: (start, hits) for name, (start, hits) in json.loads(row[0]).items()}
-        )
+        row = self._connection.execute("SELECT hits FROM counts WHERE bucket = ?", (bucket,)).fetchone()
+        words = iter(row[0].split() if row else ())
+        return {
+            name: (int(start), int(count)) for name, start, count in zip(words, words, words, strict=True)
+        }
 
     def _write(self, bucket: str, hits: Hits, now: datetime) -> None:
         if self._reserve is not None:
             self._reserve.spend()
         touched = int(now.timestamp())
+        text = " ".join(f"{name} {start} {count}" for name, (start, count) in hits.items())
         known = self._connection.execute(
-            "UPDATE counters SET hits = ?, touched = ? WHERE bucket = ?", (json.dumps(hits), touched, bucket)
+            "UPDATE counts SET hits = ?, touched = ? WHERE bucket = ?", (text, touched, bucket)
         ).rowcount
         if known:
             return
-        self._connection.execute("INSERT INTO counters VALUES (?, ?, ?)", (bucket, json.dumps(hits), touched))
+        self._connection.execute("INSERT INTO counts VALUES (?, ?, ?)", (bucket, text, touched))
         self._new += 1
         if self._new % _PRUNE_EVERY == 0:
-            self._connection.execute("DELETE FROM counters WHERE touched < ?", (touched - DAY,))
+            self._connection.execute("DELETE FROM counts WHERE touched < ?", (touched - DAY,))
 
 
 def _current(policy: Policy, hits: Hits, now: datetime) -> dict[str, int]:
