@@ -95,7 +95,10 @@ def _open(
     if where == ":memory:":
         where = opened.enter_context(tempfile.TemporaryDirectory(prefix="imagehost-"))
     folders = Folders(Path(where).resolve())
-    make_folder(folders.root)
+    if not folders.root.exists():
+        make_folder(folders.root)
+        # It will hold hashes of passwords and private pictures: nobody else's to read.
+        folders.root.chmod(0o700)
     reserve = Reserve(folders.reserve)
     reserve.keep()
     locks = Locks(folders.locks)

@@ -1,7 +1,8 @@
-"""On a full disk nothing more is stored, but everything can be deleted."""
+"""The data folder: room for deleting on a full disk, and whose it is."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -61,3 +62,12 @@ def test_a_small_disk_keeps_no_reserve(small_disk: Callable[..., Path]) -> None:
     disk = small_disk("4m")
     Reserve(disk / "reserve").keep()
     assert list(disk.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="only POSIX has these permissions")
+def test_a_data_folder_that_is_made_is_its_owner_s_alone(tmp_path: Path) -> None:
+    with ImageHost.open(tmp_path / "made", settings=SETTINGS):
+        assert (tmp_path / "made").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "given").mkdir(mode=0o755)
+    with ImageHost.open(tmp_path / "given", settings=SETTINGS):
+        assert (tmp_path / "given").stat().st_mode & 0o777 == 0o755
