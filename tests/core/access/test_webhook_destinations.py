@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from imagehost_core import Event, ImageHost, NotFoundError, ValidationError
 from imagehost_core.deliveries import Attempt
-from imagehost_core.host.webhooks import MAX_WEBHOOKS, Webhooks, resolve
+from imagehost_core.host.webhook_fields import resolve
+from imagehost_core.host.webhooks import MAX_WEBHOOKS, Webhooks
 from imagehost_core.models import DeliveryState
 from imagehost_core.testing import FrozenClock, make_image
 

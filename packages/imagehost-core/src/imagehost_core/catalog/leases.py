@@ -2,7 +2,7 @@
 
 Of each destination a few are under way at a time, however many wait, and those with the fewest come
 first: one that is slow, or has a long queue, holds up no other. A lease ends by itself, so what a sender
-that died had taken is due again then.
+that died had taken is due again then; sooner, where another sender takes its seat.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ def is_any_due(reader: Reader, now: datetime, each: int) -> bool:
     return bool(reader.all(_WAITING, {"now": to_micros(now), "each": each, "count": 1}))
 
 
-def take(transaction: Transaction, now: datetime, until: datetime, count: int, each: int) -> list[Due]:
+def take(
+    transaction: Transaction, now: datetime, until: datetime, count: int, each: int, seat: int | None
+) -> list[Due]:
     """Take deliveries that are due; nobody else gets them before the lease ends.
 
     Args:
@@ -79,6 +81,7 @@ def take(transaction: Transaction, now: datetime, until: datetime, count: int, e
         until: When the leases end.
         count: How many at most.
         each: How many of one destination may be leased at a time.
+        seat: That of the sender, if it has one.
     """
     at = to_micros(now)
     turns: list[tuple[int, int, str]] = []
@@ -86,8 +89,17 @@ def take(transaction: Transaction, now: datetime, until: datetime, count: int, e
         busy = integer(queue, "busy")
         rows = transaction.all(_DUE, {"now": at, "webhook": queue["id"], "free": each - busy})
         turns += [(busy + place, integer(row, "due_at"), text(row, "id")) for place, row in enumerate(rows)]
-    destinations: dict[str, Row] = {}
-    return [_lease(transaction, id_, now, until, destinations) for _, _, id_ in sorted(turns)[:count]]
+    taken, destinations = [id_ for _, _, id_ in sorted(turns)[:count]], dict[str, Row]()
+    for id_ in taken:
+        sql = "UPDATE deliveries SET leased_until = :until, leased_by = :seat WHERE id = :id"
+        transaction.run(sql, {"id": id_, "until": to_micros(until), "seat": seat})
+    return [_read(transaction, id_, now, until, destinations) for id_ in taken]
+
+
+def vacate(transaction: Transaction, seat: int) -> None:
+    """Give back all that is leased to a seat, whose last holder is gone."""
+    sql = "UPDATE deliveries SET leased_until = NULL WHERE leased_until IS NOT NULL AND leased_by = :seat"
+    transaction.run(sql, {"seat": seat})
 
 
 def is_held(transaction: Transaction, due: Due) -> bool:
@@ -105,11 +117,9 @@ def release(transaction: Transaction, dues: Iterable[Due]) -> None:
         transaction.run(sql, _key(due))
 
 
-def _lease(
+def _read(
     transaction: Transaction, delivery_id: str, now: datetime, until: datetime, destinations: dict[str, Row]
 ) -> Due:
-    sql = "UPDATE deliveries SET leased_until = :until WHERE id = :id"
-    transaction.run(sql, {"id": delivery_id, "until": to_micros(until)})
     row = transaction.one(_WHOLE, {"id": delivery_id})
     # It goes with its event, and with its destination (ON DELETE CASCADE).
     assert row is not None

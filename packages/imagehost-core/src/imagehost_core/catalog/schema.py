@@ -32,6 +32,12 @@ def deliveries_by_destination(database: Database) -> None:
         database.execute(statement)
 
 
+@migrations()
+def seats_of_senders(database: Database) -> None:
+    """Who has a lease, so that what a sender that died had taken is given back at once."""
+    database.execute("ALTER TABLE deliveries ADD COLUMN leased_by INTEGER")
+
+
 _FIRST = """
 CREATE TABLE accounts (
     id INTEGER PRIMARY KEY AUTOINCREMENT,

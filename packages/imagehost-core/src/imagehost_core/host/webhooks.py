@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import random as chances
-import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 import attrs
@@ -15,15 +15,13 @@ from imagehost_core.catalog import Due, leases
 from imagehost_core.catalog.database import Reader, Transaction
 from imagehost_core.clock import to_rfc3339
 from imagehost_core.deliveries import Attempt, judge
-from imagehost_core.destinations import check_addresses, parse_destination
 from imagehost_core.errors import Fault, NotFoundError, ValidationError, quoted
-from imagehost_core.events import EVENT_TYPES
 from imagehost_core.host import owners
 from imagehost_core.host.owners import Owner
 from imagehost_core.host.rooms import Rooms
+from imagehost_core.host.webhook_fields import Resolve, check_fields, resolve
 from imagehost_core.ids import DeliveryId, WebhookId, new_event_id, new_webhook_id
 from imagehost_core.models import Account, NewSecret, Page, Webhook, WebhookDelivery
-from imagehost_core.options import description_faults
 from imagehost_core.paging import PageRequest
 from imagehost_core.signatures import new_webhook_secret
 
@@ -33,22 +31,12 @@ TEST_EVENT = "webhook.test"
 """The kind of the event that `test` sends. It is none of SPEC 6: it tells of no change."""
 LEASE_SLACK = timedelta(seconds=30)
 """How much longer than its timeout an attempt is leased."""
+SEATS = 256
+"""How many senders are known by a seat."""
 EACH = 8
 """How many attempts to one destination are under way at a time."""
 MAX_WEBHOOKS = 100
 """How many destinations an account may have: each event is written once for each of them."""
-
-Resolve = Callable[[str, int], Iterable[str]]
-"""A function that returns the addresses of a name."""
-
-
-def resolve(host: str, port: int) -> list[str]:
-    """Return the addresses of a name, as the system resolves it; none where it does not."""
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError:
-        return []
-    return [str(address[0]) for *_, address in found]
 
 
 @frozen
@@ -75,7 +63,7 @@ class Webhooks:
         """
         rooms = self._rooms
         account = owners.find_or_create(rooms, owner)
-        values = self._check({"url": url, "events": tuple(events), "description": description})
+        values = self._checked({"url": url, "events": tuple(events), "description": description})
         webhook = Webhook(
             id=new_webhook_id(rooms.random),
             account_id=account.id,
@@ -125,7 +113,7 @@ class Webhooks:
         """
         rooms, account = self._rooms, owners.find(self._rooms, owner)
         self._find(webhook_id, account, rooms.catalog)
-        values = self._check(changes)
+        values = self._checked(changes)
         if values.get("is_active"):
             values["disabled_reason"] = None
         with rooms.catalog.transaction() as transaction:
@@ -220,9 +208,27 @@ class Webhooks:
     def lease(self, count: int) -> tuple[Due, ...]:
         """Take up to `count` deliveries that are due, for one sender; each is its own until it reports.
 
-        A sender that dies gives back what it had when the lease ends: 30 seconds after the timeout.
+        A sender that dies gives back what it had when its seat is taken again, or when the lease ends: 30
+        seconds after the timeout.
         """
         return self.exchange((), count)
+
+    @contextmanager
+    def seat(self) -> Iterator[int | None]:
+        """Yield a seat for a sender, which is its own while the block runs; `None` if all are taken.
+
+        The system lets go of the seat of a process that dies. Whoever takes it next gives back at once
+        what the dead one had leased: a sender that is started again loses no time.
+        """
+        rooms = self._rooms
+        for number in range(SEATS):
+            with rooms.locks.attempt("sender", number) as is_free:
+                if is_free:
+                    with rooms.catalog.transaction() as transaction:
+                        leases.vacate(transaction, number)
+                    yield number
+                    return
+        yield None
 
     def report(self, attempts: Iterable[tuple[Due, Attempt]]) -> None:
         """Record what came of attempts, and what follows from each, in one durable commit.
@@ -232,12 +238,15 @@ class Webhooks:
         """
         self.exchange(attempts, 0)
 
-    def exchange(self, attempts: Iterable[tuple[Due, Attempt]], count: int) -> tuple[Due, ...]:
+    def exchange(
+        self, attempts: Iterable[tuple[Due, Attempt]], count: int, seat: int | None = None
+    ) -> tuple[Due, ...]:
         """Record what came of attempts, and take up to `count` deliveries more, in one durable commit.
 
         Args:
             attempts: Each delivery as it was leased, and what came of it.
             count: How many to take at most.
+            seat: That of the sender, if it has one.
         """
         rooms, now, told = self._rooms, self._rooms.clock(), list(attempts)
         if not told and not (count and leases.is_any_due(rooms.catalog, now, EACH)):
@@ -246,7 +255,7 @@ class Webhooks:
         with rooms.catalog.transaction() as transaction:
             for due, attempt in told:
                 self._record(transaction, due, attempt)
-            return tuple(leases.take(transaction, now, until, count, EACH)) if count else ()
+            return tuple(leases.take(transaction, now, until, count, EACH, seat)) if count else ()
 
     def next_due(self) -> datetime | None:
         """Return when the next delivery is due, or `None` where none is pending."""
@@ -292,64 +301,6 @@ class Webhooks:
         self._rooms.webhooks.disable(transaction, webhook_id, reason)
         self._rooms.outbox.abandon(transaction, webhook_id)
 
-    def _check(self, changes: Mapping[str, object]) -> dict[str, object]:
-        """Return fields as they are stored.
-
-        Raises:
-            ValidationError: A value is not allowed. Names every fault.
-        """
-        values, faults = dict(changes), list[Fault]()
-        for name, check in _CHECKS.items():
-            if name in values:
-                faults.extend(check(values[name]))
-        if "url" in values and isinstance(values["url"], str):
-            faults.extend(self._check_url(values["url"]))
-        if faults:
-            raise ValidationError(faults=faults)
-        if "events" in values:
-            values["events"] = tuple(dict.fromkeys(values["events"]))  # type: ignore[call-overload]
-        return values
-
-    def _check_url(self, url: str) -> Iterable[Fault]:
+    def _checked(self, changes: Mapping[str, object]) -> dict[str, object]:
         allow = self._rooms.settings.webhooks.allow_loopback
-        try:
-            destination = parse_destination(url, allow_loopback=allow)
-            # A name that does not resolve yet is taken; its addresses are checked at each attempt.
-            check_addresses(self._resolve(destination.host, destination.port), allow_loopback=allow)
-        except ValidationError as error:
-            return error.faults
-        return ()
-
-
-def _url_faults(value: object) -> Iterable[Fault]:
-    if not isinstance(value, str):
-        yield Fault("url", "an https address", quoted(value))
-
-
-def _events_faults(value: object) -> Iterable[Fault]:
-    known = ", ".join(EVENT_TYPES)
-    if not isinstance(value, tuple | list):
-        yield Fault("events", f"a list of some of {known}", quoted(value))
-        return
-    unknown = [kind for kind in value if kind not in EVENT_TYPES]
-    if unknown:
-        yield Fault("events", f"some of {known}", ", ".join(map(quoted, unknown)))
-
-
-def _description_faults(value: object) -> Iterable[Fault]:
-    if isinstance(value, str):
-        return description_faults(value)
-    return [Fault("description", "text", quoted(value))]
-
-
-def _active_faults(value: object) -> Iterable[Fault]:
-    if not isinstance(value, bool):
-        yield Fault("is_active", "true or false", quoted(value))
-
-
-_CHECKS: dict[str, Callable[[object], Iterable[Fault]]] = {
-    "url": _url_faults,
-    "events": _events_faults,
-    "description": _description_faults,
-    "is_active": _active_faults,
-}
+        return check_fields(changes, self._resolve, allow_loopback=allow)

@@ -2,8 +2,9 @@
 
 Any number of senders may run, in this process and in others: each delivery is leased to one. What came
 of attempts is told to the catalog together with the request for more, since each such exchange costs
-one durable commit. A sender that is killed leaves leases behind, which end by themselves; what it had
-sent and not reported is then sent once more, under the same `webhook-id`: at least once, never less.
+one durable commit. A sender that is killed leaves leases behind, which end by themselves, or when another
+takes its seat; what it had sent and not reported is then sent once more, under the same `webhook-id`: at
+least once, never less.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import ssl
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TypeVar
 
@@ -54,6 +55,7 @@ class Sender:
         self._settings = host.settings.webhooks
         self._tls = tls or ssl.create_default_context()
         self._resolve = resolve
+        self._seat: int | None = None
         self._wake = asyncio.Event()
         self._stopping = False
         self._flying: dict[asyncio.Task[None], Due] = {}
@@ -64,14 +66,16 @@ class Sender:
 
     async def run(self) -> None:
         """Send until `stop`; then finish what is under way, or give it back."""
-        loop = asyncio.get_running_loop()
+        loop, held = asyncio.get_running_loop(), ExitStack()
         unsubscribe = self._host.subscribe(lambda _event: loop.call_soon_threadsafe(self._wake.set))
         try:
+            self._seat = await self._in_thread(held.enter_context, self._host.webhooks.seat())
             while not self._stopping:
                 await self._turn()
         finally:
             unsubscribe()
             await self._finish()
+            held.close()
 
     def stop(self) -> None:
         """Lease nothing more, and let `run` come to its end."""
@@ -104,7 +108,7 @@ class Sender:
         room = self._settings.concurrency - len(self._flying)
         reports, self._reports = self._reports, []
         try:
-            leased = await self._in_thread(self._host.webhooks.exchange, reports, room)
+            leased = await self._in_thread(self._host.webhooks.exchange, reports, room, self._seat)
         except Exception:
             self._reports = reports + self._reports  # nothing of it was recorded
             raise
