@@ -6,7 +6,6 @@ framework. Everything else (records, files, rendering, tokens) waits in threads.
 
 from __future__ import annotations
 
-from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -20,14 +19,22 @@ from imagehost_server.envelope import Headers, Reply, failure
 from imagehost_server.threads import Rooms
 
 if TYPE_CHECKING:
-    from litestar.types import HTTPScope, Send
+    from litestar.types import HTTPResponseBodyEvent, HTTPResponseStartEvent, HTTPScope, Send
 
 RawHeaders = list[tuple[bytes, bytes]]
 
 METHODS = "GET, HEAD, OPTIONS"
 
 REMEMBERED = 10_000
-"""Of how many variants the headers are kept as they are sent; nobody changes these lists."""
+"""Of how many variants the beginning of an answer is kept as it is sent; nobody changes these messages.
+Each is about two kilobytes."""
+
+ASKED = frozenset(
+    (b"accept", b"authorization", b"if-none-match", b"if-modified-since", b"range", b"if-range")
+)
+"""The headers that an answer can depend on."""
+
+NO_BODY: HTTPResponseBodyEvent = {"type": "http.response.body", "body": b"", "more_body": False}
 
 PIECE_BYTES = 2**20
 """How much of a file is read at a time: 1 MiB."""
@@ -67,6 +74,9 @@ class DeliveryRoute:
         self._host = host
         self._rooms = rooms
         self._max_age = f"public, max-age={host.settings.delivery.max_age}".encode()
+        # The same `Delivery` means that nothing has changed, so its answers begin alike.
+        self._unchanged = lru_cache(REMEMBERED)(self._begin_unchanged)
+        self._whole = lru_cache(REMEMBERED)(self._begin_whole)
 
     async def __call__(self, path: str, scope: HTTPScope, send: Send) -> None:
         """Answer a request.
@@ -88,7 +98,7 @@ class DeliveryRoute:
             await Reply(reply.status, reply.body, (*reply.headers, *_error_headers(error))).send(send)
 
     async def _deliver(self, path: str, scope: HTTPScope, send: Send) -> None:
-        headers = _headers(scope)
+        headers = _asked(scope)
         query = scope["query_string"].decode("latin-1")
         accept = headers.get(b"accept", "")
         viewer = await self._viewer(scope) if b"authorization" in headers else None
@@ -97,15 +107,14 @@ class DeliveryRoute:
             locate = self._host.locate
             found = await self._rooms.catalog.run(locate, path, query, accept=accept, viewer=viewer), None
         delivery, blob = found
-        unchanged = is_unchanged(
+        if is_unchanged(
             delivery.etag,
             delivery.last_modified,
             headers.get(b"if-none-match"),
             headers.get(b"if-modified-since"),
-        )
-        if unchanged:
-            await _start(send, 304, self._validators(delivery))
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        ):
+            await send(self._unchanged(delivery))
+            await send(NO_BODY)
             return
         if blob is None:
             blob = await self._rooms.pixels.run(self._host.fetch, delivery)
@@ -117,26 +126,21 @@ class DeliveryRoute:
     async def _send(
         self, delivery: Delivery, blob: Blob, headers: dict[bytes, str], head: bool, send: Send
     ) -> None:
-        fields = [*self._validators(delivery), *_description(delivery.media_type, delivery.filename)]
         # RFC 9110, 14.2: Range means something for GET alone.
         range_ = None if head else headers.get(b"range")
         span = asked_span(blob.size, delivery.etag, delivery.last_modified, range_, headers.get(b"if-range"))
         if span is UNSATISFIABLE:
             raise RangeError(blob.size)
-        if span is None:
-            span, status = Span(0, blob.size), 200
-        else:
-            status = 206
-            fields.append((b"content-range", b"bytes %d-%d/%d" % (span.start, span.stop - 1, blob.size)))
-        fields.append((b"content-length", b"%d" % (span.stop - span.start)))
-        await _start(send, status, fields)
+        await send(
+            self._whole(delivery, blob.size) if span is None else self._part(delivery, blob.size, span)
+        )
         if head:
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await send(NO_BODY)
         elif blob.data is not None:
-            whole = blob.data if status == 200 else blob.data[span.start : span.stop]
-            await send({"type": "http.response.body", "body": whole, "more_body": False})
+            data = blob.data if span is None else blob.data[span.start : span.stop]
+            await send({"type": "http.response.body", "body": data, "more_body": False})
         else:
-            await self._stream(blob, span, send)
+            await self._stream(blob, span or Span(0, blob.size), send)
 
     async def _stream(self, blob: Blob, span: Span, send: Send) -> None:
         """Send the bytes of a file, each piece read in a thread."""
@@ -148,11 +152,28 @@ class DeliveryRoute:
             place += len(piece)
             await send({"type": "http.response.body", "body": piece, "more_body": place < span.stop})
 
+    def _begin_unchanged(self, delivery: Delivery) -> HTTPResponseStartEvent:
+        return _start(304, self._validators(delivery))
+
+    def _begin_whole(self, delivery: Delivery, size: int) -> HTTPResponseStartEvent:
+        length = (b"content-length", b"%d" % size)
+        return _start(200, [*self._validators(delivery), *_description(delivery), length])
+
+    def _part(self, delivery: Delivery, size: int, span: Span) -> HTTPResponseStartEvent:
+        which = (b"content-range", b"bytes %d-%d/%d" % (span.start, span.stop - 1, size))
+        length = (b"content-length", b"%d" % (span.stop - span.start))
+        return _start(206, [*self._validators(delivery), *_description(delivery), which, length])
+
     def _validators(self, delivery: Delivery) -> RawHeaders:
         """Return the headers that 200 and 304 have in common (RFC 9110, 15.4.5)."""
-        caching = self._max_age if delivery.is_public else b"private, no-store"
-        image_id, since = delivery.image.id, delivery.last_modified
-        return _validators(delivery.etag, since, caching, image_id, delivery.varies)
+        return [
+            (b"etag", delivery.etag.encode()),
+            (b"last-modified", http_date(delivery.last_modified).encode()),
+            (b"cache-control", self._max_age if delivery.is_public else b"private, no-store"),
+            (b"cache-tag", b"img-" + delivery.image.id.encode()),
+            *SAFE_HEADERS,
+            *([(b"vary", b"Accept")] if delivery.varies else ()),
+        ]
 
     async def _viewer(self, scope: HTTPScope) -> Account | None:
         """Return who is asking, or `None` without a good token for images: public ones need none."""
@@ -189,34 +210,20 @@ def _error_headers(error: ImageHostError) -> Headers:
     return shared
 
 
-def _headers(scope: HTTPScope) -> dict[bytes, str]:
-    """Return the request's headers by name, repeated ones joined as lists (RFC 9110, 5.3)."""
+def _asked(scope: HTTPScope) -> dict[bytes, str]:
+    """Return the headers that matter by name, repeated ones joined as lists (RFC 9110, 5.3)."""
     found: dict[bytes, str] = {}
     for name, value in scope["headers"]:
-        text = value.decode("latin-1")
-        found[name] = f"{found[name]}, {text}" if name in found else text
+        if name in ASKED:
+            text = value.decode("latin-1")
+            found[name] = f"{found[name]}, {text}" if name in found else text
     return found
 
 
-@lru_cache(REMEMBERED)
-def _validators(etag: str, since: datetime, caching: bytes, image_id: str, varies: bool) -> RawHeaders:
-    headers = [
-        (b"etag", etag.encode()),
-        (b"last-modified", http_date(since).encode()),
-        (b"cache-control", caching),
-        (b"cache-tag", b"img-" + image_id.encode()),
-        *SAFE_HEADERS,
-    ]
-    if varies:
-        headers.append((b"vary", b"Accept"))
-    return headers
-
-
-@lru_cache(REMEMBERED)
-def _description(media_type: str, filename: str) -> RawHeaders:
+def _description(delivery: Delivery) -> RawHeaders:
     return [
-        (b"content-type", media_type.encode()),
-        (b"content-disposition", disposition(filename)),
+        (b"content-type", delivery.media_type.encode()),
+        (b"content-disposition", disposition(delivery.filename)),
         (b"accept-ranges", b"bytes"),
     ]
 
@@ -230,5 +237,5 @@ def disposition(filename: str) -> bytes:
     return text.encode("ascii")
 
 
-async def _start(send: Send, status: int, headers: RawHeaders) -> None:
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+def _start(status: int, headers: RawHeaders) -> HTTPResponseStartEvent:
+    return {"type": "http.response.start", "status": status, "headers": headers}

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from datetime import datetime
 from functools import cache
 from hashlib import sha256
-from io import BytesIO
 from types import TracebackType
 from typing import BinaryIO, NamedTuple
 from urllib.parse import parse_qsl
@@ -44,9 +43,12 @@ LONGEST_ADDRESS = 500
 memory with names that mean nothing."""
 
 
-@frozen
+@frozen(eq=False)
 class Delivery:
     """What an address means, and what an answer says of it.
+
+    As long as nothing has changed, `peek` gives the same object for the same address: what is made of
+    one can be remembered by it.
 
     Attributes:
         image: Of which image.
@@ -86,10 +88,15 @@ class Blob:
         content: The bytes, or the file.
     """
 
+    __slots__ = ("_file", "data", "size")
+
     def __init__(self, content: bytes | BinaryIO) -> None:
-        self.data = content if isinstance(content, bytes) else None
-        self._file: BinaryIO = BytesIO(content) if isinstance(content, bytes) else content
-        self.size = self._file.seek(0, os.SEEK_END)
+        self.data: bytes | None = None
+        self._file: BinaryIO | None = None
+        if isinstance(content, bytes):
+            self.data, self.size = content, len(content)
+        else:
+            self._file, self.size = content, content.seek(0, os.SEEK_END)
 
     def read(self, start: int = 0, stop: int | None = None) -> bytes:
         """Return the bytes from `start` to before `stop`."""
@@ -98,14 +105,22 @@ class Blob:
     def chunks(self, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
         """Yield the bytes from `start` to before `stop`, at most 1 MiB at a time."""
         end = self.size if stop is None else min(stop, self.size)
-        self._file.seek(start)
-        while start < end and (chunk := self._file.read(min(CHUNK, end - start))):
+        if self._file is not None:
+            self._file.seek(start)
+        while start < end and (chunk := self._piece(start, min(start + CHUNK, end))):
             start += len(chunk)
             yield chunk
 
     def close(self) -> None:
         """Let go of the file."""
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
+
+    def _piece(self, start: int, stop: int) -> bytes:
+        if self._file is not None:
+            return self._file.read(stop - start)
+        assert self.data is not None
+        return self.data[start:stop]
 
     def __enter__(self) -> Blob:
         return self

@@ -13,16 +13,17 @@ opens the folder, sets it right.
 from __future__ import annotations
 
 import mmap
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from struct import calcsize
+from typing import Final
 
 from imagehost_core.storage.locks import STRIPES, Locks, stripe
 
-_COUNTER = struct.Struct("Q")
-"""In the machine's own order and alignment, so that it is read and written in one go."""
-_BYTES = STRIPES * _COUNTER.size
+_COUNTER: Final = "Q"
+"""64 bits in the machine's own order and alignment, so that they are read and written in one go."""
+_BYTES = STRIPES * calcsize(_COUNTER)
 
 
 class Stamps:
@@ -39,11 +40,12 @@ class Stamps:
             if file.seek(0, 2) < _BYTES:
                 file.write(bytes(_BYTES))
             file.flush()
-            self._counters = mmap.mmap(file.fileno(), _BYTES)
+            self._file = mmap.mmap(file.fileno(), _BYTES)
+        self._counters = memoryview(self._file).cast(_COUNTER)
 
     def read(self, key: str) -> int | None:
         """Return the stamp to keep with what is read next, or `None` while a change is under way."""
-        count = self._count(stripe(key))
+        count = self._counters[stripe(key)]
         return None if count % 2 else count
 
     @contextmanager
@@ -53,13 +55,13 @@ class Stamps:
         The caller holds the lock of the key: its stripe is the same.
         """
         number = stripe(key)
-        count = self._count(number)
+        count = self._counters[number]
         odd = count + 1 if count % 2 == 0 else count + 2
-        self._set(number, odd)
+        self._counters[number] = odd
         try:
             yield
         finally:
-            self._set(number, odd + 1)
+            self._counters[number] = odd + 1
 
     def mend(self, locks: Locks, purpose: str) -> None:
         """Set right what processes that died in the middle of a change have left.
@@ -69,18 +71,12 @@ class Stamps:
             purpose: Of the lock that whoever changes something holds: who has it now is alive.
         """
         for number in range(STRIPES):
-            if self._count(number) % 2:
+            if self._counters[number] % 2:
                 with locks.attempt(purpose, number) as alone:
-                    if alone and self._count(number) % 2:
-                        self._set(number, self._count(number) + 1)
+                    if alone and self._counters[number] % 2:
+                        self._counters[number] += 1
 
     def close(self) -> None:
         """Let go of the file."""
-        self._counters.close()
-
-    def _count(self, number: int) -> int:
-        (count,) = _COUNTER.unpack_from(self._counters, number * _COUNTER.size)
-        return int(count)
-
-    def _set(self, number: int, count: int) -> None:
-        _COUNTER.pack_into(self._counters, number * _COUNTER.size, count)
+        self._counters.release()
+        self._file.close()
