@@ -30,6 +30,13 @@ class ImageRows:
         row = (reader or self.catalog).one(f"{_SELECT} WHERE id = :id", {"id": image_id})
         return None if row is None else to_image(row)
 
+    def get_of(self, image_id: ImageId, account_id: AccountId, reader: Reader | None = None) -> Image | None:
+        """Return an image of an account, or `None`; that of another account takes no longer than none."""
+        row = (reader or self.catalog).one(
+            f"{_SELECT} WHERE id = :id AND account_id = :account", {"id": image_id, "account": account_id}
+        )
+        return None if row is None else to_image(row)
+
     def exists(self, image_id: ImageId) -> bool:
         """Return whether there is such an image at this moment."""
         return self.get(image_id) is not None

@@ -17,7 +17,7 @@ from imagehost_core.host.albums import check_album
 from imagehost_core.host.owners import Owner
 from imagehost_core.host.rooms import Rooms
 from imagehost_core.ids import AlbumId, ImageId, no_album, no_image, parse_album_id, parse_image_id
-from imagehost_core.models import Image, Page
+from imagehost_core.models import Account, Image, Page
 from imagehost_core.options import description_faults
 from imagehost_core.paging import PageRequest
 
@@ -149,7 +149,11 @@ class Images:
             rooms.images.forget(transaction, image_id)
 
     def _get(self, image_id: ImageId, owner: Owner | None, reader: Reader) -> Image:
-        image = self._rooms.images.get(image_id, reader)
+        rows = self._rooms.images
+        if isinstance(owner, Account):
+            image = rows.get_of(image_id, owner.id, reader)
+        else:
+            image = rows.get(image_id, reader)
         if image is None or not owners.owns(self._rooms, owner, image.account_id):
             raise NotFoundError(no_image(image_id))
         return image
