@@ -7,6 +7,7 @@ import io
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +18,7 @@ from imagehost_core.errors import ImageHostError, InternalError, UnavailableErro
 from imagehost_core.geometry import Size
 from imagehost_core.workers import CageLimits, Load, WorkerPool, mishaps
 from imagehost_core.workers.pool import Call
-from imagehost_core.workers.process import Worker
+from imagehost_core.workers.process import Ending, Worker
 
 Ask = Callable[..., str]
 MakePool = Callable[..., WorkerPool]
@@ -409,6 +410,23 @@ def test_closing_ends_every_process_and_gives_every_descriptor_back(
     pool.close()
     assert descriptors() == files
     assert children() == processes
+    busy.join()
+
+
+def test_closing_waits_until_the_callers_have_let_go_of_their_workers(
+    pool: WorkerPool, ask: Ask, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = Worker.end
+
+    def slow_end(worker: Worker, patience: float = 0) -> Ending:
+        time.sleep(0.3)
+        return end(worker, patience)
+
+    busy = Caller(lambda: ask(pool, "sleep", deadline=600))
+    assert eventually(lambda: pool.load.busy == 1)
+    monkeypatch.setattr(Worker, "end", slow_end)
+    pool.close()
+    assert pool.load == Load(0, 0, 0)
     busy.join()
 
 

@@ -1,7 +1,8 @@
 """The crew: which workers there are, who has one, and who waits for one.
 
 Invariants, under the lock: `started` counts the workers that are being started, are idle or are
-busy, and is never above `size`; callers are served in the order in which they came.
+busy, and is never above `size` + 1; callers are served in the order in which they came, among those
+that `imagehost_core.workers.admission` lets be served.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ import os
 import threading
 import time
 import weakref
-from collections import deque
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from attrs import frozen
 
 from imagehost_core.errors import UnavailableError
+from imagehost_core.workers.admission import Counts, Weight, may_wait, most_busy
 from imagehost_core.workers.keeper import Keeper
 from imagehost_core.workers.process import Recipe, Worker
 
@@ -42,12 +44,19 @@ class Load:
     waiting: int
 
 
+class _Place:
+    """A caller's place in the line."""
+
+    def __init__(self, weight: Weight) -> None:
+        self.weight = weight
+
+
 class Crew:
     """Up to `size` workers, started when they are first needed and replaced when they are lost.
 
     Args:
         recipe: What a worker is made with.
-        size: The most workers at a time.
+        size: The most workers at a time, but for one more while all are at heavy work.
         queue: The most callers that may wait for one.
         max_orders: After how many orders a worker is replaced.
         max_bytes: A worker that ever held more memory is replaced after its order, in bytes.
@@ -63,8 +72,8 @@ class Crew:
         self.keeper = Keeper()
         self._changed = threading.Condition()
         self._idle: list[Worker] = []
-        self._busy: set[Worker] = set()
-        self._line: deque[object] = deque()
+        self._busy: dict[Worker, Weight] = {}
+        self._line: deque[_Place] = deque()
         self._started = 0
         self._trouble: OSError | None = None
         self._closed = False
@@ -87,17 +96,18 @@ class Crew:
                 self._start_one()
 
     @contextmanager
-    def hire(self, until: float) -> Iterator[Worker]:
+    def hire(self, until: float, weight: Weight = Weight.HEAVY) -> Iterator[Worker]:
         """Have a worker for oneself. One that was ended meanwhile, or is worn, is replaced.
 
         Args:
+            weight: What the work is expected to cost.
             until: When waiting for one ends, on the clock of `time.monotonic()`, in seconds.
 
         Raises:
             UnavailableError: None was free by then, too many callers wait already, or none can be
                 started.
         """
-        while not (worker := self._take(until)).fit():
+        while not (worker := self._take(until, weight)).fit():
             self._give_up(worker)
         try:
             yield worker
@@ -116,8 +126,8 @@ class Crew:
             for worker in self._busy:
                 worker.kill()
             self._changed.notify_all()
-        self._end_idle()
-        # Only now: Linux ends the workers with the thread of the keeper, and that is not how we mean it.
+        # Only now: Linux ends the workers with the keeper's thread, and a busy one would seem to have
+        # been ended by somebody else.
         self.keeper.close()
         self._end_idle()
         with self._changed:
@@ -132,28 +142,42 @@ class Crew:
         for worker in workers:
             worker.forget()
 
-    def _take(self, until: float) -> Worker:
-        place = object()
+    def _take(self, until: float, weight: Weight) -> Worker:
+        place = _Place(weight)
         with self._changed:
-            if len(self._line) >= self.queue + self.size - len(self._busy):
+            line = _counts(waiting.weight for waiting in self._line)
+            if not may_wait(weight, line, self._at_work, self.size, self.queue):
                 raise UnavailableError(f"expected at most {self.queue} requests to wait for a worker")
             self._line.append(place)
             try:
-                if len(self._line) > len(self._idle) and self._started < self.size:
-                    self._start_one()
+                self._start_if_short(place)
                 self._wait_for_worker(place, until)
                 worker = self._idle.pop()
             finally:
                 self._line.remove(place)
                 self._changed.notify_all()
-            self._busy.add(worker)
+            self._busy[worker] = weight
         return worker
 
-    def _wait_for_worker(self, place: object, until: float) -> None:
-        while not (self._idle and self._line[0] is place):
+    @property
+    def _at_work(self) -> Counts:
+        return _counts(self._busy.values())
+
+    def _may_begin(self, place: _Place) -> bool:
+        return len(self._busy) < most_busy(place.weight, self._at_work, self.size)
+
+    def _start_if_short(self, place: _Place) -> None:
+        """Start one more worker if there are more callers than workers for them."""
+        short = len(self._line) > self._started - len(self._busy)
+        if short and self._started < most_busy(place.weight, self._at_work, self.size):
+            self._start_one()
+
+    def _wait_for_worker(self, place: _Place, until: float) -> None:
+        while not (self._idle and next(filter(self._may_begin, self._line), None) is place):
             self._check_open()
             if self._started == 0:
                 raise UnavailableError("expected a worker but none can be started") from self._trouble
+            self._start_if_short(place)
             left = until - time.monotonic()
             if left <= 0:
                 raise UnavailableError("expected a free worker in time but all were busy")
@@ -177,7 +201,7 @@ class Crew:
         with self._changed:
             closed = self._closed
             if not closed:
-                self._busy.discard(worker)
+                self._busy.pop(worker, None)
                 self._idle.append(worker)
                 self._changed.notify_all()
         if closed:
@@ -188,9 +212,9 @@ class Crew:
         if not ending.by_us:
             log.warning("%s", ending.words)
         with self._changed:
-            self._busy.discard(worker)
+            self._busy.pop(worker, None)
             self._started -= 1
-            if not self._closed:
+            if self._started < self.size and not self._closed:
                 self._start_one()
             self._changed.notify_all()
 
@@ -222,6 +246,11 @@ class Crew:
             self._changed.notify_all()
         if closed:
             self._end_idle()
+
+
+def _counts(weights: Iterable[Weight]) -> Counts:
+    counted = Counter(weights)
+    return Counts(light=counted[Weight.LIGHT], heavy=counted[Weight.HEAVY])
 
 
 _crews: weakref.WeakSet[Crew] = weakref.WeakSet()

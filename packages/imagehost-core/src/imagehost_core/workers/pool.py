@@ -20,6 +20,7 @@ from imagehost_core.errors import InternalError
 from imagehost_core.formats import Format
 from imagehost_core.jobs import Ingested, IngestJob, Rendered, RenderJob
 from imagehost_core.workers import mishaps, wire
+from imagehost_core.workers.admission import Weight
 from imagehost_core.workers.cage import CageLimits, CageStatus
 from imagehost_core.workers.crew import Crew, Load
 from imagehost_core.workers.frames import FrameError, Readable
@@ -84,6 +85,9 @@ class Call(Generic[Outcome]):
 class WorkerPool:
     """Up to `size` worker processes, and the calls that go to them.
 
+    Which call is served next, and which may wait, is told by `imagehost_core.workers.admission`: an upload
+    is always heavy work. While all processes are at heavy work there can be one more, for light work.
+
     Nothing is started before the first call, or `start`. Close it in the end, or use it in a `with`
     statement; a pool that is forgotten is closed when it is collected, or when Python ends.
 
@@ -146,7 +150,7 @@ class WorkerPool:
             UnavailableError: None was free by then.
             InternalError: None can be started; the cause says why.
         """
-        with mishaps.judged(mishaps.RENDER), self._hired(deadline) as worker:
+        with mishaps.judged(mishaps.RENDER), self._hired(deadline, Weight.LIGHT) as worker:
             return worker.ready()
 
     @overload
@@ -184,7 +188,14 @@ class WorkerPool:
                 return self.run(call, source, length, deadline=deadline, receive=spool.add)
 
     def render(
-        self, job: RenderJob, source_format: Format, source: Readable, length: int, *, deadline: float
+        self,
+        job: RenderJob,
+        source_format: Format,
+        source: Readable,
+        length: int,
+        *,
+        deadline: float,
+        weight: Weight = Weight.HEAVY,
     ) -> tuple[Rendered, bytes]:
         """Make a variant of a master, or of one of its reductions.
 
@@ -194,6 +205,7 @@ class WorkerPool:
             source: The stored picture; it is read in chunks from where it stands.
             length: How long it is, in bytes.
             deadline: After how many seconds, waiting included, the work is stopped for good.
+            weight: What it is expected to cost (`imagehost_core.workers.weigh`).
 
         Raises:
             UnavailableError: There was no worker in time, or too many calls wait for one; or the work
@@ -202,7 +214,9 @@ class WorkerPool:
         """
         call = Call("render", (job, source_format), Rendered, lambda _made: 1)
         with mishaps.judged(mishaps.RENDER):
-            made, (variant,) = self.run(call, source, length, deadline=deadline, receive=b"".join)
+            made, (variant,) = self.run(
+                call, source, length, deadline=deadline, receive=b"".join, weight=weight
+            )
         return made, variant
 
     def run(
@@ -213,6 +227,7 @@ class WorkerPool:
         *,
         deadline: float,
         receive: Receive[Blob],
+        weight: Weight = Weight.HEAVY,
     ) -> tuple[Outcome, list[Blob]]:
         """Have any task of the table done.
 
@@ -222,6 +237,7 @@ class WorkerPool:
             length: How long that is, in bytes.
             deadline: After how many seconds, waiting included, the work is stopped for good.
             receive: Called for each blob with its pieces, which it must use up.
+            weight: What it is expected to cost.
 
         Raises:
             MishapError: There was no answer.
@@ -229,7 +245,7 @@ class WorkerPool:
                 `InternalError` where the source is shorter than `length`.
             OSError: The source cannot be read, or `receive` cannot write.
         """
-        with self._hired(deadline) as worker:
+        with self._hired(deadline, weight) as worker:
             try:
                 answer, lengths = worker.ask(call.task, wire.show(call.arguments), source, length)
             except FrameError as cause:
@@ -244,10 +260,10 @@ class WorkerPool:
         raise error
 
     @contextmanager
-    def _hired(self, deadline: float) -> Iterator[Worker]:
+    def _hired(self, deadline: float, weight: Weight) -> Iterator[Worker]:
         """Have a warm worker for oneself, which is killed when the deadline comes."""
         until = time.monotonic() + deadline
-        with self._crew.hire(until) as worker:
+        with self._crew.hire(until, weight) as worker:
             alarm = self._crew.keeper.at(until, worker.kill)
             fair = False
             try:
