@@ -1,0 +1,168 @@
+"""The pages about webhooks and events tell the truth, and the receiver that they show works."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import anyio
+import httpx2
+import jsonschema
+import pytest
+
+from imagehost_client import webhooks
+from imagehost_core import ImageHost, Settings
+from imagehost_core.deliveries import OFFSETS
+from imagehost_core.events import EVENT_TYPES
+from imagehost_core.host.webhooks import EACH, LEASE_SLACK, MAX_WEBHOOKS
+from imagehost_core.models import DeliveryState
+from imagehost_core.schemas import event_schemas
+from imagehost_core.settings import WebhookSettings, WorkerSettings
+from imagehost_core.testing import make_image
+from imagehost_server.worker import Sender
+from imagehost_server.worker.sender import GRACE_SECONDS
+
+
+@pytest.fixture(scope="module")
+def pages(workspace: Path) -> dict[str, str]:
+    names = ("webhooks.md", "events.md")
+    return {name: (workspace / "docs" / name).read_text(encoding="utf-8") for name in names}
+
+
+def test_the_published_schemas_are_those_of_the_code(workspace: Path) -> None:
+    published = {path.stem: json.loads(path.read_text()) for path in (workspace / "docs/schemas").iterdir()}
+    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    assert published == {name: dialect | schema for name, schema in event_schemas().items()}
+
+
+def test_every_kind_of_event_stands_on_both_pages_with_its_schema(pages: dict[str, str]) -> None:
+    for text in pages.values():
+        assert set(re.findall(r"^\| `(\w+\.\w+)` \|", text, re.MULTILINE)) == set(EVENT_TYPES)
+    assert re.findall(r"\]\(schemas/(.*)\.json\)", pages["events.md"]) == list(EVENT_TYPES)
+
+
+def test_the_example_of_an_event_fits_its_schema(pages: dict[str, str]) -> None:
+    example = json.loads(pages["events.md"].split("```json\n")[1].split("```")[0])
+    jsonschema.validate(example, event_schemas()[example["type"]])
+
+
+def test_the_figures_of_the_page_are_those_of_the_code(pages: dict[str, str]) -> None:
+    text = " ".join(pages["webhooks.md"].split())
+    words = {5: "5 s", 300: "5 min", 1_800: "30 min"}
+    waits = [words.get(s := int(offset.total_seconds()), f"{s // 3_600} h") for offset in OFFSETS[1:]]
+    assert f"{', '.join(waits[:-1])} and {waits[-1]}" in text
+    defaults = WebhookSettings()
+    assert f"Up to {EACH} attempts" in text
+    assert f"and {defaults.concurrency} in all" in text
+    assert f"within {defaults.timeout:g} seconds" in text
+    assert f"for {GRACE_SECONDS:g} seconds" in text
+    assert f"{defaults.timeout + LEASE_SLACK.total_seconds():g} seconds later" in text
+    assert f"at most {MAX_WEBHOOKS} webhooks" in text
+
+
+@contextmanager
+def example(workspace: Path, folder: Path, secrets: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Run the receiver of the page; yield its address and itself."""
+    process = subprocess.Popen(
+        [sys.executable, "-W", "error", str(workspace / "docs/examples/webhook_receiver.py")],
+        cwd=folder,
+        env={**os.environ, "WEBHOOK_SECRET": secrets, "PORT": "0"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().strip(), process
+    finally:
+        process.kill()
+        _, errors = process.communicate()
+        assert errors == ""
+
+
+def read(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def wait_until_done(folder: Path, count: int) -> None:
+    ends = time.monotonic() + 30
+    while time.monotonic() < ends:
+        with closing(sqlite3.connect(folder / "inbox.sqlite3")) as inbox:
+            if inbox.execute("SELECT count(*) FROM events WHERE done = 1").fetchone() == (count,):
+                return
+        time.sleep(0.05)
+    raise AssertionError("the events were not handled")
+
+
+def test_the_receiver_of_the_page_takes_what_the_host_sends_once(workspace: Path, tmp_path: Path) -> None:
+    options = Settings(webhooks=WebhookSettings(allow_loopback=True), workers=WorkerSettings(processes=1))
+    with ImageHost.open(":memory:", settings=options) as host:
+        made = host.webhooks.create(owner="admin", url="http://127.0.0.1:9/")
+        rotated = host.webhooks.rotate_secret(made.webhook.id, owner="admin")
+        with example(workspace, tmp_path, f"{made.secret} {rotated.secret}") as (url, process):
+            host.webhooks.update(made.webhook.id, owner="admin", url=url)
+            image = host.upload(make_image(), owner="admin")
+            album = host.albums.create(owner="admin", name="Katzen 🐈")
+            host.delete(image.id)
+            anyio.run(Sender(host).drain)
+            assert {read(process) for _ in range(3)} == {
+                f"image.uploaded {image.id}",
+                f"album.created {album.id}",
+                f"image.deleted {image.id}",
+            }
+            wait_until_done(tmp_path, 3)
+            deliveries = list(host.webhooks.deliveries(made.webhook.id, owner="admin"))
+            assert {(one.state, one.last_status) for one in deliveries} == {(DeliveryState.DELIVERED, 204)}
+            # Once more, each of them: they are taken, and nothing is done.
+            for one in deliveries:
+                host.webhooks.retry(made.webhook.id, one.id, owner="admin")
+            anyio.run(Sender(host).drain)
+            again = list(host.webhooks.deliveries(made.webhook.id, owner="admin"))
+            assert {(one.attempts, one.last_status) for one in again} == {(2, 204)}
+            host.webhooks.test(made.webhook.id, owner="admin")
+            anyio.run(Sender(host).drain)
+            assert read(process) == "webhook.test None"
+
+
+def test_the_receiver_of_the_page_refuses_what_is_not_genuine(workspace: Path, tmp_path: Path) -> None:
+    secret = "whsec_" + "A" * 43 + "="
+    body = b'{"type": "webhook.test", "timestamp": "2026-11-21T07:26:05Z", "data": {"id": "x"}}'
+    now = str(int(time.time()))
+    old = str(int(time.time()) - 600)
+
+    def headers(moment: str, content: bytes = body) -> dict[str, str]:
+        signature = webhooks.sign(f"msg_1.{moment}.".encode() + content, secret)
+        return {"webhook-id": "msg_1", "webhook-timestamp": moment, "webhook-signature": signature}
+
+    with example(workspace, tmp_path, secret) as (url, process):
+        for content, given, status in (
+            (body, {}, 401),
+            (body + b" ", headers(now), 401),
+            (body, headers(old), 401),
+            (b"x" * (2**20 + 1), headers(now), 413),
+            (body, headers(now), 204),
+            (body, headers(now), 204),
+        ):
+            assert httpx2.post(url, content=content, headers=given).status_code == status
+        assert read(process) == "webhook.test x"
+
+
+def test_the_receiver_of_the_page_does_after_a_crash_what_it_had_kept(
+    workspace: Path, tmp_path: Path
+) -> None:
+    secret = "whsec_" + "A" * 43 + "="
+    with example(workspace, tmp_path, secret):
+        pass
+    with closing(sqlite3.connect(tmp_path / "inbox.sqlite3")) as inbox, inbox:
+        inbox.execute('INSERT INTO events (id, body) VALUES (\'msg_1\', \'{"type": "kept", "data": {}}\')')
+    with example(workspace, tmp_path, secret) as (_, process):
+        assert read(process) == "kept None"
