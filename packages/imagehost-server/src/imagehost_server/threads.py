@@ -26,6 +26,8 @@ RETRY_SECONDS = 3
 """When to try again where too much work waits."""
 BODY_THREADS = 16
 """Bodies that are being written to disk."""
+NAME_THREADS = 8
+"""Destinations whose names are being resolved, which takes as long as somebody else's servers like."""
 
 
 class Room:
@@ -69,6 +71,7 @@ class Rooms:
         files: Reading files.
         bodies: Writing bodies to disk.
         passwords: Checking passwords.
+        names: Resolving names.
         pixels: Whatever may decode or encode an image: uploads and variants.
     """
 

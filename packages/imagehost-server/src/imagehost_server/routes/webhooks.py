@@ -39,7 +39,7 @@ async def list_webhooks(request: ApiRequest) -> Response[bytes]:
 async def create_webhook(request: ApiRequest) -> Response[bytes]:
     """Answer 201 with the record and, this once, the secret."""
     wanted = await request.read(NewWebhook)
-    made = await request.rooms.catalog.run(
+    made = await request.rooms.names.run(
         request.host.webhooks.create,
         owner=request.account,
         url=wanted.url,
@@ -63,7 +63,7 @@ async def get_webhook(request: ApiRequest, webhook_id: str) -> Response[bytes]:
 async def update_webhook(request: ApiRequest, webhook_id: str) -> Response[bytes]:
     """Answer the record as it is now. `is_active: true` sends again to one that was disabled."""
     changes = given(await request.read(WebhookChanges))
-    changed = await request.rooms.catalog.run(
+    changed = await request.rooms.names.run(
         request.host.webhooks.update, webhook_id, owner=request.account, **changes
     )
     return answer(webhook_record(changed))
