@@ -80,4 +80,5 @@ class Rooms:
         self.files = Room(FILE_THREADS)
         self.bodies = Room(BODY_THREADS)
         self.passwords = Room(PASSWORD_THREADS, PASSWORDS_WAITING)
+        self.names = Room(NAME_THREADS)
         self.pixels = Room(2 * (workers.processes + workers.queue))
