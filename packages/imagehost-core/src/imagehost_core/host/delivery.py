@@ -32,6 +32,7 @@ from imagehost_core.signatures import is_signed
 from imagehost_core.storage.files import MASTER, rung_name
 from imagehost_core.storage.staging import CHUNK
 from imagehost_core.transform import AUTO, DEFAULT_QUALITY, Transform, negotiate, parse_transform
+from imagehost_core.workers import weigh
 
 RECORDS = 10_000
 """How many records are remembered in a process; each is about a kilobyte."""
@@ -316,10 +317,15 @@ class Deliveries:
     def _render(self, image: Image, job: RenderJob) -> bytes:
         rooms = self._rooms
         deadline = rooms.settings.workers.render_deadline
-        with rooms.files.open(image.id, _source_name(image, job)) as source:
+        size, name = _source(image, job)
+        weight = weigh(job, size, image.frames)
+        with rooms.files.open(image.id, name) as source:
             length = source.seek(0, os.SEEK_END)
             source.seek(0)
-            return rooms.workers.render(job, image.format, source, length, deadline=deadline)[1]
+            _, data = rooms.workers.render(
+                job, image.format, source, length, deadline=deadline, weight=weight
+            )
+            return data
 
 
 def _split(path: str) -> tuple[ImageId, str | None]:
@@ -369,10 +375,8 @@ def _key(job: RenderJob) -> str:
     return sha256(repr((job, _build())).encode()).hexdigest()[:32]
 
 
-def _source_name(image: Image, job: RenderJob) -> str:
-    """Return the smallest file that a variant can be made of without loss of quality."""
-    if job.animated:
-        return MASTER
+def _source(image: Image, job: RenderJob) -> tuple[Size, str]:
+    """Return the size and the name of the smallest file that a variant can be made of without loss."""
     target = job.plan.resize
     above, below = RUNG_MARGIN
     large_enough = [
@@ -380,4 +384,7 @@ def _source_name(image: Image, job: RenderJob) -> str:
         for width, height in image.rungs
         if width * below >= target.width * above and height * below >= target.height * above
     ]
-    return rung_name(max(min(large_enough))) if large_enough else MASTER
+    if job.animated or not large_enough:
+        return Size(image.width, image.height), MASTER
+    size = Size(*min(large_enough))
+    return size, rung_name(max(size.width, size.height))

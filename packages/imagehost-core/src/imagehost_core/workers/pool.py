@@ -260,7 +260,7 @@ class WorkerPool:
         raise error
 
     @contextmanager
-    def _hired(self, deadline: float, weight: Weight) -> Iterator[Worker]:
+    def _hired(self, deadline: float, weight: Weight = Weight.HEAVY) -> Iterator[Worker]:
         """Have a warm worker for oneself, which is killed when the deadline comes."""
         until = time.monotonic() + deadline
         with self._crew.hire(until, weight) as worker:
