@@ -76,7 +76,9 @@ def open_app(data: Path, settings: ServerSettings) -> Guard:
     parent = multiprocessing.parent_process()
     if parent is not None:
         Thread(target=_end_with, args=(parent,), name="parent", daemon=True).start()
-    return create_app(ImageHost.open(data, settings=settings), settings)
+    host = ImageHost.open(data, settings=settings)
+    host.start()
+    return create_app(host, settings)
 
 
 def _end_with(parent: BaseProcess) -> None:

@@ -1,5 +1,6 @@
 """The host: everything that a program can ask of it, over records, bytes and workers."""
 
+from imagehost_core.catalog import Due
 from imagehost_core.host.accounts import Accounts
 from imagehost_core.host.albums import Albums, Membership, MemberStatus
 from imagehost_core.host.delivery import Blob, Delivery
@@ -16,6 +17,7 @@ __all__ = [
     "Blob",
     "Claim",
     "Delivery",
+    "Due",
     "ImageHost",
     "Keys",
     "Limiter",

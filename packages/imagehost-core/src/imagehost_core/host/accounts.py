@@ -20,6 +20,14 @@ class Accounts:
     _rooms: Rooms = field(repr=False)
     _delete_image: Callable[[ImageId], object] = field(repr=False)
 
+    def check_name(self, name: str) -> None:
+        """Let a name pass that an account can have, whether or not one has it.
+
+        Raises:
+            ValidationError: None can.
+        """
+        owners.check_name(name)
+
     def create(self, name: str, *, password_hash: str | None = None) -> Account:
         """Make an account.
 

@@ -141,6 +141,10 @@ class ImageHost:
         """Return the present moment, as the host's clock tells it."""
         return self._rooms.clock()
 
+    def start(self) -> None:
+        """Start all workers now, so that the first request finds them warm. Returns at once."""
+        self._rooms.workers.start()
+
     def ready(self) -> None:
         """Let whoever asks whether the host can work pass.
 

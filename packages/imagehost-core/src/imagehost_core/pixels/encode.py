@@ -16,6 +16,9 @@ from imagehost_core.pixels.colour import flatten
 from imagehost_core.pixels.exif import PREFIX
 from imagehost_core.pixels.palette import paletted
 
+_WEBP_OUT_OF_MEMORY = "encoding error 1"
+"""What Pillow says where libwebp has no memory left (`VP8_ENC_ERROR_OUT_OF_MEMORY`)."""
+
 JPEG_BYTES_PER_PIXEL = 6
 """More than a JPEG ever needs: noise of black and white at quality 100, without subsampling, takes 3.3.
 Pillow hands libjpeg one buffer for the whole of a progressive file, guesses 1 or 2 bytes, and fails where
@@ -88,6 +91,10 @@ def saved(pictures: Sequence[Image.Image], name: str, options: Mapping[str, Any]
     ImageFile.MAXBLOCK = max(block, JPEG_BYTES_PER_PIXEL * width * height)
     try:
         pictures[0].save(buffer, name, **frames, **options)
+    except ValueError as error:
+        if str(error) != _WEBP_OUT_OF_MEMORY:
+            raise
+        raise MemoryError(str(error)) from error
     finally:
         ImageFile.MAXBLOCK = block
         for picture, info in zip(pictures, infos, strict=True):

@@ -23,6 +23,8 @@ from imagehost_server.schemas import NewAccount
 async def create_account(request: ApiRequest) -> Response[bytes]:
     """Answer 201 with the account; signing in to it is another request."""
     wanted, host = await request.read(NewAccount), request.host
+    # A name that can be nobody's costs neither an attempt nor a hash.
+    host.accounts.check_name(wanted.username)
     check_new_password(wanted.password)
     await admit_attempt(request, wanted.username)
     password_hash = await request.rooms.passwords.run(hash_password, wanted.password)

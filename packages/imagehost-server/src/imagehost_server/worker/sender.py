@@ -20,10 +20,10 @@ from functools import partial
 from typing import TypeVar
 
 from imagehost_core import ImageHost
-from imagehost_core.catalog import Due
 from imagehost_core.deliveries import Attempt
 from imagehost_core.destinations import parse_destination
 from imagehost_core.errors import ValidationError
+from imagehost_core.host import Due
 from imagehost_core.signatures import sign_webhook
 from imagehost_server.worker.post import Posted, Resolve, UnreachableError, post, resolve
 
