@@ -13,11 +13,15 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from attrs import define, field
+from attrs import define, evolve, field
 
 from imagehost_core import ImageHost, Settings
+from imagehost_core.catalog import Due
+from imagehost_core.deliveries import Attempt
 from imagehost_core.destinations import parse_destination
-from imagehost_core.models import DeliveryState, Webhook
+from imagehost_core.errors import UnavailableError
+from imagehost_core.host.webhooks import EACH, Webhooks
+from imagehost_core.models import DeliveryState, Webhook, WebhookDelivery
 from imagehost_core.settings import WebhookSettings, WorkerSettings
 from imagehost_core.signatures import sign_webhook
 from imagehost_core.testing import FrozenClock
@@ -102,6 +106,27 @@ def host(clock: FrozenClock) -> Iterator[ImageHost]:
     settings = Settings(webhooks=webhooks, workers=WorkerSettings(processes=1))
     with ImageHost.open(":memory:", settings=settings, clock=clock) as host:
         yield host
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    for _ in range(3_000):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("expected it within half a minute")
+
+
+def evolve_concurrency(host: ImageHost, concurrency: int) -> ImageHost:
+    """Return the host with room for so many attempts at a time."""
+    webhooks = evolve(host.settings.webhooks, concurrency=concurrency, timeout=30.0)
+    host.settings = evolve(host.settings, webhooks=webhooks)
+    return host
+
+
+def only(host: ImageHost, webhook: Webhook) -> WebhookDelivery:
+    (delivery,) = host.webhooks.deliveries(webhook.id, owner="admin")
+    return delivery
 
 
 def webhook_of(host: ImageHost, webhook: Webhook) -> Webhook:
@@ -266,22 +291,123 @@ async def test_a_name_without_an_address_is_a_failure_that_says_why() -> None:
 
 
 async def test_one_slow_destination_does_not_hold_up_others(host: ImageHost) -> None:
+    """While one keeps every attempt that it may have hanging, all events of another arrive."""
+    let_go = asyncio.Event()
+
     async def stall(_count: int) -> bytes:
-        await asyncio.sleep(0.8)
+        await let_go.wait()
         return OK
 
     async with receiving(stall) as slow, receiving() as quick:
-        slow_hook = host.webhooks.create(owner="admin", url=slow.url).webhook
+        made = host.webhooks.create(owner="admin", url=slow.url, events=["album.created"]).webhook
         for number in range(30):
             host.albums.create(owner="admin", name=f"Slow {number}")
-        host.webhooks.update(slow_hook.id, owner="admin", events=["image.deleted"])
+        host.webhooks.update(made.id, owner="admin", events=["album.updated"])
         host.webhooks.create(owner="admin", url=quick.url)
-        host.albums.create(owner="admin", name="Quick")
-        # Eight of the thirty are leased at most; the ninth place is the quick one's.
-        leased = host.webhooks.lease(100)
-        hosts = [due.webhook.id for due in leased]
-        assert hosts.count(slow_hook.id) == 8
-        assert len(hosts) == 9
+        sender = Sender(evolve_concurrency(host, EACH + 1))
+        running = asyncio.create_task(sender.run())
+        await until(lambda: slow.connections == EACH)
+        for number in range(10):
+            host.albums.create(owner="admin", name=f"Quick {number}")
+        await until(lambda: len(quick.requests) == 10)
+        assert slow.connections == EACH
+        let_go.set()
+        sender.stop()
+        await running
+
+
+async def test_no_more_attempts_are_under_way_than_the_setting_says(host: ImageHost) -> None:
+    under_way, most = 0, 0
+
+    async def count(_count: int) -> bytes:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.02)
+        under_way -= 1
+        return OK
+
+    async with receiving(count) as receiver:
+        for _ in range(3):
+            host.webhooks.create(owner="admin", url=receiver.url)
+        for number in range(10):
+            host.albums.create(owner="admin", name=f"Album {number}")
+        assert await Sender(host).drain() == 30
+    assert most == host.settings.webhooks.concurrency == 4
+
+
+async def test_a_name_whose_servers_do_not_answer_holds_up_nobody(host: ImageHost) -> None:
+    """The real resolver waits in threads; as many of them hang as may be under way to one destination."""
+    hang = threading.Event()
+
+    def hanging(name: str, port: int, **_: object) -> list[tuple[object, ...]]:
+        assert name == "localhost"
+        assert hang.wait(30)
+        return [(0, 0, 0, "", ("127.0.0.1", port))]
+
+    async with receiving() as slow, receiving() as quick:
+        host.webhooks.create(owner="admin", url=f"http://localhost:{slow.port}/", events=["album.created"])
+        host.webhooks.create(owner="admin", url=quick.url)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(socket, "getaddrinfo", hanging)
+            for number in range(3):
+                host.albums.create(owner="admin", name=f"Album {number}")
+            draining = asyncio.create_task(Sender(host).drain())
+            await until(lambda: len(quick.requests) == 3)
+            assert slow.connections == 0
+            hang.set()
+            await draining
+
+
+async def test_a_fault_of_ours_counts_as_an_attempt_and_is_logged(
+    host: ImageHost, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(_name: str, _port: int) -> list[str]:
+        raise LookupError("a mistake")
+
+    made = host.webhooks.create(owner="admin", url="http://127.0.0.1:9/")
+    host.albums.create(owner="admin", name="Cats")
+    assert await Sender(host, resolve=broken).drain() == 1
+    (delivery,) = host.webhooks.deliveries(made.webhook.id, owner="admin")
+    assert (delivery.attempts, delivery.last_answer) == (1, "the sender failed")
+    assert "a mistake" in caplog.text
+
+
+async def test_what_could_not_be_reported_is_reported_later(
+    host: ImageHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The catalog refuses once, as it does where another process has been writing all the time."""
+    async with receiving() as receiver:
+        made = host.webhooks.create(owner="admin", url=receiver.url)
+        real, refused = Webhooks.exchange, list[object]()
+
+        def exchange(self: Webhooks, attempts: list[tuple[Due, Attempt]], *rest: int) -> tuple[Due, ...]:
+            if attempts and not refused:
+                refused.append(attempts)
+                raise UnavailableError("busy")
+            return real(self, attempts, *rest)
+
+        monkeypatch.setattr(Webhooks, "exchange", exchange)
+        host.albums.create(owner="admin", name="Cats")
+        sender = Sender(host)
+        running = asyncio.create_task(sender.run())
+        await until(lambda: only(host, made.webhook).state is DeliveryState.DELIVERED)
+        sender.stop()
+        await running
+    assert len(refused) == 1
+    assert len(receiver.requests) == 1
+
+
+async def test_a_sender_that_is_stopped_gives_its_seat_back(host: ImageHost) -> None:
+    sender = Sender(host)
+    running = asyncio.create_task(sender.run())
+    await asyncio.sleep(0.1)
+    with host.webhooks.seat() as seat:
+        assert seat == 1
+    sender.stop()
+    await running
+    with host.webhooks.seat() as seat:
+        assert seat == 0
 
 
 async def test_what_was_leased_by_a_sender_that_died_is_sent_by_another(

@@ -1,0 +1,282 @@
+"""Who sends what: leases, seats, and reports that come late."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from imagehost_core import ImageHost, Settings
+from imagehost_core.catalog import Due, leases
+from imagehost_core.clock import to_micros
+from imagehost_core.deliveries import OFFSETS, Attempt
+from imagehost_core.host.webhooks import EACH, SEATS, Webhooks
+from imagehost_core.models import DeliveryState, Webhook, WebhookDelivery
+from imagehost_core.settings import WebhookSettings, WorkerSettings
+from imagehost_core.testing import START, FrozenClock
+
+if TYPE_CHECKING:
+    from tests.core.conftest import Program
+
+URL = "http://127.0.0.1:9/"
+SETTINGS = Settings(webhooks=WebhookSettings(allow_loopback=True), workers=WorkerSettings(processes=1))
+
+
+def attempt(status: int | None) -> Attempt:
+    return Attempt(at=START, status=status, duration_ms=1, answer="")
+
+
+@pytest.fixture
+def webhook(host: ImageHost) -> Webhook:
+    return host.webhooks.create(owner="admin", url=URL, events=["album.created"]).webhook
+
+
+def fill(host: ImageHost, webhook: Webhook, count: int) -> None:
+    for _ in range(count):
+        host.webhooks.test(webhook.id, owner="admin")
+
+
+def only(host: ImageHost, webhook: Webhook) -> WebhookDelivery:
+    (delivery,) = host.webhooks.deliveries(webhook.id, owner="admin")
+    return delivery
+
+
+@pytest.fixture
+def taken_over(host: ImageHost, webhook: Webhook, clock: FrozenClock) -> tuple[Due, Due]:
+    """A lease that has ended, and that of the sender which has the delivery now."""
+    fill(host, webhook, 1)
+    (late,) = host.webhooks.lease(1)
+    clock.advance(seconds=46)
+    (now,) = host.webhooks.lease(1)
+    return late, now
+
+
+def test_a_failure_that_is_reported_late_undoes_nothing(
+    host: ImageHost, webhook: Webhook, taken_over: tuple[Due, Due]
+) -> None:
+    late, now = taken_over
+    host.webhooks.report([(late, attempt(500))])
+    assert only(host, webhook).attempts == 0
+    host.webhooks.report([(now, attempt(200))])
+    host.webhooks.report([(late, attempt(500))])
+    assert (only(host, webhook).state, only(host, webhook).attempts) == (DeliveryState.DELIVERED, 1)
+
+
+def test_a_success_that_is_reported_late_is_a_success(
+    host: ImageHost, webhook: Webhook, taken_over: tuple[Due, Due]
+) -> None:
+    late, now = taken_over
+    host.webhooks.report([(late, attempt(204))])
+    assert only(host, webhook).state is DeliveryState.DELIVERED
+    host.webhooks.report([(now, attempt(500))])
+    assert only(host, webhook).state is DeliveryState.DELIVERED
+
+
+def test_a_lease_that_has_ended_is_not_given_back_again(host: ImageHost, taken_over: tuple[Due, Due]) -> None:
+    late, now = taken_over
+    host.webhooks.release(late)
+    assert host.webhooks.lease(1) == ()
+    host.webhooks.release(now)
+    assert len(host.webhooks.lease(1)) == 1
+
+
+def test_a_failure_under_way_does_not_bring_back_what_was_given_up(host: ImageHost, webhook: Webhook) -> None:
+    fill(host, webhook, 2)
+    one, other = host.webhooks.lease(2)
+    host.webhooks.report([(one, attempt(410))])
+    host.webhooks.report([(other, attempt(500))])
+    states = {delivery.state for delivery in host.webhooks.deliveries(webhook.id, owner="admin")}
+    assert states == {DeliveryState.FAILED}
+    assert host.webhooks.next_due() is None
+
+
+def test_what_is_reported_of_a_destination_that_is_deleted_is_nothing(
+    host: ImageHost, webhook: Webhook
+) -> None:
+    fill(host, webhook, 1)
+    (due,) = host.webhooks.lease(1)
+    host.webhooks.delete(webhook.id, owner="admin")
+    host.webhooks.report([(due, attempt(200))])
+    assert host.webhooks.next_due() is None
+
+
+def test_a_destination_that_is_disabled_is_tried_by_hand_once_and_has_no_schedule(
+    host: ImageHost, webhook: Webhook
+) -> None:
+    fill(host, webhook, 1)
+    host.webhooks.update(webhook.id, owner="admin", is_active=False)
+    delivery = only(host, webhook)
+    assert delivery.state is DeliveryState.FAILED
+    again = host.webhooks.retry(webhook.id, delivery.id, owner="admin")
+    assert again.state is DeliveryState.PENDING
+    (due,) = host.webhooks.lease(1)
+    host.webhooks.report([(due, attempt(500))])
+    assert (only(host, webhook).state, only(host, webhook).attempts) == (DeliveryState.FAILED, 1)
+
+
+def test_the_last_attempt_disables_the_destination_and_gives_up_the_rest(
+    host: ImageHost, webhook: Webhook, clock: FrozenClock
+) -> None:
+    fill(host, webhook, 1)
+    for _ in OFFSETS:
+        (due,) = host.webhooks.lease(1)
+        if due.delivery.attempts == len(OFFSETS) - 1:
+            fill(host, webhook, 1)
+        host.webhooks.report([(due, Attempt(at=clock(), status=None, duration_ms=1, answer="no"))])
+        clock.advance(hours=7)
+    now = host.webhooks.get(webhook.id, owner="admin")
+    assert (now.is_active, now.disabled_reason) == (
+        False,
+        "10 attempts failed; at the last the destination did not answer",
+    )
+    assert host.webhooks.lease(10) == ()
+
+
+def test_a_change_by_the_owner_does_not_undo_what_a_sender_did_meanwhile(
+    host: ImageHost, webhook: Webhook
+) -> None:
+    """The sender's report comes while the new address is being resolved."""
+    fill(host, webhook, 1)
+    (due,) = host.webhooks.lease(1)
+
+    def slowly(_name: str, _port: int) -> list[str]:
+        host.webhooks.report([(due, attempt(410))])
+        return ["8.8.8.8"]
+
+    hooks = Webhooks(host._rooms, slowly)
+    changed = hooks.update(webhook.id, owner="admin", url="https://hooks.example.com/")
+    assert (changed.is_active, changed.disabled_reason) == (False, "the destination answered 410 Gone")
+    assert host.webhooks.get(webhook.id, owner="admin") == changed
+
+
+def test_a_destination_that_fails_often_is_made_due_by_the_operator(
+    host: ImageHost, webhook: Webhook, clock: FrozenClock
+) -> None:
+    fill(host, webhook, 2)
+    one, _under_way = host.webhooks.lease(2)
+    host.webhooks.report([(one, attempt(500))])
+    assert host.webhooks.lease(2) == ()
+    assert host.webhooks.hasten() == 1
+    (again,) = host.webhooks.lease(2)  # and not what is under way
+    assert again.delivery.id == one.delivery.id
+    assert host.webhooks.hasten() == 0
+
+
+def test_a_seat_that_is_taken_again_gives_back_what_its_last_holder_had(
+    host: ImageHost, webhook: Webhook
+) -> None:
+    fill(host, webhook, 3)
+    with host.webhooks.seat() as first, host.webhooks.seat() as second:
+        assert (first, second) == (0, 1)
+        (mine,) = host.webhooks.exchange((), 1, second)
+        (dead,) = host.webhooks.exchange((), 1, first)
+        (nobodys,) = host.webhooks.lease(1)
+        assert host.webhooks.lease(1) == ()
+    with host.webhooks.seat() as again:
+        assert again == first
+        (due,) = host.webhooks.lease(3)
+        assert due.delivery.id == dead.delivery.id
+    assert len({due.delivery.id, mine.delivery.id, nobodys.delivery.id}) == 3
+
+
+DIE = """
+    import os, signal, sys
+    from imagehost_core import ImageHost, Settings
+    from imagehost_core.settings import WebhookSettings, WorkerSettings
+    settings = Settings(webhooks=WebhookSettings(allow_loopback=True), workers=WorkerSettings(processes=1))
+    with ImageHost.open(sys.argv[1], settings=settings) as host, host.webhooks.seat() as seat:
+        print(seat, len(host.webhooks.exchange((), 8, seat)))
+        sys.stdin.readline()
+"""
+
+
+def test_the_seat_of_a_process_that_is_killed_is_free_at_once(
+    tmp_path: Path, program: Callable[..., Program]
+) -> None:
+    with ImageHost.open(tmp_path, settings=SETTINGS) as host:
+        fill(host, host.webhooks.create(owner="admin", url=URL).webhook, 3)
+        process = program(DIE, tmp_path)
+        assert process.hear() == "0 3"
+        with host.webhooks.seat() as other:
+            assert other == 1
+            assert host.webhooks.lease(8) == ()
+        process.kill()
+        with host.webhooks.seat() as seat:
+            assert seat == 0
+            assert len(host.webhooks.lease(8)) == 3
+
+
+def test_where_all_seats_are_taken_a_sender_does_without(
+    host: ImageHost, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(host, webhook, 1)
+    monkeypatch.setattr("imagehost_core.host.webhooks.SEATS", 1)
+    assert SEATS > 1
+    with host.webhooks.seat() as first, host.webhooks.seat() as second:
+        assert (first, second) == (0, None)
+        assert len(host.webhooks.exchange((), 1, second)) == 1
+
+
+@pytest.fixture(scope="module")
+def crowd() -> Iterator[tuple[ImageHost, list[Webhook]]]:
+    clock = FrozenClock()
+    with ImageHost.open(":memory:", settings=SETTINGS, clock=clock) as host:
+        made = [host.webhooks.create(owner="admin", url=URL).webhook for _ in range(5)]
+        yield host, made
+
+
+@given(
+    st.lists(st.integers(0, 2 * EACH), min_size=5, max_size=5),
+    st.lists(st.integers(1, 12), min_size=1, max_size=6),
+)
+def test_senders_share_destinations_fairly_and_none_has_more_than_its_few(
+    crowd: tuple[ImageHost, list[Webhook]], queues: list[int], asks: list[int]
+) -> None:
+    host, hooks = crowd
+    for hook, length in zip(hooks, queues, strict=True):
+        fill(host, hook, length)
+    ids = [hook.id for hook in hooks]
+    leased: list[Due] = []
+    for ask in asks:
+        before = Counter(due.webhook.id for due in leased)
+        got = host.webhooks.lease(ask)
+        room = sum(max(0, min(EACH, length) - before[id_]) for id_, length in zip(ids, queues, strict=True))
+        assert len(got) == min(ask, room)
+        leased += got
+    assert len({due.delivery.id for due in leased}) == len(leased)
+    held = Counter(due.webhook.id for due in leased)
+    assert max(held.values(), default=0) <= EACH
+    # Nobody has two more than another that still waits.
+    waiting = [held[id_] for id_, length in zip(ids, queues, strict=True) if min(EACH, length) > held[id_]]
+    assert max(held.values(), default=0) <= min(waiting, default=EACH) + 1
+    for due in leased:
+        host.webhooks.report([(due, attempt(200))])
+    while rest := host.webhooks.lease(100):
+        host.webhooks.report([(due, attempt(200)) for due in rest])
+    assert host.webhooks.next_due() is None
+
+
+def test_of_one_destination_what_has_waited_longest_comes_first(
+    host: ImageHost, webhook: Webhook, clock: FrozenClock
+) -> None:
+    for _ in range(3):
+        fill(host, webhook, 1)
+        clock.advance(seconds=1)
+    made = [due.delivery.created_at for due in host.webhooks.lease(3)]
+    assert made == sorted(made)
+
+
+@pytest.mark.parametrize("sql", [leases._WAITING, leases._DUE])
+def test_what_is_due_is_found_by_indexes_however_long_the_queues_are(host: ImageHost, sql: str) -> None:
+    values = {"now": to_micros(START), "each": EACH, "count": 32, "webhook": "x", "free": 8}
+    needed = {name: value for name, value in values.items() if f":{name}" in sql}
+    rows = host._rooms.catalog.all(f"EXPLAIN QUERY PLAN {sql}", needed)  # type: ignore[arg-type]
+    plan = [str(row["detail"]) for row in rows if "deliveries" in str(row["detail"])]
+    assert plan
+    assert [line for line in plan if "deliveries_due" not in line and "deliveries_leased" not in line] == []
+    assert not any(line.startswith("SCAN") for line in plan), plan
