@@ -17,7 +17,9 @@ from imagehost_core.errors import NotFoundError, UnavailableError
 from imagehost_core.ids import ImageId, new_image_id
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.storage import Folders, Locks, Staging, Stamps
+from imagehost_core.storage.locks import stripe
 from imagehost_core.variants import Variants
+from imagehost_core.workers import Weight
 
 if TYPE_CHECKING:
     from tests.core.conftest import Program
@@ -306,3 +308,22 @@ def test_a_really_full_disk_serves_all_the_same(small_disk: Callable[..., Path])
     assert cache.obtain(ID, "small", lambda: b"data") == b"data"
     assert room.on_disk() == ["small"]
     room.close()
+
+
+def test_light_work_does_not_wait_for_heavy_work_that_happens_to_share_its_lock(room: Room) -> None:
+    cache, started, let_go = room.cache(), threading.Event(), threading.Event()
+
+    def slow() -> bytes:
+        started.set()
+        assert let_go.wait(PATIENCE)
+        return b"heavy"
+
+    ours = stripe(f"{ID}/heavy")
+    shared = next(f"light{n}" for n in range(100_000) if stripe(f"{ID}/light{n}") == ours)
+    heavy = threading.Thread(target=cache.obtain, args=(ID, "heavy", slow, Weight.HEAVY))
+    heavy.start()
+    assert started.wait(PATIENCE)
+    assert cache.obtain(ID, shared, lambda: b"light", Weight.LIGHT) == b"light"
+    let_go.set()
+    heavy.join(PATIENCE)
+    assert cache.peek(ID, "heavy") == b"heavy"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import threading
 from collections.abc import Callable
 
@@ -17,6 +18,7 @@ from imagehost_core.jobs import RenderJob
 from imagehost_core.transform import Transform
 from imagehost_core.workers import Load, WorkerPool, weigh
 from imagehost_core.workers.admission import Counts, Weight, expected_seconds, may_wait, most_busy
+from imagehost_core.workers.main import NICENESS
 from imagehost_core.workers.pool import Call
 
 LIGHT, HEAVY = Weight.LIGHT, Weight.HEAVY
@@ -189,3 +191,10 @@ def test_heavy_work_that_waits_leaves_places_for_light_work(
     pool.close()
     sleepers.join()
     more.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "getpriority"), reason="only POSIX knows priorities")
+def test_whoever_answers_requests_goes_before_the_workers(make_pool: Callable[..., WorkerPool]) -> None:
+    pid = int(run(make_pool(), "pid", LIGHT))
+    ours = os.getpriority(os.PRIO_PROCESS, 0)
+    assert os.getpriority(os.PRIO_PROCESS, pid) == min(19, ours + NICENESS)

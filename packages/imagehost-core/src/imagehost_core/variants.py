@@ -25,6 +25,7 @@ from imagehost_core.lru import Memory
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.storage import Folders, Locks, Staging, Stamps
 from imagehost_core.storage.durable import room_on_disk
+from imagehost_core.workers import Weight
 
 _HEAD = struct.Struct("<4sIQ")
 _MAGIC = b"ihv1"
@@ -83,19 +84,22 @@ class Variants:
             return None
         return kept.data
 
-    def obtain(self, image_id: ImageId, key: str, make: Callable[[], bytes]) -> bytes:
+    def obtain(
+        self, image_id: ImageId, key: str, make: Callable[[], bytes], weight: Weight = Weight.HEAVY
+    ) -> bytes:
         """Return a variant, from wherever it is soonest had.
 
         Args:
             image_id: Of which image.
             key: Which variant: a file name's worth of text.
             make: Does the work, if it must be done.
+            weight: What that is expected to cost.
 
         Raises:
             NotFoundError: The image was deleted meanwhile.
         """
         found = self.peek(image_id, key) or self._read(image_id, key)
-        return found or self._flights.run((image_id, key), lambda: self._make(image_id, key, make))
+        return found or self._flights.run((image_id, key), lambda: self._make(image_id, key, make, weight))
 
     def purge(self, image_id: ImageId) -> None:
         """Remove all variants of an image. The caller holds its lock, and has moved its stamp."""
@@ -114,9 +118,10 @@ class Variants:
                 path.unlink(missing_ok=True)
                 total -= size
 
-    def _make(self, image_id: ImageId, key: str, make: Callable[[], bytes]) -> bytes:
-        # Other processes of this machine want the same variant as well: one of them makes it.
-        with self._locks.hold("render", f"{image_id}/{key}"):
+    def _make(self, image_id: ImageId, key: str, make: Callable[[], bytes], weight: Weight) -> bytes:
+        # Other processes of this machine want the same variant as well: one of them makes it. Two variants
+        # can share a lock; so light work has locks of its own, and waits for no heavy work here either.
+        with self._locks.hold(f"render-{weight.value}", f"{image_id}/{key}"):
             found = self._read(image_id, key)
             if found is not None:
                 return found

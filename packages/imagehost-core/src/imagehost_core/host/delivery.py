@@ -32,7 +32,7 @@ from imagehost_core.signatures import is_signed
 from imagehost_core.storage.files import MASTER, rung_name
 from imagehost_core.storage.staging import CHUNK
 from imagehost_core.transform import AUTO, DEFAULT_QUALITY, Transform, negotiate, parse_transform
-from imagehost_core.workers import weigh
+from imagehost_core.workers import Weight, weigh
 
 RECORDS = 10_000
 """How many records are remembered in a process; each is about a kilobyte."""
@@ -44,7 +44,7 @@ LONGEST_ADDRESS = 500
 memory with names that mean nothing."""
 
 
-@frozen(eq=False)
+@frozen(cache_hash=True)
 class Delivery:
     """What an address means, and what an answer says of it.
 
@@ -228,7 +228,13 @@ class Deliveries:
         rooms, image, job = self._rooms, delivery.image, delivery.job
         if job is None or delivery.key is None:
             return Blob(rooms.files.open(image.id))
-        return Blob(rooms.variants.obtain(image.id, delivery.key, lambda: self._render(image, job)))
+        size, name = _source(image, job)
+        weight = weigh(job, size, image.frames)
+        return Blob(
+            rooms.variants.obtain(
+                image.id, delivery.key, lambda: self._render(image, job, name, weight), weight
+            )
+        )
 
     def of(self, image: Image, transform: Transform, accept: str = "", *, whole: bool = False) -> Delivery:
         """Return what a transform of an image means, whoever asks.
@@ -314,12 +320,10 @@ class Deliveries:
             self._known.put(image_id, _Known(stamp, image))
         return image
 
-    def _render(self, image: Image, job: RenderJob) -> bytes:
+    def _render(self, image: Image, job: RenderJob, source_name: str, weight: Weight) -> bytes:
         rooms = self._rooms
         deadline = rooms.settings.workers.render_deadline
-        size, name = _source(image, job)
-        weight = weigh(job, size, image.frames)
-        with rooms.files.open(image.id, name) as source:
+        with rooms.files.open(image.id, source_name) as source:
             length = source.seek(0, os.SEEK_END)
             source.seek(0)
             _, data = rooms.workers.render(

@@ -20,6 +20,10 @@ from imagehost_core.workers.frames import Head
 from imagehost_core.workers.meter import Meter
 from imagehost_core.workers.task import Task, load
 
+NICENESS = 10
+"""How much a worker leaves the processor to others (POSIX: 0 to 19): a tenth of a share beside whoever
+answers requests, and all of it beside nobody. Warm pictures do not wait because others are made."""
+
 
 @frozen
 class Start:
@@ -48,6 +52,8 @@ def main(argument: str) -> None:
     """
     start = wire.unpack(argument.encode(), Start)
     cage.die_with_parent(start.parent)
+    if hasattr(os, "nice"):
+        os.nice(NICENESS)
     requests, answers = take_streams()
     faulthandler.enable()
     tasks = load(start.tasks)
