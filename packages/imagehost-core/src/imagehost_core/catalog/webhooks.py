@@ -52,6 +52,11 @@ class WebhookRows:
         hooks = map(to_webhook, rows)
         return [hook.id for hook in hooks if not hook.events or kind in hook.events]
 
+    def is_active(self, transaction: Transaction, webhook_id: WebhookId) -> bool:
+        """Return whether events are sent to a destination."""
+        sql = "SELECT id FROM webhooks WHERE id = :id AND is_active = 1"
+        return transaction.one(sql, {"id": webhook_id}) is not None
+
     def insert(self, transaction: Transaction, webhook: Webhook, secret: str) -> None:
         """Record a destination."""
         transaction.insert("webhooks", {**_to_row(webhook), "secret": secret})

@@ -279,17 +279,16 @@ class Webhooks:
         nobody's business any more; but what has arrived has arrived.
         """
         rooms, delivery = self._rooms, due.delivery
-        webhook = rooms.webhooks.get(delivery.webhook_id, reader=transaction)
         known = rooms.outbox.get(delivery.id, delivery.webhook_id, transaction)
-        if webhook is None or known is None:
+        if known is None or not (attempt.succeeded or leases.is_held(transaction, due)):
             return
-        if not (attempt.succeeded or leases.is_held(transaction, due)):
-            return
+        webhook_id = delivery.webhook_id
+        is_active = attempt.succeeded or rooms.webhooks.is_active(transaction, webhook_id)
         # Chance spreads the load, no more.
-        verdict = judge(known, attempt, chances.random(), is_active=webhook.is_active)  # noqa: S311
+        verdict = judge(known, attempt, chances.random(), is_active=is_active)  # noqa: S311
         rooms.outbox.attempted(transaction, verdict.delivery)
         if verdict.disable is not None:
-            self._disable(transaction, webhook.id, verdict.disable)
+            self._disable(transaction, webhook_id, verdict.disable)
 
     def _find(self, webhook_id: str, account: Account, reader: Reader) -> Webhook:
         found = self._rooms.webhooks.get(WebhookId(webhook_id), account.id, reader)
