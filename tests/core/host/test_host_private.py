@@ -57,11 +57,10 @@ def test_a_private_image_is_404_for_everybody_but_its_owner(host: ImageHost, pri
         assert not found.is_public
         host.fetch(found).close()
         for viewer in (None, other):
-            for ask in (host.locate, host.peek):
-                with pytest.raises(NotFoundError) as caught:
-                    ask(private.id, query, viewer=viewer)
-                missing = private.id[::-1]
-                assert caught.value.details.replace(private.id, missing) == _missing(host, missing)
+            with pytest.raises(NotFoundError) as caught:
+                host.locate(private.id, query, viewer=viewer)
+            missing = private.id[::-1]
+            assert caught.value.details.replace(private.id, missing) == _missing(host, missing)
 
 
 def _missing(host: ImageHost, image_id: str) -> str:
@@ -270,3 +269,14 @@ def test_hiding_an_image_is_seen_by_another_process_at_once(
     assert other.hear() == "False True 1"
     assert other.end() == 0
     host.delete(image.id)
+
+
+def test_a_private_image_in_memory_is_refused_no_sooner_than_a_missing_one(
+    host: ImageHost, private: Image
+) -> None:
+    """An event loop that could refuse it at once would tell by the time that it is there."""
+    owner = host.accounts.get("admin")
+    host.locate(private.id, viewer=owner)
+    assert host.peek(private.id, viewer=owner) is not None
+    assert host.peek(private.id) is None
+    assert host.peek(private.id[::-1]) is None
