@@ -36,6 +36,8 @@ from imagehost_core.events import (
     Event,
     ImageDeleted,
     ImageUploaded,
+    event_body,
+    parse_event,
 )
 from imagehost_core.formats import Format, sniff
 from imagehost_core.geometry import Plan, Size, plan
@@ -46,6 +48,7 @@ from imagehost_core.limits import Decision, Window, decide
 from imagehost_core.models import Account, Album, ApiKey, Image, NewKey, Page, Principal, Scope
 from imagehost_core.options import UploadOptions, parse_upload_options
 from imagehost_core.paging import PageRequest, parse_page_request
+from imagehost_core.schemas import event_schemas
 from imagehost_core.settings import Settings
 from imagehost_core.transform import AUTO, Fit, Transform, parse_transform
 
@@ -100,6 +103,9 @@ __all__ = [
     "ValidationError",
     "Window",
     "decide",
+    "event_body",
+    "event_schemas",
+    "parse_event",
     "parse_page_request",
     "parse_transform",
     "parse_upload_options",
