@@ -27,7 +27,7 @@ from imagehost_core import (
     UnavailableError,
     plan,
 )
-from imagehost_core.host import delivery
+from imagehost_core.host import delivery, renders
 from imagehost_core.jobs import RUNG_MARGIN
 from imagehost_core.settings import DeliverySettings, Settings, WorkerSettings
 from imagehost_core.testing import make_image
@@ -250,7 +250,7 @@ def test_another_build_of_the_codecs_has_other_tags_and_makes_variants_anew(
     host: ImageHost, photo: Image, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, master = host.locate(photo.id, "w=44"), host.locate(photo.id)
-    monkeypatch.setattr(delivery, "_build", lambda: "another build")
+    monkeypatch.setattr(renders, "_build", lambda: "another build")
     after = host.locate(photo.id, "w=44")
     assert after.key != before.key
     assert after.etag != before.etag

@@ -84,6 +84,10 @@ class Variants:
             return None
         return kept.data
 
+    def find(self, image_id: ImageId, key: str) -> bytes | None:
+        """Return a variant if it is in memory or on disk."""
+        return self.peek(image_id, key) or self._read(image_id, key)
+
     def obtain(
         self, image_id: ImageId, key: str, make: Callable[[], bytes], weight: Weight = Weight.HEAVY
     ) -> bytes:
@@ -98,7 +102,7 @@ class Variants:
         Raises:
             NotFoundError: The image was deleted meanwhile.
         """
-        found = self.peek(image_id, key) or self._read(image_id, key)
+        found = self.find(image_id, key)
         return found or self._flights.run((image_id, key), lambda: self._make(image_id, key, make, weight))
 
     def purge(self, image_id: ImageId) -> None:
@@ -169,9 +173,11 @@ class Variants:
             part.write_bytes(_HEAD.pack(_MAGIC, crc32(data), len(data)) + data)
             home.mkdir(parents=True, exist_ok=True)
             part.replace(home / key)
-        kept = sorted(home.iterdir(), key=_last_used)
-        for path in kept[: -self._settings.variants_per_image]:
-            path.unlink(missing_ok=True)
+        kept = list(home.iterdir())
+        surplus = len(kept) - self._settings.variants_per_image
+        if surplus > 0:
+            for path in sorted(kept, key=_last_used)[:surplus]:
+                path.unlink(missing_ok=True)
 
     def _keep(self, image_id: ImageId, key: str, stamp: int | None, data: bytes) -> None:
         if stamp is not None:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from datetime import datetime
-from functools import cache
-from hashlib import sha256
 from types import TracebackType
 from typing import BinaryIO, NamedTuple
 from urllib.parse import parse_qsl
@@ -21,18 +19,16 @@ from imagehost_core.errors import NotFoundError, quoted
 from imagehost_core.filenames import with_extension
 from imagehost_core.formats import TRAITS, Format
 from imagehost_core.geometry import Size, plan
+from imagehost_core.host import renders
 from imagehost_core.host.access import check_transform, may_view
 from imagehost_core.host.rooms import Rooms
 from imagehost_core.ids import AccountId, ImageId, no_image, parse_image_id
-from imagehost_core.jobs import RUNG_MARGIN, RenderJob
+from imagehost_core.jobs import RenderJob
 from imagehost_core.lru import Memory
 from imagehost_core.models import Account, Image
-from imagehost_core.pixels import codec_build
 from imagehost_core.signatures import is_signed
-from imagehost_core.storage.files import MASTER, rung_name
 from imagehost_core.storage.staging import CHUNK
 from imagehost_core.transform import AUTO, DEFAULT_QUALITY, Transform, negotiate, parse_transform
-from imagehost_core.workers import Weight, weigh
 
 RECORDS = 10_000
 """How many records are remembered in a process; each is about a kilobyte."""
@@ -230,13 +226,7 @@ class Deliveries:
         rooms, image, job = self._rooms, delivery.image, delivery.job
         if job is None or delivery.key is None:
             return Blob(rooms.files.open(image.id))
-        size, name = _source(image, job)
-        weight = weigh(job, size, image.frames)
-        return Blob(
-            rooms.variants.obtain(
-                image.id, delivery.key, lambda: self._render(image, job, name, weight), weight
-            )
-        )
+        return Blob(renders.obtain(rooms, image, delivery.key, job))
 
     def of(self, image: Image, transform: Transform, accept: str = "", *, whole: bool = False) -> Delivery:
         """Return what a transform of an image means, whoever asks.
@@ -261,7 +251,7 @@ class Deliveries:
         default = DEFAULT_QUALITY.get(fmt)
         quality = None if default is None else transform.quality or default
         job = RenderJob(plan=steps, format=fmt, quality=quality, animated=animated)
-        key = _key(job)
+        key = renders.key_of(job)
         return _delivery(image, key, job, fmt, f"{image.sha256[:16]}-{key}", varies)
 
     def _understand(self, asked: _Asked, accept: str, viewer: Account | None) -> _Meant | None:
@@ -326,17 +316,6 @@ class Deliveries:
             self._known.put(image_id, _Known(stamp, image))
         return image
 
-    def _render(self, image: Image, job: RenderJob, source_name: str, weight: Weight) -> bytes:
-        rooms = self._rooms
-        deadline = rooms.settings.workers.render_deadline
-        with rooms.files.open(image.id, source_name) as source:
-            length = source.seek(0, os.SEEK_END)
-            source.seek(0)
-            _, data = rooms.workers.render(
-                job, image.format, source, length, deadline=deadline, weight=weight
-            )
-            return data
-
 
 def _split(path: str) -> tuple[ImageId, str | None]:
     """Return the id and the extension of a delivery address's path.
@@ -369,32 +348,3 @@ def _delivery(
         filename=with_extension(image.filename, fmt),
         varies=varies,
     )
-
-
-@cache
-def _build() -> str:
-    return codec_build()
-
-
-def _key(job: RenderJob) -> str:
-    """Return the name of a variant: equal for requests that mean the same picture.
-
-    It covers the plan and not the parameters (w=300 alone, and with the height that follows from it,
-    are one), the quality that takes effect, and the codecs, so that another build makes it anew.
-    """
-    return sha256(repr((job, _build())).encode()).hexdigest()[:32]
-
-
-def _source(image: Image, job: RenderJob) -> tuple[Size, str]:
-    """Return the size and the name of the smallest file that a variant can be made of without loss."""
-    target = job.plan.resize
-    above, below = RUNG_MARGIN
-    large_enough = [
-        (width, height)
-        for width, height in image.rungs
-        if width * below >= target.width * above and height * below >= target.height * above
-    ]
-    if job.animated or not large_enough:
-        return Size(image.width, image.height), MASTER
-    size = Size(*min(large_enough))
-    return size, rung_name(max(size.width, size.height))
