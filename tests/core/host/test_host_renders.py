@@ -109,7 +109,7 @@ def test_a_rung_that_is_lost_is_no_loss(host: ImageHost, data: Path, upload: byt
 @given(
     st.integers(1, 12_000),
     st.integers(1, 12_000),
-    st.integers(1, 8_000),
+    st.integers(1, 6_000),
     st.sets(st.sampled_from(LADDER_SIDES)),
     st.sampled_from([Format.JPEG, Format.AVIF]),
 )
