@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from imagehost_server.conditions import UNSATISFIABLE, Span, asked_span, http_date, is_unchanged
@@ -95,3 +95,13 @@ def test_ranges_that_are_not_understood_ask_for_everything(range_: str) -> None:
 def test_a_range_counts_only_for_the_same_version(if_range: str, counts: bool) -> None:
     span = asked_span(9, '"a"', MODIFIED, "bytes=1-2", if_range)
     assert span == (Span(1, 3) if counts else None)
+
+
+@given(st.text(max_size=60))
+@example("Mon, 01 Jan 99999999999999 00:00:00 GMT")
+@example("1 Jan 2020 99999999999999999999:0:0")
+@example("Mon, 01 Jan 2020 00:00:00 +99999999999999999999")
+def test_no_text_for_a_date_is_more_than_not_understood(text: str) -> None:
+    modified = datetime(2026, 1, 1, tzinfo=UTC)
+    assert is_unchanged('"a"', modified, None, text) in (True, False)
+    asked_span(100, '"a"', modified, "bytes=0-1", text)

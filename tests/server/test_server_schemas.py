@@ -59,3 +59,9 @@ def test_null_is_a_value_and_not_a_gap() -> None:
     assert given_members(decode(ImageChanges, b'{"album_id": null}')) == {"album_id": None}
     with pytest.raises(ValidationError, match="for is_public but received null"):
         decode(ImageChanges, b'{"is_public": null}')
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' * 100_000])
+def test_json_that_is_nested_too_deep_is_400(body: bytes) -> None:
+    with pytest.raises(BadRequestError):
+        decode(NewAlbum, body)

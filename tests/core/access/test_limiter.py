@@ -163,3 +163,11 @@ def test_buckets_that_nobody_uses_are_thrown_away(tmp_path: Path) -> None:
     assert counters.look("address:new", POLICY) == {"minute": 1, "hour": 1}
     assert clock() > START
     counters.close()
+
+
+def test_an_attempt_that_the_address_is_refused_is_not_counted_for_the_account(host: ImageHost) -> None:
+    for number in range(3):
+        assert host.limiter.admit_sign_in(f"user{number}", "192.0.2.7").admitted
+    for _ in range(5):
+        assert not host.limiter.admit_sign_in("ann", "192.0.2.7").admitted
+    assert host.limiter.admit_sign_in("ann", "192.0.2.8").admitted

@@ -184,10 +184,12 @@ class Variants:
             self._memory.put((image_id, key), _Kept(stamp, data))
 
     def _all(self) -> Iterator[tuple[int, int, Path]]:
-        for path in self._folders.variants.rglob("*"):
-            with suppress(FileNotFoundError):
-                status = path.stat()
-                if path.is_file():
+        # Folders may vanish at any moment: their images are being deleted. `os.walk` passes over those.
+        for folder, _, names in os.walk(self._folders.variants):
+            for name in names:
+                path = Path(folder, name)
+                with suppress(FileNotFoundError):
+                    status = path.stat()
                     yield status.st_mtime_ns, status.st_size, path
 
 

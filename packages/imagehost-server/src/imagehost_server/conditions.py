@@ -102,6 +102,6 @@ def _date(text: str | None) -> datetime | None:
         return None
     try:
         moment = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

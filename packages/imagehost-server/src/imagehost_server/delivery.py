@@ -117,7 +117,9 @@ class DeliveryRoute:
             await send(NO_BODY)
             return
         if blob is None:
-            blob = await self._rooms.pixels.run(self._host.fetch, delivery)
+            # A master is read from a file, and waits for nobody who waits for a render.
+            room = self._rooms.files if delivery.key is None else self._rooms.pixels
+            blob = await room.run(self._host.fetch, delivery)
         try:
             await self._send(delivery, blob, headers, scope["method"] == "HEAD", send)
         finally:

@@ -127,7 +127,7 @@ def decode(kind: type[T], body: bytes) -> T:
     """
     try:
         tree = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequestError(f"expected JSON for the body but received something else: {error}") from None
     if not isinstance(tree, dict):
         raise ValidationError(faults=[Fault("the body", "an object", _received(tree))])

@@ -180,7 +180,6 @@ def _file(path: Path) -> list[Source]:
 
 
 @lru_cache(1_000)
-@lru_cache(1_000)
 def is_loopback(host: str) -> bool:
     """Return whether an address is the machine's own, 127.0.0.0/8 or ::1, also as `::ffff:127.0.0.1`."""
     try:

@@ -53,10 +53,18 @@ class Limiter:
         return self._admit(address_bucket(address), self._rooms.settings.limits.unauthenticated)
 
     def admit_sign_in(self, name: str, address: str) -> Decision:
-        """Count one more attempt to sign in, if both the account and the address have one left."""
+        """Count one more attempt to sign in, if both the account and the address have one left.
+
+        The address is asked first, and an attempt that it refuses is none of the account's: nobody can
+        use up the attempts of many accounts from one address.
+        """
         policy = self._rooms.settings.limits.sign_ins
-        decisions = [self._admit(bucket, policy) for bucket in sign_in_buckets(name, address)]
-        return min(decisions, key=lambda decision: (decision.admitted, decision.remaining))
+        of_account, of_address = sign_in_buckets(name, address)
+        first = self._admit(of_address, policy)
+        if not first.admitted:
+            return first
+        second = self._admit(of_account, policy)
+        return min(first, second, key=lambda decision: (decision.admitted, decision.remaining))
 
     def windows(self, account: Account) -> tuple[WindowState, ...]:
         """Return all windows of an account, and what is left in each."""

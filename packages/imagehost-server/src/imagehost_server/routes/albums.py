@@ -11,9 +11,10 @@ from msgspec import json
 from imagehost_core import ImageHost
 from imagehost_core.errors import BadRequestError, Fault, quoted
 from imagehost_core.host import Claim, Membership
-from imagehost_core.models import Account, Album
+from imagehost_core.models import Account, Album, Scope
 from imagehost_core.options import BOOLEANS
 from imagehost_core.records import AlbumRecord
+from imagehost_core.tokens import authorize
 from imagehost_server.envelope import Reply, success
 from imagehost_server.listing import Pagination, listed
 from imagehost_server.once import answer_once, fingerprint
@@ -101,14 +102,16 @@ async def update_album(request: ApiRequest, album_id: str) -> Response[bytes]:
         Parameter(
             name="delete_images",
             schema={"type": "boolean", "default": False},
-            summary="Its images too, for good.",
+            summary="Its images too, for good; needs the scope `images:delete` as well.",
         ),
     ),
     answer=DeletedAlbum,
 )
 async def delete_album(request: ApiRequest, album_id: str) -> Response[bytes]:
-    """Answer what is gone."""
+    """Answer what is gone. What deletes images needs the scope for that as well."""
     with_images = _boolean("delete_images", request.parameter("delete_images"))
+    if with_images:
+        authorize(request.auth, Scope.IMAGES_DELETE)
     album = await request.rooms.catalog.run(request.host.albums.get, album_id, owner=request.account)
     delete = request.host.albums.delete
     await request.rooms.bodies.run(delete, album.id, owner=request.account, delete_images=with_images)
