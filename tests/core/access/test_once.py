@@ -6,9 +6,10 @@ import threading
 
 import pytest
 
-from imagehost_core import BadRequestError, ConflictError, ImageHost
+from imagehost_core import BadRequestError, ConflictError, ImageHost, UnavailableError
 from imagehost_core.catalog import Answer
 from imagehost_core.host import once as once_module
+from imagehost_core.storage.locks import stripe
 from imagehost_core.testing import FrozenClock, make_image
 
 
@@ -119,3 +120,17 @@ def test_the_second_is_refused_when_it_has_waited_long_enough(
     ):
         pass
     assert refused.value.retry_after == 1
+
+
+def test_a_key_that_only_shares_its_lock_with_another_is_told_to_wait(
+    host: ImageHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(once_module, "PATIENCE_SECONDS", 0.05)
+    account = host.accounts.get("admin")
+    same = next(n for n in range(10_000) if stripe(f"{account.id}/{n}") == stripe(f"{account.id}/key"))
+    with (
+        host.claim(account, "key", "request"),
+        pytest.raises(UnavailableError),
+        host.claim(account, str(same), "request"),
+    ):
+        pass

@@ -15,7 +15,7 @@ from attrs import field, frozen
 from imagehost_core.catalog.answers import Answer
 from imagehost_core.catalog.database import Transaction
 from imagehost_core.clock import to_micros
-from imagehost_core.errors import BadRequestError, ConflictError, Fault, quoted
+from imagehost_core.errors import BadRequestError, ConflictError, Fault, UnavailableError, quoted
 from imagehost_core.host.rooms import Rooms
 from imagehost_core.ids import AccountId
 from imagehost_core.models import Account
@@ -80,12 +80,16 @@ def claim(rooms: Rooms, account: Account, key: str, request: str) -> Iterator[Cl
     Raises:
         BadRequestError: The key is not one.
         ConflictError: Another request has the key, or the first is still under way.
+        UnavailableError: A request under another key has held the lock for too long.
     """
     if not (1 <= len(key) <= MAX_KEY and key.isascii() and key.isprintable()):
         expected = f"1 to {MAX_KEY} printable ASCII characters"
         raise BadRequestError(faults=[Fault("Idempotency-Key", expected, quoted(key))])
     with rooms.locks.wait("once", f"{account.id}/{key}", PATIENCE_SECONDS) as held:
         if not held:
+            if rooms.answers.get(account.id, key) is None:
+                # Another key has the same lock: nothing contradicts this request, it only has to wait.
+                raise UnavailableError("expected a lock for this Idempotency-Key but received none in time")
             raise ConflictError(
                 "expected one request at a time for this Idempotency-Key but received a second",
                 retry_after=1,
