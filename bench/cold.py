@@ -29,6 +29,7 @@ from pathlib import Path
 from attrs import define, field
 from bench.peers import (
     MissingError,
+    Peer,
     fetch,
     free_port,
     ipx,
@@ -166,19 +167,19 @@ def of_sharp(origin: str, name: str, fmt: Format) -> Side:
 
 
 @contextmanager
-def sharp(folder: Path, root: Path) -> Iterator[str]:
+def sharp(folder: Path, root: Path) -> Iterator[Peer]:
     """Serve pictures of a folder by sharp, with its own number of threads."""
     modules = npm(folder / "sharp", "sharp")
     port = free_port()
     command = [tool("node"), "-e", SHARP, str(root), str(port)]
-    with started(command, port, folder / "sharp.log", {"NODE_PATH": str(modules)}) as origin:
-        yield origin
+    with started(command, port, folder / "sharp.log", {"NODE_PATH": str(modules)}) as peer:
+        yield peer
 
 
-def available(opened: ExitStack, server: AbstractContextManager[str]) -> str | None:
+def available(opened: ExitStack, server: AbstractContextManager[Peer]) -> str | None:
     """Return the origin of a peer that runs until the stack is closed, or say why there is none."""
     try:
-        return opened.enter_context(server)
+        return opened.enter_context(server).origin
     except MissingError as missing:
         print(f"without this peer: {missing}")
         return None

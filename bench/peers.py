@@ -55,6 +55,16 @@ http {{
 """
 
 
+BARE = """
+BODY = open({body!r}, "rb").read()
+HEADERS = [(b"content-type", b"image/webp"), (b"etag", b'"bare"'), (b"content-length", b"%d" % len(BODY))]
+async def app(scope, receive, send):
+    if scope["type"] == "http":
+        await send({{"type": "http.response.start", "status": 200, "headers": HEADERS}})
+        await send({{"type": "http.response.body", "body": BODY, "more_body": False}})
+"""
+
+
 class MissingError(Exception):
     """Something that a benchmark needs is not on this machine."""
 
@@ -136,11 +146,19 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+@frozen
+class Peer:
+    """A server that was started: where it answers, and its first process."""
+
+    origin: str
+    pid: int
+
+
 @contextmanager
 def started(
     command: Sequence[str], port: int, log: Path, environment: Mapping[str, str] | None = None
-) -> Iterator[str]:
-    """Run a server until the block ends; yield its origin once it takes connections.
+) -> Iterator[Peer]:
+    """Run a server until the block ends; yield it once it takes connections.
 
     Raises:
         MissingError: It does not start; the end of its log says why.
@@ -158,21 +176,32 @@ def started(
             if process.poll() is not None or time.monotonic() > ends:
                 raise MissingError(f"{command[0]} does not start: {log.read_text()[-500:]}")
             time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}"
+        yield Peer(f"http://127.0.0.1:{port}", process.pid)
     finally:
         process.terminate()
         process.wait(10)
 
 
 @contextmanager
-def nginx(folder: Path, root: Path, core: int | None = None) -> Iterator[str]:
+def bare_granian(folder: Path, body: Path, core: int | None = None) -> Iterator[Peer]:
+    """Serve a file's bytes from memory by our HTTP server with nothing of ours in it: its floor."""
+    port = free_port()
+    (folder / "bare.py").write_text(BARE.format(body=str(body)))
+    command = [sys.executable, "-m", "granian", "--interface", "asgi", "--host", "127.0.0.1", "--no-ws"]
+    command += ["--port", str(port), "--http", "1", "--working-dir", str(folder), "bare:app"]
+    with started(pinned(core, command), port, folder / "bare.log") as peer:
+        yield peer
+
+
+@contextmanager
+def nginx(folder: Path, root: Path, core: int | None = None) -> Iterator[Peer]:
     """Serve a folder by nginx in one process, with an open-file cache and without an access log."""
     port = free_port()
     configuration = folder / "nginx.conf"
     configuration.write_text(NGINX.format(folder=folder, port=port, root=root))
     command = [tool("nginx"), "-c", str(configuration), "-p", str(folder), "-g", "user root;"]
-    with started(pinned(core, command), port, folder / "nginx.log") as origin:
-        yield origin
+    with started(pinned(core, command), port, folder / "nginx.log") as peer:
+        yield peer
 
 
 def npm(folder: Path, *packages: str) -> Path:
@@ -193,7 +222,7 @@ def npm(folder: Path, *packages: str) -> Path:
 
 
 @contextmanager
-def ipx(folder: Path, root: Path) -> Iterator[str]:
+def ipx(folder: Path, root: Path) -> Iterator[Peer]:
     """Serve a folder by IPX, by its own command; it has no cache of results."""
     modules = npm(folder / "ipx", "ipx")
     port = free_port()
@@ -206,12 +235,12 @@ def ipx(folder: Path, root: Path) -> Iterator[str]:
         "--host",
         "127.0.0.1",
     ]
-    with started(command, port, folder / "ipx.log", {"PORT": str(port), "NODE_ENV": "production"}) as origin:
-        yield origin
+    with started(command, port, folder / "ipx.log", {"PORT": str(port), "NODE_ENV": "production"}) as peer:
+        yield peer
 
 
 @contextmanager
-def thumbor(folder: Path, root: Path, processes: int) -> Iterator[str]:
+def thumbor(folder: Path, root: Path, processes: int) -> Iterator[Peer]:
     """Serve a folder by thumbor, with so many processes and no result storage (its default)."""
     room = folder / "thumbor"
     if not (room / "bin" / "thumbor").exists():
@@ -230,8 +259,8 @@ def thumbor(folder: Path, root: Path, processes: int) -> Iterator[str]:
     port = free_port()
     command = [str(room / "bin" / "thumbor"), "-c", str(configuration), "-p", str(port), "-i", "127.0.0.1"]
     command += ["--processes", str(processes), "-l", "warning"]
-    with started(command, port, folder / "thumbor.log") as origin:
-        yield origin
+    with started(command, port, folder / "thumbor.log") as peer:
+        yield peer
 
 
 @frozen
@@ -243,29 +272,45 @@ class Load:
         p50: The median latency, in milliseconds.
         p99: The latency that 1 % of the answers exceed, in milliseconds.
         faults: Answers that were no 2xx or 3xx, and connections that failed.
+        cost: What an answer took of a processor, in microseconds; it depends less than the rate on what
+            else the machine does. 0 = not measured.
     """
 
     rate: float
     p50: float
     p99: float
     faults: int
+    cost: float = 0
 
     @classmethod
     def median(cls, loads: Sequence[Load]) -> Load:
-        """Return the median of each figure of several runs."""
+        """Return the median of each figure of several runs, and the least cost."""
 
         def middle(figure: Callable[[Load], float]) -> float:
             return statistics.median(map(figure, loads))
 
         faults = sum(load.faults for load in loads)
-        return cls(middle(lambda x: x.rate), middle(lambda x: x.p50), middle(lambda x: x.p99), faults)
+        rate, p50, p99 = middle(lambda x: x.rate), middle(lambda x: x.p50), middle(lambda x: x.p99)
+        return cls(rate, p50, p99, faults, min(load.cost for load in loads))
 
 
 _UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 
 
-def wrk(url: str, seconds: int, connections: int, *headers: str, core: int | None = None) -> Load:
-    """Ask one address by wrk, with one thread, over and over."""
+def processor_seconds(pid: int) -> float:
+    """Return what a process and its descendants have had of the processors."""
+    ticks = 0
+    for process in (pid, *descendants(pid)):
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def wrk(
+    url: str, seconds: int, connections: int, *headers: str, core: int | None = None, pid: int | None = None
+) -> Load:
+    """Ask one address by wrk, with one thread, over and over; `pid` is the server's, to tell its cost."""
+    before = processor_seconds(pid) if pid else 0.0
     told = [word for header in headers for word in ("-H", header)]
     command = [tool("wrk"), "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", *told, url]
     text = subprocess.run(pinned(core, command), capture_output=True, text=True, check=True).stdout
@@ -278,4 +323,7 @@ def wrk(url: str, seconds: int, connections: int, *headers: str, core: int | Non
     faults = re.findall(r"Non-2xx or 3xx responses: ([0-9]+)", text)
     for numbers in re.findall(r"Socket errors: (.+)", text):
         faults += re.findall(r"[0-9]+", numbers)
-    return Load(float(rate[1]), latency["50"], latency["99"], sum(map(int, faults)))
+    answers = re.search(r"([0-9]+) requests in", text)
+    assert answers is not None
+    cost = (processor_seconds(pid) - before) / int(answers[1]) * 1e6 if pid else 0.0
+    return Load(float(rate[1]), latency["50"], latency["99"], sum(map(int, faults)), cost)

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-from bench.peers import Load, MissingError, bind, fetch, machine, nginx, ours, tool, upload, wrk
+from bench.peers import Load, MissingError, bare_granian, bind, fetch, machine, nginx, ours, tool, upload, wrk
 from bench.render import as_jpeg, made_picture
 
 BYTES = 45_000
@@ -33,18 +33,18 @@ CLIENTS = 80
 SERVER_CORE, WRK_CORE = 0, 1
 
 
-def find_variant(origin: str, image: str) -> tuple[str, bytes, str]:
-    """Return the path, the bytes and the tag of the variant whose length is nearest to what is wanted."""
+def find_variant(origin: str, image: str) -> tuple[str, bytes]:
+    """Return the path and the bytes of the variant whose length is nearest to what is wanted."""
     found = []
     for width in range(400, 1_300, 20):
         path = f"/img/{image}.webp?w={width}&q=80"
-        status, headers, body = fetch(origin + path)
+        status, _, body = fetch(origin + path)
         assert status == 200, body
-        found.append((abs(len(body) - BYTES), path, body, headers["ETag"]))
+        found.append((abs(len(body) - BYTES), path, body))
         if len(body) > BYTES:
             break
-    _, path, body, tag = min(found)
-    return path, body, tag
+    _, path, body = min(found)
+    return path, body
 
 
 @contextmanager
@@ -74,6 +74,9 @@ def show(name: str, loads: list[Load], beside: list[Load] | None = None) -> None
     middle = Load.median(loads)
     spread = f"{min(load.rate for load in loads):,.0f}–{max(load.rate for load in loads):,.0f}"
     ratio = f", {middle.rate / Load.median(beside).rate:.0%} of nginx" if beside else ""
+    if middle.cost:
+        ratio += f"; {middle.cost:.0f} µs of processor each"
+        ratio += f" ({Load.median(beside).cost / middle.cost:.0%} of nginx by that)" if beside else ""
     faults = f", {middle.faults} FAULTS" if middle.faults else ""
     print(
         f"  {name:12} {middle.rate:9,.0f} /s ({spread}), p99 {middle.p99:.2f} ms{ratio}{faults}", flush=True
@@ -84,35 +87,37 @@ def throughput(folder: Path, picture: bytes, seconds: int, rounds: int) -> None:
     """Print how many a second, on one core, beside nginx."""
     with ours(folder, IMAGEHOST_WORKERS_PROCESSES="1") as server:
         image = upload(server, picture)
-        path, body, tag = find_variant(server.origin, image)
+        path, body = find_variant(server.origin, image)
         root = folder / "files"
         root.mkdir()
         (root / "variant.webp").write_bytes(body)
         bind(server.process.pid, SERVER_CORE)
         print(f"\none core each, {CONNECTIONS} connections, {len(body):,} bytes ({path.partition('.')[2]})")
-        with nginx(folder, root, SERVER_CORE) as origin:
-            static = f"{origin}/variant.webp"
-            their_tag = fetch(static)[1]["ETag"]
-            asks = {
-                "nginx": (static, ()),
-                "ours": (server.origin + path, ()),
-                "nginx 304": (static, (f"If-None-Match: {their_tag}",)),
-                "ours 304": (server.origin + path, (f"If-None-Match: {tag}",)),
+        file = root / "variant.webp"
+        with nginx(folder, root, SERVER_CORE) as static, bare_granian(folder, file, SERVER_CORE) as bare:
+            theirs, mine = f"{static.origin}/{file.name}", server.origin + path
+            tags = {url: f"If-None-Match: {fetch(url)[1]['ETag']}" for url in (theirs, mine)}
+            asks: dict[str, tuple[str, int, tuple[str, ...]]] = {
+                "nginx": (theirs, static.pid, ()),
+                "bare Granian": (bare.origin, bare.pid, ()),
+                "ours": (mine, server.process.pid, ()),
+                "nginx 304": (theirs, static.pid, (tags[theirs],)),
+                "ours 304": (mine, server.process.pid, (tags[mine],)),
             }
             loads: dict[str, list[Load]] = {name: [] for name in asks}
             for _ in range(rounds):
-                for name, (url, headers) in asks.items():
-                    loads[name].append(wrk(url, seconds, CONNECTIONS, *headers, core=WRK_CORE))
+                for name, (url, pid, headers) in asks.items():
+                    loads[name].append(wrk(url, seconds, CONNECTIONS, *headers, core=WRK_CORE, pid=pid))
     for name in asks:
-        beside = loads["nginx" + name[4:]] if name.startswith("ours") else None
-        show(name, loads[name], beside)
+        kind = " 304" if name.endswith("304") else ""
+        show(name, loads[name], None if name.startswith("nginx") else loads[f"nginx{kind}"])
 
 
 def latency(folder: Path, picture: bytes, seconds: int, rounds: int) -> None:
     """Print the latency of a warm variant, idle and while the queue of renders is full."""
     with ours(folder) as server:
         image = upload(server, picture)
-        path, body, _tag = find_variant(server.origin, image)
+        path, body = find_variant(server.origin, image)
         url = server.origin + path
         print(f"\nall {os.cpu_count()} cores, our settings, {len(body):,} bytes")
         for connections in (CALM_CONNECTIONS, CONNECTIONS):
