@@ -56,7 +56,11 @@ def misses(origin: str, image: str) -> Iterator[list[int]]:
         while not ended.is_set():
             number = next(numbers)
             query = f"w={400 + number % 500}&h={400 + number // 500}"
-            answers.append(fetch(f"{origin}/img/{image}.avif?{query}")[0])
+            status, headers, _ = fetch(f"{origin}/img/{image}.avif?{query}")
+            answers.append(status)
+            if status == 503:
+                # As the answer says, so that those who are refused are no load of their own.
+                ended.wait(float(headers["Retry-After"]))
 
     threads = [threading.Thread(target=ask) for _ in range(CLIENTS)]
     for thread in threads:
