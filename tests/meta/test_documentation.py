@@ -99,9 +99,12 @@ def test_every_example_stands_on_a_page_and_every_included_example_exists(worksp
 
 def test_every_benchmark_is_listed(workspace: Path) -> None:
     text = (workspace / "bench" / "README.md").read_text(encoding="utf-8")
-    files = (workspace / "bench").glob("*.py")
+    started = re.compile(r"^    python (?:bench/(\w+)\.py|-m bench\.(\w+))", re.MULTILINE)
     programs = {
-        path.name for path in files if f"python bench/{path.name}" in path.read_text(encoding="utf-8")
+        path.name
+        for path in (workspace / "bench").glob("*.py")
+        for names in started.findall(path.read_text(encoding="utf-8"))
+        if path.stem in names
     }
     assert set(re.findall(r"^\| `(\w+\.py)` \|", text, re.MULTILINE)) == programs
 
