@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from PIL import Image, WebPImagePlugin
+from PIL import Image
 
 from imagehost_core.formats import Format
 from imagehost_core.pixels.encode import encode
@@ -20,6 +20,6 @@ def test_webp_without_memory_is_a_lack_of_memory(
     def refuse(*_: object) -> bytes:
         raise ValueError(words)
 
-    monkeypatch.setattr(WebPImagePlugin._webp, "WebPEncode", refuse)
+    monkeypatch.setattr("PIL.WebPImagePlugin._webp.WebPEncode", refuse)
     with pytest.raises(kind, match=words):
         encode(Format.WEBP, Image.new("RGB", (4, 4)), 80)
