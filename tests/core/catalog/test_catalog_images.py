@@ -98,7 +98,7 @@ def test_a_buried_image_is_in_no_list_and_its_grave_waits_until_it_is_forgotten(
 ) -> None:
     made = add()
     with catalog.transaction() as transaction:
-        images.bury(transaction, made.id, START)
+        images.bury(transaction, made, START)
         assert images.get(made.id, transaction) is None
     assert images.get(made.id) is None
     assert not images.exists(made.id)

@@ -120,7 +120,7 @@ class Walking(RuleBasedStateMachine):
         gone = self.there.pop(data.draw(st.sampled_from(sorted(self.there))))
         self.from_the_start.discard(gone.id)
         with self.catalog.transaction() as transaction:
-            self.images.bury(transaction, gone.id, START)
+            self.images.bury(transaction, gone, START)
 
     @precondition(lambda self: not self.ended)
     @rule()

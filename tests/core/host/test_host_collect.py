@@ -57,7 +57,7 @@ def test_a_deletion_that_was_cut_short_is_finished(
     image = host.upload(PNG, owner="admin")
     host.render(image.id, "w=10")
     with host._rooms.catalog.transaction() as transaction:
-        host._rooms.images.bury(transaction, image.id, START)
+        host._rooms.images.bury(transaction, image, START)
     assert host.collect() == ()
     assert left_over(folder) == before
     assert host._rooms.images.graves() == ()

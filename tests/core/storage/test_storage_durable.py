@@ -85,6 +85,12 @@ def test_removing_a_folder_that_never_had_a_place_is_no_error(tmp_path: Path) ->
     assert remove_folder(tmp_path / "shelf" / "home", tmp_path / "grave") is False
 
 
+def test_a_folder_that_is_there_and_cannot_be_moved_away_is_not_taken_for_gone(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    with pytest.raises(FileNotFoundError):
+        remove_folder(tmp_path / "home", tmp_path / "nowhere" / "grave")
+
+
 def test_a_failed_sync_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_descriptor: int) -> None:
         raise OSError(errno.EIO, "the disk is broken")

@@ -137,12 +137,14 @@ def test_the_folder_of_a_dead_process_is_swept_and_that_of_a_live_one_stays(
     staging.sweep()
     assert living.is_dir()
     assert left.is_dir()
+    assert staging.signs() == ()
     dead.kill()
     with staging.stage() as own:
         staging.sweep()
         assert own.path.exists()
     assert living.is_dir()
     assert not left.exists()
+    assert [sign.stem for sign in staging.signs()] == [left.name]
 
 
 def test_a_folder_that_is_just_being_made_is_left_alone_for_an_hour(
@@ -169,7 +171,8 @@ def test_stray_files_do_not_stop_the_sweep(folders: Folders, staging: Staging) -
     (folders.staging / ".DS_Store").write_bytes(b"x")
     (folders.staging / "0000").mkdir()
     staging.sweep()
-    assert sorted(path.name for path in folders.staging.iterdir() if not path.is_dir()) == [".DS_Store"]
+    stray = {path for path in folders.staging.iterdir() if not path.is_dir()} - set(staging.signs())
+    assert [path.name for path in stray] == [".DS_Store"]
     assert not (folders.staging / "0000").exists()
 
 

@@ -5,7 +5,7 @@ from imagehost_core.catalog.albums import AlbumRows
 from imagehost_core.catalog.answers import Answer, AnswerRows
 from imagehost_core.catalog.counters import Counters
 from imagehost_core.catalog.database import Catalog
-from imagehost_core.catalog.images import ImageRows
+from imagehost_core.catalog.images import Grave, ImageRows
 from imagehost_core.catalog.keys import KeyRows
 from imagehost_core.catalog.leases import Due
 from imagehost_core.catalog.outbox import OutboxRows
@@ -20,6 +20,7 @@ __all__ = [
     "Catalog",
     "Counters",
     "Due",
+    "Grave",
     "ImageRows",
     "KeyRows",
     "OutboxRows",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from datetime import datetime
 
 from attrs import frozen
@@ -17,6 +18,23 @@ from imagehost_core.models import Image, Page
 from imagehost_core.paging import PageRequest
 
 _SELECT = "SELECT * FROM images AS item"
+
+
+@frozen
+class Grave:
+    """An image without a record, whose bytes may still be there.
+
+    Attributes:
+        id: Of the image.
+        account_id: Whose it was; `None` for one that was buried before this was noted.
+        album_id: In which album it was.
+        deleted_at: When the record went.
+    """
+
+    id: ImageId
+    account_id: AccountId | None
+    album_id: AlbumId | None
+    deleted_at: datetime
 
 
 @frozen
@@ -41,6 +59,12 @@ class ImageRows:
         """Return whether there is such an image at this moment."""
         return self.get(image_id) is not None
 
+    def existing(self, image_ids: Iterable[ImageId]) -> frozenset[ImageId]:
+        """Return those ids of some of which there is an image."""
+        sql = "SELECT id FROM images WHERE id IN (SELECT value FROM json_each(:ids))"
+        rows = self.catalog.all(sql, {"ids": json.dumps(list(image_ids))})
+        return frozenset(ImageId(text(row, "id")) for row in rows)
+
     def of_account(self, account_id: AccountId, request: PageRequest) -> Page[Image]:
         """Return the images of an account."""
         return self._page("item.account_id = :account", {"account": account_id}, request)
@@ -58,14 +82,20 @@ class ImageRows:
         return self._page(where, {}, request)
 
     def ids_of_account(self, account_id: AccountId, reader: Reader | None = None) -> tuple[ImageId, ...]:
-        """Return the ids of all images of an account."""
-        sql = "SELECT id FROM images WHERE account_id = :account"
+        """Return the ids of all images of an account, with those whose bytes have yet to go."""
+        sql = (
+            "SELECT id FROM images WHERE account_id = :account "
+            "UNION ALL SELECT image_id FROM graves WHERE account_id = :account"
+        )
         rows = (reader or self.catalog).all(sql, {"account": account_id})
         return tuple(ImageId(text(row, "id")) for row in rows)
 
     def ids_in_album(self, album_id: AlbumId, reader: Reader | None = None) -> tuple[ImageId, ...]:
-        """Return the ids of all images in an album."""
-        sql = "SELECT id FROM images WHERE album_id = :album"
+        """Return the ids of all images in an album, with those whose bytes have yet to go."""
+        sql = (
+            "SELECT id FROM images WHERE album_id = :album "
+            "UNION ALL SELECT image_id FROM graves WHERE album_id = :album"
+        )
         rows = (reader or self.catalog).all(sql, {"album": album_id})
         return tuple(ImageId(text(row, "id")) for row in rows)
 
@@ -81,14 +111,21 @@ class ImageRows:
         values = {name: row[name] for name in ("id", *names)}
         transaction.run(f"UPDATE images SET {sets} WHERE id = :id", values)  # noqa: S608
 
-    def bury(self, transaction: Transaction, image_id: ImageId, now: datetime) -> None:
+    def bury(self, transaction: Transaction, image: Image, now: datetime) -> None:
         """Take an image out of the records, and note that its bytes have yet to go."""
-        transaction.run("DELETE FROM images WHERE id = :id", {"id": image_id})
-        transaction.insert("graves", {"image_id": image_id, "deleted_at": to_micros(now)})
+        transaction.run("DELETE FROM images WHERE id = :id", {"id": image.id})
+        grave: Row = {"image_id": image.id, "deleted_at": to_micros(now)}
+        transaction.insert("graves", {**grave, "account_id": image.account_id, "album_id": image.album_id})
 
     def forget(self, transaction: Transaction, image_id: ImageId) -> None:
         """Note that all bytes of a deleted image are gone."""
         transaction.run("DELETE FROM graves WHERE image_id = :id", {"id": image_id})
+
+    def grave(self, image_id: ImageId, reader: Reader | None = None) -> Grave | None:
+        """Return the grave of an image, or `None`: it has a record, or its bytes are gone."""
+        sql = "SELECT * FROM graves WHERE image_id = :id"
+        row = (reader or self.catalog).one(sql, {"id": image_id})
+        return None if row is None else _to_grave(row)
 
     def graves(self) -> tuple[ImageId, ...]:
         """Return the ids of deleted images whose bytes may still be there."""
@@ -120,6 +157,16 @@ def to_image(row: Row) -> Image:
         rungs=tuple((width, height) for width, height in json.loads(text(row, "rungs"))),
         created_at=moment(row, "created_at"),
         updated_at=moment(row, "updated_at"),
+    )
+
+
+def _to_grave(row: Row) -> Grave:
+    account_id, album_id = row["account_id"], row["album_id"]
+    return Grave(
+        id=ImageId(text(row, "image_id")),
+        account_id=None if account_id is None else AccountId(integer(row, "account_id")),
+        album_id=None if album_id is None else AlbumId(integer(row, "album_id")),
+        deleted_at=moment(row, "deleted_at"),
     )
 
 

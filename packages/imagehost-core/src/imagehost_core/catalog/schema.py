@@ -38,6 +38,13 @@ def seats_of_senders(database: Database) -> None:
     database.execute("ALTER TABLE deliveries ADD COLUMN leased_by INTEGER")
 
 
+@migrations()
+def graves_of_accounts_and_albums(database: Database) -> None:
+    """Whose image a grave is, and of which album: who deletes these waits for its bytes to go."""
+    database.execute("ALTER TABLE graves ADD COLUMN account_id INTEGER")
+    database.execute("ALTER TABLE graves ADD COLUMN album_id INTEGER")
+
+
 _FIRST = """
 CREATE TABLE accounts (
     id INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
-from types import TracebackType
 from typing import Unpack
 
 from attrs import field, frozen
@@ -20,6 +19,7 @@ from imagehost_core.host.access import check_transform
 from imagehost_core.host.accounts import Accounts
 from imagehost_core.host.albums import Albums
 from imagehost_core.host.changes import Subscriber
+from imagehost_core.host.collecting import Leftovers
 from imagehost_core.host.delivery import Blob, Deliveries, Delivery
 from imagehost_core.host.images import Images
 from imagehost_core.host.keys import Keys
@@ -105,6 +105,7 @@ class ImageHost:
         self._rooms = open_rooms(where, settings, clock, random)
         self._images = Images(self._rooms)
         self._deliveries = Deliveries(self._rooms)
+        self._leftovers = Leftovers(self._rooms)
         self.settings = settings
         self.addresses: Addresses = self._rooms.addresses
         self.accounts = Accounts(self._rooms, self.delete)
@@ -115,7 +116,7 @@ class ImageHost:
         self.limiter = Limiter(self._rooms)
         try:
             self._rooms.staging.sweep()
-            self._images.finish_deletions()
+            self._leftovers.finish_deletions()
             if not self.accounts.list():
                 owners.find_or_create(self._rooms, FIRST_ACCOUNT)
         except BaseException:
@@ -129,12 +130,7 @@ class ImageHost:
     def __enter__(self) -> ImageHost:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def now(self) -> datetime:
@@ -257,6 +253,7 @@ class ImageHost:
 
         Raises:
             NotFoundError: There is none, or it is somebody else's.
+            OSError: Some bytes cannot be removed now. Deleting it once more, or `tidy`, finishes that.
         """
         return self._images.delete(image_id, owner)
 
@@ -382,16 +379,21 @@ class ImageHost:
         return claim(self._rooms, account, key, request)
 
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
-        """Call a callback with each event of this process, after its change is durable.
+        """Call a callback with each event of this process, once its change is durable; return what ends that.
 
         It runs in the thread that made the change, which waits for it. A callback that fails is
         logged, and undoes nothing.
-
-        Returns:
-            A function that ends the subscription.
         """
         return self._rooms.changes.subscribers.add(callback)
 
     def collect(self) -> tuple[str, ...]:
-        """Remove the files of uploads that never ended; return the ids under which they were."""
-        return self._images.collect()
+        """Look for all that crashes and failures have left, and remove it, with variants above their bound.
+
+        Returns:
+            The ids under which there were files of uploads that never ended.
+        """
+        return self._leftovers.collect()
+
+    def tidy(self) -> tuple[str, ...]:
+        """Remove what `collect` does, where there is a sign of it; cheap enough for every minute."""
+        return self._leftovers.tidy()

@@ -8,12 +8,15 @@ from typing import Any
 import attrs
 from attrs import field, frozen
 
-from imagehost_core.catalog.database import Reader
+from imagehost_core.catalog import Grave
+from imagehost_core.catalog.database import Reader, Transaction
 from imagehost_core.errors import Fault, NotFoundError, ValidationError, quoted
 from imagehost_core.events import DeletedImage
 from imagehost_core.filenames import clean_filename, with_extension
 from imagehost_core.host import owners
 from imagehost_core.host.albums import check_album
+from imagehost_core.host.changes import Change
+from imagehost_core.host.collecting import try_to_erase
 from imagehost_core.host.owners import Owner
 from imagehost_core.host.rooms import Rooms
 from imagehost_core.ids import AlbumId, ImageId, no_album, no_image, parse_album_id, parse_image_id
@@ -83,6 +86,9 @@ class Images:
     def delete(self, image_id: str, owner: Owner | None, album_id: AlbumId | None = None) -> DeletedImage:
         """Delete an image for good: when it returns, no byte of it or of its variants is left.
 
+        One whose record is gone already, but not its bytes, because an attempt failed, is finished. Until
+        then there is something to delete; so the answer is that of the first attempt.
+
         Args:
             image_id: Which.
             owner: Whose it must be; anybody's, if `None`.
@@ -90,9 +96,10 @@ class Images:
 
         Raises:
             NotFoundError: There is none, or it is somebody else's, or elsewhere.
+            OSError: Some of its bytes are still there. They go at the next attempt, or by `tidy`.
         """
         rooms, wanted = self._rooms, parse_image_id(image_id)
-        self.get(wanted, owner)
+        self._removable(wanted, owner, album_id, rooms.catalog)
         rooms.reserve.spend()
         # Nothing that is read of the image is remembered by anybody until its last byte is gone.
         with (
@@ -101,52 +108,43 @@ class Images:
             rooms.stamps.changing(wanted),
         ):
             with rooms.catalog.transaction() as transaction:
-                image = self._get(wanted, owner, transaction)
-                if album_id not in (None, image.album_id):
-                    raise NotFoundError(no_image(wanted))
-                gone = DeletedImage(id=wanted, album_id=image.album_id, deleted_at=rooms.clock())
-                rooms.images.bury(transaction, wanted, gone.deleted_at)
-                rooms.accounts.charge(transaction, image.account_id, -image.size, 0)
-                change.image_deleted(transaction, image.account_id, gone)
-            self._erase(wanted)
+                gone = self._bury(transaction, self._removable(wanted, owner, album_id, transaction), change)
+            problem = try_to_erase(rooms, wanted)
         rooms.reserve.keep()
+        if problem is not None:
+            raise problem
         return gone
 
-    def finish_deletions(self) -> None:
-        """Erase what a process that died has left of deleted images."""
-        rooms = self._rooms
-        for image_id in rooms.images.graves():
-            with rooms.locks.hold("image", image_id), rooms.stamps.changing(image_id):
-                self._erase(image_id)
+    def _removable(
+        self, image_id: ImageId, owner: Owner | None, album_id: AlbumId | None, reader: Reader
+    ) -> Image | Grave:
+        """Return what there is to delete of an image.
 
-    def collect(self) -> tuple[ImageId, ...]:
-        """Remove what crashes have left over, and the variants above their bound.
-
-        Returns:
-            The ids under which there were files of uploads that never ended.
+        Raises:
+            NotFoundError: Nothing, or it is somebody else's, or elsewhere.
         """
-        self.finish_deletions()
-        self._rooms.variants.sweep()
-        return tuple(image_id for image_id in self._rooms.files.ids() if self._collect(image_id))
+        found: Image | Grave | None
+        try:
+            found = self._get(image_id, owner, reader)
+        except NotFoundError:
+            # Asked for a foreign image as for a missing one (contract 2: *similar time*).
+            found = self._rooms.images.grave(image_id, reader)
+            if isinstance(found, Grave) and not owners.owns(self._rooms, owner, found.account_id):
+                found = None
+        if found is None or album_id not in (None, found.album_id):
+            raise NotFoundError(no_image(image_id))
+        return found
 
-    def _collect(self, image_id: ImageId) -> bool:
+    def _bury(self, transaction: Transaction, found: Image | Grave, change: Change) -> DeletedImage:
+        """Take an image out of the records, unless it is already."""
         rooms = self._rooms
-        if rooms.images.get(image_id) is not None:
-            return False
-        # An upload under way holds the lock until its record stands.
-        with rooms.locks.hold("image", image_id):
-            orphan = rooms.images.get(image_id) is None and rooms.files.has(image_id)
-            if orphan:
-                rooms.files.delete(image_id)
-        return orphan
-
-    def _erase(self, image_id: ImageId) -> None:
-        """Remove all bytes of an image that has no record. The caller holds its lock."""
-        rooms = self._rooms
-        rooms.variants.purge(image_id)
-        rooms.files.delete(image_id)
-        with rooms.catalog.transaction() as transaction:
-            rooms.images.forget(transaction, image_id)
+        if isinstance(found, Grave):
+            return DeletedImage(id=found.id, album_id=found.album_id, deleted_at=found.deleted_at)
+        gone = DeletedImage(id=found.id, album_id=found.album_id, deleted_at=rooms.clock())
+        rooms.images.bury(transaction, found, gone.deleted_at)
+        rooms.accounts.charge(transaction, found.account_id, -found.size, 0)
+        change.image_deleted(transaction, found.account_id, gone)
+        return gone
 
     def _get(self, image_id: ImageId, owner: Owner | None, reader: Reader) -> Image:
         rows = self._rooms.images

@@ -61,7 +61,7 @@ def find_or_create(rooms: Rooms, owner: Owner) -> Account:
     return account
 
 
-def owns(rooms: Rooms, owner: Owner | None, account_id: int) -> bool:
+def owns(rooms: Rooms, owner: Owner | None, account_id: int | None) -> bool:
     """Whether something of an account may be shown to an owner; `None` is the program itself."""
     if owner is None:
         return True

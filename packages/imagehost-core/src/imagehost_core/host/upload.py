@@ -7,6 +7,7 @@ raises, nothing is left behind.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +30,8 @@ from imagehost_core.storage import Staged
 from imagehost_core.storage.durable import room_on_disk
 from imagehost_core.storage.files import MASTER, rung_name
 from imagehost_core.storage.staging import CHUNK
+
+log = logging.getLogger(__name__)
 
 Source = Staged | Path | bytes | BinaryIO
 """What an upload can be made of. A file object is read from where it stands to its end."""
@@ -108,9 +111,7 @@ def upload(
                 rooms.files.put(image.id, built)
                 _record(rooms, image, quota, change, once)
             except BaseException:
-                # An interrupt can come when the record already stands; then its files stay.
-                if not rooms.images.exists(image.id):
-                    rooms.files.delete(image.id)
+                _undo(rooms, image.id)
                 raise
     return image
 
@@ -188,6 +189,17 @@ def _record(rooms: Rooms, image: Image, quota: int, change: Change, once: Part |
         change.image_uploaded(transaction, image)
         if once is not None:
             once.make(transaction, image.id)
+
+
+def _undo(rooms: Rooms, image_id: ImageId) -> None:
+    """Remove the files of an upload that failed. That this fails too is told to the log alone."""
+    try:
+        # An interrupt can come when the record already stands; then its files stay.
+        if not rooms.images.exists(image_id):
+            rooms.files.delete(image_id)
+    except Exception:
+        rooms.staging.leave_sign(image_id)
+        log.exception("the files of %s, an upload that failed, may still be there", image_id)
 
 
 def _made_before(rooms: Rooms, once: Part | None) -> Image | None:

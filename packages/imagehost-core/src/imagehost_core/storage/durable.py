@@ -91,15 +91,31 @@ def remove_folder(path: Path, grave: Path) -> bool:
 
     Returns:
         Whether there was such a folder.
+
+    Raises:
+        OSError: Some of it is still there, at the one path or at the other.
     """
     try:
         path.rename(grave)
     except FileNotFoundError:
+        if path.exists():
+            raise
         found = False
     else:
         found = True
     with suppress(FileNotFoundError):
         sync_folder(path.parent)
     if found:
-        shutil.rmtree(grave)
+        remove_tree(grave)
     return found
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder, if there is one, which others may be removing as well; it is gone when this returns.
+
+    Raises:
+        OSError: Some of it is still there.
+    """
+    while path.exists():
+        with suppress(FileNotFoundError):
+            shutil.rmtree(path)

@@ -2,7 +2,8 @@
 
 Each process has a folder of its own, which it keeps locked; a folder whose lock can be taken belongs
 to a process that is gone, and is removed by the next one that opens the data folder. So a crash in
-the middle of an upload leaves nothing behind.
+the middle of an upload leaves nothing behind here. It may have left files in their place for which there is
+no record yet; of that a *sign* remains, until somebody has looked for them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ from typing import BinaryIO
 from uuid import uuid4
 
 from imagehost_core.limits import FILE_BYTES, check_file_size
-from imagehost_core.storage.durable import check_free, remove_folder, room_on_disk
+from imagehost_core.storage.durable import (
+    check_free,
+    remove_folder,
+    remove_tree,
+    room_on_disk,
+    sync_folder,
+)
 from imagehost_core.storage.locks import lock_file, unlock_file
 
 CHUNK = 2**20
@@ -27,6 +34,10 @@ _LOCK = "lock"
 _NEW = ".new"
 _OLD_SECONDS = 3_600
 """A folder that is still being made after an hour is a dead process's."""
+_GRAVE = "grave-"
+"""How a folder's name begins that is being removed; the rest of it tells which."""
+_SIGN = ".unfinished"
+"""How the name of a sign ends."""
 
 
 class Staged:
@@ -111,6 +122,8 @@ class Staging:
         making.mkdir()
         self._lock = lock_file(making / _LOCK)
         making.rename(self._own)
+        # After a power cut too it shall tell that there was a process.
+        sync_folder(folder)
 
     def stage(self) -> Staged:
         """Return an empty file to be received.
@@ -142,18 +155,46 @@ class Staging:
             shutil.rmtree(path, ignore_errors=True)
 
     def discard(self, path: Path) -> None:
-        """Remove a folder at once; when it returns, a power cut cannot bring it back."""
-        remove_folder(path, self._own / uuid4().hex)
+        """Remove a folder of an image at once; when it returns, a power cut cannot bring it back.
+
+        What an attempt that failed has left of it, in whatever process, goes as well.
+
+        Args:
+            path: The folder; the caller holds the image's lock.
+
+        Raises:
+            OSError: Some of it is still there; another attempt will find it.
+        """
+        grave = f"{_GRAVE}{path.parent.parent.name}-{path.name}"
+        for folder in self._all.iterdir():
+            remove_tree(folder / grave)
+        remove_folder(path, self._own / grave)
 
     def sweep(self) -> None:
-        """Remove the folders of processes that are gone."""
+        """Remove the folders of processes that are gone, and what others could not remove.
+
+        Of each process that is gone a sign remains.
+        """
         for folder in self._all.iterdir():
-            if folder == self._own or (folder.suffix == _NEW and not _is_old(folder)):
+            if folder.suffix == _NEW and not _is_old(folder):
                 continue
-            descriptor = _try_lock(folder / _LOCK)
+            descriptor = None if folder == self._own else _try_lock(folder / _LOCK)
             if descriptor is not None:
+                self.leave_sign(folder.name)
                 shutil.rmtree(folder, ignore_errors=True)
                 unlock_file(descriptor)
+            else:
+                for grave in folder.glob(f"{_GRAVE}*"):
+                    shutil.rmtree(grave, ignore_errors=True)
+
+    def leave_sign(self, name: str) -> None:
+        """Leave a sign that there may be files without a record; on a full disk there is none."""
+        with suppress(OSError):
+            (self._all / f"{name}{_SIGN}").touch()
+
+    def signs(self) -> tuple[Path, ...]:
+        """Return all signs that there may be files without a record."""
+        return tuple(self._all.glob(f"*{_SIGN}"))
 
     def close(self) -> None:
         """Remove this process's folder."""
