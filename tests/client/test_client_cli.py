@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,69 @@ def test_albums_are_managed(run: Run, files: Path) -> None:
     assert run("albums", "ls")[1] == ["2\t0\tpublic\tDogs"]
 
 
+def record(run: Run, *argv: object) -> dict[str, Any]:
+    status, lines, _ = run(*argv)
+    assert status == 0
+    read: dict[str, Any] = json.loads("\n".join(lines))
+    return read
+
+
+def test_records_are_changed_where_a_flag_says_so_and_nowhere_else(run: Run, files: Path) -> None:
+    image = json.loads(run("upload", files / "a.png", "--json", "--description", "Old")[1][0])["id"]
+    run("albums", "create", "Cats", "--description", "All")
+    changed = record(run, "update", image, "--album", "1", "--private", "--name", "new.png")
+    assert (changed["album_id"], changed["is_public"], changed["filename"]) == (1, False, "new.png")
+    assert changed["description"] == "Old"
+    changed = record(run, "update", image, "--no-album", "--public", "--description", "")
+    assert (changed["album_id"], changed["is_public"], changed["description"]) == (None, True, "")
+    album = record(run, "albums", "update", "1", "--name", "Dogs", "--private")
+    assert (album["name"], album["description"], album["is_public"]) == ("Dogs", "All", False)
+    run("keys", "create", "ci", "--scope", "images:read", "--expires", "90d")
+    key = run("keys", "ls")[1][0].split("\t")[0]
+    ends = datetime.fromisoformat(record(run, "keys", "show", key)["expires_at"])
+    assert timedelta(days=89) < ends - datetime.now(UTC) <= timedelta(days=90)
+    changed = record(run, "keys", "update", key, "--name", "x", "--expires", "2999-01-01T00:00:00Z")
+    assert (changed["name"], changed["scopes"], changed["expires_at"][:4]) == ("x", ["images:read"], "2999")
+    hook = run("webhooks", "create", "https://example.com/x", "--description", "D")[1][0].split("\t")[0]
+    changed = record(run, "webhooks", "update", hook, "--inactive", "--event", "image.deleted")
+    assert (changed["is_active"], changed["events"]) == (False, ["image.deleted"])
+    assert (changed["description"], changed["url"]) == ("D", "https://example.com/x")
+    assert record(run, "webhooks", "update", hook, "--active", "--url", "https://example.com/y")["is_active"]
+
+
+def test_a_picture_is_written_to_a_file_or_a_pipe_and_never_to_a_terminal(
+    run: Run, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = json.loads(run("upload", files / "a.png", "--json")[1][0])["id"]
+    status, lines, notes = run("render", image, "-W", 2, "-o", files / "out")
+    assert (status, lines, "image/png" in notes) == (0, [], True)
+    assert (files / "out").read_bytes() == make_png(3, 2)
+    pipe = io.TextIOWrapper(io.BytesIO())
+    monkeypatch.setattr(sys, "stdout", pipe)
+    run("render", image)
+    assert pipe.buffer.getvalue() == make_png(3, 2)
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    assert run("render", image)[0] == 2
+
+
+def test_the_gallery_is_listed(run: Run, files: Path) -> None:
+    run("upload", files / "a.png", "--description", "Mine")
+    assert run("gallery")[1][0].endswith("\tMine")
+    assert json.loads(run("gallery", "--json")[1][0])["width"] == 3
+
+
+def test_an_account_is_made_and_a_session_ended(
+    run: Run, host: FakeImageHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("correct horse\ncorrect horse\n"))
+    assert run("register", "ann")[0] == 1
+    host.registration = True
+    assert run("register", "ann") == (0, ["ann"], "")
+    assert host.passwords == {"ann": "correct horse"}
+    assert run("logout") == (0, [], "imagehost-client: signed out\n")
+    assert run("account")[0] == 1
+
+
 def test_keys_are_managed_and_a_token_is_printed_alone(run: Run) -> None:
     _, lines, notes = run("keys", "create", "ci", "--scope", "images:read")
     assert lines[0].startswith("ihk_")
@@ -271,7 +335,21 @@ def test_without_an_address_the_way_to_give_one_is_told(capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize(
-    "line", ["", "nothing", "upload", "ls --limit 0", "ls --limit x", "url a --srcset 1,x", "--retries -1 ls"]
+    "line",
+    [
+        "",
+        "nothing",
+        "upload",
+        "update",
+        "ls --limit 0",
+        "ls --limit x",
+        "url a --srcset 1,x",
+        "--retries -1 ls",
+        "keys create x --expires soon",
+        "keys create x --expires xd",
+        "keys create x --expires 999999999999d",
+        "keys create x --expires 2999-01-01",
+    ],
 )
 def test_wrong_use_is_status_2(line: str, run: Run) -> None:
     with pytest.raises(SystemExit) as caught:

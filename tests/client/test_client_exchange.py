@@ -199,11 +199,61 @@ def limited(remaining: int, seconds: float) -> Reply:
 def test_a_paced_client_waits_for_a_used_up_window_to_end(
     remaining: int, seconds: float, pace: bool, slept: list[float]
 ) -> None:
-    world = World()
-    Played(albums.get_album(1), limited(remaining, seconds), world=world, pace=pace)
+    world, other = World(), World()
+    for met in (world, other):
+        Played(albums.get_album(1), limited(remaining, seconds), world=met, pace=pace)
     assert Played(albums.get_album(1), reply(ALBUM), world=world, pace=pace).slept == slept
-    bounded = Played(albums.get_album(1), reply(ALBUM), world=world, pace=pace, deadline=9.0)
+    bounded = Played(albums.get_album(1), reply(ALBUM), world=other, pace=pace, deadline=9.0)
     assert bounded.slept == [min(seconds, 9.0) for seconds in slept]
+
+
+def test_the_window_of_uploads_is_not_that_of_other_requests() -> None:
+    world = World()
+    Played(albums.get_album(1), limited(0, 30), world=world, pace=True)
+    wrong = refusal("VALIDATION_ERROR", 422)
+    with pytest.raises(errors.ValidationError):
+        Played(images.upload(b"a"), wrong, world=world, pace=True)
+    assert world.pace.take(NOW, upload=True, longest=60.0) == 0.0
+    assert world.pace.take(NOW, upload=False, longest=60.0) == 30.0
+
+
+def test_each_try_says_how_often_the_request_was_sent_before() -> None:
+    played = Played(albums.get_album(1), BUSY, UNREACHED, reply(ALBUM))
+    assert [send.resends for send in played.sent] == [0, 1, 2]
+
+
+def test_the_records_of_a_page_say_what_their_answer_said() -> None:
+    page = {"page": 1, "per_page": 20, "total": 1, "total_pages": 1, "next_cursor": None}
+    played = Played(albums.list_albums(), reply({"albums": [ALBUM], "pagination": page}, x_request_id="r9"))
+    assert [played.result.meta.request_id, *(album.meta.request_id for album in played.result)] == ["r9"] * 2
+
+
+def picture(status: int = 200, **headers: str) -> Reply:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Reply(status, {"content-type": "image/webp", "etag": '"e"', **named}, b"RIFF")
+
+
+def test_a_picture_is_fetched_from_the_interface_with_any_type_welcome() -> None:
+    played = Played(images.render_image("a b", w=3, fit="inside"), BUSY, picture(x_request_id="r1"))
+    assert played.sent[1].url == "https://h/v1/img/a%20b?w=3&fit=inside"
+    assert played.sent[1].headers["Accept"] == "*/*"
+    rendered = played.result
+    assert (rendered.data, rendered.media_type, rendered.etag) == (b"RIFF", "image/webp", '"e"')
+    assert (rendered.meta.request_id, rendered.meta.tries) == ("r1", 2)
+
+
+def test_what_is_no_picture_is_never_taken_for_one() -> None:
+    for answer, kind in (
+        (reply(ALBUM), errors.ServerError),
+        (Reply(200, {"content-type": "text/html"}, b"<html>"), errors.ServerError),
+        (Reply(200, {}, b""), errors.ServerError),
+        (refusal("NOT_FOUND", 404), errors.NotFoundError),
+        (picture(206), errors.ServerError),
+    ):
+        with pytest.raises(kind) as caught:
+            Played(images.render_image("a"), answer)
+        assert type(caught.value) is kind
+        assert caught.value.status == answer.status
 
 
 def test_the_state_of_the_rate_limit_is_on_results_and_errors() -> None:

@@ -15,7 +15,7 @@ from imagehost_client import AsyncClient, Client, aclient, client
 from imagehost_client._methods import _Method
 from imagehost_client.testing import FakeImageHost
 
-RESOURCES = ("images", "albums", "keys", "webhooks", "sessions")
+RESOURCES = ("images", "albums", "keys", "webhooks", "accounts", "sessions")
 
 
 def public(thing: object) -> dict[str, Any]:
@@ -73,7 +73,16 @@ def test_every_public_method_says_what_it_does_and_what_it_returns() -> None:
 def test_the_modules_of_both_clients_have_the_same_classes() -> None:
     ours = {name.removeprefix("Async") for name, value in vars(client).items() if inspect.isclass(value)}
     theirs = {name.removeprefix("Async") for name, value in vars(aclient).items() if inspect.isclass(value)}
-    assert {"Client", "Resource", "Images", "Albums", "Keys", "Webhooks", "Sessions"} <= ours & theirs
+    assert {
+        "Client",
+        "Resource",
+        "Images",
+        "Albums",
+        "Keys",
+        "Webhooks",
+        "Accounts",
+        "Sessions",
+    } <= ours & theirs
 
 
 def test_every_name_of_the_package_is_there_and_no_other() -> None:
@@ -118,46 +127,11 @@ def test_the_client_loads_neither_of_its_siblings() -> None:
     }
 
 
-def test_the_types_of_methods_are_known_to_a_type_checker(tmp_path: Path, workspace: Path) -> None:
-    typed = tmp_path / "typed.py"
-    typed.write_text(
-        """
-from collections.abc import AsyncIterator
-from typing import assert_type
-from imagehost_client import Album, AsyncClient, AsyncPager, Client, Image, Page, Pager, UploadResult
-
-def sync(client: Client) -> None:
-    assert_type(client.upload("a.png", album_id=3), Image)
-    assert_type(client.images.get("a"), Image)
-    assert_type(client.images.list(), Pager[Image])
-    for image in client.images.list(album_id=1):
-        assert_type(image, Image)
-    for page in client.albums.list().pages():
-        assert_type(page, Page[Album])
-    assert_type(client.albums.create("A").id, int)
-    assert_type(client.keys.create("k").token, str)
-    assert_type(client.upload_many(["a"], quality=3), list[UploadResult])
-    assert_type(client.image_url("a", w=3), str)
-
-async def asynchronous(client: AsyncClient) -> None:
-    assert_type(await client.upload("a.png", album_id=3), Image)
-    assert_type(await client.images.get("a"), Image)
-    assert_type(client.images.list(), AsyncPager[Image])
-    async for image in client.images.list():
-        assert_type(image, Image)
-    async for page in client.albums.list().pages():
-        assert_type(page, Page[Album])
-
-def wrong(client: Client) -> None:
-    client.upload("a.png", nothing=3)  # type: ignore[call-arg]
-    client.upload("a.png", quality="best")  # type: ignore[arg-type]
-    client.images.get(7)  # type: ignore[arg-type]
-    client.upload_many(["a"], filename="b")  # type: ignore[call-arg]
-"""
-    )
+def test_the_types_of_everything_are_known_to_a_type_checker(tmp_path: Path, workspace: Path) -> None:
+    """Pyright judges the same file where the types are checked (`nox -s types`)."""
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), str(typed)],
-        cwd=workspace / "packages" / "imagehost-client" / "src",
+        [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path), "tests/client/typed_client.py"],
+        cwd=workspace,
         capture_output=True,
         text=True,
         check=False,

@@ -40,8 +40,8 @@ SETTINGS = {
         "UNAUTHENTICATED_PER_MINUTE",
         "SIGN_INS_PER_MINUTE",
     )
-} | {"IMAGEHOST_WEBHOOKS_ALLOW_LOOPBACK": "true"}
-"""Tests ask more than a person does, and have their destinations of webhooks on this machine."""
+} | {"IMAGEHOST_WEBHOOKS_ALLOW_LOOPBACK": "true", "IMAGEHOST_REGISTRATION": "true"}
+"""Tests ask more than a person does, make accounts, and have their destinations on this machine."""
 
 VARIABLES = ("IMAGEHOST_BASE_URL", "IMAGEHOST_TOKEN", "IMAGEHOST_CDN_URL")
 
@@ -112,7 +112,7 @@ class ServerHouse:
 class FakeHouse:
     """The double."""
 
-    transport: FakeImageHost = field(factory=FakeImageHost)
+    transport: FakeImageHost = field(factory=lambda: FakeImageHost(registration=True))
     renders: bool = False
 
     @property

@@ -49,6 +49,38 @@ async def test_the_record_of_a_session_is_whole(visitor: httpx2.AsyncClient, acc
     assert record["account"].keys() == {"name", "created_at"}
 
 
+async def test_an_account_is_made_and_signed_in_to(connect: Connect, account: Account) -> None:
+    visitor, name, password = connect(None), f"new.{account.name}", "correct horse"
+    made = await visitor.accounts.create(name, password)
+    assert (made.name, made.created_at <= datetime.now(UTC) + timedelta(minutes=1)) == (name, True)
+    session = await visitor.sessions.create(name, password)
+    assert session.account == made
+    assert (await connect(session.token).account()).usage.images == 0
+    with pytest.raises(UnauthorizedError):
+        await visitor.sessions.create(name, "another password")
+    with pytest.raises(ConflictError):
+        await visitor.accounts.create(name, password)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"username": "short", "password": "1234567"},
+        {"username": "-", "password": "correct horse"},
+        {"username": "", "password": "correct horse"},
+        {"username": "x" * 65, "password": "correct horse"},
+        {"username": "nobody"},
+        {"password": "correct horse"},
+    ],
+)
+async def test_an_account_that_makes_no_sense_is_422(
+    visitor: httpx2.AsyncClient, body: dict[str, str]
+) -> None:
+    answer = await visitor.post("/accounts", json=body)
+    refused(answer, 422, "VALIDATION_ERROR")
+    assert body.get("password", "?") not in answer.text
+
+
 async def test_a_wrong_password_and_an_unknown_name_are_refused_alike(
     visitor: httpx2.AsyncClient, account: Account
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import httpx2
 import pytest
 from tests.contract.conftest import Account, Connect, House, data_of, members, refused
@@ -211,3 +213,29 @@ async def test_a_private_image_is_shown_to_its_owner_alone(
         refused(hidden, 404, "NOT_FOUND")
         missing = await visitor.get(address.replace(image.id, MISSING))
         assert hidden.text.replace(image.id, MISSING) == missing.text
+
+
+async def test_a_picture_is_fetched_as_it_is_stored_and_to_measure(
+    client: AsyncClient, house: House, picture: bytes
+) -> None:
+    image = await client.upload(picture, is_public=False)
+    stored = await client.images.render(image)
+    assert (stored.media_type, len(stored.data)) == (image.mime_type, image.size)
+    assert hashlib.sha256(stored.data).hexdigest() == image.sha256
+    assert stored.etag is not None
+    rendered = await client.images.render(image.id, w=20, fm="jpg")
+    if house.renders:
+        assert (rendered.media_type, rendered.data[:3]) == ("image/jpeg", b"\xff\xd8\xff")
+        assert rendered.etag != stored.etag
+
+
+async def test_a_picture_that_may_not_be_seen_does_not_exist(
+    client: AsyncClient, connect: Connect, other: Account, picture: bytes
+) -> None:
+    private = await client.upload(picture, is_public=False)
+    for stranger in (connect(other.token), connect(None)):
+        with pytest.raises(NotFoundError) as caught:
+            await stranger.images.render(private)
+        assert caught.value.code == "NOT_FOUND"
+    public = await client.images.update(private, is_public=True)
+    assert (await connect(None).images.render(public)).data == (await client.images.render(public)).data

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         Page,
         PublicImage,
         RateLimit,
+        Rendered,
         SignedUrl,
         Webhook,
     )
@@ -98,6 +99,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "Page",
         "PublicImage",
         "RateLimit",
+        "Rendered",
         "SignedUrl",
         "Webhook",
     ),
@@ -136,6 +138,7 @@ __all__ = [
     "PublicImage",
     "RateLimit",
     "RateLimitError",
+    "Rendered",
     "ServerError",
     "SignedUrl",
     "Source",

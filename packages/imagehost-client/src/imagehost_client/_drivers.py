@@ -17,6 +17,7 @@ from imagehost_client._exchange import Failure, Open, Reply, Send, Sleep, Steps
 from imagehost_client._multipart import Body
 from imagehost_client._redact import Secret
 from imagehost_client._retry import Trouble
+from imagehost_client._spans import Sent, qualified, span
 from imagehost_client.files import open_file
 
 T = TypeVar("T")
@@ -58,10 +59,12 @@ class SyncDriver:
 
     def _send(self, step: Send) -> Reply | Failure:
         content = step.content.chunks() if isinstance(step.content, Body) else step.content
-        try:
-            return _reply(self.http.request(content=content, **_request(step, self.token)))
-        except httpx2.RequestError as error:
-            return _failure(error)
+        with span(step) as sent:
+            try:
+                response = self.http.request(content=content, **_request(step, sent, self.token))
+            except httpx2.RequestError as error:
+                return sent.ended(_failure(error))
+            return sent.ended(_reply(response))
 
 
 class AsyncDriver:
@@ -98,13 +101,15 @@ class AsyncDriver:
 
     async def _send(self, step: Send) -> Reply | Failure:
         content = step.content.achunks() if isinstance(step.content, Body) else step.content
-        try:
-            return _reply(await self.http.request(content=content, **_request(step, self.token)))
-        except httpx2.RequestError as error:
-            return _failure(error)
+        with span(step) as sent:
+            try:
+                response = await self.http.request(content=content, **_request(step, sent, self.token))
+            except httpx2.RequestError as error:
+                return sent.ended(_failure(error))
+            return sent.ended(_reply(response))
 
 
-def _request(step: Send, token: Secret | None) -> dict[str, Any]:
+def _request(step: Send, sent: Sent, token: Secret | None) -> dict[str, Any]:
     """Return how httpx2 is to send: never to another place than was asked, the token put in last."""
 
     def sign(request: httpx2.Request) -> httpx2.Request:
@@ -115,7 +120,7 @@ def _request(step: Send, token: Secret | None) -> dict[str, Any]:
     return {
         "method": step.method,
         "url": step.url,
-        "headers": dict(step.headers),
+        "headers": {**sent.headers, **step.headers},
         "timeout": step.timeout,
         "auth": sign,
         "follow_redirects": False,
@@ -130,4 +135,4 @@ def _reply(response: httpx2.Response) -> Reply:
 def _failure(error: httpx2.RequestError) -> Failure:
     trouble = Trouble.UNREACHED if isinstance(error, UNREACHED) else Trouble.BROKEN
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return Failure(trouble, isinstance(error, httpx2.TimeoutException), text)
+    return Failure(trouble, isinstance(error, httpx2.TimeoutException), text, qualified(type(error)))

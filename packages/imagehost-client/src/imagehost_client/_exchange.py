@@ -24,12 +24,13 @@ from imagehost_client import _wire
 from imagehost_client._calls import Call, FilePart, with_meta
 from imagehost_client._config import Config
 from imagehost_client._multipart import Body, boundary_for, form
+from imagehost_client._pacing import Pace
 from imagehost_client._redact import loggable
 from imagehost_client._retry import Trouble, named_wait, wait, worth_retrying
 from imagehost_client._version import __version__
 from imagehost_client.errors import ChecksumError, ConnectionFailed, ImageHostError, NotFoundError, TimedOut
 from imagehost_client.files import File
-from imagehost_client.models import Image, RateLimit
+from imagehost_client.models import Image
 
 T = TypeVar("T")
 log = logging.getLogger("imagehost_client")
@@ -51,6 +52,7 @@ class Send:
     Attributes:
         content: The body, or `None`.
         timeout: Seconds to wait for the network, or `None`.
+        resends: How many times the request was sent before.
     """
 
     method: str
@@ -58,6 +60,7 @@ class Send:
     headers: Mapping[str, str]
     content: bytes | Body | None
     timeout: float | None
+    resends: int = 0
 
 
 @frozen
@@ -84,11 +87,13 @@ class Failure:
         trouble: Whether the request may have been seen.
         late: Whether time ran out.
         text: What happened, for people.
+        kind: The full name of the exception's class.
     """
 
     trouble: Trouble
     late: bool
     text: str
+    kind: str = ""
 
 
 Step = Open | Send | Sleep
@@ -97,17 +102,13 @@ Steps = Generator[Step, object, T]
 
 @define
 class World:
-    """Time and chance, and what the last answer said of the rate limit; one for each client.
-
-    Attributes:
-        rate_limit: The state in the last answer, which pacing looks at.
-    """
+    """Time and chance, and what is left of the rate limit; one for each client."""
 
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     monotonic: Callable[[], float] = time.monotonic
     random: Callable[[], float] = random.random
     new_key: Callable[[], str] = lambda: str(uuid.uuid4())
-    rate_limit: RateLimit | None = None
+    pace: Pace = field(factory=Pace)
 
 
 def exchange(call: Call[T], config: Config, world: World) -> Steps[T]:
@@ -127,12 +128,12 @@ def exchange(call: Call[T], config: Config, world: World) -> Steps[T]:
     content = _content(call, file, key)
     tries = 0
     while True:
-        pause = _pace(config, world)
-        if pause:
-            yield Sleep(_shorter(pause, _left(config, world, began)) or 0.0)
-        tries += 1
+        yield from _room(call, config, world, began)
         timeout = _shorter(config.timeout, _left(config, world, began))
-        outcome = yield Send(call.method, _url(call, config), _headers(content, key), content, timeout)
+        outcome = yield Send(
+            call.method, _url(call, config), _headers(call, content, key), content, timeout, tries
+        )
+        tries += 1
         assert isinstance(outcome, Reply | Failure)
         result = _result(call, outcome, config, world, tries)
         _log(call, outcome, tries)
@@ -158,10 +159,12 @@ def _result(
             f"but received {outcome.text}; tries: {tries}"
         )
     meta = _wire.read_meta(outcome.headers, tries)
-    world.rate_limit = meta.rate_limit or world.rate_limit
+    if meta.rate_limit is not None:
+        world.pace.told(meta.rate_limit, upload=call.file is not None)
     named = named_wait(outcome.headers, outcome.status, world.now())
+    read = _wire.read_picture if call.picture else _wire.read_data
     try:
-        data = _wire.read_data(outcome.status, outcome.headers, outcome.body, meta=meta, wait=named)
+        data = read(outcome.status, outcome.headers, outcome.body, meta=meta, wait=named)
         return with_meta(call.decode(data), meta)
     except NotFoundError as error:
         # An earlier try of this very call may have done what it asks, its answer lost on the way.
@@ -197,8 +200,8 @@ def _content(call: Call[T], file: File | None, key: str | None) -> bytes | Body 
     return None if call.body is None else json.dumps(call.body).encode()
 
 
-def _headers(content: bytes | Body | None, key: str | None) -> dict[str, str]:
-    headers = {"Accept": "application/json", "User-Agent": USER_AGENT}
+def _headers(call: Call[T], content: bytes | Body | None, key: str | None) -> dict[str, str]:
+    headers = {"Accept": "*/*" if call.picture else "application/json", "User-Agent": USER_AGENT}
     if isinstance(content, Body):
         headers |= {"Content-Type": content.form.content_type, "Content-Length": str(content.length)}
     elif content is not None:
@@ -224,19 +227,20 @@ def _shorter(one: float | None, other: float | None) -> float | None:
     return min((seconds for seconds in (one, other) if seconds is not None), default=None)
 
 
-def _pace(config: Config, world: World) -> float:
-    """Return the seconds until a used-up rate limit ends, where the client is to wait for it."""
-    state = world.rate_limit
-    if not config.pace or state is None or state.remaining > 0:
-        return 0.0
-    seconds = (state.reset - world.now()).total_seconds()
-    return seconds if 0 < seconds <= config.retry.longest else 0.0
+def _room(call: Call[T], config: Config, world: World, began: float) -> Steps[None]:
+    """Wait until the rate limit has room, where the client is to wait for it; at most until the deadline."""
+    upload, longest = call.file is not None, config.retry.longest
+    while config.pace and (pause := world.pace.take(world.now(), upload=upload, longest=longest)):
+        left = _left(config, world, began)
+        yield Sleep(_shorter(pause, left) or 0.0)
+        if left is not None and left <= pause:
+            return
 
 
 def _log(call: Call[T], outcome: Reply | Failure, tries: int) -> None:
     if isinstance(outcome, Failure):
         log.info("%s %s: %s (try %d)", call.method, call.path, outcome.text, tries)
-    else:
+    elif log.isEnabledFor(logging.DEBUG):
         log.debug(
             "%s %s: %d %s (try %d)", call.method, call.path, outcome.status, loggable(outcome.headers), tries
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine
-from functools import update_wrapper
+from functools import cached_property, update_wrapper
 from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from imagehost_client._calls import Call
@@ -47,10 +47,13 @@ class _Method(Generic[P]):
         """Return `method` as `help` and `inspect` are to see it."""
         update_wrapper(method, self.function)
         method.__name__, method.__qualname__ = self._name.rpartition(".")[2], self._name
-        signature = inspect.signature(self.function)
-        result = self.result(str(signature.return_annotation))
-        method.__signature__ = signature.replace(return_annotation=result)  # type: ignore[attr-defined]
+        method.__signature__ = self._signature  # type: ignore[attr-defined]
         return method
+
+    @cached_property
+    def _signature(self) -> inspect.Signature:
+        signature = inspect.signature(self.function)
+        return signature.replace(return_annotation=self.result(str(signature.return_annotation)))
 
     def result(self, call: str) -> str:
         """Return the annotation of the method's result, made of the function's."""

@@ -55,13 +55,18 @@ def loggable(headers: Mapping[str, str] | Iterable[tuple[str, str]]) -> dict[str
     return {name.lower(): value for name, value in pairs if name.lower() in LOGGED_HEADERS}
 
 
-def shown_url(url: str) -> str:
-    """Return `url` without a password in it, and with the values of signatures hidden."""
+def shown_url(url: str, *, hidden: str = _HIDDEN) -> str:
+    """Return `url` without a password in it, and with the values of signatures hidden.
+
+    Args:
+        url: An address, or what was given as one.
+        hidden: What stands for a secret.
+    """
     try:
         parts = urlsplit(url)
     except ValueError:
-        return _HIDDEN  # what cannot be taken apart may hold a password anywhere
+        return hidden  # what cannot be taken apart may hold a password anywhere
     host = parts.netloc.rpartition("@")[2]
     pairs = parse_qsl(parts.query, keep_blank_values=True)
-    query = urlencode([(name, _HIDDEN if name in _SIGNED else value) for name, value in pairs], safe="*")
+    query = urlencode([(name, hidden if name in _SIGNED else value) for name, value in pairs], safe="*")
     return urlunsplit((parts.scheme, host, parts.path, query, ""))

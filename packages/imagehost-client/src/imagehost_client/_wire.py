@@ -21,7 +21,7 @@ from imagehost_client.errors import (
     ServerError,
     UnavailableError,
 )
-from imagehost_client.models import EventKind, Format, MemberStatus, Meta, Page, RateLimit, Result
+from imagehost_client.models import EventKind, Format, MemberStatus, Meta, Page, RateLimit, Rendered, Result
 
 if TYPE_CHECKING:
     from enum import StrEnum
@@ -86,6 +86,32 @@ def read_data(
         code="INVALID_RESPONSE" if kind is ServerError else None,
         **common,
     )
+
+
+def read_picture(
+    status: int, headers: Mapping[str, str], body: bytes, *, meta: Meta, wait: float | None
+) -> object:
+    """Return the picture that an answer is; arguments as for `read_data`.
+
+    Raises:
+        ImageHostError: The answer is an error, or no picture.
+    """
+    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if status == 200 and media_type.startswith("image/"):
+        return Rendered(data=body, media_type=media_type, etag=headers.get("etag"))
+    read_data(status, headers, body, meta=meta, wait=wait)
+    raise ServerError(
+        f"expected a picture but received {media_type or 'no content type'}",
+        message="The answer is not the host's",
+        status=status,
+        code="INVALID_RESPONSE",
+    )
+
+
+def decode_picture(data: object) -> Rendered:
+    """Return what `read_picture` has read."""
+    assert isinstance(data, Rendered)
+    return data
 
 
 def read_meta(headers: Mapping[str, str], tries: int) -> Meta:

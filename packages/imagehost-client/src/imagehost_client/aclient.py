@@ -50,6 +50,7 @@ class AsyncImages(AsyncResource):
     get = AsyncOperation(_calls.images.get_image)
     update = AsyncOperation(_calls.images.update_image)
     delete = AsyncOperation(_calls.images.delete_image)
+    render = AsyncOperation(_calls.images.render_image)
     signed_url = AsyncOperation(_calls.images.sign_image_url)
 
 
@@ -89,6 +90,12 @@ class AsyncWebhooks(AsyncResource):
     retry = AsyncOperation(_calls.hooks.retry_delivery)
 
 
+class AsyncAccounts(AsyncResource):
+    """Accounts that anybody may make, where the host lets them."""
+
+    create = AsyncOperation(_calls.access.create_account)
+
+
 class AsyncSessions(AsyncResource):
     """Sign-ins."""
 
@@ -121,6 +128,7 @@ class AsyncClient(BaseClient):
     albums: AsyncAlbums
     keys: AsyncKeys
     webhooks: AsyncWebhooks
+    accounts: AsyncAccounts
     sessions: AsyncSessions
 
     upload = AsyncOperation(_calls.images.upload)
@@ -166,6 +174,7 @@ class AsyncClient(BaseClient):
         self.albums = AsyncAlbums(self)
         self.keys = AsyncKeys(self)
         self.webhooks = AsyncWebhooks(self)
+        self.accounts = AsyncAccounts(self)
         self.sessions = AsyncSessions(self)
 
     async def run(self, call: Call[T], /) -> T:

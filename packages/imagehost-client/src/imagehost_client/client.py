@@ -50,6 +50,7 @@ class Images(Resource):
     get = Operation(_calls.images.get_image)
     update = Operation(_calls.images.update_image)
     delete = Operation(_calls.images.delete_image)
+    render = Operation(_calls.images.render_image)
     signed_url = Operation(_calls.images.sign_image_url)
 
 
@@ -89,6 +90,12 @@ class Webhooks(Resource):
     retry = Operation(_calls.hooks.retry_delivery)
 
 
+class Accounts(Resource):
+    """Accounts that anybody may make, where the host lets them."""
+
+    create = Operation(_calls.access.create_account)
+
+
 class Sessions(Resource):
     """Sign-ins."""
 
@@ -121,6 +128,7 @@ class Client(BaseClient):
     albums: Albums
     keys: Keys
     webhooks: Webhooks
+    accounts: Accounts
     sessions: Sessions
 
     upload = Operation(_calls.images.upload)
@@ -166,6 +174,7 @@ class Client(BaseClient):
         self.albums = Albums(self)
         self.keys = Keys(self)
         self.webhooks = Webhooks(self)
+        self.accounts = Accounts(self)
         self.sessions = Sessions(self)
 
     def run(self, call: Call[T], /) -> T:

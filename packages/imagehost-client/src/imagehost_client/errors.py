@@ -65,13 +65,13 @@ class ImageHostError(Exception):
         rate_limit: RateLimit | None = None,
         retry_after: float | None = None,
     ) -> None:
-        self.message = message or self.default_message
-        self.details = details
-        self.code = code or type(self).code
-        self.status = status
-        self.request_id = request_id
-        self.rate_limit = rate_limit
-        self.retry_after = retry_after
+        self.message: str = message or self.default_message
+        self.details: str = details
+        self.code: str = code or type(self).code
+        self.status: int | None = status
+        self.request_id: str | None = request_id
+        self.rate_limit: RateLimit | None = rate_limit
+        self.retry_after: float | None = retry_after
         super().__init__(self.message)
 
     @property

@@ -210,7 +210,22 @@ class SignedUrl(Result):
 
 
 @frozen(kw_only=True)
-class AccountRecord:
+class Rendered(Result):
+    """A picture as the processing route delivers it.
+
+    Attributes:
+        data: Its bytes.
+        media_type: Such as `image/webp`.
+        etag: What tells it from other bytes at the same address; `None` where the host says none.
+    """
+
+    data: bytes = field(repr=False)
+    media_type: str
+    etag: str | None = None
+
+
+@frozen(kw_only=True)
+class AccountRecord(Result):
     """The account itself."""
 
     name: str

@@ -64,6 +64,7 @@ class Call(Generic[T]):
         repeatable: Whether sending it twice is the same as sending it once.
         key: The idempotency key; `""` asks for a new one, `None` is for calls that take none.
         gone: The result when another try finds that the resource is gone: an earlier try did it.
+        picture: Whether the answer is a picture; else it is JSON.
     """
 
     method: str
@@ -76,10 +77,13 @@ class Call(Generic[T]):
     repeatable: bool = True
     key: str | None = None
     gone: T | None = None
+    picture: bool = False
 
 
 def with_meta(result: T, meta: Meta) -> T:
-    """Return a result that carries what its answer says beside its data."""
+    """Return a result that carries what its answer says beside its data, as do the records of a page."""
+    if isinstance(result, Page):
+        result = evolve(result, items=tuple(with_meta(item, meta) for item in result.items))
     return evolve(result, meta=meta) if isinstance(result, Result) else result
 
 

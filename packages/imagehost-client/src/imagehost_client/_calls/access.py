@@ -10,7 +10,16 @@ from attrs import evolve
 from imagehost_client import _wire
 from imagehost_client._calls._call import UNSET, Call, Unset, given, listing, one, query_pairs, sent, texts
 from imagehost_client._calls._refs import KeyRef, record_id
-from imagehost_client.models import Account, ApiKey, Deleted, NewApiKey, Page, Session, SignedOut
+from imagehost_client.models import (
+    Account,
+    AccountRecord,
+    ApiKey,
+    Deleted,
+    NewApiKey,
+    Page,
+    Session,
+    SignedOut,
+)
 
 
 def list_keys(*, page: int | None = None, per_page: int | None = None) -> Call[Page[ApiKey]]:
@@ -79,6 +88,21 @@ def delete_key(key: KeyRef) -> Call[Deleted]:
 def get_account() -> Call[Account]:
     """Return your account: usage, quota and limits."""
     return one("GET", Account, "account")
+
+
+def create_account(username: str, password: str) -> Call[AccountRecord]:
+    """Make an account, where the host lets anybody do so; this needs no token, and signs nobody in.
+
+    Args:
+        username: 1–64 letters, digits or `._@+-`.
+        password: At least 8 characters.
+
+    Raises:
+        NotFoundError: The host makes no accounts over HTTP.
+        ConflictError: Somebody has the name.
+    """
+    call = one("POST", AccountRecord, "accounts", body={"username": username, "password": password})
+    return evolve(call, repeatable=False)
 
 
 def create_session(username: str, password: str) -> Call[Session]:

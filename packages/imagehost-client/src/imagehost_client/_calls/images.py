@@ -8,11 +8,21 @@ from typing import Literal
 from attrs import evolve
 
 from imagehost_client import _wire
-from imagehost_client._calls._call import UNSET, Call, FilePart, Unset, given, listing, one, query_pairs
+from imagehost_client._calls._call import (
+    UNSET,
+    Call,
+    FilePart,
+    Unset,
+    given,
+    listing,
+    one,
+    query_pairs,
+    segment,
+)
 from imagehost_client._calls._refs import AlbumRef, ImageRef, album_number, image_id
 from imagehost_client._multipart import Progress
 from imagehost_client.files import Source
-from imagehost_client.models import Deleted, Image, Page, PublicImage, SignedUrl
+from imagehost_client.models import Deleted, Image, Page, PublicImage, Rendered, SignedUrl
 from imagehost_client.urls import Params, query_of
 
 UploadFormat = Literal["auto", "jpeg", "png", "webp"]
@@ -156,6 +166,24 @@ def delete_image(image: ImageRef) -> Call[Deleted]:
     """
     number = image_id(image)
     return evolve(one("DELETE", Deleted, "images", number), gone=Deleted(id=number))
+
+
+def render_image(image: ImageRef, **params: Params) -> Call[Rendered]:
+    """Fetch a picture, resized or in another format; without parameters, the stored bytes.
+
+    The token goes along, so that your private images are shown to you.
+
+    Args:
+        image: The image, or its id.
+        **params: `w`, `h`, `q`, `fit` and `fm`, as for `image_url`.
+
+    Raises:
+        ValueError: A value is out of its range.
+        NotFoundError: There is no such image that you may see.
+    """
+    query = query_pairs(**query_of(params))
+    path = f"/img/{segment(image_id(image))}"
+    return Call(method="GET", path=path, query=query, decode=_wire.decode_picture, picture=True)
 
 
 def sign_image_url(image: ImageRef, *, expires_in: int = 3600, **params: Params) -> Call[SignedUrl]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 
 from imagehost_client import __version__
 from imagehost_client._cli import commands, shell
@@ -48,8 +49,13 @@ def build_parser() -> argparse.ArgumentParser:
     _keys(_group(verbs, "keys", "manage API keys (with a session's token: see login)"))
     _webhooks(_group(verbs, "webhooks", "manage destinations of events"))
     _command(verbs, "account", "show usage, quota and limits", commands.account)
-    login = _command(verbs, "login", "sign in, and print the session's token", commands.login)
-    login.add_argument("username")
+    for name, text, action in (
+        ("login", "sign in, and print the session's token", commands.login),
+        ("register", "make an account, where the host lets anybody do so", commands.register),
+    ):
+        parser_of_name = _command(verbs, name, text, action)
+        parser_of_name.add_argument("username")
+    _command(verbs, "logout", "end the session whose token is set", commands.logout)
     _command(verbs, "config", "show the settings, and where each comes from", commands.config, offline=True)
     completion = _command(verbs, "completion", "print completion for a shell", shell.completion, offline=True)
     completion.add_argument("shell", choices=shell.SHELLS)
@@ -108,16 +114,21 @@ def _images(verbs: Verbs[argparse.ArgumentParser]) -> None:
     _list_options(listing)
     show = _command(verbs, "show", "print images' records as JSON", commands.show_images)
     show.add_argument("images", nargs="+", metavar="ID")
+    update = _with_id(_command(verbs, "update", "change an image's record", commands.update_image))
+    album = update.add_mutually_exclusive_group()
+    album.add_argument("--album", metavar="ID", help="put it into this album")
+    album.add_argument("--no-album", action="store_true", help="take it out of its album")
+    update.add_argument("--name", metavar="NAME", help="its file name")
+    _described(update)
     remove = _command(verbs, "rm", "delete images, for good", commands.delete_images)
     remove.add_argument("images", nargs="+", metavar="ID")
     _confirmed(remove)
-    url = _command(verbs, "url", "print an image's address", commands.image_url)
-    url.add_argument("image", metavar="ID")
-    url.add_argument("-W", "--width", type=int, metavar="PIXELS")
-    url.add_argument("-H", "--height", type=int, metavar="PIXELS")
-    url.add_argument("-q", "--quality", type=int, metavar="N", help="1 to 100")
-    url.add_argument("--fit", choices=CHOICES["fit"])
-    url.add_argument("--format", choices=CHOICES["fm"])
+    _list_options(_command(verbs, "gallery", "list everybody's public images", commands.list_gallery))
+    render = _look(_command(verbs, "render", "fetch a picture, resized or as it is", commands.render_image))
+    render.add_argument(
+        "-o", "--output", metavar="FILE", help="where it is written; standard output by default"
+    )
+    url = _look(_command(verbs, "url", "print an image's address", commands.image_url))
     kind = url.add_mutually_exclusive_group()
     kind.add_argument(
         "--signed", type=_positive, metavar="SECONDS", help="an address that works without a token"
@@ -133,6 +144,9 @@ def _albums(verbs: Verbs[argparse.ArgumentParser]) -> None:
     create.add_argument("--description", metavar="TEXT")
     create.add_argument("--private", action="store_true")
     _with_id(_command(verbs, "show", "print an album's record as JSON", commands.show_album))
+    update = _with_id(_command(verbs, "update", "change an album's record", commands.update_album))
+    update.add_argument("--name", metavar="NAME")
+    _described(update)
     remove = _with_id(_command(verbs, "rm", "delete an album; its images stay", commands.delete_album))
     remove.add_argument("--delete-images", action="store_true", help="delete its images too, for good")
     _confirmed(remove)
@@ -145,7 +159,13 @@ def _keys(verbs: Verbs[argparse.ArgumentParser]) -> None:
     _list_options(_command(verbs, "ls", "list your API keys", commands.list_keys))
     create = _command(verbs, "create", "make an API key, and print its token", commands.create_key)
     create.add_argument("name")
-    create.add_argument("--scope", action="append", metavar="SCOPE", help="what it may do; may be repeated")
+    update = _with_id(_command(verbs, "update", "change a key's record", commands.update_key))
+    update.add_argument("--name", metavar="NAME")
+    for parser in (create, update):
+        parser.add_argument(
+            "--scope", action="append", metavar="SCOPE", help="what it may do; may be repeated"
+        )
+        parser.add_argument("--expires", type=_end, metavar="WHEN", help="90d, 12h, or a time with its zone")
     _with_id(_command(verbs, "show", "print a key's record as JSON", commands.show_key))
     _confirmed(_with_id(_command(verbs, "rm", "revoke a key", commands.delete_key)))
 
@@ -154,9 +174,16 @@ def _webhooks(verbs: Verbs[argparse.ArgumentParser]) -> None:
     _list_options(_command(verbs, "ls", "list the destinations", commands.list_webhooks))
     create = _command(verbs, "create", "add a destination, and print its secret", commands.create_webhook)
     create.add_argument("url")
-    create.add_argument(
-        "--event", action="append", choices=tuple(map(str, EventKind)), help="may be repeated"
-    )
+    update = _with_id(_command(verbs, "update", "change a destination", commands.update_webhook))
+    update.add_argument("--url", metavar="URL")
+    state = update.add_mutually_exclusive_group()
+    for flag, active in {"--active": True, "--inactive": False}.items():
+        state.add_argument(flag, dest="is_active", action="store_const", const=active)
+    for parser in (create, update):
+        parser.add_argument("--description", metavar="TEXT")
+        parser.add_argument(
+            "--event", action="append", choices=tuple(map(str, EventKind)), help="may be repeated"
+        )
     _with_id(_command(verbs, "show", "print a destination's record as JSON", commands.show_webhook))
     _confirmed(_with_id(_command(verbs, "rm", "remove a destination", commands.delete_webhook)))
     _with_id(_command(verbs, "test", "send a test event", commands.test_webhook))
@@ -164,6 +191,24 @@ def _webhooks(verbs: Verbs[argparse.ArgumentParser]) -> None:
     _list_options(_with_id(_command(verbs, "deliveries", "list deliveries", commands.list_deliveries)))
     retry = _with_id(_command(verbs, "retry", "send a delivery again", commands.retry_delivery))
     retry.add_argument("delivery", metavar="DELIVERY")
+
+
+def _look(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Give a command an image, and how it is to look."""
+    parser.add_argument("image", metavar="ID")
+    parser.add_argument("-W", "--width", type=int, metavar="PIXELS")
+    parser.add_argument("-H", "--height", type=int, metavar="PIXELS")
+    parser.add_argument("-q", "--quality", type=int, metavar="N", help="1 to 100")
+    parser.add_argument("--fit", choices=CHOICES["fit"])
+    parser.add_argument("--format", choices=CHOICES["fm"])
+    return parser
+
+
+def _described(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--description", metavar="TEXT")
+    shown = parser.add_mutually_exclusive_group()
+    for flag, public in {"--public": True, "--private": False}.items():
+        shown.add_argument(flag, dest="is_public", action="store_const", const=public)
 
 
 def _with_id(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -191,6 +236,22 @@ def _positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"expected a number above 0 but received {text!r}")
     return number
+
+
+def _end(text: str) -> datetime:
+    """Return a time to come: so many days or hours from now, or the time itself."""
+    unit = {"d": "days", "h": "hours"}.get(text[-1:])
+    try:
+        if unit is not None:
+            return datetime.now(UTC) + timedelta(**{unit: _positive(text[:-1])})
+        moment = datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise argparse.ArgumentTypeError(
+            f"expected days (90d), hours (12h) or a time with its zone but received {text!r}"
+        )
+    return moment
 
 
 def _widths(text: str) -> Sequence[int]:

@@ -9,15 +9,17 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable
 from itertools import islice
+from pathlib import Path
 from typing import TypeVar
 
 from imagehost_client import _config, _wire
+from imagehost_client._calls import UNSET, Unset
 from imagehost_client._cli.output import Bar, Out
 from imagehost_client._many import UploadOptions, UploadResult
 from imagehost_client.client import Client
 from imagehost_client.errors import ImageHostError
 from imagehost_client.files import Source
-from imagehost_client.models import Album, ApiKey, Delivery, Image, Membership, Webhook
+from imagehost_client.models import Album, ApiKey, Delivery, Image, Membership, PublicImage, Webhook
 
 T = TypeVar("T")
 
@@ -86,6 +88,36 @@ def show_images(client: Client, args: Namespace, out: Out) -> None:
         _record(out, client.images.get(image))
 
 
+def update_image(client: Client, args: Namespace, out: Out) -> None:
+    """Change an image's record, and print it."""
+    album = None if args.no_album else _changed(args.album)
+    changed = client.images.update(
+        args.id,
+        album_id=album,
+        description=_changed(args.description),
+        is_public=_changed(args.is_public),
+        filename=_changed(args.name),
+    )
+    _record(out, changed)
+
+
+def list_gallery(client: Client, args: Namespace, out: Out) -> None:
+    """List everybody's public images."""
+    _table(out, args, client.gallery(per_page=_size(args)), _public_row)
+
+
+def render_image(client: Client, args: Namespace, out: Out) -> None:
+    """Fetch a picture, and write its bytes."""
+    rendered = client.images.render(args.image, **_measures(args), **_style(args))
+    if args.output:
+        Path(args.output).write_bytes(rendered.data)
+        out.note(f"{args.output}: {len(rendered.data)} bytes of {rendered.media_type}")
+    elif out.results.isatty():
+        raise ValueError("expected --output FILE, or a pipe, for a picture but received a terminal")
+    else:
+        sys.stdout.buffer.write(rendered.data)
+
+
 def delete_images(client: Client, args: Namespace, out: Out) -> None:
     """Delete images; one that fails does not stop the others."""
     out.confirm(f"Delete {len(args.images)} image(s) for good?", args.yes)
@@ -102,15 +134,14 @@ def delete_images(client: Client, args: Namespace, out: Out) -> None:
 
 def image_url(client: Client, args: Namespace, out: Out) -> None:
     """Print an address, a srcset or a picture element."""
-    size = {"w": args.width, "h": args.height}
-    look = {"q": args.quality, "fit": args.fit, "fm": args.format}
+    size, look = _measures(args), _style(args)
     if args.signed:
         out.line(client.images.signed_url(args.image, expires_in=args.signed, **size, **look).url)
     elif args.srcset:
         out.line(client.srcset(client.images.get(args.image), args.srcset, **look))
     elif args.picture:
-        look.pop("fm")
-        out.line(client.picture(client.images.get(args.image), args.picture, **look))
+        image = client.images.get(args.image)
+        out.line(client.picture(image, args.picture, q=args.quality, fit=args.fit))
     else:
         out.line(client.image_url(args.image, **size, **look))
 
@@ -129,6 +160,12 @@ def create_album(client: Client, args: Namespace, out: Out) -> None:
 def show_album(client: Client, args: Namespace, out: Out) -> None:
     """Print an album's record."""
     _record(out, client.albums.get(args.id))
+
+
+def update_album(client: Client, args: Namespace, out: Out) -> None:
+    """Change an album's record, and print it."""
+    name, description, public = map(_changed, (args.name, args.description, args.is_public))
+    _record(out, client.albums.update(args.id, name=name, description=description, is_public=public))
 
 
 def delete_album(client: Client, args: Namespace, out: Out) -> None:
@@ -155,13 +192,19 @@ def list_keys(client: Client, args: Namespace, out: Out) -> None:
 
 def create_key(client: Client, args: Namespace, out: Out) -> None:
     """Make a key, and print its token alone."""
-    out.line(client.keys.create(args.name, scopes=args.scope).token)
+    out.line(client.keys.create(args.name, scopes=args.scope, expires_at=args.expires).token)
     out.note("keep this token: the host never shows it again")
 
 
 def show_key(client: Client, args: Namespace, out: Out) -> None:
     """Print a key's record."""
     _record(out, client.keys.get(args.id))
+
+
+def update_key(client: Client, args: Namespace, out: Out) -> None:
+    """Change a key's record, and print it."""
+    name, scopes, ends = map(_changed, (args.name, args.scope, args.expires))
+    _record(out, client.keys.update(args.id, name=name, scopes=scopes, expires_at=ends))
 
 
 def delete_key(client: Client, args: Namespace, out: Out) -> None:
@@ -177,7 +220,7 @@ def list_webhooks(client: Client, args: Namespace, out: Out) -> None:
 
 def create_webhook(client: Client, args: Namespace, out: Out) -> None:
     """Add a destination, and print its id and secret."""
-    webhook = client.webhooks.create(args.url, events=args.event)
+    webhook = client.webhooks.create(args.url, events=args.event, description=args.description)
     out.line(f"{webhook.id}\t{webhook.secret}")
     out.note("keep this secret: the host never shows it again")
 
@@ -185,6 +228,13 @@ def create_webhook(client: Client, args: Namespace, out: Out) -> None:
 def show_webhook(client: Client, args: Namespace, out: Out) -> None:
     """Print a destination's record."""
     _record(out, client.webhooks.get(args.id))
+
+
+def update_webhook(client: Client, args: Namespace, out: Out) -> None:
+    """Change a destination, and print it."""
+    url, events, text, active = map(_changed, (args.url, args.event, args.description, args.is_active))
+    changed = client.webhooks.update(args.id, url=url, events=events, description=text, is_active=active)
+    _record(out, changed)
 
 
 def delete_webhook(client: Client, args: Namespace, out: Out) -> None:
@@ -220,8 +270,18 @@ def account(client: Client, _: Namespace, out: Out) -> None:
 
 def login(client: Client, args: Namespace, out: Out) -> None:
     """Sign in, and print the session's token alone."""
-    password = getpass.getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
-    out.line(client.sessions.create(args.username, password).token)
+    out.line(client.sessions.create(args.username, _password()).token)
+
+
+def register(client: Client, args: Namespace, out: Out) -> None:
+    """Make an account, and print its name."""
+    out.line(client.accounts.create(args.username, _password()).name)
+
+
+def logout(client: Client, _: Namespace, out: Out) -> None:
+    """End the session."""
+    client.sessions.delete()
+    out.note("signed out")
 
 
 def config(args: Namespace, out: Out) -> None:
@@ -233,6 +293,24 @@ def config(args: Namespace, out: Out) -> None:
     out.line(f"base_url\t{resolved.base_url}\t{origin}")
     out.line(f"cdn_url\t{resolved.cdn_url}\t{cdn}")
     out.line(f"token\t{hint}\t{_config.TOKEN}")
+
+
+def _password() -> str:
+    """Return a password: asked for on a terminal, else the first line of standard input."""
+    return getpass.getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+
+
+def _changed(value: T | None) -> T | Unset:
+    """Return what a flag says, or that it was left out."""
+    return UNSET if value is None else value
+
+
+def _measures(args: Namespace) -> dict[str, int | None]:
+    return {"w": args.width, "h": args.height}
+
+
+def _style(args: Namespace) -> dict[str, int | str | None]:
+    return {"q": args.quality, "fit": args.fit, "fm": args.format}
 
 
 def _table(out: Out, args: Namespace, records: Iterable[T], row: Callable[[T], Iterable[object]]) -> None:
@@ -264,6 +342,11 @@ def _named(result: UploadResult) -> str:
 def _image_row(image: Image) -> tuple[object, ...]:
     size = f"{image.width}x{image.height}"
     return image.id, size, image.format, image.size, _wire.rfc3339(image.created_at), image.filename
+
+
+def _public_row(image: PublicImage) -> tuple[object, ...]:
+    size = f"{image.width}x{image.height}"
+    return image.id, size, image.url, _wire.rfc3339(image.created_at), image.description
 
 
 def _album_row(album: Album) -> tuple[object, ...]:

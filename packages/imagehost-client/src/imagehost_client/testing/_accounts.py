@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from datetime import UTC, datetime, timedelta
 
 from imagehost_client._wire import rfc3339
-from imagehost_client.errors import ConflictError, UnauthorizedError, ValidationError
+from imagehost_client.errors import ConflictError, NotFoundError, UnauthorizedError, ValidationError
 from imagehost_client.testing import _forms
 from imagehost_client.testing._asked import Asked
 from imagehost_client.testing._store import SCOPES, Grant, Record, now
 
-PASSWORD = "secret"  # noqa: S105 - it is no secret: every account of the double has it
+PASSWORD = "secret"  # noqa: S105 - it is no secret: every account that a test makes has it
+MIN_PASSWORD = 8
+"""Characters of a password that somebody chooses."""
+_NAME = re.compile(r"[A-Za-z0-9][\w.@+-]{0,63}", re.ASCII)
 PREFIX = 12
 """Characters of a token that its key's record shows."""
 
@@ -79,11 +83,33 @@ def get_account(asked: Asked) -> object:
     }
 
 
-def create_session(asked: Asked) -> object:
-    """Sign in: any account that the double has, with the password `secret`."""
+def create_account(asked: Asked) -> object:
+    """Make an account, where registration is open."""
+    host = asked.host
+    if not host.registration:
+        raise NotFoundError(f"expected a route of the interface but received {asked.path}")
     body = asked.json()
     name, password = (_forms.required(body, field) for field in ("username", "password"))
-    if name not in asked.host.accounts or password != PASSWORD:
+    if not _NAME.fullmatch(name):
+        raise ValidationError(
+            f"expected 1 to 64 letters, digits or ._@+- for the account's name but received {name!r}"
+        )
+    if len(password) < MIN_PASSWORD:
+        raise ValidationError(
+            f"expected at least {MIN_PASSWORD} characters for password but received {len(password)}"
+        )
+    if name in host.accounts:
+        raise ConflictError(f"expected one that is free for the account's name but received {name!r}")
+    host.add_account(name)
+    host.passwords[name] = password
+    return _shown(asked, name)
+
+
+def create_session(asked: Asked) -> object:
+    """Sign in: any account that the double has; those that a test made have the password `secret`."""
+    body, host = asked.json(), asked.host
+    name, password = (_forms.required(body, field) for field in ("username", "password"))
+    if name not in host.accounts or password != host.passwords.get(name, PASSWORD):
         raise UnauthorizedError("expected the name and password of an account but received others")
     token = "ihs_" + secrets.token_hex(16)
     asked.host.tokens[token] = Grant(name)

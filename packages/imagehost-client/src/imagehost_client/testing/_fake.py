@@ -57,24 +57,32 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
     Args:
         base_url: The address of the interface.
         cdn_url: Where images are served.
+        registration: Whether anybody may make an account; as at a host, not by default.
 
     Attributes:
         requests: Method and path of every request to the interface.
         events: The events of all changes, as webhooks would bring them.
-        accounts: The names of the accounts; `client` takes one of them.
+        accounts: A token for each account, by name; `client` takes one of the names.
+        passwords: What accounts are signed in to with, where that is not `secret`.
     """
 
     def __init__(
-        self, *, base_url: str = "https://imagehost.test/v1", cdn_url: str = "https://imagehost.test/img"
+        self,
+        *,
+        base_url: str = "https://imagehost.test/v1",
+        cdn_url: str = "https://imagehost.test/img",
+        registration: bool = False,
     ) -> None:
         self.base_url = base_url
         self.cdn_url = cdn_url
-        self.started = now()
+        self.registration = registration
+        self.passwords: dict[str, str] = {}
+        self.started: str = now()
         self.requests: list[tuple[str, str]] = []
         self.events: list[Record] = []
         self.accounts: dict[str, str] = {}
         self.tokens: dict[str, Grant] = {}
-        self.tables = {name: Table(name) for name in ("images", "albums", "keys", "webhooks", "deliveries")}
+        self.tables: dict[str, Table] = {name: Table(name) for name in ("images", "albums", "keys", "webhooks", "deliveries")}
         self._planned: deque[httpx2.Response | None] = deque()
         self._claimed: dict[tuple[str, str], object] = {}
         self._answered: dict[tuple[str, str], httpx2.Response] = {}
@@ -168,10 +176,7 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
             raise NotFoundError(f"expected an address below {self.base_url} but received {url}")
         path = url.removeprefix(self.base_url)
         self.requests.append((request.method, path))
-        if self._planned:
-            planned = self._planned.popleft()
-            if planned is None:
-                raise httpx2.ConnectError("the test asked for it", request=request)
+        if planned := self._mishap(request):
             return planned
         route, ids, needs = find(request.method, path)
         asked = Asked(
@@ -185,6 +190,19 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         )
         key = request.headers.get("idempotency-key")
         return _done(asked, route) if key is None or route not in KEYED else self._once(asked, route, key)
+
+    def _mishap(self, request: httpx2.Request) -> httpx2.Response | None:
+        """Return what a test wants in the place of the next answer, or `None`: it wants none.
+
+        Raises:
+            httpx2.ConnectError: It wants the connection to fail.
+        """
+        if not self._planned:
+            return None
+        planned = self._planned.popleft()
+        if planned is None:
+            raise httpx2.ConnectError("the test asked for it", request=request)
+        return planned
 
     def _once(self, asked: Asked, route: Route, key: str) -> httpx2.Response:
         """Answer a repeated key as the first time (contract 2); another request under it is refused.
@@ -231,8 +249,11 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         return grant
 
     def _image(self, request: httpx2.Request, name: str) -> httpx2.Response:
+        if planned := self._mishap(request):
+            return planned
         row = deliver(self, name, _query(request), self._grant(request))
-        return httpx2.Response(200, headers={"Content-Type": row.record["mime_type"]}, content=row.content)
+        headers = {"Content-Type": row.record["mime_type"], "ETag": f'"{row.record["sha256"][:32]}"'}
+        return httpx2.Response(200, headers=headers, content=row.content)
 
 
 def _query(request: httpx2.Request) -> dict[str, str]:

@@ -44,13 +44,14 @@ ROUTES: tuple[tuple[str, str, Route, str | None], ...] = (
 OPEN_ROUTES: tuple[tuple[str, str, Route], ...] = (
     ("GET", "/gallery", _images.gallery),
     ("POST", "/session", _accounts.create_session),
+    ("POST", "/accounts", _accounts.create_account),
 )
 """What needs no token."""
 
 LOCATED = frozenset({_albums.create_album, _accounts.create_key, _hooks.create_webhook})
 """What answers with the address of what it made."""
 
-CREATED = LOCATED | {_accounts.create_session, _hooks.test_webhook}
+CREATED = LOCATED | {_accounts.create_account, _accounts.create_session, _hooks.test_webhook}
 """What answers 201."""
 
 KEYED = frozenset({_images.upload, _albums.create_album})

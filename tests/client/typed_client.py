@@ -1,0 +1,163 @@
+"""What type checkers must make of the client: judged by mypy and by pyright, never run.
+
+A line with an ignore is one that both must refuse: they tell an ignore that is not needed.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from pathlib import Path
+from typing import assert_type
+
+import httpx2
+
+from imagehost_client import (
+    UNSET,
+    Account,
+    Album,
+    ApiKey,
+    AsyncClient,
+    AsyncPager,
+    Client,
+    Delivery,
+    Format,
+    Image,
+    ImageHostError,
+    NewApiKey,
+    NewWebhook,
+    Page,
+    Pager,
+    PublicImage,
+    RateLimit,
+    Rendered,
+    SignedUrl,
+    Source,
+    UploadResult,
+    Webhook,
+    models,
+    testing,
+    webhooks,
+)
+
+
+def sources(client: Client, path: Path) -> None:
+    anything: list[Source] = ["a.png", path, b"", bytearray(), memoryview(b""), ("a.png", b""), ("a", path)]
+    with path.open("rb") as stream:
+        assert_type(client.upload(stream), Image)
+        anything.append(stream)
+    for source in anything:
+        assert_type(client.upload(source, album_id=3, quality=80, format="webp"), Image)
+    assert_type(client.upload_many(anything, parallel=2, journal="j", is_public=False), list[UploadResult])
+    assert_type(client.upload_many("photos/*.png")[0].unwrap(), Image)
+
+
+def records(client: Client) -> None:
+    image = client.images.get("a")
+    assert_type(image, Image)
+    assert_type(image.album_id, int | None)
+    assert_type(image.format, Format | str)
+    assert_type(image.created_at, datetime.datetime)
+    assert_type(image.links.markdown, str)
+    assert_type(image.meta.rate_limit, RateLimit | None)
+    assert_type(client.images.update(image, album_id=None, description=UNSET), Image)
+    assert_type(client.images.delete(image).deleted, bool)
+    assert_type(client.images.signed_url(image, w=3, expires_in=60), SignedUrl)
+    assert_type(client.images.render(image, w=3, fm="avif"), Rendered)
+    assert_type(client.images.render("a").data, bytes)
+
+
+def lists(client: Client) -> None:
+    assert_type(client.images.list(), Pager[Image])
+    for image in client.images.list(album_id=1):
+        assert_type(image, Image)
+    for page in client.albums.list().pages():
+        assert_type(page, Page[Album])
+        assert_type(page.items, tuple[Album, ...])
+    assert_type(client.gallery().first_page(), Page[PublicImage])
+    assert_type(client.keys.list(), Pager[ApiKey])
+    assert_type(client.webhooks.list(), Pager[Webhook])
+    assert_type(client.webhooks.deliveries("w"), Pager[Delivery])
+
+
+def the_rest(client: Client) -> None:
+    album = client.albums.create("A", is_public=False)
+    assert_type(album, Album)
+    assert_type(client.albums.add_images(album, ["a"]).results, tuple[models.Member, ...])
+    assert_type(client.albums.delete(album, delete_images=True), models.DeletedAlbum)
+    assert_type(client.keys.create("k", scopes=["images:read"]), NewApiKey)
+    assert_type(client.keys.create("k").token, str)
+    assert_type(client.webhooks.create("https://h", events=["image.uploaded"]), NewWebhook)
+    assert_type(client.webhooks.retry("w", "d"), Delivery)
+    assert_type(client.account(), Account)
+    assert_type(client.account().quota.remaining, int | None)
+    assert_type(client.accounts.create("a", "b").name, str)
+    assert_type(client.sessions.create("a", "b").account.name, str)
+    assert_type(client.image_url("a", w=3), str)
+    assert_type(client.with_options(timeout=3), Client)
+    with client as entered:
+        assert_type(entered, Client)
+
+
+async def asynchronous(client: AsyncClient) -> None:
+    assert_type(await client.upload("a.png", album_id=3), Image)
+    assert_type(await client.upload_many(["a.png"]), list[UploadResult])
+    assert_type(await client.images.get("a"), Image)
+    assert_type(await client.images.render("a"), Rendered)
+    assert_type(client.images.list(), AsyncPager[Image])
+    async for image in client.images.list():
+        assert_type(image, Image)
+    async for page in client.albums.list().pages():
+        assert_type(page, Page[Album])
+    assert_type(await client.gallery().first_page(), Page[PublicImage])
+    assert_type(await client.keys.create("k"), NewApiKey)
+    assert_type(await client.account(), Account)
+    assert_type(client.with_options(deadline=3), AsyncClient)
+    async with client as entered:
+        assert_type(entered, AsyncClient)
+
+
+def events(body: bytes, headers: Mapping[str, str]) -> str:
+    event = webhooks.unwrap(body, headers, "whsec_x")
+    match event:
+        case webhooks.ImageDeleted():
+            assert_type(event.data, webhooks.DeletedImage)
+        case webhooks.ImageUploaded():
+            assert_type(event.data, Image)
+        case webhooks.AlbumCreated() | webhooks.AlbumUpdated():
+            assert_type(event.data, Album)
+        case webhooks.UnknownEvent():
+            assert_type(event.data, Mapping[str, object])
+    return event.id
+
+
+def errors(client: Client) -> None:
+    try:
+        client.account()
+    except ImageHostError as error:
+        assert_type(error.code, str)
+        assert_type(error.status, int | None)
+        assert_type(error.field, str | None)
+        assert_type(error.retry_after, float | None)
+        assert_type(error.rate_limit, RateLimit | None)
+
+
+def ways() -> None:
+    host = testing.FakeImageHost()
+    assert_type(host.client(), Client)
+    assert_type(host.async_client(), AsyncClient)
+    Client("https://h/v1", "t", http_client=httpx2.Client(proxy="http://127.0.0.1:1"))
+    AsyncClient("https://h/v1", "t", transport=host)
+
+
+def refused(client: Client, asynchronous: AsyncClient) -> None:
+    client.upload("a.png", nothing=3)  # type: ignore[call-arg]
+    client.upload("a.png", quality="best")  # type: ignore[arg-type]
+    client.upload("a.png", format="tiff")  # type: ignore[arg-type]
+    client.upload(3)  # type: ignore[arg-type]
+    client.upload_many(["a"], filename="b")  # type: ignore[call-arg]
+    client.images.get(7)  # type: ignore[arg-type]
+    client.images.get()  # type: ignore[call-arg]
+    client.albums.create(name=7)  # type: ignore[arg-type]
+    client.images.get("a").size = 7  # type: ignore[misc]
+    asynchronous.images.get("a").size  # type: ignore[attr-defined]  # noqa: B018
