@@ -27,6 +27,7 @@ from imagehost_server.routes import ROUTES
 from imagehost_server.routes.account import create_account
 from imagehost_server.settings import ServerSettings
 from imagehost_server.threads import Rooms
+from imagehost_server.tidying import tidying
 from imagehost_server.worker import sending
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def create_interface(host: ImageHost, settings: ServerSettings, rooms: Rooms) ->
     @asynccontextmanager
     async def lifespan(_app: Litestar) -> AsyncIterator[None]:
         try:
-            async with sending(host) if settings.webhooks.sender else nullcontext():
+            async with sending(host) if settings.webhooks.sender else nullcontext(), tidying(host):
                 yield
         finally:
             await rooms.catalog.run(host.close)
