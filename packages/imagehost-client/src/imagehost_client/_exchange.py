@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import random
 import time
-import uuid
 from collections.abc import Callable, Generator, Mapping
 from datetime import UTC, datetime
 from typing import TypeVar, cast
@@ -107,7 +107,7 @@ class World:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     monotonic: Callable[[], float] = time.monotonic
     random: Callable[[], float] = random.random
-    new_key: Callable[[], str] = lambda: str(uuid.uuid4())
+    new_key: Callable[[], str] = lambda: os.urandom(16).hex()
     pace: Pace = field(factory=Pace)
 
 

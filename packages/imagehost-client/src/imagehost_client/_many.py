@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import threading
-import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
@@ -119,7 +117,7 @@ class Journal:
     def key(self, mark: str) -> str:
         """Return the idempotency key of a file, the same in each run; noted before anything is sent."""
         if mark not in self._keys:
-            self._keys[mark] = str(uuid.uuid4())
+            self._keys[mark] = os.urandom(16).hex()
             self._write({"begun": mark, "key": self._keys[mark]})
         return self._keys[mark]
 
@@ -200,5 +198,7 @@ def _mark(source: Source, call: Call[Image]) -> str | None:
         state = path.stat()
     except OSError:
         return None
+    from hashlib import sha256  # slow to import
+
     facts = [str(path.resolve()), state.st_size, state.st_mtime_ns, call.fields]
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+    return sha256(json.dumps(facts).encode()).hexdigest()

@@ -6,7 +6,6 @@ offset, and reads them on the event loop.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
 from attrs import define, field, frozen
@@ -28,7 +27,9 @@ def boundary_for(key: str) -> str:
     Every try must be the same request byte for byte, also in another process, so it follows from the
     key; the key is random, so no file's author can put the boundary into the file.
     """
-    return f"imagehost-{hashlib.sha256(key.encode()).hexdigest()[:40]}"
+    from hashlib import sha256  # slow to import
+
+    return f"imagehost-{sha256(key.encode()).hexdigest()[:40]}"
 
 
 @frozen
@@ -148,8 +149,10 @@ class _Counter:
     """Counts and hashes what is read of a body's file in one try."""
 
     def __init__(self, body: Body) -> None:
+        from hashlib import sha256
+
         self._body = body
-        self._hash = hashlib.sha256()
+        self._hash = sha256()
         self._sent = 0
         self.tell()
 

@@ -11,16 +11,6 @@ from imagehost_client import _calls, _config
 from imagehost_client._base import BaseClient
 from imagehost_client._calls import Call
 from imagehost_client._exchange import exchange
-from imagehost_client._many import (
-    CAUGHT,
-    Job,
-    Journal,
-    ManyProgress,
-    UploadOptions,
-    UploadResult,
-    outcome,
-    plan,
-)
 from imagehost_client._methods import AsyncListing, AsyncOperation
 from imagehost_client.files import Source
 
@@ -28,6 +18,8 @@ if TYPE_CHECKING:
     from typing import Self, Unpack
 
     import httpx2
+
+    from imagehost_client._many import Job, Journal, ManyProgress, UploadOptions, UploadResult
 
 T = TypeVar("T")
 
@@ -208,6 +200,8 @@ class AsyncClient(BaseClient):
         from anyio import create_task_group  # comes with httpx2
         from anyio.to_thread import run_sync
 
+        from imagehost_client._many import Journal, plan
+
         with await run_sync(Journal, journal) as notes:
             jobs = await run_sync(plan, sources, options, notes, progress)
             results: dict[int, UploadResult] = {}
@@ -228,6 +222,8 @@ class AsyncClient(BaseClient):
             return [results[index] for index in range(len(jobs))]
 
     async def _attempt(self, job: Job, notes: Journal) -> UploadResult:
+        from imagehost_client._many import CAUGHT, UploadResult, outcome
+
         if job.done is not None:
             return UploadResult(job.source, job.done, resumed=True)
         try:

@@ -11,16 +11,6 @@ from imagehost_client import _calls, _config
 from imagehost_client._base import BaseClient
 from imagehost_client._calls import Call
 from imagehost_client._exchange import exchange
-from imagehost_client._many import (
-    CAUGHT,
-    Job,
-    Journal,
-    ManyProgress,
-    UploadOptions,
-    UploadResult,
-    outcome,
-    plan,
-)
 from imagehost_client._methods import Listing, Operation
 from imagehost_client.files import Source
 
@@ -28,6 +18,8 @@ if TYPE_CHECKING:
     from typing import Self, Unpack
 
     import httpx2
+
+    from imagehost_client._many import Job, Journal, ManyProgress, UploadOptions, UploadResult
 
 T = TypeVar("T")
 
@@ -207,6 +199,8 @@ class Client(BaseClient):
         """
         from concurrent.futures import ThreadPoolExecutor, as_completed  # slow to import
 
+        from imagehost_client._many import Journal, plan
+
         with Journal(journal) as notes, ThreadPoolExecutor(max(1, parallel)) as pool:
             jobs = plan(sources, options, notes, progress)
             futures = [pool.submit(self._attempt, job, notes) for job in jobs]
@@ -220,6 +214,8 @@ class Client(BaseClient):
                 raise
 
     def _attempt(self, job: Job, notes: Journal) -> UploadResult:
+        from imagehost_client._many import CAUGHT, UploadResult, outcome
+
         if job.done is not None:
             return UploadResult(job.source, job.done, resumed=True)
         try:

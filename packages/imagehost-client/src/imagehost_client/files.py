@@ -6,11 +6,8 @@ cannot go back (a pipe, a socket, a response) is first copied to a temporary fil
 
 from __future__ import annotations
 
-import glob
 import io
 import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast, runtime_checkable
@@ -131,9 +128,12 @@ def _seekable(stream: BinaryIO) -> bool:
 
 
 def _spooled(stream: BinaryIO) -> BinaryIO:
-    copy = tempfile.SpooledTemporaryFile(SPOOL_BYTES)  # noqa: SIM115 - it outlives this call
+    from shutil import copyfileobj  # rarely needed, and slow to import
+    from tempfile import SpooledTemporaryFile
+
+    copy = SpooledTemporaryFile(SPOOL_BYTES)  # noqa: SIM115 - it outlives this call
     try:
-        shutil.copyfileobj(stream, copy)
+        copyfileobj(stream, copy)
         copy.seek(0)
     except BaseException:
         copy.close()
@@ -157,6 +157,8 @@ def expand(sources: Iterable[Source] | Source) -> Iterator[Source]:
     Args:
         sources: One source, or several.
     """
+    from glob import glob, has_magic  # slow to import
+
     alone = isinstance(sources, (str, os.PathLike, bytes, bytearray, memoryview, tuple, Readable))
     for source in cast("Iterable[Source]", (sources,) if alone else sources):
         if not isinstance(source, (str, os.PathLike)):
@@ -165,8 +167,8 @@ def expand(sources: Iterable[Source] | Source) -> Iterator[Source]:
         path = Path(source)
         if path.is_dir():
             yield from _images_in(path)
-        elif not path.exists() and glob.has_magic(str(source)):
-            found: list[Source] = [*sorted(glob.glob(str(source), recursive=True))]  # noqa: PTH207
+        elif not path.exists() and has_magic(str(source)):
+            found: list[Source] = [*sorted(glob(str(source), recursive=True))]  # noqa: PTH207
             yield from found or [source]
         else:
             yield source

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Mapping
-from html import escape
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 from imagehost_client.models import Image, PublicImage
@@ -151,6 +150,8 @@ def picture(
         lazy: Whether it is loaded only when it comes near the screen.
         **params: `q` and `fit` for every candidate.
     """
+    from html import escape  # slow to import
+
     wanted = list(widths)
     sources = "".join(
         f'<source type="{_media_type(fm)}" srcset="{escape(srcset(image, wanted, fm=fm, **params))}" '

@@ -82,7 +82,9 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         self.events: list[Record] = []
         self.accounts: dict[str, str] = {}
         self.tokens: dict[str, Grant] = {}
-        self.tables: dict[str, Table] = {name: Table(name) for name in ("images", "albums", "keys", "webhooks", "deliveries")}
+        self.tables: dict[str, Table] = {
+            name: Table(name) for name in ("images", "albums", "keys", "webhooks", "deliveries")
+        }
         self._planned: deque[httpx2.Response | None] = deque()
         self._claimed: dict[tuple[str, str], object] = {}
         self._answered: dict[tuple[str, str], httpx2.Response] = {}
