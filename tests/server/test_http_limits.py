@@ -169,6 +169,17 @@ def test_an_account_s_windows_are_shown_to_it(ask: Ask, host: ImageHost) -> None
     }
 
 
+def test_a_limit_of_0_refuses_nothing_and_is_shown_nowhere(ask: Ask, host: ImageHost) -> None:
+    none = {f"api_per_{window}": 0 for window in ("minute", "hour", "day")}
+    token = user(host, "unlimited", uploads_per_minute=0, quota_bytes=0, **none)
+    seen = [ask("GET", "/v1/account", token=token) for _ in range(70)]
+    assert {answer.status_code for answer in seen} == {200}
+    assert not [name for answer in seen for name in answer.headers if name.startswith("x-ratelimit")]
+    data = seen[-1].json()["data"]
+    assert data["limits"] == []
+    assert data["quota"] == {"bytes": None, "remaining": None}
+
+
 # Without a good token the address counts.
 
 

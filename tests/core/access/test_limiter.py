@@ -9,15 +9,17 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from imagehost_core import ImageHost
+from imagehost_core import ImageHost, InsufficientStorageError, Settings
 from imagehost_core.catalog import Counters
 from imagehost_core.limits import Window
 from imagehost_core.models import LimitOverrides
+from imagehost_core.settings import LimitSettings, WorkerSettings
 from imagehost_core.storage import Locks
-from imagehost_core.testing import START, FrozenClock
+from imagehost_core.testing import START, FrozenClock, make_image
 
 POLICY = (Window("minute", 60, 3), Window("hour", 3_600, 5))
 
@@ -56,6 +58,25 @@ def test_an_account_may_have_limits_of_its_own(host: ImageHost) -> None:
     assert [host.limiter.admit(account).admitted for _ in range(2)] == [True, False]
     assert host.limiter.of(account).api_per_hour == 0
     assert host.limiter.of(account).api_per_day == 10_000
+
+
+def test_an_account_s_limit_of_0_is_no_limit_and_no_window_though_the_host_has_one(host: ImageHost) -> None:
+    account = host.accounts.set_limits("admin", LimitOverrides(api_per_minute=0, uploads_per_minute=0))
+    assert all(host.limiter.admit(account, upload=True).admitted for _ in range(20))
+    assert {window.name: window.remaining for window in host.limiter.windows(account)} == {
+        "api_per_hour": 0,
+        "api_per_day": 9_980,
+    }
+    assert not host.limiter.admit(account).admitted
+
+
+def test_an_account_s_quota_of_0_is_no_quota_though_the_host_has_one() -> None:
+    limits = LimitSettings(quota_bytes=1)
+    with ImageHost.open(settings=Settings(limits=limits, workers=WorkerSettings(processes=1))) as host:
+        with pytest.raises(InsufficientStorageError):
+            host.upload(make_image(4, 3), owner="admin")
+        host.accounts.set_limits("admin", LimitOverrides(quota_bytes=0))
+        assert host.upload(make_image(4, 3), owner="admin").size > 1
 
 
 def test_signing_in_is_limited_by_account_and_by_address(host: ImageHost) -> None:

@@ -79,7 +79,7 @@ class QuotaRecord:
 
 @frozen(kw_only=True)
 class LimitRecord:
-    """A window of requests: `reset` is a time; a limit of 0 stands for none."""
+    """A window of requests that has a limit: `reset` is a time."""
 
     name: str
     limit: int
@@ -178,7 +178,7 @@ def account_record(
         account: Whose.
         usage: What it has stored.
         quota: Bytes that it may store; 0 = no quota.
-        windows: Its windows of requests.
+        windows: The windows that limit its requests.
     """
     return AccountRecord(
         account=account_name(account),

@@ -13,12 +13,12 @@ from imagehost_core.settings import LimitSettings
 
 @frozen
 class WindowState:
-    """A window of an account, and what is left in it.
+    """A window that limits an account, and what is left in it.
 
     Attributes:
         name: Such as `api_per_minute`.
-        limit: How many requests it admits; 0 = no limit.
-        remaining: Requests left in it; 0 where there is no limit.
+        limit: How many requests it admits, at least 1.
+        remaining: Requests left in it.
         reset: When it ends, as a Unix timestamp.
     """
 
@@ -67,7 +67,11 @@ class Limiter:
         return min(first, second, key=lambda decision: (decision.admitted, decision.remaining))
 
     def windows(self, account: Account) -> tuple[WindowState, ...]:
-        """Return all windows of an account, and what is left in each."""
+        """Return the windows that limit an account, and what is left in each.
+
+        Contract 9: *0 = none*. What has no limit is no window: a limit of 0 with nothing remaining would say
+        the contrary of what it means.
+        """
         policy = self.of(account).uploads
         now = self._rooms.clock()
         hits = self._rooms.counters.look(account_bucket(account.id), policy)
@@ -79,6 +83,7 @@ class Limiter:
                 reset=window.reset(now),
             )
             for window in policy
+            if window.limit
         )
 
     def _admit(self, bucket: str, policy: Policy) -> Decision:
