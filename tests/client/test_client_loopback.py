@@ -6,9 +6,11 @@ import hashlib
 import json
 import logging
 import random
+import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from tests.client.conftest import (
     drop_within_answer,
     drop_within_body,
     http,
+    read_request,
     say,
     stall,
     swift,
@@ -283,6 +286,35 @@ def test_a_deadline_ends_a_call_that_is_tried_again_and_again() -> None:
         with pytest.raises(ImageHostError):
             client.with_options(deadline=0.5).albums.get(1)
         assert len(server.plan) == 2
+
+
+def drip(connection: socket.socket, server: Unruly) -> None:
+    """Answer byte by byte, each long before the time-out."""
+    read_request(connection)
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+    while not server.stopped():
+        connection.sendall(b" ")
+        time.sleep(0.02)
+
+
+def sip(connection: socket.socket, server: Unruly) -> None:
+    """Read a request little by little, each long before the time-out."""
+    while not server.stopped() and connection.recv(1 << 14):
+        time.sleep(0.02)
+
+
+@both
+@pytest.mark.parametrize("slow", [drip, sip])
+def test_a_deadline_ends_a_call_that_goes_on_slowly(kind: str, slow: Behaviour) -> None:
+    def call(client: Any) -> Any:
+        bounded = client.with_options(deadline=0.3)
+        return bounded.upload(bytes(50_000_000)) if slow is sip else bounded.albums.get(1)
+
+    with Unruly(Shelf()) as server:
+        server.plan.extend([slow] * 9)
+        with pytest.raises(TimedOut, match="deadline"):
+            caller(kind, server.url)(call)
+        assert len(server.plan) == 8
 
 
 def test_the_log_tells_of_tries_and_never_of_tokens(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,11 +6,13 @@ Imported when the first client is made, because httpx2 takes longer to import th
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from typing import Any, TypeVar
 
 import httpx2
-from anyio import sleep as async_sleep  # comes with httpx2
+from anyio import move_on_after  # comes with httpx2
+from anyio import sleep as async_sleep
 from anyio.to_thread import run_sync
 
 from imagehost_client._exchange import Failure, Open, Reply, Send, Sleep, Steps
@@ -24,6 +26,9 @@ T = TypeVar("T")
 
 UNREACHED = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
 """What httpx2 raises before a request can have been seen."""
+
+LATE = Failure(Trouble.BROKEN, late=True, text="nothing before the deadline", kind="timeout")
+"""What comes of a try that the call's deadline ends: many short waits can be a long one."""
 
 
 class SyncDriver:
@@ -58,13 +63,18 @@ class SyncDriver:
                         outcome = self._send(step)
 
     def _send(self, step: Send) -> Reply | Failure:
-        content = step.content.chunks() if isinstance(step.content, Body) else step.content
+        ends = None if step.left is None else time.monotonic() + step.left
+        content = step.content
+        body = _until(ends, content.chunks()) if isinstance(content, Body) else content
         with span(step) as sent:
             try:
-                response = self.http.request(content=content, **_request(step, sent, self.token))
+                with self.http.stream(content=body, **_request(step, sent, self.token)) as response:
+                    outcome: Reply | Failure = _reply(response, b"".join(_until(ends, response.iter_bytes())))
             except httpx2.RequestError as error:
-                return sent.ended(_failure(error))
-            return sent.ended(_reply(response))
+                outcome = _failure(error)
+            except _DeadlineError:
+                outcome = LATE
+            return sent.ended(outcome)
 
 
 class AsyncDriver:
@@ -100,13 +110,33 @@ class AsyncDriver:
                         outcome = await self._send(step)
 
     async def _send(self, step: Send) -> Reply | Failure:
-        content = step.content.achunks() if isinstance(step.content, Body) else step.content
+        content = step.content
+        body = content.achunks() if isinstance(content, Body) else content
+        outcome: Reply | Failure = LATE
         with span(step) as sent:
             try:
-                response = await self.http.request(content=content, **_request(step, sent, self.token))
+                with move_on_after(step.left):
+                    response = await self.http.request(content=body, **_request(step, sent, self.token))
+                    outcome = _reply(response, response.content)
             except httpx2.RequestError as error:
-                return sent.ended(_failure(error))
-            return sent.ended(_reply(response))
+                outcome = _failure(error)
+            return sent.ended(outcome)
+
+
+class _DeadlineError(Exception):
+    """The call's deadline has come."""
+
+
+def _until(ends: float | None, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Return the chunks that come before the deadline.
+
+    Raises:
+        _DeadlineError: There are more of them.
+    """
+    for chunk in chunks:
+        if ends is not None and time.monotonic() > ends:
+            raise _DeadlineError
+        yield chunk
 
 
 def _request(step: Send, sent: Sent, token: Secret | None) -> dict[str, Any]:
@@ -127,9 +157,9 @@ def _request(step: Send, sent: Sent, token: Secret | None) -> dict[str, Any]:
     }
 
 
-def _reply(response: httpx2.Response) -> Reply:
+def _reply(response: httpx2.Response, body: bytes) -> Reply:
     headers = {name.lower(): value for name, value in response.headers.items()}
-    return Reply(response.status_code, headers, response.content)
+    return Reply(response.status_code, headers, body)
 
 
 def _failure(error: httpx2.RequestError) -> Failure:

@@ -52,6 +52,7 @@ class Send:
     Attributes:
         content: The body, or `None`.
         timeout: Seconds to wait for the network, or `None`.
+        left: Seconds until the call's deadline, or `None`.
         resends: How many times the request was sent before.
     """
 
@@ -60,6 +61,7 @@ class Send:
     headers: Mapping[str, str]
     content: bytes | Body | None
     timeout: float | None
+    left: float | None = None
     resends: int = 0
 
 
@@ -129,10 +131,7 @@ def exchange(call: Call[T], config: Config, world: World) -> Steps[T]:
     tries = 0
     while True:
         yield from _room(call, config, world, began)
-        timeout = _shorter(config.timeout, _left(config, world, began))
-        outcome = yield Send(
-            call.method, _url(call, config), _headers(call, content, key), content, timeout, tries
-        )
+        outcome = yield _send(call, config, _left(config, world, began), content, key, tries)
         tries += 1
         assert isinstance(outcome, Reply | Failure)
         result = _result(call, outcome, config, world, tries)
@@ -143,9 +142,28 @@ def exchange(call: Call[T], config: Config, world: World) -> Steps[T]:
         if not worth_retrying(cause, repeatable=call.repeatable, named=result.retry_after):
             raise result
         seconds = wait(config.retry, tries, named=result.retry_after, random=world.random)
-        if seconds is None or _shorter(seconds, _left(config, world, began)) != seconds:
+        if seconds is None or (config.deadline and world.monotonic() - began + seconds >= config.deadline):
             raise result
         yield Sleep(seconds)
+
+
+def _send(
+    call: Call[T],
+    config: Config,
+    left: float | None,
+    content: bytes | Body | None,
+    key: str | None,
+    resends: int,
+) -> Send:
+    return Send(
+        method=call.method,
+        url=f"{config.base_url}{call.path}" + (f"?{urlencode(call.query)}" if call.query else ""),
+        headers=_headers(call, content, key),
+        content=content,
+        timeout=_shorter(config.timeout, left),
+        left=left,
+        resends=resends,
+    )
 
 
 def _result(
@@ -209,10 +227,6 @@ def _headers(call: Call[T], content: bytes | Body | None, key: str | None) -> di
     if key is not None:
         headers["Idempotency-Key"] = key
     return headers
-
-
-def _url(call: Call[T], config: Config) -> str:
-    return f"{config.base_url}{call.path}" + (f"?{urlencode(call.query)}" if call.query else "")
 
 
 def _left(config: Config, world: World, began: float) -> float | None:
