@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import socket
+import ssl
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeVar
 
@@ -230,9 +233,9 @@ def http(status: int, body: bytes = b"", **headers: str) -> bytes:
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
-@pytest.fixture
-def served() -> Iterator[FakeImageHost]:
-    """The double behind a real HTTP server on loopback."""
+@contextmanager
+def serving(tls: ssl.SSLContext | None = None) -> Iterator[FakeImageHost]:
+    """Run the double behind a real HTTP server on loopback, until the block ends."""
 
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
@@ -253,8 +256,16 @@ def served() -> Iterator[FakeImageHost]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            if not isinstance(sys.exception(), ssl.SSLError):  # who does not trust it hangs up
+                super().handle_error(request, client_address)
+
+    server = Server(("127.0.0.1", 0), Handler)
     origin = f"http://127.0.0.1:{server.server_port}"
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        origin = f"https://localhost:{server.server_port}"
     double = FakeImageHost(base_url=f"{origin}/v1", cdn_url=f"{origin}/img")
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
@@ -262,6 +273,13 @@ def served() -> Iterator[FakeImageHost]:
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+@pytest.fixture
+def served() -> Iterator[FakeImageHost]:
+    """The double behind a real HTTP server on loopback."""
+    with serving() as double:
+        yield double
 
 
 def field_of(body: bytes, name: str) -> str | None:

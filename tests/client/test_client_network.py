@@ -1,0 +1,130 @@
+"""The client goes where httpx2's settings send it: through proxies, and by certificates of one's own."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import ssl
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from attrs import frozen
+from tests.client.conftest import Caller, Unruly, http, serving
+
+from imagehost_client import AsyncClient, Client, ConnectionFailed
+from imagehost_client.testing import FakeImageHost, make_png
+
+ALBUMS = b'{"success": true, "data": {"albums": [], "pagination": %s}}'
+PAGINATION = b'{"page": 1, "per_page": 20, "total": 0, "total_pages": 0, "next_cursor": null}'
+
+kinds = pytest.mark.parametrize("kind", ["sync", "async"])
+
+
+def caller(kind: str, url: str, token: str = "t", **http_client: Any) -> Caller:
+    """Return calls by either client; `http_client` are the options of an httpx2 client of one's own."""
+    return Caller(
+        lambda: Client(url, token, http_client=httpx2.Client(**http_client) if http_client else None),
+        (
+            lambda: AsyncClient(
+                url, token, http_client=httpx2.AsyncClient(**http_client) if http_client else None
+            )
+        )
+        if kind == "async"
+        else None,
+    )
+
+
+@pytest.fixture
+def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Unruly]:
+    """A proxy that answers every request itself, with an empty list."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    with Unruly(lambda _: http(200, ALBUMS % PAGINATION)) as server:
+        yield server
+
+
+def asked(proxy: Unruly) -> list[str]:
+    return [f"{request.path} {request.headers['host']}" for request in proxy.requests]
+
+
+@kinds
+def test_a_proxy_of_an_httpx_client_of_ones_own_is_used(kind: str, proxy: Unruly) -> None:
+    call = caller(kind, "https://nowhere.localhost/v1", proxy=proxy.url.removesuffix("/v1"))
+    proxy.otherwise = lambda _: http(502)
+    with pytest.raises(ConnectionFailed):
+        call(lambda client: client.albums.list().first_page())
+    assert set(asked(proxy)) == {"nowhere.localhost:443 nowhere.localhost:443"}
+    assert all("authorization" not in request.headers for request in proxy.requests)
+
+
+@kinds
+def test_a_proxy_of_the_environment_is_used(
+    kind: str, proxy: Unruly, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", proxy.url.removesuffix("/v1"))
+    call = caller(kind, "http://nowhere.localhost/v1")
+    assert call(lambda client: client.albums.list().first_page()).total == 0
+    assert asked(proxy) == ["http://nowhere.localhost/v1/albums nowhere.localhost"]
+
+
+@frozen
+class Secure:
+    """The double behind TLS, and the file with the authority that vouches for it."""
+
+    host: FakeImageHost
+    authority: Path
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("NOT TESTED: TLS, for want of openssl")
+    folder = tmp_path_factory.mktemp("tls")
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    command = [
+        openssl,
+        *["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"],
+    ]
+    command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with serving(context) as host:
+        yield Secure(host, certificate)
+
+
+def image_through(call: Caller) -> bool:
+    image = call(lambda client: client.upload(make_png(3, 2)))
+    return bool(image.width == 3 and image.url.startswith("https://"))
+
+
+@kinds
+def test_an_authority_of_ones_own_is_given_to_httpx(kind: str, secure: Secure) -> None:
+    context = ssl.create_default_context(cafile=str(secure.authority))
+    assert image_through(caller(kind, secure.host.base_url, secure.host.accounts["admin"], verify=context))
+
+
+@kinds
+def test_an_authority_of_ones_own_is_named_in_the_environment(
+    kind: str, secure: Secure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(secure.authority))
+    assert image_through(caller(kind, secure.host.base_url, secure.host.accounts["admin"]))
+
+
+@kinds
+def test_a_host_that_nobody_vouches_for_is_not_spoken_to(
+    kind: str, secure: Secure, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = len(secure.host.requests)
+    token = "ihk_0123456789abcdefghijkl"
+    with caplog.at_level(logging.DEBUG), pytest.raises(ConnectionFailed, match="CERTIFICATE") as caught:
+        caller(kind, secure.host.base_url, token)(lambda client: client.account())
+    assert len(secure.host.requests) == before
+    assert token not in f"{caught.value!r}{caplog.text}"
