@@ -7,21 +7,32 @@ import os
 import threading
 from collections.abc import Callable
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_core.errors import UnavailableError
+from imagehost_core.errors import InternalError, UnavailableError
 from imagehost_core.formats import Format
 from imagehost_core.geometry import Size, plan
-from imagehost_core.jobs import RenderJob
+from imagehost_core.jobs import IngestJob, RenderJob
+from imagehost_core.testing import make_image
 from imagehost_core.transform import Transform
 from imagehost_core.workers import Load, WorkerPool, weigh
-from imagehost_core.workers.admission import Counts, Weight, expected_seconds, may_wait, most_busy
+from imagehost_core.workers.admission import (
+    KEPT,
+    Counts,
+    Desk,
+    Weight,
+    desk_for,
+    expected_seconds,
+    free_desks,
+    may_wait,
+)
 from imagehost_core.workers.main import NICENESS
 from imagehost_core.workers.pool import Call
 
-LIGHT, HEAVY = Weight.LIGHT, Weight.HEAVY
+LIGHT, HEAVY, UPLOAD = Weight.LIGHT, Weight.HEAVY, Weight.UPLOAD
 HUGE = Size(10_000, 5_000)
 WEIGHTS = st.sampled_from(Weight)
 SIZES = st.integers(1, 16)
@@ -33,13 +44,20 @@ def job(fmt: Format, width: int, source: Size = HUGE, *, animated: bool = False)
 
 
 @st.composite
-def busy_counts(draw: st.DrawFn, size: int) -> Counts:
-    """What a crew can be doing: any way to get there by the rule itself."""
-    busy = Counts()
-    for weight in draw(st.lists(WEIGHTS, max_size=2 * size)):
-        if busy.all < most_busy(weight, busy, size):
-            busy = Counts(busy.light + (weight is LIGHT), busy.heavy + (weight is HEAVY))
-    return busy
+def busy_desks(draw: st.DrawFn, size: int) -> list[Desk]:
+    """What a crew can be doing: any way to get there by the rule itself, orders beginning and ending."""
+    taken: list[Desk] = []
+    for weight, ends in draw(st.lists(st.tuples(WEIGHTS, st.booleans()), max_size=4 * size + 4)):
+        desk = desk_for(weight, taken, size)
+        if desk is not None:
+            taken.append(desk)
+        if ends and taken:
+            del taken[draw(st.integers(0, len(taken) - 1))]
+    return taken
+
+
+def longer(line: Counts, weight: Weight) -> Counts:
+    return attrs.evolve(line, **{weight.value: line.of(weight) + 1})
 
 
 # What an order is expected to cost.
@@ -79,52 +97,89 @@ def test_a_still_picture_of_an_animation_costs_one_frame() -> None:
 
 
 @given(SIZES, st.data())
-def test_a_crew_is_never_more_than_one_above_its_size_and_heavy_work_never_above_it(
+def test_a_crew_is_never_more_than_two_above_its_size_and_heavy_work_never_above_it(
     size: int, data: st.DataObject
 ) -> None:
-    busy = data.draw(busy_counts(size))
-    assert busy.heavy <= size
-    assert busy.all <= size + (busy.heavy >= size)
+    taken = data.draw(busy_desks(size))
+    assert sum(desk.weight is HEAVY for desk in taken) <= size
+    assert sum(not desk.own for desk in taken) <= size
+    assert sorted(desk.weight.value for desk in taken if desk.own) in (
+        [],
+        ["light"],
+        ["light", "upload"],
+        ["upload"],
+    )
 
 
-@given(SIZES, st.data())
-def test_light_work_can_begin_whatever_heavy_work_there_is(size: int, data: st.DataObject) -> None:
-    heavy = data.draw(st.integers(0, size))
-    busy = Counts(light=0, heavy=heavy)
-    assert busy.all < most_busy(LIGHT, busy, size)
+@given(SIZES, st.sampled_from(KEPT), st.data())
+def test_light_work_and_uploads_can_begin_whatever_other_work_there_is(
+    size: int, weight: Weight, data: st.DataObject
+) -> None:
+    others = [desk for desk in data.draw(busy_desks(size)) if desk.weight is not weight]
+    assert desk_for(weight, others, size) is not None
+
+
+@given(SIZES, WEIGHTS, st.data())
+def test_who_comes_first_gets_the_next_shared_desk_whatever_is_done_at_the_others(
+    size: int, weight: Weight, data: st.DataObject
+) -> None:
+    """So light work and uploads cannot take turns in which heavy work never comes."""
+    taken = data.draw(busy_desks(size))
+    while sum(not desk.own for desk in taken) >= size:
+        taken.remove(next(desk for desk in taken if not desk.own))
+    assert desk_for(weight, taken, size) == Desk(weight)
+
+
+@given(SIZES, st.integers(0, 100), st.sampled_from(KEPT), st.data())
+def test_nothing_else_can_fill_the_places_that_are_kept_in_the_queue(
+    size: int, queue: int, kept: Weight, data: st.DataObject
+) -> None:
+    taken = data.draw(busy_desks(size))
+    line = Counts()
+    for weight in data.draw(st.permutations([weight for weight in Weight if weight is not kept])):
+        while may_wait(weight, line, taken, size, queue):
+            line = longer(line, weight)
+    for _ in range(queue // 4):
+        assert may_wait(kept, line, [*taken, *_own(kept)], size, queue)
+        line = longer(line, kept)
+
+
+def _own(weight: Weight) -> list[Desk]:
+    """Return what takes the desk of a kind, so that all of it has to wait."""
+    return [Desk(weight, own=True)]
 
 
 @given(SIZES, st.integers(0, 100), st.data())
-def test_heavy_work_cannot_fill_the_queue(size: int, queue: int, data: st.DataObject) -> None:
-    busy = data.draw(busy_counts(size))
-    line = Counts()
-    while may_wait(HEAVY, line, busy, size, queue):
-        line = Counts(heavy=line.heavy + 1)
-    kept = queue // 4
-    for _ in range(kept):
-        assert may_wait(LIGHT, line, busy, size, queue)
-        line = Counts(line.light + 1, line.heavy)
-
-
-@given(SIZES, st.integers(0, 100), WEIGHTS, st.data())
-def test_the_queue_is_bounded_and_never_longer_than_it_is_set(
-    size: int, queue: int, weight: Weight, data: st.DataObject
+def test_heavy_work_cannot_fill_more_than_half_of_the_queue(
+    size: int, queue: int, data: st.DataObject
 ) -> None:
-    busy = data.draw(busy_counts(size))
+    taken = data.draw(busy_desks(size))
     line = Counts()
-    while may_wait(weight, line, busy, size, queue):
-        line = Counts(line.light + (weight is LIGHT), line.heavy + (weight is HEAVY))
-        assert line.all <= queue + size + 1
-    waiting = line.all - max(0, most_busy(weight, busy, size) - busy.all)
-    assert waiting <= queue
+    while may_wait(HEAVY, line, taken, size, queue):
+        line = longer(line, HEAVY)
+    assert line.heavy == queue - 2 * (queue // 4) + free_desks(HEAVY, taken, size)
+
+
+@given(SIZES, st.integers(0, 100), st.data())
+def test_the_queue_is_bounded_and_never_longer_than_it_is_set(
+    size: int, queue: int, data: st.DataObject
+) -> None:
+    taken = data.draw(busy_desks(size))
+    line = Counts()
+    for weight in data.draw(st.lists(WEIGHTS, max_size=200)):
+        if may_wait(weight, line, taken, size, queue):
+            line = longer(line, weight)
+    assert line.all <= queue + max(free_desks(HEAVY, taken, size), len(KEPT))
 
 
 @given(SIZES, WEIGHTS, st.data())
 def test_who_can_begin_at_once_needs_no_place_in_the_queue(
     size: int, weight: Weight, data: st.DataObject
 ) -> None:
-    busy = data.draw(busy_counts(size))
-    assert may_wait(weight, Counts(), busy, size, 0) is (busy.all < most_busy(weight, busy, size))
+    taken = data.draw(busy_desks(size))
+    can = desk_for(weight, taken, size) is not None
+    assert may_wait(weight, Counts(), taken, size, 0) is can
+    assert (free_desks(weight, taken, size) > 0) is can
 
 
 # With real workers.
@@ -182,15 +237,68 @@ def test_heavy_work_that_waits_leaves_places_for_light_work(
     make_pool: Callable[..., WorkerPool], eventually: Callable[[Callable[[], bool]], bool]
 ) -> None:
     pool = make_pool(1, queue=4)
-    sleepers = Sleepers(pool, HEAVY, HEAVY, HEAVY, HEAVY)
-    assert eventually(lambda: pool.load.waiting == 3)
+    sleepers = Sleepers(pool, HEAVY, HEAVY, HEAVY)
+    assert eventually(lambda: pool.load == Load(busy=1, idle=0, waiting=2))
     with pytest.raises(UnavailableError):
         run(pool, "pid", HEAVY)
     more = Sleepers(pool, LIGHT, LIGHT)
-    assert eventually(lambda: pool.load == Load(busy=2, idle=0, waiting=4))
+    assert eventually(lambda: pool.load == Load(busy=2, idle=0, waiting=3))
     pool.close()
     sleepers.join()
     more.join()
+
+
+def test_an_upload_is_done_though_the_desks_and_the_queue_are_full_of_renders(
+    make_pool: Callable[..., WorkerPool], eventually: Callable[[Callable[[], bool]], bool]
+) -> None:
+    pool = make_pool(2, queue=8)
+    heavy = Sleepers(pool, *(HEAVY,) * 6)
+    assert eventually(lambda: pool.load == Load(busy=2, idle=0, waiting=4))
+    light = Sleepers(pool, *(LIGHT,) * 3)
+    assert eventually(lambda: pool.load == Load(busy=3, idle=0, waiting=6))
+    for weight in (HEAVY, LIGHT):
+        with pytest.raises(UnavailableError):
+            run(pool, "pid", weight)
+    pids = {run(pool, "pid", UPLOAD) for _ in range(3)}
+    assert len(pids) == 1
+    uploads = Sleepers(pool, UPLOAD, UPLOAD, UPLOAD)
+    assert eventually(lambda: pool.load == Load(busy=4, idle=0, waiting=8))
+    with pytest.raises(UnavailableError):
+        run(pool, "pid", UPLOAD)
+    pool.close()
+    for sleepers in (heavy, light, uploads):
+        sleepers.join()
+
+
+class Stalled(io.RawIOBase):
+    """A file that nothing can be read of for a while, and then nothing more."""
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+
+    def read(self, _size: int = -1, /) -> bytes:
+        self.ended.wait()
+        return b""
+
+
+def test_what_somebody_uploads_goes_to_the_pool_as_an_upload(
+    eventually: Callable[[Callable[[], bool]], bool],
+) -> None:
+    file, upload = Stalled(), make_image(120, 90)
+
+    def render(pool: WorkerPool) -> None:
+        with pytest.raises(InternalError):
+            pool.render(job(Format.JPEG, 200), Format.PNG, file, 9, deadline=600)
+
+    with WorkerPool(1) as pool:
+        rendering = threading.Thread(target=render, args=(pool,))
+        rendering.start()
+        assert eventually(lambda: pool.load == Load(busy=1, idle=0, waiting=0))
+        made, _ = pool.ingest(IngestJob(Format.PNG), io.BytesIO(upload), len(upload), deadline=60)
+        assert made.size == Size(120, 90)
+        assert pool.load == Load(busy=1, idle=1, waiting=0)
+        file.ended.set()
+        rendering.join()
 
 
 @pytest.mark.skipif(not hasattr(os, "getpriority"), reason="only POSIX knows priorities")

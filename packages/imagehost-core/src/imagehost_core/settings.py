@@ -157,7 +157,8 @@ class WorkerSettings:
 
     Attributes:
         processes: How many there are; the machine's cores, unless set.
-        queue: How many requests may wait for one.
+        queue: How many requests may wait for one; a quarter of these places is kept for light variants, and
+            a quarter for uploads.
         ingest_deadline: Seconds after which the work on an upload is stopped.
         render_deadline: Seconds after which the work on a variant is stopped.
         memory_bytes: The address space that each may use; 0 = no limit.

@@ -118,7 +118,7 @@ class DeliveryRoute:
             return
         if blob is None:
             # A master is read from a file, and waits for nobody who waits for a render.
-            room = self._rooms.files if delivery.key is None else self._rooms.pixels
+            room = self._rooms.files if delivery.key is None else self._rooms.variants
             blob = await room.run(self._host.fetch, delivery)
         try:
             await self._send(delivery, blob, headers, scope["method"] == "HEAD", send)

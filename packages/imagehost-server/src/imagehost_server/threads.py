@@ -24,6 +24,9 @@ PASSWORDS_WAITING = 50
 """Passwords that may wait to be checked: two and a half seconds of work."""
 RETRY_SECONDS = 3
 """When to try again where too much work waits."""
+HERD = 4
+"""How many times as many requests for variants may wait for a thread as there are: when many want the same
+picture at once, one of them waits for the pool, and all others for that one."""
 BODY_THREADS = 16
 """Bodies that are being written to disk."""
 NAME_THREADS = 8
@@ -63,8 +66,8 @@ class Rooms:
     """The rooms of one server process.
 
     Args:
-        workers: The pool of the core; whoever waits for it holds a thread, and the pool's own queue limit
-            must be what refuses, not a lack of threads.
+        workers: The pool of the core. Whoever waits for it holds a thread, so there are as many as can be at
+            work or wait in its queue: with different work, the queue is what refuses.
 
     Attributes:
         catalog: Quick reads and writes.
@@ -72,7 +75,8 @@ class Rooms:
         bodies: Writing bodies to disk.
         passwords: Checking passwords.
         names: Resolving names.
-        pixels: Whatever may decode or encode an image: uploads and variants.
+        variants: Making variants.
+        uploads: Storing uploads, which do not wait for variants, however many are asked for.
     """
 
     def __init__(self, workers: WorkerSettings) -> None:
@@ -81,4 +85,6 @@ class Rooms:
         self.bodies = Room(BODY_THREADS)
         self.passwords = Room(PASSWORD_THREADS, PASSWORDS_WAITING)
         self.names = Room(NAME_THREADS)
-        self.pixels = Room(2 * (workers.processes + workers.queue))
+        for_pool = 2 * (workers.processes + workers.queue)
+        self.variants = Room(for_pool, HERD * for_pool)
+        self.uploads = Room(for_pool, for_pool)

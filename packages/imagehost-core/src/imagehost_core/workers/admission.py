@@ -1,20 +1,25 @@
 """Which orders may have a worker, and which may wait for one, so that no kind of work starves another.
 
-An order is light or heavy, by what it is expected to cost. The rule, for a pool of `size` workers:
+An order is light or heavy, by what it is expected to cost, or an upload. The rule, for a pool of `size`
+workers:
 
-- At most `size` orders are worked on at a time, and one more where all of those are heavy: that one is
-  light. So a thumbnail never waits for a huge AVIF or for an upload; it shares the processor with them.
-- Within that, whoever came first goes first; so thumbnails, however many, never hold up heavy work.
-- Heavy orders may fill three quarters of the queue; the rest is kept for light ones.
+- There are `size` shared desks to work at, and whoever came first gets the next that is free. So nothing,
+  however much there is of it, holds up other work for ever.
+- While those are taken there is one desk more for a light order, unless one is at work already, and one for
+  an upload likewise. So a thumbnail waits for no huge AVIF and for no upload, and an upload for no variant:
+  they share the processor instead.
+- A quarter of the queue is kept for light orders, and a quarter for uploads.
 
 Everything here is a pure function of counts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import Enum
+from itertools import chain, combinations
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from imagehost_core.formats import Format
 from imagehost_core.geometry import Size
@@ -34,32 +39,56 @@ ENCODE_SECONDS = {
 """What encoding a million pixels costs, in seconds of one core (`docs/design/2026-11-21-pixels.md`). Only
 the order of magnitude matters here."""
 KEPT_SHARE = 4
-"""One place of the queue in so many is kept for light orders."""
+"""Of each kind of order that has some, one place of the queue in so many is kept for it."""
 
 
 class Weight(Enum):
-    """What an order is expected to cost: well below a second, or more."""
+    """What an order is expected to cost, well below a second or more; or that it is an upload."""
 
     LIGHT = "light"
     HEAVY = "heavy"
+    UPLOAD = "upload"
+
+
+KEPT = (Weight.LIGHT, Weight.UPLOAD)
+"""The kinds of orders that have a desk of their own, and places of the queue."""
+
+
+@frozen
+class Desk:
+    """Where an order is worked on.
+
+    Attributes:
+        weight: The order's kind.
+        own: Whether the desk is that kind's own, and none of the shared ones.
+    """
+
+    weight: Weight
+    own: bool = False
 
 
 @frozen
 class Counts:
-    """How many orders there are of each weight.
+    """How many orders there are of each kind.
 
     Attributes:
         light: Light ones.
         heavy: Heavy ones.
+        upload: Uploads.
     """
 
     light: int = 0
     heavy: int = 0
+    upload: int = 0
 
     @property
     def all(self) -> int:
-        """Both together."""
-        return self.light + self.heavy
+        """All together."""
+        return self.light + self.heavy + self.upload
+
+    def of(self, weight: Weight) -> int:
+        """Return how many there are of a kind."""
+        return {Weight.LIGHT: self.light, Weight.HEAVY: self.heavy, Weight.UPLOAD: self.upload}[weight]
 
 
 def weigh(job: RenderJob, source: Size, frames: int = 1) -> Weight:
@@ -79,30 +108,47 @@ def expected_seconds(job: RenderJob, source: Size, frames: int = 1) -> float:
     return (decoded + encoded) * (frames if job.animated else 1) / 1e6
 
 
-def most_busy(weight: Weight, busy: Counts, size: int) -> int:
-    """Return how many orders may be worked on, when one more of this weight wants to be.
+def desk_for(weight: Weight, taken: Collection[Desk], size: int) -> Desk | None:
+    """Return where one more order can be worked on, or `None` where it must wait.
 
     Args:
-        weight: Its weight.
-        busy: What is being worked on.
-        size: How many workers the pool has for all kinds of work.
+        weight: Its kind.
+        taken: The desks at which there is work.
+        size: How many shared desks there are.
     """
-    return size + 1 if weight is Weight.LIGHT and busy.heavy >= size else size
+    if _shared(taken) < size:
+        return Desk(weight)
+    at_work = any(desk.weight is weight for desk in taken)
+    return Desk(weight, own=True) if weight in KEPT and not at_work else None
 
 
-def may_wait(weight: Weight, line: Counts, busy: Counts, size: int, queue: int) -> bool:
+def free_desks(weight: Weight, taken: Collection[Desk], size: int) -> int:
+    """Return how many orders of a kind could begin at once; arguments as for `desk_for`."""
+    return max(0, size - _shared(taken)) or int(desk_for(weight, taken, size) is not None)
+
+
+def _shared(taken: Collection[Desk]) -> int:
+    return sum(not desk.own for desk in taken)
+
+
+def may_wait(weight: Weight, line: Counts, taken: Collection[Desk], size: int, queue: int) -> bool:
     """Return whether one more order may join the line.
 
     Whoever can have a worker at once passes through the line, and takes no place of the queue.
 
     Args:
-        weight: The order's weight.
+        weight: The order's kind.
         line: What stands in line.
-        busy: What is being worked on.
-        size: How many workers the pool has for all kinds of work.
+        taken: The desks at which there is work.
+        size: How many shared desks there are.
         queue: How many orders may wait.
     """
-    at_once = max(0, most_busy(weight, busy, size) - busy.all)
-    if weight is Weight.HEAVY and line.heavy >= queue - queue // KEPT_SHARE + at_once:
-        return False
-    return line.all < queue + at_once
+    joined = evolve(line, **{weight.value: line.of(weight) + 1})
+    others = [kind for kind in KEPT if kind is not weight]
+    # Whichever of these are left out of the count, the places that are kept for them stay free.
+    for left_out in chain.from_iterable(combinations(others, count) for count in range(len(others) + 1)):
+        counted = [kind for kind in Weight if kind not in left_out and joined.of(kind)]
+        able = max(0, size - _shared(taken)) or sum(bool(desk_for(kind, taken, size)) for kind in counted)
+        if sum(map(joined.of, counted)) - able > queue - len(left_out) * (queue // KEPT_SHARE):
+            return False
+    return True

@@ -1,8 +1,8 @@
 """The crew: which workers there are, who has one, and who waits for one.
 
 Invariants, under the lock: `started` counts the workers that are being started, are idle or are
-busy, and is never above `size` + 1; callers are served in the order in which they came, among those
-that `imagehost_core.workers.admission` lets be served.
+busy, and is never above `size` + 2; callers are served in the order in which they came, among those
+that `imagehost_core.workers.admission` has a desk for.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import threading
 import time
 import weakref
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 from attrs import frozen
 
 from imagehost_core.errors import UnavailableError
-from imagehost_core.workers.admission import Counts, Weight, may_wait, most_busy
+from imagehost_core.workers.admission import Counts, Desk, Weight, desk_for, free_desks, may_wait
 from imagehost_core.workers.keeper import Keeper
 from imagehost_core.workers.process import Recipe, Worker
 
@@ -56,7 +56,7 @@ class Crew:
 
     Args:
         recipe: What a worker is made with.
-        size: The most workers at a time, but for one more while all are at heavy work.
+        size: The most workers at a time, but for one more for light orders and one for uploads.
         queue: The most callers that may wait for one.
         max_orders: After how many orders a worker is replaced.
         max_bytes: A worker that ever held more memory is replaced after its order, in bytes.
@@ -72,7 +72,7 @@ class Crew:
         self.keeper = Keeper()
         self._changed = threading.Condition()
         self._idle: list[Worker] = []
-        self._busy: dict[Worker, Weight] = {}
+        self._busy: dict[Worker, Desk] = {}
         self._line: deque[_Place] = deque()
         self._started = 0
         self._trouble: OSError | None = None
@@ -146,34 +146,34 @@ class Crew:
         place = _Place(weight)
         with self._changed:
             line = _counts(waiting.weight for waiting in self._line)
-            if not may_wait(weight, line, self._at_work, self.size, self.queue):
+            if not may_wait(weight, line, self._taken, self.size, self.queue):
                 raise UnavailableError(f"expected at most {self.queue} requests to wait for a worker")
             self._line.append(place)
             try:
                 self._start_if_short(place)
-                self._wait_for_worker(place, until)
+                desk = self._wait_for_desk(place, until)
                 worker = self._idle.pop()
             finally:
                 self._line.remove(place)
                 self._changed.notify_all()
-            self._busy[worker] = weight
+            self._busy[worker] = desk
         return worker
 
     @property
-    def _at_work(self) -> Counts:
-        return _counts(self._busy.values())
+    def _taken(self) -> Collection[Desk]:
+        return self._busy.values()
 
-    def _may_begin(self, place: _Place) -> bool:
-        return len(self._busy) < most_busy(place.weight, self._at_work, self.size)
+    def _desk_for(self, place: _Place) -> Desk | None:
+        return desk_for(place.weight, self._taken, self.size)
 
     def _start_if_short(self, place: _Place) -> None:
-        """Start one more worker if there are more callers than workers for them."""
-        short = len(self._line) > self._started - len(self._busy)
-        if short and self._started < most_busy(place.weight, self._at_work, self.size):
+        """Start one more worker if there are more callers than workers for them, and a desk without one."""
+        spare = self._started - len(self._busy)
+        if spare < min(len(self._line), free_desks(place.weight, self._taken, self.size)):
             self._start_one()
 
-    def _wait_for_worker(self, place: _Place, until: float) -> None:
-        while not (self._idle and next(filter(self._may_begin, self._line), None) is place):
+    def _wait_for_desk(self, place: _Place, until: float) -> Desk:
+        while not (self._idle and next(filter(self._desk_for, self._line), None) is place):
             self._check_open()
             if self._started == 0:
                 raise UnavailableError("expected a worker but none can be started") from self._trouble
@@ -183,6 +183,9 @@ class Crew:
                 raise UnavailableError("expected a free worker in time but all were busy")
             self._changed.wait(left)
         self._check_open()
+        desk = self._desk_for(place)
+        assert desk is not None
+        return desk
 
     def _check_open(self) -> None:
         if self._closed:
@@ -250,7 +253,7 @@ class Crew:
 
 def _counts(weights: Iterable[Weight]) -> Counts:
     counted = Counter(weights)
-    return Counts(light=counted[Weight.LIGHT], heavy=counted[Weight.HEAVY])
+    return Counts(**{weight.value: counted[weight] for weight in Weight})
 
 
 _crews: weakref.WeakSet[Crew] = weakref.WeakSet()

@@ -85,8 +85,8 @@ class Call(Generic[Outcome]):
 class WorkerPool:
     """Up to `size` worker processes, and the calls that go to them.
 
-    Which call is served next, and which may wait, is told by `imagehost_core.workers.admission`: an upload
-    is always heavy work. While all processes are at heavy work there can be one more, for light work.
+    Which call is served next, and which may wait, is told by `imagehost_core.workers.admission`. While all
+    processes are at work there can be one more for light work, and one for uploads.
 
     Nothing is started before the first call, or `start`. Close it in the end, or use it in a `with`
     statement; a pool that is forgotten is closed when it is collected, or when Python ends.
@@ -183,9 +183,13 @@ class WorkerPool:
         call = Call("ingest", (job,), Ingested, lambda made: 1 + len(made.rungs))
         with mishaps.judged(mishaps.UPLOAD):
             if into is None:
-                return self.run(call, source, length, deadline=deadline, receive=b"".join)
+                return self.run(
+                    call, source, length, deadline=deadline, receive=b"".join, weight=Weight.UPLOAD
+                )
             with Spool(into) as spool:
-                return self.run(call, source, length, deadline=deadline, receive=spool.add)
+                return self.run(
+                    call, source, length, deadline=deadline, receive=spool.add, weight=Weight.UPLOAD
+                )
 
     def render(
         self,

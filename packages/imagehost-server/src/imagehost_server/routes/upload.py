@@ -53,7 +53,7 @@ async def upload_images(request: ApiRequest) -> Response[bytes]:
     try:
         form = await read_form(request.receive, reader, rooms.bodies, request.settings.body)
         key = request.idempotency_key
-        reply = await rooms.pixels.run(upload, host, request.account, form, request.id, key)
+        reply = await rooms.uploads.run(upload, host, request.account, form, request.id, key)
     finally:
         await rooms.bodies.run(reader.close)
     return respond(reply)
