@@ -290,6 +290,15 @@ def test_webhooks_are_managed(run: Run, host: FakeImageHost) -> None:
     assert run("webhooks", "ls")[1][0].endswith("\thttps://example.com/y\tall")
 
 
+@pytest.mark.parametrize(("status", "hint"), [(401, "IMAGEHOST_TOKEN"), (403, "imagehost-client login")])
+def test_a_refused_token_is_followed_by_what_may_help(
+    status: int, hint: str, run: Run, host: FakeImageHost
+) -> None:
+    host.fail(status)
+    code, lines, notes = run("account")
+    assert (code, lines, hint in notes) == (1, [], True)
+
+
 def test_the_account_is_shown(run: Run) -> None:
     assert json.loads("\n".join(run("account")[1]))["usage"] == {"bytes": 0, "images": 0, "albums": 0}
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import re
 import subprocess
 import sys
 from itertools import takewhile
@@ -10,6 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from imagehost_client import Client, errors
+from imagehost_client._cli.arguments import build_parser
+from imagehost_client._cli.shell import words
+from imagehost_client.client import Resource
 from imagehost_client.testing import FakeImageHost
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
@@ -25,7 +31,11 @@ def promised(source: str) -> str:
 def test_an_example_of_the_client_runs_as_it_stands(
     example: Path, served: FakeImageHost, tmp_path: Path
 ) -> None:
-    variables = {"IMAGEHOST_BASE_URL": served.base_url, "IMAGEHOST_TOKEN": served.accounts["admin"]}
+    variables = {
+        "IMAGEHOST_BASE_URL": served.base_url,
+        "IMAGEHOST_TOKEN": served.accounts["admin"],
+        "PASSWORD": "secret",
+    }
     done = subprocess.run(
         [sys.executable, "-W", "error", str(example)],
         cwd=tmp_path,
@@ -39,7 +49,41 @@ def test_an_example_of_the_client_runs_as_it_stands(
     assert done.stdout == promised(example.read_text(encoding="utf-8"))
 
 
-def test_readme_shows_the_first_example_word_for_word(workspace: Path) -> None:
-    example = (EXAMPLES / "client_start.py").read_text(encoding="utf-8")
+def test_readme_shows_every_example_word_for_word_and_no_other_program(workspace: Path) -> None:
     readme = (workspace / "packages" / "imagehost-client" / "README.md").read_text(encoding="utf-8")
-    assert f"```python\n{example}```" in readme
+    shown = re.findall(r"^```python\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    assert sorted(shown) == sorted(path.read_text(encoding="utf-8") for path in EXAMPLES.glob("client_*.py"))
+
+
+def test_readme_starts_with_a_program_of_twelve_lines_at_most() -> None:
+    start = (EXAMPLES / "client_start.py").read_text(encoding="utf-8")
+    assert len([line for line in start.splitlines() if line and not line.startswith("#")]) <= 12
+
+
+def test_readme_has_every_error_with_its_code(workspace: Path) -> None:
+    readme = (workspace / "packages" / "imagehost-client" / "README.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| `([A-Z_]+)`", readme, re.MULTILINE))
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    assert rows == {
+        kind.__name__: kind.code
+        for kind in kinds
+        if issubclass(kind, errors.ImageHostError) and kind is not errors.ImageHostError
+    }
+
+
+def test_readme_names_every_operation(workspace: Path) -> None:
+    readme = (workspace / "packages" / "imagehost-client" / "README.md").read_text(encoding="utf-8")
+    with FakeImageHost().client() as client:
+        for name, resource in vars(client).items():
+            if isinstance(resource, Resource):
+                names = [method for method in vars(type(resource)) if not method.startswith("_")]
+                row = next(line for line in readme.splitlines() if f"`client.{name}." in line)
+                assert [method for method in names if f".{method}(" not in readme] == [], (name, row)
+
+
+def test_readme_names_every_command_and_setting(workspace: Path) -> None:
+    readme = (workspace / "packages" / "imagehost-client" / "README.md").read_text(encoding="utf-8")
+    commands = [word for word in dict(words(build_parser()))[""] if not word.startswith("-")]
+    settings = list(inspect.signature(Client).parameters)
+    assert [word for word in commands if not re.search(rf"`{word}`|imagehost-client {word}\b", readme)] == []
+    assert [name for name in settings if not re.search(rf"`{name}\b", readme)] == []

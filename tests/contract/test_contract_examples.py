@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.client.test_client_examples import EXAMPLES, promised
-from tests.contract.conftest import ServerHouse
+from tests.contract.conftest import PASSWORD, ServerHouse
 
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("client_*.py")), ids=lambda path: path.stem)
@@ -17,7 +17,11 @@ def test_an_example_of_the_client_runs_against_the_real_server(
     example: Path, server_house: ServerHouse, tmp_path: Path
 ) -> None:
     account = server_house.enroll()
-    variables = {"IMAGEHOST_BASE_URL": server_house.base_url, "IMAGEHOST_TOKEN": account.token}
+    variables = {
+        "IMAGEHOST_BASE_URL": server_house.base_url,
+        "IMAGEHOST_TOKEN": account.token,
+        "PASSWORD": PASSWORD,
+    }
     done = subprocess.run(
         [sys.executable, "-W", "error", str(example)],
         cwd=tmp_path,

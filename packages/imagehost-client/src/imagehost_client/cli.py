@@ -12,7 +12,13 @@ from imagehost_client._cli.commands import CommandError
 from imagehost_client._cli.output import Declined, Out
 from imagehost_client._config import DEFAULT_TIMEOUT
 from imagehost_client.client import Client
-from imagehost_client.errors import ConfigurationError, ConnectionFailed, ImageHostError, UnauthorizedError
+from imagehost_client.errors import (
+    ConfigurationError,
+    ConnectionFailed,
+    ForbiddenError,
+    ImageHostError,
+    UnauthorizedError,
+)
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 """Exit statuses; 130 is what shells give to a command that Ctrl-C ends."""
@@ -20,6 +26,7 @@ FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 HINTS: dict[type[ImageHostError], str] = {
     ConfigurationError: "set IMAGEHOST_BASE_URL, or use --base-url, such as https://images.example.com/v1",
     UnauthorizedError: "set IMAGEHOST_TOKEN to a token of this host",
+    ForbiddenError: "`imagehost-client login NAME` prints a token that may do everything",
     ConnectionFailed: "is the host running, and IMAGEHOST_BASE_URL right?",
 }
 """What may help after an error."""

@@ -1,0 +1,17 @@
+from imagehost_client import Client
+
+with Client() as client:
+    webhook = client.webhooks.create("https://93.184.215.14/hook", events=["image.uploaded"])
+    print(webhook.secret.startswith("whsec_"))  # shown this once: keep it
+
+    client.webhooks.update(webhook, events=[], description="All kinds of events")
+    delivery = client.webhooks.test(webhook)
+    for one in client.webhooks.deliveries(webhook):
+        print(one.event, one.id == delivery.id)
+    client.webhooks.retry(webhook, delivery)
+
+    print(client.webhooks.rotate_secret(webhook).secret != webhook.secret)
+    client.webhooks.delete(webhook)
+# True
+# webhook.test True
+# True
