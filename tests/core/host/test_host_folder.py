@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -62,6 +62,42 @@ def test_a_small_disk_keeps_no_reserve(small_disk: Callable[..., Path]) -> None:
     disk = small_disk("4m")
     Reserve(disk / "reserve").keep()
     assert list(disk.iterdir()) == []
+
+
+@pytest.fixture
+def no_umask() -> Iterator[None]:
+    """Let whatever is made have all the permissions that it asks for."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="only POSIX has these permissions")
+@pytest.mark.usefixtures("no_umask")
+@pytest.mark.parametrize("where", ["data", "deep/data"])
+def test_whatever_is_in_a_data_folder_is_its_owner_s_alone_whoever_may_enter_the_folder(
+    tmp_path: Path, where: str
+) -> None:
+    """The catalog has hashes of passwords, its log has what was just written, and pictures may be private."""
+    tmp_path.chmod(0o755)
+    root = tmp_path / where
+    if where == "data":
+        root.mkdir(mode=0o755)
+    with ImageHost.open(root, settings=SETTINGS) as host, host.stage() as staged:
+        staged.write(b"half a picture")
+        image = host.upload(make_image(900, 700), owner="admin", is_public=False)
+        host.upload(make_image(), owner="admin", convert_to_webp=False)
+        host.render(image.id, "w=10")
+        assert host.limiter.admit(host.accounts.get("admin")).admitted
+        host._rooms.staging.leave_sign("test")
+        modes = {str(path.relative_to(root)): path.stat().st_mode & 0o777 for path in root.rglob("*")}
+        seen = {name.split("/")[0] for name in modes}
+    assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}
+    assert seen >= {
+        *(f"catalog.sqlite3{ending}" for ending in ("", "-wal", "-shm")),
+        *(f"counters.sqlite3{ending}" for ending in ("", "-wal", "-shm")),
+        *("images", "variants", "staging", "locks", "secret", "reserve"),
+    }
 
 
 @pytest.mark.skipif(os.name != "posix", reason="only POSIX has these permissions")

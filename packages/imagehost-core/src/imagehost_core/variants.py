@@ -24,7 +24,7 @@ from imagehost_core.ids import ImageId, no_image
 from imagehost_core.lru import Memory
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.storage import Folders, Locks, Staging, Stamps
-from imagehost_core.storage.durable import room_on_disk
+from imagehost_core.storage.durable import make_folder, open_private, room_on_disk
 from imagehost_core.workers import Weight
 
 _HEAD = struct.Struct("<4sIQ")
@@ -170,8 +170,9 @@ class Variants:
         self._staging.check_room(len(data))
         with self._staging.folder() as folder, room_on_disk():
             part = folder / key
-            part.write_bytes(_HEAD.pack(_MAGIC, crc32(data), len(data)) + data)
-            home.mkdir(parents=True, exist_ok=True)
+            with open_private(part, "xb") as file:
+                file.write(_HEAD.pack(_MAGIC, crc32(data), len(data)) + data)
+            make_folder(home, durably=False)
             part.replace(home / key)
         kept = list(home.iterdir())
         surplus = len(kept) - self._settings.variants_per_image

@@ -15,6 +15,7 @@ from pathlib import Path
 from imagehost_core.clock import Clock
 from imagehost_core.limits import DAY, Decision, Policy, decide
 from imagehost_core.storage import Locks, Reserve
+from imagehost_core.storage.durable import OWNERS_FILE
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS counts (
@@ -48,6 +49,7 @@ class Counters:
         self._new = 0
         self._gate = locks.gate("count")
         with self._gate.hold():
+            path.touch(OWNERS_FILE)
             self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = OFF")

@@ -19,7 +19,7 @@ from sqlite_utils import Database
 
 from imagehost_core.catalog.schema import migrations
 from imagehost_core.errors import UnavailableError
-from imagehost_core.storage.durable import room_on_disk
+from imagehost_core.storage.durable import OWNERS_FILE, room_on_disk
 from imagehost_core.storage.locks import Locks
 
 Value = str | int | bytes | None
@@ -44,6 +44,8 @@ class Catalog:
         self._idle: list[Database] = []
         self._writing = threading.Lock()
         with locks.hold("migrate", ""):
+            # SQLite gives its log and its index the mode that the database has.
+            path.touch(OWNERS_FILE)
             self._writer = self._connect()
             self._writer.enable_wal()
             migrations.apply(self._writer)

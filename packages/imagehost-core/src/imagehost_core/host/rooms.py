@@ -28,7 +28,7 @@ from imagehost_core.ids import Random
 from imagehost_core.records import Addresses
 from imagehost_core.settings import Settings
 from imagehost_core.storage import FileStore, Folders, Locks, Reserve, Staging, Stamps
-from imagehost_core.storage.durable import make_folder, sync_file, sync_folder
+from imagehost_core.storage.durable import make_folder, open_private, sync_file, sync_folder
 from imagehost_core.variants import Variants
 from imagehost_core.workers import CageLimits, WorkerPool
 
@@ -95,10 +95,7 @@ def _open(
     if where == ":memory:":
         where = opened.enter_context(tempfile.TemporaryDirectory(prefix="imagehost-"))
     folders = Folders(Path(where).resolve())
-    if not folders.root.exists():
-        make_folder(folders.root)
-        # It will hold hashes of passwords and private pictures: nobody else's to read.
-        folders.root.chmod(0o700)
+    make_folder(folders.root)
     reserve = Reserve(folders.reserve)
     reserve.keep()
     locks = Locks(folders.locks)
@@ -156,8 +153,8 @@ def _secret(folders: Folders, locks: Locks, random: Random) -> bytes:
         if not folders.secret.exists():
             part = folders.root / "secret.part"
             part.unlink(missing_ok=True)
-            part.touch(mode=0o600)
-            part.write_bytes(random(SECRET_BYTES))
+            with open_private(part, "xb") as file:
+                file.write(random(SECRET_BYTES))
             sync_file(part)
             part.rename(folders.secret)
             sync_folder(folders.root)

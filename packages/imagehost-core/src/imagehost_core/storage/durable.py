@@ -1,8 +1,11 @@
-"""Writes that survive a power cut, and what a full disk means.
+"""Writes that survive a power cut and that nobody else can read, and what a full disk means.
 
 A file is durable once it *and the folder that names it* are synced: without the folder's sync a
 renamed file was lost in every cut that was measured. A failed sync is never tried again on the same
 descriptor: the kernel may have dropped the pages and would report success.
+
+A data folder holds hashes of passwords and private pictures. Whatever the umask, and whoever may enter the
+folder, its files are their owner's alone.
 """
 
 from __future__ import annotations
@@ -13,9 +16,12 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from imagehost_core.errors import Fault, InsufficientStorageError
 
+OWNERS_FOLDER, OWNERS_FILE = 0o700, 0o600
+"""The modes of what its owner alone may enter, and read and write."""
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -72,13 +78,25 @@ def sync_folder(path: Path) -> None:
         sync_file(path)
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder and its parents, each one durably."""
+def make_folder(path: Path, *, durably: bool = True) -> None:
+    """Make a folder and its parents, for their owner alone.
+
+    Args:
+        path: The folder; those that are there stay as they are.
+        durably: Whether each survives a power cut when this returns.
+    """
     if path.is_dir():
         return
-    make_folder(path.parent)
-    path.mkdir(exist_ok=True)
-    sync_folder(path.parent)
+    make_folder(path.parent, durably=durably)
+    path.mkdir(OWNERS_FOLDER, exist_ok=True)
+    if durably:
+        sync_folder(path.parent)
+
+
+def open_private(path: Path, mode: str) -> BinaryIO:
+    """Return a file opened in a binary mode of `open`; if it is made now, for its owner alone."""
+    file = open(path, mode, opener=lambda name, flags: os.open(name, flags, OWNERS_FILE))  # noqa: SIM115
+    return cast("BinaryIO", file)
 
 
 def remove_folder(path: Path, grave: Path) -> bool:

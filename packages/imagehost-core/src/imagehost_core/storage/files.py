@@ -9,7 +9,13 @@ from typing import BinaryIO
 
 from imagehost_core.errors import NotFoundError
 from imagehost_core.ids import ImageId, no_image, parse_image_id
-from imagehost_core.storage.durable import make_folder, room_on_disk, sync_file, sync_folder
+from imagehost_core.storage.durable import (
+    OWNERS_FOLDER,
+    make_folder,
+    room_on_disk,
+    sync_file,
+    sync_folder,
+)
 from imagehost_core.storage.folders import Folders
 from imagehost_core.storage.staging import Staging
 
@@ -89,6 +95,6 @@ class FileStore:
         ago, and still be waiting for the disk. So each process waits for itself, once a shelf.
         """
         if shelf not in self._shelves:
-            shelf.mkdir(exist_ok=True)
+            shelf.mkdir(OWNERS_FOLDER, exist_ok=True)
             sync_folder(shelf.parent)
             self._shelves.add(shelf)

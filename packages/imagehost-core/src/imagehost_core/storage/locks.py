@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from zlib import crc32
 
+from imagehost_core.storage.durable import make_folder
+
 STRIPES = 256
 """How many files there are; with a few dozen holders at a time, two seldom meet."""
 
@@ -93,7 +95,7 @@ class Locks:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, durably=False)
 
     @contextmanager
     def hold(self, purpose: str, key: str) -> Iterator[None]:

@@ -10,7 +10,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from imagehost_core.storage.durable import free_bytes
+from imagehost_core.storage.durable import free_bytes, open_private
 
 RESERVE_BYTES = 2 * 2**20
 """A deletion writes about ten pages of 4 KiB to the log; this is room for some fifty at once."""
@@ -35,7 +35,8 @@ class Reserve:
         # A full disk is what this is for; another process may be doing the same.
         with suppress(OSError):
             part = self._path.with_suffix(f".{os.getpid()}")
-            part.write_bytes(bytes(RESERVE_BYTES))
+            with open_private(part, "wb") as file:
+                file.write(bytes(RESERVE_BYTES))
             part.replace(self._path)
 
     def spend(self) -> None:

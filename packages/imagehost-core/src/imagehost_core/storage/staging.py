@@ -20,7 +20,11 @@ from uuid import uuid4
 
 from imagehost_core.limits import FILE_BYTES, check_file_size
 from imagehost_core.storage.durable import (
+    OWNERS_FILE,
+    OWNERS_FOLDER,
     check_free,
+    make_folder,
+    open_private,
     remove_folder,
     remove_tree,
     room_on_disk,
@@ -56,7 +60,7 @@ class Staged:
         self.size = 0
         self._limit = limit
         self._hash = sha256()
-        self._file: BinaryIO = path.open("xb")
+        self._file: BinaryIO = open_private(path, "xb")
 
     def write(self, data: bytes | memoryview) -> None:
         """Take the next bytes.
@@ -113,13 +117,13 @@ class Staging:
     """
 
     def __init__(self, folder: Path, floor: int) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, durably=False)
         self._floor = floor
         self._all = folder
         # Made under another name and locked before it gets its own: nobody can take it for a dead one.
         self._own = folder / uuid4().hex
         making = folder / f"{self._own.name}{_NEW}"
-        making.mkdir()
+        making.mkdir(OWNERS_FOLDER)
         self._lock = lock_file(making / _LOCK)
         making.rename(self._own)
         # After a power cut too it shall tell that there was a process.
@@ -148,7 +152,7 @@ class Staging:
         """Yield an empty folder to build something in; what is left of it vanishes."""
         path = self._own / uuid4().hex
         with room_on_disk():
-            path.mkdir()
+            path.mkdir(OWNERS_FOLDER)
         try:
             yield path
         finally:
@@ -190,7 +194,7 @@ class Staging:
     def leave_sign(self, name: str) -> None:
         """Leave a sign that there may be files without a record; on a full disk there is none."""
         with suppress(OSError):
-            (self._all / f"{name}{_SIGN}").touch()
+            (self._all / f"{name}{_SIGN}").touch(OWNERS_FILE)
 
     def signs(self) -> tuple[Path, ...]:
         """Return all signs that there may be files without a record."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from struct import calcsize
 from typing import Final
 
+from imagehost_core.storage.durable import open_private
 from imagehost_core.storage.locks import STRIPES, Locks, stripe
 
 _COUNTER: Final = "Q"
@@ -34,7 +35,7 @@ class Stamps:
     """
 
     def __init__(self, path: Path) -> None:
-        with path.open("a+b") as file:
+        with open_private(path, "a+b") as file:
             # Written, and not just made that long: a page that finds no room on the disk when it is first
             # touched ends the process.
             if file.seek(0, 2) < _BYTES:

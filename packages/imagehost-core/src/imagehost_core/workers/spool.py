@@ -36,8 +36,10 @@ class Spool:
             OSError: The disk is full, or there is a file of that name.
         """
         path = self._folder / f"blob-{len(self._paths)}"
-        with path.open("xb") as file:
-            self._paths.append(path)
+        # Its owner's alone: it is what is going to be stored.
+        path.touch(0o600, exist_ok=False)
+        self._paths.append(path)
+        with path.open("wb") as file:
             for piece in pieces:
                 file.write(piece)
         return path
