@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -246,6 +247,30 @@ def test_whoever_is_told_of_progress_can_stop_an_upload(kind: str) -> None:
     assert shelf.files == {}
 
 
+@both
+def test_no_traceback_of_an_upload_that_is_broken_off_shows_the_token(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(bytes(600_000))
+
+    def fail(sent: int, total: int) -> None:
+        if sent:
+            raise LookupError
+
+    def shrink(sent: int, total: int) -> None:
+        path.write_bytes(b"")
+
+    def shown(progress: Any, expected: type[Exception]) -> str:
+        with pytest.raises(expected) as caught:
+            caller(kind, server.url)(lambda client: client.upload(path, progress=progress))
+        return "".join(
+            traceback.TracebackException.from_exception(caught.value, capture_locals=True).format()
+        )
+
+    with Unruly(Shelf()) as server:
+        assert TOKEN not in shown(fail, LookupError)
+        assert TOKEN not in shown(shrink, SourceChangedError)
+
+
 def test_one_client_may_be_used_by_many_threads() -> None:
     shelf = Shelf()
     with Unruly(shelf) as server, swift(Client(server.url, TOKEN)) as client:
@@ -312,7 +337,7 @@ def test_a_deadline_ends_a_call_that_goes_on_slowly(kind: str, slow: Behaviour) 
 
     with Unruly(Shelf()) as server:
         server.plan.extend([slow] * 9)
-        with pytest.raises(TimedOut, match="deadline|WriteTimeout"):
+        with pytest.raises(TimedOut, match=r"deadline|WriteTimeout"):
             caller(kind, server.url)(call)
         assert len(server.plan) == 8
 

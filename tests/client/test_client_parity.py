@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +132,13 @@ def test_importing_the_package_loads_nothing_that_takes_long() -> None:
     modules = loaded("import imagehost_client")
     assert {name for name in modules if name.startswith("imagehost_client")} == {"imagehost_client"}
     assert not modules & (SLOW | {"attr", "attrs", "json", "logging"})
+
+
+def test_the_package_asks_for_three_others_and_no_more(workspace: Path) -> None:
+    settings = tomllib.loads((workspace / "packages/imagehost-client/pyproject.toml").read_text("utf-8"))
+    names = [re.split(r"[^\w-]", wanted)[0] for wanted in settings["project"]["dependencies"]]
+    assert names == ["attrs", "cattrs", "httpx2"]
+    assert "optional-dependencies" not in settings["project"]
 
 
 def test_the_client_loads_neither_of_its_siblings() -> None:

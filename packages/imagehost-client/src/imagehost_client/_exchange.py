@@ -205,6 +205,7 @@ def _checked(call: Call[T], content: bytes | Body | None, result: T) -> T:
         f"expected SHA-256 {content.sha256} ({content.file.size} bytes) for {content.file.name} but received "
         f"{result.sha256} ({result.size} bytes) for image {result.id}",
         request_id=result.meta.request_id,
+        rate_limit=result.meta.rate_limit,
     )
 
 
