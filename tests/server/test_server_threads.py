@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -13,7 +14,7 @@ import pytest
 
 from imagehost_core import ImageHost
 from imagehost_core.errors import UnavailableError
-from imagehost_core.settings import WorkerSettings
+from imagehost_core.settings import LimitSettings, WorkerSettings
 from imagehost_core.testing import make_image
 from imagehost_server.app import DELIVERY_PREFIXES, Switch, create_interface
 from imagehost_server.callers import Callers
@@ -22,7 +23,10 @@ from imagehost_server.guard import Guard
 from imagehost_server.settings import ServerSettings
 from imagehost_server.threads import RETRY_SECONDS, Room, Rooms
 
-SETTINGS = ServerSettings(workers=WorkerSettings(processes=1, queue=1))
+SETTINGS = ServerSettings(
+    workers=WorkerSettings(processes=1, queue=1),
+    limits=LimitSettings(unauthenticated_per_minute=0, sign_ins_per_minute=10),
+)
 PATIENCE = 30.0
 
 
@@ -83,16 +87,21 @@ async def test_a_full_room_has_all_its_threads_at_work_and_all_its_places_taken(
     assert sorted(ran) == [0, 1, 2, 3, 4]
 
 
+def client_of(host: ImageHost, rooms: Rooms) -> httpx2.AsyncClient:
+    """Return a client of the application, which works in these rooms."""
+    callers = Callers(create_interface(host, SETTINGS, rooms), host, rooms)
+    app = Guard(Switch(callers, DeliveryRoute(host, rooms), DELIVERY_PREFIXES))
+    transport = httpx2.ASGITransport(app=app, client=("127.0.0.1", 9))  # type: ignore[arg-type]
+    return httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1")
+
+
 @pytest.mark.anyio
 @pytest.mark.filterwarnings("ignore:.*deprecated inferred style")
 async def test_an_upload_is_stored_while_more_variants_are_asked_for_than_may_wait(host: ImageHost) -> None:
     rooms = Rooms(SETTINGS.workers)
-    callers = Callers(create_interface(host, SETTINGS, rooms), host, rooms)
-    app = Guard(Switch(callers, DeliveryRoute(host, rooms), DELIVERY_PREFIXES))
     image = host.upload(make_image(64, 48), owner="admin")
     headers = {"Authorization": f"Bearer {host.keys.create(owner='admin').token}"}
-    transport = httpx2.ASGITransport(app=app, client=("127.0.0.1", 9))  # type: ignore[arg-type]
-    async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+    async with client_of(host, rooms) as client:
         async with filled(rooms.variants):
             refused = await client.get(f"/img/{image.id}?w=9")
             stored = await client.post("/v1/upload", headers=headers, files={"image": make_image()})
@@ -102,6 +111,37 @@ async def test_an_upload_is_stored_while_more_variants_are_asked_for_than_may_wa
     assert refused.headers["retry-after"] == str(RETRY_SECONDS)
     assert refused.headers["cache-control"] == "no-store"
     assert [stored.status_code, whole.status_code, later.status_code] == [200, 200, 200]
+
+
+@pytest.mark.anyio
+@pytest.mark.filterwarnings("ignore:.*deprecated inferred style")
+async def test_a_name_that_no_account_can_have_costs_neither_a_hash_nor_an_attempt(host: ImageHost) -> None:
+    rooms = Rooms(SETTINGS.workers)
+    impossible = (
+        "",
+        "x" * 65,
+        "x" * 100_000,
+        "-x",
+        "a b",
+        "\0",
+        "ä",
+        "a/b",
+        "admin\n",
+        "' OR 1=1 --",
+    )
+
+    async with client_of(host, rooms) as client, filled(rooms.passwords):
+
+        async def sign_in(name: str) -> httpx2.Response:
+            body = json.dumps({"username": name, "password": "x"})
+            headers = {"content-type": "application/json"}
+            return await client.post("/v1/session", content=body, headers=headers)
+
+        for name in impossible:
+            refused = await sign_in(name)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (401, "UNAUTHORIZED"), name
+        # One that it can have costs a hash, whether there is such an account or not.
+        assert [(await sign_in(name)).status_code for name in ("admin", "nobody")] == [503, 503]
 
 
 @pytest.mark.anyio

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from litestar import Response
 
-from imagehost_core.errors import UnauthorizedError
+from imagehost_core.errors import UnauthorizedError, ValidationError
 from imagehost_server.attempts import admit_attempt
 from imagehost_server.cookies import ended_cookies, session_cookies
 from imagehost_server.operations import operation
@@ -24,6 +24,12 @@ async def sign_in(request: ApiRequest) -> Response[bytes]:
     wanted = await request.read(SignIn)
     check_length(wanted.password)
     host, rooms = request.host, request.rooms
+    # Which names an account can have is no secret: one that it cannot have costs no attempt and no hash. One
+    # that it can have costs both, whether there is such an account or not.
+    try:
+        host.accounts.check_name(wanted.username)
+    except ValidationError:
+        raise UnauthorizedError(_REFUSED) from None
     await admit_attempt(request, wanted.username)
     stored = await rooms.catalog.run(host.accounts.password_hash, wanted.username)
     if not await rooms.passwords.run(verify_password, stored, wanted.password):
