@@ -58,7 +58,8 @@ def types(session: nox.Session) -> None:
     packages = (argument for package in PACKAGES for argument in ("-p", package.replace("-", "_")))
     session.run("mypy", *packages)
     session.run("mypy", "noxfile.py", "tests", "docs/examples", "bench", ".ci")
-    session.run("basedpyright")  # what it judges stands in pyproject.toml
+    # What pyright judges stands in pyproject.toml.
+    session.run("basedpyright", "--pythonpath", str(Path(session.virtualenv.bin) / "python"))
 
 
 @nox.session
