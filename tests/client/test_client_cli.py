@@ -437,6 +437,15 @@ def test_completion_knows_every_command_and_flag(capsys: pytest.CaptureFixture[s
             assert " ".join(known) in script
 
 
+def test_completion_in_fish_tells_commands_of_one_name_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["completion", "fish"])
+    lines = capsys.readouterr().out.splitlines()
+    (keys,) = [line for line in lines if "from keys; and __fish_seen_subcommand_from create'" in line]
+    assert "--scope" in keys
+    assert "--private" not in keys
+    assert lines[0].startswith("complete -c imagehost-client -n '__fish_use_subcommand' -a ")
+
+
 @pytest.mark.parametrize(
     ("line", "found"),
     [

@@ -28,6 +28,12 @@ complete -o default -F _imagehost_client imagehost-client
 """
 
 
+_ZSH = """\
+autoload -U +X compinit && compinit
+autoload -U +X bashcompinit && bashcompinit
+"""
+
+
 def completion(args: Namespace, out: Out) -> None:
     """Print the completion of one shell."""
     from imagehost_client._cli.arguments import build_parser
@@ -35,18 +41,13 @@ def completion(args: Namespace, out: Out) -> None:
     tree = dict(words(build_parser()))
     if args.shell == "fish":
         for path, known in tree.items():
-            within = " ".join(path.split("/")) if path else ""
-            test = (
-                f"-n '__fish_seen_subcommand_from {within.split()[-1]}' "
-                if within
-                else "-n __fish_use_subcommand "
-            )
-            out.line(f"complete -c imagehost-client {test}-a '{' '.join(known)}'")
+            seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in path.split("/") if word)
+            test = seen or "__fish_use_subcommand"
+            out.line(f"complete -c imagehost-client -n '{test}' -a '{' '.join(known)}'")
         return
     cases = "\n".join(f"        '{path}') words='{' '.join(known)}';;" for path, known in tree.items())
     script = _BASH.format(groups=" ".join(path for path in tree if path), cases=cases)
-    prefix = "autoload -U +X bashcompinit && bashcompinit\n" if args.shell == "zsh" else ""
-    out.line(prefix + script.rstrip())
+    out.line((_ZSH if args.shell == "zsh" else "") + script.rstrip())
 
 
 def words(parser: argparse.ArgumentParser, path: str = "") -> Iterator[tuple[str, list[str]]]:
