@@ -165,6 +165,26 @@ def test_the_form_has_a_limit_of_files_parts_and_text(folder: Path) -> None:
     read(folder, [encoded([file, *many[1:]])])
 
 
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        (b"caf\xe9.png", "caf\ufffd.png"),
+        (b"\x83J\x83\x81.png", "\ufffdJ\ufffd\ufffd.png"),
+        ("à la carte – ネコ.png".encode(), "à la carte – ネコ.png"),
+        ("\U0001f600.png".encode()[1:], "\ufffd\ufffd\ufffd.png"),
+        (b"a%22b\xff.png", 'a"b\ufffd.png'),
+    ],
+)
+@pytest.mark.parametrize(
+    "form", ['form-data; name="image"; filename="%s"', 'form-data;filename="%s"; name=image']
+)
+def test_a_file_s_name_is_kept_whatever_bytes_it_has(folder: Path, form: str, sent: bytes, kept: str) -> None:
+    head = b"--BoundarY\r\nContent-Disposition: " + form.encode().replace(b"%s", sent)
+    with closing(FormReader(TYPE, Stage(folder))) as reader:
+        reader.feed(head + b"\r\n\r\nx\r\n--BoundarY--\r\n")
+        assert reader.finish().files[0].filename == kept
+
+
 def test_text_that_is_not_utf_8_is_told_by_its_names(folder: Path) -> None:
     parts: list[Part] = [("image", "a.png", b"x"), ("description", None, b"\xff"), ("quality", None, b"\xfe")]
     details = fails(folder, parts, ValidationError)

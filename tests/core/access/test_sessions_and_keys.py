@@ -117,6 +117,8 @@ def test_a_key_is_renamed_and_its_end_moved(host: ImageHost, clock: FrozenClock)
     "fields",
     [
         {"name": "x" * 101},
+        {"name": "a\0b"},
+        {"name": "a\ud800b"},
         {"scopes": []},
         {"scopes": ["images:everything"]},
         {"expires_at": datetime(2030, 1, 1)},
@@ -127,6 +129,14 @@ def test_a_key_that_makes_no_sense_is_refused(host: ImageHost, fields: dict[str,
     with pytest.raises(ValidationError):
         host.keys.create(owner="admin", **fields)  # type: ignore[arg-type]
     assert host.keys.list(owner="admin").total == 0
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
+def test_a_key_is_not_renamed_to_what_cannot_be_stored(host: ImageHost, name: str) -> None:
+    made = host.keys.create(owner="admin", name="one")
+    with pytest.raises(ValidationError, match="without NUL and lone surrogates for name"):
+        host.keys.update(made.key.id, owner="admin", name=name)
+    assert host.keys.get(made.key.id, owner="admin").name == "one"
 
 
 def test_another_account_s_key_is_as_good_as_none(host: ImageHost) -> None:

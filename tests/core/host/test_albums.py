@@ -22,6 +22,7 @@ from imagehost_core import (
     ValidationError,
     parse_page_request,
 )
+from imagehost_core.filenames import can_be_seen
 from imagehost_core.host.albums import MAX_MEMBERS, MAX_NAME
 from imagehost_core.options import MAX_DESCRIPTION
 from imagehost_core.testing import make_image
@@ -70,11 +71,47 @@ def test_a_fresh_album_is_empty_and_has_the_defaults(album: Album) -> None:
 
 @given(st.text(max_size=MAX_NAME + 20))
 def test_a_name_is_trimmed_and_has_1_to_100_characters(host: ImageHost, name: str) -> None:
-    if 1 <= len(name.strip()) <= MAX_NAME and "\0" not in name:
+    if can_be_seen(name) and len(name.strip()) <= MAX_NAME and "\0" not in name:
         assert host.albums.create(owner="admin", name=name).name == name.strip()
     else:
         with pytest.raises(ValidationError, match="name"):
             host.albums.create(owner="admin", name=name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        " \t",
+        "\u200b",
+        "\u2060\ufeff",
+        "\x01\x7f",
+        "\u202e",
+        "\u3164",
+        "\u2800",
+        "\u200d",
+        "\ufe0f",
+        "\u0301",
+    ],
+)
+def test_a_name_of_which_nothing_can_be_seen_is_none(host: ImageHost, album: Album, name: str) -> None:
+    with pytest.raises(ValidationError, match="of which one can be seen, for name"):
+        host.albums.create(owner="admin", name=name)
+    with pytest.raises(ValidationError, match="of which one can be seen, for name"):
+        host.albums.update(album.id, owner="admin", name=name)
+
+
+@pytest.mark.parametrize(
+    "name", [".", "猫", "\U0001f431", "❤\ufe0f", "می\u200cخواهم", "é", "e\u0301", "\U0001f3f4\u200d☠"]
+)
+def test_whatever_can_be_seen_is_a_name(host: ImageHost, name: str) -> None:
+    assert host.albums.create(owner="admin", name=name).name == name
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
+def test_a_name_that_cannot_be_stored_is_refused(host: ImageHost, name: str) -> None:
+    with pytest.raises(ValidationError, match="without NUL and lone surrogates for name"):
+        host.albums.create(owner="admin", name=name)
 
 
 def test_every_fault_of_an_album_is_named_at_once(host: ImageHost) -> None:

@@ -28,6 +28,23 @@ _EDGES = "." + _SPACES + _JOINERS
 """What a name neither begins nor ends with: dots hide it or vanish on some systems, spaces cannot be seen."""
 
 
+_BLANKS = "\u115f\u1160\u2800\u3164\uffa0"
+"""Letters and signs that are drawn as nothing: fillers of Hangul, and Braille without a dot."""
+
+
+def can_be_seen(text: str) -> bool:
+    """Return whether there is anything in a text that leaves a mark of its own.
+
+    Spaces, controls, fillers, and marks that only change what they follow do not.
+    """
+    return any(
+        _is_visible(char)
+        and char not in _SPACES + _JOINERS + _BLANKS
+        and unicodedata.category(char)[0] != "M"
+        for char in text
+    )
+
+
 def clean_filename(name: str | None) -> str:
     """Return a name freed of paths and of characters that cannot be seen.
 

@@ -117,7 +117,11 @@ def description_faults(text: object) -> Iterable[Fault]:
     if len(text) > MAX_DESCRIPTION:
         yield Fault("description", f"at most {MAX_DESCRIPTION:,} characters", f"{len(text):,}")
     if not is_storable(text):
-        yield Fault("description", "text without NUL and lone surrogates", "one with them")
+        yield Fault("description", *UNSTORABLE)
+
+
+UNSTORABLE = ("text without NUL and lone surrogates", "one with them")
+"""What is expected, and was received, where text is not `is_storable`."""
 
 
 def is_storable(text: str) -> bool:

@@ -99,7 +99,10 @@ class FormReader:
     """
 
     def __init__(self, content_type: str | None, stage: Callable[[], Staged]) -> None:
-        self._parser = PushMultipartParser(boundary(content_type), max_segment_count=MAX_PARTS)
+        # Latin-1 keeps the bytes of names as they came; `_name` reads them.
+        self._parser = PushMultipartParser(
+            boundary(content_type), max_segment_count=MAX_PARTS, header_charset="latin-1"
+        )
         self._stage = stage
         self._stack = ExitStack()
         self._part: _FilePart | _TextPart | None = None
@@ -154,10 +157,11 @@ class FormReader:
         return form
 
     def _begin(self, segment: MultipartSegment) -> _FilePart | _TextPart | None:
-        name = segment.name or ""
+        name = _name(segment.name) or ""
         if name in FILE_FIELDS:
             check_file_count(len(self._files) + 1)
-            part = _FilePart(FILE_FIELDS[name], segment.filename, self._stack.enter_context(self._stage()))
+            filename, staged = _name(segment.filename), self._stack.enter_context(self._stage())
+            part = _FilePart(FILE_FIELDS[name], filename, staged)
             self._files.append(part)
             return part
         # Unknown files are ignored like unknown fields, but a text may be an option.
@@ -232,6 +236,15 @@ class _TextPart:
     def __init__(self, name: str) -> None:
         self.name = name
         self.data = bytearray()
+
+
+def _name(latin: str | None) -> str | None:
+    """Return the name of a field or a file.
+
+    RFC 7578, 5.1: in UTF-8. Programs that are older than that send what their system writes, and contract 4
+    wants a file's name *always kept*: what is no UTF-8 in it is kept as U+FFFD.
+    """
+    return None if latin is None else latin.encode("latin-1").decode(errors="replace")
 
 
 def _check_text(name: str, size: int, limit: int) -> None:

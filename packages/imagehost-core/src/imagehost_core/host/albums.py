@@ -11,13 +11,14 @@ from attrs import field, frozen
 
 from imagehost_core.catalog.database import Reader, Transaction, Value
 from imagehost_core.errors import Fault, NotFoundError, ValidationError, quoted
+from imagehost_core.filenames import can_be_seen
 from imagehost_core.host import owners
 from imagehost_core.host.once import Part
 from imagehost_core.host.owners import Owner
 from imagehost_core.host.rooms import Rooms
 from imagehost_core.ids import AccountId, AlbumId, ImageId, no_album, parse_album_id
 from imagehost_core.models import Account, Album, Image, Page
-from imagehost_core.options import description_faults, is_storable
+from imagehost_core.options import UNSTORABLE, description_faults, is_storable
 from imagehost_core.paging import PageRequest
 
 MAX_NAME = 100
@@ -265,9 +266,11 @@ def check_fields(fields: dict[str, object]) -> dict[str, Value]:
 
 def _faults(fields: dict[str, object]) -> Iterator[Fault]:
     name = fields.get("name", "-")
-    if not isinstance(name, str) or not 1 <= len(name.strip()) <= MAX_NAME or not is_storable(name):
-        expected = f"text of 1 to {MAX_NAME} characters after trimming, without NUL,"
+    if not isinstance(name, str) or len(name.strip()) > MAX_NAME or not can_be_seen(name):
+        expected = f"text of 1 to {MAX_NAME} characters after trimming, of which one can be seen,"
         yield Fault("name", expected, quoted(name) if name else "none")
+    elif not is_storable(name):
+        yield Fault("name", *UNSTORABLE)
     yield from description_faults(fields.get("description", ""))
     if not isinstance(fields.get("is_public", True), bool):
         yield Fault("is_public", "true or false", quoted(fields["is_public"]))

@@ -24,6 +24,7 @@ from imagehost_core.host.owners import Owner
 from imagehost_core.host.rooms import Rooms
 from imagehost_core.ids import KeyId, new_key_id
 from imagehost_core.models import ALL_SCOPES, ApiKey, NewKey, Page, Principal, Scope
+from imagehost_core.options import UNSTORABLE, is_storable
 from imagehost_core.paging import PageRequest
 from imagehost_core.tokens import PREFIX_LENGTH, TokenKind, mint, parse_token, token_hash
 
@@ -51,7 +52,7 @@ class Keys:
 
         Args:
             owner: Whose it is.
-            name: Up to 100 characters.
+            name: Up to 100 characters, without NUL and lone surrogates.
             scopes: What it may do; all, unless given.
             expires_at: When it stops, aware, or `None`.
 
@@ -177,6 +178,8 @@ def _check(
     faults = []
     if len(name.strip()) > MAX_NAME:
         faults.append(Fault("name", f"at most {MAX_NAME} characters", f"{len(name.strip())}"))
+    if not is_storable(name):
+        faults.append(Fault("name", *UNSTORABLE))
     known = {scope.value for scope in Scope}
     unknown = [scope for scope in scopes if scope not in known]
     if unknown or not scopes:
