@@ -41,6 +41,7 @@ from imagehost_client import (
     Client,
     ConnectionFailed,
     ImageHostError,
+    NotFoundError,
     PayloadTooLargeError,
     ServerError,
     SourceChangedError,
@@ -395,6 +396,20 @@ def test_a_file_of_50_megabytes_grows_the_process_by_less_than_10(kind: str, tmp
         )
     assert int(done.stdout) * 1024 < 10_000_000
     assert sorted(len(content) for content in shelf.files.values()) == [7, 50_000_000]
+
+
+def test_the_async_client_runs_on_trio_too(served: FakeImageHost) -> None:
+    async def use() -> list[int]:
+        async with AsyncClient(served.base_url, served.accounts["admin"]) as client:
+            served.drop()
+            swift(client)
+            results = await client.upload_many([make_png(width, 1) for width in range(1, 6)], parallel=3)
+            assert [result.unwrap().width for result in results] == [1, 2, 3, 4, 5]
+            with pytest.raises(NotFoundError):
+                await client.with_options(deadline=30).images.render("missing")
+            return sorted([image.width async for image in client.images.list(per_page=2)])
+
+    assert anyio.run(use, backend="trio") == [1, 2, 3, 4, 5]
 
 
 @both
