@@ -145,6 +145,20 @@ def test_removing_exif_leaves_the_picture_as_it_is_shown(studio: Any, fmt: Forma
     assert ingested.size == Size(*image.size)
 
 
+@pytest.mark.parametrize("orientation", [3, 6])
+@pytest.mark.parametrize("quality", [40, 75, 95])
+def test_a_jpeg_that_is_turned_keeps_its_own_quantisation(
+    studio: Any, orientation: int, quality: int
+) -> None:
+    data = studio.oriented(studio.photo(64, 48), orientation, quality=quality)
+    before = studio.opened(data).quantization
+    after = studio.opened(stored(data, JPEG, wanted=JPEG, remove_exif=True)[1]).quantization
+    for index, table in before.items():
+        rows = [table[8 * row : 8 * row + 8] for row in range(8)]
+        turned = rows if orientation == 3 else zip(*rows, strict=True)
+        assert list(after[index]) == [divisor for row in turned for divisor in row]
+
+
 @pytest.mark.parametrize("fmt", UPLOADABLE)
 def test_removing_exif_that_is_not_there_keeps_the_bytes(studio: Any, fmt: Format) -> None:
     assert stored(upload(studio, fmt), fmt, wanted=fmt, remove_exif=True)[0].unchanged

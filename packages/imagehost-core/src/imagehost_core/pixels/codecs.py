@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from types import MappingProxyType
 
@@ -11,12 +11,13 @@ from attrs import frozen
 from PIL import AvifImagePlugin, features
 
 from imagehost_core.formats import Format
+from imagehost_core.pixels import quantisation
 
 if not features.check("avif"):
     # Pillow's own wheels have AVIF; builds of distributions may lack it, and this plug-in brings it.
     import pillow_avif  # type: ignore[import-untyped]  # noqa: F401
 
-RECIPE = 1
+RECIPE = 2
 """Raised whenever the same job gives other bytes than before, so that every ETag changes with it."""
 
 
@@ -29,11 +30,13 @@ class Codec:
         quality: The quality where none is asked for, or `None` where the format has none.
         settings: What else the encoder is told; the figures behind it are in
             `docs/design/2026-11-21-pixels.md`.
+        graded: Returns how the encoder is told a quality.
     """
 
     name: str
     quality: int | None
     settings: Mapping[str, object]
+    graded: Callable[[int], Mapping[str, object]] = lambda quality: {"quality": quality}
 
 
 def _settings(**values: object) -> Mapping[str, object]:
@@ -41,7 +44,7 @@ def _settings(**values: object) -> Mapping[str, object]:
 
 
 CODECS: dict[Format, Codec] = {
-    Format.JPEG: Codec("JPEG", 80, _settings(optimize=True, progressive=True)),
+    Format.JPEG: Codec("JPEG", 80, _settings(optimize=True, progressive=True), quantisation.settings),
     Format.PNG: Codec("PNG", None, _settings(compress_level=2)),
     Format.WEBP: Codec("WEBP", 80, _settings(method=2)),
     # One thread and no tiles by count of processors: the bytes may not depend on the machine.

@@ -65,9 +65,8 @@ def encode(
         settings: For the encoder, beyond and before those of the table.
     """
     codec = CODECS[fmt]
-    options: dict[str, Any] = {**codec.settings, **carried(fmt, metadata), **settings}
-    if TRAITS[fmt].quality:
-        options["quality"] = codec.quality if quality is None else quality
+    graded = codec.graded(codec.quality if quality is None else quality) if codec.quality else NO_SETTINGS
+    options: dict[str, Any] = {**codec.settings, **carried(fmt, metadata), **graded, **settings}
     picture = _prepared(fmt, image)
     if picture.mode == "P" and "transparency" in picture.info:
         options["transparency"] = picture.info["transparency"]

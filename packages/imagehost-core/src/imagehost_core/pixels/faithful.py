@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-LEAST, MOST = 80, 90
+LEAST, MOST = 80, 95
 """Below, losses add up to be seen; above, a WebP is hardly smaller than the JPEG that it is made of."""
 
 _STANDARD_SUM = 3_685

@@ -147,14 +147,14 @@ def _is_jpeg(image: ImageFile.ImageFile) -> TypeGuard[JpegImagePlugin.JpegImageF
 def _tables(image: ImageFile.ImageFile, orientation: int) -> dict[str, object]:
     """Return the quantisation and chroma of a JPEG, turned with the picture."""
     if not _is_jpeg(image) or image.mode != "RGB":
-        return {"quality": 95, "subsampling": 0}
+        return {"subsampling": 0}
     tables = [list(table) for _, table in sorted(image.quantization.items())]
     sampling = JpegImagePlugin.get_sampling(image)
     if orientation in SIDEWAYS:
         tables = [[table[8 * column + row] for row in range(8) for column in range(8)] for table in tables]
         sampling = 0 if sampling == 1 else sampling
-    # 100 is the percentage by which the encoder scales the tables.
-    return {"quality": 100, "qtables": tables, "subsampling": max(0, sampling)}
+    # At 50, libjpeg takes tables as they are given; at others it scales them first.
+    return {"quality": 50, "qtables": tables, "subsampling": max(0, sampling)}
 
 
 def _stays_animated(source: Source, fmt: Format) -> bool:

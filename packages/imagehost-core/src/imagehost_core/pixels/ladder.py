@@ -2,7 +2,7 @@
 
 All rungs together take at most a quarter of the master's bytes. So they are made as good as that
 allows: nearly without loss where the master is large, leaner where it is small, and not at all where
-even that would be too much. The figures are in `docs/design/2026-11-21-pixels.md`.
+even that would be too much. The figures are in `docs/design/2026-11-21-quality.md`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from imagehost_core.pixels.resize import reduced
 BYTES_SHARE = 4
 """All rungs together have at most the master's bytes divided by this."""
 
-PIXELS_SHARE = 6
-"""A rung has at most the picture's pixels divided by this; a larger one never fits `BYTES_SHARE`,
-because a reduced picture needs twice to three times as many bytes a pixel as the master."""
+PIXELS_SHARE = 3
+"""A rung has at most the picture's pixels divided by this; beyond it saves little to start from it."""
+
+LEAST_GROWTH = 2
+"""A rung of twice the side is taken to have this many times the bytes, and not tried in less room."""
 
 KEY_SIDE = 1024
 """The rung that is worth most, being the start for most thumbnails and pages; it gets its bytes first."""
@@ -37,78 +39,77 @@ class Tier:
     settings: Mapping[str, object]
 
 
-NEAR_LOSSLESS = Tier(Format.JPEG, 92, {"subsampling": 0, "progressive": False})
-"""Decodes in a third of the time of an AVIF; not for pictures with alpha."""
-FAIR = Tier(Format.AVIF, 70, {"speed": 10, "subsampling": "4:4:4"})
-LEAN = Tier(Format.AVIF, 60, {"speed": 10})
+_SEQUENTIAL = {"progressive": False}
+_FINE = {"progressive": False, "subsampling": 0}
 
-FAIR_TO_LEAN = 1.3
-"""A fair rung has at least this many times the bytes of the lean one, so it is not tried in less room."""
+OPAQUE = (
+    Tier(Format.JPEG, 94, _FINE),
+    Tier(Format.JPEG, 91, _FINE),
+    Tier(Format.JPEG, 87, _FINE),
+    Tier(Format.JPEG, 91, _SEQUENTIAL),
+    Tier(Format.JPEG, 87, _SEQUENTIAL),
+    Tier(Format.JPEG, 83, _SEQUENTIAL),
+)
+"""How rungs are stored, best first. A JPEG is decoded in a third of the time of an AVIF, and encoded in a
+tenth; what its tables lose in fine detail is what the render's reduction takes away in any case."""
+
+CLEAR = (
+    Tier(Format.AVIF, 70, {"speed": 10, "subsampling": "4:4:4"}),
+    Tier(Format.AVIF, 60, {"speed": 10}),
+)
+"""The same for pictures with alpha, which a JPEG cannot hold."""
 
 
 def make_ladder(image: Image.Image, sides: Sequence[int], master_bytes: int) -> list[tuple[Size, bytes]]:
-    """Return the rungs of a picture, largest first; each is made from the next larger one.
+    """Return the rungs of a picture, largest first.
 
     As many rungs as fit in the leanest tier come first, since any rung saves more time than a better
-    one; what room is then left makes them better.
+    one; then they are made in the best tier in which all of them fit.
 
     Args:
         image: The upright picture in sRGB, in `RGB` or `RGBA`.
         sides: The longer sides of the rungs, in pixels, descending.
         master_bytes: The size of the master, in bytes.
     """
-    reductions = _reductions(image, sides)
-    by_worth = sorted(reductions, key=lambda side: (side != KEY_SIDE, side))
+    tiers = CLEAR if image.mode == "RGBA" else OPAQUE
     room = master_bytes // BYTES_SHARE
-    best = (
-        {} if image.mode == "RGBA" else {side: _encoded(reductions[side], NEAR_LOSSLESS) for side in by_worth}
-    )
-    chosen = best
-    if not best or sum(map(len, best.values())) > room:
-        chosen = _lean(reductions, by_worth, room)
-        _improve(chosen, reductions, best, room - sum(map(len, chosen.values())))
-    return [(Size(*reductions[side].size), chosen[side]) for side in reductions if side in chosen]
+    reductions, chosen = _leanest(image, sides, tiers[-1], room)
+    best, worst = 0, len(tiers) - 1
+    while best < worst:
+        tier = (best + worst) // 2
+        better = {side: _encoded(reductions[side], tiers[tier]) for side in chosen}
+        if sum(map(len, better.values())) <= room:
+            chosen, worst = better, tier
+        else:
+            best = tier + 1
+    return [(Size(*reductions[side].size), chosen[side]) for side in sorted(chosen, reverse=True)]
 
 
-def _reductions(image: Image.Image, sides: Sequence[int]) -> dict[int, Image.Image]:
+def _leanest(
+    image: Image.Image, sides: Sequence[int], tier: Tier, room: int
+) -> tuple[dict[int, Image.Image], dict[int, bytes]]:
+    """Return every rung for which there is room, those of most worth first: its pixels and its bytes."""
     whole = Size(*image.size)
-    found: dict[int, Image.Image] = {}
-    for side in sides:
+    pixels: dict[int, Image.Image] = {}
+    chosen: dict[int, bytes] = {}
+    for side in sorted(sides, key=lambda side: (side != KEY_SIDE, side)):
         size = _with_longer_side(whole, side)
-        if size.pixels * PIXELS_SHARE <= whole.pixels:
-            image = found[side] = reduced(image, size)
-    return found
+        hopeless = any(len(blob) * LEAST_GROWTH > room for less, blob in chosen.items() if 2 * less <= side)
+        if size.pixels * PIXELS_SHARE > whole.pixels or hopeless:
+            continue
+        start = min((larger for larger in pixels if larger > side), default=None)
+        pixels[side] = reduced(image if start is None else pixels[start], size)
+        blob = _encoded(pixels[side], tier)
+        if len(blob) <= room:
+            chosen[side] = blob
+            room -= len(blob)
+    return pixels, chosen
 
 
 def _with_longer_side(size: Size, side: int) -> Size:
     longer = max(size.width, size.height)
     width, height = ((2 * length * side + longer) // (2 * longer) for length in (size.width, size.height))
     return Size(max(1, width), max(1, height))
-
-
-def _lean(reductions: Mapping[int, Image.Image], by_worth: Sequence[int], room: int) -> dict[int, bytes]:
-    """Return the leanest form of every rung for which there is room."""
-    chosen: dict[int, bytes] = {}
-    for side in by_worth:
-        blob = _encoded(reductions[side], LEAN)
-        if len(blob) <= room:
-            chosen[side] = blob
-            room -= len(blob)
-    return chosen
-
-
-def _improve(
-    chosen: dict[int, bytes], reductions: Mapping[int, Image.Image], best: Mapping[int, bytes], room: int
-) -> None:
-    """Replace rungs by better ones, those of most worth first, as far as there is room."""
-    for side, lean in chosen.items():
-        better = best.get(side)
-        if better is None or len(better) - len(lean) > room:
-            hopeless = len(lean) * (FAIR_TO_LEAN - 1) > room
-            better = None if hopeless else _encoded(reductions[side], FAIR)
-        if better is not None and len(better) - len(lean) <= room:
-            chosen[side] = better
-            room -= len(better) - len(lean)
 
 
 def _encoded(image: Image.Image, tier: Tier) -> bytes:
