@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_core.destinations import check_address, check_addresses, parse_destination
-from imagehost_core.errors import ValidationError
+from imagehost_core.errors import ValidationError, quoted
 
 LOOPBACKS = [
     "127.0.0.1",
@@ -174,6 +176,12 @@ WHOLE = [
     "https://[::1",
     "https://::1/",
     "https://[127.0.0.1]/",
+    "https://[v1.x]/",
+    "https://[v1.example.com]:8443/",
+    "https://[vF.a:b]/",
+    "https://example.com]/",
+    "https://[2606:4700::1111]x/",
+    "https://x[2606:4700::1111]/",
     "https://[example.com]/",
     "https://example.com/" + "x" * 2_000,
 ]
@@ -194,6 +202,24 @@ def test_no_way_of_writing_an_inside_host_is_taken(host: str) -> None:
 def test_no_odd_address_is_taken(url: str) -> None:
     with pytest.raises(ValidationError):
         parse_destination(url)
+
+
+EXPECTED = re.compile(
+    r"an https address( (whose host and port can be read|that everybody can reach))?"
+    r"|an address (of at most 2000 printable ASCII characters|without (user and password|a fragment)"
+    r"|whose name is known everywhere)"
+    r"|an IPv6 address, and nothing else, in brackets"
+    r"|the port 443, or one from 1024 on,"
+)
+
+
+@pytest.mark.parametrize("url", [*WHOLE, *(f"https://{host}/" for host in LOOPBACKS + PRIVATE)])
+def test_what_is_wrong_is_told_in_our_words_and_of_the_field_url(url: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        parse_destination(url)
+    (fault,) = caught.value.faults
+    assert (fault.name, fault.received) == ("url", quoted(url))
+    assert EXPECTED.fullmatch(fault.expected)
 
 
 @pytest.mark.parametrize(

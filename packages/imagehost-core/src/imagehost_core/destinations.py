@@ -63,6 +63,8 @@ an IPv4 address), AS112."""
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME = re.compile(rf"(?:{_LABEL}\.)+(?=[a-z]){_LABEL}", re.ASCII)
 """A name with a dot whose last label begins with a letter, so that no resolver reads it as an address."""
+_AUTHORITY = re.compile(r"(?:\[[^\[\]]*:[^\[\]]*\]|[^\[\]:]*)(?::[0-9]*)?", re.ASCII)
+"""A host and a port (RFC 3986, 3.2); in brackets is what has colons of its own."""
 _PRINTABLE = re.compile(r"[!-~]+", re.ASCII)
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _INTERNAL_ENDINGS = (
@@ -115,9 +117,8 @@ def parse_destination(url: str, *, allow_loopback: bool = False) -> Destination:
     """
     try:
         return _parse(url, allow_loopback)
-    except ValueError as error:
-        fault = Fault("url", str(error) or "an https address", quoted(url))
-        raise ValidationError(faults=[fault]) from None
+    except _RefusedError as refused:
+        raise ValidationError(faults=[Fault("url", refused.expected, quoted(url))]) from None
 
 
 def is_address(host: str) -> bool:
@@ -159,24 +160,39 @@ def check_addresses(addresses: Iterable[str], *, allow_loopback: bool = False) -
         check_address(address, allow_loopback=allow_loopback)
 
 
+class _RefusedError(Exception):
+    """What is wrong with an address: what would have been right."""
+
+    def __init__(self, expected: str) -> None:
+        super().__init__(expected)
+        self.expected = expected
+
+
 def _parse(url: str, allow_loopback: bool) -> Destination:
     if len(url) > MAX_URL or _PRINTABLE.fullmatch(url) is None or "\\" in url:
-        raise ValueError(f"an address of at most {MAX_URL} printable ASCII characters")
-    parts = urlsplit(url)
-    host, port = parts.hostname or "", parts.port
+        raise _RefusedError(f"an address of at most {MAX_URL} printable ASCII characters")
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        # It speaks of its own matters, to whoever calls it.
+        raise _RefusedError("an https address whose host and port can be read") from None
     loopback = allow_loopback and host in _LOOPBACK_NAMES
     if parts.scheme != "https" and not (parts.scheme == "http" and loopback):
-        raise ValueError("an https address")
+        raise _RefusedError("an https address")
     if "@" in parts.netloc:
-        raise ValueError("an address without user and password")
+        raise _RefusedError("an address without user and password")
     if "#" in url:
-        raise ValueError("an address without a fragment")
+        raise _RefusedError("an address without a fragment")
+    # `urlsplit` takes no notice of what stands around brackets, and lets versions to come (`[v1.x]`) pass.
+    if _AUTHORITY.fullmatch(parts.netloc) is None:
+        raise _RefusedError("an IPv6 address, and nothing else, in brackets")
     if port is None:
         port = HTTPS_PORT if parts.scheme == "https" else 80
     if not loopback:
         _check_host(host)
         if port != HTTPS_PORT and port < _FIRST_FREE_PORT:
-            raise ValueError(f"the port {HTTPS_PORT}, or one from {_FIRST_FREE_PORT} on,")
+            raise _RefusedError(f"the port {HTTPS_PORT}, or one from {_FIRST_FREE_PORT} on,")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Destination(url, parts.scheme == "https", host, port, target)
 
@@ -184,9 +200,12 @@ def _parse(url: str, allow_loopback: bool) -> Destination:
 def _check_host(host: str) -> None:
     if ":" in host or _NAME.fullmatch(host) is None:
         # Only the one usual way of writing an address is read: no octal, hexadecimal or short forms.
-        check_address(host)
+        try:
+            check_address(host)
+        except ValidationError:
+            raise _RefusedError("an https address that everybody can reach") from None
     elif len(host) > 253 or host.endswith(_INTERNAL_ENDINGS):
-        raise ValueError("a name that is known everywhere")
+        raise _RefusedError("an address whose name is known everywhere")
 
 
 def _is_global(address: Address) -> bool:

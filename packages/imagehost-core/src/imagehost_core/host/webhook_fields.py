@@ -53,10 +53,14 @@ def check_fields(
 def _destination_faults(url: str, resolve: Resolve, allow_loopback: bool) -> Iterable[Fault]:
     try:
         destination = parse_destination(url, allow_loopback=allow_loopback)
-        # A name that does not resolve yet is taken; its addresses are checked at each attempt.
-        check_addresses(resolve(destination.host, destination.port), allow_loopback=allow_loopback)
     except ValidationError as error:
         return error.faults
+    try:
+        # A name that does not resolve yet is taken; its addresses are checked at each attempt.
+        check_addresses(resolve(destination.host, destination.port), allow_loopback=allow_loopback)
+    except ValidationError:
+        # Which addresses a name has within our network is nothing to learn from.
+        return [Fault("url", "an https address whose name leads only to where everybody can", quoted(url))]
     return ()
 
 
