@@ -26,6 +26,7 @@ from imagehost_core.ids import (
     new_webhook_id,
     no_album,
     no_image,
+    no_picture,
     parse_album_id,
     parse_image_id,
 )
@@ -155,3 +156,4 @@ def test_anything_else_is_no_album_id(value: object) -> None:
 def test_a_missing_thing_is_named_as_it_was_asked_for() -> None:
     assert no_image("x") == "expected the id of an image of yours but received 'x'"
     assert no_album(5) == "expected the id of an album of yours but received 5"
+    assert no_picture("x") == "expected the address of an image that you may see but received 'x'"

@@ -251,3 +251,19 @@ def noisy_gif(size: int) -> bytes:
     start = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff"
     pixel = b",\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;"
     return start + b"!\xfe" + comment + b"\x00" + pixel
+
+
+@pytest.mark.parametrize("query", ["", "?w=9", "?sig=x&exp=1"])
+def test_who_is_refused_a_picture_is_not_spoken_to_as_an_owner(
+    anybody: httpx2.Client, account: httpx2.Client, picture: bytes, query: str
+) -> None:
+    """And the answer is the same for a private picture as for one that is not there, but for its id."""
+    form = {"files": {"image": picture}, "data": {"is_public": "false"}}
+    private = account.post("/v1/upload", **form).json()["data"]["id"]  # type: ignore[arg-type]
+    said = {
+        image_id: anybody.get(f"/img/{image_id}{query}").json()["error"]
+        for image_id in (private, "0123456789abcdef", "short")
+    }
+    for image_id, error in said.items():
+        expected = f"expected the address of an image that you may see but received '{image_id}'"
+        assert (error["code"], error["details"]) == ("NOT_FOUND", expected)

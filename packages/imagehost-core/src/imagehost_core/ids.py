@@ -113,6 +113,15 @@ def no_image(image_id: str) -> str:
     return f"expected the id of an image of yours but received {quoted(image_id)}"
 
 
+def no_picture(image_id: str) -> str:
+    """Return the details of a `NotFoundError` for a delivery address, the same for missing and private ones.
+
+    Args:
+        image_id: Of the image. Whoever asks need be nobody, and own nothing.
+    """
+    return f"expected the address of an image that you may see but received {quoted(image_id)}"
+
+
 def no_album(album_id: int | str) -> str:
     """Return the details of a `NotFoundError` for an album, the same for missing and foreign ones."""
     return f"expected the id of an album of yours but received {quoted(album_id)}"

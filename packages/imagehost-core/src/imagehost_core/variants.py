@@ -20,7 +20,7 @@ from attrs import frozen
 
 from imagehost_core.errors import InsufficientStorageError, NotFoundError
 from imagehost_core.flights import Flights
-from imagehost_core.ids import ImageId, no_image
+from imagehost_core.ids import ImageId, no_picture
 from imagehost_core.lru import Memory
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.storage import Folders, Locks, Staging, Stamps
@@ -157,7 +157,7 @@ class Variants:
     def _publish(self, image_id: ImageId, key: str, data: bytes) -> None:
         with self._locks.hold("image", image_id):
             if not self._exists(image_id):
-                raise NotFoundError(no_image(image_id))
+                raise NotFoundError(no_picture(image_id))
             stamp = self._stamps.read(image_id)
             try:
                 self._write(self._folders.variants_of(image_id), key, data)

@@ -15,14 +15,14 @@ from urllib.parse import parse_qsl
 
 from attrs import evolve, field, frozen
 
-from imagehost_core.errors import NotFoundError, quoted
+from imagehost_core.errors import NotFoundError
 from imagehost_core.filenames import with_extension
 from imagehost_core.formats import TRAITS, Format
 from imagehost_core.geometry import Size, plan
 from imagehost_core.host import renders
 from imagehost_core.host.access import check_transform, may_view
 from imagehost_core.host.rooms import Rooms
-from imagehost_core.ids import AccountId, ImageId, no_image, parse_image_id
+from imagehost_core.ids import AccountId, ImageId, no_picture, parse_image_id
 from imagehost_core.jobs import RenderJob
 from imagehost_core.lru import Memory
 from imagehost_core.models import Account, Image
@@ -277,7 +277,7 @@ class Deliveries:
         delivery = self._rooms.settings.delivery
         signed = "sig=" in query and self._is_signed(image, transform, query)
         if not may_view(image, viewer, signed, delivery):
-            raise NotFoundError(no_image(image.id))
+            raise NotFoundError(no_picture(image.id))
         # Contract 7: *no parameters, and `ext` absent or the stored format's: the master itself*.
         whole = "=" not in query or parse_transform(query) == Transform()
         found = self.of(image, transform, accept, whole=whole)
@@ -311,7 +311,7 @@ class Deliveries:
         stamp = self._rooms.stamps.read(image_id)
         image = self._rooms.images.get(image_id)
         if image is None:
-            raise NotFoundError(no_image(image_id))
+            raise NotFoundError(no_picture(image_id))
         if stamp is not None:
             self._known.put(image_id, _Known(stamp, image))
         return image
@@ -324,9 +324,10 @@ def _split(path: str) -> tuple[ImageId, str | None]:
         NotFoundError: It is none.
     """
     name, dot, extension = path.partition(".")
-    if "/" in path:
-        raise NotFoundError(f"expected the address of an image but received {quoted(path)}")
-    return parse_image_id(name), extension if dot else None
+    try:
+        return parse_image_id(name), extension if dot else None
+    except NotFoundError:
+        raise NotFoundError(no_picture(path)) from None
 
 
 def _format(transform: Transform, image: Image, accept: str) -> Format:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from imagehost_core.errors import NotFoundError
-from imagehost_core.ids import ImageId, no_image, parse_image_id
+from imagehost_core.ids import ImageId, no_picture, parse_image_id
 from imagehost_core.storage.durable import (
     OWNERS_FOLDER,
     make_folder,
@@ -70,7 +70,7 @@ class FileStore:
         try:
             return (self._folders.image(image_id) / name).open("rb")
         except FileNotFoundError as error:
-            raise NotFoundError(no_image(image_id)) from error
+            raise NotFoundError(no_picture(image_id)) from error
 
     def delete(self, image_id: ImageId) -> None:
         """Remove all files of an image; when it returns, a power cut cannot bring them back."""
