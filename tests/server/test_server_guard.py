@@ -117,10 +117,20 @@ async def test_a_trusted_proxy_on_loopback_that_says_http_got_a_request_from_out
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("hosts", [[], [b""], [b"a", b"b"], [b"a", b"a"]])
-async def test_a_request_needs_one_host(hosts: list[bytes]) -> None:
+async def test_a_request_of_http_1_1_needs_one_host(hosts: list[bytes]) -> None:
     exchange = Exchange()
     assert await exchange.ask(scope_of([(b"host", host) for host in hosts])) == 400
     assert (exchange.passed, exchange.error["code"]) == (False, "BAD_REQUEST")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("hosts", "status"), [([], 200), ([b""], 200), ([b"a"], 200), ([b"a", b"b"], 400), ([b"", b"a"], 400)]
+)
+@pytest.mark.parametrize("version", ["1.0", "1"])
+async def test_a_request_of_http_1_0_may_have_no_host(hosts: list[bytes], status: int, version: str) -> None:
+    scope = scope_of([(b"host", host) for host in hosts]) | {"http_version": version}
+    assert await Exchange().ask(scope) == status
 
 
 @pytest.mark.anyio

@@ -72,9 +72,17 @@ def is_served(server: RunningServer) -> bool:
 
 
 @pytest.mark.parametrize("hosts", [b"", b"Host: a\r\nHost: b\r\n", b"Host: a\r\nHost: a\r\n", b"Host:\r\n"])
-def test_no_host_or_several_are_400(server: RunningServer, hosts: bytes) -> None:
+def test_no_host_or_several_are_400_and_http_1_0_may_have_none(server: RunningServer, hosts: bytes) -> None:
+    several = hosts.count(b"Host") > 1
     assert speak(server, b"GET /healthz HTTP/1.1\r\n" + hosts + LAST + b"\r\n") == [400]
-    assert speak(server, b"GET /healthz HTTP/1.0\r\n" + hosts + b"\r\n") == [400]
+    assert speak(server, b"GET /healthz HTTP/1.0\r\n" + hosts + b"\r\n") == [400 if several else 200]
+
+
+def test_every_kind_of_answer_is_to_be_had_by_http_1_0_without_a_host(
+    server: RunningServer, image_id: str
+) -> None:
+    for path in ("/healthz", "/v1/gallery", f"/img/{image_id}", f"/img/{image_id}?w=9", "/v1/docs"):
+        assert speak(server, f"GET {path} HTTP/1.0\r\n\r\n".encode()) == [200], path
 
 
 TWO_LENGTHS = {

@@ -35,6 +35,10 @@ MAX_HEADER_BYTES = 64 * 2**10
 """All names and values of a request's headers. The HTTP server's own bound is about twice that."""
 
 
+HTTP_1_0 = ("1.0", "1")
+"""How ASGI calls HTTP/1.0, and how Granian does."""
+
+
 class Guard:
     """An ASGI application around another.
 
@@ -116,8 +120,8 @@ def check_request(scope: HTTPScope, trusted: tuple[Network, ...]) -> None:
         elif name == b"content-length":
             has_length = True
     faults = []
-    # An HTTP server shows a missing Host as an empty one.
-    if len(hosts) != 1 or not hosts[0]:
+    # An HTTP server shows a missing Host as an empty one. RFC 9112, 3.2: HTTP/1.1 is the first to ask for it.
+    if (len(hosts) != 1 or not hosts[0]) and (len(hosts) > 1 or scope["http_version"] not in HTTP_1_0):
         received = f"{len(hosts)}" if len(hosts) > 1 else "none"
         faults.append(Fault("Host", "exactly one header", received))
     # RFC 9112, 6.1: both together may be an attempt at request smuggling.
