@@ -10,7 +10,7 @@ import pytest
 from attrs import evolve
 
 from imagehost_client import errors
-from imagehost_client._calls import Call, access, albums, images
+from imagehost_client._calls import Call, access, albums, hooks, images
 from imagehost_client._config import Config, resolve
 from imagehost_client._exchange import Failure, Open, Reply, Send, Sleep, Step, World, exchange
 from imagehost_client._multipart import Body
@@ -137,11 +137,24 @@ def test_after_the_last_retry_the_last_error_is_raised() -> None:
 
 
 @pytest.mark.parametrize("outcome", [BROKEN, LATE, refusal("X", 502), refusal("X", 504)])
+@pytest.mark.parametrize(
+    "call",
+    [
+        access.create_key("k"),
+        access.create_account("a", "b"),
+        access.create_session("a", "b"),
+        hooks.create_webhook("https://h"),
+        hooks.test_webhook("w"),
+        hooks.rotate_webhook_secret("w"),
+        hooks.retry_delivery("w", "d"),
+    ],
+    ids=lambda call: call.path,
+)
 def test_what_must_not_happen_twice_is_not_repeated_when_it_may_have_happened(
-    outcome: Reply | Failure,
+    call: Call[Any], outcome: Reply | Failure
 ) -> None:
     with pytest.raises(errors.ImageHostError):
-        Played(access.create_key("k"), outcome)
+        Played(call, outcome)
 
 
 @pytest.mark.parametrize("outcome", [UNREACHED, BUSY, refusal("RATE_LIMIT_EXCEEDED", 429)])
@@ -214,6 +227,10 @@ def test_the_window_of_uploads_is_not_that_of_other_requests() -> None:
     with pytest.raises(errors.ValidationError):
         Played(images.upload(b"a"), wrong, world=world, pace=True)
     assert world.pace.take(NOW, upload=True, longest=60.0) == 0.0
+    assert world.pace.take(NOW, upload=False, longest=60.0) == 30.0
+    with pytest.raises(errors.ServerError):  # it is no image's record, and its headers count all the same
+        Played(images.upload(b"a"), limited(0, 20), world=world, pace=True)
+    assert world.pace.take(NOW, upload=True, longest=60.0) == 20.0
     assert world.pace.take(NOW, upload=False, longest=60.0) == 30.0
 
 
