@@ -64,6 +64,19 @@ def test_a_base_address_that_a_token_must_not_be_sent_to_is_refused(url: str) ->
     assert "s3cret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "url", ["https://h", "https://h/", "https://h/v1/images", "https://h/v2", "https://h/xv1"]
+)
+def test_an_address_that_is_not_the_interface_s_is_told_before_anything_is_sent(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="ends in /v1 for base_url"):
+        resolve(url, TOKEN, environ={})
+
+
+def test_the_interface_may_stand_below_a_path() -> None:
+    for url in ("https://h/v1", "https://h/api/v1", "https://h/images/v1/"):
+        assert resolve(url, TOKEN, environ={}).base_url == url.rstrip("/")
+
+
 def test_plain_http_is_for_loopback_or_whoever_asks_for_it() -> None:
     for url in (
         "http://127.0.0.1:8000/v1",

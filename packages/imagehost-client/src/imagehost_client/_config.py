@@ -17,6 +17,9 @@ BASE_URL = "IMAGEHOST_BASE_URL"
 CDN_URL = "IMAGEHOST_CDN_URL"
 TOKEN = "IMAGEHOST_TOKEN"  # noqa: S105 - the variable's name
 
+VERSION = "/v1"
+"""How the interface's address ends: *the version is part of the base address* (SPEC 9)."""
+
 DEFAULT_TIMEOUT = 60.0
 """Seconds without a byte from the host after which a try is given up. The host answers an upload only
 when the image is stored for good, so this is longer than a re-encode of the largest picture takes."""
@@ -60,12 +63,17 @@ def resolve(
     """Return the settings: what was given, else what the environment says.
 
     Raises:
-        ConfigurationError: There is no base address, or it is not one that a token may be sent to.
+        ConfigurationError: There is no base address, or it is not the interface's, or not one that a
+            token may be sent to.
     """
     base = base_url or environ.get(BASE_URL, "")
     if not base:
         raise ConfigurationError(f"expected an address for base_url or {BASE_URL} but received none")
     parts = checked_url("base_url", base, allow_http=allow_http)
+    if not parts.path.rstrip("/").endswith(VERSION):
+        raise ConfigurationError(
+            f"expected an address that ends in {VERSION} for base_url but received {base!r}"
+        )
     cdn = cdn_url or environ.get(CDN_URL) or f"{parts.scheme}://{parts.netloc}/img"
     checked_url("cdn_url", cdn, allow_http=allow_http)
     text = (token if token is not None else environ.get(TOKEN, "")).strip()
