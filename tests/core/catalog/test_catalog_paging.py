@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -14,11 +15,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from imagehost_core.catalog import AccountRows, AlbumRows, Catalog, ImageRows
+from imagehost_core.catalog import AccountRows, AlbumRows, Catalog, ImageRows, KeyRows, WebhookRows
+from imagehost_core.catalog.database import Row, Value
 from imagehost_core.formats import Format
-from imagehost_core.ids import AccountId, new_image_id
+from imagehost_core.ids import AccountId, AlbumId, new_image_id
 from imagehost_core.models import Account, Image
-from imagehost_core.paging import PageRequest, parse_page_request
+from imagehost_core.paging import PageRequest, Place, parse_page_request
 from imagehost_core.storage import Locks
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -52,6 +54,50 @@ def test_pages_and_cursor_give_the_same_list_newest_first(
     assert pages[0].total_pages == -(-count // 5)
     assert len(pages[3]) == 0
     assert pages[3].next_cursor is None
+
+
+class Watched(Catalog):
+    """A catalog that keeps the plan of each query (https://sqlite.org/eqp.html)."""
+
+    def __init__(self, path: Path, locks: Locks) -> None:
+        super().__init__(path, locks)
+        self.plans: list[list[str]] = []
+
+    def all(self, sql: str, values: Mapping[str, Value]) -> list[Row]:
+        self.plans.append([str(row["detail"]) for row in super().all(f"EXPLAIN QUERY PLAN {sql}", values)])
+        return super().all(sql, values)
+
+
+def lists(catalog: Catalog) -> dict[str, Callable[[PageRequest], object]]:
+    images = ImageRows(catalog)
+    return {
+        "images of an account": partial(images.of_account, AccountId(1)),
+        "images of an album": partial(images.of_album, AlbumId(1)),
+        "gallery": images.public,
+        "albums": partial(AlbumRows(catalog, images).of_account, AccountId(1)),
+        "keys": partial(KeyRows(catalog).of_account, AccountId(1)),
+        "webhooks": partial(WebhookRows(catalog).of_account, AccountId(1)),
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["images of an account", "images of an album", "gallery", "albums", "keys", "webhooks"]
+)
+@pytest.mark.parametrize("request_", [PageRequest(), PageRequest(page=900), PageRequest(after=Place(5, "x"))])
+def test_counting_a_list_and_passing_over_items_reads_an_index_and_no_rows(
+    catalog: Catalog, tmp_path: Path, name: str, request_: PageRequest
+) -> None:
+    """Anybody may ask for any page of the gallery: what is not shown must cost next to nothing."""
+    watched = Watched(tmp_path / "catalog.sqlite3", Locks(tmp_path / "locks"))
+    lists(watched)[name](request_)
+    count, rows = watched.plans
+    watched.close()
+    assert [step for step in count if " item" in step and "COVERING INDEX" not in step] == []
+    steps = [step for step in rows if " item" in step]
+    shown = [step for step in steps if "PRIMARY KEY" in step]
+    assert len(shown) == 1, "the items that are shown, by their ids"
+    assert [step for step in steps if step not in shown and "COVERING INDEX" not in step] == []
+    assert len(steps) == 2
 
 
 def test_the_last_page_has_no_cursor_though_it_is_full(

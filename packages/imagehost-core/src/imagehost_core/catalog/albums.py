@@ -45,11 +45,12 @@ class AlbumRows:
         """Return the albums of an account."""
         return page_of(
             self.catalog,
-            _SELECT,
+            "albums",
             "item.account_id = :account",
             {"account": account_id},
             request,
             lambda row: self._read(row, self.catalog),
+            _SELECT,
         )
 
     def insert(

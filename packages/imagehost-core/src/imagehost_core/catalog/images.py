@@ -76,8 +76,8 @@ class ImageRows:
     def public(self, request: PageRequest) -> Page[Image]:
         """Return the public images of all accounts that are not suspended."""
         where = (
-            "item.is_public = 1 AND NOT EXISTS (SELECT 1 FROM accounts "
-            "WHERE accounts.id = item.account_id AND accounts.suspended_at IS NOT NULL)"
+            "item.is_public = 1 AND "
+            "item.account_id NOT IN (SELECT id FROM accounts WHERE suspended_at IS NOT NULL)"
         )
         return self._page(where, {}, request)
 
@@ -133,7 +133,7 @@ class ImageRows:
         return tuple(ImageId(text(row, "image_id")) for row in rows)
 
     def _page(self, where: str, values: dict[str, Value], request: PageRequest) -> Page[Image]:
-        return page_of(self.catalog, _SELECT, where, values, request, to_image)
+        return page_of(self.catalog, "images", where, values, request, to_image)
 
 
 def to_image(row: Row) -> Image:

@@ -42,7 +42,7 @@ class KeyRows:
     def of_account(self, account_id: AccountId, request: PageRequest) -> Page[ApiKey]:
         """Return the keys of an account, revoked ones too."""
         where = "item.account_id = :account"
-        return page_of(self.catalog, _SELECT, where, {"account": account_id}, request, to_key)
+        return page_of(self.catalog, "keys", where, {"account": account_id}, request, to_key)
 
     def insert(self, transaction: Transaction, key: ApiKey, token_hash: str) -> None:
         """Record a key."""

@@ -119,7 +119,7 @@ class OutboxRows:
     def of_webhook(self, webhook_id: WebhookId, request: PageRequest) -> Page[WebhookDelivery]:
         """Return the deliveries to a destination, newest first."""
         where = "item.webhook_id = :webhook"
-        return page_of(self.catalog, _SELECT, where, {"webhook": webhook_id}, request, to_delivery)
+        return page_of(self.catalog, "deliveries", where, {"webhook": webhook_id}, request, to_delivery)
 
     def next_due(self) -> datetime | None:
         """Return when the next delivery is due, leased or not, or `None`."""

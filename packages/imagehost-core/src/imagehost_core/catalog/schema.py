@@ -45,6 +45,15 @@ def graves_of_accounts_and_albums(database: Database) -> None:
     database.execute("ALTER TABLE graves ADD COLUMN album_id INTEGER")
 
 
+@migrations()
+def gallery_from_its_index_alone(database: Database) -> None:
+    """All that a page of the gallery asks of pictures which are not shown on it."""
+    database.execute("DROP INDEX images_in_gallery")
+    database.execute(
+        "CREATE INDEX images_in_gallery ON images (created_at, id, account_id, is_public) WHERE is_public = 1"
+    )
+
+
 _FIRST = """
 CREATE TABLE accounts (
     id INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -37,7 +37,7 @@ class WebhookRows:
     def of_account(self, account_id: AccountId, request: PageRequest) -> Page[Webhook]:
         """Return the destinations of an account."""
         where = "item.account_id = :account"
-        return page_of(self.catalog, _SELECT, where, {"account": account_id}, request, to_webhook)
+        return page_of(self.catalog, "webhooks", where, {"account": account_id}, request, to_webhook)
 
     def all_of(self, account_id: AccountId, transaction: Transaction) -> list[WebhookId]:
         """Return the ids of all destinations of an account."""
