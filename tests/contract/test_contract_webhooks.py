@@ -14,7 +14,7 @@ from anyio.to_thread import run_sync
 from attrs import define, field
 from tests.contract.conftest import Account, Connect, House, data_of, members, refused
 
-from imagehost_client import AsyncClient, NotFoundError, webhooks
+from imagehost_client import AsyncClient, NotFoundError, ValidationError, webhooks
 from imagehost_client.models import Delivery, EventKind, NewWebhook, Webhook
 from imagehost_client.testing import make_png
 
@@ -111,10 +111,10 @@ async def test_a_secret_is_shown_on_create_and_rotate_only(http: httpx2.AsyncCli
         ({"url": "http://example.com/"}, "url"),
         ({"url": "ftp://example.com/"}, "url"),
         ({"url": "https://user:secret@example.com/"}, "url"),
-        ({"url": "https://10.0.0.1/"}, "address"),
-        ({"url": "https://169.254.169.254/latest"}, "address"),
-        ({"url": "https://[fc00::1]/"}, "address"),
-        ({"url": "https://intranet/"}, "address"),
+        ({"url": "https://10.0.0.1/"}, "url"),
+        ({"url": "https://169.254.169.254/latest"}, "url"),
+        ({"url": "https://[fc00::1]/"}, "url"),
+        ({"url": "https://intranet/"}, "url"),
         ({"url": "x"}, "url"),
         ({"url": 7}, "url"),
         ({"url": NOBODY, "events": ["image.renamed"]}, "events"),
@@ -125,13 +125,20 @@ async def test_a_secret_is_shown_on_create_and_rotate_only(http: httpx2.AsyncCli
 async def test_a_destination_that_is_not_allowed_is_422(
     http: httpx2.AsyncClient, body: dict[str, object], named: str
 ) -> None:
-    refused(await http.post("/webhooks", json=body), 422, "VALIDATION_ERROR", named)
+    refused(await http.post("/webhooks", json=body), 422, "VALIDATION_ERROR", f"for {named} but received")
     assert (await data_of(http.get("/webhooks")))["webhooks"] == []
     if body:
         made = await data_of(http.post("/webhooks", json={"url": NOBODY}), 201)
         refused(await http.patch(f"/webhooks/{made['id']}", json=body), 422, "VALIDATION_ERROR", named)
         made.pop("secret")
         assert await data_of(http.get(f"/webhooks/{made['id']}")) == made
+
+
+async def test_the_clients_error_names_the_address(client: AsyncClient) -> None:
+    for url in ("http://example.com/", "https://10.0.0.1/", "https://[fc00::1]/", "https://intranet/"):
+        with pytest.raises(ValidationError) as caught:
+            await client.webhooks.create(url)
+        assert caught.value.field == "url"
 
 
 async def test_each_event_makes_a_delivery_to_each_destination_that_wants_it(
