@@ -37,7 +37,7 @@ from imagehost_core.transform import Transform
 
 SIZE = Size(2725, 2225)
 TARGET = Transform(720, 588)
-LARGE = (8660, 5773)
+LARGE = (7826, 6390)
 """50 million pixels."""
 
 SERVER = """

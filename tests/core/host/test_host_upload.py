@@ -170,11 +170,12 @@ def test_every_kind_of_source_gives_the_same_master(
             staged.write(byte)
         made = [
             host.upload(source, owner="admin", convert_to_webp=False)
-            for source in (data, path, file, stream, staged)
+            for source in (data, path, str(path), file, stream, staged)
         ]
     assert {image.sha256 for image in made} == {sha256(data).hexdigest()}
     assert [image.original_filename for image in made] == [
         "image",
+        "from a path.jpg",
         "from a path.jpg",
         "from a path.jpg",
         "image",

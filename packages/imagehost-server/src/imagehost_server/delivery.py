@@ -6,7 +6,7 @@ framework. Everything else (records, files, rendering, tokens) waits in threads.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -26,8 +26,8 @@ RawHeaders = list[tuple[bytes, bytes]]
 METHODS = "GET, HEAD, OPTIONS"
 
 REMEMBERED = 10_000
-"""Of how many variants the beginning of an answer is kept as it is sent; nobody changes these messages.
-Each is about two kilobytes."""
+"""Of how many variants the beginning of an answer is kept as it is sent. Each is about two kilobytes; when
+there are so many, all are forgotten, which costs each one making."""
 
 ASKED = frozenset(
     (b"accept", b"authorization", b"if-none-match", b"if-modified-since", b"range", b"if-range")
@@ -62,6 +62,32 @@ PREFLIGHT = Reply(
 """The answer to `OPTIONS`: a script may read pictures, with a token too."""
 
 
+class Prepared:
+    """The beginnings of answers, remembered by the very object that they are made of.
+
+    As long as nothing has changed, `ImageHost.peek` gives the same `Delivery` for the same address. To
+    compare two that are equal would take longer than all the rest.
+
+    Args:
+        make: Makes the beginning for a delivery of so many bytes.
+    """
+
+    def __init__(self, make: Callable[[Delivery, int], HTTPResponseStartEvent]) -> None:
+        self._make = make
+        self._kept: dict[tuple[int, int], tuple[Delivery, HTTPResponseStartEvent]] = {}
+
+    def of(self, delivery: Delivery, size: int) -> HTTPResponseStartEvent:
+        """Return the beginning; nobody may change it."""
+        # What is kept lives, so no other object can have its identity meanwhile.
+        key = id(delivery), size
+        kept = self._kept.get(key)
+        if kept is None:
+            if len(self._kept) >= REMEMBERED:
+                self._kept.clear()
+            kept = self._kept[key] = delivery, self._make(delivery, size)
+        return kept[1]
+
+
 class DeliveryRoute:
     """An ASGI application for one delivery address.
 
@@ -74,9 +100,8 @@ class DeliveryRoute:
         self._host = host
         self._rooms = rooms
         self._max_age = f"public, max-age={host.settings.delivery.max_age}".encode()
-        # The same `Delivery` means that nothing has changed, so its answers begin alike.
-        self._unchanged = lru_cache(REMEMBERED)(self._begin_unchanged)
-        self._whole = lru_cache(REMEMBERED)(self._begin_whole)
+        self._unchanged = Prepared(lambda delivery, _: self._begin_unchanged(delivery))
+        self._whole = Prepared(self._begin_whole)
 
     async def __call__(self, path: str, scope: HTTPScope, send: Send) -> None:
         """Answer a request.
@@ -113,7 +138,7 @@ class DeliveryRoute:
             headers.get(b"if-none-match"),
             headers.get(b"if-modified-since"),
         ):
-            await send(self._unchanged(delivery))
+            await send(self._unchanged.of(delivery, 0))
             await send(NO_BODY)
             return
         if blob is None:
@@ -133,9 +158,8 @@ class DeliveryRoute:
         span = asked_span(blob.size, delivery.etag, delivery.last_modified, range_, headers.get(b"if-range"))
         if span is UNSATISFIABLE:
             raise RangeError(blob.size)
-        await send(
-            self._whole(delivery, blob.size) if span is None else self._part(delivery, blob.size, span)
-        )
+        begin = self._whole.of(delivery, blob.size) if span is None else self._part(delivery, blob.size, span)
+        await send(begin)
         if head:
             await send(NO_BODY)
         elif blob.data is not None:

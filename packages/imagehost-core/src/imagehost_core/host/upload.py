@@ -33,8 +33,8 @@ from imagehost_core.storage.staging import CHUNK
 
 log = logging.getLogger(__name__)
 
-Source = Staged | Path | bytes | BinaryIO
-"""What an upload can be made of. A file object is read from where it stands to its end."""
+Source = Staged | str | os.PathLike[str] | bytes | BinaryIO
+"""What an upload can be made of; text is a path. A file object is read from where it stands to its end."""
 
 
 @contextmanager
@@ -52,8 +52,8 @@ def staged(rooms: Rooms, source: Source) -> Iterator[Staged]:
     with rooms.staging.stage() as copy:
         if isinstance(source, bytes):
             copy.write(source)
-        elif isinstance(source, Path):
-            with source.open("rb") as file:
+        elif isinstance(source, str | os.PathLike):
+            with Path(source).open("rb") as file:
                 _copy(file, copy)
         else:
             _copy(source, copy)
@@ -63,7 +63,9 @@ def staged(rooms: Rooms, source: Source) -> Iterator[Staged]:
 
 def default_filename(source: Source) -> str | None:
     """Return the name that a source has of its own, or `None`."""
-    name = source.name if isinstance(source, Path) else getattr(source, "name", None)
+    if isinstance(source, str | os.PathLike):
+        return Path(source).name
+    name = getattr(source, "name", None)
     return name if isinstance(name, str) else None
 
 

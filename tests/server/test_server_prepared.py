@@ -1,0 +1,45 @@
+"""The beginnings of answers are made once for each delivery, and not kept without bound."""
+
+from __future__ import annotations
+
+from io import BytesIO
+
+import pytest
+from litestar.types import HTTPResponseStartEvent
+
+from imagehost_core import Delivery, ImageHost
+from imagehost_core.testing import make_image
+from imagehost_server import delivery as module
+from imagehost_server.delivery import Prepared
+
+
+@pytest.fixture
+def deliveries() -> list[Delivery]:
+    with ImageHost.open() as host:
+        image = host.upload(BytesIO(make_image()), owner="admin")
+        return [host.locate(image.id, f"w={width}") for width in (10, 10, 20, 30)]
+
+
+def test_a_beginning_is_made_once_for_the_same_object_and_size(deliveries: list[Delivery]) -> None:
+    made: list[tuple[Delivery, int]] = []
+
+    def make(delivery: Delivery, size: int) -> HTTPResponseStartEvent:
+        made.append((delivery, size))
+        return {"type": "http.response.start", "status": 200 + len(made), "headers": []}
+
+    prepared = Prepared(make)
+    first, equal, *_ = deliveries
+    assert first == equal
+    statuses = [prepared.of(*asked)["status"] for asked in ((first, 1), (first, 1), (first, 2), (equal, 1))]
+    assert statuses == [201, 201, 202, 203]
+
+
+def test_there_are_never_more_than_are_remembered(
+    deliveries: list[Delivery], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "REMEMBERED", 3)
+    prepared = Prepared(lambda _, size: {"type": "http.response.start", "status": size, "headers": []})
+    for size in range(20):
+        for delivery in deliveries:
+            assert prepared.of(delivery, size)["status"] == size
+            assert len(prepared._kept) <= 3
