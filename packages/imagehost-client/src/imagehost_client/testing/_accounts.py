@@ -92,14 +92,14 @@ def create_account(asked: Asked) -> object:
     name, password = (_forms.required(body, field) for field in ("username", "password"))
     if not _NAME.fullmatch(name):
         raise ValidationError(
-            f"expected 1 to 64 letters, digits or ._@+- for the account's name but received {name!r}"
+            f"expected 1 to 64 letters, digits or ._@+- for username but received {name!r}"
         )
     if len(password) < MIN_PASSWORD:
         raise ValidationError(
             f"expected at least {MIN_PASSWORD} characters for password but received {len(password)}"
         )
     if name in host.accounts:
-        raise ConflictError(f"expected one that is free for the account's name but received {name!r}")
+        raise ConflictError(f"expected one that is free for username but received {name!r}")
     host.add_account(name)
     host.passwords[name] = password
     return _shown(asked, name)

@@ -43,7 +43,7 @@ class Accounts:
         rooms = self._rooms
         with rooms.catalog.transaction() as transaction:
             if rooms.accounts.by_name(name, transaction) is not None:
-                raise ConflictError(faults=[Fault("the account's name", "one that is free", quoted(name))])
+                raise ConflictError(faults=[Fault("username", "one that is free", quoted(name))])
             rooms.accounts.insert(transaction, name, password_hash, rooms.clock())
         return self.get(name)
 

@@ -23,7 +23,7 @@ def check_name(name: str) -> None:
     """
     if _NAME.fullmatch(name) is None:
         expected = "1 to 64 letters, digits or ._@+-, beginning with a letter or digit,"
-        raise ValidationError(faults=[Fault("the account's name", expected, quoted(name))])
+        raise ValidationError(faults=[Fault("username", expected, quoted(name))])
 
 
 def find(rooms: Rooms, owner: Owner) -> Account:
