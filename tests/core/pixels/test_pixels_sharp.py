@@ -1,7 +1,7 @@
 """Sizes equal sharp's, and pictures look like sharp's, for a few hundred random requests.
 
-sharp is the reference of contract 7. The tests run where `node` finds it (`npm install sharp`, and
-`NODE_PATH` where it lies elsewhere), and are skipped with the reason where not.
+sharp is the reference of contract 7. Where there is node, npm installs it into pytest's cache, unless it is
+found already (`NODE_PATH`); else the test is skipped with the reason.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from imagehost_core.jobs import RenderJob
 from imagehost_core.pixels.render import render
 from imagehost_core.transform import Fit, Transform
 
+VERSION = "0.35.5"
+"""The sharp that is installed; any that is found will do."""
 CASES = 320
 SEED = 20_261_121
 SOFT = (104, 152)
@@ -50,18 +52,29 @@ class Case:
     animated: bool
 
 
-def _has_sharp() -> bool:
-    node = shutil.which("node")
-    return (
-        node is not None
-        and subprocess.run([node, "-e", "require('sharp')"], capture_output=True).returncode == 0
-    )
+def _finds_sharp(environment: dict[str, str]) -> bool:
+    command = ["node", "-e", "require('sharp')"]
+    return subprocess.run(command, capture_output=True, env=environment).returncode == 0
 
 
-pytestmark = pytest.mark.skipif(
-    not _has_sharp(),
-    reason="node does not find sharp: npm install sharp, and set NODE_PATH to its node_modules",
-)
+@pytest.fixture(scope="module")
+def environment(request: pytest.FixtureRequest) -> dict[str, str]:
+    """An environment in which node finds sharp, installed by npm into pytest's own cache if it must be."""
+    if shutil.which("node") is None:
+        pytest.skip("sharp is missing: there is no node")
+    if _finds_sharp(dict(os.environ)):
+        return dict(os.environ)
+    folder = request.config.cache.mkdir("sharp")
+    environment = {**os.environ, "NODE_PATH": str(folder / "node_modules")}
+    if not _finds_sharp(environment):
+        npm = shutil.which("npm")
+        if npm is None:
+            pytest.skip("sharp is missing: there is no npm to install it")
+        command = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder), f"sharp@{VERSION}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode or not _finds_sharp(environment):
+            pytest.skip(f"sharp is missing: npm cannot install it: {done.stderr[-300:]}")
+    return environment
 
 
 def _case(studio: Any, random: Random, number: int) -> Case:
@@ -98,7 +111,9 @@ def cases(studio: Any) -> list[Case]:
 
 
 @pytest.fixture(scope="module")
-def by_sharp(cases: list[Case], tmp_path_factory: pytest.TempPathFactory) -> list[Answer]:
+def by_sharp(
+    cases: list[Case], environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> list[Answer]:
     """What sharp makes of each case: the sizes, and the pixels in RGBA."""
     folder = tmp_path_factory.mktemp("sharp")
     orders = []
@@ -116,7 +131,7 @@ def by_sharp(cases: list[Case], tmp_path_factory: pytest.TempPathFactory) -> lis
         )
     (folder / "orders.json").write_text(json.dumps(orders))
     command = ["node", str(SCRIPT), str(folder / "orders.json")]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     answers = json.loads(done.stdout)
     return [(answer, (folder / f"{number}.out").read_bytes()) for number, answer in enumerate(answers)]
