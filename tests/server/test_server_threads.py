@@ -96,7 +96,6 @@ def client_of(host: ImageHost, rooms: Rooms) -> httpx2.AsyncClient:
 
 
 @pytest.mark.anyio
-@pytest.mark.filterwarnings("ignore:.*deprecated inferred style")
 async def test_an_upload_is_stored_while_more_variants_are_asked_for_than_may_wait(host: ImageHost) -> None:
     rooms = Rooms(SETTINGS.workers)
     image = host.upload(make_image(64, 48), owner="admin")
@@ -114,7 +113,6 @@ async def test_an_upload_is_stored_while_more_variants_are_asked_for_than_may_wa
 
 
 @pytest.mark.anyio
-@pytest.mark.filterwarnings("ignore:.*deprecated inferred style")
 async def test_a_name_that_no_account_can_have_costs_neither_a_hash_nor_an_attempt(host: ImageHost) -> None:
     rooms = Rooms(SETTINGS.workers)
     impossible = (

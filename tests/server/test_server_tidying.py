@@ -105,7 +105,6 @@ async def test_the_bytes_of_a_deletion_that_failed_go_at_the_next_pass(
 
 
 @pytest.mark.anyio
-@pytest.mark.filterwarnings("ignore:.*deprecated inferred style")
 async def test_a_deletion_that_failed_is_500_and_asked_again_is_200_with_every_byte_gone(
     host: ImageHost, data: Path, stuck: Callable[[], None]
 ) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from attrs import evolve, frozen
 from litestar import Response
+from litestar.params import FromPath
 from msgspec import json
 
 from imagehost_core import ImageHost
@@ -74,7 +75,7 @@ async def list_albums(request: ApiRequest) -> Response[bytes]:
 
 
 @operation("GET /v1/albums/{album_id}", summary="Show an album.", answer=AlbumRecord)
-async def get_album(request: ApiRequest, album_id: str) -> Response[bytes]:
+async def get_album(request: ApiRequest, album_id: FromPath[str]) -> Response[bytes]:
     """Answer the record."""
     host = request.host
     album = await request.rooms.catalog.run(host.albums.get, album_id, owner=request.account)
@@ -87,7 +88,7 @@ async def get_album(request: ApiRequest, album_id: str) -> Response[bytes]:
     body=AlbumChanges,
     answer=AlbumRecord,
 )
-async def update_album(request: ApiRequest, album_id: str) -> Response[bytes]:
+async def update_album(request: ApiRequest, album_id: FromPath[str]) -> Response[bytes]:
     """Answer the record as it is now."""
     host, changes = request.host, given(await request.read(AlbumChanges))
     update = host.albums.update
@@ -107,7 +108,7 @@ async def update_album(request: ApiRequest, album_id: str) -> Response[bytes]:
     ),
     answer=DeletedAlbum,
 )
-async def delete_album(request: ApiRequest, album_id: str) -> Response[bytes]:
+async def delete_album(request: ApiRequest, album_id: FromPath[str]) -> Response[bytes]:
     """Answer what is gone. What deletes images needs the scope for that as well."""
     with_images = _boolean("delete_images", request.parameter("delete_images"))
     if with_images:
@@ -124,7 +125,7 @@ async def delete_album(request: ApiRequest, album_id: str) -> Response[bytes]:
     body=Members,
     answer={"results": list[Membership], "album": AlbumRecord},
 )
-async def add_images(request: ApiRequest, album_id: str) -> Response[bytes]:
+async def add_images(request: ApiRequest, album_id: FromPath[str]) -> Response[bytes]:
     """Answer what came of each image, and the album."""
     return await _change_members(request, request.host.albums.add_images, album_id)
 
@@ -135,7 +136,7 @@ async def add_images(request: ApiRequest, album_id: str) -> Response[bytes]:
     body=Members,
     answer={"results": list[Membership], "album": AlbumRecord},
 )
-async def remove_images(request: ApiRequest, album_id: str) -> Response[bytes]:
+async def remove_images(request: ApiRequest, album_id: FromPath[str]) -> Response[bytes]:
     """Answer what came of each image, and the album."""
     return await _change_members(request, request.host.albums.remove_images, album_id)
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from urllib.parse import parse_qs, urlsplit
 
 from litestar import Response
+from litestar.params import FromPath
 
 from imagehost_core.errors import BadRequestError, ValidationError
 from imagehost_core.ids import AlbumId, ImageId, parse_album_id
@@ -34,7 +35,7 @@ async def list_images(request: ApiRequest) -> Response[bytes]:
 
 
 @operation("GET /v1/images/{image_id}", summary="Show one of your images.", answer=ImageRecord)
-async def get_image(request: ApiRequest, image_id: str) -> Response[bytes]:
+async def get_image(request: ApiRequest, image_id: FromPath[str]) -> Response[bytes]:
     """Answer the record."""
     host = request.host
     image = await request.rooms.catalog.run(host.get, image_id, owner=request.account)
@@ -47,7 +48,7 @@ async def get_image(request: ApiRequest, image_id: str) -> Response[bytes]:
     body=ImageChanges,
     answer=ImageRecord,
 )
-async def update_image(request: ApiRequest, image_id: str) -> Response[bytes]:
+async def update_image(request: ApiRequest, image_id: FromPath[str]) -> Response[bytes]:
     """Answer the changed record."""
     changes = given(await request.read(ImageChanges))
     host = request.host
@@ -60,7 +61,7 @@ async def update_image(request: ApiRequest, image_id: str) -> Response[bytes]:
     summary="Delete one of your images and all its variants, for good.",
     answer={"id": ImageId, "deleted": bool},
 )
-async def delete_image(request: ApiRequest, image_id: str) -> Response[bytes]:
+async def delete_image(request: ApiRequest, image_id: FromPath[str]) -> Response[bytes]:
     """Answer when every byte is gone."""
     gone = await request.rooms.catalog.run(request.host.delete, image_id, owner=request.account)
     return answer({"id": gone.id, "deleted": True})
@@ -72,7 +73,7 @@ async def delete_image(request: ApiRequest, image_id: str) -> Response[bytes]:
     body=SignedAddress,
     answer={"url": str, "expires_at": datetime},
 )
-async def sign_image(request: ApiRequest, image_id: str) -> Response[bytes]:
+async def sign_image(request: ApiRequest, image_id: FromPath[str]) -> Response[bytes]:
     """Answer the address, with `exp` and `sig`."""
     members = given(await request.read(SignedAddress))
     lifetime = members.pop("expires_in")

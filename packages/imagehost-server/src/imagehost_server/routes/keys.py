@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from litestar import Response
+from litestar.params import FromPath
 
 from imagehost_server.listing import Pagination, listed
 from imagehost_server.operations import PAGING, operation
@@ -38,7 +39,7 @@ async def create_key(request: ApiRequest) -> Response[bytes]:
 
 
 @operation("GET /v1/keys/{key_id}", summary="Show a key.", answer=KeyRecord)
-async def get_key(request: ApiRequest, key_id: str) -> Response[bytes]:
+async def get_key(request: ApiRequest, key_id: FromPath[str]) -> Response[bytes]:
     """Answer the record, without the token."""
     found = await request.rooms.catalog.run(request.host.keys.get, key_id, owner=request.account)
     return answer(key_record(found))
@@ -51,7 +52,7 @@ async def get_key(request: ApiRequest, key_id: str) -> Response[bytes]:
     answer=KeyRecord,
     errors=(409,),
 )
-async def update_key(request: ApiRequest, key_id: str) -> Response[bytes]:
+async def update_key(request: ApiRequest, key_id: FromPath[str]) -> Response[bytes]:
     """Answer the record as it is now."""
     changes = await request.read(KeyChanges)
     members = given(changes)
@@ -64,7 +65,7 @@ async def update_key(request: ApiRequest, key_id: str) -> Response[bytes]:
 
 
 @operation("DELETE /v1/keys/{key_id}", summary="Revoke a key, for good.", answer=Deleted)
-async def revoke_key(request: ApiRequest, key_id: str) -> Response[bytes]:
+async def revoke_key(request: ApiRequest, key_id: FromPath[str]) -> Response[bytes]:
     """Stop a key at once, in every process. Its record stays, with `revoked_at`."""
     await request.rooms.catalog.run(request.host.keys.revoke, key_id, owner=request.account)
     return answer(Deleted(id=key_id))

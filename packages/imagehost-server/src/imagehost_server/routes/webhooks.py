@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from litestar import Response
+from litestar.params import FromPath
 
 from imagehost_server.listing import Pagination, listed
 from imagehost_server.operations import PAGING, operation
@@ -51,7 +52,7 @@ async def create_webhook(request: ApiRequest) -> Response[bytes]:
 
 
 @operation("GET /v1/webhooks/{webhook_id}", summary="Show a webhook.", answer=WebhookRecord)
-async def get_webhook(request: ApiRequest, webhook_id: str) -> Response[bytes]:
+async def get_webhook(request: ApiRequest, webhook_id: FromPath[str]) -> Response[bytes]:
     """Answer the record, without the secret."""
     found = await request.rooms.catalog.run(request.host.webhooks.get, webhook_id, owner=request.account)
     return answer(webhook_record(found))
@@ -60,7 +61,7 @@ async def get_webhook(request: ApiRequest, webhook_id: str) -> Response[bytes]:
 @operation(
     "PATCH /v1/webhooks/{webhook_id}", summary="Change a webhook.", body=WebhookChanges, answer=WebhookRecord
 )
-async def update_webhook(request: ApiRequest, webhook_id: str) -> Response[bytes]:
+async def update_webhook(request: ApiRequest, webhook_id: FromPath[str]) -> Response[bytes]:
     """Answer the record as it is now. `is_active: true` sends again to one that was disabled."""
     changes = given(await request.read(WebhookChanges))
     changed = await request.rooms.names.run(
@@ -70,7 +71,7 @@ async def update_webhook(request: ApiRequest, webhook_id: str) -> Response[bytes
 
 
 @operation("DELETE /v1/webhooks/{webhook_id}", summary="Delete a webhook.", answer=Deleted)
-async def delete_webhook(request: ApiRequest, webhook_id: str) -> Response[bytes]:
+async def delete_webhook(request: ApiRequest, webhook_id: FromPath[str]) -> Response[bytes]:
     """Delete a destination, and all that was still to be sent to it."""
     await request.rooms.catalog.run(request.host.webhooks.delete, webhook_id, owner=request.account)
     return answer(Deleted(id=webhook_id))
@@ -79,7 +80,7 @@ async def delete_webhook(request: ApiRequest, webhook_id: str) -> Response[bytes
 @operation(
     "POST /v1/webhooks/{webhook_id}/test", summary="Send a test event.", answer=DeliveryRecord, status=201
 )
-async def test_webhook(request: ApiRequest, webhook_id: str) -> Response[bytes]:
+async def test_webhook(request: ApiRequest, webhook_id: FromPath[str]) -> Response[bytes]:
     """Answer 201 with the delivery of an event of the kind `webhook.test`."""
     made = await request.rooms.catalog.run(request.host.webhooks.test, webhook_id, owner=request.account)
     return answer(delivery_record(made), 201)
@@ -90,7 +91,7 @@ async def test_webhook(request: ApiRequest, webhook_id: str) -> Response[bytes]:
     summary="Give a webhook a new secret.",
     answer=NewWebhookRecord,
 )
-async def rotate_secret(request: ApiRequest, webhook_id: str) -> Response[bytes]:
+async def rotate_secret(request: ApiRequest, webhook_id: FromPath[str]) -> Response[bytes]:
     """Answer the record and, this once, the new secret. For 24 hours the old one signs beside it."""
     made = await request.rooms.catalog.run(
         request.host.webhooks.rotate_secret, webhook_id, owner=request.account
@@ -104,7 +105,7 @@ async def rotate_secret(request: ApiRequest, webhook_id: str) -> Response[bytes]
     query=PAGING,
     answer={"deliveries": list[DeliveryRecord], "pagination": Pagination},
 )
-async def list_deliveries(request: ApiRequest, webhook_id: str) -> Response[bytes]:
+async def list_deliveries(request: ApiRequest, webhook_id: FromPath[str]) -> Response[bytes]:
     """Answer a page of deliveries."""
     found = await request.rooms.catalog.run(
         request.host.webhooks.deliveries, webhook_id, owner=request.account, page=request.page()
@@ -117,7 +118,9 @@ async def list_deliveries(request: ApiRequest, webhook_id: str) -> Response[byte
     summary="Send a delivery once more, now.",
     answer=DeliveryRecord,
 )
-async def retry_delivery(request: ApiRequest, webhook_id: str, delivery_id: str) -> Response[bytes]:
+async def retry_delivery(
+    request: ApiRequest, webhook_id: FromPath[str], delivery_id: FromPath[str]
+) -> Response[bytes]:
     """Answer the delivery, which is due again."""
     again = await request.rooms.catalog.run(
         request.host.webhooks.retry, webhook_id, delivery_id, owner=request.account
