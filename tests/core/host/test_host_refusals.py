@@ -140,7 +140,7 @@ def test_an_unknown_or_foreign_album_is_422(host: ImageHost, refused: Callable[.
 
 
 def test_an_owner_that_cannot_be_is_422(host: ImageHost) -> None:
-    with pytest.raises(ValidationError, match="account's name"):
+    with pytest.raises(ValidationError, match="username"):
         host.upload(PNG, owner="no/body")
     with pytest.raises(NotFoundError):
         host.accounts.get("no/body")

@@ -1,14 +1,12 @@
 """Sizes equal sharp's, and pictures look like sharp's, for a few hundred random requests.
 
-sharp is the reference of contract 7. Where there is node, npm installs it into pytest's cache, unless it is
-found already (`NODE_PATH`); else the test is skipped with the reason.
+sharp is the reference of contract 7. Where there is node, npm installs it, unless it is found already
+(`NODE_PATH`); else the test is skipped with the reason.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 from io import BytesIO
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Any
 import pytest
 from attrs import frozen
 from PIL import Image
+from tests.node import environment
 
 from imagehost_core.formats import Format
 from imagehost_core.geometry import Size, plan
@@ -25,8 +24,6 @@ from imagehost_core.jobs import RenderJob
 from imagehost_core.pixels.render import render
 from imagehost_core.transform import Fit, Transform
 
-VERSION = "0.35.5"
-"""The sharp that is installed; any that is found will do."""
 CASES = 320
 SEED = 20_261_121
 SOFT = (104, 152)
@@ -50,31 +47,6 @@ class Case:
     upright: Size
     transform: Transform
     animated: bool
-
-
-def _finds_sharp(environment: dict[str, str]) -> bool:
-    command = ["node", "-e", "require('sharp')"]
-    return subprocess.run(command, capture_output=True, env=environment).returncode == 0
-
-
-@pytest.fixture(scope="module")
-def environment(request: pytest.FixtureRequest) -> dict[str, str]:
-    """An environment in which node finds sharp, installed by npm into pytest's own cache if it must be."""
-    if shutil.which("node") is None:
-        pytest.skip("sharp is missing: there is no node")
-    if _finds_sharp(dict(os.environ)):
-        return dict(os.environ)
-    folder = request.config.cache.mkdir("sharp")
-    environment = {**os.environ, "NODE_PATH": str(folder / "node_modules")}
-    if not _finds_sharp(environment):
-        npm = shutil.which("npm")
-        if npm is None:
-            pytest.skip("sharp is missing: there is no npm to install it")
-        command = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder), f"sharp@{VERSION}"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode or not _finds_sharp(environment):
-            pytest.skip(f"sharp is missing: npm cannot install it: {done.stderr[-300:]}")
-    return environment
 
 
 def _case(studio: Any, random: Random, number: int) -> Case:
@@ -111,9 +83,7 @@ def cases(studio: Any) -> list[Case]:
 
 
 @pytest.fixture(scope="module")
-def by_sharp(
-    cases: list[Case], environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> list[Answer]:
+def by_sharp(cases: list[Case], tmp_path_factory: pytest.TempPathFactory) -> list[Answer]:
     """What sharp makes of each case: the sizes, and the pixels in RGBA."""
     folder = tmp_path_factory.mktemp("sharp")
     orders = []
@@ -131,7 +101,7 @@ def by_sharp(
         )
     (folder / "orders.json").write_text(json.dumps(orders))
     command = ["node", str(SCRIPT), str(folder / "orders.json")]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment("sharp"), check=False)
     assert done.returncode == 0, done.stderr
     answers = json.loads(done.stdout)
     return [(answer, (folder / f"{number}.out").read_bytes()) for number, answer in enumerate(answers)]

@@ -91,9 +91,7 @@ def create_account(asked: Asked) -> object:
     body = asked.json()
     name, password = (_forms.required(body, field) for field in ("username", "password"))
     if not _NAME.fullmatch(name):
-        raise ValidationError(
-            f"expected 1 to 64 letters, digits or ._@+- for username but received {name!r}"
-        )
+        raise ValidationError(f"expected 1 to 64 letters, digits or ._@+- for username but received {name!r}")
     if len(password) < MIN_PASSWORD:
         raise ValidationError(
             f"expected at least {MIN_PASSWORD} characters for password but received {len(password)}"
