@@ -158,6 +158,7 @@ async def test_a_name_that_was_good_when_it_was_saved_and_leads_inside_now_reach
     (delivery,) = host.webhooks.deliveries(made.id, owner="admin")
     assert (delivery.state, delivery.last_status) == (DeliveryState.PENDING, None)
     assert "reachable from everywhere" in delivery.last_answer
+    assert address not in delivery.last_answer
     hooks.delete(made.id, owner="admin")
 
 

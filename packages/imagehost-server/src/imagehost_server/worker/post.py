@@ -114,13 +114,17 @@ async def post(
     except TimeoutError:
         raise UnreachableError(f"no answer within {timeout:g} seconds") from None
     except ValidationError as error:
-        raise UnreachableError(error.details) from error
+        # Whose webhook it is does not learn which address that is: it may be one of the operator's network.
+        raise UnreachableError(_INSIDE) from error
     except ssl.SSLError as error:
         raise UnreachableError(f"TLS failed: {error.reason or error}") from error
     except h11.RemoteProtocolError as error:
         raise UnreachableError(f"the answer was no HTTP: {error}") from error
     except OSError as error:
         raise UnreachableError(f"no connection: {error.strerror or error}") from error
+
+
+_INSIDE = "expected a destination that is reachable from everywhere but received one that is not"
 
 
 async def _addresses(destination: Destination, allow_loopback: bool, resolve: Resolve) -> list[str]:
