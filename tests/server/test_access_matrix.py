@@ -170,9 +170,9 @@ def likeness(answer: httpx2.Response, *ids: str) -> tuple[int, str, list[tuple[s
 
     `Connection` is the HTTP server's: it closes where a body that nobody reads has not come yet.
     """
-    text = answer.text
-    for one in ids:
-        text = text.replace(one, "ID")
+    # Whole words: the number of an album may well be a part of another id.
+    known = re.compile(rf"\b({'|'.join(map(re.escape, ids))})\b")
+    text = known.sub("ID", answer.text) if ids else answer.text
     ignored = ("x-request-id", "date", "x-ratelimit-remaining", "content-length", "connection")
     headers = [(name, value) for name, value in answer.headers.items() if name.lower() not in ignored]
     return answer.status_code, text, sorted(headers)
