@@ -12,7 +12,7 @@ from importlib.metadata import distribution
 from importlib.util import find_spec
 
 ABSENT = {
-    "imagehost-core": ("imagehost_server", "imagehost_client", "litestar", "granian", "httpx2", "msgspec"),
+    "imagehost-core": ("imagehost_server", "imagehost_client", "litestar", "uvicorn", "httpx2", "msgspec"),
     "imagehost-server": ("imagehost_client", "httpx2"),
     "imagehost-client": ("imagehost_core", "imagehost_server", "PIL", "sqlite_utils", "litestar", "msgspec"),
 }

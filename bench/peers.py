@@ -183,12 +183,29 @@ def started(
 
 
 @contextmanager
-def bare_granian(folder: Path, body: Path, core: int | None = None) -> Iterator[Peer]:
+def bare_uvicorn(folder: Path, body: Path, core: int | None = None) -> Iterator[Peer]:
     """Serve a file's bytes from memory by our HTTP server with nothing of ours in it: its floor."""
     port = free_port()
     (folder / "bare.py").write_text(BARE.format(body=str(body)))
-    command = [sys.executable, "-m", "granian", "--interface", "asgi", "--host", "127.0.0.1", "--no-ws"]
-    command += ["--port", str(port), "--http", "1", "--working-dir", str(folder), "bare:app"]
+    command = [
+        sys.executable,
+        "-m",
+        "uvicorn",
+        "--app-dir",
+        str(folder),
+        "--host",
+        "127.0.0.1",
+        "--ws",
+        "none",
+    ]
+    command += [
+        "--port",
+        str(port),
+        "--no-access-log",
+        "--no-server-header",
+        "--no-proxy-headers",
+        "bare:app",
+    ]
     with started(pinned(core, command), port, folder / "bare.log") as peer:
         yield peer
 

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-from bench.peers import Load, MissingError, bare_granian, bind, fetch, machine, nginx, ours, tool, upload, wrk
+from bench.peers import Load, MissingError, bare_uvicorn, bind, fetch, machine, nginx, ours, tool, upload, wrk
 from bench.render import as_jpeg, made_picture
 
 BYTES = 45_000
@@ -98,12 +98,12 @@ def throughput(folder: Path, picture: bytes, seconds: int, rounds: int) -> None:
         bind(server.process.pid, SERVER_CORE)
         print(f"\none core each, {CONNECTIONS} connections, {len(body):,} bytes ({path.partition('.')[2]})")
         file = root / "variant.webp"
-        with nginx(folder, root, SERVER_CORE) as static, bare_granian(folder, file, SERVER_CORE) as bare:
+        with nginx(folder, root, SERVER_CORE) as static, bare_uvicorn(folder, file, SERVER_CORE) as bare:
             theirs, mine = f"{static.origin}/{file.name}", server.origin + path
             tags = {url: f"If-None-Match: {fetch(url)[1]['ETag']}" for url in (theirs, mine)}
             asks: dict[str, tuple[str, int, tuple[str, ...]]] = {
                 "nginx": (theirs, static.pid, ()),
-                "bare Granian": (bare.origin, bare.pid, ()),
+                "bare uvicorn": (bare.origin, bare.pid, ()),
                 "ours": (mine, server.process.pid, ()),
                 "nginx 304": (theirs, static.pid, (tags[theirs],)),
                 "ours 304": (mine, server.process.pid, (tags[mine],)),

@@ -228,7 +228,7 @@ def test_an_unknown_route_is_404(anybody: httpx2.Client, method: str, path: str)
         ("PUT", "/v1/images", "GET, HEAD, OPTIONS"),
         ("POST", "/v1/images/0123456789abcdef", "DELETE, GET, HEAD, OPTIONS, PATCH"),
         ("POST", "/img/0123456789abcdef", "GET, HEAD, OPTIONS"),
-        ("BREW", "/v1/albums", "GET, HEAD, OPTIONS, POST"),
+        ("PROPFIND", "/v1/albums", "GET, HEAD, OPTIONS, POST"),
     ],
 )
 def test_a_wrong_method_is_405_and_allow_lists_the_right_ones(
@@ -316,6 +316,12 @@ def test_a_request_without_host_or_with_two_is_400(server: RunningServer) -> Non
         request = b"GET /healthz HTTP/1.1\r\n" + hosts + b"Connection: close\r\n\r\n"
         status, answer = speak(server, request)
         assert (status, b"exactly one header for Host" in answer) == (400, True)
+
+
+def test_a_method_that_http_does_not_have_is_400(server: RunningServer) -> None:
+    """The parser of requests knows those that are registered with IANA, and a few more."""
+    status, answer = speak(server, b"BREW /v1/albums HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert (status, b'"BAD_REQUEST"' in answer) == (400, True)
 
 
 def test_headers_that_do_not_end_are_not_kept_in_memory(server: RunningServer) -> None:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from attrs import frozen
 from litestar import Litestar, Request, Response
 from litestar.datastructures import State
 from litestar.enums import ScopeType
@@ -20,12 +21,13 @@ from imagehost_server.callers import Callers
 from imagehost_server.delivery import DeliveryRoute
 from imagehost_server.envelope import failure
 from imagehost_server.guard import Guard
+from imagehost_server.lane import FastLane
 from imagehost_server.operations import Operation
 from imagehost_server.pages import describe
 from imagehost_server.requests import ApiRequest, respond
 from imagehost_server.routes import ROUTES
 from imagehost_server.routes.account import create_account
-from imagehost_server.settings import ServerSettings
+from imagehost_server.settings import ConnectionSettings, ServerSettings
 from imagehost_server.threads import Rooms
 from imagehost_server.tidying import tidying
 from imagehost_server.worker import sending
@@ -42,7 +44,26 @@ DELIVERY_PREFIXES = ("/img/", "/v1/img/")
 _AT_ROOT = re.compile(r"/[0-9A-Za-z]{16}(\.[a-z]+)?", re.ASCII)
 
 
-def create_app(host: ImageHost, settings: ServerSettings) -> Guard:
+@frozen
+class Application:
+    """The ASGI application that serves a host.
+
+    Attributes:
+        guard: What answers every request.
+        lane: What answers some of them without ASGI, for servers that ask it first.
+        connections: How much one client may hold on to.
+    """
+
+    guard: Guard
+    lane: FastLane
+    connections: ConnectionSettings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or go through a part of the server's life."""
+        await self.guard(scope, receive, send)
+
+
+def create_app(host: ImageHost, settings: ServerSettings) -> Application:
     """Return the ASGI application that serves a host; it closes the host when it ends.
 
     Args:
@@ -53,14 +74,16 @@ def create_app(host: ImageHost, settings: ServerSettings) -> Guard:
     interface = create_interface(host, settings, rooms)
     prefixes = delivery_prefixes(settings.delivery_url)
     callers = Callers(interface, host, rooms)
-    switch = Switch(callers, DeliveryRoute(host, rooms), prefixes)
-    return Guard(
+    route = DeliveryRoute(host, rooms)
+    switch = Switch(callers, route, prefixes)
+    guard = Guard(
         switch,
         trusted_proxies=settings.trusted_proxies,
         log_access=settings.log.access,
         hsts_seconds=settings.server.hsts_seconds,
         requests_per_address=settings.connections.requests_per_address,
     )
+    return Application(guard, FastLane(host, route, guard, switch.picture_of), settings.connections)
 
 
 def create_interface(host: ImageHost, settings: ServerSettings, rooms: Rooms) -> Litestar:
@@ -107,6 +130,11 @@ def delivery_prefixes(delivery_url: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*DELIVERY_PREFIXES, own)))
 
 
+def without_alias(path: str) -> str:
+    """Return a path as the routes are written."""
+    return BASE + path[len(ALIAS) :] if path.startswith(ALIAS) else path
+
+
 class Switch:
     """Sends a request to the processing route or to the JSON interface, by its path.
 
@@ -128,18 +156,22 @@ class Switch:
         if scope["type"] != ScopeType.HTTP:
             await self._interface(scope, receive, send)
             return
-        path = scope["path"]
-        if path.startswith(ALIAS):
-            path = scope["path"] = BASE + path[len(ALIAS) :]
-            scope["raw_path"] = path.encode()
+        path = without_alias(scope["path"])
+        if path != scope["path"]:
+            scope["path"], scope["raw_path"] = path, path.encode()
+        picture = self.picture_of(path)
+        if picture is None:
+            await self._interface(scope, receive, send)
+        else:
+            await self._delivery(picture, scope, send)
+
+    def picture_of(self, path: str) -> str | None:
+        """Return what a path asks of the processing route, or `None` for one of the JSON interface."""
+        path = without_alias(path)
         for prefix in self._prefixes:
             if path.startswith(prefix):
-                await self._delivery(path[len(prefix) :], scope, send)
-                return
-        if self._at_root and _AT_ROOT.fullmatch(path):
-            await self._delivery(path[1:], scope, send)
-        else:
-            await self._interface(scope, receive, send)
+                return path[len(prefix) :]
+        return path[1:] if self._at_root and _AT_ROOT.fullmatch(path) else None
 
 
 def _failed(request: Request[Account, Principal, State], error: Exception) -> Response[bytes]:

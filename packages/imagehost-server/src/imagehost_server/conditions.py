@@ -52,7 +52,8 @@ def is_unchanged(
         if_modified_since: The header, or `None`.
     """
     if if_none_match is not None:
-        if if_none_match.strip() == "*":
+        # Most have one tag, and it is the current one.
+        if if_none_match == etag or if_none_match.strip() == "*":
             return True
         return etag in _TAG.findall(if_none_match)
     since = _date(if_modified_since)

@@ -1,8 +1,8 @@
 """How many requests of one client are under way at a time, in this process.
 
 Windows of requests do not see a client that begins many and lets none end. Connections without a request
-cannot be seen here: the HTTP server closes them by a deadline, and a proxy or the system's own filter
-counts them by address (`docs/proxy.md`).
+cannot be seen here: `connection` bounds them all together and closes them by a deadline, and a proxy or
+the system's own filter counts them by address (`docs/proxy.md`).
 """
 
 from __future__ import annotations

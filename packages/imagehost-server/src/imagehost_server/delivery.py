@@ -6,8 +6,8 @@ framework. Everything else (records, files, rendering, tokens) waits in threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Generic, TypeVar
 from urllib.parse import quote
 
 from imagehost_core import Blob, Delivery, ImageHost
@@ -20,6 +20,8 @@ from imagehost_server.threads import Rooms
 
 if TYPE_CHECKING:
     from litestar.types import HTTPResponseBodyEvent, HTTPResponseStartEvent, HTTPScope, Send
+
+T = TypeVar("T")
 
 RawHeaders = list[tuple[bytes, bytes]]
 
@@ -62,7 +64,7 @@ PREFLIGHT = Reply(
 """The answer to `OPTIONS`: a script may read pictures, with a token too."""
 
 
-class Prepared:
+class Prepared(Generic[T]):
     """The beginnings of answers, remembered by the very object that they are made of.
 
     As long as nothing has changed, `ImageHost.peek` gives the same `Delivery` for the same address. To
@@ -72,11 +74,11 @@ class Prepared:
         make: Makes the beginning for a delivery of so many bytes.
     """
 
-    def __init__(self, make: Callable[[Delivery, int], HTTPResponseStartEvent]) -> None:
+    def __init__(self, make: Callable[[Delivery, int], T]) -> None:
         self._make = make
-        self._kept: dict[tuple[int, int], tuple[Delivery, HTTPResponseStartEvent]] = {}
+        self._kept: dict[tuple[int, int], tuple[Delivery, T]] = {}
 
-    def of(self, delivery: Delivery, size: int) -> HTTPResponseStartEvent:
+    def of(self, delivery: Delivery, size: int) -> T:
         """Return the beginning; nobody may change it."""
         # What is kept lives, so no other object can have its identity meanwhile.
         key = id(delivery), size
@@ -100,8 +102,8 @@ class DeliveryRoute:
         self._host = host
         self._rooms = rooms
         self._max_age = f"public, max-age={host.settings.delivery.max_age}".encode()
-        self._unchanged = Prepared(lambda delivery, _: self._begin_unchanged(delivery))
-        self._whole = Prepared(self._begin_whole)
+        self._unchanged = Prepared(lambda delivery, _: self.begin_unchanged(delivery))
+        self._whole = Prepared(self.begin_whole)
 
     async def __call__(self, path: str, scope: HTTPScope, send: Send) -> None:
         """Answer a request.
@@ -123,7 +125,7 @@ class DeliveryRoute:
             await Reply(reply.status, reply.body, (*reply.headers, *_error_headers(error))).send(send)
 
     async def _deliver(self, path: str, scope: HTTPScope, send: Send) -> None:
-        headers = _asked(scope)
+        headers = asked_headers(scope["headers"])
         query = scope["query_string"].decode("latin-1")
         accept = headers.get(b"accept", "")
         viewer = await self._viewer(scope) if b"authorization" in headers else None
@@ -178,10 +180,12 @@ class DeliveryRoute:
             place += len(piece)
             await send({"type": "http.response.body", "body": piece, "more_body": place < span.stop})
 
-    def _begin_unchanged(self, delivery: Delivery) -> HTTPResponseStartEvent:
+    def begin_unchanged(self, delivery: Delivery) -> HTTPResponseStartEvent:
+        """Return the beginning of the answer that somebody has the bytes already."""
         return _start(304, self._validators(delivery))
 
-    def _begin_whole(self, delivery: Delivery, size: int) -> HTTPResponseStartEvent:
+    def begin_whole(self, delivery: Delivery, size: int) -> HTTPResponseStartEvent:
+        """Return the beginning of the answer with all of a delivery's bytes."""
         length = (b"content-length", b"%d" % size)
         return _start(200, [*self._validators(delivery), *_description(delivery), length])
 
@@ -236,10 +240,10 @@ def _error_headers(error: ImageHostError) -> Headers:
     return shared
 
 
-def _asked(scope: HTTPScope) -> dict[bytes, str]:
+def asked_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, str]:
     """Return the headers that matter by name, repeated ones joined as lists (RFC 9110, 5.3)."""
     found: dict[bytes, str] = {}
-    for name, value in scope["headers"]:
+    for name, value in headers:
         if name in ASKED:
             text = value.decode("latin-1")
             found[name] = f"{found[name]}, {text}" if name in found else text

@@ -32,11 +32,11 @@ REQUEST_ID_BITS = 96
 """Enough to find one request in any log. They are no secret, so they need no system call each."""
 
 MAX_HEADER_BYTES = 64 * 2**10
-"""All names and values of a request's headers. The HTTP server's own bound is about twice that."""
+"""All names and values of a request's headers. A connection's own bound is twice that."""
 
 
 HTTP_1_0 = ("1.0", "1")
-"""How ASGI calls HTTP/1.0, and how Granian does."""
+"""How ASGI calls HTTP/1.0, and how some servers do."""
 
 
 class Guard:
@@ -72,13 +72,11 @@ class Guard:
         if scope["type"] != ScopeType.HTTP:
             await self.app(scope, receive, send)
             return
-        request_id = f"{self._random.getrandbits(REQUEST_ID_BITS):0{REQUEST_ID_BITS // 4}x}"
+        request_id = self.new_request_id()
         address = client_address(scope, self.trusted)
         scope.setdefault("state", {}).update(request_id=request_id, address=address)
-        # RFC 6797, 7.2: never in plain HTTP, where anybody could have written it.
-        hsts = self._hsts if is_https(scope, self.trusted) else ()
         body = Body(scope, receive)
-        answer = _Answer(send, body, ((b"x-request-id", request_id.encode()), *hsts))
+        answer = _Answer(send, body, self.own_headers(request_id, is_https(scope, self.trusted)))
         began = time.perf_counter()
         try:
             check_request(scope, self.trusted)
@@ -95,8 +93,38 @@ class Guard:
                 raise
             await reply.send(answer.send)
         finally:
-            if self.log_access and access_log.isEnabledFor(logging.INFO):
-                _log(scope, address, answer.status, request_id, time.perf_counter() - began)
+            self.log(scope["method"], scope["path"], address, answer.status, request_id, began)
+
+    def new_request_id(self) -> str:
+        """Return an id for a request."""
+        return f"{self._random.getrandbits(REQUEST_ID_BITS):0{REQUEST_ID_BITS // 4}x}"
+
+    def own_headers(self, request_id: str, over_https: bool) -> tuple[tuple[bytes, bytes], ...]:
+        """Return the headers that every answer has, whoever gives it."""
+        # RFC 6797, 7.2: never in plain HTTP, where anybody could have written it.
+        return ((b"x-request-id", request_id.encode()), *(self._hsts if over_https else ()))
+
+    def log(self, method: str, path: str, address: str, status: int, request_id: str, began: float) -> None:
+        """Write the line of a request into the access log, if there is to be one.
+
+        Args:
+            method: The request's.
+            path: Its path.
+            address: The client's.
+            status: What was answered; 0 = nothing.
+            request_id: The request's id.
+            began: When it came, by `time.perf_counter`.
+        """
+        if self.log_access and access_log.isEnabledFor(logging.INFO):
+            fields = {
+                "method": method,
+                "path": quoted(path, 200)[1:-1],
+                "status": status,
+                "ms": f"{(time.perf_counter() - began) * 1000:.1f}",
+                "client": address,
+                "request_id": request_id,
+            }
+            access_log.info("request", extra={"fields": fields})
 
 
 def check_request(scope: HTTPScope, trusted: tuple[Network, ...]) -> None:
@@ -203,15 +231,3 @@ class _Answer:
             headers = [*message["headers"], *self._headers, *(_LAST if last else ())]
             message = {**message, "headers": headers}
         await self._send(message)
-
-
-def _log(scope: HTTPScope, address: str, status: int, request_id: str, seconds: float) -> None:
-    fields = {
-        "method": scope["method"],
-        "path": quoted(scope["path"], 200)[1:-1],
-        "status": status,
-        "ms": f"{seconds * 1000:.1f}",
-        "client": address,
-        "request_id": request_id,
-    }
-    access_log.info("request", extra={"fields": fields})

@@ -48,7 +48,8 @@ def configuration(level: str) -> dict[str, object]:
         "handlers": {
             "line": {"class": "logging.StreamHandler", "formatter": "line", "stream": "ext://sys.stderr"}
         },
-        "loggers": {"_granian": {"level": "WARNING"}},
+        # Of what it warns, anybody could fill the log: requests that are no HTTP.
+        "loggers": {"uvicorn": {"level": "ERROR"}},
         "root": {"level": level.upper(), "handlers": ["line"]},
     }
 

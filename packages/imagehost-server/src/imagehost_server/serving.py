@@ -1,27 +1,27 @@
-"""Running the application on Granian, in one process or several."""
+"""Running the application on uvicorn, in one process or several beside the one that watches over them."""
 
 from __future__ import annotations
 
 import errno
+import logging
 import multiprocessing
 import os
 import socket
 import sys
 import time
 from functools import partial
+from math import ceil
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from threading import Thread
 
-from granian import Granian
-from granian.constants import HTTPModes, Interfaces, SSLProtocols
-from granian.http import HTTP1Settings
-from granian.log import LogLevels
+from uvicorn.config import STARTUP_FAILURE, Config
+from uvicorn.supervisors import Multiprocess
 
 from imagehost_core import ImageHost
 from imagehost_server import logs
-from imagehost_server.app import create_app
-from imagehost_server.guard import MAX_HEADER_BYTES, Guard
+from imagehost_server.app import Application, create_app
+from imagehost_server.connection import Connection
 from imagehost_server.settings import ServerSettings
 
 if sys.platform != "win32":
@@ -32,53 +32,81 @@ SPARE_FILES = 1_024
 PORT_SECONDS = 3.0
 """How long a start waits for a port that another process is letting go of."""
 STOP_SECONDS = 10
-"""How long requests under way may still take when the server is told to stop."""
+"""How long requests under way may still take when the server is told to stop, and then all the rest."""
+SILENT_SECONDS = 60
+"""After how long a process that says nothing is taken for dead, and replaced."""
+
+logger = logging.getLogger("imagehost.server")
 
 
 def run(data: Path, settings: ServerSettings) -> None:
     """Serve a data folder until a signal (SIGTERM, SIGINT) ends it.
 
-    Each process opens the folder for itself.
+    Each process opens the folder for itself, and is replaced when it dies.
 
     Args:
         data: The data folder.
         settings: The settings.
+
+    Raises:
+        SystemExit: A process could not begin to serve; the log says why.
     """
     listen, connections = settings.server, settings.connections
     allow_files(connections.total + SPARE_FILES)
-    server = Granian(
-        "imagehost_server.serving:open_app",
-        address=listen.host,
-        port=listen.port,
-        interface=Interfaces.ASGI,
+    config = Config(
+        partial(open_app, data, settings),
+        factory=True,
+        interface="asgi3",
+        lifespan="on",
         workers=listen.workers,
-        websockets=False,
-        # HTTP/2 is agreed on within TLS only: in plain HTTP it is a way around proxies.
-        http=HTTPModes.auto if listen.tls_cert else HTTPModes.http1,
-        http1_settings=HTTP1Settings(
-            header_read_timeout=round(connections.header_seconds * 1_000), max_buffer_size=MAX_HEADER_BYTES
-        ),
-        # Beyond it connections are not taken from the system's queue.
-        backpressure=connections.total,
-        log_level=LogLevels.warning,
-        log_dictconfig=logs.configuration(settings.log.level),
-        ssl_cert=Path(listen.tls_cert) if listen.tls_cert else None,
-        ssl_key=Path(listen.tls_key) if listen.tls_key else None,
-        ssl_protocol_min=SSLProtocols.tls12,
-        respawn_failed_workers=True,
-        workers_kill_timeout=STOP_SECONDS,
+        http=Connection,
+        ws="none",
+        # The guard judges for itself whom to believe.
+        proxy_headers=False,
+        server_header=False,
+        access_log=False,
+        log_config=logs.configuration(settings.log.level),
+        ssl_certfile=listen.tls_cert,
+        ssl_keyfile=listen.tls_key,
+        timeout_keep_alive=ceil(connections.header_seconds),
+        timeout_graceful_shutdown=STOP_SECONDS,
+        timeout_worker_healthcheck=SILENT_SECONDS,
     )
-    server.serve(target_loader=partial(open_app, data, settings), wrap_loader=False)
+    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+    with socket.create_server((listen.host, listen.port), family=family) as listener:
+        listener.set_inheritable(True)
+        supervisor = Supervisor(config, [listener])
+        supervisor.run()
+    if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
+        raise SystemExit(STARTUP_FAILURE)
 
 
-def open_app(data: Path, settings: ServerSettings) -> Guard:
+class Supervisor(Multiprocess):
+    """The first process, which starts the others, replaces those that die, and ends them."""
+
+    def join_all(self) -> None:
+        """Wait for the others to end; those that do not are killed."""
+        ends = time.monotonic() + 2 * STOP_SECONDS
+        for process in self.processes:
+            process.process.join(max(0.0, ends - time.monotonic()))
+            if process.process.is_alive():
+                process.kill()
+                process.process.join()
+
+
+def open_app(data: Path, settings: ServerSettings) -> Application:
     """Open a data folder and return the application that serves it; called in each process."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         Thread(target=_end_with, args=(parent,), name="parent", daemon=True).start()
-    host = ImageHost.open(data, settings=settings)
-    host.start()
-    return create_app(host, settings)
+    try:
+        host = ImageHost.open(data, settings=settings)
+        host.start()
+        return create_app(host, settings)
+    except Exception:
+        # Another try would end in the same way.
+        logger.exception("the server cannot open its data folder")
+        raise SystemExit(STARTUP_FAILURE) from None
 
 
 def _end_with(parent: BaseProcess) -> None:

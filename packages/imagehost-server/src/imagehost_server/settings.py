@@ -97,13 +97,14 @@ class BodySettings:
 
 @frozen(kw_only=True)
 class ConnectionSettings:
-    """How much one client may hold on to at a time. The HTTP server counts for each process.
+    """How much one client may hold on to at a time, counted in each process.
 
     Attributes:
-        header_seconds: The longest time for a request's headers, and between two requests.
-        total: Connections at a time; more wait to be taken.
+        header_seconds: The longest time for a request's headers, between two requests, and in which nothing
+            of an answer is read.
+        total: Connections at a time; on more, the answer is 503.
         requests_per_address: Requests under way at a time for one client address; 0 = no limit. A page with
-            200 pictures over HTTP/2 asks for all of them at once.
+            200 pictures, behind a proxy that speaks HTTP/2, asks for all of them at once.
     """
 
     header_seconds: float = field(default=15.0, validator=[gt(0), le(600)])

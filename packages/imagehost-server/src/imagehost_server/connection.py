@@ -1,0 +1,238 @@
+"""One HTTP connection: what is read from it, in what time, and what is answered without the application.
+
+uvicorn's protocol on llhttp, the parser of Node.js, reads the requests. Here it gets what it has not: a
+deadline for whoever asks nothing and whoever reads nothing, bounds, answers in our form to what is no HTTP,
+and the fast lane.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, cast
+from uuid import uuid4
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from imagehost_core.errors import BadRequestError, ImageHostError, UnavailableError
+from imagehost_server.app import Application
+from imagehost_server.envelope import Reply, failure
+from imagehost_server.guard import MAX_HEADER_BYTES
+from imagehost_server.lane import Peer
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop, BaseTransport, TimerHandle, Transport
+    from typing import Any
+
+    from litestar.types import Receive, Scope, Send
+    from uvicorn import Config
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+    from uvicorn.server import ServerState
+
+MAX_HEAD_BYTES = 2 * MAX_HEADER_BYTES
+"""All fields of a request, trailers too, and what may come of one line; the guard is stricter."""
+
+SPARE_CONNECTIONS = 512
+"""How many connections beyond their bound are taken, to tell them so. More are cut off."""
+
+LINGER_SECONDS = 2.0
+"""For how long what a client sends after its last answer is read and thrown away (RFC 9112, 9.6)."""
+
+RETRY_SECONDS = 1
+"""When to try again if there are too many connections: most live for less."""
+
+
+class HeadTooLongError(ImageHostError):
+    """The lines of a request are too long, or too many (RFC 6585, 5)."""
+
+    code = "BAD_REQUEST"
+    status_hint = 431
+    default_message = "The request's headers are too long"
+
+
+class Connection(HttpToolsProtocol):
+    """A connection, as uvicorn makes one for each client; arguments as uvicorn gives them."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        application = cast("Application", config.loaded_app)
+        self._lane = application.lane
+        self._bounds = application.connections
+        self._peer = Peer("http", None)
+        # Whether a part of a request has come, and of how many bytes its fields are.
+        self._is_reading, self._field_bytes = False, 0
+        # Bytes of which the parser has told us nothing yet.
+        self._untold = 0
+        # Whether the last answer has been given.
+        self._is_over = False
+        # Since when we wait for a request, by the loop's clock; `None` while it is our turn.
+        self._waits_since: float | None = None
+        self._unsent = 0
+        self._timer: TimerHandle | None = None
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        """Begin to wait for a request."""
+        super().connection_made(cast("Transport", transport))
+        if len(self.connections) > self._bounds.total + SPARE_CONNECTIONS:
+            self.transport.abort()
+            return
+        self._peer = Peer(self.scheme or "http", self.client)
+        self._waits_since = self.loop.time()
+        self._timer = self.loop.call_later(self._bounds.header_seconds, self._look)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let go of everything."""
+        if self._timer is not None:
+            self._timer.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Answer a whole request by the lane, or take a part of one."""
+        if self._is_over:
+            return
+        if not self._is_reading and self._is_free() and not self.flow.write_paused and not self._is_crowded():
+            answer = self._lane.answer(data, self._peer, self.server_state.default_headers)
+            if answer is not None:
+                self._waits_since = self.loop.time()
+                self.transport.writelines(answer if answer[1] else answer[:1])
+                return
+        self._untold += len(data)
+        super().data_received(data)
+        if self._untold > MAX_HEAD_BYTES and not self._is_over:
+            self._refuse(HeadTooLongError(_TOO_LONG))
+
+    def eof_received(self) -> bool | None:  # type: ignore[override]
+        """Give the answer that is due to a client that has said all it will say.
+
+        Returns:
+            Whether the connection stays open for it; never over TLS, where nobody can say so.
+        """
+        if self._is_over or self._is_free():
+            return False
+        if self.cycle.more_body:
+            self._refuse(BadRequestError("expected the whole body but received a part of it"))
+            # The application is to stop; whatever it answers is thrown away.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+            return False
+        self.cycle.keep_alive = False
+        return self.transport.can_write_eof()
+
+    def on_message_begin(self) -> None:
+        """Remember that a request has begun."""
+        self._is_reading, self._field_bytes, self._untold = True, 0, 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """Take a part of the address."""
+        self._untold = 0
+        super().on_url(url)
+        self._count(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a field of the head, or of what follows a body in chunks."""
+        self._untold = 0
+        self._count(len(name) + len(value))
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Give the request to the application, or say that there are too many connections."""
+        self._untold = 0
+        self._waits_since = None
+        if self._is_crowded():
+            self.app = _crowded
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        self._untold = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Remember that the request has ended."""
+        self._is_reading, self._untold = False, 0
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Begin to wait for the next request."""
+        self._waits_since = self.loop.time()
+        super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002
+        """Answer what is no HTTP in the form of every other answer."""
+        too_long = self._field_bytes > MAX_HEAD_BYTES
+        self._refuse(HeadTooLongError(_TOO_LONG) if too_long else BadRequestError("expected HTTP/1.1"))
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Do nothing: uvicorn's own timer knows nothing of the lane, and `_look` sees more."""
+
+    def _is_free(self) -> bool:
+        """Whether nothing is being answered."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is None or cycle.response_complete
+
+    def _is_crowded(self) -> bool:
+        return len(self.connections) > self._bounds.total
+
+    def _count(self, size: int) -> None:
+        self._field_bytes += size
+        if self._field_bytes > MAX_HEAD_BYTES:
+            # The parser gives up, and `send_400_response` is called.
+            raise ValueError(_TOO_LONG)
+
+    def _refuse(self, error: ImageHostError) -> None:
+        """Give the last answer of this connection. What was asked in order before is answered first."""
+        if not self._is_free() and (self.cycle.response_started or not self.cycle.more_body):
+            self.cycle.keep_alive = False
+            self._is_over = True
+            return
+        request_id = uuid4().hex[:24]
+        reply = failure(error, request_id)
+        fields = {
+            **dict(reply.headers),
+            "content-length": f"{len(reply.body)}",
+            "x-request-id": request_id,
+            "connection": "close",
+        }
+        lines = [f"HTTP/1.1 {reply.status} {HTTPStatus(reply.status).phrase}"]
+        lines += [f"{name}: {value}" for name, value in fields.items()]
+        self._is_over = True
+        self.transport.write("\r\n".join([*lines, "", ""]).encode("latin-1") + reply.body)
+        # Closing at once would reset the connection if more has come, and the answer could be lost.
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+            self.loop.call_later(LINGER_SECONDS, self.transport.close)
+        else:
+            self.transport.close()
+
+    def _look(self) -> None:
+        """End the connection if its client has done nothing for too long; otherwise look again later."""
+        now, seconds = self.loop.time(), self._bounds.header_seconds
+        unsent, before = self.transport.get_write_buffer_size(), self._unsent
+        if unsent and unsent == before:
+            # Not a byte has been taken since the last look.
+            self.transport.abort()
+            return
+        self._unsent = unsent
+        if unsent and self._waits_since is not None:
+            self._waits_since = now
+        rest = seconds if self._waits_since is None else self._waits_since + seconds - now
+        if rest <= 0:
+            self.transport.close()
+        else:
+            self._timer = self.loop.call_later(rest, self._look)
+
+
+_TOO_LONG = f"expected at most {MAX_HEAD_BYTES} bytes of headers but received more"
+
+
+async def _crowded(_scope: Scope, _receive: Receive, send: Send) -> None:
+    """Answer that there are too many connections, on one that ends with it."""
+    error = UnavailableError("expected fewer connections at a time", retry_after=RETRY_SECONDS)
+    reply = failure(error, "")
+    await Reply(reply.status, reply.body, (*reply.headers, ("connection", "close"))).send(send)

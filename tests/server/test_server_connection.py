@@ -1,0 +1,288 @@
+"""One connection: deadlines by a clock that the test turns, order, and what a bad client gets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+from attrs import field, mutable
+from tests.server.wire import Answer, Server, Wire
+
+from imagehost_core import ImageHost
+from imagehost_core.models import Image
+from imagehost_core.testing import make_image
+from imagehost_server.app import create_app
+from imagehost_server.connection import SPARE_CONNECTIONS, Connection
+from imagehost_server.settings import ConnectionSettings, ServerSettings
+
+GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+POST = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+DEADLINE = 0.05
+BOUNDS = ConnectionSettings(header_seconds=DEADLINE, total=2)
+
+
+class Lane:
+    """A lane that takes requests for `/fast` alone."""
+
+    def answer(self, request: bytes, *_: Any) -> tuple[bytes, bytes] | None:
+        return (b"fast", b"\n") if request.startswith(b"GET /fast ") else None
+
+
+@mutable
+class App:
+    """An application that answers when it is told to."""
+
+    lane: Lane = field(factory=Lane)
+    connections: ConnectionSettings = BOUNDS
+    asked: list[str] = field(factory=list)
+    go: asyncio.Event = field(factory=asyncio.Event)
+
+    async def __call__(
+        self,
+        scope: dict[str, Any],
+        receive: Callable[[], Awaitable[Any]],
+        send: Callable[[Any], Awaitable[None]],
+    ) -> None:
+        self.asked.append(scope["path"])
+        if scope["path"] == "/begin":
+            headers = [(b"content-length", b"2")]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await self.go.wait()
+            await send({"type": "http.response.body", "body": b"ok", "more_body": False})
+            return
+        while (message := await receive())["type"] == "http.request" and message["more_body"]:
+            pass
+        if message["type"] == "http.disconnect":
+            return
+        await self.go.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok", "more_body": False})
+
+
+@pytest.fixture
+def app() -> App:
+    return App()
+
+
+async def ticks(count: int = 20) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def ended(wire: Wire) -> str:
+    """Return how the server ends a connection, once it does."""
+    async with asyncio.timeout(10):
+        await wire.over.wait()
+    return wire.ended
+
+
+def opened(app: App) -> tuple[Wire, Connection]:
+    wire = Wire()
+    return wire, Server(app).connect(wire)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("said", [b"", b"GET / HT", GET[:-2]])
+async def test_who_does_not_ask_in_time_is_cut_off(app: App, said: bytes) -> None:
+    wire, connection = opened(app)
+    if said:
+        connection.data_received(said)
+    assert await ended(wire) == "close"
+    assert app.asked == []
+
+
+@pytest.mark.anyio
+async def test_who_waits_for_an_answer_is_not_cut_off_until_it_is_given(app: App) -> None:
+    wire, connection = opened(app)
+    connection.data_received(GET)
+    await asyncio.sleep(4 * DEADLINE)
+    assert not wire.ended
+    app.go.set()
+    assert await ended(wire) == "close"
+    assert wire.sent.endswith(b"\r\n\r\nok")
+
+
+@pytest.mark.anyio
+async def test_who_asks_by_the_lane_again_and_again_is_not_cut_off(app: App) -> None:
+    wire, connection = opened(app)
+    app.go.set()
+    connection.data_received(GET)
+    await ticks()
+    for _ in range(12):
+        await asyncio.sleep(DEADLINE / 3)
+        connection.data_received(GET.replace(b"/", b"/fast", 1))
+    assert not wire.ended
+    assert wire.sent.endswith(b"fast\n" * 12)
+    assert await ended(wire) == "close"
+
+
+@pytest.mark.anyio
+async def test_who_reads_nothing_is_cut_off_and_who_reads_slowly_is_not(app: App) -> None:
+    app.go.set()
+    wire, connection = opened(app)
+    connection.data_received(GET)
+    for left in range(9, 0, -1):
+        wire.kept = left
+        await asyncio.sleep(DEADLINE)
+        assert not wire.ended
+    assert await ended(wire) == "abort"
+
+
+@pytest.mark.anyio
+async def test_the_lane_takes_nothing_out_of_order(app: App) -> None:
+    wire, connection = opened(app)
+    fast = GET.replace(b"/", b"/fast", 1)
+    connection.data_received(GET)
+    await ticks()
+    connection.data_received(fast)
+    await ticks()
+    assert (wire.sent, app.asked) == (b"", ["/"])
+    app.go.set()
+    await ticks()
+    assert app.asked == ["/", "/fast"]
+    connection.data_received(fast[:9])
+    connection.data_received(fast[9:])
+    await ticks()
+    assert app.asked == ["/", "/fast", "/fast"]
+    connection.data_received(fast)
+    assert wire.sent.endswith(b"\r\n\r\nokfast\n")
+
+
+@pytest.mark.anyio
+async def test_the_lane_sends_nothing_to_who_has_much_to_read_already(app: App) -> None:
+    wire, connection = opened(app)
+    fast = GET.replace(b"/", b"/fast", 1)
+    connection.pause_writing()
+    connection.data_received(fast)
+    await ticks()
+    assert (wire.sent, app.asked) == (b"", ["/fast"])
+    app.go.set()
+    connection.resume_writing()
+    await ticks()
+    assert wire.sent.endswith(b"ok")
+
+
+@pytest.mark.anyio
+async def test_nonsense_after_a_request_does_not_take_its_answer(app: App) -> None:
+    for target, before in ((b"/", b""), (b"/begin", b"HTTP/1.1 200 OK")):
+        app.go.clear()
+        wire, connection = opened(app)
+        connection.data_received(GET.replace(b"/", target, 1))
+        await ticks()
+        assert wire.sent.startswith(before)
+        connection.data_received(b"nonsense\r\n\r\n")
+        await ticks()
+        connection.data_received(GET)
+        assert not wire.ended
+        app.go.set()
+        await ticks()
+        assert wire.sent.count(b"HTTP/1.1") == 1
+        assert wire.sent.endswith(b"\r\n\r\nok")
+        assert await ended(wire) == "close"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("tls", [False, True])
+async def test_nonsense_in_a_body_is_400_and_the_last_that_is_said(app: App, tls: bool) -> None:
+    wire = Wire(tls=tls)
+    connection = Server(app).connect(wire)
+    connection.data_received(POST)
+    await ticks()
+    for _ in range(3):
+        connection.data_received(b"nonsense")
+    await ticks()
+    answer = Answer.of(wire.sent)
+    assert (answer.status, answer.headers["connection"]) == (400, "close")
+    assert answer.headers["content-type"] == "application/json"
+    assert len(answer.headers["x-request-id"]) == 24
+    assert b'"code":"BAD_REQUEST"' in answer.body
+    assert (wire.ended, wire.has_said_all) == (("close", False) if tls else ("", True))
+    assert await ended(wire) == "close"
+    connection.connection_lost(None)
+    await ticks()
+    assert Answer.of(wire.sent) == answer
+
+
+@pytest.mark.anyio
+async def test_who_says_all_before_the_answer_gets_it(app: App) -> None:
+    wire, connection = opened(app)
+    connection.data_received(GET)
+    await ticks()
+    assert connection.eof_received()
+    app.go.set()
+    assert await ended(wire) == "close"
+    assert Answer.of(wire.sent).headers["connection"] == "close"
+    assert wire.sent.endswith(b"\r\n\r\nok")
+
+
+@pytest.mark.anyio
+async def test_a_body_that_ends_too_early_is_400_and_the_application_stops(app: App) -> None:
+    wire, connection = opened(app)
+    connection.data_received(POST + b"2\r\n{}\r\n")
+    await ticks()
+    assert not connection.eof_received()
+    app.go.set()
+    await ticks()
+    answer = Answer.of(wire.sent)
+    assert (answer.status, b"the whole body" in answer.body) == (400, True)
+    assert not connection.tasks
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("said", [b"", GET[:9]])
+async def test_who_says_all_without_a_request_is_let_go(app: App, said: bytes) -> None:
+    _, connection = opened(app)
+    connection.data_received(said)
+    assert not connection.eof_received()
+
+
+@pytest.mark.anyio
+async def test_too_many_connections_are_told_so_and_more_are_cut_off(app: App) -> None:
+    server = Server(app)
+    app.go.set()
+    wires = [Wire() for _ in range(app.connections.total + SPARE_CONNECTIONS + 1)]
+    connections = [server.connect(wire) for wire in wires]
+    assert [wire.ended for wire in wires[-2:]] == ["", "abort"]
+    for target in (b"/", b"/fast"):
+        wire, connection = wires.pop(0), connections.pop(0)
+        connection.data_received(GET.replace(b"/", target, 1))
+        await ticks()
+        answer = Answer.of(wire.sent)
+        assert (answer.status, answer.headers["retry-after"], wire.ended) == (503, "1", "close")
+        connection.connection_lost(None)
+    assert app.asked == []
+    while len(connections) > app.connections.total:
+        connections.pop().connection_lost(None)
+    connections[0].data_received(GET)
+    await ticks()
+    assert wires[0].sent.startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.fixture
+def image() -> Iterator[tuple[ImageHost, Image]]:
+    with ImageHost.open() as host:
+        yield host, host.upload(make_image(64, 48), owner="admin")
+
+
+@pytest.mark.anyio
+async def test_a_connection_takes_turns_between_the_lane_and_the_long_way(
+    image: tuple[ImageHost, Image],
+) -> None:
+    host, shown = image
+    wire = Wire()
+    server = Server(create_app(host, ServerSettings()))
+    connection = server.connect(wire)
+    request = f"GET /img/{shown.id}?w=20 HTTP/1.1\r\nHost: a\r\n\r\n".encode()
+    answers = []
+    for pieces in ((request,), (request,), (request[:9], request[9:]), (request,)):
+        wire.sent = b""
+        for piece in pieces:
+            connection.data_received(piece)
+        while server.state.tasks:
+            await asyncio.wait(server.state.tasks)
+        answers.append(Answer.of(wire.sent).without_id())
+    assert answers[0].status == 200
+    assert answers == [answers[0]] * 4
+    connection.connection_lost(None)
