@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import os
 import threading
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 import attrs
 import pytest
@@ -18,7 +20,7 @@ from imagehost_core.geometry import Size, plan
 from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.testing import make_image
 from imagehost_core.transform import Transform
-from imagehost_core.workers import Load, WorkerPool, weigh
+from imagehost_core.workers import Load, WorkerPool, main, weigh
 from imagehost_core.workers.admission import (
     KEPT,
     Counts,
@@ -29,7 +31,8 @@ from imagehost_core.workers.admission import (
     free_desks,
     may_wait,
 )
-from imagehost_core.workers.main import NICENESS
+from imagehost_core.workers.crew import Crew, _Place
+from imagehost_core.workers.main import AUTOGROUP, NICENESS
 from imagehost_core.workers.pool import Call
 
 LIGHT, HEAVY, UPLOAD = Weight.LIGHT, Weight.HEAVY, Weight.UPLOAD
@@ -306,3 +309,56 @@ def test_whoever_answers_requests_goes_before_the_workers(make_pool: Callable[..
     pid = int(run(make_pool(), "pid", LIGHT))
     ours = os.getpriority(os.PRIO_PROCESS, 0)
     assert os.getpriority(os.PRIO_PROCESS, pid) == min(19, ours + NICENESS)
+
+
+def test_among_sessions_a_worker_gives_way_too(make_pool: Callable[..., WorkerPool]) -> None:
+    """Linux may count niceness among the processes of a session alone, and a worker has one of its own."""
+    if not AUTOGROUP.exists():
+        pytest.skip("NOT TESTED: this system does not group processes by session")
+    pid = int(run(make_pool(), "pid", LIGHT))
+    group = Path(f"/proc/{pid}/autogroup").read_text(encoding="ascii")
+    assert group.split()[-1] == f"{NICENESS}"
+
+
+@pytest.mark.parametrize(("failures", "written"), [(0, True), (2, True), (99, False)])
+def test_who_may_not_say_so_at_once_tries_again_for_a_while(
+    monkeypatch: pytest.MonkeyPatch, failures: int, written: bool
+) -> None:
+    tries, slept, said = iter(range(failures)), list[float](), list[str]()
+
+    class Group:
+        def write_text(self, text: str, **_: str) -> None:
+            if next(tries, None) is not None:
+                raise BlockingIOError
+            said.append(text)
+
+    monkeypatch.setattr(main, "AUTOGROUP", Group())
+    monkeypatch.setattr(time, "sleep", slept.append)
+    monkeypatch.setattr(os, "nice", lambda _: 0, raising=False)
+    main.step_back()
+    assert said == [f"{NICENESS}"] * written
+    assert len(slept) == min(failures, main.AUTOGROUP_TRIES)
+    assert sum(slept) < 1
+
+
+def test_of_a_long_line_only_those_are_called_whose_turn_it_is(
+    make_pool: Callable[..., WorkerPool],
+    eventually: Callable[[Callable[[], bool]], bool],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool, waiting, looks = make_pool(queue=200), 60, list[None]()
+    next_ = Crew._next
+
+    def counted(crew: Crew) -> _Place | None:
+        looks.append(None)
+        return next_(crew)
+
+    with pool._crew.hire(time.monotonic() + 60):
+        threads = [threading.Thread(target=run, args=(pool, "pid", HEAVY)) for _ in range(waiting)]
+        for thread in threads:
+            thread.start()
+        assert eventually(lambda: pool.load.waiting == waiting)
+        monkeypatch.setattr(Crew, "_next", counted)
+    for thread in threads:
+        thread.join()
+    assert len(looks) < 5 * waiting

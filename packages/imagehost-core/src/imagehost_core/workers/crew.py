@@ -45,10 +45,17 @@ class Load:
 
 
 class _Place:
-    """A caller's place in the line."""
+    """A caller's place in the line.
 
-    def __init__(self, weight: Weight) -> None:
+    Attributes:
+        weight: What the work is expected to cost.
+        called: Is told when it is the caller's turn. Calling everybody each time would cost as much as a
+            small render where the line is long.
+    """
+
+    def __init__(self, weight: Weight, lock: threading.Lock) -> None:
         self.weight = weight
+        self.called = threading.Condition(lock)
 
 
 class Crew:
@@ -70,7 +77,8 @@ class Crew:
 
     def _fresh(self) -> None:
         self.keeper = Keeper()
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._unbusy = threading.Condition(self._lock)
         self._idle: list[Worker] = []
         self._busy: dict[Worker, Desk] = {}
         self._line: deque[_Place] = deque()
@@ -81,7 +89,7 @@ class Crew:
     @property
     def load(self) -> Load:
         """How busy the crew is just now."""
-        with self._changed:
+        with self._lock:
             return Load(len(self._busy), len(self._idle), len(self._line))
 
     @property
@@ -91,7 +99,7 @@ class Crew:
 
     def start(self) -> None:
         """Start all workers that are not there yet; they get warm while nobody waits for them."""
-        with self._changed:
+        with self._lock:
             while self._started < self.size and not self._closed:
                 self._start_one()
 
@@ -121,17 +129,17 @@ class Crew:
 
     def close(self) -> None:
         """End all workers. A caller who waits for one, or for its answer, gets an error."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             for worker in self._busy:
                 worker.kill()
-            self._changed.notify_all()
+            self._call_all()
         # Only now: Linux ends the workers with the keeper's thread, and a busy one would seem to have
         # been ended by somebody else.
         self.keeper.close()
         self._end_idle()
-        with self._changed:
-            self._changed.wait_for(lambda: not self._busy, CLOSE_SECONDS)
+        with self._lock:
+            self._unbusy.wait_for(lambda: not self._busy, CLOSE_SECONDS)
 
     def forget(self) -> None:
         """Begin anew in a child process: the workers are the parent's."""
@@ -143,8 +151,8 @@ class Crew:
             worker.forget()
 
     def _take(self, until: float, weight: Weight) -> Worker:
-        place = _Place(weight)
-        with self._changed:
+        place = _Place(weight, self._lock)
+        with self._lock:
             line = _counts(waiting.weight for waiting in self._line)
             if not may_wait(weight, line, self._taken, self.size, self.queue):
                 raise UnavailableError(f"expected at most {self.queue} requests to wait for a worker")
@@ -153,10 +161,10 @@ class Crew:
                 self._start_if_short(place)
                 desk = self._wait_for_desk(place, until)
                 worker = self._idle.pop()
+                self._busy[worker] = desk
             finally:
                 self._line.remove(place)
-                self._changed.notify_all()
-            self._busy[worker] = desk
+                self._call_next()
         return worker
 
     @property
@@ -166,6 +174,22 @@ class Crew:
     def _desk_for(self, place: _Place) -> Desk | None:
         return desk_for(place.weight, self._taken, self.size)
 
+    def _next(self) -> _Place | None:
+        """Return whose turn it is: the first in the line for whom there is a desk."""
+        return next(filter(self._desk_for, self._line), None)
+
+    def _call_next(self) -> None:
+        """Call whoever can begin now, if there is a worker; whoever is called and goes calls the next."""
+        place = self._next()
+        if place is not None and self._idle:
+            place.called.notify()
+        elif place is not None:
+            self._start_if_short(place)
+
+    def _call_all(self) -> None:
+        for place in self._line:
+            place.called.notify()
+
     def _start_if_short(self, place: _Place) -> None:
         """Start one more worker if there are more callers than workers for them, and a desk without one."""
         spare = self._started - len(self._busy)
@@ -173,7 +197,7 @@ class Crew:
             self._start_one()
 
     def _wait_for_desk(self, place: _Place, until: float) -> Desk:
-        while not (self._idle and next(filter(self._desk_for, self._line), None) is place):
+        while not (self._idle and self._next() is place):
             self._check_open()
             if self._started == 0:
                 raise UnavailableError("expected a worker but none can be started") from self._trouble
@@ -181,7 +205,7 @@ class Crew:
             left = until - time.monotonic()
             if left <= 0:
                 raise UnavailableError("expected a free worker in time but all were busy")
-            self._changed.wait(left)
+            place.called.wait(left)
         self._check_open()
         desk = self._desk_for(place)
         assert desk is not None
@@ -201,12 +225,12 @@ class Crew:
         )
 
     def _give_back(self, worker: Worker) -> None:
-        with self._changed:
+        with self._lock:
             closed = self._closed
             if not closed:
                 self._busy.pop(worker, None)
                 self._idle.append(worker)
-                self._changed.notify_all()
+                self._call_next()
         if closed:
             self._give_up(worker)
 
@@ -214,15 +238,16 @@ class Crew:
         ending = worker.end()
         if not ending.by_us:
             log.warning("%s", ending.words)
-        with self._changed:
+        with self._lock:
             self._busy.pop(worker, None)
             self._started -= 1
             if self._started < self.size and not self._closed:
                 self._start_one()
-            self._changed.notify_all()
+            self._unbusy.notify_all()
+            self._call_next()
 
     def _end_idle(self) -> None:
-        with self._changed:
+        with self._lock:
             idle, self._idle = self._idle, []
         for worker in idle:
             worker.end()
@@ -237,16 +262,16 @@ class Crew:
             worker = Worker(self.recipe)
         except OSError as error:
             log.error("a worker cannot be started", exc_info=error)
-            with self._changed:
+            with self._lock:
                 self._started -= 1
                 self._trouble = error
-                self._changed.notify_all()
+                self._call_all()
             return
-        with self._changed:
+        with self._lock:
             # New ones wait at the bottom: whoever comes takes a warm one as long as there is one.
             self._idle.insert(0, worker)
             closed = self._closed
-            self._changed.notify_all()
+            self._call_next()
         if closed:
             self._end_idle()
 
