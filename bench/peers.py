@@ -330,7 +330,7 @@ def wrk(
     before = processor_seconds(pid) if pid else 0.0
     told = [word for header in headers for word in ("-H", header)]
     command = [tool("wrk"), "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", *told, url]
-    # In a session of its own: Linux may share the processor out among sessions, and clients of the run are many.
+    # In a session of its own: Linux may share the processor out among sessions.
     text = subprocess.run(
         pinned(core, command), capture_output=True, text=True, check=True, start_new_session=True
     ).stdout

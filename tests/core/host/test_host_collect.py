@@ -8,23 +8,14 @@ from pathlib import Path
 from time import sleep
 
 import attrs
+from tests.core.host.orphans import orphan
 
 from imagehost_core import ImageHost
-from imagehost_core.ids import ImageId, new_image_id
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.testing import START, make_image
 
 PNG = make_image(40, 30)
 PATIENCE = 30
-
-
-def orphan(host: ImageHost) -> ImageId:
-    """Put files in place for which there is no record."""
-    image_id = new_image_id()
-    with host._rooms.staging.folder() as built:
-        (built / "master").write_bytes(b"x")
-        host._rooms.files.put(image_id, built)
-    return image_id
 
 
 def test_files_without_a_record_go_and_images_stay(

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.core.host.orphans import orphan
 
 from imagehost_core import ImageHost, NotFoundError
 from imagehost_core.events import Event
-from imagehost_core.ids import ImageId, new_image_id
 from imagehost_core.models import Image
 from imagehost_core.testing import make_image
 
@@ -211,15 +211,6 @@ def test_an_account_is_not_gone_before_its_bytes_are(
 
 
 # Tidying up.
-
-
-def orphan(host: ImageHost) -> ImageId:
-    """Put files in place for which there is no record."""
-    image_id = new_image_id()
-    with host._rooms.staging.folder() as built:
-        (built / "master").write_bytes(b"x")
-        host._rooms.files.put(image_id, built)
-    return image_id
 
 
 def test_tidying_looks_for_orphans_where_a_process_has_died_and_once(
