@@ -70,7 +70,9 @@ def processes(pid: int) -> tuple[list[int], list[int]]:
     serving, workers = list[int](), list[int]()
     for process in descendants(pid):
         command = Path(f"/proc/{process}/cmdline").read_bytes()
-        (serving if b"imagehost_server" in command else workers).append(process)
+        if b"multiprocessing.resource_tracker" not in command:
+            (serving if b"multiprocessing.spawn" in command else workers).append(process)
+    assert serving
     return serving, workers
 
 

@@ -43,3 +43,14 @@ def test_there_are_never_more_than_are_remembered(
         for delivery in deliveries:
             assert prepared.of(delivery, size)["status"] == size
             assert len(prepared._kept) <= 3
+
+
+def test_the_oldest_is_forgotten_for_a_new_one(
+    deliveries: list[Delivery], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "REMEMBERED", 3)
+    made: list[int] = []
+    prepared = Prepared(lambda _, size: made.append(size))
+    for size in (1, 2, 3, 4, 4, 3, 2, 1):
+        prepared.of(deliveries[0], size)
+    assert made == [1, 2, 3, 4, 1]

@@ -6,6 +6,7 @@ framework. Everything else (records, files, rendering, tokens) waits in threads.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Generic, TypeVar
 from urllib.parse import quote
@@ -28,8 +29,8 @@ RawHeaders = list[tuple[bytes, bytes]]
 METHODS = "GET, HEAD, OPTIONS"
 
 REMEMBERED = 10_000
-"""Of how many variants the beginning of an answer is kept as it is sent. Each is about two kilobytes; when
-there are so many, all are forgotten, which costs each one making."""
+"""Of how many variants the beginning of an answer is kept as it is sent. Each is about two kilobytes; the
+oldest is forgotten for a new one."""
 
 ASKED = frozenset(
     (b"accept", b"authorization", b"if-none-match", b"if-modified-since", b"range", b"if-range")
@@ -76,7 +77,7 @@ class Prepared(Generic[T]):
 
     def __init__(self, make: Callable[[Delivery, int], T]) -> None:
         self._make = make
-        self._kept: dict[tuple[int, int], tuple[Delivery, T]] = {}
+        self._kept: OrderedDict[tuple[int, int], tuple[Delivery, T]] = OrderedDict()
 
     def of(self, delivery: Delivery, size: int) -> T:
         """Return the beginning; nobody may change it."""
@@ -85,7 +86,7 @@ class Prepared(Generic[T]):
         kept = self._kept.get(key)
         if kept is None:
             if len(self._kept) >= REMEMBERED:
-                self._kept.clear()
+                self._kept.popitem(last=False)
             kept = self._kept[key] = delivery, self._make(delivery, size)
         return kept[1]
 
