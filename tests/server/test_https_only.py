@@ -6,7 +6,8 @@ import shutil
 import socket
 import ssl
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx2
@@ -14,6 +15,7 @@ import pytest
 from attrs import frozen
 
 from imagehost_core.testing import make_image
+from imagehost_server.serving import HANDSHAKE_SECONDS
 from imagehost_server.testing import RunningServer, running
 
 YEAR = "max-age=31536000"
@@ -116,6 +118,28 @@ def test_plain_words_on_the_port_of_tls_get_no_answer(secure: Secure) -> None:
         except ConnectionError:
             pass
     assert not answer.startswith(b"HTTP/")
+
+
+def test_a_handshake_that_does_not_come_is_not_waited_for(secure: Secure) -> None:
+    with socket.create_connection(("127.0.0.1", secure.server.port), 30) as wire:
+        began = time.monotonic()
+        assert wire.recv(1) == b""
+    assert HANDSHAKE_SECONDS - 1 < time.monotonic() - began < 2 * HANDSHAKE_SECONDS
+
+
+@pytest.mark.parametrize("content", [None, "nonsense"])
+def test_a_certificate_that_cannot_be_used_is_told_and_nothing_begins(
+    tmp_path: Path, imagehost: Callable[..., subprocess.CompletedProcess[str]], content: str | None
+) -> None:
+    cert = tmp_path / "cert.pem"
+    if content:
+        cert.write_text(content)
+    words = ("serve", "--data", tmp_path / "data", "--port", "0", "--tls-cert", cert, "--tls-key", cert)
+    done = imagehost(*words, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"Error: expected a certificate in {cert} and its key in {cert}: ")
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "data").exists()
 
 
 # Plain HTTP.

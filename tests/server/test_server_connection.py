@@ -14,7 +14,13 @@ from imagehost_core import ImageHost
 from imagehost_core.models import Image
 from imagehost_core.testing import make_image
 from imagehost_server.app import create_app
-from imagehost_server.connection import SPARE_CONNECTIONS, Connection
+from imagehost_server.connection import (
+    LINGER_BYTES,
+    MAX_HEAD_BYTES,
+    MAX_PIPELINED,
+    SPARE_CONNECTIONS,
+    Connection,
+)
 from imagehost_server.settings import ConnectionSettings, ServerSettings
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -239,7 +245,8 @@ async def test_who_says_all_without_a_request_is_let_go(app: App, said: bytes) -
 
 
 @pytest.mark.anyio
-async def test_too_many_connections_are_told_so_and_more_are_cut_off(app: App) -> None:
+async def test_too_many_connections_are_told_so_and_more_are_cut_off() -> None:
+    app = App(connections=ConnectionSettings(header_seconds=600, total=2))
     server = Server(app)
     app.go.set()
     wires = [Wire() for _ in range(app.connections.total + SPARE_CONNECTIONS + 1)]
@@ -251,6 +258,7 @@ async def test_too_many_connections_are_told_so_and_more_are_cut_off(app: App) -
         await ticks()
         answer = Answer.of(wire.sent)
         assert (answer.status, answer.headers["retry-after"], wire.ended) == (503, "1", "close")
+        assert len(answer.headers["x-request-id"]) == 24
         connection.connection_lost(None)
     assert app.asked == []
     while len(connections) > app.connections.total:
@@ -258,6 +266,145 @@ async def test_too_many_connections_are_told_so_and_more_are_cut_off(app: App) -
     connections[0].data_received(GET)
     await ticks()
     assert wires[0].sent.startswith(b"HTTP/1.1 200 ")
+
+
+UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("cut", [0, 9, 60, -7])
+async def test_a_body_behind_a_wish_to_upgrade_is_a_body(app: App, cut: int) -> None:
+    """The parser takes a request with `Upgrade` for one without a body; what follows is no request."""
+    app.go.set()
+    inner = GET.replace(b"/", b"/fast", 1)
+    head = b"POST /first HTTP/1.1\r\nHost: a\r\n" + UPGRADE + b"Content-Length: %d\r\n\r\n" % len(inner)
+    sent = head + inner
+    wire, connection = opened(app)
+    for piece in (sent[:cut], sent[cut:]) if cut else (head, inner):
+        connection.data_received(piece)
+        await ticks()
+    assert app.asked == ["/first"]
+    connection.data_received(inner)
+    connection.data_received(GET.replace(b"/", b"/third", 1))
+    await ticks()
+    assert app.asked == ["/first", "/third"]
+    assert wire.sent.count(b"HTTP/1.1 200") == 2
+    assert wire.sent.count(b"fast\n") == 1
+
+
+@pytest.mark.anyio
+async def test_what_follows_a_wish_to_upgrade_in_one_piece_is_answered(app: App) -> None:
+    app.go.set()
+    wire, connection = opened(app)
+    chunks = b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+    connection.data_received(GET[:-2] + UPGRADE + b"\r\n" + POST[:-30] + UPGRADE + chunks + GET)
+    await ticks()
+    assert wire.sent.count(b"HTTP/1.1 200") == 3
+    assert not wire.ended
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("first", ["HTTP/2.0", "HTTP/0.9"])
+async def test_another_version_is_400(app: App, first: str) -> None:
+    wire, connection = opened(app)
+    connection.data_received(f"GET / {first}\r\nHost: a\r\n\r\n".encode())
+    assert Answer.of(wire.sent).status == 400
+    assert app.asked == []
+
+
+@pytest.mark.anyio
+async def test_what_follows_a_body_in_chunks_is_no_part_of_the_head(app: App) -> None:
+    _, connection = opened(app)
+    app.go.set()
+    connection.data_received(POST)
+    await ticks()
+    connection.data_received(b"0\r\nAuthorization: Bearer x\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n")
+    await ticks()
+    assert connection.headers == [(b"host", b"a"), (b"transfer-encoding", b"chunked")]
+
+
+@pytest.mark.anyio
+async def test_only_so_many_requests_may_wait_behind_one(app: App) -> None:
+    wire, connection = opened(app)
+    connection.data_received(GET * (MAX_PIPELINED + 50))
+    await ticks()
+    assert len(connection.pipeline) == MAX_PIPELINED
+    app.go.set()
+    assert await ended(wire) == "close"
+    assert wire.sent.count(b"HTTP/1.1 200") == MAX_PIPELINED + 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("broken", "status"), [(b"ZZ\r\n", 400), (b"1;" + b"x" * 2 * MAX_HEAD_BYTES, 431), (b"", 400)]
+)
+async def test_a_broken_request_that_waits_is_refused_in_its_turn(
+    app: App, broken: bytes, status: int
+) -> None:
+    wire, connection = opened(app)
+    connection.data_received(GET + POST)
+    if broken:
+        connection.data_received(broken)
+    else:
+        assert connection.eof_received()
+    await ticks()
+    assert (wire.sent, wire.ended) == (b"", "")
+    app.go.set()
+    assert await ended(wire) == "close"
+    first, second = wire.sent.split(b"ok", 1)
+    assert first.startswith(b"HTTP/1.1 200 ")
+    assert Answer.of(second).status == status
+    assert app.asked == ["/"]
+
+
+@pytest.mark.anyio
+async def test_a_request_that_waited_behind_another_is_under_way_too(app: App) -> None:
+    wire, connection = opened(app)
+    app.go.set()
+    connection.data_received(GET + POST)
+    await ticks()
+    assert wire.sent.count(b"HTTP/1.1 200") == 1
+    await asyncio.sleep(4 * DEADLINE)
+    assert not wire.ended
+    connection.data_received(b"0\r\n\r\n")
+    await ticks()
+    assert wire.sent.count(b"HTTP/1.1 200") == 2
+
+
+@pytest.mark.anyio
+async def test_after_a_reset_nothing_is_sent(app: App, caplog: pytest.LogCaptureFixture) -> None:
+    wire, connection = opened(app)
+    connection.data_received(GET * 3)
+    await ticks()
+    wire.ended = "reset"
+    connection.connection_lost(ConnectionResetError())
+    app.go.set()
+    await ticks()
+    assert (wire.sent, caplog.records) == (b"", [])
+    assert not connection.tasks
+
+
+@pytest.mark.anyio
+async def test_what_is_broken_leaves_no_traceback(app: App, caplog: pytest.LogCaptureFixture) -> None:
+    for expect in (b"", b"Expect: 100-continue\r\n"):
+        wire, connection = opened(app)
+        connection.data_received(POST[:-2] + expect + b"\r\nZZ\r\n")
+        app.go.set()
+        await ticks()
+        assert Answer.of(wire.sent).status == 400
+        assert not connection.tasks
+    assert caplog.records == []
+
+
+@pytest.mark.anyio
+async def test_what_comes_after_the_last_answer_has_a_bound(app: App) -> None:
+    wire, connection = opened(app)
+    connection.data_received(b"nonsense\r\n\r\n")
+    for _ in range(LINGER_BYTES // 65_536):
+        connection.data_received(bytes(65_536))
+    assert not wire.ended
+    connection.data_received(b"x")
+    assert await ended(wire) == "abort"
 
 
 @pytest.fixture

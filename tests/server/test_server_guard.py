@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -35,7 +36,7 @@ class Exchange:
     """One request to a guard: what the application saw, and what came back."""
 
     def __init__(
-        self, *trusted: str, status: int = 200, fault: Exception | None = None, hsts_seconds: int = 0
+        self, *trusted: str, status: int = 200, fault: BaseException | None = None, hsts_seconds: int = 0
     ) -> None:
         self.passed = False
         self.sent: list[dict[str, Any]] = []
@@ -346,3 +347,19 @@ async def test_one_address_has_only_so_many_requests_under_way() -> None:
     await ask("192.0.2.1")
     assert [status for _, status in statuses[2:]] == [200] * 6
     assert not guard._crowd._under_way
+
+
+@pytest.mark.anyio
+async def test_a_request_that_is_given_up_at_a_stop_is_told_so() -> None:
+    exchange = Exchange(status=0, fault=asyncio.CancelledError())
+    assert await exchange.ask(scope_of(HOST, "127.0.0.1")) == 503
+    assert exchange.error["code"] == "SERVICE_UNAVAILABLE"
+    assert "x-request-id" in {name.decode() for name, _ in exchange.sent[0]["headers"]}
+
+
+@pytest.mark.anyio
+async def test_half_an_answer_is_not_completed_at_a_stop() -> None:
+    exchange = Exchange(fault=asyncio.CancelledError())
+    with pytest.raises(asyncio.CancelledError):
+        await exchange.ask(scope_of(HOST, "127.0.0.1"))
+    assert [message["type"] for message in exchange.sent] == ["http.response.start"]

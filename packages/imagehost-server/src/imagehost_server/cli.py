@@ -41,6 +41,7 @@ def serve(data: Path, **flags: object) -> None:
         if settings.server.port == 0:
             given["server.port"] = serving.free_port(settings.server.host)
             settings = settings_of(data, given)
+        serving.check_tls(settings.server.tls_cert, settings.server.tls_key)
         serving.check_port(settings.server.host, settings.server.port)
     with told(), ImageHost.open(data, settings=settings) as host:
         first = welcome(host, data)

@@ -7,10 +7,12 @@ and the fast lane.
 
 from __future__ import annotations
 
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from imagehost_core.errors import BadRequestError, ImageHostError, UnavailableError
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from litestar.types import Receive, Scope, Send
     from uvicorn import Config
+    from uvicorn._types import ASGI3Application
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
     from uvicorn.server import ServerState
 
@@ -34,11 +37,18 @@ MAX_HEAD_BYTES = 2 * MAX_HEADER_BYTES
 SPARE_CONNECTIONS = 512
 """How many connections beyond their bound are taken, to tell them so. More are cut off."""
 
+MAX_PIPELINED = 100
+"""How many requests of a connection may wait behind the one that is being answered."""
+
 LINGER_SECONDS = 2.0
 """For how long what a client sends after its last answer is read and thrown away (RFC 9112, 9.6)."""
+LINGER_BYTES = 2**20
+"""How much of that."""
 
 RETRY_SECONDS = 1
 """When to try again if there are too many connections: most live for less."""
+
+VERSIONS = ("1.0", "1.1")
 
 
 class HeadTooLongError(ImageHostError):
@@ -64,12 +74,15 @@ class Connection(HttpToolsProtocol):
         self._lane = application.lane
         self._bounds = application.connections
         self._peer = Peer("http", None)
-        # Whether a part of a request has come, and of how many bytes its fields are.
-        self._is_reading, self._field_bytes = False, 0
+        # The request that is being answered; `cycle` is the newest one, which may wait behind it.
+        self._running: RequestResponseCycle | None = None
+        # Whether a part of a request has come, or of its head, and of how many bytes its fields are.
+        self._is_reading, self._is_in_head, self._field_bytes = False, False, 0
+        self._would_upgrade = False
         # Bytes of which the parser has told us nothing yet.
         self._untold = 0
-        # Whether the last answer has been given.
-        self._is_over = False
+        # Whether nothing more is read, and whether the last answer is on its way.
+        self._is_over, self._is_lingering = False, False
         # Since when we wait for a request, by the loop's clock; `None` while it is our turn.
         self._waits_since: float | None = None
         self._unsent = 0
@@ -89,11 +102,16 @@ class Connection(HttpToolsProtocol):
         """Let go of everything."""
         if self._timer is not None:
             self._timer.cancel()
+        if self._running is not None:
+            _stop(self._running)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Answer a whole request by the lane, or take a part of one."""
         if self._is_over:
+            self._untold += len(data)
+            if self._untold > LINGER_BYTES:
+                self.transport.abort()
             return
         if not self._is_reading and self._is_free() and not self.flow.write_paused and not self._is_crowded():
             answer = self._lane.answer(data, self._peer, self.server_state.default_headers)
@@ -102,30 +120,32 @@ class Connection(HttpToolsProtocol):
                 self.transport.writelines(answer if answer[1] else answer[:1])
                 return
         self._untold += len(data)
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        try:
+            self._feed(data)
+        except HttpParserError:
+            too_long = self._field_bytes > MAX_HEAD_BYTES
+            self._refuse(HeadTooLongError(_TOO_LONG) if too_long else BadRequestError("expected HTTP/1.1"))
         if self._untold > MAX_HEAD_BYTES and not self._is_over:
             self._refuse(HeadTooLongError(_TOO_LONG))
 
-    def eof_received(self) -> bool | None:  # type: ignore[override]
-        """Give the answer that is due to a client that has said all it will say.
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Give the answers that are due to a client that has said all it will say.
 
         Returns:
-            Whether the connection stays open for it; never over TLS, where nobody can say so.
+            Whether the connection stays open for them; never over TLS, where nobody can say so.
         """
-        if self._is_over or self._is_free():
-            return False
-        if self.cycle.more_body:
-            self._refuse(BadRequestError("expected the whole body but received a part of it"))
-            # The application is to stop; whatever it answers is thrown away.
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
-            return False
-        self.cycle.keep_alive = False
-        return self.transport.can_write_eof()
+        if not self._is_over and not self._is_free():
+            if self.cycle.more_body:
+                self._refuse(BadRequestError("expected the whole body but received a part of it"))
+            else:
+                self.cycle.keep_alive = False
+                self._is_over = True
+        return not self._is_lingering and not self._is_free() and self.transport.can_write_eof()
 
     def on_message_begin(self) -> None:
         """Remember that a request has begun."""
-        self._is_reading, self._field_bytes, self._untold = True, 0, 0
+        self._is_reading, self._is_in_head, self._field_bytes, self._untold = True, True, 0, 0
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -135,17 +155,27 @@ class Connection(HttpToolsProtocol):
         self._count(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a field of the head, or of what follows a body in chunks."""
+        """Take a field of the head. Nobody asks for those that follow a body in chunks (RFC 9110, 6.5.1)."""
         self._untold = 0
         self._count(len(name) + len(value))
-        super().on_header(name, value)
+        if self._is_in_head:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Give the request to the application, or say that there are too many connections."""
-        self._untold = 0
-        self._waits_since = None
+        self._is_in_head, self._untold, self._waits_since = False, 0, None
+        version = self.parser.get_http_version()
+        if version not in VERSIONS or self.parser.get_method() == b"CONNECT":
+            raise ValueError("expected HTTP/1.1")
+        if len(self.pipeline) >= MAX_PIPELINED:
+            raise ValueError("expected fewer requests at a time")
+        if self.parser.should_upgrade():
+            self._would_upgrade = True
+            return
         if self._is_crowded():
-            self.app = _crowded
+            self.app = partial(_refused, UnavailableError(_CROWDED, retry_after=RETRY_SECONDS))
+        # RFC 9110, 10.1.1: HTTP/1.0 does not know what to do with an answer before the answer.
+        self.expect_100_continue = self.expect_100_continue and version != "1.0"
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -155,21 +185,42 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Remember that the request has ended."""
-        self._is_reading, self._untold = False, 0
-        super().on_message_complete()
+        if not self._would_upgrade:
+            self._is_reading, self._untold = False, 0
+            super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Begin to wait for the next request."""
-        self._waits_since = self.loop.time()
+        """Begin to wait for the next request, unless it is there."""
         super().on_response_complete()
-
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002
-        """Answer what is no HTTP in the form of every other answer."""
-        too_long = self._field_bytes > MAX_HEAD_BYTES
-        self._refuse(HeadTooLongError(_TOO_LONG) if too_long else BadRequestError("expected HTTP/1.1"))
+        self._waits_since = self.loop.time() if self._is_free() else None
 
     def timeout_keep_alive_handler(self) -> None:
         """Do nothing: uvicorn's own timer knows nothing of the lane, and `_look` sees more."""
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def _feed(self, data: bytes) -> None:
+        """Give the parser what has come.
+
+        We speak nothing that a connection could be upgraded to, and then the request counts as it stands
+        (RFC 9110, 7.8). The parser takes it for one without a body, so it gets the head once more, without
+        the wish.
+        """
+        while True:
+            try:
+                self.parser.feed_data(data)
+            except HttpParserUpgrade as upgrade:
+                self._would_upgrade = False
+                version = self.parser.get_http_version().encode()
+                lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
+                lines += [b"%b: %b" % header for header in self.headers if header[0] != b"upgrade"]
+                data = b"\r\n".join([*lines, b"", data[upgrade.args[0] :]])
+                self.parser = HttpRequestParser(self)
+                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+            else:
+                return
 
     def _is_free(self) -> bool:
         """Whether nothing is being answered."""
@@ -182,26 +233,29 @@ class Connection(HttpToolsProtocol):
     def _count(self, size: int) -> None:
         self._field_bytes += size
         if self._field_bytes > MAX_HEAD_BYTES:
-            # The parser gives up, and `send_400_response` is called.
+            # The parser gives up.
             raise ValueError(_TOO_LONG)
 
     def _refuse(self, error: ImageHostError) -> None:
         """Give the last answer of this connection. What was asked in order before is answered first."""
-        if not self._is_free() and (self.cycle.response_started or not self.cycle.more_body):
-            self.cycle.keep_alive = False
-            self._is_over = True
-            return
-        request_id = uuid4().hex[:24]
-        reply = failure(error, request_id)
-        fields = {
-            **dict(reply.headers),
-            "content-length": f"{len(reply.body)}",
-            "x-request-id": request_id,
-            "connection": "close",
-        }
+        self._is_over, self._untold = True, 0
+        broken = None if self._is_free() else self.cycle
+        if broken is not None and (broken.response_started or not broken.more_body):
+            broken.keep_alive = False
+        elif self.pipeline:
+            self.pipeline[0] = self.cycle, partial(_refused, error)
+        else:
+            if broken is not None:
+                _stop(broken)
+            self._send_last(_last(error))
+
+    def _send_last(self, reply: Reply) -> None:
+        """Send an answer past the application, and end the connection when it has been read."""
+        self._is_lingering = True
+        date = ((name.decode(), value.decode()) for name, value in self.server_state.default_headers)
+        fields = (*date, *reply.headers, ("content-length", f"{len(reply.body)}"))
         lines = [f"HTTP/1.1 {reply.status} {HTTPStatus(reply.status).phrase}"]
-        lines += [f"{name}: {value}" for name, value in fields.items()]
-        self._is_over = True
+        lines += [f"{name}: {value}" for name, value in fields]
         self.transport.write("\r\n".join([*lines, "", ""]).encode("latin-1") + reply.body)
         # Closing at once would reset the connection if more has come, and the answer could be lost.
         if self.transport.can_write_eof():
@@ -229,10 +283,23 @@ class Connection(HttpToolsProtocol):
 
 
 _TOO_LONG = f"expected at most {MAX_HEAD_BYTES} bytes of headers but received more"
+_CROWDED = "expected fewer connections at a time"
 
 
-async def _crowded(_scope: Scope, _receive: Receive, send: Send) -> None:
-    """Answer that there are too many connections, on one that ends with it."""
-    error = UnavailableError("expected fewer connections at a time", retry_after=RETRY_SECONDS)
-    reply = failure(error, "")
-    await Reply(reply.status, reply.body, (*reply.headers, ("connection", "close"))).send(send)
+def _stop(cycle: RequestResponseCycle) -> None:
+    """Tell the application that nobody will get its answer; what it sends is thrown away."""
+    cycle.disconnected, cycle.waiting_for_100_continue = True, False
+    cycle.message_event.set()
+
+
+def _last(error: ImageHostError) -> Reply:
+    """Return the answer with which a connection ends."""
+    request_id = uuid4().hex[:24]
+    reply = failure(error, request_id)
+    own = (("x-request-id", request_id), ("connection", "close"))
+    return Reply(reply.status, reply.body, (*reply.headers, *own))
+
+
+async def _refused(error: ImageHostError, _scope: Scope, _receive: Receive, send: Send) -> None:
+    """Answer a request that the application does not get to see."""
+    await _last(error).send(send)

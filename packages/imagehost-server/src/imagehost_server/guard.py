@@ -6,6 +6,7 @@ one client has too much of, answers for faults that nobody else caught, and writ
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import time
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from litestar.enums import ScopeType
 
-from imagehost_core.errors import BadRequestError, Fault, ForbiddenError, quoted
+from imagehost_core.errors import BadRequestError, Fault, ForbiddenError, UnavailableError, quoted
 from imagehost_server.clients import Network, client_address, is_trusted
 from imagehost_server.crowd import Crowd
 from imagehost_server.envelope import failure
@@ -86,6 +87,11 @@ class Guard:
                 await self.app(scope, body, answer.send)
             finally:
                 self._crowd.leave(place)
+        except asyncio.CancelledError:
+            # The server stops, and has waited long enough.
+            if answer.status:
+                raise
+            await failure(UnavailableError("the server is stopping"), request_id).send(answer.send)
         except Exception as error:
             reply = failure(error, request_id)
             # Half an answer cannot be taken back: the connection is cut, so that the client notices.

@@ -7,6 +7,7 @@ import logging
 import multiprocessing
 import os
 import socket
+import ssl
 import sys
 import time
 from functools import partial
@@ -14,6 +15,7 @@ from math import ceil
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 from uvicorn.config import STARTUP_FAILURE, Config
 from uvicorn.supervisors import Multiprocess
@@ -24,8 +26,15 @@ from imagehost_server.app import Application, create_app
 from imagehost_server.connection import Connection
 from imagehost_server.settings import ServerSettings
 
-if sys.platform != "win32":
+if sys.platform == "win32":
+    from asyncio import ProactorEventLoop as _Loop
+else:
     import resource
+
+    try:
+        from uvloop import Loop as _Loop
+    except ImportError:  # another Python than CPython
+        from asyncio import SelectorEventLoop as _Loop  # type: ignore[assignment]
 
 SPARE_FILES = 1_024
 """Open files that a process needs beside its connections."""
@@ -33,8 +42,14 @@ PORT_SECONDS = 3.0
 """How long a start waits for a port that another process is letting go of."""
 STOP_SECONDS = 10
 """How long requests under way may still take when the server is told to stop, and then all the rest."""
-SILENT_SECONDS = 60
+SILENT_SECONDS = 15
 """After how long a process that says nothing is taken for dead, and replaced."""
+RETRY_SECONDS = 5
+"""How long a process that cannot open its folder waits before it is replaced."""
+HANDSHAKE_SECONDS = 10.0
+"""How long a client may take for the TLS handshake; half-open ones are not counted as connections."""
+GOODBYE_SECONDS = 2.0
+"""How long it may take to end TLS."""
 
 logger = logging.getLogger("imagehost.server")
 
@@ -52,12 +67,14 @@ def run(data: Path, settings: ServerSettings) -> None:
         SystemExit: A process could not begin to serve; the log says why.
     """
     listen, connections = settings.server, settings.connections
-    allow_files(connections.total + SPARE_FILES)
+    # Half-open TLS connections are files, too.
+    allow_files(connections.total * (4 if listen.tls_cert else 1) + SPARE_FILES)
     config = Config(
         partial(open_app, data, settings),
         factory=True,
         interface="asgi3",
         lifespan="on",
+        loop="imagehost_server.serving:EventLoop",
         workers=listen.workers,
         http=Connection,
         ws="none",
@@ -79,6 +96,34 @@ def run(data: Path, settings: ServerSettings) -> None:
         supervisor.run()
     if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
         raise SystemExit(STARTUP_FAILURE)
+
+
+def check_tls(certificate: str | None, key: str | None) -> None:
+    """Let a certificate and its key pass that can be used.
+
+    Args:
+        certificate: The file, or `None` for plain HTTP.
+        key: The key's file.
+
+    Raises:
+        OSError: A file cannot be read, is no certificate or key, or they do not belong together.
+    """
+    if certificate is None:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+    except OSError as error:
+        raise OSError(f"expected a certificate in {certificate} and its key in {key}: {error}") from error
+
+
+class EventLoop(_Loop):
+    """An event loop whose servers wait for TLS no longer than they should."""
+
+    async def create_server(self, *args: Any, **options: Any) -> Any:
+        """Listen as asyncio does."""
+        if options.get("ssl") is not None:
+            options |= {"ssl_handshake_timeout": HANDSHAKE_SECONDS, "ssl_shutdown_timeout": GOODBYE_SECONDS}
+        return await super().create_server(*args, **options)
 
 
 class Supervisor(Multiprocess):
@@ -104,9 +149,10 @@ def open_app(data: Path, settings: ServerSettings) -> Application:
         host.start()
         return create_app(host, settings)
     except Exception:
-        # Another try would end in the same way.
+        # This process is replaced until it can; the others go on.
         logger.exception("the server cannot open its data folder")
-        raise SystemExit(STARTUP_FAILURE) from None
+        time.sleep(RETRY_SECONDS)
+        raise
 
 
 def _end_with(parent: BaseProcess) -> None:
