@@ -91,6 +91,7 @@ class Guard:
             # The server stops, and has waited long enough.
             if answer.status:
                 raise
+            answer.may_read = False
             await failure(UnavailableError("the server is stopping"), request_id).send(answer.send)
         except Exception as error:
             reply = failure(error, request_id)
