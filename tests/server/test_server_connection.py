@@ -252,20 +252,25 @@ async def test_too_many_connections_are_told_so_and_more_are_cut_off() -> None:
     wires = [Wire() for _ in range(app.connections.total + SPARE_CONNECTIONS + 1)]
     connections = [server.connect(wire) for wire in wires]
     assert [wire.ended for wire in wires[-2:]] == ["", "abort"]
-    for target in (b"/", b"/fast"):
-        wire, connection = wires.pop(0), connections.pop(0)
+    first, *_, last, _ = zip(wires, connections, strict=True)
+
+    async def ask(target: bytes, wire: Wire, connection: Connection) -> bytes:
+        wire.sent = b""
         connection.data_received(GET.replace(b"/", target, 1))
         await ticks()
-        answer = Answer.of(wire.sent)
+        return wire.sent
+
+    for wire, connection in zip(wires[-4:-2], connections[-4:-2], strict=True):
+        answer = Answer.of(await ask(b"/fast", wire, connection))
         assert (answer.status, answer.headers["retry-after"], wire.ended) == (503, "1", "close")
         assert len(answer.headers["x-request-id"]) == 24
+    # Who was there before is served, and so is who came too early once there is room.
+    assert (await ask(b"/", *first)).startswith(b"HTTP/1.1 200 ")
+    assert await ask(b"/fast", *first) == b"fast\n"
+    for connection in (*connections[1:-2], connections[-1]):
         connection.connection_lost(None)
-    assert app.asked == []
-    while len(connections) > app.connections.total:
-        connections.pop().connection_lost(None)
-    connections[0].data_received(GET)
-    await ticks()
-    assert wires[0].sent.startswith(b"HTTP/1.1 200 ")
+    assert await ask(b"/fast", *last) == b"fast\n"
+    assert app.asked == ["/"]
 
 
 UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
@@ -394,6 +399,18 @@ async def test_what_is_broken_leaves_no_traceback(app: App, caplog: pytest.LogCa
         assert Answer.of(wire.sent).status == 400
         assert not connection.tasks
     assert caplog.records == []
+
+
+@pytest.mark.anyio
+async def test_the_rest_of_a_request_that_was_answered_gets_no_second_answer(app: App) -> None:
+    app.go.set()
+    wire, connection = opened(app)
+    connection.data_received(POST.replace(b"/", b"/begin", 1))
+    await ticks()
+    assert wire.sent.endswith(b"\r\n\r\nok")
+    connection.data_received(b"ZZ\r\n")
+    assert await ended(wire) == "close"
+    assert wire.sent.count(b"HTTP/1.1") == 1
 
 
 @pytest.mark.anyio

@@ -74,6 +74,8 @@ class Connection(HttpToolsProtocol):
         self._lane = application.lane
         self._bounds = application.connections
         self._peer = Peer("http", None)
+        # Whether there were too many connections when this one came.
+        self._is_extra = False
         # The request that is being answered; `cycle` is the newest one, which may wait behind it.
         self._running: RequestResponseCycle | None = None
         # Whether a part of a request has come, or of its head, and of how many bytes its fields are.
@@ -94,6 +96,7 @@ class Connection(HttpToolsProtocol):
         if len(self.connections) > self._bounds.total + SPARE_CONNECTIONS:
             self.transport.abort()
             return
+        self._is_extra = len(self.connections) > self._bounds.total
         self._peer = Peer(self.scheme or "http", self.client)
         self._waits_since = self.loop.time()
         self._timer = self.loop.call_later(self._bounds.header_seconds, self._look)
@@ -163,12 +166,13 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Give the request to the application, or say that there are too many connections."""
-        self._is_in_head, self._untold, self._waits_since = False, 0, None
+        self._untold, self._waits_since = 0, None
         version = self.parser.get_http_version()
         if version not in VERSIONS or self.parser.get_method() == b"CONNECT":
             raise ValueError("expected HTTP/1.1")
         if len(self.pipeline) >= MAX_PIPELINED:
             raise ValueError("expected fewer requests at a time")
+        self._is_in_head = False
         if self.parser.should_upgrade():
             self._would_upgrade = True
             return
@@ -228,7 +232,9 @@ class Connection(HttpToolsProtocol):
         return cycle is None or cycle.response_complete
 
     def _is_crowded(self) -> bool:
-        return len(self.connections) > self._bounds.total
+        """Whether there is no room for this connection; whoever was here before it goes on."""
+        self._is_extra = self._is_extra and len(self.connections) > self._bounds.total
+        return self._is_extra
 
     def _count(self, size: int) -> None:
         self._field_bytes += size
@@ -244,6 +250,9 @@ class Connection(HttpToolsProtocol):
             broken.keep_alive = False
         elif self.pipeline:
             self.pipeline[0] = self.cycle, partial(_refused, error)
+        elif broken is None and self._is_reading and not self._is_in_head:
+            # It is the rest of a request that has been answered already.
+            self.transport.close()
         else:
             if broken is not None:
                 _stop(broken)
