@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -165,6 +167,23 @@ def test_pictures_may_have_a_host_of_their_own_without_a_path(tmp_path: Path, pi
         assert image["url"] == f"https://cdn.example/{image['id']}.webp"
         assert httpx2.get(f"{server.origin}/{image['id']}.webp?w=9").status_code == 200
         assert httpx2.get(f"{server.origin}/healthz").json()["success"] is True
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the process by /proc")
+def test_a_process_that_dies_is_replaced_and_the_log_says_so(tmp_path: Path) -> None:
+    with running(tmp_path / "data", "--workers", "2") as server:
+        children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
+        (victim, *_) = [
+            child for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
+        ]
+        os.kill(int(victim), signal.SIGKILL)
+        ends = time.monotonic() + 30
+        while "it is replaced" not in server.log.read_text(encoding="utf-8"):
+            assert time.monotonic() < ends
+            assert httpx2.get(f"{server.origin}/healthz", timeout=30).status_code == 200
+            time.sleep(0.05)
+        assert f"pid={victim} exitcode=-9" in server.log.read_text(encoding="utf-8")
+        assert httpx2.get(f"{server.origin}/healthz").status_code == 200
 
 
 def test_stalled_bodies_are_cut_off_and_others_are_served_meanwhile(

@@ -129,6 +129,17 @@ class EventLoop(_Loop):
 class Supervisor(Multiprocess):
     """The first process, which starts the others, replaces those that die, and ends them."""
 
+    def keep_subprocess_alive(self) -> None:
+        """Replace those that have died, and say so."""
+        before = list(self.processes)
+        super().keep_subprocess_alive()
+        for process in before:
+            if process not in self.processes:
+                fields = {"pid": process.pid, "exitcode": process.exitcode}
+                logger.warning(
+                    "a process that answers requests has ended; it is replaced", extra={"fields": fields}
+                )
+
     def join_all(self) -> None:
         """Wait for the others to end; those that do not are killed."""
         ends = time.monotonic() + 2 * STOP_SECONDS
