@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from attrs import field, mutable
@@ -16,6 +16,7 @@ from imagehost_core.testing import make_image
 from imagehost_server.app import create_app
 from imagehost_server.connection import (
     LINGER_BYTES,
+    LINGER_SECONDS,
     MAX_HEAD_BYTES,
     MAX_PIPELINED,
     SPARE_CONNECTIONS,
@@ -25,7 +26,7 @@ from imagehost_server.settings import ConnectionSettings, ServerSettings
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
-DEADLINE = 0.05
+DEADLINE = 10.0
 BOUNDS = ConnectionSettings(header_seconds=DEADLINE, total=2)
 
 
@@ -77,11 +78,14 @@ async def ticks(count: int = 20) -> None:
         await asyncio.sleep(0)
 
 
-async def ended(wire: Wire) -> str:
-    """Return how the server ends a connection, once it does."""
-    async with asyncio.timeout(10):
-        await wire.over.wait()
+def ended(wire: Wire) -> str:
+    """Return how the server has ended a connection."""
     return wire.ended
+
+
+def later(connection: Connection, seconds: float) -> None:
+    """Let time pass for a connection."""
+    cast("Any", connection.loop).advance(seconds)
 
 
 def opened(app: App) -> tuple[Wire, Connection]:
@@ -95,7 +99,10 @@ async def test_who_does_not_ask_in_time_is_cut_off(app: App, said: bytes) -> Non
     wire, connection = opened(app)
     if said:
         connection.data_received(said)
-    assert await ended(wire) == "close"
+    later(connection, 0.9 * DEADLINE)
+    assert not wire.ended
+    later(connection, 0.2 * DEADLINE)
+    assert ended(wire) == "close"
     assert app.asked == []
 
 
@@ -103,11 +110,15 @@ async def test_who_does_not_ask_in_time_is_cut_off(app: App, said: bytes) -> Non
 async def test_who_waits_for_an_answer_is_not_cut_off_until_it_is_given(app: App) -> None:
     wire, connection = opened(app)
     connection.data_received(GET)
-    await asyncio.sleep(4 * DEADLINE)
+    later(connection, 4.5 * DEADLINE)
     assert not wire.ended
     app.go.set()
-    assert await ended(wire) == "close"
+    await ticks()
     assert wire.sent.endswith(b"\r\n\r\nok")
+    later(connection, 0.9 * DEADLINE)
+    assert not wire.ended
+    later(connection, 0.2 * DEADLINE)
+    assert ended(wire) == "close"
 
 
 @pytest.mark.anyio
@@ -117,11 +128,12 @@ async def test_who_asks_by_the_lane_again_and_again_is_not_cut_off(app: App) -> 
     connection.data_received(GET)
     await ticks()
     for _ in range(12):
-        await asyncio.sleep(DEADLINE / 3)
+        later(connection, 0.8 * DEADLINE)
         connection.data_received(GET.replace(b"/", b"/fast", 1))
     assert not wire.ended
     assert wire.sent.endswith(b"fast\n" * 12)
-    assert await ended(wire) == "close"
+    later(connection, 1.1 * DEADLINE)
+    assert ended(wire) == "close"
 
 
 @pytest.mark.anyio
@@ -131,9 +143,10 @@ async def test_who_reads_nothing_is_cut_off_and_who_reads_slowly_is_not(app: App
     connection.data_received(GET)
     for left in range(9, 0, -1):
         wire.kept = left
-        await asyncio.sleep(DEADLINE)
+        later(connection, DEADLINE)
         assert not wire.ended
-    assert await ended(wire) == "abort"
+    later(connection, DEADLINE)
+    assert ended(wire) == "abort"
 
 
 @pytest.mark.anyio
@@ -154,6 +167,24 @@ async def test_the_lane_takes_nothing_out_of_order(app: App) -> None:
     assert app.asked == ["/", "/fast", "/fast"]
     connection.data_received(fast)
     assert wire.sent.endswith(b"\r\n\r\nokfast\n")
+
+
+@pytest.mark.anyio
+async def test_the_lane_takes_no_part_of_a_request_for_a_whole_one(app: App) -> None:
+    app.go.set()
+    fast = GET.replace(b"/", b"/fast", 1)
+    wire, connection = opened(app)
+    connection.data_received(b"GET /first HTTP/1.1\r\nX: ")
+    connection.data_received(fast)
+    await ticks()
+    # Its application answers before the body has come.
+    head = b"POST /begin HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(fast)
+    for piece in (head, fast, GET):
+        connection.data_received(piece)
+        await ticks()
+    assert app.asked == ["/first", "/begin", "/"]
+    assert b"fast" not in wire.sent
+    assert wire.sent.count(b"HTTP/1.1 200") == 3
 
 
 @pytest.mark.anyio
@@ -186,7 +217,7 @@ async def test_nonsense_after_a_request_does_not_take_its_answer(app: App) -> No
         await ticks()
         assert wire.sent.count(b"HTTP/1.1") == 1
         assert wire.sent.endswith(b"\r\n\r\nok")
-        assert await ended(wire) == "close"
+        assert ended(wire) == "close"
 
 
 @pytest.mark.anyio
@@ -205,7 +236,8 @@ async def test_nonsense_in_a_body_is_400_and_the_last_that_is_said(app: App, tls
     assert len(answer.headers["x-request-id"]) == 24
     assert b'"code":"BAD_REQUEST"' in answer.body
     assert (wire.ended, wire.has_said_all) == (("close", False) if tls else ("", True))
-    assert await ended(wire) == "close"
+    later(connection, LINGER_SECONDS)
+    assert ended(wire) == "close"
     connection.connection_lost(None)
     await ticks()
     assert Answer.of(wire.sent) == answer
@@ -218,7 +250,8 @@ async def test_who_says_all_before_the_answer_gets_it(app: App) -> None:
     await ticks()
     assert connection.eof_received()
     app.go.set()
-    assert await ended(wire) == "close"
+    await ticks(500)
+    assert ended(wire) == "close"
     assert Answer.of(wire.sent).headers["connection"] == "close"
     assert wire.sent.endswith(b"\r\n\r\nok")
 
@@ -335,7 +368,8 @@ async def test_only_so_many_requests_may_wait_behind_one(app: App) -> None:
     await ticks()
     assert len(connection.pipeline) == MAX_PIPELINED
     app.go.set()
-    assert await ended(wire) == "close"
+    await ticks(500)
+    assert ended(wire) == "close"
     assert wire.sent.count(b"HTTP/1.1 200") == MAX_PIPELINED + 1
 
 
@@ -355,7 +389,8 @@ async def test_a_broken_request_that_waits_is_refused_in_its_turn(
     await ticks()
     assert (wire.sent, wire.ended) == (b"", "")
     app.go.set()
-    assert await ended(wire) == "close"
+    await ticks(500)
+    assert ended(wire) == "close"
     first, second = wire.sent.split(b"ok", 1)
     assert first.startswith(b"HTTP/1.1 200 ")
     assert Answer.of(second).status == status
@@ -369,7 +404,7 @@ async def test_a_request_that_waited_behind_another_is_under_way_too(app: App) -
     connection.data_received(GET + POST)
     await ticks()
     assert wire.sent.count(b"HTTP/1.1 200") == 1
-    await asyncio.sleep(4 * DEADLINE)
+    later(connection, 4.5 * DEADLINE)
     assert not wire.ended
     connection.data_received(b"0\r\n\r\n")
     await ticks()
@@ -409,7 +444,7 @@ async def test_the_rest_of_a_request_that_was_answered_gets_no_second_answer(app
     await ticks()
     assert wire.sent.endswith(b"\r\n\r\nok")
     connection.data_received(b"ZZ\r\n")
-    assert await ended(wire) == "close"
+    assert ended(wire) == "close"
     assert wire.sent.count(b"HTTP/1.1") == 1
 
 
@@ -421,7 +456,7 @@ async def test_what_comes_after_the_last_answer_has_a_bound(app: App) -> None:
         connection.data_received(bytes(65_536))
     assert not wire.ended
     connection.data_received(b"x")
-    assert await ended(wire) == "abort"
+    assert ended(wire) == "abort"
 
 
 @pytest.fixture

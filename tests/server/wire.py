@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+from typing import Any, cast
 
 from attrs import field, frozen, mutable
 from uvicorn import Config
@@ -23,7 +24,6 @@ class Wire(asyncio.Transport):
         kept: What of it the client has not taken yet.
         has_said_all: Whether the server has said that it sends nothing more.
         ended: How the server ended the connection: `close` or `abort`.
-        over: Is set when it has.
     """
 
     def __init__(self, client: tuple[str, int] = ("127.0.0.1", 9), *, tls: bool = False) -> None:
@@ -32,7 +32,6 @@ class Wire(asyncio.Transport):
         self.kept = 0
         self.has_said_all = False
         self.ended = ""
-        self.over = asyncio.Event()
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
         assert not self.ended
@@ -44,11 +43,9 @@ class Wire(asyncio.Transport):
 
     def close(self) -> None:
         self.ended = self.ended or "close"
-        self.over.set()
 
     def abort(self) -> None:
         self.ended = "abort"
-        self.over.set()
 
     def can_write_eof(self) -> bool:
         return not self.get_extra_info("sslcontext")
@@ -88,12 +85,54 @@ class Answer:
         return Answer(self.status, kept, self.body)
 
 
+@mutable(eq=False)
+class Timer:
+    """What is called at a moment, unless it is cancelled before."""
+
+    when: float
+    call: Callable[[], object]
+    cancelled: bool = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+@mutable
+class Clock:
+    """An event loop whose time stands still until the test turns it."""
+
+    now: float = 0.0
+    timers: list[Timer] = field(factory=list)
+
+    def time(self) -> float:
+        return self.now
+
+    def call_later(self, delay: float, call: Callable[..., object], *args: object) -> Timer:
+        self.timers.append(Timer(self.now + delay, partial(call, *args)))
+        return self.timers[-1]
+
+    def create_task(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return asyncio.get_running_loop().create_task(coroutine)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, and call what is due on the way."""
+        end = self.now + seconds
+        while due := [timer for timer in self.timers if timer.when <= end]:
+            timer = min(due, key=lambda timer: timer.when)
+            self.timers.remove(timer)
+            self.now = timer.when
+            if not timer.cancelled:
+                timer.call()
+        self.now = end
+
+
 @mutable
 class Server:
     """What the connections of one server share; `app` is an `Application`, or what stands in for one."""
 
     app: Any
     state: ServerState = field(factory=ServerState)
+    clock: Clock = field(factory=Clock)
 
     def __attrs_post_init__(self) -> None:
         self.state.default_headers = [DATE]
@@ -110,7 +149,7 @@ class Server:
             proxy_headers=False,
         )
         config.load()
-        connection = Connection(config, self.state, {})
+        connection = Connection(config, self.state, {}, cast("asyncio.AbstractEventLoop", self.clock))
         connection.connection_made(wire)
         return connection
 
