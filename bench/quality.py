@@ -31,8 +31,8 @@ from imagehost_core.jobs import RUNG_MARGIN, IngestJob, RenderJob
 from imagehost_core.pixels.colour import coloured, to_srgb
 from imagehost_core.pixels.decode import read_orientation, upright
 from imagehost_core.pixels.ingest import ingest
+from imagehost_core.pixels.light import FROM_LIGHT, TO_LIGHT
 from imagehost_core.pixels.render import render
-from imagehost_core.pixels.resize import FROM_LIGHT, TO_LIGHT
 from imagehost_core.transform import Transform
 
 WIDTHS = (320, 640, 720, 960, 1280)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from io import BytesIO
 from random import Random
 from typing import Any
@@ -124,3 +126,15 @@ class Studio:
 def studio() -> Studio:
     """Where pictures are made and looked at."""
     return Studio()
+
+
+@pytest.fixture(scope="session")
+def compiler() -> Callable[[], Any]:
+    """Return what gives the compiled reducer; where there is a compiler, it has to be there."""
+
+    def compiled() -> Any:
+        if not any(map(shutil.which, ("cc", "gcc", "clang"))):
+            pytest.skip("the reducer is not compiled: there is no compiler here")
+        return import_module("imagehost_core.pixels.compiled")
+
+    return compiled

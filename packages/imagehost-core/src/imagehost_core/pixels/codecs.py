@@ -12,12 +12,13 @@ from PIL import AvifImagePlugin, features
 
 from imagehost_core.formats import Format
 from imagehost_core.pixels import quantisation
+from imagehost_core.pixels.resize import REDUCER
 
 if not features.check("avif"):
     # Pillow's own wheels have AVIF; builds of distributions may lack it, and this plug-in brings it.
     import pillow_avif  # type: ignore[import-untyped]  # noqa: F401
 
-RECIPE = 2
+RECIPE = 3
 """Raised whenever the same job gives other bytes than before, so that every ETag changes with it."""
 
 
@@ -64,8 +65,8 @@ _LIBRARIES = ("jpg", "libjpeg_turbo", "webp", "avif", "zlib", "zlib_ng", "little
 def codec_build() -> str:
     """Return a short text that changes whenever the bytes of a variant could.
 
-    It is made of Pillow's version, those of the codecs below it, and `RECIPE`.
+    It is made of Pillow's version, those of the codecs below it, what reduces, and `RECIPE`.
     """
-    versions = [f"recipe {RECIPE}", f"pillow {PIL.__version__}"]
+    versions = [f"recipe {RECIPE}", f"reducer {REDUCER}", f"pillow {PIL.__version__}"]
     versions += [f"{name} {features.version(name)}" for name in _LIBRARIES]
     return sha256("; ".join(versions).encode()).hexdigest()[:12]
