@@ -197,6 +197,20 @@ def test_an_image_keeps_its_most_recently_used_variants_up_to_its_budget(room: R
     assert room.on_disk() == ["a", "c", "d"], "each image has a budget of its own"
 
 
+def test_an_image_over_its_budget_makes_room_for_more_than_one_variant(room: Room) -> None:
+    """Whoever has as many as are kept does not look at all of them for each further one."""
+    cache = room.cache(variants_per_image=16, memory_bytes=0)
+    home = room.folders.variants_of(ID)
+    counts = []
+    for turn in range(40):
+        cache.obtain(ID, f"{turn}", lambda: b"data")
+        os.utime(home / f"{turn}", (turn, turn))
+        kept = sorted(map(int, room.on_disk()))
+        counts.append(len(kept))
+        assert kept == list(range(turn + 1 - len(kept), turn + 1)), "the least recently used go first"
+    assert counts == [*range(1, 17), *[14, 15, 16] * 8]
+
+
 def test_a_file_that_vanishes_while_the_budget_is_counted_is_no_error(room: Room) -> None:
     """A sweep takes files away at any time; a link to nothing stands for one that has just gone."""
     cache = room.cache(variants_per_image=1)

@@ -126,7 +126,8 @@ class DeliverySettings:
         allowed_sizes: The only sizes that may be asked for, like `320x240`, `640x` or `x480`; empty:
             all. The size of `thumb_url` is always allowed.
         max_age: Seconds for which public variants may be kept by others.
-        variants_per_image: How many variants of one image are kept; the least recently used goes.
+        variants_per_image: How many variants of one image are kept at most; beyond it the least recently
+            used eighth goes.
         cache_bytes: How many bytes of variants are kept on disk.
         memory_bytes: How many bytes of variants are kept in memory, in each process.
     """

@@ -29,6 +29,8 @@ from imagehost_core.workers import Weight
 
 _HEAD = struct.Struct("<4sIQ")
 _MAGIC = b"ihv1"
+_SPARE_SHARE = 8
+"""Of the variants of an image, this part goes when there is one too many."""
 _SWEEP_SHARE = 20
 """A process sweeps once it has added a twentieth of the bound."""
 
@@ -168,16 +170,22 @@ class Variants:
     def _write(self, home: Path, key: str, data: bytes) -> None:
         # What can be made again must not take the room that changes and deletions need.
         self._staging.check_room(len(data))
-        with self._staging.folder() as folder, room_on_disk():
-            part = folder / key
+        with self._staging.place() as part, room_on_disk():
             with open_private(part, "xb") as file:
                 file.write(_HEAD.pack(_MAGIC, crc32(data), len(data)) + data)
             make_folder(home, durably=False)
             part.replace(home / key)
-        kept = list(home.iterdir())
-        surplus = len(kept) - self._settings.variants_per_image
-        if surplus > 0:
-            for path in sorted(kept, key=_last_used)[:surplus]:
+        self._thin(home)
+
+    def _thin(self, home: Path) -> None:
+        """Where an image has too many variants, remove the least recently used, and some to spare.
+
+        To see which those are takes a look at every one. With some to spare that is not done each time.
+        """
+        most = self._settings.variants_per_image
+        if sum(1 for _ in home.iterdir()) > most:
+            by_use = sorted(home.iterdir(), key=_last_used, reverse=True)
+            for path in by_use[most - most // _SPARE_SHARE :]:
                 path.unlink(missing_ok=True)
 
     def _keep(self, image_id: ImageId, key: str, stamp: int | None, data: bytes) -> None:

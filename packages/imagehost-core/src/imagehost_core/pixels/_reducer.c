@@ -38,6 +38,15 @@ enum {
 #define LIGHT_MAX 65535 /* light.LIGHT_MAX */
 #define MAX_SIDE 1e6    /* in pixels; keeps products of two sides and a few bytes within 64 bits */
 
+/* The Arrow C data interface: a list of lists of four numbers, as far as it is of interest here. */
+typedef struct ArrowArray {
+    int64_t length, null_count, offset, n_buffers, n_children;
+    const void **buffers;
+    struct ArrowArray **children, *dictionary;
+    void (*release)(struct ArrowArray *);
+    void *private_data;
+} ArrowArray;
+
 typedef float Half __attribute__((vector_size(BLOCK / 2 * sizeof(float)), aligned(sizeof(float))));
 
 /* Which pixels of one axis make a pixel of the target, and how much of each. */
@@ -330,16 +339,31 @@ is_stretch(double from, double to, int size)
 
 /* Says in `job` how many cells there are; false where the numbers do not fit each other. */
 static int
-fits(Job *job, const double box[4], const Py_buffer *pixels, const Py_buffer *to, const Py_buffer *from)
+fits(Job *job, int64_t bytes, const double box[4], const Py_buffer *to_light, const Py_buffer *from_light)
 {
     if (!is_side(job->width) || !is_side(job->height) || !is_side(job->target_width) ||
         !is_side(job->target_height) || !is_side(job->cell_width) || !is_side(job->cell_height))
         return 0;
     job->columns = (job->width + job->cell_width - 1) / job->cell_width;
     job->lines = (job->height + job->cell_height - 1) / job->cell_height;
-    return pixels->len == (Py_ssize_t)job->width * job->height * CHANNELS &&
-           to->len == 256 * sizeof(float) && from->len == LIGHT_MAX + 1 &&
+    return bytes == (int64_t)job->width * job->height * CHANNELS &&
+           to_light->len == 256 * sizeof(float) && from_light->len == LIGHT_MAX + 1 &&
            is_stretch(box[0], box[2], job->columns) && is_stretch(box[1], box[3], job->lines);
+}
+
+/* Returns how many bytes of pixels lie in an array of Arrow, and where; -1 where it is another. */
+static int64_t
+find_pixels(PyObject *capsule, const uint8_t **pixels)
+{
+    const ArrowArray *array = PyCapsule_GetPointer(capsule, "arrow_array"), *values;
+
+    if (!array || !array->release || array->offset || array->n_children != 1)
+        return -1;
+    values = array->children[0];
+    if (values->offset || values->n_buffers != 2)
+        return -1;
+    *pixels = values->buffers[1];
+    return values->length;
 }
 
 static PyObject *
@@ -347,19 +371,27 @@ reduce(PyObject *module, PyObject *args)
 {
     Job job = {0};
     double box[4];
-    Py_buffer pixels, to_light, from_light;
-    PyObject *target = NULL;
+    Py_buffer bytes = {0}, to_light, from_light;
+    PyObject *pixels, *target = NULL;
+    int64_t length;
     int done;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "y*(ii)(ii)(dddd)(ii)py*y*:reduce", &pixels, &job.width, &job.height,
+    if (!PyArg_ParseTuple(args, "O(ii)(ii)(dddd)(ii)py*y*:reduce", &pixels, &job.width, &job.height,
                           &job.target_width, &job.target_height, &box[0], &box[1], &box[2], &box[3],
                           &job.cell_width, &job.cell_height, &job.alpha, &to_light, &from_light))
         return NULL;
-    job.pixels = pixels.buf;
     job.to_light = to_light.buf;
     job.from_light = from_light.buf;
-    if (!fits(&job, box, &pixels, &to_light, &from_light)) {
+    if (PyCapsule_IsValid(pixels, "arrow_array"))
+        length = find_pixels(pixels, &job.pixels);
+    else {
+        if (PyObject_GetBuffer(pixels, &bytes, PyBUF_SIMPLE))
+            goto out;
+        job.pixels = bytes.buf;
+        length = bytes.len;
+    }
+    if (!fits(&job, length, box, &to_light, &from_light)) {
         PyErr_SetString(PyExc_ValueError, "expected sizes, a box and tables that fit each other");
         goto out;
     }
@@ -375,7 +407,7 @@ reduce(PyObject *module, PyObject *args)
         PyErr_NoMemory();
     }
 out:
-    PyBuffer_Release(&pixels);
+    PyBuffer_Release(&bytes);
     PyBuffer_Release(&to_light);
     PyBuffer_Release(&from_light);
     return target;
@@ -385,7 +417,8 @@ PyDoc_STRVAR(reduce_doc,
              "reduce(pixels, size, target, box, cell, alpha, to_light, from_light, /)\n--\n\n"
              "Return a box of a picture at a smaller size, four bytes a pixel.\n\n"
              "Args:\n"
-             "    pixels: The picture, four bytes a pixel: red, green, blue, and alpha or anything.\n"
+             "    pixels: The picture, four bytes a pixel: red, green, blue, and alpha or anything;\n"
+             "        in one piece, or as a capsule of the Arrow C data interface.\n"
              "    size: Its width and height.\n"
              "    target: The width and height that the box is brought to.\n"
              "    box: Left, top, right and bottom, in cells.\n"

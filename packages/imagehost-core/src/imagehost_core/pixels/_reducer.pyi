@@ -1,5 +1,5 @@
 def reduce(
-    pixels: bytes,
+    pixels: object,
     size: tuple[int, int],
     target: tuple[int, int],
     box: tuple[float, float, float, float],

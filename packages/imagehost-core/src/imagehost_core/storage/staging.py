@@ -158,6 +158,15 @@ class Staging:
         finally:
             shutil.rmtree(path, ignore_errors=True)
 
+    @contextmanager
+    def place(self) -> Iterator[Path]:
+        """Yield a path for a file that is moved away when it is whole; what is left of it vanishes."""
+        path = self._own / uuid4().hex
+        try:
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
+
     def discard(self, path: Path) -> None:
         """Remove a folder of an image at once; when it returns, a power cut cannot bring it back.
 

@@ -36,8 +36,14 @@ use for and which double the time that it takes to start."""
 
 KEPT_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 """What a worker gets of the environment: where the system's libraries are, and no secret."""
-SET_VARIABLES = {"MALLOC_ARENA_MAX": "2"}
-"""glibc sets 64 MiB of address space aside for each arena; by default there are 8 a processor."""
+SET_VARIABLES = {
+    "MALLOC_ARENA_MAX": "2",
+    "MALLOC_MMAP_THRESHOLD_": str(32 * 2**20),
+    "MALLOC_TRIM_THRESHOLD_": str(32 * 2**20),
+}
+"""What glibc is told. It sets 64 MiB of address space aside for each arena; by default there are 8 a
+processor. And it keeps up to 32 MiB for the next picture, which it would give back after each and have
+filled with zeros again: a sixth of the time of a thumbnail."""
 
 LAST_WORDS_BYTES = 4096
 """How much of what a worker said on its standard error goes to the log."""
