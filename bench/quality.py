@@ -27,7 +27,7 @@ from PIL import Image
 
 from imagehost_core.formats import Format, sniff
 from imagehost_core.geometry import Size, plan
-from imagehost_core.jobs import RUNG_MARGIN, IngestJob, RenderJob
+from imagehost_core.jobs import IngestJob, RenderJob, start_of
 from imagehost_core.pixels.colour import coloured, to_srgb
 from imagehost_core.pixels.decode import read_orientation, upright
 from imagehost_core.pixels.ingest import ingest
@@ -82,14 +82,10 @@ def ours(data: bytes, width: int, fmt: Format) -> tuple[Size, str, bytes]:
     """Return the size of our variant, what it was made from, and its bytes."""
     made, (master, *rungs) = ingest(IngestJob(Format.JPEG), data)
     steps = plan(made.size, Transform(width=width))
-    more, less = RUNG_MARGIN
+    size = start_of(made.rungs, steps.resize)
     origin, source = "master", master or data
-    for size, rung in zip(made.rungs, rungs, strict=True):
-        if (
-            size.width * less >= steps.resize.width * more
-            and size.height * less >= steps.resize.height * more
-        ):
-            origin, source = f"rung {size}", rung
+    if size is not None:
+        origin, source = f"rung {size}", rungs[made.rungs.index(size)]
     blob = render(RenderJob(steps, fmt, QUALITY), sniff(source[:16]) or Format.AVIF, source)[1][0]
     return steps.output, origin, blob
 

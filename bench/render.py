@@ -30,7 +30,7 @@ from PIL import Image
 
 from imagehost_core.formats import Format, sniff
 from imagehost_core.geometry import Plan, Size, plan
-from imagehost_core.jobs import RUNG_MARGIN, IngestJob, RenderJob
+from imagehost_core.jobs import IngestJob, RenderJob, start_of
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.render import render
 from imagehost_core.transform import Transform
@@ -155,13 +155,10 @@ class Stored:
 
     def source(self, steps: Plan) -> tuple[str, Format, bytes]:
         """Return what a render starts from: the smallest rung that is large enough, or the master."""
-        more, less = RUNG_MARGIN
-        for size, data in reversed(self.rungs):
-            if (
-                size.width * less >= steps.resize.width * more
-                and size.height * less >= steps.resize.height * more
-            ):
-                return f"rung {size}", sniff(data[:16]) or Format.AVIF, data
+        rungs = dict(self.rungs)
+        size = start_of(rungs, steps.resize)
+        if size is not None:
+            return f"rung {size}", sniff(rungs[size][:16]) or Format.AVIF, rungs[size]
         return "master", self.fmt, self.master
 
 

@@ -16,7 +16,7 @@ from PIL import ImageChops, ImageStat
 from imagehost_core import Fit, Format, Image, ImageHost, NotFoundError, Size, Transform, plan
 from imagehost_core.host import renders
 from imagehost_core.host.renders import key_of, source_of
-from imagehost_core.jobs import LADDER_SIDES, RUNG_MARGIN, RenderJob
+from imagehost_core.jobs import LADDER_SIDES, RenderJob, start_of
 from imagehost_core.storage.files import MASTER
 from imagehost_core.workers import Weight, weigh
 
@@ -126,9 +126,7 @@ def test_a_variant_is_made_of_what_exceeds_it_by_the_margin_or_of_the_whole(
     source = source_of(attrs.evolve(image, width=width, height=height, rungs=rungs), job)
     start = source.reduction.plan.output if source.reduction else source.size
     if start != whole:
-        above, below = RUNG_MARGIN
-        assert start.width * below >= steps.resize.width * above
-        assert start.height * below >= steps.resize.height * above
+        assert start == start_of([start], steps.resize)
     if source.reduction is not None:
         assert (weigh(job, whole), weigh(job, start)) == (Weight.HEAVY, Weight.LIGHT)
 

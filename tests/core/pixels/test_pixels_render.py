@@ -7,6 +7,7 @@ import sys
 from io import BytesIO
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -189,6 +190,18 @@ def test_the_build_changes_with_the_recipe(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(codecs, "RECIPE", codecs.RECIPE + 1)
     assert codec_build() != before
     assert len(before) == 12
+
+
+def test_the_avif_encoder_is_told_only_what_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"advanced": {"color:tune": "ssimulacra2"}}
+    assert codecs.known_to_avif(known) == known
+    assert codecs.known_to_avif({"advanced": {"color:tune": "of tomorrow"}}) == {}
+    before = codec_build()
+    untuned = {**codecs.CODECS[Format.AVIF].settings, "advanced": None}
+    monkeypatch.setitem(
+        codecs.CODECS, Format.AVIF, attrs.evolve(codecs.CODECS[Format.AVIF], settings=untuned)
+    )
+    assert codec_build() != before
 
 
 @pytest.mark.parametrize("quality", [90, 94, 95, 100])

@@ -6,6 +6,8 @@ catalog nor the file system; it gets bytes and gives bytes back.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from attrs import field, frozen
 
 from imagehost_core.formats import Format
@@ -18,12 +20,46 @@ From EVIDENCE: a 52-Mpixel WebP to 720 px costs 1,450 ms from the master and 92â
 2,048-px reduction.
 """
 
+KEY_SIDE = 1024
+"""The rung that is worth most, being the start for most thumbnails and pages; it gets its bytes first."""
+
 RUNG_MARGIN = (5, 4)
-"""A reduction serves targets that it exceeds by at least this much, on both axes: 5 to 4.
+"""A rung serves targets that it exceeds by at least this much, on both axes: 5 to 4.
 
 Measured in `docs/design/2026-11-21-pixels.md`: being reduced in linear light, a rung of 1,024 px gives
 an 820-px JPEG within half a point of SSIMULACRA2 of one made from the whole picture.
 """
+
+RUNG_COMFORT = (2, 1)
+"""What a target gets where it costs little, which is from rungs of at most `KEY_SIDE`: 2 to 1.
+
+Measured in `docs/design/2026-11-21-quality.md`: worth 0.9 points of SSIMULACRA2 at 320 px.
+"""
+
+
+def start_of(rungs: Iterable[Size], target: Size) -> Size | None:
+    """Return the rung that a variant is made of, or `None` where none is large enough.
+
+    It is the smallest one of twice the target's sides, if it is no larger than `KEY_SIDE`; else the
+    smallest one that exceeds the target by a quarter.
+
+    Args:
+        rungs: The sizes of those that there are.
+        target: What the whole picture is brought to.
+    """
+    by_size = sorted(rungs, key=lambda rung: rung.pixels)
+    large_enough = [rung for rung in by_size if _exceeds(rung, target, RUNG_MARGIN)]
+    comfortable = (
+        rung
+        for rung in large_enough
+        if max(rung.width, rung.height) <= KEY_SIDE and _exceeds(rung, target, RUNG_COMFORT)
+    )
+    return next(comfortable, next(iter(large_enough), None))
+
+
+def _exceeds(rung: Size, target: Size, margin: tuple[int, int]) -> bool:
+    above, below = margin
+    return rung.width * below >= target.width * above and rung.height * below >= target.height * above
 
 
 @frozen

@@ -12,6 +12,7 @@ import os
 from functools import cache
 from hashlib import sha256
 from io import BytesIO
+from itertools import starmap
 from typing import BinaryIO
 
 from attrs import frozen
@@ -20,7 +21,7 @@ from imagehost_core.errors import NotFoundError
 from imagehost_core.formats import Format
 from imagehost_core.geometry import Size, plan
 from imagehost_core.host.rooms import Rooms
-from imagehost_core.jobs import LADDER_SIDES, RUNG_MARGIN, RenderJob
+from imagehost_core.jobs import LADDER_SIDES, RenderJob, start_of
 from imagehost_core.models import Image
 from imagehost_core.pixels import codec_build
 from imagehost_core.storage.files import MASTER, rung_name
@@ -77,20 +78,14 @@ def source_of(image: Image, job: RenderJob) -> Source:
     whole = Size(image.width, image.height)
     if job.animated:
         return Source(MASTER, whole)
-    rungs = [Size(width, height) for width, height in image.rungs]
-    large_enough = [rung for rung in rungs if _serves(rung, job.plan.resize)]
-    if large_enough:
-        rung = min(large_enough, key=lambda size: size.pixels)
+    rung = start_of(starmap(Size, image.rungs), job.plan.resize)
+    if rung is not None:
         return Source(rung_name(max(rung.width, rung.height)), rung)
     steps = plan(whole, Transform(max(LADDER_SIDES), max(LADDER_SIDES), fit=Fit.INSIDE))
     reduction = RenderJob(steps, Format.PNG, None)
     worth_it = weigh(job, whole) is Weight.HEAVY and weigh(job, steps.output) is Weight.LIGHT
-    return Source(MASTER, whole, reduction if worth_it and _serves(steps.output, job.plan.resize) else None)
-
-
-def _serves(rung: Size, target: Size) -> bool:
-    above, below = RUNG_MARGIN
-    return rung.width * below >= target.width * above and rung.height * below >= target.height * above
+    serves = start_of([steps.output], job.plan.resize) is not None
+    return Source(MASTER, whole, reduction if worth_it and serves else None)
 
 
 def _made(rooms: Rooms, image: Image, job: RenderJob, key: str, source: Source) -> bytes:

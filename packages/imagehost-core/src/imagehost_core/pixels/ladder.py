@@ -14,6 +14,7 @@ from PIL import Image
 
 from imagehost_core.formats import Format
 from imagehost_core.geometry import Size
+from imagehost_core.jobs import KEY_SIDE
 from imagehost_core.pixels.encode import encode
 from imagehost_core.pixels.resize import reduced
 
@@ -25,9 +26,6 @@ PIXELS_SHARE = 3
 
 LEAST_GROWTH = 2
 """A rung of twice the side is taken to have this many times the bytes, and not tried in less room."""
-
-KEY_SIDE = 1024
-"""The rung that is worth most, being the start for most thumbnails and pages; it gets its bytes first."""
 
 
 @frozen
