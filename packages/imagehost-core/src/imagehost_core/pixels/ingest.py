@@ -97,17 +97,18 @@ def ingest(job: IngestJob, data: bytes) -> tuple[Ingested, list[bytes]]:
         shown = to_srgb(Coloured(source.first, source.profile))
         if not TRAITS[fmt].alpha:
             shown = flatten(shown)
-        ladder = make_ladder(shown, job.ladder, len(master or data)) if len(frames) == 1 else []
+        sides = job.ladder if len(frames) == 1 else ()
+        ladder = make_ladder(shown, sides, len(master or data))
         ingested = Ingested(
             format=fmt,
             size=Size(*source.first.size),
             frames=_frames_in(fmt, master or data) if len(frames) > 1 else 1,
             has_alpha=TRAITS[fmt].alpha and any(frame.mode == "RGBA" for frame in frames),
-            placeholder=thumbhash(shown),
+            placeholder=thumbhash(ladder.least),
             unchanged=master is None,
-            rungs=tuple(size for size, _ in ladder),
+            rungs=tuple(size for size, _ in ladder.rungs),
         )
-    return ingested, [master or b"", *(rung for _, rung in ladder)]
+    return ingested, [master or b"", *(rung for _, rung in ladder.rungs)]
 
 
 def _read(job: IngestJob, data: bytes) -> Source:

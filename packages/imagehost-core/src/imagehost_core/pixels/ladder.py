@@ -24,8 +24,23 @@ BYTES_SHARE = 4
 PIXELS_SHARE = 3
 """A rung has at most the picture's pixels divided by this; beyond it saves little to start from it."""
 
-LEAST_GROWTH = 2
-"""A rung of twice the side is taken to have this many times the bytes, and not tried in less room."""
+LEAST_GROWTH = 2.5
+"""A rung of twice the side is taken to have this many times the bytes, and not tried in less room.
+Of twelve photographs, all had 2.7 to 3.4 times."""
+
+
+@frozen
+class Ladder:
+    """The rungs of a picture.
+
+    Attributes:
+        rungs: The size and the bytes of each, largest first.
+        least: The smallest reduction that was made, whether there was room for it or not; the picture
+            itself, where none was.
+    """
+
+    rungs: Sequence[tuple[Size, bytes]]
+    least: Image.Image
 
 
 @frozen
@@ -58,8 +73,8 @@ CLEAR = (
 """The same for pictures with alpha, which a JPEG cannot hold."""
 
 
-def make_ladder(image: Image.Image, sides: Sequence[int], master_bytes: int) -> list[tuple[Size, bytes]]:
-    """Return the rungs of a picture, largest first.
+def make_ladder(image: Image.Image, sides: Sequence[int], master_bytes: int) -> Ladder:
+    """Return the rungs of a picture.
 
     As many rungs as fit in the leanest tier come first, since any rung saves more time than a better
     one; then they are made in the best tier in which all of them fit.
@@ -80,7 +95,8 @@ def make_ladder(image: Image.Image, sides: Sequence[int], master_bytes: int) -> 
             chosen, worst = better, tier
         else:
             best = tier + 1
-    return [(Size(*reductions[side].size), chosen[side]) for side in sorted(chosen, reverse=True)]
+    rungs = [(Size(*reductions[side].size), chosen[side]) for side in sorted(chosen, reverse=True)]
+    return Ladder(rungs, reductions[min(reductions)] if reductions else image)
 
 
 def _leanest(
