@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from imagehost_core import ImageHost, NotFoundError, Settings, UnavailableError
+from imagehost_core.host import rooms
 from imagehost_core.settings import WorkerSettings
 from imagehost_core.testing import make_image
 
@@ -170,3 +171,12 @@ def test_five_lines_embed_the_core_without_a_guard(tmp_path: Path) -> None:
     )
     told = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert (told.stdout, told.stderr) == ("image/avif\n", "")
+
+
+@pytest.mark.parametrize(("reducer", "told"), [("compiled", 0), ("floats", 1)])
+def test_who_reduces_without_the_compiled_reducer_is_told_so(
+    reducer: str, told: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(rooms, "REDUCER", reducer)
+    with ImageHost.open(settings=ONE_WORKER):
+        assert caplog.text.count("there was no compiler") == told

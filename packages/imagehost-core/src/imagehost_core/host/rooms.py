@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from contextlib import ExitStack, closing
@@ -25,12 +26,15 @@ from imagehost_core.catalog import (
 from imagehost_core.clock import Clock
 from imagehost_core.host.changes import Changes
 from imagehost_core.ids import Random
+from imagehost_core.pixels import REDUCER
 from imagehost_core.records import Addresses
 from imagehost_core.settings import Settings
 from imagehost_core.storage import FileStore, Folders, Locks, Reserve, Staging, Stamps
 from imagehost_core.storage.durable import make_folder, open_private, sync_file, sync_folder
 from imagehost_core.variants import Variants
 from imagehost_core.workers import CageLimits, WorkerPool
+
+log = logging.getLogger(__name__)
 
 SECRET_BYTES = 32
 """The length of the key of signed addresses: that of SHA-256, which is enough (RFC 2104, section 3)."""
@@ -108,6 +112,8 @@ def _open(
     workers = opened.enter_context(
         WorkerPool(settings.workers.processes, limits=limits, queue=settings.workers.queue)
     )
+    if REDUCER != "compiled":
+        log.warning("pictures are reduced by Pillow, in four times the time: there was no compiler for ours")
     images = ImageRows(catalog)
     addresses = Addresses(settings.base_url, settings.delivery_url)
     webhooks = WebhookRows(catalog)

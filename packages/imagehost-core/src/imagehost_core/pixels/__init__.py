@@ -5,5 +5,6 @@ keeps nothing between two jobs.
 """
 
 from imagehost_core.pixels.codecs import codec_build
+from imagehost_core.pixels.resize import REDUCER
 
-__all__ = ["codec_build"]
+__all__ = ["REDUCER", "codec_build"]
