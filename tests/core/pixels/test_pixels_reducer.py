@@ -138,6 +138,34 @@ def test_what_is_of_another_type_is_refused(compiled: Any, name: str, value: obj
         compiled._reducer.reduce(*{**GOOD, name: value}.values())
 
 
+@pytest.mark.parametrize("mode", ["L", "F", "P"])
+def test_pixels_of_another_kind_are_refused_where_they_lie(compiled: Any, mode: str) -> None:
+    capsule = Image.new(mode, (8, 6)).__arrow_c_array__()[1]
+    with pytest.raises(ValueError, match="fit each other"):
+        compiled._reducer.reduce(*{**GOOD, "pixels": capsule}.values())
+
+
+@pytest.mark.parametrize("size", [(8, 7), (7, 6), (9, 6)])
+def test_pixels_of_another_size_are_refused_where_they_lie(compiled: Any, size: tuple[int, int]) -> None:
+    capsules = Image.new("RGB", size).__arrow_c_array__()
+    with pytest.raises(ValueError, match="fit each other"):
+        compiled._reducer.reduce(*{**GOOD, "pixels": capsules[1]}.values())
+    with pytest.raises(TypeError):
+        compiled._reducer.reduce(*{**GOOD, "pixels": capsules[0]}.values())
+
+
+def test_a_picture_that_lies_in_pieces_is_copied(
+    compiled: Any, studio: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Pillow makes pieces of 16 MiB.
+    image, box = studio.photo(2_200, 2_000), Box(0, 0, 2_200, 2_000)
+    banded = compiled.reduce(image, Size(110, 100), box)
+    with pytest.raises(ValueError, match="contiguous"):
+        image.__arrow_c_array__()
+    monkeypatch.setattr(compiled, "BAND_PIXELS", 10**9)
+    assert studio.difference(compiled.reduce(image, Size(110, 100), box), banded) < 0.01
+
+
 def test_a_reduction_for_which_there_is_no_memory_is_refused(compiled: Any) -> None:
     # Four bytes for each pixel of such a target are more than anybody has.
     arguments = {**GOOD, "size": (100_000, 1), "pixels": bytes(400_000), "box": (0.0, 0.0, 1e5, 1.0)}
