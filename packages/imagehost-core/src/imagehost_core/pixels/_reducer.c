@@ -373,6 +373,7 @@ reduce(PyObject *module, PyObject *args)
     double box[4];
     Py_buffer bytes = {0}, to_light, from_light;
     PyObject *pixels, *target = NULL;
+    uint8_t *levels;
     int64_t length;
     int done;
 
@@ -398,8 +399,9 @@ reduce(PyObject *module, PyObject *args)
     target = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)job.target_width * job.target_height * CHANNELS);
     if (!target)
         goto out;
+    levels = (uint8_t *)PyBytes_AsString(target);
     Py_BEGIN_ALLOW_THREADS
-    done = run(&job, box, (uint8_t *)PyBytes_AsString(target));
+    done = run(&job, box, levels);
     clear(&job);
     Py_END_ALLOW_THREADS
     if (!done) {
