@@ -398,6 +398,20 @@ async def test_a_broken_request_that_waits_is_refused_in_its_turn(
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize(("method", "told"), [(b"GET", True), (b"HEAD", False)])
+async def test_the_refusal_of_a_head_has_the_fields_of_one_and_no_content(
+    app: App, method: bytes, told: bool
+) -> None:
+    wire, connection = opened(app)
+    connection.data_received(method + b" / HTTP/1.1\r\nHost: a\r\nno field\r\n\r\n")
+    await ticks()
+    answer = Answer.of(wire.sent)
+    assert answer.status == 400
+    assert int(answer.headers["content-length"]) > 0
+    assert bool(answer.body) is told
+
+
+@pytest.mark.anyio
 async def test_a_request_that_waited_behind_another_is_under_way_too(app: App) -> None:
     wire, connection = opened(app)
     app.go.set()

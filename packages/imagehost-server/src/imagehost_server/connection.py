@@ -265,7 +265,9 @@ class Connection(HttpToolsProtocol):
         fields = (*date, *reply.headers, ("content-length", f"{len(reply.body)}"))
         lines = [f"HTTP/1.1 {reply.status} {HTTPStatus(reply.status).phrase}"]
         lines += [f"{name}: {value}" for name, value in fields]
-        self.transport.write("\r\n".join([*lines, "", ""]).encode("latin-1") + reply.body)
+        # RFC 9110, 9.3.2: an answer to HEAD has the fields of the one to GET, and no content.
+        body = b"" if self.parser.get_method() == b"HEAD" else reply.body
+        self.transport.write("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
         # Closing at once would reset the connection if more has come, and the answer could be lost.
         if self.transport.can_write_eof():
             self.transport.write_eof()
