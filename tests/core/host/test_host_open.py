@@ -178,5 +178,6 @@ def test_who_reduces_without_the_compiled_reducer_is_told_so(
     reducer: str, told: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(rooms, "REDUCER", reducer)
+    caplog.set_level("INFO")
     with ImageHost.open(settings=ONE_WORKER):
         assert caplog.text.count("there was no compiler") == told

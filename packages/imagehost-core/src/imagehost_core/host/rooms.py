@@ -113,7 +113,7 @@ def _open(
         WorkerPool(settings.workers.processes, limits=limits, queue=settings.workers.queue)
     )
     if REDUCER != "compiled":
-        log.warning("pictures are reduced by Pillow, in four times the time: there was no compiler for ours")
+        log.info("pictures are reduced by Pillow, in four times the time: there was no compiler for ours")
     images = ImageRows(catalog)
     addresses = Addresses(settings.base_url, settings.delivery_url)
     webhooks = WebhookRows(catalog)
