@@ -1,4 +1,4 @@
-/* Reduces a picture in linear light: what `floats.py` does with Pillow, in a fifth of the time.
+/* Reduces a picture in linear light: what `floats.py` does with Pillow, in a quarter of the time.
  *
  * The lines of a picture pass through it once, from the top. A block of them is turned into light
  * (and averaged in cells, where the reduction is large), the lines of the block are filtered across,

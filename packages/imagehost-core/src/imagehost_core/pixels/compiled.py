@@ -1,4 +1,4 @@
-"""Reduces in linear light by the compiled reducer, in a fifth of the time that Pillow's floats take.
+"""Reduces in linear light by the compiled reducer, in a quarter of the time that Pillow's floats take.
 
 `_reducer.c` is built with the package where there is a compiler, and part of its wheels. Importing this
 module where it is not there raises `ImportError`.
