@@ -48,7 +48,7 @@ def _settings(**values: object) -> Mapping[str, object]:
 # One thread and no tiles by count of processors: the bytes may not depend on the machine.
 _AVIF = _settings(codec="aom", speed=9, max_threads=1, autotiling=False, subsampling="4:2:0")
 _TUNED = _settings(advanced={"color:tune": "ssimulacra2"})
-"""0.3 to 3 points of SSIMULACRA2 at equal bytes for the same time: `docs/design/2026-11-21-quality.md`."""
+"""0.1 to 3 points of SSIMULACRA2 at equal bytes for the same time: `docs/design/2026-11-21-quality.md`."""
 
 
 def known_to_avif(settings: Mapping[str, object]) -> Mapping[str, object]:
