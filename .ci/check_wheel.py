@@ -18,7 +18,7 @@ ABSENT = {
 }
 """Per distribution, what its installation alone must not bring along."""
 
-COMPILED = {"imagehost_core.pixels.compiled", "imagehost_core.pixels._reducer"}
+COMPILED = {f"imagehost_core.pixels.{name}" for name in ("compiled", "_chroma", "_reducer")}
 """What a wheel has only where there was a compiler; it works without."""
 
 

@@ -13,39 +13,18 @@
  * It is for compilers that have vectors as a type: GCC and Clang.
  */
 
-#define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030b0000
-#include <Python.h>
+#include "_picture.h"
 
 #include <math.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#if defined(__x86_64__) && defined(__GLIBC__)
-#define WIDE __attribute__((target_clones("avx2", "default"))) /* picks when it is loaded */
-#else
-#define WIDE
-#endif
-#define INLINE static inline __attribute__((always_inline))
-
 enum {
-    CHANNELS = 4,            /* of a pixel, here and in Pillow's memory */
     LINES = 4,               /* of a block */
     BLOCK = CHANNELS * LINES /* floats that are worked on at once */
 };
 
 #define REACH 2         /* of the filter, in pixels of the target to each side */
 #define LIGHT_MAX 65535 /* light.LIGHT_MAX */
-#define MAX_SIDE 1e6    /* in pixels; keeps products of two sides and a few bytes within 64 bits */
-
-/* The Arrow C data interface: a list of lists of four numbers, as far as it is of interest here. */
-typedef struct ArrowArray {
-    int64_t length, null_count, offset, n_buffers, n_children;
-    const void **buffers;
-    struct ArrowArray **children, *dictionary;
-    void (*release)(struct ArrowArray *);
-    void *private_data;
-} ArrowArray;
 
 typedef float Half __attribute__((vector_size(BLOCK / 2 * sizeof(float)), aligned(sizeof(float))));
 
@@ -326,12 +305,6 @@ clear(Job *job)
 }
 
 static int
-is_side(int side)
-{
-    return side >= 1 && side <= MAX_SIDE;
-}
-
-static int
 is_stretch(double from, double to, int size)
 {
     return from >= 0 && from < to && to <= size;
@@ -349,21 +322,6 @@ fits(Job *job, int64_t bytes, const double box[4], const Py_buffer *to_light, co
     return bytes == (int64_t)job->width * job->height * CHANNELS &&
            to_light->len == 256 * sizeof(float) && from_light->len == LIGHT_MAX + 1 &&
            is_stretch(box[0], box[2], job->columns) && is_stretch(box[1], box[3], job->lines);
-}
-
-/* Returns how many bytes of pixels lie in an array of Arrow, and where; -1 where it is another. */
-static int64_t
-find_pixels(PyObject *capsule, const uint8_t **pixels)
-{
-    const ArrowArray *array = PyCapsule_GetPointer(capsule, "arrow_array"), *values;
-
-    if (!array || !array->release || array->offset || array->n_children != 1)
-        return -1;
-    values = array->children[0];
-    if (values->offset || values->n_buffers != 2)
-        return -1;
-    *pixels = values->buffers[1];
-    return values->length;
 }
 
 static PyObject *
@@ -384,14 +342,9 @@ reduce(PyObject *module, PyObject *args)
         return NULL;
     job.to_light = to_light.buf;
     job.from_light = from_light.buf;
-    if (PyCapsule_IsValid(pixels, "arrow_array"))
-        length = find_pixels(pixels, &job.pixels);
-    else {
-        if (PyObject_GetBuffer(pixels, &bytes, PyBUF_SIMPLE))
-            goto out;
-        job.pixels = bytes.buf;
-        length = bytes.len;
-    }
+    length = find_pixels(pixels, &bytes, &job.pixels);
+    if (PyErr_Occurred())
+        goto out;
     if (!fits(&job, length, box, &to_light, &from_light)) {
         PyErr_SetString(PyExc_ValueError, "expected sizes, a box and tables that fit each other");
         goto out;

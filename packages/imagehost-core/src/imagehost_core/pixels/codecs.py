@@ -13,13 +13,14 @@ from PIL import AvifImagePlugin, Image, features
 
 from imagehost_core.formats import Format
 from imagehost_core.pixels import quantisation
+from imagehost_core.pixels.chroma import CHROMA
 from imagehost_core.pixels.resize import REDUCER
 
 if not features.check("avif"):
     # Pillow's own wheels have AVIF; builds of distributions may lack it, and this plug-in brings it.
     import pillow_avif  # type: ignore[import-untyped]  # noqa: F401
 
-RECIPE = 3
+RECIPE = 4
 """Raised whenever the same job gives other bytes than before, so that every ETag changes with it."""
 
 
@@ -33,18 +34,22 @@ class Codec:
         settings: What else the encoder is told; the figures behind it are in
             `docs/design/2026-11-21-pixels.md`.
         graded: Returns how the encoder is told a quality.
+        halved: Where the format keeps one colour for every two by two pixels: the mode in which a
+            picture is given to the encoder once they are chosen.
     """
 
     name: str
     quality: int | None
     settings: Mapping[str, object]
     graded: Callable[[int], Mapping[str, object]] = lambda quality: {"quality": quality}
+    halved: str | None = None
 
 
 def _settings(**values: object) -> Mapping[str, object]:
     return MappingProxyType(values)
 
 
+_JPEG = _settings(optimize=True, progressive=True)
 # One thread and no tiles by count of processors: the bytes may not depend on the machine.
 _AVIF = _settings(codec="aom", speed=9, max_threads=1, autotiling=False, subsampling="4:2:0")
 _TUNED = _settings(advanced={"color:tune": "ssimulacra2"})
@@ -61,10 +66,12 @@ def known_to_avif(settings: Mapping[str, object]) -> Mapping[str, object]:
 
 
 CODECS: dict[Format, Codec] = {
-    Format.JPEG: Codec("JPEG", 80, _settings(optimize=True, progressive=True), quantisation.settings),
+    Format.JPEG: Codec(
+        "JPEG", 80, _settings(optimize=True, progressive=True), quantisation.settings, "YCbCr"
+    ),
     Format.PNG: Codec("PNG", None, _settings(compress_level=2)),
-    Format.WEBP: Codec("WEBP", 80, _settings(method=2)),
-    Format.AVIF: Codec("AVIF", 60, _settings(**_AVIF, **known_to_avif(_TUNED))),
+    Format.WEBP: Codec("WEBP", 80, _settings(method=2), halved="RGB"),
+    Format.AVIF: Codec("AVIF", 60, _settings(**_AVIF, **known_to_avif(_TUNED)), halved="RGB"),
     Format.GIF: Codec("GIF", None, _settings(optimize=False)),
 }
 """Defaults of quality are contract 7's: *jpeg 80, webp 80, avif 60*."""
@@ -78,9 +85,10 @@ _LIBRARIES = ("jpg", "libjpeg_turbo", "webp", "avif", "zlib", "zlib_ng", "little
 def codec_build() -> str:
     """Return a short text that changes whenever the bytes of a variant could.
 
-    It is made of Pillow's version, those of the codecs below it, what reduces, and `RECIPE`.
+    It is made of Pillow's version, those of the codecs below it, what reduces, who chooses colours, and
+    `RECIPE`.
     """
-    versions = [f"recipe {RECIPE}", f"reducer {REDUCER}", f"pillow {PIL.__version__}"]
+    versions = [f"recipe {RECIPE}", f"reducer {REDUCER}", f"chroma {CHROMA}", f"pillow {PIL.__version__}"]
     versions += [f"{name} {features.version(name)}" for name in _LIBRARIES]
     versions += [f"avif {dict(CODECS[Format.AVIF].settings)}"]
     return sha256("; ".join(versions).encode()).hexdigest()[:12]

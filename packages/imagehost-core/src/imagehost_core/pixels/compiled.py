@@ -13,6 +13,7 @@ from PIL import Image
 from imagehost_core.geometry import Size
 from imagehost_core.pixels import _reducer
 from imagehost_core.pixels.light import FROM_LIGHT, TO_LIGHT, Box, bands, cell_of
+from imagehost_core.pixels.packed import PACKED, packed
 
 BAND_PIXELS = 3 << 20
 """About how many source pixels a band has: 12 MiB. Of as much Pillow makes one piece of memory, and not of
@@ -20,9 +21,6 @@ more than 16 MiB."""
 
 _TO_LIGHT = array("f", TO_LIGHT).tobytes()
 _FROM_LIGHT = bytes(FROM_LIGHT)
-
-PACKED = {"RGB": "RGBX", "RGBA": "RGBA"}
-"""By mode, how Pillow names four bytes a pixel."""
 
 
 def reduce(image: Image.Image, size: Size, box: Box) -> Image.Image:
@@ -40,7 +38,7 @@ def reduce(image: Image.Image, size: Size, box: Box) -> Image.Image:
         strip = image if rows == (0, image.height) else image.crop((0, rows[0], image.width, rows[1]))
         pieces.append(
             _reducer.reduce(
-                _pixels(strip),
+                packed(strip),
                 strip.size,
                 (size.width, band.rows),
                 band.box.edges,
@@ -52,11 +50,3 @@ def reduce(image: Image.Image, size: Size, box: Box) -> Image.Image:
         )
     whole_size = (size.width, size.height)
     return Image.frombytes(image.mode, whole_size, b"".join(pieces), "raw", PACKED[image.mode])
-
-
-def _pixels(image: Image.Image) -> object:
-    """Return the pixels where they lie; a copy where they lie in pieces."""
-    try:
-        return image.__arrow_c_array__()[1]
-    except ValueError:
-        return image.tobytes("raw", PACKED[image.mode])

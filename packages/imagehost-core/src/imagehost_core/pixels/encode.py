@@ -11,6 +11,7 @@ from attrs import frozen
 from PIL import Image, ImageFile, PngImagePlugin
 
 from imagehost_core.formats import TRAITS, Format
+from imagehost_core.pixels.chroma import halved
 from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.colour import flatten
 from imagehost_core.pixels.exif import PREFIX
@@ -54,6 +55,7 @@ def encode(
     *,
     metadata: Metadata = NOTHING,
     settings: Mapping[str, object] = NO_SETTINGS,
+    halve: bool = False,
 ) -> bytes:
     """Return the picture in a format; on white where the format holds no transparency.
 
@@ -63,6 +65,8 @@ def encode(
         quality: 1–100, or `None` for the format's default. Means nothing for PNG and GIF.
         metadata: What goes with the pixels.
         settings: For the encoder, beyond and before those of the table.
+        halve: Whether the colours that the format keeps are chosen here, where it keeps one for every
+            two by two pixels and nothing is transparent.
     """
     codec = CODECS[fmt]
     graded = codec.graded(codec.quality if quality is None else quality) if codec.quality else NO_SETTINGS
@@ -70,6 +74,8 @@ def encode(
     picture = _prepared(fmt, image)
     if picture.mode == "P" and "transparency" in picture.info:
         options["transparency"] = picture.info["transparency"]
+    if halve and codec.halved and picture.mode == "RGB":
+        picture = halved(picture, codec.halved)
     return saved([picture], codec.name, options)
 
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-LEAST, MOST = 80, 95
-"""Below, losses add up to be seen; above, a WebP is hardly smaller than the JPEG that it is made of."""
+LEAST, MOST = 80, 98
+"""Below, losses add up to be seen; above, there is no gain to be measured."""
 
 _STANDARD_SUM = 3_685
 """The sum of the luminance table that libjpeg scales by its quality (ITU-T T.81, table K.1)."""
 
 
 def faithful_quality(luminance: Iterable[int] | None) -> int:
-    """Return the quality for a master, 80–90.
+    """Return the quality for a master, 80–98.
 
     Args:
         luminance: The quantisation table of the uploaded JPEG's brightness, 64 divisors, or `None`

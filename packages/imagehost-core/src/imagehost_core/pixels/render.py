@@ -95,7 +95,7 @@ def _still(job: RenderJob, image: ImageFile.ImageFile) -> tuple[Rendered, list[b
         draft(image, Size(resize.height, resize.width) if sideways else resize)
         image.load()
     picture = _through_steps(job, upright(image, read_orientation(image)))
-    return Rendered(job.plan.output, 1), [encode(job.format, picture, job.quality)]
+    return Rendered(job.plan.output, 1), [encode(job.format, picture, job.quality, halve=True)]
 
 
 def _animated(job: RenderJob, image: ImageFile.ImageFile) -> tuple[Rendered, list[bytes]]:
