@@ -173,11 +173,15 @@ def test_five_lines_embed_the_core_without_a_guard(tmp_path: Path) -> None:
     assert (told.stdout, told.stderr) == ("image/avif\n", "")
 
 
-@pytest.mark.parametrize(("reducer", "told"), [("compiled", 0), ("floats", 1)])
-def test_who_reduces_without_the_compiled_reducer_is_told_so(
-    reducer: str, told: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("reducer", "chroma", "told"),
+    [("compiled", "light", 0), ("floats", "light", 1), ("compiled", "encoder", 1), ("floats", "encoder", 2)],
+)
+def test_who_does_without_the_compiled_modules_is_told_so(
+    reducer: str, chroma: str, told: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(rooms, "REDUCER", reducer)
+    monkeypatch.setattr(rooms, "CHROMA", chroma)
     caplog.set_level("INFO")
     with ImageHost.open(settings=ONE_WORKER):
         assert caplog.text.count("there was no compiler") == told

@@ -26,7 +26,7 @@ from imagehost_core.catalog import (
 from imagehost_core.clock import Clock
 from imagehost_core.host.changes import Changes
 from imagehost_core.ids import Random
-from imagehost_core.pixels import REDUCER
+from imagehost_core.pixels import CHROMA, REDUCER
 from imagehost_core.records import Addresses
 from imagehost_core.settings import Settings
 from imagehost_core.storage import FileStore, Folders, Locks, Reserve, Staging, Stamps
@@ -114,6 +114,8 @@ def _open(
     )
     if REDUCER != "compiled":
         log.info("pictures are reduced by Pillow, in four times the time: there was no compiler for ours")
+    if CHROMA != "light":
+        log.info("encoders choose the colours of 4:2:0, by numbers and not by light: there was no compiler")
     images = ImageRows(catalog)
     addresses = Addresses(settings.base_url, settings.delivery_url)
     webhooks = WebhookRows(catalog)

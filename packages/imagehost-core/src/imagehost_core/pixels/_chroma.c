@@ -83,9 +83,9 @@ typedef struct {
 } Job;
 
 static Pair *
-pair_at(const Job *job, int pair)
+pair_at(Job *job, int pair)
 {
-    return (Pair *)&job->ring[pair % RING];
+    return &job->ring[pair % RING];
 }
 
 static float *
@@ -286,7 +286,7 @@ take(Job *job, int p)
 
 /* Says which pair lies beside a line of a pair: above its first line, below its second. */
 static Pair *
-beside(const Job *job, int p, int i)
+beside(Job *job, int p, int i)
 {
     int other = i ? p + 1 : p - 1;
 
@@ -356,15 +356,15 @@ static void
 write_pair(Job *job, int p, Pixel *out)
 {
     Pair *pair = pair_at(job, p);
-    Colours spread = job->spread;
+    Colours line = job->spread;
 
     out += (size_t)2 * p * job->width;
     for (int i = 0; i < 2 && 2 * p + i < job->height; i++, out += job->width) {
         spread_over(job, pair->kept, beside(job, p, i)->kept);
-        relight(job->width, spread.blue, spread.red, pair->bright[i], pair->luma[i]);
-        repeat(job->columns, pair->kept.blue, spread.blue);
-        repeat(job->columns, pair->kept.red, spread.red);
-        (job->planes ? write_planes : write_mixed)(job->width, pair->luma[i], spread.blue, spread.red, out);
+        relight(job->width, line.blue, line.red, pair->bright[i], pair->luma[i]);
+        repeat(job->columns, pair->kept.blue, line.blue);
+        repeat(job->columns, pair->kept.red, line.red);
+        (job->planes ? write_planes : write_mixed)(job->width, pair->luma[i], line.blue, line.red, out);
     }
 }
 
