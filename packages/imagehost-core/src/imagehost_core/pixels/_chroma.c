@@ -38,6 +38,8 @@ enum {
 #define BRIGHT_GREEN 0.7152f
 #define BRIGHT_BLUE 0.0722f
 
+#define LEAST_DIFFERENCE 1e-6f /* keeps a quotient within floats; far less than rounding leaves */
+
 /* How far colours reach: a half to each side of grey. */
 #define BLUE_REACH (2 * (1 - LUMA_BLUE))
 #define RED_REACH (2 * (1 - LUMA_RED))
@@ -332,14 +334,28 @@ repeat(int columns, const float *restrict colours, float *restrict out)
         out[2 * x] = out[2 * x + 1] = colours[x];
 }
 
-/* Writes a line as red, green and blue. */
+/* Says how much of a difference from a luma there is room for above it, 1 for all of it. */
+INLINE float
+room(float luma, float difference)
+{
+    return fminf((LEVEL_MAX - luma) / fmaxf(difference, LEAST_DIFFERENCE), 1);
+}
+
+/* Writes a line as red, green and blue. What is brighter than a level can be gets less colour, and not
+ * less luma, as it would by being cut off: white beside red stays white. */
 WIDE static void
 write_mixed(int width, const float *restrict luma, const float *restrict bluer, const float *restrict redder,
             Pixel *restrict out)
 {
-    for (ptrdiff_t x = 0; x < width; x++)
-        out[x] = pixel_of(red_of(luma[x], redder[x]), green_of(luma[x], bluer[x], redder[x]),
-                          blue_of(luma[x], bluer[x]));
+    for (ptrdiff_t x = 0; x < width; x++) {
+        float r = RED_REACH * redder[x], b = BLUE_REACH * bluer[x];
+        float g = -(LUMA_RED / LUMA_GREEN * r + LUMA_BLUE / LUMA_GREEN * b);
+        float share = fminf(room(luma[x], r), fminf(room(luma[x], g), room(luma[x], b)));
+
+        out[x] = pixel_of(within(luma[x] + share * r, 0, LEVEL_MAX),
+                          within(luma[x] + share * g, 0, LEVEL_MAX),
+                          within(luma[x] + share * b, 0, LEVEL_MAX));
+    }
 }
 
 /* Writes a line as luma and colours. */
