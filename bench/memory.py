@@ -27,7 +27,7 @@ from PIL import Image
 
 from imagehost_core.settings import WorkerSettings
 from imagehost_core.testing import make_image
-from imagehost_core.workers.pool import MAX_BYTES
+from imagehost_core.workers.executor import MAX_BYTES
 
 MIB = 2**20
 CLIENTS = 4

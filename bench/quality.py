@@ -26,14 +26,14 @@ from attrs import frozen
 from PIL import Image
 
 from imagehost_core.formats import Format, sniff
-from imagehost_core.geometry import Size, plan
 from imagehost_core.jobs import IngestJob, RenderJob, start_of
 from imagehost_core.pixels.colour import coloured, to_srgb
 from imagehost_core.pixels.decode import read_orientation, upright
 from imagehost_core.pixels.ingest import ingest
-from imagehost_core.pixels.light import FROM_LIGHT, TO_LIGHT
+from imagehost_core.pixels.linear_light import FROM_LIGHT, TO_LIGHT
 from imagehost_core.pixels.render import render
 from imagehost_core.transform import Transform
+from imagehost_core.transform.geometry import Size, plan
 
 WIDTHS = (320, 640, 720, 960, 1280)
 QUALITY = 80

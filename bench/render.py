@@ -31,12 +31,12 @@ from PIL import Image
 from PIL.JpegImagePlugin import JpegImageFile
 
 from imagehost_core.formats import Format, sniff
-from imagehost_core.geometry import Plan, Size, plan
 from imagehost_core.jobs import IngestJob, RenderJob, start_of
-from imagehost_core.pixels.faithful import faithful_quality
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.render import render
+from imagehost_core.pixels.source_quality import faithful_quality
 from imagehost_core.transform import Transform
+from imagehost_core.transform.geometry import Plan, Size, plan
 
 SIZE = Size(2725, 2225)
 TARGET = Transform(720, 588)

@@ -21,12 +21,12 @@ from attrs import evolve, frozen
 from bench.quality import reference_of, score
 from PIL import Image
 
-from imagehost_core.geometry import Size, plan
 from imagehost_core.pixels.colour import coloured, to_srgb
 from imagehost_core.pixels.decode import read_orientation, upright
 from imagehost_core.pixels.quantisation import BRIGHTNESS, COLOUR, SIDE, Slope
 from imagehost_core.pixels.resize import reduced
 from imagehost_core.transform import Transform
+from imagehost_core.transform.geometry import Size, plan
 
 QUALITY = 80
 HALVINGS = 9

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from imagehost_core import ImageHost
 from imagehost_core.testing import make_image
-from imagehost_server.passwords import hash_password
+from imagehost_server.auth.passwords import hash_password
 from imagehost_server.testing import running
 
 LIMITS = (

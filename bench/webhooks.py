@@ -22,10 +22,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from imagehost_core import ImageHost, Settings
-from imagehost_core.destinations import parse_destination
-from imagehost_core.host.webhooks import EACH
+from imagehost_core.services.webhooks import EACH
 from imagehost_core.settings import WebhookSettings
-from imagehost_server.worker import Sender, post
+from imagehost_core.webhooks.endpoint import parse_destination
+from imagehost_server.background import Sender, post
 
 SETTINGS = Settings(webhooks=WebhookSettings(allow_loopback=True))
 ANSWER = b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"
@@ -35,7 +35,7 @@ SENDER = """
 import asyncio, sys
 from bench.webhooks import SETTINGS
 from imagehost_core import ImageHost
-from imagehost_server.worker import Sender
+from imagehost_server.background import Sender
 async def drain():
     with ImageHost.open(sys.argv[1], settings=SETTINGS) as host:
         sender = Sender(host)

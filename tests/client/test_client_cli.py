@@ -18,8 +18,8 @@ from tests.client.conftest import swift
 
 from imagehost_client import Client
 from imagehost_client._cli.arguments import build_parser
+from imagehost_client._cli.completion import words
 from imagehost_client._cli.output import Out
-from imagehost_client._cli.shell import words
 from imagehost_client.cli import main
 from imagehost_client.testing import FakeImageHost, make_gif, make_png
 

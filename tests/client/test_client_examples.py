@@ -14,7 +14,7 @@ import pytest
 
 from imagehost_client import Client, errors
 from imagehost_client._cli.arguments import build_parser
-from imagehost_client._cli.shell import words
+from imagehost_client._cli.completion import words
 from imagehost_client.client import Resource
 from imagehost_client.testing import FakeImageHost
 

@@ -24,7 +24,7 @@ from imagehost_client.models import Result
 from imagehost_client.testing import FakeImageHost, make_png
 from imagehost_core import ImageHost
 from imagehost_core.models import LimitOverrides
-from imagehost_server.passwords import hash_password
+from imagehost_server.auth.passwords import hash_password
 from imagehost_server.testing import RunningServer, running
 
 PASSWORD = "secret"

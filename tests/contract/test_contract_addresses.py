@@ -17,7 +17,7 @@ from imagehost_client import AsyncClient, ValidationError, urls
 from imagehost_client.models import Image, Links
 from imagehost_client.testing import make_png
 from imagehost_core import parse_transform
-from imagehost_core.clock import now
+from imagehost_core._util.clock import now
 from imagehost_core.errors import BadRequestError
 from imagehost_core.headers import scan
 from imagehost_core.transform import FORMAT_NAMES, Fit, Transform

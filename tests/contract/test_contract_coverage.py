@@ -8,7 +8,7 @@ from typing import Any
 
 from imagehost_client._calls import Call, access, albums, hooks, images
 from imagehost_client.testing._routes import OPEN_ROUTES, ROUTES
-from imagehost_server.auth import ACCESS
+from imagehost_server.auth.scopes import ACCESS
 
 OF_THE_SERVICE = {"GET /v1/openapi.json", "GET /v1/docs", "GET /healthz", "GET /readyz"}
 """What browsers and those who watch over a server ask; it tells of the service, and is no resource."""

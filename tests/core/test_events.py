@@ -25,11 +25,11 @@ from imagehost_core.events import (
     event_body,
     parse_event,
 )
+from imagehost_core.events.schemas import event_schemas, schema_of
 from imagehost_core.formats import Format
 from imagehost_core.ids import AlbumId, EventId
 from imagehost_core.models import Album, Image
-from imagehost_core.records import Addresses, AlbumRecord, ImageRecord
-from imagehost_core.schemas import event_schemas, schema_of
+from imagehost_core.resources import Addresses, AlbumRecord, ImageRecord
 
 ADDRESSES = Addresses("https://img.example/v1", "https://cdn.example/i")
 ID = EventId("msg_" + "0" * 24)

@@ -8,8 +8,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from imagehost_core.filenames import FALLBACK, MAX_EXTENSION, MAX_LENGTH, clean_filename, with_extension
 from imagehost_core.formats import BY_EXTENSION, TRAITS, Format
+from imagehost_core.uploads.filenames import (
+    FALLBACK,
+    MAX_EXTENSION,
+    MAX_LENGTH,
+    clean_filename,
+    with_extension,
+)
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 """Every code point that a Python text can hold, lone surrogates too."""

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_core.formats import Format
-from imagehost_core.geometry import ORIGIN, Plan, Size
 from imagehost_core.jobs import KEY_SIDE, LADDER_SIDES, IngestJob, RenderJob, start_of
+from imagehost_core.transform.geometry import ORIGIN, Plan, Size
 
 PLAN = Plan(resize=Size(4, 3), crop=ORIGIN, pad=ORIGIN, output=Size(4, 3))
 

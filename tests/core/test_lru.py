@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from imagehost_core.lru import Memory
+from imagehost_core._util.lru import Memory
 
 BOUND = 10
 KEYS = st.sampled_from("abcdef")

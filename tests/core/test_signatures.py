@@ -14,8 +14,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from imagehost_core.formats import Format
-from imagehost_core.signatures import is_signed, new_webhook_secret, sign_delivery, sign_webhook
 from imagehost_core.transform import FORMAT_NAMES, Fit, Transform
+from imagehost_core.webhooks.signing import is_signed, new_webhook_secret, sign_delivery, sign_webhook
 
 SECRET = b"s" * 32
 IMAGE = "4fTq0ZrXb81KcVnE"

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from imagehost_core import ImageHost
-from imagehost_core.paging import PageRequest
+from imagehost_core.pagination import PageRequest
 from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer, running, start
 

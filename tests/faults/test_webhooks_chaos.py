@@ -26,10 +26,10 @@ import standardwebhooks
 from attrs import define, field
 
 from imagehost_core import ImageHost
-from imagehost_core.deliveries import OFFSETS
-from imagehost_core.host.webhooks import EACH
 from imagehost_core.models import DeliveryState
+from imagehost_core.services.webhooks import EACH
 from imagehost_core.settings import Settings, WebhookSettings, WorkerSettings
+from imagehost_core.webhooks.retry import OFFSETS
 from imagehost_server.testing import environment
 
 EVENTS = int(os.environ.get("IMAGEHOST_TEST_EVENTS", "300"))

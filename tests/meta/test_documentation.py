@@ -8,17 +8,17 @@ from pathlib import Path
 import attrs
 import pytest
 
-from imagehost_core.configuration import resolve, variable
 from imagehost_core.errors import BY_CODE
-from imagehost_core.geometry import MAX_OUTPUT_PIXELS
 from imagehost_core.headers import SourceLimits
 from imagehost_core.limits import FILE_BYTES, FILES_PER_REQUEST
 from imagehost_core.models import Page
-from imagehost_core.options import MAX_DESCRIPTION
-from imagehost_core.paging import MAX_PER_PAGE
-from imagehost_core.records import AlbumRecord, ImageRecord, Links, PublicImageRecord
+from imagehost_core.pagination import MAX_PER_PAGE
+from imagehost_core.resources import AlbumRecord, ImageRecord, Links, PublicImageRecord
 from imagehost_core.settings import LimitSettings
+from imagehost_core.settings.loader import resolve, variable
 from imagehost_core.transform import MAX_SIDE
+from imagehost_core.transform.geometry import MAX_OUTPUT_PIXELS
+from imagehost_core.uploads.options import MAX_DESCRIPTION
 from imagehost_server.settings import ServerSettings
 
 

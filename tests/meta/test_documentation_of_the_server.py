@@ -17,9 +17,7 @@ import pytest
 from imagehost_core.events import EVENT_TYPES
 from imagehost_core.models import Scope
 from imagehost_core.testing import make_image
-from imagehost_server.auth import ACCESS, Need, Session
-from imagehost_server.cli import main
-from imagehost_server.records import (
+from imagehost_server.api.representations import (
     AccountRecord,
     DeliveryRecord,
     LimitRecord,
@@ -27,6 +25,8 @@ from imagehost_server.records import (
     NewWebhookRecord,
     SessionRecord,
 )
+from imagehost_server.auth.scopes import ACCESS, Need, Session
+from imagehost_server.cli.main import main
 from imagehost_server.testing import RunningServer
 
 

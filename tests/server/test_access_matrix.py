@@ -12,11 +12,11 @@ import pytest
 from attrs import frozen
 
 from imagehost_core import ImageHost
-from imagehost_core.clock import now
+from imagehost_core._util.clock import now
 from imagehost_core.models import ALL_SCOPES, Scope
 from imagehost_core.tokens import TokenKind, mint
-from imagehost_server.auth import ACCESS, Need, Session
-from imagehost_server.passwords import hash_password
+from imagehost_server.auth.passwords import hash_password
+from imagehost_server.auth.scopes import ACCESS, Need, Session
 from imagehost_server.testing import RunningServer, running
 
 PASSWORD = "correct horse"

@@ -12,7 +12,7 @@ import pytest
 from imagehost_core import ImageHost
 from imagehost_core.models import LimitOverrides
 from imagehost_core.tokens import TokenKind, mint
-from imagehost_server.passwords import hash_password
+from imagehost_server.auth.passwords import hash_password
 from imagehost_server.testing import RunningServer, running
 
 PASSWORD = "correct horse"

@@ -11,7 +11,7 @@ import pytest
 
 from imagehost_core.models import Scope
 from imagehost_server.app import operations, routes_of
-from imagehost_server.auth import ACCESS
+from imagehost_server.auth.scopes import ACCESS
 from imagehost_server.settings import ServerSettings
 from imagehost_server.testing import RunningServer
 

@@ -20,9 +20,9 @@ import pytest
 from imagehost_core import ImageHost
 from imagehost_core.formats import Format, sniff
 from imagehost_core.testing import make_image
-from imagehost_server.passwords import hash_password, new_password
-from imagehost_server.sample import sample_png
-from imagehost_server.serving import check_port, free_port
+from imagehost_server.auth.passwords import hash_password, new_password
+from imagehost_server.cli.sample_image import sample_png
+from imagehost_server.serve.runner import check_port, free_port
 from imagehost_server.testing import RunningServer, running, start
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]

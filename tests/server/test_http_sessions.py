@@ -12,8 +12,8 @@ import httpx2
 import pytest
 
 from imagehost_core import ImageHost
-from imagehost_server.cookies import CSRF_COOKIE, SESSION_COOKIE
-from imagehost_server.passwords import hash_password
+from imagehost_server.auth.cookies import CSRF_COOKIE, SESSION_COOKIE
+from imagehost_server.auth.passwords import hash_password
 from imagehost_server.testing import RunningServer, running
 
 PASSWORD = "correct horse battery"

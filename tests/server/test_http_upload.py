@@ -11,7 +11,7 @@ import attrs
 import httpx2
 import pytest
 
-from imagehost_core.records import ImageRecord
+from imagehost_core.resources import ImageRecord
 from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer
 

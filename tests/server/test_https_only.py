@@ -15,7 +15,7 @@ import pytest
 from attrs import frozen
 
 from imagehost_core.testing import make_image
-from imagehost_server.serving import HANDSHAKE_SECONDS
+from imagehost_server.serve.runner import HANDSHAKE_SECONDS
 from imagehost_server.testing import RunningServer, running
 
 YEAR = "max-age=31536000"

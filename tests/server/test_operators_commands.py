@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from imagehost_core import ImageHost, NotFoundError, UnauthorizedError
 from imagehost_core.models import LimitOverrides
 from imagehost_core.testing import make_image
-from imagehost_server.cli import main
-from imagehost_server.passwords import verify_password
+from imagehost_server.auth.passwords import verify_password
+from imagehost_server.cli.main import main
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 

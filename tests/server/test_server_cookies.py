@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_core.tokens import TokenKind, mint
-from imagehost_server.cookies import SESSION_COOKIE, session_cookie
+from imagehost_server.auth.cookies import SESSION_COOKIE, session_cookie
 
 TOKEN = mint(TokenKind.SESSION)
 

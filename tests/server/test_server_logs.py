@@ -9,7 +9,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_server.logs import LineFormatter
+from imagehost_server.logging_config import LineFormatter
 
 
 def line(fields: dict[str, object], message: str = "request") -> str:

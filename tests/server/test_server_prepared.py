@@ -9,8 +9,8 @@ from litestar.types import HTTPResponseStartEvent
 
 from imagehost_core import Delivery, ImageHost
 from imagehost_core.testing import make_image
-from imagehost_server import delivery as module
-from imagehost_server.delivery import Prepared
+from imagehost_server.delivery import route as module
+from imagehost_server.delivery.route import Prepared
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_core.errors import BadRequestError, ValidationError
-from imagehost_server.schemas import AlbumChanges, ImageChanges, NewAlbum, SignedAddress, decode
-from imagehost_server.schemas import given as given_members
+from imagehost_server.api.schemas import AlbumChanges, ImageChanges, NewAlbum, SignedAddress, decode
+from imagehost_server.api.schemas import given as given_members
 
 KINDS = [NewAlbum, ImageChanges, AlbumChanges, SignedAddress]
 values = st.recursive(

@@ -10,10 +10,10 @@ import pytest
 from imagehost_core import ImageHost
 from imagehost_core.models import Image
 from imagehost_core.testing import make_image
+from imagehost_server._executors import Rooms
 from imagehost_server.app import DELIVERY_PREFIXES, Switch
-from imagehost_server.delivery import DeliveryRoute
-from imagehost_server.guard import Guard
-from imagehost_server.threads import Rooms
+from imagehost_server.delivery.route import DeliveryRoute
+from imagehost_server.middleware.security import Guard
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from imagehost_server.connection import MAX_HEAD_BYTES
-from imagehost_server.guard import MAX_HEADER_BYTES
+from imagehost_server.middleware.security import MAX_HEADER_BYTES
+from imagehost_server.serve.protocol import MAX_HEAD_BYTES
 from imagehost_server.testing import RunningServer, running
 
 JSON = b"Content-Type: application/json\r\n"

@@ -11,7 +11,7 @@ from attrs import field, frozen, mutable
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from imagehost_server.connection import Connection
+from imagehost_server.serve.protocol import Connection
 
 DATE = (b"date", b"Sat, 21 Nov 2026 12:00:00 GMT")
 

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_core import ImageHost, Settings
-from imagehost_core.catalog import Due, leases
-from imagehost_core.clock import to_micros
-from imagehost_core.deliveries import OFFSETS, Attempt
-from imagehost_core.host.webhooks import EACH, SEATS, Webhooks
+from imagehost_core._util.clock import to_micros
+from imagehost_core.db import Due, leases
 from imagehost_core.models import DeliveryState, Webhook, WebhookDelivery
+from imagehost_core.services.webhooks import EACH, SEATS, Webhooks
 from imagehost_core.settings import WebhookSettings, WorkerSettings
 from imagehost_core.testing import START, FrozenClock
+from imagehost_core.webhooks.retry import OFFSETS, Attempt
 
 if TYPE_CHECKING:
     from tests.core.conftest import Program
@@ -215,7 +215,7 @@ def test_where_all_seats_are_taken_a_sender_does_without(
     host: ImageHost, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(host, webhook, 1)
-    monkeypatch.setattr("imagehost_core.host.webhooks.SEATS", 1)
+    monkeypatch.setattr("imagehost_core.services.webhooks.SEATS", 1)
     assert SEATS > 1
     with host.webhooks.seat() as first, host.webhooks.seat() as second:
         assert (first, second) == (0, None)

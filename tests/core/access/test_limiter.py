@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from imagehost_core import ImageHost, InsufficientStorageError, Settings
-from imagehost_core.catalog import Counters
+from imagehost_core.db import Counters
 from imagehost_core.limits import Window
 from imagehost_core.models import LimitOverrides
 from imagehost_core.settings import LimitSettings, WorkerSettings
@@ -130,8 +130,8 @@ def test_threads_together_get_exactly_the_limit(tmp_path: Path) -> None:
 _BURST = """
 import json, sys
 from pathlib import Path
-from imagehost_core.catalog import Counters
-from imagehost_core.clock import now
+from imagehost_core.db import Counters
+from imagehost_core._util.clock import now
 from imagehost_core.limits import Window
 from imagehost_core.storage import Locks
 

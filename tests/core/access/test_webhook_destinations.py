@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from imagehost_core import Event, ImageHost, NotFoundError, ValidationError
-from imagehost_core.deliveries import Attempt
-from imagehost_core.host.webhook_fields import resolve
-from imagehost_core.host.webhooks import MAX_WEBHOOKS, Webhooks
 from imagehost_core.models import DeliveryState
+from imagehost_core.services.webhooks import MAX_WEBHOOKS, Webhooks
 from imagehost_core.testing import FrozenClock, make_image
+from imagehost_core.webhooks.retry import Attempt
+from imagehost_core.webhooks.validation import resolve
 
 URL = "http://127.0.0.1:9/"
 

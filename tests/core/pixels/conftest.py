@@ -139,6 +139,6 @@ def compiler() -> Callable[[], Any]:
             pytest.skip("NOT TESTED: the compiled reducer, for want of a compiler")
         if not Path(sysconfig.get_path("include"), "Python.h").exists():
             pytest.skip("NOT TESTED: the compiled reducer, for want of the headers of Python")
-        return import_module("imagehost_core.pixels.compiled")
+        return import_module("imagehost_core.pixels.resample_native")
 
     return compiled

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from PIL import Image, ImageSequence
 
 from imagehost_core.formats import Format
-from imagehost_core.geometry import ORIGIN, Plan, Size
 from imagehost_core.jobs import RenderJob
 from imagehost_core.pixels.animation import FOREVER, in_ticks, plays_of
 from imagehost_core.pixels.decode import frame_count, open_image
 from imagehost_core.pixels.palette import TRANSPARENT, paletted
 from imagehost_core.pixels.render import render
+from imagehost_core.transform.geometry import ORIGIN, Plan, Size
 
 ANIMATED = [Format.GIF, Format.WEBP]
 SIZE = Size(30, 20)

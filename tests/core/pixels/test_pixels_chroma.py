@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from imagehost_core.formats import Format
-from imagehost_core.geometry import Size, plan
 from imagehost_core.jobs import RenderJob
-from imagehost_core.pixels import chroma as chroma_module
+from imagehost_core.pixels import chroma_subsampling as chroma_module
 from imagehost_core.pixels import codec_build
 from imagehost_core.pixels.encode import encode
-from imagehost_core.pixels.light import TO_LIGHT
+from imagehost_core.pixels.linear_light import TO_LIGHT
 from imagehost_core.pixels.render import render
 from imagehost_core.transform import Transform
+from imagehost_core.transform.geometry import Size, plan
 
 Triple = tuple[float, ...]
 Place = tuple[int, int]
@@ -269,9 +269,9 @@ import sys
 sys.modules["imagehost_core.pixels._chroma"] = None
 from PIL import Image
 from imagehost_core.formats import Format
-from imagehost_core.geometry import Size, plan
+from imagehost_core.transform.geometry import Size, plan
 from imagehost_core.jobs import RenderJob
-from imagehost_core.pixels import chroma, codec_build
+from imagehost_core.pixels import chroma_subsampling as chroma, codec_build
 from imagehost_core.pixels.encode import encode
 image = Image.effect_noise((64, 64), 50).convert("RGB")
 assert encode(Format.JPEG, image, halve=True) == encode(Format.JPEG, image)

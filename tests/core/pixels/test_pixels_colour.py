@@ -8,10 +8,10 @@ import pytest
 from PIL import Image, ImageCms
 
 from imagehost_core.formats import Format
-from imagehost_core.geometry import ORIGIN, Plan, Size
 from imagehost_core.jobs import RenderJob
 from imagehost_core.pixels.colour import Coloured, coloured, flatten, to_srgb
 from imagehost_core.pixels.render import render
+from imagehost_core.transform.geometry import ORIGIN, Plan, Size
 
 
 def shown(studio: Any, data: bytes, fmt: Format) -> Image.Image:

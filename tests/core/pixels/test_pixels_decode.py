@@ -14,13 +14,13 @@ from PIL import Image
 
 from imagehost_core.errors import ValidationError
 from imagehost_core.formats import UPLOADABLE, Format
-from imagehost_core.geometry import Size, plan
 from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.pixels import decode, encode
 from imagehost_core.pixels.decode import draft, frame_count, open_image, refusing
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.render import render
 from imagehost_core.transform import Transform
+from imagehost_core.transform.geometry import Size, plan
 
 JOB = RenderJob(plan(Size(60, 40), Transform(width=20)), Format.PNG, None)
 

@@ -12,9 +12,9 @@ from PIL import Image
 
 from imagehost_core.errors import ValidationError
 from imagehost_core.formats import TRAITS, UPLOADABLE, Format, sniff
-from imagehost_core.geometry import Size
 from imagehost_core.jobs import Ingested, IngestJob
 from imagehost_core.pixels.ingest import ingest
+from imagehost_core.transform.geometry import Size
 
 JPEG, PNG, WEBP, GIF = Format.JPEG, Format.PNG, Format.WEBP, Format.GIF
 MAKER = b"A maker"

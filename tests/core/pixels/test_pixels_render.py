@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from imagehost_core.formats import TRAITS, Format
-from imagehost_core.geometry import Size, plan
 from imagehost_core.jobs import IngestJob, Rendered, RenderJob
 from imagehost_core.pixels import codec_build, codecs
 from imagehost_core.pixels.encode import JPEG_BYTES_PER_PIXEL, encode
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.render import render
 from imagehost_core.transform import Fit, Transform
+from imagehost_core.transform.geometry import Size, plan
 
 FORMATS = list(Format)
 TURNS = {
@@ -158,7 +158,7 @@ SCRIPT = """
 import sys
 from hashlib import sha256
 from imagehost_core.formats import Format
-from imagehost_core.geometry import Size, plan
+from imagehost_core.transform.geometry import Size, plan
 from imagehost_core.jobs import RenderJob
 from imagehost_core.pixels import codec_build
 from imagehost_core.pixels.render import render

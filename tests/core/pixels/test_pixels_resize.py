@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from imagehost_core.geometry import ORIGIN, Plan, Point, Size, plan
-from imagehost_core.pixels import floats, resize
-from imagehost_core.pixels.light import FROM_LIGHT, TO_LIGHT
+from imagehost_core.pixels import resample_pillow as floats
+from imagehost_core.pixels import resize
+from imagehost_core.pixels.linear_light import FROM_LIGHT, TO_LIGHT
 from imagehost_core.pixels.resize import reduced, resized
 from imagehost_core.transform import Fit, Transform
+from imagehost_core.transform.geometry import ORIGIN, Plan, Point, Size, plan
 
 SIDES = st.integers(1, 90)
 SIZES = st.builds(Size, SIDES, SIDES)

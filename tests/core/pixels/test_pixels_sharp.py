@@ -19,10 +19,10 @@ from PIL import Image
 from tests.node import environment
 
 from imagehost_core.formats import Format
-from imagehost_core.geometry import Size, plan
 from imagehost_core.jobs import RenderJob
 from imagehost_core.pixels.render import render
 from imagehost_core.transform import Fit, Transform
+from imagehost_core.transform.geometry import Size, plan
 
 CASES = 320
 SEED = 20_261_121

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image, PngImagePlugin
 
 from imagehost_core.formats import Format
-from imagehost_core.pixels.strip import stripped
+from imagehost_core.pixels.strip_metadata import stripped
 
 SECRET = b"made by somebody"
 XMP = b'<x:xmpmeta xmlns:x="adobe:ns:meta/">' + SECRET + b"</x:xmpmeta>"

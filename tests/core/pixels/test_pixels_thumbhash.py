@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from imagehost_core.geometry import Size
 from imagehost_core.pixels.thumbhash import MAX_SIDE, SIDE, hash_of, thumbhash
+from imagehost_core.transform.geometry import Size
 
 SIZES = st.builds(Size, st.integers(1, 24), st.integers(1, 24))
 

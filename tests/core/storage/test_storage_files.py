@@ -11,7 +11,7 @@ import pytest
 from imagehost_core.errors import InsufficientStorageError, NotFoundError
 from imagehost_core.ids import ImageId, new_image_id
 from imagehost_core.storage import FileStore, Folders, Staging
-from imagehost_core.storage.files import MASTER, rung_name
+from imagehost_core.storage.blob_store import MASTER, rung_name
 
 ID = ImageId("abCD0123456789xy")
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from imagehost_core.workers import WorkerPool
-from imagehost_core.workers.pool import Call
+from imagehost_core.workers.executor import Call
 
 Ask = Callable[..., str]
 HERE = Path(__file__).parent

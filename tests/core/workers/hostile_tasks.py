@@ -22,9 +22,10 @@ from pathlib import Path
 
 from imagehost_core.errors import Fault, RateLimitError, UnavailableError, ValidationError
 from imagehost_core.formats import Format
-from imagehost_core.geometry import Size
 from imagehost_core.jobs import Ingested, IngestJob, Rendered, RenderJob
-from imagehost_core.workers import frames, wire
+from imagehost_core.transform.geometry import Size
+from imagehost_core.workers import frames
+from imagehost_core.workers import messages as wire
 from imagehost_core.workers.frames import Head
 from imagehost_core.workers.task import Task
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_core.workers import seccomp
-from imagehost_core.workers.seccomp import ALLOW, AUDIT, ERRNO, KILL_PROCESS, Instruction
+from imagehost_core.sandbox import seccomp
+from imagehost_core.sandbox.seccomp import ALLOW, AUDIT, ERRNO, KILL_PROCESS, Instruction
 
 PID = 4711
 EPERM = ERRNO | errno.EPERM

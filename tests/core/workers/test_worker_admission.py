@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from imagehost_core.errors import InternalError, UnavailableError
 from imagehost_core.formats import Format
-from imagehost_core.geometry import Size, plan
 from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.testing import make_image
 from imagehost_core.transform import Transform
+from imagehost_core.transform.geometry import Size, plan
 from imagehost_core.workers import Load, WorkerPool, main, weigh
 from imagehost_core.workers.admission import (
     KEPT,
@@ -31,9 +31,9 @@ from imagehost_core.workers.admission import (
     free_desks,
     may_wait,
 )
-from imagehost_core.workers.crew import Crew, _Place
+from imagehost_core.workers.executor import Call
 from imagehost_core.workers.main import AUTOGROUP, NICENESS
-from imagehost_core.workers.pool import Call
+from imagehost_core.workers.pool import Crew, _Place
 
 LIGHT, HEAVY, UPLOAD = Weight.LIGHT, Weight.HEAVY, Weight.UPLOAD
 HUGE = Size(10_000, 5_000)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the tests look 
 POOL = """
 import io, os, sys, threading
 from contextlib import suppress
-from imagehost_core.workers.mishaps import MishapError
+from imagehost_core.workers.failures import MishapError
 from imagehost_core.workers import CageLimits, WorkerPool
 from imagehost_core.workers.pool import Call
 

@@ -12,11 +12,12 @@ import pytest
 
 import imagehost_core
 from imagehost_core.errors import Fault, ValidationError
-from imagehost_core.workers import frames, main, wire
-from imagehost_core.workers.cage import CageLimits
+from imagehost_core.sandbox.enter import CageLimits
+from imagehost_core.workers import frames, main
+from imagehost_core.workers import messages as wire
 from imagehost_core.workers.frames import FrameError, Head
-from imagehost_core.workers.meter import Meter
 from imagehost_core.workers.process import BOOT
+from imagehost_core.workers.resource_usage import Meter
 from imagehost_core.workers.task import Task, load
 
 

@@ -12,8 +12,8 @@ from PIL import Image
 
 from imagehost_core.errors import ValidationError
 from imagehost_core.formats import TRAITS, Format
-from imagehost_core.geometry import ORIGIN, Plan, Size
 from imagehost_core.jobs import IngestJob, RenderJob
+from imagehost_core.transform.geometry import ORIGIN, Plan, Size
 from imagehost_core.workers import WorkerPool
 
 UPLOADABLE = [fmt for fmt, traits in TRAITS.items() if traits.uploadable]

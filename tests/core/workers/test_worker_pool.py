@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from imagehost_core.errors import ImageHostError, InternalError, UnavailableError
-from imagehost_core.geometry import Size
-from imagehost_core.workers import CageLimits, Load, WorkerPool, mishaps
-from imagehost_core.workers.pool import Call
+from imagehost_core.transform.geometry import Size
+from imagehost_core.workers import CageLimits, Load, WorkerPool
+from imagehost_core.workers import failures as mishaps
+from imagehost_core.workers.executor import Call
 from imagehost_core.workers.process import Ending, Worker
 
 Ask = Callable[..., str]

@@ -8,9 +8,9 @@ import httpx2
 import jsonschema
 
 from imagehost_core.events import EVENT_TYPES
-from imagehost_core.schemas import event_schemas
+from imagehost_core.events.schemas import event_schemas
 from imagehost_server.app import operations
-from imagehost_server.openapi import document
+from imagehost_server.openapi.document import document
 
 
 def test_every_event_stands_in_the_webhooks_of_the_document_with_its_schema(anybody: httpx2.Client) -> None:

@@ -16,17 +16,17 @@ import pytest
 from attrs import define, evolve, field
 
 from imagehost_core import ImageHost, Settings
-from imagehost_core.catalog import Due
-from imagehost_core.deliveries import Attempt
-from imagehost_core.destinations import parse_destination
+from imagehost_core.db import Due
 from imagehost_core.errors import UnavailableError
-from imagehost_core.host.webhooks import EACH, Webhooks
 from imagehost_core.models import DeliveryState, Webhook, WebhookDelivery
+from imagehost_core.services.webhooks import EACH, Webhooks
 from imagehost_core.settings import WebhookSettings, WorkerSettings
-from imagehost_core.signatures import sign_webhook
 from imagehost_core.testing import FrozenClock
-from imagehost_server.worker import Sender, post
-from imagehost_server.worker.post import UnreachableError
+from imagehost_core.webhooks.endpoint import parse_destination
+from imagehost_core.webhooks.retry import Attempt
+from imagehost_core.webhooks.signing import sign_webhook
+from imagehost_server.background import Sender, post
+from imagehost_server.background.webhook_http import UnreachableError
 
 pytestmark = pytest.mark.anyio
 

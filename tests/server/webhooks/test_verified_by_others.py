@@ -25,9 +25,9 @@ from imagehost_client import WebhookVerificationError
 from imagehost_client import webhooks as ours
 from imagehost_core import ImageHost, Settings
 from imagehost_core.settings import WebhookSettings, WorkerSettings
-from imagehost_core.signatures import new_webhook_secret, sign_webhook
 from imagehost_core.testing import make_image
-from imagehost_server.worker import Sender
+from imagehost_core.webhooks.signing import new_webhook_secret, sign_webhook
+from imagehost_server.background import Sender
 
 VECTOR_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 VECTOR_ID = "msg_p5jXN8AQM9LWM0D4loKWxJek"

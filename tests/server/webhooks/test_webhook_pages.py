@@ -20,15 +20,15 @@ import pytest
 
 from imagehost_client import webhooks
 from imagehost_core import ImageHost, Settings
-from imagehost_core.deliveries import OFFSETS
 from imagehost_core.events import EVENT_TYPES
-from imagehost_core.host.webhooks import EACH, LEASE_SLACK, MAX_WEBHOOKS
+from imagehost_core.events.schemas import event_schemas
 from imagehost_core.models import DeliveryState
-from imagehost_core.schemas import event_schemas
+from imagehost_core.services.webhooks import EACH, LEASE_SLACK, MAX_WEBHOOKS
 from imagehost_core.settings import WebhookSettings, WorkerSettings
 from imagehost_core.testing import make_image
-from imagehost_server.worker import Sender
-from imagehost_server.worker.sender import GRACE_SECONDS
+from imagehost_core.webhooks.retry import OFFSETS
+from imagehost_server.background import Sender
+from imagehost_server.background.webhook_sender import GRACE_SECONDS
 
 
 @pytest.fixture(scope="module")

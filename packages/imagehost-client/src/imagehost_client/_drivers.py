@@ -19,7 +19,7 @@ from imagehost_client._exchange import Failure, Open, Reply, Send, Sleep, Steps
 from imagehost_client._multipart import Body
 from imagehost_client._redact import Secret
 from imagehost_client._retry import Trouble
-from imagehost_client._spans import Sent, qualified, span
+from imagehost_client._tracing import Sent, qualified, span
 from imagehost_client.files import open_file
 
 T = TypeVar("T")

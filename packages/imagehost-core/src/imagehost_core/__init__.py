@@ -39,18 +39,19 @@ from imagehost_core.events import (
     event_body,
     parse_event,
 )
+from imagehost_core.events.schemas import event_schemas
 from imagehost_core.formats import Format, sniff
-from imagehost_core.geometry import Plan, Size, plan
 from imagehost_core.headers import Header, SourceLimits, scan
-from imagehost_core.host import Blob, Delivery, ImageHost, Rendered
+from imagehost_core.host import ImageHost, Rendered
 from imagehost_core.ids import AlbumId, ImageId, KeyId
 from imagehost_core.limits import Decision, Window, decide
 from imagehost_core.models import Account, Album, ApiKey, Image, NewKey, Page, Principal, Scope
-from imagehost_core.options import UploadOptions, parse_upload_options
-from imagehost_core.paging import PageRequest, parse_page_request
-from imagehost_core.schemas import event_schemas
+from imagehost_core.pagination import PageRequest, parse_page_request
+from imagehost_core.services import Blob, Delivery
 from imagehost_core.settings import Settings
 from imagehost_core.transform import AUTO, Fit, Transform, parse_transform
+from imagehost_core.transform.geometry import Plan, Size, plan
+from imagehost_core.uploads.options import UploadOptions, parse_upload_options
 
 __all__ = [
     "AUTO",

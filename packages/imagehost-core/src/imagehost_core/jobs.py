@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from attrs import field, frozen
 
 from imagehost_core.formats import Format
-from imagehost_core.geometry import Plan, Size
+from imagehost_core.transform.geometry import Plan, Size
 
 LADDER_SIDES = (2048, 1024, 512)
 """The lengths of the longer side of the reductions that are made at upload, in pixels.

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 from attrs import define
 
-from imagehost_core.geometry import Size
 from imagehost_core.host import ImageHost
 from imagehost_core.settings import Settings, WorkerSettings
+from imagehost_core.transform.geometry import Size
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

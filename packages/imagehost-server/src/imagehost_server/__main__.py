@@ -1,5 +1,5 @@
 """The command line, as `python -m imagehost_server`."""
 
-from imagehost_server.cli import main
+from imagehost_server.cli.main import main
 
 main(prog_name="imagehost")

@@ -16,21 +16,21 @@ from litestar.handlers import HTTPRouteHandler
 
 from imagehost_core import ImageHost
 from imagehost_core.models import Account, Principal
-from imagehost_server.auth import check_access
-from imagehost_server.callers import Callers
-from imagehost_server.delivery import DeliveryRoute
-from imagehost_server.envelope import failure
-from imagehost_server.guard import Guard
-from imagehost_server.lane import FastLane
-from imagehost_server.operations import Operation
-from imagehost_server.pages import describe
-from imagehost_server.requests import ApiRequest, respond
+from imagehost_server._executors import Rooms
+from imagehost_server.api.operation import Operation
+from imagehost_server.api.request import ApiRequest, respond
+from imagehost_server.auth.identity import Callers
+from imagehost_server.auth.scopes import check_access
+from imagehost_server.background import sending
+from imagehost_server.background.cleanup import tidying
+from imagehost_server.delivery.fast_path import FastLane
+from imagehost_server.delivery.route import DeliveryRoute
+from imagehost_server.http.responses import failure
+from imagehost_server.middleware.security import Guard
+from imagehost_server.openapi.html import describe
 from imagehost_server.routes import ROUTES
 from imagehost_server.routes.account import create_account
 from imagehost_server.settings import ConnectionSettings, ServerSettings
-from imagehost_server.threads import Rooms
-from imagehost_server.tidying import tidying
-from imagehost_server.worker import sending
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Receive, Scope, Send

@@ -16,9 +16,9 @@ from pathlib import Path
 from attrs import Attribute, field, frozen
 from attrs.validators import ge, gt, le
 
-from imagehost_core.configuration import Resolved, SettingError, Source, environment, resolve, table
 from imagehost_core.limits import DAY
 from imagehost_core.settings import Settings
+from imagehost_core.settings.loader import Resolved, SettingError, Source, environment, resolve, table
 
 FILE = "imagehost.toml"
 """The name of the settings file in the data folder."""

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from imagehost_client import __version__
-from imagehost_client._cli import commands, shell
+from imagehost_client._cli import commands
+from imagehost_client._cli import completion as shell
 from imagehost_client.models import EventKind
 from imagehost_client.urls import CHOICES
 

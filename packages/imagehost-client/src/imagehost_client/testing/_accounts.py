@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from imagehost_client._wire import rfc3339
 from imagehost_client.errors import ConflictError, NotFoundError, UnauthorizedError, ValidationError
 from imagehost_client.testing import _forms
-from imagehost_client.testing._asked import Asked
+from imagehost_client.testing._request import Asked
 from imagehost_client.testing._store import SCOPES, Grant, Record, now
 
 PASSWORD = "secret"  # noqa: S105 - it is no secret: every account that a test makes has it

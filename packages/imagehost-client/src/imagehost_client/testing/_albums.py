@@ -5,8 +5,8 @@ from __future__ import annotations
 from imagehost_client.errors import BadRequestError, ValidationError
 from imagehost_client.models import EventKind
 from imagehost_client.testing import _forms
-from imagehost_client.testing._asked import Asked
 from imagehost_client.testing._images import tell_deleted
+from imagehost_client.testing._request import Asked
 from imagehost_client.testing._store import Record, now
 
 MAX_MEMBERS = 1_000

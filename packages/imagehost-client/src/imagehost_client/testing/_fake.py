@@ -29,9 +29,9 @@ from imagehost_client.errors import (
     UnauthorizedError,
     UnavailableError,
 )
-from imagehost_client.testing._asked import Asked, Route
 from imagehost_client.testing._hooks import deliver_event
 from imagehost_client.testing._images import deliver
+from imagehost_client.testing._request import Asked, Route
 from imagehost_client.testing._routes import CREATED, KEYED, LOCATED, find, methods
 from imagehost_client.testing._store import Grant, Record, Table, now
 

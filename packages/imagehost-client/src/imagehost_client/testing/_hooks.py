@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from imagehost_client.errors import NotFoundError, ValidationError
 from imagehost_client.models import EventKind
 from imagehost_client.testing import _forms
-from imagehost_client.testing._asked import Asked
+from imagehost_client.testing._request import Asked
 from imagehost_client.testing._store import Record, new_id, now
 
 if TYPE_CHECKING:

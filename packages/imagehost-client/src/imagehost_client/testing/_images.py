@@ -15,7 +15,7 @@ from imagehost_client._wire import rfc3339
 from imagehost_client.errors import BadRequestError, ImageHostError, NotFoundError, ValidationError
 from imagehost_client.models import EventKind
 from imagehost_client.testing import _forms, _names, _pictures
-from imagehost_client.testing._asked import Asked
+from imagehost_client.testing._request import Asked
 from imagehost_client.testing._store import PLACEHOLDER, Grant, Record, Row, new_id, now
 from imagehost_client.urls import query_of
 

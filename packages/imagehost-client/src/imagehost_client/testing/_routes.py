@@ -6,7 +6,7 @@ import re
 
 from imagehost_client.errors import MethodNotAllowedError, NotFoundError
 from imagehost_client.testing import _accounts, _albums, _hooks, _images
-from imagehost_client.testing._asked import Route
+from imagehost_client.testing._request import Route
 
 ROUTES: tuple[tuple[str, str, Route, str | None], ...] = (
     ("POST", "/upload", _images.upload, "images:write"),

@@ -4,7 +4,7 @@ It is meant to run inside a worker process that can be killed: it opens no file,
 keeps nothing between two jobs.
 """
 
-from imagehost_core.pixels.chroma import CHROMA
+from imagehost_core.pixels.chroma_subsampling import CHROMA
 from imagehost_core.pixels.codecs import codec_build
 from imagehost_core.pixels.resize import REDUCER
 

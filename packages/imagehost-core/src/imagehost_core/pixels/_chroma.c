@@ -15,7 +15,7 @@
  * for each pixel, without fused operations, so all processors of a kind make the same bytes.
  */
 
-#include "_picture.h"
+#include "_image.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@ from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.decode import first_frame, frame_count, refusing
 from imagehost_core.pixels.encode import NO_SETTINGS, NOTHING, Metadata, carried, saved
 from imagehost_core.pixels.palette import common_palette, paletted
-from imagehost_core.pixels.webp import announcing_alpha
+from imagehost_core.pixels.webp_alpha_flag import announcing_alpha
 
 FOREVER = 0
 """How many times an animation is played that never ends."""

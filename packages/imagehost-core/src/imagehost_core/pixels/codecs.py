@@ -13,7 +13,7 @@ from PIL import AvifImagePlugin, Image, features
 
 from imagehost_core.formats import Format
 from imagehost_core.pixels import quantisation
-from imagehost_core.pixels.chroma import CHROMA
+from imagehost_core.pixels.chroma_subsampling import CHROMA
 from imagehost_core.pixels.resize import REDUCER
 
 if not features.check("avif"):

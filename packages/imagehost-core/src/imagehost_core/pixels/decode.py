@@ -16,10 +16,10 @@ from PIL import Image, ImageFile, PngImagePlugin
 
 from imagehost_core.errors import Fault, ValidationError
 from imagehost_core.formats import Format
-from imagehost_core.geometry import Size
 from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.exif import orientation_of
-from imagehost_core.pixels.webp import announcing_alpha
+from imagehost_core.pixels.webp_alpha_flag import announcing_alpha
+from imagehost_core.transform.geometry import Size
 
 MAX_FRAME_PIXELS = 100_000_000
 """The largest frame, in pixels (contract 9)."""

@@ -11,7 +11,7 @@ from attrs import frozen
 from PIL import Image, ImageFile, PngImagePlugin
 
 from imagehost_core.formats import TRAITS, Format
-from imagehost_core.pixels.chroma import halved
+from imagehost_core.pixels.chroma_subsampling import halved
 from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.colour import flatten
 from imagehost_core.pixels.exif import PREFIX

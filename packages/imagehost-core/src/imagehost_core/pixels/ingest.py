@@ -10,7 +10,6 @@ from PIL import Image, ImageFile, JpegImagePlugin
 
 from imagehost_core.errors import Fault, ValidationError
 from imagehost_core.formats import TRAITS, Format
-from imagehost_core.geometry import Size
 from imagehost_core.jobs import Ingested, IngestJob
 from imagehost_core.pixels.animation import Animation, encode_animation, read_animation
 from imagehost_core.pixels.colour import Coloured, coloured, flatten, to_srgb
@@ -24,12 +23,13 @@ from imagehost_core.pixels.decode import (
     refusing,
     upright,
 )
+from imagehost_core.pixels.derivatives import make_ladder
 from imagehost_core.pixels.encode import NO_SETTINGS, Metadata, encode
 from imagehost_core.pixels.exif import with_upright_orientation
-from imagehost_core.pixels.faithful import faithful_quality
-from imagehost_core.pixels.ladder import make_ladder
-from imagehost_core.pixels.strip import stripped
+from imagehost_core.pixels.source_quality import faithful_quality
+from imagehost_core.pixels.strip_metadata import stripped
 from imagehost_core.pixels.thumbhash import thumbhash
+from imagehost_core.transform.geometry import Size
 
 MASTER_SETTINGS: dict[Format, Mapping[str, object]] = {Format.PNG: {"compress_level": 6}}
 """Where a master, which is made once and kept, is worth more time than a variant."""

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from PIL import Image, ImageFile
 
 from imagehost_core.formats import SNIFF_BYTES, TRAITS, Format, sniff
-from imagehost_core.geometry import Size
 from imagehost_core.jobs import Rendered, RenderJob
 from imagehost_core.pixels.animation import encode_animation, read_animation
 from imagehost_core.pixels.colour import WHITE, coloured, flatten, to_srgb
@@ -24,6 +23,7 @@ from imagehost_core.pixels.decode import (
 )
 from imagehost_core.pixels.encode import encode
 from imagehost_core.pixels.resize import resized
+from imagehost_core.transform.geometry import Size
 
 AVIF_MARK = b"ftypavif"
 """What an AVIF begins with after four bytes of length. No upload does; a rung may."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from PIL import Image
 
-from imagehost_core.geometry import Plan, Size
-from imagehost_core.pixels.light import Box
+from imagehost_core.pixels.linear_light import Box
+from imagehost_core.transform.geometry import Plan, Size
 
 try:
-    from imagehost_core.pixels.compiled import reduce
+    from imagehost_core.pixels.resample_native import reduce
 except ImportError:
-    from imagehost_core.pixels.floats import reduce
+    from imagehost_core.pixels.resample_pillow import reduce
 
 REDUCER = reduce.__module__.rpartition(".")[2]
 """What reduces here: `compiled`, or `floats` where the package was built without a compiler. The two

@@ -16,7 +16,7 @@ from math import cos, pi
 from attrs import frozen
 from PIL import Image
 
-from imagehost_core.geometry import Size
+from imagehost_core.transform.geometry import Size
 
 MAX_SIDE = 100
 """The largest side that the format's description allows, in pixels."""

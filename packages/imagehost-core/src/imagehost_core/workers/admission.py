@@ -22,8 +22,8 @@ from itertools import chain, combinations
 from attrs import evolve, frozen
 
 from imagehost_core.formats import Format
-from imagehost_core.geometry import Size
 from imagehost_core.jobs import RenderJob
+from imagehost_core.transform.geometry import Size
 
 LIGHT_SECONDS = 0.5
 """An order that is expected to take less is light. A thumbnail from a rung takes a tenth of it."""

@@ -16,10 +16,12 @@ from typing import BinaryIO
 
 from attrs import frozen
 
-from imagehost_core.workers import cage, frames, wire
-from imagehost_core.workers.cage import CageLimits
+from imagehost_core.sandbox import enter as cage
+from imagehost_core.sandbox.enter import CageLimits
+from imagehost_core.workers import frames
+from imagehost_core.workers import messages as wire
 from imagehost_core.workers.frames import Head
-from imagehost_core.workers.meter import Meter
+from imagehost_core.workers.resource_usage import Meter
 from imagehost_core.workers.task import Task, load
 
 NICENESS = 10

@@ -1,291 +1,293 @@
-"""The pool: pixel work done in caged processes, each stopped for good when its time is up.
+"""The crew: which workers there are, who has one, and who waits for one.
 
-A decoder that hangs, crashes, or asks for too much memory costs the one request that brought it.
-The pool can be called from many threads, and from a process forked off the one that made it.
+Invariants, under the lock: `started` counts the workers that are being started, are idle or are
+busy, and is never above `size` + 2; callers are served in the order in which they came, among those
+that `imagehost_core.workers.admission` has a desk for.
 """
 
 from __future__ import annotations
 
+import logging
+import os
+import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from types import TracebackType
-from typing import Generic, Self, TypeVar, overload
 
 from attrs import frozen
 
-from imagehost_core.errors import InternalError
-from imagehost_core.formats import Format
-from imagehost_core.jobs import Ingested, IngestJob, Rendered, RenderJob
-from imagehost_core.workers import mishaps, wire
-from imagehost_core.workers.admission import Weight
-from imagehost_core.workers.cage import CageLimits, CageStatus
-from imagehost_core.workers.crew import Crew, Load
-from imagehost_core.workers.frames import FrameError, Readable
-from imagehost_core.workers.process import (
-    Ending,
-    LostError,
-    NotReadyError,
-    Receive,
-    Recipe,
-    Worker,
-    blaming_worker,
-)
-from imagehost_core.workers.spool import Spool
+from imagehost_core.errors import UnavailableError
+from imagehost_core.workers.admission import Counts, Desk, Weight, desk_for, free_desks, may_wait
+from imagehost_core.workers.process import Recipe, Worker
+from imagehost_core.workers.watchdog import Keeper
 
-TASKS = "imagehost_core.workers.tasks"
-"""The module of the tasks that `ingest` and `render` ask for."""
-MAX_ORDERS = 1000
-"""After how many orders a worker is replaced: whatever leaks, leaks no longer than this."""
-MAX_BYTES = 2**30
-"""A worker that held more than this, in bytes, is replaced after its order: it takes 0.3 s to start
-one, and seconds to need that much."""
+log = logging.getLogger("imagehost.workers")
 
-PATIENCE_SECONDS = 1.0
-"""How long a worker that closed its pipe may take to end, so that we learn by what it ended."""
-FAIR_SHARE = 0.5
-"""The share of the deadline that an order must have had for the picture to be called too slow. The
-verdict on an upload must not hang on how busy the server is."""
-
-Outcome = TypeVar("Outcome")
-Blob = TypeVar("Blob")
+CLOSE_SECONDS = 10.0
+"""How long `close` waits for callers to notice that their worker is gone."""
 
 
 @frozen
-class Call(Generic[Outcome]):
-    """A task of the table, and what it is asked.
+class Load:
+    """How busy a crew is.
 
     Attributes:
-        task: Its name.
-        arguments: What it gets before the source, as attrs objects, enums or plain values.
-        outcome: What it makes beside the blobs.
-        blobs: Says of an outcome how many blobs belong to it.
+        busy: How many workers have an order.
+        idle: How many have none.
+        waiting: How many callers wait for one.
     """
 
-    task: str
-    arguments: tuple[object, ...]
-    outcome: type[Outcome]
-    blobs: Callable[[Outcome], int]
-
-    def made(self, answer: wire.Answer, lengths: tuple[int, ...]) -> Outcome:
-        """Return the outcome that an answer holds.
-
-        Raises:
-            LostError: It is none of this call.
-        """
-        with blaming_worker():
-            made = wire.read(answer.outcome, self.outcome)
-        if len(lengths) != self.blobs(made):
-            raise LostError(f"expected {self.blobs(made)} blobs but received {len(lengths)}")
-        return made
+    busy: int
+    idle: int
+    waiting: int
 
 
-class WorkerPool:
-    """Up to `size` worker processes, and the calls that go to them.
+class _Place:
+    """A caller's place in the line.
 
-    Which call is served next, and which may wait, is told by `imagehost_core.workers.admission`. While all
-    processes are at work there can be one more for light work, and one for uploads.
+    Attributes:
+        weight: What the work is expected to cost.
+        called: Is told when it is the caller's turn. Calling everybody each time would cost as much as a
+            small render where the line is long.
+    """
 
-    Nothing is started before the first call, or `start`. Close it in the end, or use it in a `with`
-    statement; a pool that is forgotten is closed when it is collected, or when Python ends.
+    def __init__(self, weight: Weight, lock: threading.Lock) -> None:
+        self.weight = weight
+        self.called = threading.Condition(lock)
+
+
+class Crew:
+    """Up to `size` workers, started when they are first needed and replaced when they are lost.
 
     Args:
-        size: The most processes at a time: how many pictures are worked on at once.
-        limits: What each process may use.
-        queue: The most calls that may wait for a process; a call beyond is refused at once.
-        max_orders: After how many calls a process is replaced.
-        max_bytes: A process that ever held more memory than this is replaced after its call.
-        tasks: The module of the table of tasks; see `imagehost_core.workers.task`.
+        recipe: What a worker is made with.
+        size: The most workers at a time, but for one more for light orders and one for uploads.
+        queue: The most callers that may wait for one.
+        max_orders: After how many orders a worker is replaced.
+        max_bytes: A worker that ever held more memory is replaced after its order, in bytes.
     """
 
-    def __init__(
-        self,
-        size: int,
-        *,
-        limits: CageLimits = CageLimits(),  # noqa: B008 - it is frozen
-        queue: int = 64,
-        max_orders: int = MAX_ORDERS,
-        max_bytes: int = MAX_BYTES,
-        tasks: str = TASKS,
-    ) -> None:
-        if size < 1 or queue < 0 or max_orders < 1:
-            raise ValueError(
-                f"expected at least 1 for size and max_orders, and 0 for queue, "
-                f"but received {size}, {max_orders} and {queue}"
-            )
-        recipe = Recipe(tasks, limits)
-        self._crew = Crew(recipe, size=size, queue=queue, max_orders=max_orders, max_bytes=max_bytes)
-        self._close = weakref.finalize(self, self._crew.close)
+    def __init__(self, recipe: Recipe, *, size: int, queue: int, max_orders: int, max_bytes: int) -> None:
+        self.recipe, self.size, self.queue = recipe, size, queue
+        self.max_orders, self.max_bytes = max_orders, max_bytes
+        self._fresh()
+        _crews.add(self)
 
-    def start(self) -> None:
-        """Start all processes now, so that the first call finds a warm one. Returns at once."""
-        self._crew.start()
-
-    def close(self) -> None:
-        """End all processes; calls that are under way end with `UnavailableError`."""
-        self._close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def _fresh(self) -> None:
+        self.keeper = Keeper()
+        self._lock = threading.Lock()
+        self._unbusy = threading.Condition(self._lock)
+        self._idle: list[Worker] = []
+        self._busy: dict[Worker, Desk] = {}
+        self._line: deque[_Place] = deque()
+        self._started = 0
+        self._trouble: OSError | None = None
+        self._closed = False
 
     @property
     def load(self) -> Load:
-        """How many processes are busy and idle, and how many calls wait."""
-        return self._crew.load
+        """How busy the crew is just now."""
+        with self._lock:
+            return Load(len(self._busy), len(self._idle), len(self._line))
 
-    def status(self, *, deadline: float = 10.0) -> CageStatus:
-        """Return what the cage of a process is made of on this system.
+    @property
+    def closed(self) -> bool:
+        """Whether there will be no more workers."""
+        return self._closed
 
-        Args:
-            deadline: How long to wait for one, in seconds.
-
-        Raises:
-            UnavailableError: None was free by then.
-            InternalError: None can be started; the cause says why.
-        """
-        with mishaps.judged(mishaps.RENDER), self._hired(deadline, Weight.LIGHT) as worker:
-            return worker.ready()
-
-    @overload
-    def ingest(
-        self, job: IngestJob, source: Readable, length: int, *, deadline: float, into: Path
-    ) -> tuple[Ingested, list[Path]]: ...
-    @overload
-    def ingest(
-        self, job: IngestJob, source: Readable, length: int, *, deadline: float, into: None = None
-    ) -> tuple[Ingested, list[bytes]]: ...
-    def ingest(
-        self, job: IngestJob, source: Readable, length: int, *, deadline: float, into: Path | None = None
-    ) -> tuple[Ingested, list[Path]] | tuple[Ingested, list[bytes]]:
-        """Make of an upload what is stored: the master, then the reductions.
-
-        Args:
-            job: What is to be made.
-            source: The upload; it is read in chunks from where it stands.
-            length: How long the image in it is, in bytes. What follows is not sent.
-            deadline: After how many seconds, waiting included, the work is stopped for good.
-            into: A folder in which each blob becomes a file; without it they are returned as bytes.
-                After an error none of the files is left.
-
-        Raises:
-            ValidationError: The image is damaged; or decoding it takes too long, needs too much
-                memory, or ends the decoder.
-            UnavailableError: There was no worker in time, or too many calls wait for one.
-            InternalError: The worker made a mistake; the cause is its traceback.
-        """
-        call = Call("ingest", (job,), Ingested, lambda made: 1 + len(made.rungs))
-        with mishaps.judged(mishaps.UPLOAD):
-            if into is None:
-                return self.run(
-                    call, source, length, deadline=deadline, receive=b"".join, weight=Weight.UPLOAD
-                )
-            with Spool(into) as spool:
-                return self.run(
-                    call, source, length, deadline=deadline, receive=spool.add, weight=Weight.UPLOAD
-                )
-
-    def render(
-        self,
-        job: RenderJob,
-        source_format: Format,
-        source: Readable,
-        length: int,
-        *,
-        deadline: float,
-        weight: Weight = Weight.HEAVY,
-    ) -> tuple[Rendered, bytes]:
-        """Make a variant of a master, or of one of its reductions.
-
-        Args:
-            job: What is to be made.
-            source_format: What `source` holds.
-            source: The stored picture; it is read in chunks from where it stands.
-            length: How long it is, in bytes.
-            deadline: After how many seconds, waiting included, the work is stopped for good.
-            weight: What it is expected to cost (`imagehost_core.workers.weigh`).
-
-        Raises:
-            UnavailableError: There was no worker in time, or too many calls wait for one; or the work
-                took too long, needed too much memory, or ended the worker.
-            InternalError: The worker made a mistake; the cause is its traceback.
-        """
-        call = Call("render", (job, source_format), Rendered, lambda _made: 1)
-        with mishaps.judged(mishaps.RENDER):
-            made, (variant,) = self.run(
-                call, source, length, deadline=deadline, receive=b"".join, weight=weight
-            )
-        return made, variant
-
-    def run(
-        self,
-        call: Call[Outcome],
-        source: Readable,
-        length: int,
-        *,
-        deadline: float,
-        receive: Receive[Blob],
-        weight: Weight = Weight.HEAVY,
-    ) -> tuple[Outcome, list[Blob]]:
-        """Have any task of the table done.
-
-        Args:
-            call: The task and its arguments.
-            source: What it works on; it is read in chunks from where it stands.
-            length: How long that is, in bytes.
-            deadline: After how many seconds, waiting included, the work is stopped for good.
-            receive: Called for each blob with its pieces, which it must use up.
-            weight: What it is expected to cost.
-
-        Raises:
-            MishapError: There was no answer.
-            ImageHostError: What the task raised; `UnavailableError` where there is no worker,
-                `InternalError` where the source is shorter than `length`.
-            OSError: The source cannot be read, or `receive` cannot write.
-        """
-        with self._hired(deadline, weight) as worker:
-            try:
-                answer, lengths = worker.ask(call.task, wire.show(call.arguments), source, length)
-            except FrameError as cause:
-                raise InternalError from cause
-            if answer.failure is None:
-                made = call.made(answer, lengths)
-                return made, worker.take(lengths, receive)
-            if answer.failure.code == wire.OUT_OF_MEMORY:
-                raise mishaps.OutOfMemoryError("the task asked for more memory than the cage has", deadline)
-            with blaming_worker():
-                error = wire.rebuilt(answer.failure)
-        raise error
+    def start(self) -> None:
+        """Start all workers that are not there yet; they get warm while nobody waits for them."""
+        with self._lock:
+            while self._started < self.size and not self._closed:
+                self._start_one()
 
     @contextmanager
-    def _hired(self, deadline: float, weight: Weight = Weight.HEAVY) -> Iterator[Worker]:
-        """Have a warm worker for oneself, which is killed when the deadline comes."""
-        until = time.monotonic() + deadline
-        with self._crew.hire(until, weight) as worker:
-            alarm = self._crew.keeper.at(until, worker.kill)
-            fair = False
-            try:
-                worker.ready()
-                fair = until - time.monotonic() >= FAIR_SHARE * deadline
-                yield worker
-            except LostError as error:
-                late = not self._crew.keeper.cancel(alarm)
-                ending = worker.end(PATIENCE_SECONDS)
-                too_late = mishaps.TooSlowError if fair else mishaps.HurriedError
-                kind = too_late if late else self._mishap(error, ending)
-                raise kind(ending.words, deadline) from error
-            finally:
-                # It may have been killed between its answer and here.
-                worker.worn |= not self._crew.keeper.cancel(alarm)
+    def hire(self, until: float, weight: Weight = Weight.HEAVY) -> Iterator[Worker]:
+        """Have a worker for oneself. One that was ended meanwhile, or is worn, is replaced.
 
-    def _mishap(self, error: LostError, ending: Ending) -> type[mishaps.MishapError]:
-        """Return what happened to a worker that was lost before the deadline."""
-        if self._crew.closed or (ending.signal == "SIGKILL" and not ending.by_us):
-            return mishaps.KilledError
-        return mishaps.NotStartedError if isinstance(error, NotReadyError) else mishaps.CrashedError
+        Args:
+            weight: What the work is expected to cost.
+            until: When waiting for one ends, on the clock of `time.monotonic()`, in seconds.
+
+        Raises:
+            UnavailableError: None was free by then, too many callers wait already, or none can be
+                started.
+        """
+        while not (worker := self._take(until, weight)).fit():
+            self._give_up(worker)
+        try:
+            yield worker
+        except BaseException:
+            self._give_up(worker)
+            raise
+        if self._worn(worker):
+            self._give_up(worker)
+        else:
+            self._give_back(worker)
+
+    def close(self) -> None:
+        """End all workers. A caller who waits for one, or for its answer, gets an error."""
+        with self._lock:
+            self._closed = True
+            for worker in self._busy:
+                worker.kill()
+            self._call_all()
+        # Only now: Linux ends the workers with the keeper's thread, and a busy one would seem to have
+        # been ended by somebody else.
+        self.keeper.close()
+        self._end_idle()
+        with self._lock:
+            self._unbusy.wait_for(lambda: not self._busy, CLOSE_SECONDS)
+
+    def forget(self) -> None:
+        """Begin anew in a child process: the workers are the parent's."""
+        workers = [*self._idle, *self._busy]
+        closed = self._closed
+        self._fresh()
+        self._closed = closed
+        for worker in workers:
+            worker.forget()
+
+    def _take(self, until: float, weight: Weight) -> Worker:
+        place = _Place(weight, self._lock)
+        with self._lock:
+            line = _counts(waiting.weight for waiting in self._line)
+            if not may_wait(weight, line, self._taken, self.size, self.queue):
+                raise UnavailableError(f"expected at most {self.queue} requests to wait for a worker")
+            self._line.append(place)
+            try:
+                self._start_if_short(place)
+                desk = self._wait_for_desk(place, until)
+                worker = self._idle.pop()
+                self._busy[worker] = desk
+            finally:
+                self._line.remove(place)
+                self._call_next()
+        return worker
+
+    @property
+    def _taken(self) -> Collection[Desk]:
+        return self._busy.values()
+
+    def _desk_for(self, place: _Place) -> Desk | None:
+        return desk_for(place.weight, self._taken, self.size)
+
+    def _next(self) -> _Place | None:
+        """Return whose turn it is: the first in the line for whom there is a desk."""
+        return next(filter(self._desk_for, self._line), None)
+
+    def _call_next(self) -> None:
+        """Call whoever can begin now, if there is a worker; whoever is called and goes calls the next."""
+        place = self._next()
+        if place is not None and self._idle:
+            place.called.notify()
+        elif place is not None:
+            self._start_if_short(place)
+
+    def _call_all(self) -> None:
+        for place in self._line:
+            place.called.notify()
+
+    def _start_if_short(self, place: _Place) -> None:
+        """Start one more worker if there are more callers than workers for them, and a desk without one."""
+        spare = self._started - len(self._busy)
+        if spare < min(len(self._line), free_desks(place.weight, self._taken, self.size)):
+            self._start_one()
+
+    def _wait_for_desk(self, place: _Place, until: float) -> Desk:
+        while not (self._idle and self._next() is place):
+            self._check_open()
+            if self._started == 0:
+                raise UnavailableError("expected a worker but none can be started") from self._trouble
+            self._start_if_short(place)
+            left = until - time.monotonic()
+            if left <= 0:
+                raise UnavailableError("expected a free worker in time but all were busy")
+            place.called.wait(left)
+        self._check_open()
+        desk = self._desk_for(place)
+        assert desk is not None
+        return desk
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UnavailableError("expected a pool that is open but received one that is closed")
+
+    def _worn(self, worker: Worker) -> bool:
+        most_seconds = self.recipe.limits.cpu_seconds / 2 or float("inf")
+        return (
+            worker.worn
+            or worker.orders >= self.max_orders
+            or worker.usage.peak_bytes > self.max_bytes
+            or worker.usage.cpu_seconds > most_seconds
+        )
+
+    def _give_back(self, worker: Worker) -> None:
+        with self._lock:
+            closed = self._closed
+            if not closed:
+                self._busy.pop(worker, None)
+                self._idle.append(worker)
+                self._call_next()
+        if closed:
+            self._give_up(worker)
+
+    def _give_up(self, worker: Worker) -> None:
+        ending = worker.end()
+        if not ending.by_us:
+            log.warning("%s", ending.words)
+        with self._lock:
+            self._busy.pop(worker, None)
+            self._started -= 1
+            if self._started < self.size and not self._closed:
+                self._start_one()
+            self._unbusy.notify_all()
+            self._call_next()
+
+    def _end_idle(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.end()
+
+    def _start_one(self) -> None:
+        self._started += 1
+        self.keeper.at(0, self._start)
+
+    def _start(self) -> None:
+        """Start a worker; the keeper calls this."""
+        try:
+            worker = Worker(self.recipe)
+        except OSError as error:
+            log.error("a worker cannot be started", exc_info=error)
+            with self._lock:
+                self._started -= 1
+                self._trouble = error
+                self._call_all()
+            return
+        with self._lock:
+            # New ones wait at the bottom: whoever comes takes a warm one as long as there is one.
+            self._idle.insert(0, worker)
+            closed = self._closed
+            self._call_next()
+        if closed:
+            self._end_idle()
+
+
+def _counts(weights: Iterable[Weight]) -> Counts:
+    counted = Counter(weights)
+    return Counts(**{weight.value: counted[weight] for weight in Weight})
+
+
+_crews: weakref.WeakSet[Crew] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for crew in list(_crews):
+        crew.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)

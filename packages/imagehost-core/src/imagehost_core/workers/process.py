@@ -15,8 +15,9 @@ from typing import IO, TypeVar
 
 from attrs import frozen
 
-from imagehost_core.workers import frames, wire
-from imagehost_core.workers.cage import CageLimits, CageStatus
+from imagehost_core.sandbox.enter import CageLimits, CageStatus
+from imagehost_core.workers import frames
+from imagehost_core.workers import messages as wire
 from imagehost_core.workers.frames import FrameError, Head
 from imagehost_core.workers.main import Start
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from attrs import frozen
 
-from imagehost_core.workers import wire
+from imagehost_core.workers import messages as wire
 from imagehost_core.workers.frames import FrameError
 
 

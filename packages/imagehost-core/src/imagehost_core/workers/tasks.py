@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 
 from imagehost_core.formats import TRAITS, Format
-from imagehost_core.geometry import ORIGIN, Plan, Size
 from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.render import render
+from imagehost_core.transform.geometry import ORIGIN, Plan, Size
 from imagehost_core.workers.task import Task
 
 TASKS = {

@@ -1,16 +1,6 @@
 """The routes of the JSON interface, one file a resource."""
 
-from imagehost_server.routes import (
-    account,
-    albums,
-    gallery,
-    images,
-    keys,
-    service,
-    session,
-    upload,
-    webhooks,
-)
+from imagehost_server.routes import account, albums, gallery, images, keys, service, session, upload, webhooks
 
 ROUTES = (
     *upload.ROUTES,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from litestar import Response
 
-from imagehost_server.attempts import admit_attempt
-from imagehost_server.operations import operation
-from imagehost_server.passwords import check_new_password, hash_password
-from imagehost_server.records import AccountName, AccountRecord, account_name, account_record
-from imagehost_server.requests import ApiRequest, answer
-from imagehost_server.schemas import NewAccount
+from imagehost_server.api.operation import operation
+from imagehost_server.api.representations import AccountName, AccountRecord, account_name, account_record
+from imagehost_server.api.request import ApiRequest, answer
+from imagehost_server.api.schemas import NewAccount
+from imagehost_server.api.throttle import admit_attempt
+from imagehost_server.auth.passwords import check_new_password, hash_password
 
 
 @operation(

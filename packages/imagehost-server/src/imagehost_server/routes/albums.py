@@ -11,17 +11,17 @@ from msgspec import json
 
 from imagehost_core import ImageHost
 from imagehost_core.errors import BadRequestError, Fault, quoted
-from imagehost_core.host import Claim, Membership
 from imagehost_core.models import Account, Album, Scope
-from imagehost_core.options import BOOLEANS
-from imagehost_core.records import AlbumRecord
+from imagehost_core.resources import AlbumRecord
+from imagehost_core.services import Claim, Membership
 from imagehost_core.tokens import authorize
-from imagehost_server.envelope import Reply, success
-from imagehost_server.listing import Pagination, listed
-from imagehost_server.once import answer_once, fingerprint
-from imagehost_server.operations import PAGING, Parameter, operation
-from imagehost_server.requests import ApiRequest, answer, respond
-from imagehost_server.schemas import AlbumChanges, Members, NewAlbum, given
+from imagehost_core.uploads.options import BOOLEANS
+from imagehost_server.api.idempotency import answer_once, fingerprint
+from imagehost_server.api.operation import PAGING, Parameter, operation
+from imagehost_server.api.pagination import Pagination, listed
+from imagehost_server.api.request import ApiRequest, answer, respond
+from imagehost_server.api.schemas import AlbumChanges, Members, NewAlbum, given
+from imagehost_server.http.responses import Reply, success
 
 ChangeMembers = Callable[..., tuple[Album, tuple[Membership, ...]]]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from litestar import Response
 
-from imagehost_core.records import PublicImageRecord
-from imagehost_server.listing import Pagination, listed
-from imagehost_server.operations import PAGING, operation
-from imagehost_server.requests import ApiRequest, answer
+from imagehost_core.resources import PublicImageRecord
+from imagehost_server.api.operation import PAGING, operation
+from imagehost_server.api.pagination import Pagination, listed
+from imagehost_server.api.request import ApiRequest, answer
 
 
 @operation(

@@ -10,11 +10,11 @@ from litestar.params import FromPath
 
 from imagehost_core.errors import BadRequestError, ValidationError
 from imagehost_core.ids import AlbumId, ImageId, parse_album_id
-from imagehost_core.records import ImageRecord
-from imagehost_server.listing import Pagination, listed
-from imagehost_server.operations import PAGING, Parameter, operation
-from imagehost_server.requests import ApiRequest, answer
-from imagehost_server.schemas import ImageChanges, SignedAddress, given
+from imagehost_core.resources import ImageRecord
+from imagehost_server.api.operation import PAGING, Parameter, operation
+from imagehost_server.api.pagination import Pagination, listed
+from imagehost_server.api.request import ApiRequest, answer
+from imagehost_server.api.schemas import ImageChanges, SignedAddress, given
 
 ALBUM = Parameter(
     name="album_id", schema={"type": "integer", "minimum": 1}, summary="Only the images of this album."

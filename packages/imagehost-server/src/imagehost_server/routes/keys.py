@@ -5,11 +5,11 @@ from __future__ import annotations
 from litestar import Response
 from litestar.params import FromPath
 
-from imagehost_server.listing import Pagination, listed
-from imagehost_server.operations import PAGING, operation
-from imagehost_server.records import Deleted, KeyRecord, NewKeyRecord, key_record, new_key_record
-from imagehost_server.requests import ApiRequest, answer
-from imagehost_server.schemas import KeyChanges, NewKey, given, moment
+from imagehost_server.api.operation import PAGING, operation
+from imagehost_server.api.pagination import Pagination, listed
+from imagehost_server.api.representations import Deleted, KeyRecord, NewKeyRecord, key_record, new_key_record
+from imagehost_server.api.request import ApiRequest, answer
+from imagehost_server.api.schemas import KeyChanges, NewKey, given, moment
 
 
 @operation(

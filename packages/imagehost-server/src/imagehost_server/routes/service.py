@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from litestar import Response
 
-from imagehost_server.operations import operation
-from imagehost_server.requests import ApiRequest, answer, respond
+from imagehost_server.api.operation import operation
+from imagehost_server.api.request import ApiRequest, answer, respond
 
 
 @operation("GET /healthz", summary="Tell that the process is alive.", answer={"status": str})

@@ -5,13 +5,13 @@ from __future__ import annotations
 from litestar import Response
 
 from imagehost_core.errors import UnauthorizedError, ValidationError
-from imagehost_server.attempts import admit_attempt
-from imagehost_server.cookies import ended_cookies, session_cookies
-from imagehost_server.operations import operation
-from imagehost_server.passwords import check_length, verify_password
-from imagehost_server.records import SessionRecord, session_record
-from imagehost_server.requests import ApiRequest, answer
-from imagehost_server.schemas import SignIn
+from imagehost_server.api.operation import operation
+from imagehost_server.api.representations import SessionRecord, session_record
+from imagehost_server.api.request import ApiRequest, answer
+from imagehost_server.api.schemas import SignIn
+from imagehost_server.api.throttle import admit_attempt
+from imagehost_server.auth.cookies import ended_cookies, session_cookies
+from imagehost_server.auth.passwords import check_length, verify_password
 
 _REFUSED = "expected the name and password of an account but received others"
 

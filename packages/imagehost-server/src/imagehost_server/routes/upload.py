@@ -15,17 +15,17 @@ from imagehost_core.errors import (
     ValidationError,
     quoted,
 )
-from imagehost_core.filenames import clean_filename
-from imagehost_core.host import Claim, Part
 from imagehost_core.limits import check_file_size
 from imagehost_core.models import Account, Image
-from imagehost_core.options import UploadOptions, parse_upload_options
-from imagehost_core.records import ImageRecord
-from imagehost_server.envelope import Reply, as_known, error_members, log_cause, success
-from imagehost_server.intake import Form, FormReader, UploadedFile, UploadForm, read_form
-from imagehost_server.once import answer_once, fingerprint
-from imagehost_server.operations import operation
-from imagehost_server.requests import ApiRequest, respond
+from imagehost_core.resources import ImageRecord
+from imagehost_core.services import Claim, Part
+from imagehost_core.uploads.filenames import clean_filename
+from imagehost_core.uploads.options import UploadOptions, parse_upload_options
+from imagehost_server.api.idempotency import answer_once, fingerprint
+from imagehost_server.api.operation import operation
+from imagehost_server.api.request import ApiRequest, respond
+from imagehost_server.http.multipart import Form, FormReader, UploadedFile, UploadForm, read_form
+from imagehost_server.http.responses import Reply, as_known, error_members, log_cause, success
 
 
 @frozen(kw_only=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from litestar import Response
 from litestar.params import FromPath
 
-from imagehost_server.listing import Pagination, listed
-from imagehost_server.operations import PAGING, operation
-from imagehost_server.records import (
+from imagehost_server.api.operation import PAGING, operation
+from imagehost_server.api.pagination import Pagination, listed
+from imagehost_server.api.representations import (
     Deleted,
     DeliveryRecord,
     NewWebhookRecord,
@@ -16,8 +16,8 @@ from imagehost_server.records import (
     new_webhook_record,
     webhook_record,
 )
-from imagehost_server.requests import ApiRequest, answer
-from imagehost_server.schemas import NewWebhook, WebhookChanges, given
+from imagehost_server.api.request import ApiRequest, answer
+from imagehost_server.api.schemas import NewWebhook, WebhookChanges, given
 
 
 @operation(

@@ -1,0 +1,1 @@
+"""Small helpers without rules of their own: clock, LRU cache, single flight, field parsing."""

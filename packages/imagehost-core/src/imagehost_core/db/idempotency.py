@@ -1,0 +1,101 @@
+"""The rows of answers that may have to be given again, and of what was made for each.
+
+What was made for a request is noted in the transaction that made it. So a request that comes again
+after a crash in the middle finds what is there already, and makes only the rest.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from attrs import field, frozen
+
+from imagehost_core._util.clock import to_micros
+from imagehost_core.db.columns import integer, text
+from imagehost_core.db.database import Catalog, Reader, Transaction
+from imagehost_core.ids import AccountId
+
+
+@frozen
+class Answer:
+    """An answer that was given: its HTTP status and its body."""
+
+    status: int
+    body: bytes = field(repr=False)
+
+
+@frozen
+class Kept:
+    """What is kept of a request.
+
+    Attributes:
+        request: What tells it from others under the same key.
+        created_at: When it came first, in microseconds.
+        answer: What was answered, or `None` where it never came to that.
+    """
+
+    request: str
+    created_at: int
+    answer: Answer | None
+
+
+@frozen
+class AnswerRows:
+    """Answers in the catalog."""
+
+    catalog: Catalog
+
+    def get(self, account_id: AccountId, key: str) -> Kept | None:
+        """Return what is kept under a key of an account, or `None`."""
+        row = self.catalog.one(
+            "SELECT * FROM answers WHERE account_id = :account AND key = :key",
+            {"account": account_id, "key": key},
+        )
+        if row is None:
+            return None
+        body = row["body"]
+        answer = Answer(integer(row, "status"), body) if isinstance(body, bytes) else None
+        return Kept(text(row, "request"), integer(row, "created_at"), answer)
+
+    def insert(
+        self, transaction: Transaction, account_id: AccountId, key: str, request: str, now: datetime
+    ) -> None:
+        """Note that a request is under way."""
+        transaction.insert(
+            "answers",
+            {"account_id": account_id, "key": key, "request": request, "created_at": to_micros(now)},
+        )
+
+    def answer(self, transaction: Transaction, account_id: AccountId, key: str, answer: Answer) -> None:
+        """Note what was answered."""
+        transaction.run(
+            "UPDATE answers SET status = :status, body = :body WHERE account_id = :account AND key = :key",
+            {"account": account_id, "key": key, "status": answer.status, "body": answer.body},
+        )
+
+    def delete(self, transaction: Transaction, account_id: AccountId, key: str) -> None:
+        """Forget a request; what it has made stays."""
+        transaction.run(
+            "DELETE FROM answers WHERE account_id = :account AND key = :key",
+            {"account": account_id, "key": key},
+        )
+
+    def delete_before(self, transaction: Transaction, moment: datetime) -> None:
+        """Forget all requests that came before a moment."""
+        transaction.run("DELETE FROM answers WHERE created_at < :moment", {"moment": to_micros(moment)})
+
+    def made(self, account_id: AccountId, key: str, part: int, reader: Reader | None = None) -> str | None:
+        """Return the id of what was made for a part of a request, or `None`."""
+        row = (reader or self.catalog).one(
+            "SELECT made FROM effects WHERE account_id = :account AND key = :key AND part = :part",
+            {"account": account_id, "key": key, "part": part},
+        )
+        return None if row is None else text(row, "made")
+
+    def make(self, transaction: Transaction, account_id: AccountId, key: str, part: int, made: str) -> None:
+        """Note what was made for a part of a request, in place of what was there before."""
+        transaction.run(
+            "INSERT INTO effects (account_id, key, part, made) VALUES (:account, :key, :part, :made) "
+            "ON CONFLICT (account_id, key, part) DO UPDATE SET made = excluded.made",
+            {"account": account_id, "key": key, "part": part, "made": made},
+        )

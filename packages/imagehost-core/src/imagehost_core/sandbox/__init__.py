@@ -1,0 +1,1 @@
+"""The sandbox of image worker processes: resource limits, seccomp and Landlock."""

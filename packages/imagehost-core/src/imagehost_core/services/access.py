@@ -1,0 +1,51 @@
+"""Who may see which picture: the rules of the processing route, without any of its work."""
+
+from __future__ import annotations
+
+from imagehost_core.errors import BadRequestError, Fault, ForbiddenError
+from imagehost_core.formats import Format
+from imagehost_core.models import Account, Image
+from imagehost_core.resources import THUMB_SIDE
+from imagehost_core.settings import DeliverySettings, PrivateDelivery
+from imagehost_core.transform import Fit, Transform
+
+
+def may_view(image: Image, viewer: Account | None, signed: bool, settings: DeliverySettings) -> bool:
+    """Return whether a picture's bytes may be given out.
+
+    Contract 7: *private images: bytes only for the owner's token or a valid signed address*.
+
+    Args:
+        image: Which picture.
+        viewer: Who asks, or `None`.
+        signed: Whether the address carries a signature that holds.
+        settings: Of the processing route.
+    """
+    owned = viewer is not None and viewer.id == image.account_id
+    unlisted = settings.private is PrivateDelivery.UNLISTED
+    return image.is_public or unlisted or signed or owned
+
+
+def check_transform(transform: Transform, signed: bool, settings: DeliverySettings) -> None:
+    """Let a transform that is asked for pass.
+
+    What `thumb_url` names always passes: it is printed in every record, for whoever may see that.
+
+    Raises:
+        ForbiddenError: Transforms must be signed here, and this one is not.
+        BadRequestError: Only certain sizes are allowed here, and this is none of them.
+    """
+    if settings.require_signed and not signed and not _is_thumb(transform):
+        raise ForbiddenError("expected a valid sig and exp for a transform but received none")
+    if not settings.allowed_sizes or (transform.width is None and transform.height is None):
+        return
+    asked = f"{transform.width or ''}x{transform.height or ''}"
+    allowed = (*settings.allowed_sizes, f"{THUMB_SIDE}x{THUMB_SIDE}")
+    if asked not in allowed:
+        raise BadRequestError(faults=[Fault("w and h", f"one of {', '.join(allowed)}", asked)])
+
+
+def _is_thumb(transform: Transform) -> bool:
+    bare = Transform(format=transform.format)
+    boxed = Transform(width=THUMB_SIDE, height=THUMB_SIDE, fit=Fit.INSIDE, format=transform.format)
+    return transform.format in (Format.WEBP, Format.JPEG) and transform in (bare, boxed)

@@ -1,0 +1,23 @@
+"""Settings of the core and the loader that reads them from the environment and TOML."""
+
+from imagehost_core.settings.model import (
+    DeliverySettings,
+    LimitSettings,
+    PrivateDelivery,
+    SessionSettings,
+    Settings,
+    StorageSettings,
+    WebhookSettings,
+    WorkerSettings,
+)
+
+__all__ = [
+    "DeliverySettings",
+    "LimitSettings",
+    "PrivateDelivery",
+    "SessionSettings",
+    "Settings",
+    "StorageSettings",
+    "WebhookSettings",
+    "WorkerSettings",
+]

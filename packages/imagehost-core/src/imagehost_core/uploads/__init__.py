@@ -1,0 +1,1 @@
+"""Upload options and filenames: parsing and validation."""

@@ -1,0 +1,1 @@
+"""Webhook rules: endpoint URLs, fields, signatures and the retry schedule."""

@@ -1,0 +1,1 @@
+"""Authentication: tokens, cookies, passwords, scopes and the identity of a request."""

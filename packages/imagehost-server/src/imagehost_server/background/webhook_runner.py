@@ -1,0 +1,40 @@
+"""Running a sender: beside the server in its event loop, or alone in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from imagehost_core import ImageHost
+from imagehost_server.background.webhook_sender import Sender
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+"""What asks a worker to end."""
+
+
+@asynccontextmanager
+async def sending(host: ImageHost) -> AsyncIterator[None]:
+    """Send the events of a host while the block runs; what is under way then is finished or given back."""
+    sender = Sender(host)
+    running = asyncio.create_task(sender.run(), name="sender")
+    try:
+        yield
+    finally:
+        sender.stop()
+        await running
+
+
+def work(host: ImageHost) -> None:
+    """Send the events of a host until a signal (SIGTERM, SIGINT) ends it."""
+    asyncio.run(_work(host))
+
+
+async def _work(host: ImageHost) -> None:
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    for number in SIGNALS:
+        with suppress(NotImplementedError):  # Windows, where an interrupt cancels this instead
+            loop.add_signal_handler(number, ended.set)
+    async with sending(host):
+        await ended.wait()

@@ -1,0 +1,1 @@
+"""The image delivery route and its fast path."""

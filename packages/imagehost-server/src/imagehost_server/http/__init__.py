@@ -1,0 +1,1 @@
+"""HTTP itself: bodies, multipart forms, conditional requests, responses, client addresses."""

@@ -1,0 +1,1 @@
+"""ASGI middleware: what holds for every request."""

@@ -1,0 +1,316 @@
+"""The OpenAPI document, made from the routes themselves: their table of scopes and their classes.
+
+Schemas of records come from the classes that are sent and read (`msgspec.json.schema_components`), so the
+document cannot tell of a member that is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import version
+
+import msgspec
+
+from imagehost_core.errors import BY_CODE, ImageHostError
+from imagehost_core.events.schemas import event_schemas
+from imagehost_core.formats import BY_EXTENSION, TRAITS
+from imagehost_core.services.idempotency import MAX_KEY
+from imagehost_core.transform import FORMAT_NAMES, MAX_QUALITY, MAX_SIDE, Fit
+from imagehost_core.uploads.options import BOOLEANS, MAX_DESCRIPTION, STORED_FORMATS
+from imagehost_server.api.operation import Operation, Parameter, Shape
+from imagehost_server.auth.cookies import CSRF_COOKIE, SESSION_COOKIE
+from imagehost_server.auth.scopes import Need, Session
+
+Schema = dict[str, object]
+
+_REF = "#/components/schemas/{name}"
+
+_BOOLEAN: Schema = {"type": "string", "enum": sorted(BOOLEANS)}
+_FILE: Schema = {"type": "string", "contentMediaType": "application/octet-stream"}
+
+UPLOAD_FIELDS: dict[str, Schema] = {
+    "files[]": {"type": "array", "items": _FILE, "minItems": 1, "maxItems": 20},
+    "image": _FILE,
+    "album_id": {"type": "integer", "minimum": 1},
+    "description": {"type": "string", "maxLength": MAX_DESCRIPTION},
+    "quality": {"type": "integer", "minimum": 1, "maximum": 100},
+    "format": {"type": "string", "enum": list(STORED_FORMATS), "default": "auto"},
+    "remove_exif": {**_BOOLEAN, "default": "false"},
+    "convertToWebP": {**_BOOLEAN, "default": "true"},
+    "auto_rename": {**_BOOLEAN, "default": "false"},
+    "is_public": {**_BOOLEAN, "default": "true"},
+}
+"""The fields of an upload form (SPEC 4.1)."""
+
+UPLOAD_FORM: Schema = {
+    "type": "object",
+    "description": "`files[]` is form 1, `image` is form 2; one of them.",
+    "properties": UPLOAD_FIELDS,
+    "oneOf": [{"required": ["files[]"]}, {"required": ["image"]}],
+}
+
+_SIDE: Schema = {"type": "integer", "minimum": 1, "maximum": MAX_SIDE}
+DELIVERY_QUERY = (
+    Parameter(name="w", schema=_SIDE, summary="Width in pixels."),
+    Parameter(name="h", schema=_SIDE, summary="Height in pixels."),
+    Parameter(
+        name="q",
+        schema={"type": "integer", "minimum": 1, "maximum": MAX_QUALITY},
+        summary="Compression quality.",
+    ),
+    Parameter(
+        name="fit",
+        schema={"type": "string", "enum": [fit.value for fit in Fit], "default": Fit.COVER.value},
+        summary="What happens where both sides are given.",
+    ),
+    Parameter(
+        name="fm",
+        schema={"type": "string", "enum": list(FORMAT_NAMES)},
+        summary="The format; `auto` goes by `Accept`.",
+    ),
+    Parameter(name="exp", schema={"type": "integer"}, summary="Of a signed address: when it ends."),
+    Parameter(name="sig", schema={"type": "string"}, summary="Of a signed address: its signature."),
+)
+"""The parameters of the processing route (contract 7)."""
+
+_ANYWHERE = (400, 403, 500, 503)
+"""Errors that every operation may answer: a wrong request, plain HTTP, our faults, no capacity."""
+
+
+def document(operations: Iterable[Operation], base_url: str, delivery_url: str) -> Schema:
+    """Return the OpenAPI document.
+
+    Args:
+        operations: All routes.
+        base_url: The address of the interface, ending in `/v1`.
+        delivery_url: The address of the processing route.
+    """
+    told = list(operations)
+    classes = list(dict.fromkeys(kind for item in told for kind in _classes(item)))
+    schemas, components = msgspec.json.schema_components(classes, ref_template=_REF)
+    by_class = dict(zip(classes, schemas, strict=True))
+    paths: dict[str, dict[str, object]] = {}
+    for item in told:
+        paths.setdefault(_path(item), {})[item.method.lower()] = _operation(item, by_class)
+    for item in told:
+        if not item.path.startswith("/v1/"):
+            paths[_path(item)]["servers"] = [{"url": base_url.removesuffix("/v1")}]
+    paths["/{file}"] = {"servers": [{"url": delivery_url}], "get": _delivery()}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "imagehost", "version": version("imagehost-server")},
+        "servers": [{"url": base_url}],
+        "paths": paths,
+        "webhooks": {name: {"post": _event(name, schema)} for name, schema in event_schemas().items()},
+        "components": {
+            "schemas": {**components, "Error": _ERROR},
+            "responses": {str(kind.status_hint): _error(kind) for kind in BY_CODE.values()},
+            "securitySchemes": SECURITY_SCHEMES,
+        },
+    }
+
+
+def _path(item: Operation) -> str:
+    return item.path.removeprefix("/v1")
+
+
+def _classes(item: Operation) -> Iterator[object]:
+    yield from _parts(item.answer)
+    if isinstance(item.body, type):
+        yield item.body
+
+
+def _parts(shape: Shape | str) -> Iterator[object]:
+    if isinstance(shape, Mapping):
+        yield from shape.values()
+    elif isinstance(shape, tuple):
+        for one in shape:
+            yield from _parts(one)
+    elif not isinstance(shape, str):
+        yield shape
+
+
+def _operation(item: Operation, schemas: dict[object, Schema]) -> Schema:
+    in_path = [name.partition("}")[0] for name in item.path.split("{")[1:]]
+    parameters: list[Schema] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in in_path
+    ]
+    parameters += map(_query, item.query)
+    if item.once:
+        parameters.append(_IDEMPOTENCY_KEY)
+    told: Schema = {
+        "operationId": item.name,
+        "summary": item.summary,
+        "security": _security(item.need),
+        "responses": {str(item.status): _success(item, schemas), **_errors(item)},
+    }
+    if parameters:
+        told["parameters"] = parameters
+    if item.body is not None:
+        media_type = item.body if isinstance(item.body, str) else "application/json"
+        schema = UPLOAD_FORM if isinstance(item.body, str) else schemas[item.body]
+        told["requestBody"] = {"required": True, "content": {media_type: {"schema": schema}}}
+    return told
+
+
+def _security(need: Need | None) -> list[Schema]:
+    if need is None:
+        return []
+    if need is Session.ONLY:
+        return [{"session": []}, {"cookie": [], "csrf": []}]
+    return [{"token": [need.value]}, {"session": []}, {"cookie": [], "csrf": []}]
+
+
+SECURITY_SCHEMES: Schema = {
+    "token": {"type": "http", "scheme": "bearer", "description": "A key, with the scope that is named."},
+    "session": {"type": "http", "scheme": "bearer", "description": "A session, which has all scopes."},
+    "cookie": {"type": "apiKey", "in": "cookie", "name": SESSION_COOKIE},
+    "csrf": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-CSRF-Token",
+        "description": f"The value of the cookie {CSRF_COOKIE}; only for unsafe requests.",
+    },
+}
+
+
+def _query(parameter: Parameter) -> Schema:
+    return {
+        "name": parameter.name,
+        "in": "query",
+        "description": parameter.summary,
+        "schema": parameter.schema,
+    }
+
+
+def _success(item: Operation, schemas: dict[object, Schema]) -> Schema:
+    if isinstance(item.answer, str):
+        return {"description": item.summary, "content": {item.answer: {}}}
+    body = _object({"success": {"const": True}, "data": _shape(item.answer, schemas)})
+    return {
+        "description": item.summary,
+        "headers": _headers(item),
+        "content": {"application/json": {"schema": body}},
+    }
+
+
+def _headers(item: Operation) -> Schema:
+    named = ("X-Request-Id", *(_COUNTED if item.path.startswith("/v1/") else ()))
+    once = ("Idempotent-Replayed",) if item.once else ()
+    return {name: {"schema": {"type": "string"}} for name in (*named, *once)}
+
+
+_COUNTED = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
+
+_IDEMPOTENCY_KEY: Schema = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "The same request again under the same key is answered once more and does nothing.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": MAX_KEY, "pattern": "^[ -~]+$"},
+}
+
+
+def _shape(shape: Shape, schemas: dict[object, Schema]) -> Schema:
+    if isinstance(shape, Mapping):
+        return _object({name: schemas[kind] for name, kind in shape.items()})
+    if isinstance(shape, tuple):
+        return {"oneOf": [_shape(one, schemas) for one in shape]}
+    return schemas[shape]
+
+
+def _object(properties: dict[str, Schema]) -> Schema:
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def _errors(item: Operation) -> dict[str, Schema]:
+    statuses = {*_ANYWHERE, *item.errors}
+    if item.once:
+        statuses |= {409}
+    if item.need:
+        statuses |= {401}
+    if item.path.startswith("/v1/"):
+        statuses |= {429}
+    if "{" in item.path or any(parameter.name == "album_id" for parameter in item.query):
+        statuses |= {404}
+    if item.body is not None:
+        statuses |= {413, 415, 422}
+    if isinstance(item.body, str):
+        statuses |= {507}
+    return {str(status): {"$ref": f"#/components/responses/{status}"} for status in sorted(statuses)}
+
+
+def _error(kind: type[ImageHostError]) -> Schema:
+    content = {"application/json": {"schema": {"$ref": _REF.format(name="Error")}}}
+    return {"description": kind.default_message, "content": content}
+
+
+_ERROR: Schema = _object(
+    {
+        "success": {"const": False},
+        "error": _object(
+            {
+                "code": {"type": "string", "enum": sorted(BY_CODE)},
+                "message": {"type": "string"},
+                "details": {"type": "string"},
+            }
+        ),
+    }
+)
+
+
+WEBHOOK_HEADERS = {
+    "webhook-id": "The event's id, the same in every attempt: handle each id once.",
+    "webhook-timestamp": "When the attempt was made, as a Unix timestamp.",
+    "webhook-signature": "`v1,` and a base64 HMAC-SHA256 over `id.timestamp.body`; two while secrets change.",
+}
+"""The headers of Standard Webhooks 1.0.0."""
+
+
+def _event(name: str, schema: Mapping[str, object]) -> Schema:
+    """Return what is told of an event: the request that a webhook's destination gets."""
+    return {
+        "operationId": name,
+        "summary": f"The event `{name}`.",
+        "security": [],
+        "parameters": [
+            {
+                "name": header,
+                "in": "header",
+                "required": True,
+                "description": text,
+                "schema": {"type": "string"},
+            }
+            for header, text in WEBHOOK_HEADERS.items()
+        ],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
+        "responses": {
+            "2XX": {"description": "The event was taken."},
+            "410": {"description": "Nothing is to be sent here any more."},
+            "default": {"description": "The event is sent again later."},
+        },
+    }
+
+
+def _delivery() -> Schema:
+    images: Schema = {traits.media_type: {} for traits in TRAITS.values()}
+    name = {
+        "name": "file",
+        "in": "path",
+        "required": True,
+        "description": f"An image's id, and an extension: {', '.join(BY_EXTENSION)}.",
+        "schema": {"type": "string"},
+    }
+    codes = (400, 403, 404, 405, 500, 503)
+    return {
+        "operationId": "get_picture",
+        "summary": "Show a picture, as it was stored or made to measure.",
+        "security": [{}, {"token": ["images:read"]}],
+        "parameters": [name, *map(_query, DELIVERY_QUERY)],
+        "responses": {
+            "200": {"description": "The picture.", "content": images},
+            "206": {"description": "A part of the picture.", "content": images},
+            "304": {"description": "The picture has not changed."},
+            "416": _error(BY_CODE["BAD_REQUEST"]),
+            **{str(code): {"$ref": f"#/components/responses/{code}"} for code in codes},
+        },
+    }

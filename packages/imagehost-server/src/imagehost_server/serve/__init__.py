@@ -1,0 +1,1 @@
+"""The process that listens: uvicorn runner and HTTP protocol."""

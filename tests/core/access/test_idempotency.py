@@ -1,0 +1,136 @@
+"""Requests that may come again, and must not do anything twice."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from imagehost_core import BadRequestError, ConflictError, ImageHost, UnavailableError
+from imagehost_core.db import Answer
+from imagehost_core.services import idempotency as once_module
+from imagehost_core.storage.locks import stripe
+from imagehost_core.testing import FrozenClock, make_image
+
+
+def test_the_same_request_again_gets_the_first_answer(host: ImageHost) -> None:
+    account = host.accounts.get("admin")
+    with host.claim(account, "key", "request") as claim:
+        assert claim.answer is None
+        claim.answered(201, b"body")
+    with host.claim(account, "key", "request") as claim:
+        assert claim.answer == Answer(201, b"body")
+
+
+def test_another_request_under_the_same_key_is_a_conflict(host: ImageHost) -> None:
+    account = host.accounts.get("admin")
+    with host.claim(account, "key", "request"):
+        pass
+    with pytest.raises(ConflictError, match="another request"), host.claim(account, "key", "other"):
+        pass
+
+
+def test_accounts_do_not_share_keys(host: ImageHost) -> None:
+    with host.claim(host.accounts.get("admin"), "key", "one") as claim:
+        claim.answered(200, b"")
+    with host.claim(host.accounts.create("ann"), "key", "other") as claim:
+        assert claim.answer is None
+
+
+def test_an_answer_is_kept_for_24_hours(host: ImageHost, clock: FrozenClock) -> None:
+    account = host.accounts.get("admin")
+    with host.claim(account, "key", "request") as claim:
+        claim.answered(200, b"")
+    clock.advance(hours=24)
+    with host.claim(account, "key", "request") as claim:
+        assert claim.answer is not None
+    clock.advance(seconds=1)
+    with host.claim(account, "key", "another request") as claim:
+        assert claim.answer is None
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "ä", "a\nb", "a\x7fb"])
+def test_a_key_is_1_to_255_printable_characters(host: ImageHost, key: str) -> None:
+    account = host.accounts.get("admin")
+    with pytest.raises(BadRequestError, match="Idempotency-Key"), host.claim(account, key, "request"):
+        pass
+    with host.claim(account, "x" * 255, "request"):
+        pass
+
+
+def test_what_was_made_before_a_crash_is_not_made_again(host: ImageHost) -> None:
+    """The first try makes two of three things, and dies before it answers."""
+    account = host.accounts.get("admin")
+
+    def request(files: int) -> list[str]:
+        with host.claim(account, "key", "request") as claim:
+            assert claim.answer is None
+            made: list[str] = [
+                host.upload(make_image(seed=n), owner=account, once=claim.part(n)).id for n in range(files)
+            ]
+            made.append(str(host.albums.create(owner=account, name="Cats", once=claim.part(99)).id))
+        return made
+
+    first, second = request(2), request(3)
+    assert second[:2] == first[:2]
+    assert second[-1] == first[-1]
+    assert host.list(owner=account).total == 3
+    assert host.albums.list(owner=account).total == 1
+
+
+def test_an_image_that_was_deleted_meanwhile_is_made_anew(host: ImageHost) -> None:
+    account = host.accounts.get("admin")
+    made = []
+    for _ in range(2):
+        with host.claim(account, "key", "request") as claim:
+            made.append(host.upload(make_image(), owner=account, once=claim.part(0)).id)
+        host.delete(made[-1])
+    assert made[0] != made[1]
+
+
+def test_the_second_waits_for_the_first(host: ImageHost) -> None:
+    account, begun = host.accounts.get("admin"), threading.Event()
+    answers: list[Answer | None] = []
+
+    def second() -> None:
+        begun.set()
+        with host.claim(account, "key", "request") as claim:
+            answers.append(claim.answer)
+
+    with host.claim(account, "key", "request") as claim:
+        thread = threading.Thread(target=second)
+        thread.start()
+        begun.wait()
+        thread.join(0.1)
+        assert answers == []
+        claim.answered(200, b"first")
+    thread.join()
+    assert answers == [Answer(200, b"first")]
+
+
+def test_the_second_is_refused_when_it_has_waited_long_enough(
+    host: ImageHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(once_module, "PATIENCE_SECONDS", 0.05)
+    account = host.accounts.get("admin")
+    with (
+        host.claim(account, "key", "request"),
+        pytest.raises(ConflictError) as refused,
+        host.claim(account, "key", "request"),
+    ):
+        pass
+    assert refused.value.retry_after == 1
+
+
+def test_a_key_that_only_shares_its_lock_with_another_is_told_to_wait(
+    host: ImageHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(once_module, "PATIENCE_SECONDS", 0.05)
+    account = host.accounts.get("admin")
+    same = next(n for n in range(10_000) if stripe(f"{account.id}/{n}") == stripe(f"{account.id}/key"))
+    with (
+        host.claim(account, "key", "request"),
+        pytest.raises(UnavailableError),
+        host.claim(account, str(same), "request"),
+    ):
+        pass

@@ -1,0 +1,54 @@
+"""What the tests of the catalog share: an empty catalog with one account, and images to put into it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from imagehost_core.db import AccountRows, Catalog, ImageRows
+from imagehost_core.ids import new_image_id
+from imagehost_core.models import Account, Image
+from imagehost_core.storage import Locks
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    made = Catalog(tmp_path / "catalog.sqlite3", Locks(tmp_path / "locks"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def images(catalog: Catalog) -> ImageRows:
+    return ImageRows(catalog)
+
+
+@pytest.fixture
+def account(catalog: Catalog) -> Account:
+    accounts = AccountRows(catalog)
+    with catalog.transaction() as transaction:
+        accounts.insert(transaction, "admin", None, START)
+    found = accounts.by_name("admin")
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def add(catalog: Catalog, images: ImageRows, account: Account, image: Image) -> Callable[..., Image]:
+    """Record an image of the account, like the photo of all tests but for what is given."""
+
+    def record(**changes: Any) -> Image:
+        given: dict[str, Any] = {"id": new_image_id(), "account_id": account.id, "album_id": None} | changes
+        made = attrs.evolve(image, **given)
+        with catalog.transaction() as transaction:
+            images.insert(transaction, made)
+        return made
+
+    return record

@@ -1,0 +1,337 @@
+"""Albums: their records, their members, and that counts, covers and events are true, whoever is at work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from imagehost_core import (
+    Album,
+    AlbumUpdated,
+    Event,
+    ImageHost,
+    NotFoundError,
+    PageRequest,
+    ValidationError,
+    parse_page_request,
+)
+from imagehost_core.services.albums import MAX_MEMBERS, MAX_NAME
+from imagehost_core.testing import make_image
+from imagehost_core.uploads.filenames import can_be_seen
+from imagehost_core.uploads.options import MAX_DESCRIPTION
+
+if TYPE_CHECKING:
+    from tests.core.conftest import Program
+
+SMALL = make_image(8, 8)
+
+
+@pytest.fixture
+def album(host: ImageHost) -> Album:
+    return host.albums.create(owner="admin", name="Cats")
+
+
+@pytest.fixture
+def heard(host: ImageHost) -> Iterator[list[Event]]:
+    """What subscribers are told."""
+    events: list[Event] = []
+    end = host.subscribe(events.append)
+    yield events
+    end()
+
+
+def upload(host: ImageHost, album: Album | None = None, owner: str = "admin") -> str:
+    return host.upload(SMALL, owner=owner, album_id=album.id if album else None, convert_to_webp=False).id
+
+
+def refresh(host: ImageHost, album: Album) -> Album:
+    return host.albums.get(album.id, owner="admin")
+
+
+def check(host: ImageHost, album: Album) -> None:
+    """The count and the cover of an album are those of the images that are really in it."""
+    shown = refresh(host, album)
+    members = list(host.list(owner="admin", album_id=album.id, page=PageRequest(per_page=100)))
+    assert shown.image_count == len(members)
+    assert shown.cover == (members[0] if members else None)
+
+
+def test_a_fresh_album_is_empty_and_has_the_defaults(album: Album) -> None:
+    assert (album.name, album.description, album.is_public) == ("Cats", "", True)
+    assert (album.image_count, album.cover) == (0, None)
+    assert album.created_at == album.updated_at
+
+
+@given(st.text(max_size=MAX_NAME + 20))
+def test_a_name_is_trimmed_and_has_1_to_100_characters(host: ImageHost, name: str) -> None:
+    if can_be_seen(name) and len(name.strip()) <= MAX_NAME and "\0" not in name:
+        assert host.albums.create(owner="admin", name=name).name == name.strip()
+    else:
+        with pytest.raises(ValidationError, match="name"):
+            host.albums.create(owner="admin", name=name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        " \t",
+        "\u200b",
+        "\u2060\ufeff",
+        "\x01\x7f",
+        "\u202e",
+        "\u3164",
+        "\u2800",
+        "\u200d",
+        "\ufe0f",
+        "\u0301",
+    ],
+)
+def test_a_name_of_which_nothing_can_be_seen_is_none(host: ImageHost, album: Album, name: str) -> None:
+    with pytest.raises(ValidationError, match="of which one can be seen, for name"):
+        host.albums.create(owner="admin", name=name)
+    with pytest.raises(ValidationError, match="of which one can be seen, for name"):
+        host.albums.update(album.id, owner="admin", name=name)
+
+
+@pytest.mark.parametrize(
+    "name", [".", "猫", "\U0001f431", "❤\ufe0f", "می\u200cخواهم", "é", "e\u0301", "\U0001f3f4\u200d☠"]
+)
+def test_whatever_can_be_seen_is_a_name(host: ImageHost, name: str) -> None:
+    assert host.albums.create(owner="admin", name=name).name == name
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
+def test_a_name_that_cannot_be_stored_is_refused(host: ImageHost, name: str) -> None:
+    with pytest.raises(ValidationError, match="without NUL and lone surrogates for name"):
+        host.albums.create(owner="admin", name=name)
+
+
+def test_every_fault_of_an_album_is_named_at_once(host: ImageHost) -> None:
+    with pytest.raises(ValidationError) as caught:
+        host.albums.create(owner="admin", name=" ", description="x" * (MAX_DESCRIPTION + 1), is_public=5)  # type: ignore[arg-type]
+    assert [fault.name for fault in caught.value.faults] == ["name", "description", "is_public"]
+
+
+def test_what_is_not_given_stays(host: ImageHost, album: Album) -> None:
+    changed = host.albums.update(album.id, owner="admin", description="all of them")
+    assert (changed.name, changed.description) == ("Cats", "all of them")
+    changed = host.albums.update(str(album.id), owner="admin", is_public=False)
+    assert (changed.description, changed.is_public) == ("all of them", False)
+    assert changed.updated_at > changed.created_at
+
+
+def test_albums_are_walked_newest_first_while_they_come_and_go(host: ImageHost) -> None:
+    host.accounts.create("walker")
+    made = [host.albums.create(owner="walker", name=f"{number}").id for number in range(7)]
+    first = host.albums.list(owner="walker", page=PageRequest(per_page=3))
+    assert (first.total, first.total_pages) == (7, 3)
+    host.albums.delete(made[6], owner="walker")
+    host.albums.create(owner="walker", name="new")
+    walked = [album.id for album in first]
+    cursor = first.next_cursor
+    while cursor:
+        page = host.albums.list(owner="walker", page=parse_page_request(None, "3", cursor))
+        walked += [album.id for album in page]
+        cursor = page.next_cursor
+    assert walked == made[::-1]
+
+
+def test_each_id_of_a_membership_request_has_its_result_in_order(host: ImageHost, album: Album) -> None:
+    host.accounts.create("ann")
+    new, member, foreign = upload(host), upload(host, album), upload(host, owner="ann")
+    wanted = [member, "nothing", new, foreign, new, "\0", "x" * 5_000]
+    now, results = host.albums.add_images(album.id, wanted, owner="admin")
+    assert [(result.image_id, result.status) for result in results] == [
+        (member, "unchanged"),
+        ("nothing", "not_found"),
+        (new, "added"),
+        (foreign, "not_found"),
+        ("\0", "not_found"),
+        ("x" * 5_000, "not_found"),
+    ]
+    assert (now.image_count, now.cover and now.cover.id) == (2, member)
+    now, results = host.albums.remove_images(album.id, [member, "nothing", foreign], owner="admin")
+    assert [result.status for result in results] == ["removed", "not_found", "not_found"]
+    assert (now.image_count, now.cover and now.cover.id) == (1, new)
+    assert host.get(member).album_id is None
+
+
+@pytest.mark.parametrize("count", [0, MAX_MEMBERS + 1])
+def test_a_membership_request_has_1_to_1000_ids(host: ImageHost, album: Album, count: int) -> None:
+    with pytest.raises(ValidationError, match="1 to 1000 ids"):
+        host.albums.add_images(album.id, map(str, range(count)), owner="admin")
+
+
+def test_an_image_that_moves_changes_both_albums(host: ImageHost, album: Album, heard: list[Event]) -> None:
+    other = host.albums.create(owner="admin", name="Dogs")
+    image_id = upload(host, other)
+    heard.clear()
+    now, (result,) = host.albums.add_images(album.id, [image_id], owner="admin")
+    assert (now.id, now.image_count, result.status) == (album.id, 1, "added")
+    told = [(event.data.id, event.data.image_count) for event in heard if isinstance(event, AlbumUpdated)]
+    assert told == [(album.id, 1), (other.id, 0)]
+    assert refresh(host, other).updated_at > other.updated_at
+    check(host, album)
+    check(host, other)
+
+
+def test_a_request_that_changes_no_membership_is_no_event(
+    host: ImageHost, album: Album, heard: list[Event]
+) -> None:
+    image_id = upload(host, album)
+    heard.clear()
+    host.albums.add_images(album.id, [image_id, "nothing"], owner="admin")
+    host.albums.remove_images(album.id, [upload(host)], owner="admin")
+    assert [event.type for event in heard] == ["image.uploaded"]
+
+
+def test_deleting_an_album_keeps_its_images_unless_they_are_to_go(host: ImageHost, album: Album) -> None:
+    image_id = upload(host, album)
+    host.albums.delete(album.id, owner="admin")
+    assert host.get(image_id).album_id is None
+    other = host.albums.create(owner="admin", name="Dogs")
+    gone = [upload(host, other) for _ in range(3)]
+    host.albums.delete(other.id, owner="admin", delete_images=True)
+    for image_id in gone:
+        with pytest.raises(NotFoundError):
+            host.get(image_id)
+
+
+def test_an_album_that_is_deleted_is_not_there_and_its_number_is_not_used_again(host: ImageHost) -> None:
+    album = host.albums.create(owner="admin", name="Cats")
+    host.albums.delete(album.id, owner="admin")
+    for call in (host.albums.get, host.albums.update, host.albums.delete):
+        with pytest.raises(NotFoundError):
+            call(album.id, owner="admin")
+    for members in (host.albums.add_images, host.albums.remove_images):
+        with pytest.raises(NotFoundError):
+            members(album.id, ["x"], owner="admin")
+    assert host.albums.create(owner="admin", name="Dogs").id > album.id
+
+
+def test_an_image_that_left_the_album_in_time_is_not_deleted_with_it(host: ImageHost, album: Album) -> None:
+    """It left after the list of members was read: here, while another of them is being deleted."""
+    first, second = upload(host, album), upload(host, album)
+    saved: list[str] = []
+
+    def save(event: Event) -> None:
+        if event.type == "image.deleted" and not saved:
+            saved.append(second if event.data.id == first else first)
+            host.update(saved[0], album_id=None)
+
+    end = host.subscribe(save)
+    host.albums.delete(album.id, owner="admin", delete_images=True)
+    end()
+    assert host.get(saved[0]).album_id is None
+
+
+def test_an_image_that_is_deleted_meanwhile_does_not_stop_the_deletion_of_its_album(
+    host: ImageHost, album: Album
+) -> None:
+    members = {upload(host, album) for _ in range(3)}
+
+    def race(event: Event) -> None:
+        if event.type == "image.deleted" and len(members) == 3:
+            members.remove(event.data.id)  # type: ignore[arg-type]
+            host.delete(members.pop())
+
+    end = host.subscribe(race)
+    host.albums.delete(album.id, owner="admin", delete_images=True)
+    end()
+    with pytest.raises(NotFoundError):
+        refresh(host, album)
+
+
+def test_an_image_that_is_uploaded_meanwhile_goes_with_its_album(host: ImageHost, album: Album) -> None:
+    upload(host, album)
+    late: list[str] = []
+
+    def join(event: Event) -> None:
+        if event.type == "image.deleted" and not late:
+            late.append(upload(host, album))
+
+    end = host.subscribe(join)
+    host.albums.delete(album.id, owner="admin", delete_images=True)
+    end()
+    with pytest.raises(NotFoundError):
+        host.get(late[0])
+
+
+def bustle(host: ImageHost, numbers: Sequence[int], seed: int) -> None:
+    """Upload into two albums, move, take out and delete, at random."""
+    chance = Random(seed)
+    for _ in range(12):
+        album_id, other = chance.sample(numbers, 2)
+        image = host.upload(SMALL, owner="admin", album_id=album_id, convert_to_webp=False)
+        act = chance.randrange(4)
+        if act == 0:
+            host.albums.add_images(other, [image.id], owner="admin")
+        elif act == 1:
+            host.albums.remove_images(album_id, [image.id], owner="admin")
+        elif act == 2:
+            host.delete(image.id)
+        shown = host.albums.get(album_id, owner="admin")
+        assert (shown.image_count == 0) is (shown.cover is None)
+
+
+def test_counts_and_covers_are_true_under_parallel_changes_of_threads(host: ImageHost) -> None:
+    albums = [host.albums.create(owner="admin", name="Cats") for _ in range(2)]
+    numbers = [album.id for album in albums]
+    with ThreadPoolExecutor(8) as crew:
+        for done in [crew.submit(bustle, host, numbers, seed) for seed in range(8)]:
+            done.result()
+    for album in albums:
+        check(host, album)
+
+
+BUSTLE = """
+    import sys
+    sys.path.insert(0, sys.argv[3])
+    from test_albums import ImageHost, bustle
+    from imagehost_core import Settings
+    from imagehost_core.settings import WorkerSettings
+    settings = Settings(workers=WorkerSettings(processes=1))
+    with ImageHost.open(sys.argv[1], settings=settings) as host:
+        print("ready")
+        sys.stdin.readline()
+        bustle(host, [1, 2], int(sys.argv[2]))
+        print("done")
+"""
+
+
+def test_counts_and_covers_are_true_under_parallel_changes_of_processes(
+    opened: Callable[..., ImageHost], tmp_path: Path, program: Callable[..., Program]
+) -> None:
+    host = opened()
+    albums = [host.albums.create(owner="admin", name="Cats") for _ in range(2)]
+    assert [album.id for album in albums] == [1, 2]
+    started = [program(BUSTLE, tmp_path / "data", seed, Path(__file__).parent) for seed in range(3)]
+    for one in started:
+        assert one.hear() == "ready"
+    for one in started:
+        one.tell()
+    for one in started:
+        assert one.hear() == "done"
+        assert one.end() == 0
+    for album in albums:
+        check(host, album)
+
+
+def test_an_event_of_an_album_tells_the_count_of_its_own_moment(
+    host: ImageHost, album: Album, heard: list[Event]
+) -> None:
+    """Events of one album, told by many threads: each count is one that the album really had then."""
+    images = [upload(host) for _ in range(12)]
+    heard.clear()
+    with ThreadPoolExecutor(6) as crew:
+        list(crew.map(lambda image_id: host.albums.add_images(album.id, [image_id], owner="admin"), images))
+    counts = sorted(event.data.image_count for event in heard if isinstance(event, AlbumUpdated))
+    assert counts == list(range(1, 13))

@@ -1,0 +1,358 @@
+"""What was left unfinished is finished: by whoever asks again, and by whoever tidies up."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.core.services.orphans import orphan
+
+from imagehost_core import ImageHost, NotFoundError
+from imagehost_core.events import Event
+from imagehost_core.models import Image
+from imagehost_core.testing import make_image
+
+if TYPE_CHECKING:
+    from tests.core.conftest import Program
+
+PNG = make_image(40, 30)
+PATIENCE = 30
+LookInto = Callable[[Path], list[str]]
+
+DIE_BEFORE_THE_RECORD = """
+    import os, signal, sys
+    from imagehost_core import ImageHost, Settings
+    from imagehost_core.settings import WorkerSettings
+    from imagehost_core.testing import make_image
+
+    rename = os.rename
+
+    def die(source, target, **more):
+        rename(source, target, **more)
+        if "/images/" in str(target):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with ImageHost.open(sys.argv[1], settings=Settings(workers=WorkerSettings(processes=1))) as host:
+        os.rename = die
+        host.upload(make_image(40, 30), owner="admin")
+"""
+
+
+class Disk:
+    """A disk of which some files cannot be removed for a while."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.refused: str | None = None
+        self.attempts = 0
+        self._unlink = os.unlink
+        monkeypatch.setattr(os, "unlink", self._remove)
+
+    def _remove(self, path: str | Path, *, dir_fd: int | None = None) -> None:
+        if self.refused is not None and self.refused in str(path):
+            self.attempts += 1
+            raise OSError(5, "Input/output error", str(path))
+        self._unlink(path, dir_fd=dir_fd)
+
+    @contextmanager
+    def refusing(self, name: str) -> Iterator[None]:
+        """Refuse to remove files with a name like this while the block runs."""
+        self.refused = name
+        try:
+            yield
+        finally:
+            self.refused = None
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    return Disk(monkeypatch)
+
+
+@pytest.fixture
+def failed(host: ImageHost, disk: Disk) -> Image:
+    """An image whose deletion has failed when its record and its variants were gone, and its files moved."""
+    image = host.upload(PNG, owner="admin", convert_to_webp=False)
+    host.render(image.id, "w=10")
+    with disk.refusing("master"), pytest.raises(OSError, match="Input/output error"):
+        host.delete(image.id, owner="admin")
+    return image
+
+
+# A deletion that failed.
+
+
+def test_a_deletion_that_failed_is_finished_by_asking_again_and_then_there_is_nothing(
+    host: ImageHost, folder: Path, left_over: LookInto, failed: Image
+) -> None:
+    assert any(path.endswith("/master") for path in left_over(folder))
+    gone = host.delete(failed.id, owner="admin")
+    assert (gone.id, gone.album_id) == (failed.id, None)
+    assert left_over(folder) == []
+    assert host._rooms.images.graves() == ()
+    with pytest.raises(NotFoundError):
+        host.delete(failed.id, owner="admin")
+
+
+@pytest.mark.parametrize("tidy", ["tidy", "collect", "open"])
+def test_a_deletion_that_failed_is_finished_by_the_next_pass(
+    host: ImageHost,
+    folder: Path,
+    left_over: LookInto,
+    failed: Image,
+    opened: Callable[..., ImageHost],
+    tidy: str,
+) -> None:
+    """Also by another process, though the bytes are in the staging folder of the first."""
+    other = opened(folder)
+    if tidy != "open":
+        assert failed.id not in getattr(other, tidy)()
+    assert left_over(folder) == []
+    assert host._rooms.images.graves() == ()
+
+
+def test_bytes_that_cannot_be_removed_yet_keep_their_grave_and_stop_no_other_deletion(
+    host: ImageHost, folder: Path, left_over: LookInto, failed: Image, disk: Disk
+) -> None:
+    second = host.upload(PNG, owner="admin")
+    with host._rooms.catalog.transaction() as transaction:
+        host._rooms.images.bury(transaction, second, second.created_at)
+        host._rooms.accounts.charge(transaction, second.account_id, -second.size, 0)
+    master = host._rooms.folders.image(second.id) / "master"
+    master.rename(master.with_name("under another name"))
+    with disk.refusing("master"):
+        host.tidy()
+    assert host._rooms.images.graves() == (failed.id,)
+    host.tidy()
+    assert host._rooms.images.graves() == ()
+    assert left_over(folder) == []
+
+
+def test_a_host_whose_leftovers_cannot_be_removed_can_still_be_opened(
+    folder: Path, failed: Image, disk: Disk, opened: Callable[..., ImageHost]
+) -> None:
+    with disk.refusing("master"):
+        other = opened(folder)
+        assert other._rooms.images.graves() == (failed.id,)
+    other.tidy()
+    assert other._rooms.images.graves() == ()
+
+
+def test_a_deletion_that_failed_is_its_owners_to_finish_and_nobody_elses(
+    host: ImageHost, failed: Image
+) -> None:
+    host.accounts.create("foreign")
+    with pytest.raises(NotFoundError) as foreign:
+        host.delete(failed.id, owner=host.accounts.get("foreign"))
+    assert host._rooms.images.graves() == (failed.id,)
+    assert host.delete(failed.id, owner=host.accounts.get("admin")).id == failed.id
+    with pytest.raises(NotFoundError) as missing:
+        host.delete(failed.id, owner="admin")
+    assert str(foreign.value) == str(missing.value)
+    host.accounts.delete("foreign")
+
+
+def test_of_many_who_finish_a_deletion_one_does(host: ImageHost, failed: Image) -> None:
+    def delete(_turn: int) -> bool:
+        try:
+            return host.delete(failed.id).id == failed.id
+        except NotFoundError:
+            return False
+
+    with ThreadPoolExecutor(8) as crew:
+        assert sum(crew.map(delete, range(16))) == 1
+
+
+def test_a_deletion_that_failed_is_told_and_charged_once(host: ImageHost, disk: Disk) -> None:
+    told: list[Event] = []
+    image = host.upload(PNG, owner="admin")
+    end = host.subscribe(told.append)
+    with disk.refusing("master"), pytest.raises(OSError, match="Input/output error"):
+        host.delete(image.id)
+    assert [event.type for event in told] == ["image.deleted"]
+    assert host.accounts.usage("admin").bytes == 0
+    host.delete(image.id)
+    end()
+    assert len(told) == 1
+    assert host.accounts.usage("admin").bytes == 0
+
+
+def test_an_album_is_not_gone_with_its_images_before_their_bytes_are(
+    host: ImageHost, folder: Path, left_over: LookInto, disk: Disk
+) -> None:
+    album = host.albums.create(owner="admin", name="a")
+    host.upload(PNG, owner="admin", album_id=album.id)
+    for _ in range(2):
+        with disk.refusing("master"), pytest.raises(OSError, match="Input/output error"):
+            host.albums.delete(album.id, owner="admin", delete_images=True)
+    host.albums.delete(album.id, owner="admin", delete_images=True)
+    assert left_over(folder) == []
+    with pytest.raises(NotFoundError):
+        host.albums.get(album.id, owner="admin")
+
+
+def test_an_account_is_not_gone_before_its_bytes_are(
+    host: ImageHost, folder: Path, left_over: LookInto, disk: Disk
+) -> None:
+    host.upload(PNG, owner="leaving")
+    for _ in range(2):
+        with disk.refusing("master"), pytest.raises(OSError, match="Input/output error"):
+            host.accounts.delete("leaving")
+    host.accounts.delete("leaving")
+    assert left_over(folder) == []
+    with pytest.raises(NotFoundError):
+        host.accounts.get("leaving")
+
+
+# Tidying up.
+
+
+def test_tidying_looks_for_orphans_where_a_process_has_died_and_once(
+    host: ImageHost, folder: Path, left_over: LookInto, program: Callable[..., Program]
+) -> None:
+    assert program(DIE_BEFORE_THE_RECORD, folder).end() == -9
+    (left,) = {path.split("/")[2] for path in left_over(folder) if path.startswith("images/")}
+    assert host.tidy() == (left,)
+    assert left_over(folder) == []
+    assert host._rooms.staging.signs() == ()
+    without_a_sign = orphan(host)
+    assert host.tidy() == ()
+    assert host.collect() == (without_a_sign,)
+
+
+def test_opening_the_folder_after_a_crash_leaves_the_sign_for_whoever_tidies_up(
+    host: ImageHost, folder: Path, program: Callable[..., Program], opened: Callable[..., ImageHost]
+) -> None:
+    assert program(DIE_BEFORE_THE_RECORD, folder).end() == -9
+    other = opened(folder)
+    assert len(other.tidy()) == 1
+    assert host.tidy() == ()
+
+
+def test_an_orphan_that_cannot_be_removed_is_tried_again(
+    host: ImageHost, folder: Path, left_over: LookInto, disk: Disk
+) -> None:
+    host._rooms.staging.leave_sign("test")
+    kept, stuck = orphan(host), orphan(host)
+    master = host._rooms.folders.image(kept) / "master"
+    master.rename(master.with_name("under another name"))
+    with disk.refusing("master"):
+        assert host.tidy() == (kept,)
+        assert host._rooms.staging.signs() != ()
+    assert host.tidy() == ()
+    assert host._rooms.staging.signs() == ()
+    assert left_over(folder) == []
+    assert not host._rooms.files.has(stuck)
+
+
+def test_one_tidies_up_at_a_time_and_the_others_do_not_wait(host: ImageHost) -> None:
+    host._rooms.staging.leave_sign("test")
+    left = orphan(host)
+    with host._rooms.locks.hold("collect", ""):
+        assert host.tidy() == ()
+        assert host._rooms.files.has(left)
+    assert host.tidy() == (left,)
+
+
+def test_tidying_beside_uploads_and_deletions_takes_nothing_of_them(
+    host: ImageHost, folder: Path, left_over: LookInto
+) -> None:
+    ended = threading.Event()
+
+    def tidy() -> list[str]:
+        found: list[str] = []
+        while not ended.is_set():
+            host._rooms.staging.leave_sign("test")
+            found += host.tidy()
+        return found
+
+    def work(seed: int) -> bytes:
+        image = host.upload(make_image(40, 30, seed=seed), owner="admin", convert_to_webp=False)
+        data = host.render(image.id).data
+        host.delete(image.id)
+        return data
+
+    with ThreadPoolExecutor(6) as crew:
+        tidying = crew.submit(tidy)
+        pictures = list(crew.map(work, range(12)))
+        ended.set()
+        assert tidying.result(PATIENCE) == []
+    assert pictures == [make_image(40, 30, seed=seed) for seed in range(12)]
+    assert left_over(folder) == []
+
+
+# An upload that fails, and then cannot be undone.
+
+
+@pytest.fixture
+def broken(host: ImageHost, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Break the catalog by some SQL at the moment at which an upload's files are put in their place."""
+    rename, database = os.rename, sqlite3.connect(folder / "catalog.sqlite3", isolation_level=None)
+
+    def break_by(sql: str) -> None:
+        def broken_rename(source: Path, target: Path) -> None:
+            rename(source, target)
+            if target.parent.parent == folder / "images":
+                database.execute(sql)
+
+        monkeypatch.setattr(os, "rename", broken_rename)
+
+    yield break_by
+    monkeypatch.setattr(os, "rename", rename)
+    database.close()
+
+
+NO_MORE = "CREATE TRIGGER no_more BEFORE INSERT ON images BEGIN SELECT RAISE(ABORT, 'no more'); END"
+
+
+def test_an_upload_whose_record_is_refused_leaves_nothing(
+    host: ImageHost, folder: Path, left_over: LookInto, broken: Callable[[str], None]
+) -> None:
+    broken(NO_MORE)
+    with pytest.raises(sqlite3.IntegrityError, match="no more"):
+        host.upload(PNG, owner="admin")
+    mend(folder, "DROP TRIGGER no_more")
+    assert left_over(folder) == []
+    assert host._rooms.staging.signs() == ()
+
+
+def test_an_upload_tells_why_it_failed_though_its_files_cannot_be_removed(
+    host: ImageHost,
+    folder: Path,
+    left_over: LookInto,
+    broken: Callable[[str], None],
+    disk: Disk,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    broken(NO_MORE)
+    with disk.refusing("master"), pytest.raises(sqlite3.IntegrityError, match="no more"):
+        host.upload(PNG, owner="admin")
+    mend(folder, "DROP TRIGGER no_more")
+    assert "may still be there" in caplog.text
+    assert left_over(folder) != []
+    host.tidy()
+    assert left_over(folder) == []
+
+
+def test_an_upload_tells_why_it_failed_though_nobody_can_say_whether_its_record_stands(
+    host: ImageHost, folder: Path, left_over: LookInto, broken: Callable[[str], None]
+) -> None:
+    """The files stay then, since there may be a record, until somebody can say that there is none."""
+    broken("ALTER TABLE images RENAME TO images_elsewhere")
+    with pytest.raises(sqlite3.OperationalError, match="no such table") as caught:
+        host.upload(PNG, owner="admin")
+    assert caught.value.__context__ is None, "the first error, and not one that came of it"
+    mend(folder, "ALTER TABLE images_elsewhere RENAME TO images")
+    assert len(host.tidy()) == 1
+    assert left_over(folder) == []
+
+
+def mend(folder: Path, sql: str) -> None:
+    with closing(sqlite3.connect(folder / "catalog.sqlite3", isolation_level=None)) as database:
+        database.execute(sql)

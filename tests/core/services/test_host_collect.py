@@ -1,0 +1,67 @@
+"""Collecting: what crashes have left goes, and nothing that anybody still needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from time import sleep
+
+import attrs
+from tests.core.services.orphans import orphan
+
+from imagehost_core import ImageHost
+from imagehost_core.settings import DeliverySettings
+from imagehost_core.testing import START, make_image
+
+PNG = make_image(40, 30)
+PATIENCE = 30
+
+
+def test_files_without_a_record_go_and_images_stay(
+    host: ImageHost, folder: Path, left_over: Callable[[Path], list[str]]
+) -> None:
+    image = host.upload(PNG, owner="admin", convert_to_webp=False)
+    lost = {orphan(host), orphan(host)}
+    assert set(host.collect()) == lost
+    assert host.collect() == ()
+    assert left_over(folder) == [f"images/{image.id[:2]}/{image.id}/master"]
+    assert host.render(image.id).data == PNG
+
+
+def test_an_upload_between_its_files_and_its_record_is_left_alone(host: ImageHost) -> None:
+    """Its lock is held until the record stands, or the files are gone again."""
+    image_id = orphan(host)
+    with ThreadPoolExecutor(1) as crew:
+        with host._rooms.locks.hold("image", image_id):
+            collecting = crew.submit(host.collect)
+            sleep(0.1)  # so that it has found the files, and waits
+            assert not collecting.done()
+            host._rooms.files.delete(image_id)
+        assert collecting.result(PATIENCE) == ()
+
+
+def test_a_deletion_that_was_cut_short_is_finished(
+    host: ImageHost, folder: Path, left_over: Callable[[Path], list[str]]
+) -> None:
+    before = left_over(folder)
+    image = host.upload(PNG, owner="admin")
+    host.render(image.id, "w=10")
+    with host._rooms.catalog.transaction() as transaction:
+        host._rooms.images.bury(transaction, image, START)
+    assert host.collect() == ()
+    assert left_over(folder) == before
+    assert host._rooms.images.graves() == ()
+
+
+def test_variants_above_their_bound_go(
+    opened: Callable[..., ImageHost], tmp_path: Path, left_over: Callable[[Path], list[str]]
+) -> None:
+    """Processes that live too short to sweep by themselves would let them grow for ever."""
+    host = opened()
+    image = host.upload(PNG, owner="admin")
+    host.render(image.id, "w=10")
+    assert len(left_over(tmp_path / "data")) == 2
+    small = attrs.evolve(host.settings, delivery=DeliverySettings(cache_bytes=1))
+    opened(settings=small).collect()
+    assert left_over(tmp_path / "data") == [f"images/{image.id[:2]}/{image.id}/master"]

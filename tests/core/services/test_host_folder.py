@@ -1,0 +1,109 @@
+"""The data folder: room for deleting on a full disk, and whose it is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from imagehost_core import ImageHost, InsufficientStorageError, Settings
+from imagehost_core.settings import StorageSettings, WorkerSettings
+from imagehost_core.storage import Reserve
+from imagehost_core.storage.disk_reserve import RESERVE_BYTES
+from imagehost_core.testing import make_image
+
+SETTINGS = Settings(storage=StorageSettings(free_bytes=0), workers=WorkerSettings(processes=1))
+
+
+def fill(disk: Path, name: str) -> None:
+    """Leave not one byte free."""
+    with (disk / name).open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+
+
+def test_deletions_make_room_on_a_disk_without_any(small_disk: Callable[..., Path]) -> None:
+    disk = small_disk("48m", 2_000)
+    with ImageHost.open(disk / "data", settings=SETTINGS) as host:
+        owner = host.accounts.get("admin")
+        kept = [host.upload(make_image(200, 200, seed=seed), owner=owner) for seed in range(6)]
+        fill(disk, "somebody-else-s")
+        with pytest.raises(InsufficientStorageError):
+            host.upload(make_image(seed=9), owner=owner)
+        for image in kept[:3]:
+            assert host.limiter.admit(owner).admitted
+            host.delete(image.id)
+        assert {image.id for image in host.list(owner=owner)} == {image.id for image in kept[3:]}
+        (disk / "somebody-else-s").unlink()
+        host.delete(kept[3].id)
+        assert (disk / "data" / "reserve").stat().st_size == RESERVE_BYTES
+        host.upload(make_image(seed=9), owner=owner)
+
+
+def test_the_reserve_is_spent_only_when_nothing_else_is_left(small_disk: Callable[..., Path]) -> None:
+    disk = small_disk("48m")
+    reserve = Reserve(disk / "reserve")
+    reserve.keep()
+    reserve.keep()
+    reserve.spend()
+    assert (disk / "reserve").stat().st_size == RESERVE_BYTES
+    fill(disk, "full")
+    reserve.spend()
+    reserve.spend()
+    assert not (disk / "reserve").exists()
+    reserve.keep()
+    assert not (disk / "reserve").exists()
+
+
+def test_a_small_disk_keeps_no_reserve(small_disk: Callable[..., Path]) -> None:
+    disk = small_disk("4m")
+    Reserve(disk / "reserve").keep()
+    assert list(disk.iterdir()) == []
+
+
+@pytest.fixture
+def no_umask() -> Iterator[None]:
+    """Let whatever is made have all the permissions that it asks for."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="only POSIX has these permissions")
+@pytest.mark.usefixtures("no_umask")
+@pytest.mark.parametrize("where", ["data", "deep/data"])
+def test_whatever_is_in_a_data_folder_is_its_owner_s_alone_whoever_may_enter_the_folder(
+    tmp_path: Path, where: str
+) -> None:
+    """The catalog has hashes of passwords, its log has what was just written, and pictures may be private."""
+    tmp_path.chmod(0o755)
+    root = tmp_path / where
+    if where == "data":
+        root.mkdir(mode=0o755)
+    with ImageHost.open(root, settings=SETTINGS) as host, host.stage() as staged:
+        staged.write(b"half a picture")
+        image = host.upload(make_image(900, 700), owner="admin", is_public=False)
+        host.upload(make_image(), owner="admin", convert_to_webp=False)
+        host.render(image.id, "w=10")
+        assert host.limiter.admit(host.accounts.get("admin")).admitted
+        host._rooms.staging.leave_sign("test")
+        modes = {str(path.relative_to(root)): path.stat().st_mode & 0o777 for path in root.rglob("*")}
+        seen = {name.split("/")[0] for name in modes}
+    assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}
+    assert seen >= {
+        *(f"catalog.sqlite3{ending}" for ending in ("", "-wal", "-shm")),
+        *(f"counters.sqlite3{ending}" for ending in ("", "-wal", "-shm")),
+        *("images", "variants", "staging", "locks", "secret", "reserve"),
+    }
+
+
+@pytest.mark.skipif(os.name != "posix", reason="only POSIX has these permissions")
+def test_a_data_folder_that_is_made_is_its_owner_s_alone(tmp_path: Path) -> None:
+    with ImageHost.open(tmp_path / "made", settings=SETTINGS):
+        assert (tmp_path / "made").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "given").mkdir(mode=0o755)
+    with ImageHost.open(tmp_path / "given", settings=SETTINGS):
+        assert (tmp_path / "given").stat().st_mode & 0o777 == 0o755

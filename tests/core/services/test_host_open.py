@@ -1,0 +1,187 @@
+"""Opening and closing: folders, temporary hosts, several at a time, and what stands in the way."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from imagehost_core import ImageHost, NotFoundError, Settings, UnavailableError
+from imagehost_core.services import context as rooms
+from imagehost_core.settings import WorkerSettings
+from imagehost_core.testing import make_image
+
+if TYPE_CHECKING:
+    from tests.core.conftest import Program
+
+ONE_WORKER = Settings(workers=WorkerSettings(processes=1))
+PNG = make_image(40, 30)
+
+
+def test_a_fresh_folder_has_the_account_admin_and_nothing_else(tmp_path: Path) -> None:
+    with ImageHost.open(tmp_path / "deep" / "data", settings=ONE_WORKER) as host:
+        assert [account.name for account in host.accounts.list()] == ["admin"]
+        assert host.list(owner="admin").total == 0
+        host.ready()
+        assert host.settings is ONE_WORKER
+
+
+def test_what_was_stored_is_there_when_the_folder_is_opened_again(tmp_path: Path) -> None:
+    with ImageHost.open(str(tmp_path), settings=ONE_WORKER) as host:
+        image = host.upload(PNG, owner="admin", convert_to_webp=False)
+        host.accounts.create("second")
+    with ImageHost.open(tmp_path, settings=ONE_WORKER) as host:
+        assert host.get(image.id) == image
+        assert host.render(image.id).data == PNG
+        assert [account.name for account in host.accounts.list()] == ["admin", "second"]
+
+
+def test_a_temporary_host_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with ImageHost.open(settings=ONE_WORKER) as host:
+        image = host.upload(PNG, owner="admin")
+        assert host.render(image.id, "w=10").width == 10
+        assert len(list(tmp_path.iterdir())) == 1
+    assert list(tmp_path.iterdir()) == []
+    assert not Path(":memory:").exists()
+
+
+def test_closing_leaves_nothing_open_and_no_process_and_may_be_done_twice(tmp_path: Path) -> None:
+    def held() -> set[str]:
+        return {str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.exists()}
+
+    with ImageHost.open(tmp_path, settings=ONE_WORKER) as host:
+        host.upload(PNG, owner="admin")
+        assert any(str(tmp_path) in path for path in held())
+        host.close()
+        with (tmp_path / "another").open("wb") as file:
+            host.close()
+            file.write(b"still open")
+    assert not any(str(tmp_path) in path for path in held())
+    assert list((tmp_path / "staging").iterdir()) == []
+
+
+def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
+    (tmp_path / "catalog.sqlite3").write_bytes(b"this is not a database, but it is long enough" * 100)
+    with pytest.raises(sqlite3.DatabaseError):
+        ImageHost.open(tmp_path, settings=ONE_WORKER)
+    assert list((tmp_path / "staging").iterdir()) == []
+    (tmp_path / "catalog.sqlite3").unlink()
+    with ImageHost.open(tmp_path, settings=ONE_WORKER) as host:
+        host.ready()
+
+
+def test_a_file_where_the_folder_should_be_is_the_operators_mistake(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(OSError, match="file"):
+        ImageHost.open(tmp_path / "file", settings=ONE_WORKER)
+
+
+def test_stores_that_do_not_answer_are_503(opened: Callable[..., ImageHost], tmp_path: Path) -> None:
+    host = opened()
+    (tmp_path / "data" / "staging").rename(tmp_path / "data" / "away")
+    with pytest.raises(UnavailableError, match="stores"):
+        host.ready()
+    (tmp_path / "data" / "away").rename(tmp_path / "data" / "staging")
+    host.ready()
+
+
+def test_two_hosts_of_one_process_share_a_folder(opened: Callable[..., ImageHost]) -> None:
+    first, second = opened(), opened()
+    image = first.upload(PNG, owner="admin")
+    assert second.get(image.id) == image
+    assert second.render(image.id, "w=10") == first.render(image.id, "w=10")
+    second.delete(image.id)
+    with pytest.raises(NotFoundError):
+        first.render(image.id, "w=10")
+
+
+def test_two_processes_may_open_a_fresh_folder_at_once(
+    tmp_path: Path, program: Callable[..., Program]
+) -> None:
+    text = """
+        import sys
+        from imagehost_core import ImageHost
+        print("ready")
+        sys.stdin.readline()
+        with ImageHost.open(sys.argv[1]) as host:
+            print(*[account.name for account in host.accounts.list()], host._rooms.secret.hex())
+    """
+    both = [program(text, tmp_path / "data") for _ in range(2)]
+    assert [each.hear() for each in both] == ["ready", "ready"]
+    for each in both:
+        each.tell()
+    first, second = (each.hear() for each in both)
+    assert first == second
+    assert first.startswith("admin ")
+    assert [each.end() for each in both] == [0, 0]
+
+
+def test_what_a_killed_process_was_receiving_is_gone_at_the_next_open(
+    tmp_path: Path, program: Callable[..., Program], left_over: Callable[[Path], list[str]]
+) -> None:
+    receiving = program(
+        """
+        import sys
+        from imagehost_core import ImageHost
+        with ImageHost.open(sys.argv[1]) as host, host.stage() as staged:
+            staged.write(bytes(1000))
+            print("received")
+            sys.stdin.readline()
+        """,
+        tmp_path,
+    )
+    assert receiving.hear() == "received"
+    with ImageHost.open(tmp_path, settings=ONE_WORKER):
+        assert len(left_over(tmp_path)) == 1
+    receiving.kill()
+    with ImageHost.open(tmp_path, settings=ONE_WORKER):
+        assert left_over(tmp_path) == []
+
+
+def test_a_stamp_that_a_crash_left_odd_is_set_right_at_the_next_open(
+    opened: Callable[..., ImageHost],
+) -> None:
+    host = opened()
+    image = host.upload(PNG, owner="admin")
+    change = host._rooms.stamps.changing(image.id)
+    change.__enter__()
+    host.locate(image.id)
+    assert host.peek(image.id) is None
+    opened()
+    host.locate(image.id)
+    assert host.peek(image.id) is not None
+    change.__exit__(None, None, None)
+
+
+def test_five_lines_embed_the_core_without_a_guard(tmp_path: Path) -> None:
+    script = tmp_path / "five.py"
+    script.write_text(
+        "from imagehost_core import ImageHost\n"
+        "from imagehost_core.testing import make_image\n"
+        'with ImageHost.open("data") as host:\n'
+        '    image = host.upload(make_image(), owner="admin")\n'
+        '    print(host.render(image.id, "w=80&fm=avif").media_type)\n'
+    )
+    told = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert (told.stdout, told.stderr) == ("image/avif\n", "")
+
+
+@pytest.mark.parametrize(
+    ("reducer", "chroma", "told"),
+    [("compiled", "light", 0), ("floats", "light", 1), ("compiled", "encoder", 1), ("floats", "encoder", 2)],
+)
+def test_who_does_without_the_compiled_modules_is_told_so(
+    reducer: str, chroma: str, told: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(rooms, "REDUCER", reducer)
+    monkeypatch.setattr(rooms, "CHROMA", chroma)
+    caplog.set_level("INFO")
+    with ImageHost.open(settings=ONE_WORKER):
+        assert caplog.text.count("there was no compiler") == told

@@ -1,0 +1,273 @@
+"""Refused uploads: each bad input has its error, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image as Picture
+
+from imagehost_core import (
+    ImageHost,
+    ImageHostError,
+    InsufficientStorageError,
+    NotFoundError,
+    PayloadTooLargeError,
+    Settings,
+    UnsupportedMediaTypeError,
+    ValidationError,
+)
+from imagehost_core.limits import FILE_BYTES
+from imagehost_core.settings import LimitSettings, StorageSettings, WorkerSettings
+from imagehost_core.testing import make_image
+from imagehost_core.uploads.keywords import UploadKeywords
+
+ONE_WORKER = Settings(workers=WorkerSettings(processes=1))
+PNG = make_image(40, 30)
+AS_IT_CAME: UploadKeywords = {"convert_to_webp": False}
+
+
+@pytest.fixture
+def refused(
+    host: ImageHost, folder: Path, left_over: Callable[[Path], list[str]]
+) -> Iterator[Callable[..., str]]:
+    """Upload what must be refused and return the details; nothing may be left of it."""
+
+    def refuse(source: object, error: type[ImageHostError], **options: object) -> str:
+        before = (left_over(folder), host.list(owner="admin").total, host.accounts.usage("admin"))
+        with pytest.raises(error) as caught:
+            host.upload(source, owner="admin", **options)  # type: ignore[arg-type]
+        assert (left_over(folder), host.list(owner="admin").total, host.accounts.usage("admin")) == before
+        return caught.value.details
+
+    yield refuse
+    host.upload(PNG, owner="admin")
+
+
+class Zeros(io.RawIOBase):
+    """A file of nothing, as long as it is said to be."""
+
+    def __init__(self, size: int) -> None:
+        self.left = size
+
+    def read(self, size: int = -1, /) -> bytes:
+        count = min(size, self.left)
+        self.left -= count
+        return bytes(count)
+
+
+def test_a_file_over_the_limit_is_413_and_told_both_sizes(refused: Callable[..., str]) -> None:
+    details = refused(Zeros(FILE_BYTES + 1), PayloadTooLargeError)
+    assert "52428800 bytes" in details
+    assert "52428801 bytes" in details
+
+
+def test_a_file_at_the_limit_is_looked_at(refused: Callable[..., str]) -> None:
+    refused(Zeros(FILE_BYTES), UnsupportedMediaTypeError)
+
+
+def _avif() -> bytes:
+    file = io.BytesIO()
+    Picture.new("RGB", (8, 8)).save(file, "AVIF")
+    return file.getvalue()
+
+
+def _tiff() -> bytes:
+    file = io.BytesIO()
+    Picture.new("RGB", (8, 8)).save(file, "TIFF")
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x89",
+        b"hello",
+        b"<svg xmlns='http://www.w3.org/2000/svg'/>",
+        b"%PDF-1.7",
+        b"BM",
+        _avif(),
+        _tiff(),
+    ],
+    ids=["empty", "one byte", "text", "svg", "pdf", "bmp", "avif", "tiff"],
+)
+def test_content_of_another_kind_is_415_whatever_its_name(
+    refused: Callable[..., str], content: bytes
+) -> None:
+    refused(content, UnsupportedMediaTypeError, filename="cat.png")
+
+
+def _jpeg() -> bytes:
+    file = io.BytesIO()
+    Picture.effect_noise((64, 64), 90).convert("RGB").save(file, "JPEG")
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        PNG[:-20],
+        PNG[:60] + bytes(30) + PNG[90:],
+        PNG[:16] + b"\x00\x01\x00\x00" + PNG[20:],
+        _jpeg()[: len(_jpeg()) // 2],
+        b"GIF89a" + bytes(20),
+        b"RIFF\x10\x00\x00\x00WEBPVP8 ",
+    ],
+    ids=["cut png", "torn png", "too wide png", "cut jpeg", "empty gif", "empty webp"],
+)
+def test_a_damaged_image_is_422(refused: Callable[..., str], content: bytes) -> None:
+    assert "expected" in refused(content, ValidationError)
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cut=st.integers(9, len(PNG) - 13))
+def test_an_image_cut_anywhere_is_422(refused: Callable[..., str], cut: int) -> None:
+    refused(PNG[:cut], ValidationError)
+
+
+def test_an_unknown_or_foreign_album_is_422(host: ImageHost, refused: Callable[..., str]) -> None:
+    foreign = host.albums.create(owner="somebody", name="theirs")
+    assert "album_id" in refused(PNG, ValidationError, album_id=foreign.id)
+    assert "album_id" in refused(PNG, ValidationError, album_id=10**9)
+
+
+def test_an_owner_that_cannot_be_is_422(host: ImageHost) -> None:
+    with pytest.raises(ValidationError, match="username"):
+        host.upload(PNG, owner="no/body")
+    with pytest.raises(NotFoundError):
+        host.accounts.get("no/body")
+
+
+def test_a_sender_who_hangs_up_leaves_nothing(
+    host: ImageHost, folder: Path, left_over: Callable[[Path], list[str]]
+) -> None:
+    class HangingUp(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            if self.tell():
+                raise ConnectionResetError
+            return super().read(size and 100)
+
+    before = left_over(folder)
+    with pytest.raises(ConnectionResetError):
+        host.upload(HangingUp(PNG), owner="admin")
+    assert left_over(folder) == before
+
+
+def test_a_missing_file_is_the_callers_error(host: ImageHost, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        host.upload(tmp_path / "nothing.png", owner="admin")
+
+
+def with_limits(**limits: int) -> Settings:
+    return attrs.evolve(ONE_WORKER, limits=LimitSettings(**limits))
+
+
+def test_the_quota_is_filled_to_the_byte_and_not_beyond(
+    opened: Callable[..., ImageHost], tmp_path: Path, left_over: Callable[[Path], list[str]]
+) -> None:
+    host = opened(settings=with_limits(quota_bytes=2 * len(PNG)))
+    first, _second = (host.upload(PNG, owner="admin", **AS_IT_CAME) for _ in range(2))
+    assert host.accounts.usage("admin").bytes == 2 * len(PNG)
+    stored = left_over(tmp_path / "data")
+    with pytest.raises(InsufficientStorageError, match="at most 0 bytes more"):
+        host.upload(PNG, owner="admin", **AS_IT_CAME)
+    host.upload(PNG, owner="somebody-else", **AS_IT_CAME)
+    host.delete(first.id)
+    with pytest.raises(InsufficientStorageError, match=f"at most {len(PNG)} bytes more"):
+        host.upload(make_image(60, 60), owner="admin", **AS_IT_CAME)
+    host.upload(PNG, owner="admin", **AS_IT_CAME)
+    assert host.accounts.usage("admin").bytes == 2 * len(PNG)
+    assert len(left_over(tmp_path / "data")) == len(stored) + 1
+
+
+def test_what_the_quota_has_no_room_for_is_not_even_put_in_place(
+    opened: Callable[..., ImageHost], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved: list[Path] = []
+    rename = os.rename
+
+    def record(source: Path, target: Path) -> None:
+        moved.append(target)
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", record)
+    host = opened(settings=with_limits(quota_bytes=len(PNG) - 1))
+    with pytest.raises(InsufficientStorageError, match=f"at most {len(PNG) - 1} bytes more"):
+        host.upload(PNG, owner="admin", **AS_IT_CAME)
+    assert not [path for path in moved if path.is_relative_to(tmp_path / "data" / "images")]
+
+
+def test_a_write_that_would_leave_less_than_the_floor_free_is_507(
+    opened: Callable[..., ImageHost], tmp_path: Path, left_over: Callable[[Path], list[str]]
+) -> None:
+    host = opened(settings=attrs.evolve(ONE_WORKER, storage=StorageSettings(free_bytes=2**62)))
+    with pytest.raises(InsufficientStorageError, match="left free"):
+        host.upload(PNG, owner="admin")
+    with pytest.raises(InsufficientStorageError):
+        host.stage()
+    assert left_over(tmp_path / "data") == []
+
+
+def _noise(side: int) -> bytes:
+    file = io.BytesIO()
+    Picture.effect_noise((side, side), 90).save(file, "PNG")
+    return file.getvalue()
+
+
+def test_a_master_that_is_larger_than_its_upload_is_held_to_the_floor_as_well(
+    opened: Callable[..., ImageHost], small_disk: Callable[..., Path], left_over: Callable[[Path], list[str]]
+) -> None:
+    disk = small_disk("16m", 5_000)
+    file = io.BytesIO()
+    Picture.effect_noise((1_000, 1_000), 90).convert("RGB").save(file, "JPEG", quality=30)
+    floor = 16 * 2**20 - 2**19 - 4 * len(file.getvalue())
+    host = opened(disk, attrs.evolve(ONE_WORKER, storage=StorageSettings(free_bytes=floor)))
+    host.upload(file.getvalue(), owner="admin", **AS_IT_CAME)
+    stored = left_over(disk)
+    with pytest.raises(InsufficientStorageError, match="left free"):
+        host.upload(file.getvalue(), owner="admin", format="png")
+    assert left_over(disk) == stored
+
+
+def test_a_disk_that_is_really_full_at_any_point_is_507_and_leaves_nothing(
+    opened: Callable[..., ImageHost], small_disk: Callable[..., Path], left_over: Callable[[Path], list[str]]
+) -> None:
+    """The room is made smaller step by step, so that each step of an upload finds the disk full once."""
+    disk = small_disk("8m", 5_000)
+    host = opened(disk, attrs.evolve(ONE_WORKER, storage=StorageSettings(free_bytes=0)))
+    picture = _noise(400)
+    kept = [host.upload(picture, owner="admin", format="png")]
+    ballast, outcomes = disk / "ballast", set()
+    for room in (0, 20, 60, 100, 140, 160, 180, 200, 260, 320, 340, 360, 400, 600):
+        with suppress(OSError), ballast.open("wb", buffering=0) as file:
+            while file.write(bytes(4_096)) == 4_096:
+                pass
+        with ballast.open("r+b") as file:
+            file.truncate(max(0, ballast.stat().st_size - room * 1_024))
+        try:
+            kept.append(host.upload(picture, owner="admin", format="png"))
+            outcomes.add("stored")
+        except InsufficientStorageError:
+            outcomes.add("refused")
+        assert {path.split("/")[2] for path in left_over(disk)} == {image.id for image in kept}
+        assert {image.id for image in host.list(owner="admin")} == {image.id for image in kept}
+        assert host.accounts.usage("admin").bytes == sum(image.size for image in kept)
+    assert outcomes == {"stored", "refused"}
+    with suppress(OSError), ballast.open("ab", buffering=0) as file:
+        while file.write(bytes(4_096)) == 4_096:
+            pass
+    for image in kept:
+        assert len(host.render(image.id).data) == image.size
+        assert host.render(image.id, "w=40&fm=png").width == 40
+    ballast.unlink()
+    for image in kept:
+        host.delete(image.id)
+    assert left_over(disk) == []

@@ -1,0 +1,148 @@
+"""Of what a variant is made: never of more than it needs, and of a huge picture only once."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image as Picture
+from PIL import ImageChops, ImageStat
+
+from imagehost_core import Fit, Format, Image, ImageHost, NotFoundError, Size, Transform, plan
+from imagehost_core.jobs import LADDER_SIDES, RenderJob, start_of
+from imagehost_core.services import rendering as renders
+from imagehost_core.services.rendering import key_of, source_of
+from imagehost_core.storage.blob_store import MASTER
+from imagehost_core.workers import Weight, weigh
+
+SIDE = 4_000
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("renders") / "data"
+
+
+@pytest.fixture(scope="module")
+def host(data: Path) -> Iterator[ImageHost]:
+    with ImageHost.open(data) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def upload() -> bytes:
+    """A picture that is heavy work to decode: 16 million pixels, on their side."""
+    picture = Picture.linear_gradient("L").resize((SIDE, SIDE // 2)).convert("RGB")
+    picture.paste((200, 30, 30), (0, 0, SIDE // 3, SIDE // 5))
+    exif = Picture.Exif()
+    exif[0x0112] = 6
+    file = io.BytesIO()
+    picture.resize((SIDE, SIDE)).save(file, "JPEG", quality=90, exif=exif)
+    return file.getvalue()
+
+
+@pytest.fixture
+def bare(host: ImageHost, upload: bytes) -> Image:
+    """An image whose record knows of no rungs, as one that was made before there were any."""
+    return attrs.evolve(host.upload(upload, owner="admin"), rungs=())
+
+
+def job_of(image: Image, width: int, fmt: Format = Format.WEBP) -> RenderJob:
+    return RenderJob(plan(Size(image.width, image.height), Transform(width)), fmt, 80)
+
+
+def made(host: ImageHost, image: Image, job: RenderJob) -> Picture.Image:
+    data = renders.obtain(host._rooms, image, key_of(job), job)
+    return Picture.open(io.BytesIO(data)).convert("RGB")
+
+
+def kept(data: Path, image: Image) -> set[str]:
+    return {path.name for path in (data / "variants").rglob("*") if image.id in path.parts[-2]}
+
+
+def test_a_huge_picture_without_rungs_is_decoded_once_for_all_its_variants(
+    host: ImageHost, data: Path, bare: Image
+) -> None:
+    first, second = job_of(bare, 300), job_of(bare, 1_200)
+    reduction = source_of(bare, first).reduction
+    assert reduction is not None
+    made(host, bare, first)
+    assert kept(data, bare) == {key_of(first), key_of(reduction)}
+    (master,) = (path for path in (data / "images").rglob(MASTER) if path.parent.name == bare.id)
+    master.unlink()
+    assert made(host, bare, second).size == (1_200, 1_200)
+    with pytest.raises(NotFoundError):
+        made(host, bare, job_of(bare, 3_000))
+
+
+def test_a_variant_looks_the_same_whether_there_are_rungs_or_not(host: ImageHost, upload: bytes) -> None:
+    image = host.upload(upload, owner="admin")
+    assert image.rungs
+    job = job_of(image, 400)
+    with_rungs = made(host, image, job)
+    bare = attrs.evolve(host.upload(upload, owner="admin"), rungs=())
+    difference = ImageChops.difference(with_rungs, made(host, bare, job))
+    assert max(ImageStat.Stat(difference).mean) < 2
+
+
+def test_a_reduction_goes_with_its_image(host: ImageHost, data: Path, bare: Image) -> None:
+    made(host, bare, job_of(bare, 300))
+    assert len(kept(data, bare)) == 2
+    host.delete(bare.id)
+    assert kept(data, bare) == set()
+
+
+def test_a_rung_that_is_lost_is_no_loss(host: ImageHost, data: Path, upload: bytes) -> None:
+    image = host.upload(upload, owner="admin")
+    assert image.rungs
+    for path in (data / "images").rglob("rung-*"):
+        if path.parent.name == image.id:
+            path.unlink()
+    assert made(host, image, job_of(image, 300)).size == (300, 300)
+
+
+@given(
+    st.integers(1, 12_000),
+    st.integers(1, 12_000),
+    st.integers(1, 6_000),
+    st.sets(st.sampled_from(LADDER_SIDES)),
+    st.sampled_from([Format.JPEG, Format.AVIF]),
+)
+def test_a_variant_is_made_of_what_exceeds_it_by_the_margin_or_of_the_whole(
+    image: Image, width: int, height: int, wanted: int, sides: set[int], fmt: Format
+) -> None:
+    whole = Size(width, height)
+    longer = max(width, height)
+    rungs = tuple(
+        (max(1, width * side // longer), max(1, height * side // longer)) for side in sides if side < longer
+    )
+    steps = plan(whole, Transform(wanted, wanted, fit=Fit.INSIDE))
+    job = RenderJob(steps, fmt, 80)
+    source = source_of(attrs.evolve(image, width=width, height=height, rungs=rungs), job)
+    start = source.reduction.plan.output if source.reduction else source.size
+    if start != whole:
+        assert start == start_of([start], steps.resize)
+    if source.reduction is not None:
+        assert (weigh(job, whole), weigh(job, start)) == (Weight.HEAVY, Weight.LIGHT)
+
+
+@given(st.integers(4_000, 10_000), st.integers(4_000, 10_000), st.integers(1, 1_600))
+def test_no_thumbnail_of_a_huge_picture_starts_from_the_whole(
+    image: Image, width: int, height: int, wanted: int
+) -> None:
+    steps = plan(Size(width, height), Transform(wanted, wanted, fit=Fit.INSIDE))
+    source = source_of(attrs.evolve(image, width=width, height=height), RenderJob(steps, Format.WEBP, 80))
+    assert source.reduction is not None
+    assert weigh(source.reduction, source.size) is Weight.HEAVY
+
+
+def test_all_frames_come_from_the_master(image: Image) -> None:
+    animation = attrs.evolve(image, width=4_000, height=4_000, frames=9, rungs=((2048, 2048),))
+    steps = plan(Size(4_000, 4_000), Transform(200))
+    assert source_of(animation, RenderJob(steps, Format.WEBP, 80, animated=True)).name == MASTER
+    assert source_of(animation, RenderJob(steps, Format.WEBP, 80)).name == "rung-2048"

@@ -1,0 +1,205 @@
+"""Records show the contract's fields, and links are safe to paste wherever they are meant for."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import attrs
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from imagehost_core.errors import BadRequestError
+from imagehost_core.formats import TRAITS, Format
+from imagehost_core.models import Album, Image
+from imagehost_core.resources import THUMB_SIDE, Addresses, AlbumRecord, ImageRecord, Links, PublicImageRecord
+from imagehost_core.transform import parse_transform
+from imagehost_core.transform.geometry import Size, plan
+
+ADDRESSES = Addresses("https://img.example/v1", "https://cdn.example/i")
+URL = "https://cdn.example/i/4fTq0ZrXb81KcVnE.webp"
+
+IMAGE_FIELDS = """id album_id filename original_filename description is_public format mime_type size width
+height is_animated frames has_alpha sha256 placeholder url thumb_url links created_at updated_at"""
+PUBLIC_FIELDS = "id description width height is_animated placeholder url thumb_url created_at"
+ALBUM_FIELDS = """id name description is_public image_count cover_image_id cover_url created_at updated_at"""
+
+HOSTILE = [
+    '"><script>alert(1)</script>',
+    "' onerror='alert(1)",
+    "](javascript:alert(1))",
+    "![x](y)",
+    "\\](evil)",
+    "`code` *bold* _it_ ~~no~~ <b> & | !",
+    "one\ntwo\r\nthree\u2028four",
+    "[img]x[/img]",
+    "</a>",
+]
+
+
+class Tags(HTMLParser):
+    """Collects the tags of a piece of HTML with their attributes, and all text between them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def markdown_text(link: str) -> str:
+    """Return the text of a Markdown image, unescaped as CommonMark says, if it is one whole image."""
+    match = re.fullmatch(r"!\[((?:\\[!-/:-@\[-`{-~]|[^\\\[\]`*_<>&!|~()])*)\]\(([^()\s]+)\)", link)
+    assert match is not None, link
+    assert match[2] == URL
+    return re.sub(r"\\(.)", r"\1", match[1])
+
+
+@pytest.mark.parametrize(
+    ("record", "names"),
+    [
+        (ImageRecord, IMAGE_FIELDS),
+        (PublicImageRecord, PUBLIC_FIELDS),
+        (AlbumRecord, ALBUM_FIELDS),
+        (Links, "url html markdown bbcode"),
+    ],
+)
+def test_a_record_has_exactly_the_fields_of_the_contract(
+    record: type[attrs.AttrsInstance], names: str
+) -> None:
+    assert [attribute.name for attribute in attrs.fields(record)] == names.split()
+
+
+def test_an_image_record_shows_the_image(image: Image) -> None:
+    record = ADDRESSES.image_record(image)
+    shown = attrs.asdict(record, recurse=False)
+    kept = attrs.asdict(image, recurse=False)
+    assert {name: shown[name] for name in shown if name in kept} == {
+        name: kept[name] for name in kept if name in shown
+    }
+    assert (record.mime_type, record.is_animated) == ("image/webp", False)
+    assert (record.url, record.links.url) == (URL, URL)
+
+
+def test_a_public_record_tells_neither_name_nor_owner_nor_album(image: Image) -> None:
+    shown = attrs.evolve(image, filename="me-at-home.webp", original_filename="me-at-home.jpg")
+    assert "me-at-home" not in repr(ADDRESSES.public_record(shown))
+    assert ADDRESSES.public_record(image).url == URL
+
+
+def test_an_album_shows_its_cover(album: Album) -> None:
+    record = ADDRESSES.album_record(album)
+    assert album.cover is not None
+    assert record.cover_image_id == album.cover.id
+    assert record.cover_url == f"{URL}?w=320&h=320&fit=inside"
+    assert (record.name, record.image_count, record.is_public) == ("Cats", 1, False)
+
+
+def test_an_empty_album_has_no_cover(album: Album) -> None:
+    record = ADDRESSES.album_record(attrs.evolve(album, cover=None, image_count=0))
+    assert (record.cover_image_id, record.cover_url) == (None, None)
+
+
+@pytest.mark.parametrize("fmt", Format)
+def test_the_address_of_an_image_ends_in_the_stored_formats_extension(image: Image, fmt: Format) -> None:
+    url = ADDRESSES.image(attrs.evolve(image, format=fmt))
+    assert url == f"https://cdn.example/i/4fTq0ZrXb81KcVnE.{TRAITS[fmt].extensions[0]}"
+
+
+def test_the_address_of_a_variant_has_its_query_and_extension(image: Image) -> None:
+    assert ADDRESSES.image(image, "w=5") == f"{URL}?w=5"
+    assert ADDRESSES.image(image, "w=5", "gif") == "https://cdn.example/i/4fTq0ZrXb81KcVnE.gif?w=5"
+    assert ADDRESSES.image(image, extension="auto").endswith(".auto")
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "query"),
+    [
+        (320, 320, ""),
+        (1, 1, ""),
+        (321, 1, "?w=320&h=320&fit=inside"),
+        (1, 321, "?w=320&h=320&fit=inside"),
+        (4_000, 3_000, "?w=320&h=320&fit=inside"),
+    ],
+)
+def test_a_thumb_is_a_webp_and_a_small_picture_is_not_enlarged(
+    image: Image, width: int, height: int, query: str
+) -> None:
+    small = attrs.evolve(image, width=width, height=height, format=Format.PNG)
+    assert ADDRESSES.thumb(small) == URL + query
+
+
+@given(width=st.integers(1, 16_384), height=st.integers(1, 16_384), frames=st.just(1) | st.integers(1, 1_000))
+@example(width=320, height=320, frames=390)
+@example(width=320, height=320, frames=391)
+@example(width=16_384, height=1, frames=1_000)
+def test_the_thumb_of_every_picture_can_be_rendered_and_lies_within_its_box(
+    image: Image, width: int, height: int, frames: int
+) -> None:
+    url = ADDRESSES.thumb(attrs.evolve(image, width=width, height=height, frames=frames))
+    extension, _, query = url.removeprefix("https://cdn.example/i/4fTq0ZrXb81KcVnE.").partition("?")
+    asked = parse_transform(query, extension=extension)
+    assert isinstance(asked.format, Format)
+    moving = frames if TRAITS[asked.format].animated else 1
+    output = plan(Size(width, height), asked, frames=moving, max_side=TRAITS[asked.format].max_side).output
+    assert max(output.width, output.height) <= THUMB_SIDE
+    assert output.width <= max(1, width)
+    assert output.height <= max(1, height)
+
+
+def test_the_thumb_of_an_animation_moves_while_it_fits_into_an_output(image: Image) -> None:
+    moving, still = (attrs.evolve(image, frames=frames) for frames in (390, 391))
+    assert ".webp" in ADDRESSES.thumb(moving)
+    assert ".jpg" in ADDRESSES.thumb(still)
+    with pytest.raises(BadRequestError):
+        plan(Size(320, 320), parse_transform(), frames=391)
+
+
+@given(st.text(max_size=50) | st.sampled_from(HOSTILE))
+@example('"')
+@example("\\")
+@example(" \n\t ")
+def test_the_html_link_is_one_image_whatever_the_description(image: Image, text: str) -> None:
+    described = attrs.evolve(image, description=text)
+    html = Tags(ADDRESSES.links(described).html)
+    ((tag, attributes),) = html.tags
+    assert (tag, html.text) == ("img", "")
+    assert attributes == {
+        "src": URL,
+        "alt": " ".join(text.split()) or "cat.webp",
+        "width": "2725",
+        "height": "2225",
+    }
+
+
+@given(st.text(max_size=50) | st.sampled_from(HOSTILE))
+@example("\\")
+@example(" \n\t ")
+def test_the_markdown_link_is_one_image_whatever_the_description(image: Image, text: str) -> None:
+    described = attrs.evolve(image, description=text)
+    assert markdown_text(ADDRESSES.links(described).markdown) == (" ".join(text.split()) or "cat.webp")
+
+
+@given(st.text(max_size=50) | st.sampled_from(HOSTILE))
+def test_a_link_is_one_line(image: Image, text: str) -> None:
+    links = ADDRESSES.links(attrs.evolve(image, description=text))
+    assert all(len(link.splitlines()) == 1 for link in attrs.astuple(links))
+
+
+@given(st.text(max_size=50) | st.sampled_from(HOSTILE))
+def test_the_bbcode_link_holds_the_address_alone(image: Image, text: str) -> None:
+    assert ADDRESSES.links(attrs.evolve(image, description=text)).bbcode == f"[img]{URL}[/img]"
+
+
+def test_without_a_description_the_file_name_stands_in_its_place(image: Image) -> None:
+    links = ADDRESSES.links(attrs.evolve(image, filename="a_b<c>.webp"))
+    assert links.markdown == f"![a\\_b\\<c\\>.webp]({URL})"
+    assert 'alt="a_b&lt;c&gt;.webp"' in links.html

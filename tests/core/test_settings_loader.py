@@ -1,0 +1,378 @@
+"""Every setting can be set by its variable or its line in a file, and a wrong one stops the start."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from enum import StrEnum
+
+import attrs
+import pytest
+from attrs import field, frozen
+from attrs.validators import le
+from hypothesis import given
+from hypothesis import strategies as st
+
+from imagehost_core.settings import PrivateDelivery, Settings
+from imagehost_core.settings.loader import (
+    CLIENT_VARIABLES,
+    Resolved,
+    SettingError,
+    Source,
+    environment,
+    from_env,
+    paths,
+    resolve,
+    table,
+    variable,
+)
+
+CONTRACT: dict[str, tuple[str, str, object]] = {
+    "IMAGEHOST_BASE_URL": ("base_url", "https://img.example/v1", "https://img.example/v1"),
+    "IMAGEHOST_CDN_URL": ("cdn_url", "https://cdn.example", "https://cdn.example"),
+    "IMAGEHOST_LIMITS_API_PER_MINUTE": ("limits.api_per_minute", "6", 6),
+    "IMAGEHOST_LIMITS_API_PER_HOUR": ("limits.api_per_hour", "0", 0),
+    "IMAGEHOST_LIMITS_API_PER_DAY": ("limits.api_per_day", "100000", 100_000),
+    "IMAGEHOST_LIMITS_UPLOADS_PER_MINUTE": ("limits.uploads_per_minute", " 1\r", 1),
+    "IMAGEHOST_LIMITS_QUOTA_BYTES": ("limits.quota_bytes", "1000000000000", 10**12),
+    "IMAGEHOST_WEBHOOKS_ALLOW_LOOPBACK": ("webhooks.allow_loopback", "True", True),
+    "IMAGEHOST_DELIVERY_PRIVATE": ("delivery.private", "unlisted", PrivateDelivery.UNLISTED),
+    "IMAGEHOST_DELIVERY_REQUIRE_SIGNED": ("delivery.require_signed", "1", True),
+    "IMAGEHOST_DELIVERY_ALLOWED_SIZES": (
+        "delivery.allowed_sizes",
+        "320x240, 640x,,x480",
+        ("320x240", "640x", "x480"),
+    ),
+}
+"""Contract 12 (`IMAGEHOST_TRUSTED_PROXIES` is the server's)."""
+
+
+def value_of(settings: object, path: str) -> object:
+    for name in path.split("."):
+        settings = getattr(settings, name)
+    return settings
+
+
+def refused(variables: Mapping[str, str]) -> str:
+    """Return the text of the error for which variables are refused."""
+    with pytest.raises(SettingError) as caught:
+        from_env(variables)
+    return str(caught.value)
+
+
+class Colour(StrEnum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@frozen(kw_only=True)
+class Deep:
+    number: int = 5
+    ratio: float = field(default=1.5, validator=le(2.0))
+
+
+@frozen(kw_only=True)
+class Tree:
+    """One setting of each kind."""
+
+    name: str = "n"
+    maybe: str | None = None
+    flag: bool = False
+    colour: Colour = Colour.RED
+    many: tuple[str, ...] = ()
+    deep: Deep = Deep()
+
+    def __attrs_post_init__(self) -> None:
+        if self.flag and self.maybe is None:
+            raise ValueError("expected maybe beside flag but it is missing")
+
+
+def read(path: str, value: object) -> object:
+    """Return what one value of a file becomes."""
+    return value_of(resolve([Source("imagehost.toml", {path: value})], Tree)[0], path)
+
+
+def unread(path: str, value: object) -> str:
+    """Return the text of the error for one value of a file."""
+    with pytest.raises(SettingError) as caught:
+        read(path, value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", CONTRACT)
+def test_every_variable_of_the_contract_works(name: str) -> None:
+    path, text, value = CONTRACT[name]
+    assert variable(path) == name
+    assert value_of(from_env({name: text}), path) == value
+
+
+def test_all_variables_of_the_contract_work_together() -> None:
+    settings = from_env({name: text for name, (_, text, _) in CONTRACT.items()})
+    assert [value_of(settings, path) for path, _, _ in CONTRACT.values()] == [
+        value for _, _, value in CONTRACT.values()
+    ]
+
+
+def test_without_variables_there_are_the_defaults() -> None:
+    assert from_env({}) == from_env({"PATH": "/bin", "HOME": "/", "XIMAGEHOST_A": "1"}) == Settings()
+
+
+@pytest.mark.parametrize("resolved", resolve([], Settings)[1], ids=lambda resolved: resolved.path)
+def test_the_default_of_every_setting_can_be_written_as_its_variable(resolved: Resolved) -> None:
+    value = resolved.value
+    text = ",".join(value) if isinstance(value, tuple) else "" if value is None else str(value)
+    assert value_of(from_env({resolved.variable: text}), resolved.path) == value
+
+
+def test_no_two_settings_share_a_variable() -> None:
+    names = [variable(path) for path, _ in paths(Settings)]
+    assert len(set(names)) == len(names)
+    assert not CLIENT_VARIABLES & set(names)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("IMAGEHOST_LIMITS_API_PER_MINUTE", "many", "an integer"),
+        ("IMAGEHOST_LIMITS_API_PER_MINUTE", "", "an integer"),
+        ("IMAGEHOST_LIMITS_API_PER_MINUTE", "6.5", "an integer"),
+        ("IMAGEHOST_LIMITS_API_PER_MINUTE", "--5", "an integer"),
+        ("IMAGEHOST_LIMITS_API_PER_MINUTE", "６０", "an integer"),
+        ("IMAGEHOST_LIMITS_API_PER_MINUTE", "1_000", "an integer"),
+        ("IMAGEHOST_LIMITS_QUOTA_BYTES", "9" * 5_000, "an integer"),
+        ("IMAGEHOST_LIMITS_QUOTA_BYTES", "10 GiB", "an integer"),
+        ("IMAGEHOST_WORKERS_RENDER_DEADLINE", "soon", "a number"),
+        ("IMAGEHOST_WORKERS_RENDER_DEADLINE", "inf", "a number"),
+        ("IMAGEHOST_WORKERS_RENDER_DEADLINE", "nan", "a number"),
+        ("IMAGEHOST_DELIVERY_REQUIRE_SIGNED", "maybe", "true or false"),
+        ("IMAGEHOST_DELIVERY_REQUIRE_SIGNED", "", "true or false"),
+        ("IMAGEHOST_DELIVERY_PRIVATE", "public", "one of restricted, unlisted"),
+        ("IMAGEHOST_DELIVERY_PRIVATE", "", "one of restricted, unlisted"),
+    ],
+)
+def test_a_variable_that_cannot_be_read_is_named_with_what_was_expected(
+    name: str, text: str, expected: str
+) -> None:
+    assert refused({name: text}) == f"expected {expected} for {name} but received {text!r} (environment)"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("IMAGEHOST_LIMITS_API_PER_MINUTE", "-1"),
+        ("IMAGEHOST_WORKERS_PROCESSES", "0"),
+        ("IMAGEHOST_WORKERS_RENDER_DEADLINE", "0"),
+        ("IMAGEHOST_BASE_URL", "https://img.example"),
+        ("IMAGEHOST_BASE_URL", ""),
+        ("IMAGEHOST_CDN_URL", "cdn.example"),
+        ("IMAGEHOST_DELIVERY_ALLOWED_SIZES", "320x240,huge"),
+    ],
+)
+def test_a_variable_whose_value_is_not_allowed_is_named_with_what_was_received(name: str, text: str) -> None:
+    message = refused({name: text, "IMAGEHOST_LIMITS_API_PER_HOUR": "5"})
+    assert name in message
+    assert text.split(",")[-1] in message
+    assert "environment" in message
+    assert message.startswith("expected ")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "IMAGEHOST_",
+        "IMAGEHOST_LIMIT_API_PER_MINUTE",
+        "IMAGEHOST_QUOTA",
+        "IMAGEHOST_LIMITS",
+        "IMAGEHOST_base_url",
+    ],
+)
+def test_a_name_that_begins_like_a_setting_and_is_none_stops_the_start(name: str) -> None:
+    assert refused({name: "1"}) == f"expected the name of a setting but received {name}"
+
+
+def test_all_unknown_names_are_reported_together() -> None:
+    assert refused({"IMAGEHOST_B": "1", "IMAGEHOST_A": "1"}).endswith("received IMAGEHOST_A, IMAGEHOST_B")
+
+
+def test_the_token_of_the_client_is_no_setting_and_no_fault() -> None:
+    assert (
+        from_env({"IMAGEHOST_TOKEN": "ihk_x", "IMAGEHOST_BASE_URL": "https://a/v1"}).base_url
+        == "https://a/v1"
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "IMAGEHOST_SERVICE_HOST",
+        "IMAGEHOST_SERVICE_PORT",
+        "IMAGEHOST_SERVICE_PORT_HTTP",
+        "IMAGEHOST_PORT",
+        "IMAGEHOST_PORT_8000_TCP",
+        "IMAGEHOST_PORT_8000_TCP_ADDR",
+    ],
+)
+def test_what_kubernetes_sets_for_a_service_of_that_name_stops_nothing(name: str) -> None:
+    assert from_env({name: "tcp://10.0.0.1:8000"}) == Settings()
+
+
+def test_a_file_says_the_same_in_sections() -> None:
+    text = """
+    base_url = "https://img.example/v1"
+    [limits]
+    api_per_minute = 6
+    [delivery]
+    private = "unlisted"
+    require_signed = true
+    allowed_sizes = ["320x240", "640x"]
+    [workers]
+    render_deadline = 5
+    [storage]
+    """
+    settings, resolved = resolve([table("imagehost.toml", tomllib.loads(text))], Settings)
+    assert settings.limits.api_per_minute == 6
+    assert settings.delivery.private is PrivateDelivery.UNLISTED
+    assert settings.delivery.require_signed
+    assert settings.delivery.allowed_sizes == ("320x240", "640x")
+    assert settings.workers.render_deadline == 5.0
+    assert {setting.path for setting in resolved if setting.origin == "imagehost.toml"} == {
+        "base_url",
+        "limits.api_per_minute",
+        "delivery.private",
+        "delivery.require_signed",
+        "delivery.allowed_sizes",
+        "workers.render_deadline",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("quota = 1", "quota"),
+        ("limits = 1", "limits"),
+        ("[limits]\nquota = 1", "limits.quota"),
+        ("[limitz]\napi_per_minute = 1\n[limits]\nx = 1", "limits.x, limitz"),
+        ("[limitz]", "limitz"),
+        ("[limits.deeper]\na = 1", "limits.deeper"),
+        ('"limits.api" = 1', "limits.api"),
+    ],
+)
+def test_a_line_of_a_file_that_is_no_setting_stops_the_start(text: str, names: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        table("imagehost.toml", tomllib.loads(text))
+    assert str(caught.value) == f"expected the name of a setting in imagehost.toml but received {names}"
+
+
+def test_a_setting_of_a_file_is_named_by_its_path() -> None:
+    assert (
+        unread("deep.number", "x") == "expected an integer for deep.number but received 'x' (imagehost.toml)"
+    )
+    assert unread("deep.ratio", 3) == (
+        "expected an allowed value for deep.ratio but received 3.0 (imagehost.toml): "
+        "'ratio' must be <= 2.0: 3.0"
+    )
+
+
+def test_the_first_source_that_names_a_setting_wins() -> None:
+    flags = Source("flags", {"deep.number": 1})
+    variables = environment({"IMAGEHOST_DEEP_NUMBER": "2", "IMAGEHOST_NAME": "two"}, Tree)
+    file = table("imagehost.toml", {"deep": {"number": 3, "ratio": 0.5}, "name": "three"}, Tree)
+    tree, resolved = resolve([flags, variables, file], Tree)
+    assert tree == Tree(name="two", deep=Deep(number=1, ratio=0.5))
+    origins = {setting.path: setting.origin for setting in resolved}
+    assert origins == {
+        "name": "environment",
+        "maybe": "default",
+        "flag": "default",
+        "colour": "default",
+        "many": "default",
+        "deep.number": "flags",
+        "deep.ratio": "imagehost.toml",
+    }
+
+
+def test_a_value_that_another_source_hides_is_not_read() -> None:
+    hidden = Source("imagehost.toml", {"deep.number": "rubbish"})
+    assert resolve([Source("flags", {"deep.number": 1}), hidden], Tree)[0].deep.number == 1
+
+
+@pytest.mark.parametrize("text", ["true", "TRUE", "1", "yes", "On", " true\r"])
+def test_a_flag_can_be_spelled_in_the_usual_ways(text: str) -> None:
+    assert resolve([Source("x", {"flag": text, "maybe": "m"})], Tree)[0].flag
+    assert resolve([Source("x", {"flag": True, "maybe": "m"})], Tree)[0].flag
+
+
+@pytest.mark.parametrize("value", ["false", "0", "No", "OFF", False, 0])
+def test_a_flag_can_be_turned_off_in_the_usual_ways(value: object) -> None:
+    assert read("flag", value) is False
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "becomes"),
+    [
+        ("deep.number", "-7", -7),
+        ("deep.number", 7, 7),
+        ("deep.ratio", "1e-1", 0.1),
+        ("deep.ratio", 1, 1.0),
+        ("maybe", "", None),
+        ("maybe", " x ", "x"),
+        ("many", "", ()),
+        ("many", "a", ("a",)),
+        ("many", " a , b ,", ("a", "b")),
+        ("many", ["a", " b "], ("a", "b")),
+        ("many", ("a",), ("a",)),
+        ("colour", "blue", Colour.BLUE),
+        ("colour", Colour.BLUE, Colour.BLUE),
+    ],
+)
+def test_a_value_is_read_as_its_type_says(path: str, value: object, becomes: object) -> None:
+    assert read(path, value) == becomes
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "expected"),
+    [
+        ("deep.number", True, "an integer"),
+        ("deep.number", 1.5, "an integer"),
+        ("deep.number", None, "an integer"),
+        ("deep.number", {}, "an integer"),
+        ("deep.ratio", True, "a number"),
+        ("deep.ratio", [1], "a number"),
+        pytest.param("deep.ratio", 10**400, "a number", id="an integer beyond all floats"),
+        ("name", 5, "text"),
+        ("maybe", 5, "text"),
+        ("many", 5, "a list, or text with commas"),
+        ("many", {"a": 1}, "a list, or text with commas"),
+        ("colour", "green", "one of red, blue"),
+        ("colour", [], "one of red, blue"),
+        ("colour", 1, "one of red, blue"),
+        ("flag", "2", "true or false"),
+        ("flag", 1.0, "true or false"),
+        ("flag", [], "true or false"),
+    ],
+)
+def test_a_value_of_another_type_is_refused(path: str, value: object, expected: str) -> None:
+    assert unread(path, value).startswith(f"expected {expected} for {path} but received ")
+
+
+def test_values_that_contradict_each_other_are_refused_with_where_they_came_from() -> None:
+    with pytest.raises(SettingError) as caught:
+        resolve([Source("flags", {"flag": True}), Source("imagehost.toml", {"name": "x"})], Tree)
+    assert str(caught.value) == "expected maybe beside flag but it is missing (from flags, imagehost.toml)"
+
+
+def test_the_values_of_a_source_are_in_no_text_of_it() -> None:
+    assert "secret" not in repr(Source("environment", {"name": "secret"}))
+
+
+@given(
+    st.dictionaries(st.sampled_from([variable(path) for path, _ in paths(Settings)]), st.text(), max_size=4)
+)
+def test_any_text_is_a_setting_or_a_clear_error(variables: dict[str, str]) -> None:
+    try:
+        settings = from_env(variables)
+    except SettingError as error:
+        assert any(name in str(error) for name in variables)  # noqa: PT017
+        assert str(error).startswith("expected ")  # noqa: PT017
+    else:
+        assert attrs.has(type(settings))

@@ -1,0 +1,315 @@
+"""Where webhooks may be sent."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from imagehost_core.errors import ValidationError, quoted
+from imagehost_core.webhooks.endpoint import check_address, check_addresses, parse_destination
+
+LOOPBACKS = [
+    "127.0.0.1",
+    "127.1",
+    "127.0.1",
+    "127.255.255.254",
+    "2130706433",
+    "0x7f000001",
+    "0x7f.0.0.1",
+    "0x7F.0x0.0x0.0x1",
+    "0177.0.0.1",
+    "0177.0000.0000.0001",
+    "017700000001",
+    "127.0.0.01",
+    "127.0.0.1.",
+    "0",
+    "0.0.0.0",
+    "00.00.00.00",
+    "0x0",
+    "localhost",
+    "LOCALHOST",
+    "localhost.",
+    "foo.localhost",
+    "127。0。0。1",
+    "127.0.0.1",
+    "①②⑦.⓪.⓪.①",
+    "[::1]",
+    "[0:0:0:0:0:0:0:1]",
+    "[0000:0000:0000:0000:0000:0000:0000:0001]",
+    "[::]",
+    "[::127.0.0.1]",
+    "[::7f00:1]",
+    "[::ffff:127.0.0.1]",
+    "[::ffff:7f00:1]",
+    "[::FFFF:127.0.0.1]",
+    "[0:0:0:0:0:ffff:127.0.0.1]",
+    "[::ffff:0:127.0.0.1]",
+    "[64:ff9b::127.0.0.1]",
+    "[64:ff9b::7f00:1]",
+    "[64:ff9b:1::7f00:1]",
+    "[2002:7f00:1::]",
+    "[2002:7f00:0001::1]",
+    "[2001:0:7f00:1::]",
+    "[2001::1]",
+    "[::1%lo]",
+    "[::1%25lo]",
+    "[fe80::1%25eth0]",
+]
+PRIVATE = [
+    "10.0.0.1",
+    "10.255.255.255",
+    "10.1",
+    "0xa000001",
+    "012.0.0.1",
+    "167772161",
+    "172.16.0.1",
+    "172.31.255.255",
+    "192.168.0.1",
+    "192.168.257",
+    "3232235777",
+    "0xc0a80101",
+    "0300.0250.0.1",
+    "100.64.0.1",
+    "100.127.255.254",
+    "169.254.169.254",
+    "169.254.0.1",
+    "2852039166",
+    "0xa9fea9fe",
+    "0251.0376.0251.0376",
+    "169.254.43518",
+    "192.0.0.1",
+    "192.0.0.192",
+    "192.0.2.1",
+    "192.88.99.1",
+    "198.18.0.1",
+    "198.19.255.255",
+    "198.51.100.7",
+    "203.0.113.9",
+    "224.0.0.1",
+    "239.255.255.250",
+    "240.0.0.1",
+    "255.255.255.255",
+    "[fc00::1]",
+    "[fd00:ec2::254]",
+    "[fdff:ffff::1]",
+    "[fe80::1]",
+    "[febf::1]",
+    "[fec0::1]",
+    "[ff02::1]",
+    "[ff0e::1]",
+    "[100::1]",
+    "[2001:db8::1]",
+    "[2001:2::1]",
+    "[2001:10::1]",
+    "[3fff::1]",
+    "[2002:a00:1::]",
+    "[2002:c0a8:101::1]",
+    "[2002:a9fe:a9fe::]",
+    "[::ffff:10.0.0.1]",
+    "[::ffff:a9fe:a9fe]",
+    "[::169.254.169.254]",
+    "[64:ff9b::a9fe:a9fe]",
+    "[64:ff9b::10.0.0.1]",
+    "[4000::1]",
+    "[8000::1]",
+    "metadata",
+    "metadata.google.internal",
+    "router.lan",
+    "printer.local",
+    "intranet",
+    "server.corp",
+    "nas.home.arpa",
+    "box.localdomain",
+    "a.b.1",
+    "example.1",
+    "1.2.3.4.5",
+    "256.256.256.256",
+    "999.1.1.1",
+    "1.1.1.1x",
+    "exa mple.com",
+    "-bad.example.com",
+    "bad-.example.com",
+    "a..example.com",
+    ".example.com",
+    "exam%70le.com",
+    "example.com%00.internal",
+    "exämple.com",
+    "",
+]
+WHOLE = [
+    "http://example.com/",
+    "http://127.0.0.1/",
+    "http://localhost:9/",
+    "ftp://example.com/",
+    "file:///etc/passwd",
+    "gopher://example.com/",
+    "//example.com/",
+    "example.com/hook",
+    "https:/example.com/",
+    "https:///hook",
+    "https://",
+    "https://user@example.com/",
+    "https://user:secret@example.com/",
+    "https://example.com@127.0.0.1/",
+    "https://@example.com/",
+    "https://127.0.0.1:443@example.com/",
+    "https://example.com\\@127.0.0.1/",
+    "https://127.0.0.1\\.example.com/",
+    "https://example.com/#fragment",
+    "https://example.com#@127.0.0.1/",
+    "https://example.com:0/",
+    "https://example.com:22/",
+    "https://example.com:25/",
+    "https://example.com:80/",
+    "https://example.com:65536/",
+    "https://example.com:-1/",
+    "https://example.com:4 43/",
+    "https://example.com:abc/",
+    "https://example.com/a b",
+    "https://example.com/\r\nHost: inside",
+    "https://example.com/\tx",
+    "https://example.com/\x00",
+    "https://exa\nmple.com/",
+    "https://[::1",
+    "https://::1/",
+    "https://[127.0.0.1]/",
+    "https://[v1.x]/",
+    "https://[v1.example.com]:8443/",
+    "https://[vF.a:b]/",
+    "https://example.com]/",
+    "https://[example.com]/",
+    "https://example.com/" + "x" * 2_000,
+]
+
+
+MISWRITTEN = ["https://[2606:4700::1111]x/", "https://x[2606:4700::1111]/", "https://[2606:4700::1111]:x/"]
+"""What would be taken, if it were written as it should be."""
+
+
+def test_at_least_120_forms_are_tried() -> None:
+    assert len(set(LOOPBACKS + PRIVATE + WHOLE)) >= 120
+
+
+@pytest.mark.parametrize("host", LOOPBACKS + PRIVATE)
+def test_no_way_of_writing_an_inside_host_is_taken(host: str) -> None:
+    for url in (f"https://{host}/hook", f"https://{host}:8443/hook"):
+        with pytest.raises(ValidationError):
+            parse_destination(url)
+
+
+@pytest.mark.parametrize("url", WHOLE + MISWRITTEN)
+def test_no_odd_address_is_taken(url: str) -> None:
+    with pytest.raises(ValidationError):
+        parse_destination(url)
+
+
+EXPECTED = re.compile(
+    r"an https address( (whose host and port can be read|that everybody can reach))?"
+    r"|an address (of at most 2000 printable ASCII characters|without (user and password|a fragment)"
+    r"|whose name is known everywhere)"
+    r"|an IPv6 address, and nothing else, in brackets"
+    r"|the port 443, or one from 1024 on,"
+)
+
+
+@pytest.mark.parametrize("url", [*WHOLE, *MISWRITTEN, *(f"https://{host}/" for host in LOOPBACKS + PRIVATE)])
+def test_what_is_wrong_is_told_in_our_words_and_of_the_field_url(url: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        parse_destination(url)
+    (fault,) = caught.value.faults
+    assert (fault.name, fault.received) == ("url", quoted(url))
+    assert EXPECTED.fullmatch(fault.expected)
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "port", "target", "authority"),
+    [
+        ("https://example.com", "example.com", 443, "/", "example.com"),
+        ("https://Example.COM:443/a?b=c", "example.com", 443, "/a?b=c", "example.com"),
+        ("https://hooks.example.com:8443/x", "hooks.example.com", 8443, "/x", "hooks.example.com:8443"),
+        ("https://8.8.8.8/x", "8.8.8.8", 443, "/x", "8.8.8.8"),
+        ("https://[2606:4700::1111]/x", "2606:4700::1111", 443, "/x", "[2606:4700::1111]"),
+        ("https://xn--exmple-cua.com/", "xn--exmple-cua.com", 443, "/", "xn--exmple-cua.com"),
+    ],
+)
+def test_what_everybody_can_reach_is_taken(
+    url: str, host: str, port: int, target: str, authority: str
+) -> None:
+    destination = parse_destination(url)
+    assert destination.secure
+    assert (destination.host, destination.port, destination.target) == (host, port, target)
+    assert destination.authority == authority
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
+def test_loopback_is_taken_with_http_where_the_operator_allows_it(host: str) -> None:
+    destination = parse_destination(f"http://{host}:9000/hook", allow_loopback=True)
+    assert (destination.secure, destination.port) == (False, 9000)
+    with pytest.raises(ValidationError):
+        parse_destination(f"http://{host}:9000/hook")
+
+
+def test_allowing_loopback_allows_nothing_else() -> None:
+    for url in ("http://example.com/", "https://10.0.0.1/", "http://127.0.0.2/", "http://0.0.0.0/"):
+        with pytest.raises(ValidationError):
+            parse_destination(url, allow_loopback=True)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1",
+        "10.0.0.1",
+        "169.254.169.254",
+        "::1",
+        "::ffff:8.8.8.8",
+        "64:ff9b::808:808",
+        "fe80::1%1",
+        "x",
+    ],
+)
+def test_an_address_that_a_name_turns_out_to_have_is_checked_again(address: str) -> None:
+    with pytest.raises(ValidationError):
+        check_address(address)
+    with pytest.raises(ValidationError):
+        check_addresses(["8.8.8.8", address])
+
+
+def test_a_name_with_only_good_addresses_passes() -> None:
+    check_addresses(["8.8.8.8", "2606:4700::1111"])
+    check_addresses(["127.0.0.1", "::1"], allow_loopback=True)
+    with pytest.raises(ValidationError):
+        check_addresses(["127.0.0.2"], allow_loopback=True)
+
+
+@given(st.ip_addresses(v=6))
+def test_every_ipv6_address_that_is_taken_is_global_unicast(address: object) -> None:
+    try:
+        checked = check_address(str(address))
+    except ValidationError:
+        return
+    assert checked.is_global
+    assert str(checked).startswith(("2", "3"))
+
+
+@given(st.ip_addresses(v=4))
+def test_every_ipv4_address_that_is_taken_is_global_unicast(address: object) -> None:
+    try:
+        checked = check_address(str(address))
+    except ValidationError:
+        return
+    assert checked.is_global
+    assert not checked.is_multicast
+
+
+@given(st.text(max_size=80))
+def test_any_text_is_either_taken_or_refused_with_our_error(text: str) -> None:
+    for url in (text, f"https://{text}"):
+        try:
+            destination = parse_destination(url)
+        except ValidationError:
+            continue
+        assert destination.secure

@@ -1,0 +1,123 @@
+"""No token or password is in a log, an answer, an error, a repr or a file, but where it is given out."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from imagehost_core import ImageHost, ImageHostError
+from imagehost_core.tokens import TokenKind, mint
+from imagehost_server.api.representations import new_key_record, new_webhook_record, session_record
+from imagehost_server.api.schemas import NewAccount, SignIn, decode
+from imagehost_server.auth.cookies import SESSION_COOKIE
+from imagehost_server.auth.identity import Caller
+from imagehost_server.auth.passwords import hash_password, new_password
+from imagehost_server.cli.bootstrap import welcome
+from imagehost_server.testing import RunningServer, running
+
+
+@pytest.fixture
+def server(tmp_path: Path, no_limits: dict[str, str]) -> Iterator[RunningServer]:
+    variables = {**no_limits, "IMAGEHOST_LOG_LEVEL": "debug", "IMAGEHOST_REGISTRATION": "true"}
+    with running(tmp_path / "data", variables=variables) as started:
+        yield started
+
+
+def test_tokens_and_passwords_used_in_all_wrong_ways_are_in_no_log_and_no_answer(
+    server: RunningServer,
+) -> None:
+    with ImageHost.open(server.data) as host:
+        good, session = server.token, host.sessions.create(host.accounts.get("admin")).token
+        password, wrong = new_password(), new_password()
+        host.accounts.create("ann", password_hash=hash_password(password))
+    tokens = [good, session, mint(TokenKind.KEY), mint(TokenKind.SESSION), good[:-1] + "!", good[5:]]
+    answers: list[httpx2.Response] = []
+    with httpx2.Client(base_url=server.origin, timeout=60) as client:
+        for token in tokens:
+            headers = [
+                {"Authorization": f"Bearer {token}"},
+                {"Authorization": f"Basic {token}"},
+                {"Authorization": token},
+                {"Authorization": f"Bearer {token}, Bearer {token}"},
+                {"Cookie": f"{SESSION_COOKIE}={token}"},
+                {"Cookie": f"{SESSION_COOKIE}={token}", "X-CSRF-Token": token},
+                {"X-Api-Key": token, "Host": token},
+            ]
+            for one in headers:
+                answers += [
+                    client.get("/v1/images", headers=one),
+                    client.post("/v1/albums", headers=one, json={"name": ""}),
+                    client.delete("/v1/images/0123456789abcdef", headers=one),
+                    client.get("/img/0123456789abcdef", headers=one),
+                ]
+            answers.append(client.get(f"/v1/images?token={token}&access_token={token}"))
+        for words in ({"username": "ann", "password": wrong}, {"username": "-", "password": password}):
+            answers.append(client.post("/v1/session", json=words))
+            answers.append(client.post("/v1/accounts", json=words))
+        answers.append(client.post("/v1/session", json={"username": 7, "password": password}))
+        answers.append(client.post("/v1/session", json={"username": "ann", "password": password * 99}))
+        answers.append(client.post("/v1/session", content=f'{{"password": "{password}"'.encode()))
+        for wrong_type in ([password], {"x": password}):
+            answers.append(client.post("/v1/session", json={"username": "ann", "password": wrong_type}))
+        answers.append(
+            client.post("/v1/keys", headers={"Authorization": f"Bearer {good}"}, json={"token": good})
+        )
+        used = client.post("/v1/session", json={"username": "ann", "password": password})
+    assert used.status_code == 201
+    secrets = [*tokens, password, wrong, used.json()["data"]["token"]]
+    log = server.log.read_text(encoding="utf-8")
+    assert log.count("/v1/images") > 40, "the log was kept"
+    told = "\n".join(answer.text + str(answer.headers.raw) for answer in answers)
+    found = [
+        (place, secret)
+        for place, text in (("log", log), ("answers", told))
+        for secret in secrets
+        if secret in text
+    ]
+    assert found == []
+
+
+def test_what_is_stored_are_hashes(server: RunningServer) -> None:
+    password = new_password()
+    with ImageHost.open(server.data) as host:
+        host.accounts.create("ann", password_hash=hash_password(password))
+        made = host.keys.create(owner="ann")
+        session = host.sessions.create(host.accounts.get("ann"))
+    secrets = [made.token, session.token, password, server.token]
+    stored = b"".join(path.read_bytes() for path in server.data.rglob("*") if path.is_file())
+    assert [secret for secret in secrets if secret.encode() in stored] == []
+    assert b"$argon2id$" in stored
+
+
+def test_no_repr_shows_a_secret(tmp_path: Path) -> None:
+    with ImageHost.open(tmp_path / "data") as host:
+        account = host.accounts.create("ann")
+        key, session = host.keys.create(owner="ann"), host.sessions.create(account)
+        hook = host.webhooks.create(owner="ann", url="https://192.0.43.8/")
+        first = welcome(host, tmp_path / "data") or welcome(host, tmp_path)
+        principal = host.authenticate(session.token)
+        caller = Caller(principal, None, False, session.token, "192.0.2.1")
+        shown = [key, session, hook, principal, caller, host, first]
+        shown += [new_key_record(key), session_record(session), new_webhook_record(hook)]
+        shown += [
+            decode(kind, b'{"username": "ann", "password": "correct horse"}') for kind in (SignIn, NewAccount)
+        ]
+        text = "\n".join(f"{thing!r} {thing}" for thing in shown)
+    assert [s for s in (key.token, session.token, hook.secret, "correct horse") if s in text] == []
+
+
+@pytest.mark.parametrize(
+    "wrong", ["rubbish-secret", "ihk_" + "x" * 36, mint(TokenKind.KEY), mint(TokenKind.SESSION)]
+)
+def test_no_exception_shows_a_token(tmp_path: Path, wrong: str) -> None:
+    with ImageHost.open(tmp_path / "data") as host:
+        try:
+            host.authenticate(wrong)
+        except ImageHostError as error:
+            text = f"{error} {error!r} {error.details} {vars(error)}" + traceback.format_exc()
+    source = Path(__file__).name
+    assert wrong not in "\n".join(line for line in text.splitlines() if source not in line)
