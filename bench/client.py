@@ -34,7 +34,7 @@ from imagehost_server.testing import RunningServer, running
 WINDOWS = ("API_PER_MINUTE", "API_PER_HOUR", "API_PER_DAY", "UPLOADS_PER_MINUTE")
 SETTINGS = {f"IMAGEHOST_LIMITS_{name}": "0" for name in WINDOWS} | {
     "IMAGEHOST_LOG_ACCESS": "false",
-    "IMAGEHOST_WEBHOOKS_SENDER": "false",
+    "IMAGEHOST_WEBHOOKS_SEND_IN_SERVER": "false",
 }
 WARM_UP = 50
 PROCESSES = 15

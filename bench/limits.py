@@ -24,7 +24,7 @@ from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer, running
 
 WINDOWS = ("API_PER_MINUTE", "API_PER_HOUR", "API_PER_DAY", "UPLOADS_PER_MINUTE")
-QUIET = {"IMAGEHOST_LOG_ACCESS": "false", "IMAGEHOST_WEBHOOKS_SENDER": "false"}
+QUIET = {"IMAGEHOST_LOG_ACCESS": "false", "IMAGEHOST_WEBHOOKS_SEND_IN_SERVER": "false"}
 
 
 @frozen

@@ -25,9 +25,9 @@ from bench.peers import descendants, fetch, machine, ours, upload
 from bench.render import as_jpeg, made_picture
 from PIL import Image
 
-from imagehost_core.settings import WorkerSettings
+from imagehost_core.settings import RenderingSettings
 from imagehost_core.testing import make_image
-from imagehost_core.workers.executor import MAX_BYTES
+from imagehost_core.workers.executor import MAX_WORKER_BYTES
 
 MIB = 2**20
 CLIENTS = 4
@@ -101,7 +101,7 @@ def main() -> None:
     memory = str(16 * MIB)
     with (
         tempfile.TemporaryDirectory() as name,
-        ours(Path(name), IMAGEHOST_DELIVERY_MEMORY_BYTES=memory) as server,
+        ours(Path(name), IMAGEHOST_DELIVERY_MEMORY_CACHE_BYTES=memory) as server,
     ):
         images = [upload(server, data, convertToWebP="false") for _, data in pictures()]
         for number in range(NAMES):
@@ -146,7 +146,7 @@ def measure(origin: str, pid: int, images: list[str], renders: int) -> None:
     growth = (server_held[-1] - server_held[0]) / MIB
     print(f"the server's process: {growth:+.1f} MiB from the first tenth to the last")
     print(f"the most that a worker held: {most[0] / MIB:.0f} MiB")
-    replaced, limit = MAX_BYTES // MIB, WorkerSettings().memory_bytes // MIB
+    replaced, limit = MAX_WORKER_BYTES // MIB, RenderingSettings().memory_limit_bytes // MIB
     print(
         f"a worker that held more than {replaced:,} MiB is replaced; its address space ends at {limit:,} MiB"
     )

@@ -38,7 +38,7 @@ UNLIMITED = {
     "IMAGEHOST_LIMITS_API_PER_DAY": "0",
     "IMAGEHOST_LIMITS_UPLOADS_PER_MINUTE": "0",
     "IMAGEHOST_LOG_ACCESS": "false",
-    "IMAGEHOST_WEBHOOKS_SENDER": "false",
+    "IMAGEHOST_WEBHOOKS_SEND_IN_SERVER": "false",
 }
 """Our settings in every benchmark; no peer counts requests or writes an access log either."""
 

@@ -26,11 +26,11 @@ from attrs import frozen
 from PIL import Image
 
 from imagehost_core.formats import Format, sniff
-from imagehost_core.jobs import IngestJob, RenderJob, start_of
-from imagehost_core.pixels.colour import coloured, to_srgb
-from imagehost_core.pixels.decode import read_orientation, upright
+from imagehost_core.jobs import IngestJob, RenderJob, pick_derivative
+from imagehost_core.pixels.colour import normalize, to_srgb
+from imagehost_core.pixels.decode import apply_orientation, image_orientation
 from imagehost_core.pixels.ingest import ingest
-from imagehost_core.pixels.linear_light import FROM_LIGHT, TO_LIGHT
+from imagehost_core.pixels.linear_light import LINEAR_TO_SRGB, SRGB_TO_LINEAR
 from imagehost_core.pixels.render import render
 from imagehost_core.transform import Transform
 from imagehost_core.transform.geometry import Size, plan
@@ -69,10 +69,10 @@ def score(reference: Path, image: Image.Image, folder: Path) -> float:
 def reference_of(image: Image.Image, size: Size) -> Image.Image:
     """Return the whole picture reduced in linear light by Lanczos, with no haste."""
     channels = (
-        channel.point(TO_LIGHT, "F")
+        channel.point(SRGB_TO_LINEAR, "F")
         .resize((size.width, size.height), Image.Resampling.LANCZOS)
         .convert("I")
-        .point(FROM_LIGHT, "L")
+        .point(LINEAR_TO_SRGB, "L")
         for channel in image.split()
     )
     return Image.merge("RGB", tuple(channels))
@@ -82,10 +82,10 @@ def ours(data: bytes, width: int, fmt: Format) -> tuple[Size, str, bytes]:
     """Return the size of our variant, what it was made from, and its bytes."""
     made, (master, *rungs) = ingest(IngestJob(Format.JPEG), data)
     steps = plan(made.size, Transform(width=width))
-    size = start_of(made.rungs, steps.resize)
+    size = pick_derivative(made.derivatives, steps.resize)
     origin, source = "master", master or data
     if size is not None:
-        origin, source = f"rung {size}", rungs[made.rungs.index(size)]
+        origin, source = f"rung {size}", rungs[made.derivatives.index(size)]
     blob = render(RenderJob(steps, fmt, QUALITY), sniff(source[:16]) or Format.AVIF, source)[1][0]
     return steps.output, origin, blob
 
@@ -104,7 +104,7 @@ def compare(file: Path, width: int, fmt: Format, folder: Path) -> tuple[float, f
     size, origin, blob = ours(data, width, fmt)
     opened = Image.open(BytesIO(data))
     opened.load()
-    whole = to_srgb(coloured(upright(opened, read_orientation(opened))))
+    whole = to_srgb(normalize(apply_orientation(opened, image_orientation(opened))))
     reference = folder / "reference.png"
     reference_of(whole, size).save(reference, compress_level=1)
     mine = Look(len(blob), score(reference, Image.open(BytesIO(blob)), folder))

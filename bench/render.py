@@ -31,10 +31,10 @@ from PIL import Image
 from PIL.JpegImagePlugin import JpegImageFile
 
 from imagehost_core.formats import Format, sniff
-from imagehost_core.jobs import IngestJob, RenderJob, start_of
+from imagehost_core.jobs import IngestJob, RenderJob, pick_derivative
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.render import render
-from imagehost_core.pixels.source_quality import faithful_quality
+from imagehost_core.pixels.source_quality import match_source_quality
 from imagehost_core.transform import Transform
 from imagehost_core.transform.geometry import Plan, Size, plan
 
@@ -154,12 +154,12 @@ class Stored:
     def of(cls, fmt: Format, data: bytes) -> Stored:
         """Ingest an upload with the default wishes."""
         made, (master, *rungs) = ingest(IngestJob(fmt), data)
-        return cls(made.size, master or data, made.format, tuple(zip(made.rungs, rungs, strict=True)))
+        return cls(made.size, master or data, made.format, tuple(zip(made.derivatives, rungs, strict=True)))
 
     def source(self, steps: Plan) -> tuple[str, Format, bytes]:
         """Return what a render starts from: the smallest rung that is large enough, or the master."""
         rungs = dict(self.rungs)
-        size = start_of(rungs, steps.resize)
+        size = pick_derivative(rungs, steps.resize)
         if size is not None:
             return f"rung {size}", sniff(rungs[size][:16]) or Format.AVIF, rungs[size]
         return "master", self.fmt, self.master
@@ -218,7 +218,7 @@ def as_jpeg(image: Image.Image, quality: int = 90) -> bytes:
 def upload_cost(data: bytes) -> None:
     """Print what the upload recipe costs beside the decoding and encoding that it cannot do without."""
     picture = Image.open(BytesIO(data))
-    ours = faithful_quality(picture.quantization.get(0) if isinstance(picture, JpegImageFile) else None)
+    ours = match_source_quality(picture.quantization.get(0) if isinstance(picture, JpegImageFile) else None)
 
     def bare(method: int, quality: int) -> bytes:
         buffer = BytesIO()

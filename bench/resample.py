@@ -36,8 +36,8 @@ def compete(image: Image.Image, size: Size, rounds: int) -> None:
     """Print one reduction by each of them, and how many times as long as ours it takes."""
     box = Box(0, 0, image.width, image.height)
     ways: dict[str, Callable[[], object]] = {
-        "compiled": lambda: compiled.reduce(image, size, box),
-        "floats": lambda: floats.reduce(image, size, box),
+        "compiled": lambda: compiled.downscale(image, size, box),
+        "floats": lambda: floats.downscale(image, size, box),
         "8-bit": lambda: image.resize((size.width, size.height), Image.Resampling.BICUBIC, reducing_gap=1.75),
     }
     times: dict[str, list[float]] = {name: [] for name in ways}
@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
     image = Image.open(options.picture).convert("RGB") if options.picture else made_picture()
-    rung = compiled.reduce(image, reduced_to(image, KEY_SIDE), Box(0, 0, *image.size))
+    rung = compiled.downscale(image, reduced_to(image, KEY_SIDE), Box(0, 0, *image.size))
     for name, start in (("as it is", image), ("with an alpha", image.convert("RGBA"))):
         print(f"the picture {name}")
         for side in SIDES:

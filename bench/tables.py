@@ -21,10 +21,10 @@ from attrs import evolve, frozen
 from bench.quality import reference_of, score
 from PIL import Image
 
-from imagehost_core.pixels.colour import coloured, to_srgb
-from imagehost_core.pixels.decode import read_orientation, upright
-from imagehost_core.pixels.quantisation import BRIGHTNESS, COLOUR, SIDE, Slope
-from imagehost_core.pixels.resize import reduced
+from imagehost_core.pixels.colour import normalize, to_srgb
+from imagehost_core.pixels.decode import apply_orientation, image_orientation
+from imagehost_core.pixels.quantisation import CHROMA, LUMA, SIDE, TableCurve
+from imagehost_core.pixels.resize import resize_to
 from imagehost_core.transform import Transform
 from imagehost_core.transform.geometry import Size, plan
 
@@ -47,8 +47,8 @@ class Subject:
 class Shape:
     """A candidate: the slopes of both tables."""
 
-    brightness: Slope = BRIGHTNESS
-    colour: Slope = COLOUR
+    brightness: TableCurve = LUMA
+    colour: TableCurve = CHROMA
 
     def tables(self, scale: float) -> list[list[int]]:
         """Return the divisors, both slopes multiplied by a scale."""
@@ -92,11 +92,11 @@ def subject_of(file: Path, width: int, folder: Path) -> Subject:
     """Return a photograph, reduced."""
     opened = Image.open(file)
     opened.load()
-    whole = to_srgb(coloured(upright(opened, read_orientation(opened))))
+    whole = to_srgb(normalize(apply_orientation(opened, image_orientation(opened))))
     size = plan(Size(*whole.size), Transform(width=width)).output
     reference = folder / f"{file.stem}.png"
     reference_of(whole, size).save(reference, compress_level=1)
-    return Subject(reduced(whole, size), reference)
+    return Subject(resize_to(whole, size), reference)
 
 
 def neighbours(shape: Shape, share: float) -> list[Shape]:

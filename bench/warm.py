@@ -89,7 +89,7 @@ def show(name: str, loads: list[Load], beside: list[Load] | None = None) -> None
 
 def throughput(folder: Path, picture: bytes, seconds: int, rounds: int) -> None:
     """Print how many a second, on one core, beside nginx."""
-    with ours(folder, IMAGEHOST_WORKERS_PROCESSES="1") as server:
+    with ours(folder, IMAGEHOST_RENDERING_PROCESSES="1") as server:
         image = upload(server, picture)
         path, body = find_variant(server.origin, image)
         root = folder / "files"

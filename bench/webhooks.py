@@ -22,10 +22,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from imagehost_core import ImageHost, Settings
-from imagehost_core.services.webhooks import EACH
+from imagehost_core.services.webhooks import MAX_IN_FLIGHT_PER_ENDPOINT
 from imagehost_core.settings import WebhookSettings
-from imagehost_core.webhooks.endpoint import parse_destination
-from imagehost_server.background import Sender, post
+from imagehost_core.webhooks.endpoint import parse_endpoint_url
+from imagehost_server.background import WebhookSender, post
 
 SETTINGS = Settings(webhooks=WebhookSettings(allow_loopback=True))
 ANSWER = b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"
@@ -35,10 +35,10 @@ SENDER = """
 import asyncio, sys
 from bench.webhooks import SETTINGS
 from imagehost_core import ImageHost
-from imagehost_server.background import Sender
+from imagehost_server.background import WebhookSender
 async def drain():
     with ImageHost.open(sys.argv[1], settings=SETTINGS) as host:
-        sender = Sender(host)
+        sender = WebhookSender(host)
         sys.stdin.readline()
         print(await sender.drain())
 print("ready", flush=True)
@@ -108,12 +108,12 @@ def drain(folder: Path, senders: int) -> float:
 
 
 async def _drain(host: ImageHost) -> None:
-    await Sender(host).drain()
+    await WebhookSender(host).drain()
 
 
 async def bare(url: str, count: int, under_way: int) -> float:
     """Send so many POSTs without an outbox, and return how many seconds that took."""
-    destination, left = parse_destination(url, allow_loopback=True), iter(range(count))
+    destination, left = parse_endpoint_url(url, allow_loopback=True), iter(range(count))
 
     async def work() -> None:
         for _ in left:
@@ -139,7 +139,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as name:
             fill(Path(name), url, destinations, options.deliveries)
             seconds = drain(Path(name), options.senders)
-        under_way = min(EACH * destinations, concurrency)
+        under_way = min(MAX_IN_FLIGHT_PER_ENDPOINT * destinations, concurrency)
         alone = asyncio.run(bare(url, options.deliveries, under_way))
         rate, bare_rate = options.deliveries / seconds, options.deliveries / alone
         print(

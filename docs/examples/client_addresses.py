@@ -7,7 +7,7 @@ with Client() as client:
 
     print(client.image_url(image, w=300, h=200, fit="inside", fm="webp").removeprefix(base))
     print(client.srcset(image, [320, 640, 2000]).replace(base, ""))  # never wider than the image
-    print(client.picture(image, [320, 640])[:9], "…")
+    print(client.picture_html(image, [320, 640])[:9], "…")
 
     signed = client.images.signed_url(image, w=100, expires_in=600)  # works without a token, for a while
     print("sig=" in signed.url)

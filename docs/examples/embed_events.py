@@ -5,7 +5,7 @@ with ImageHost.open(":memory:") as host:
     events: list[Event] = []
     unsubscribe = host.subscribe(events.append)
     image = host.upload(make_image(), owner="anna", filename="cat.png")
-    host.delete(image.id)
+    host.images.delete(image.id)
     unsubscribe()
 
 for event in events:

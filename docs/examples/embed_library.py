@@ -12,13 +12,13 @@ with ImageHost.open("data") as host:
     )
     print(image.filename, image.width, image.height)
 
-    host.update(image.id, description="Awake", is_public=False)
-    for found in host.list(owner="anna", album_id=album.id):
+    host.images.update(image.id, description="Awake", is_public=False)
+    for found in host.images.list(owner="anna", album_id=album.id):
         print(found.description, found.is_public)
 
-    host.delete(image.id)
+    host.images.delete(image.id)
     try:
-        host.get(image.id)
+        host.images.get(image.id)
     except NotFoundError as error:
         print(error.code)
 

@@ -14,11 +14,11 @@ import pytest
 from tests.client.conftest import Caller, swift
 
 from imagehost_client import (
+    APIConnectionError,
     AsyncClient,
     ChecksumError,
     Client,
     ConflictError,
-    ConnectionFailed,
     Format,
     NotFoundError,
     ServerError,
@@ -268,7 +268,7 @@ def test_a_call_is_tried_again_after_a_lost_connection(call: Caller, host: FakeI
     host.drop(times=3)
     assert call(lambda client: client.upload(make_png())).meta.tries == 4
     host.drop(times=4)
-    with pytest.raises(ConnectionFailed):
+    with pytest.raises(APIConnectionError):
         call(lambda client: client.images.list().first_page())
 
 

@@ -18,8 +18,8 @@ from tests.client.conftest import swift
 
 from imagehost_client import Client
 from imagehost_client._cli.arguments import build_parser
-from imagehost_client._cli.completion import words
-from imagehost_client._cli.output import Out
+from imagehost_client._cli.completion import command_tree
+from imagehost_client._cli.output import Console
 from imagehost_client.cli import main
 from imagehost_client.testing import FakeImageHost, make_gif, make_png
 
@@ -381,7 +381,7 @@ def test_an_interrupt_and_a_broken_file_end_it_without_a_traceback(
 
 def test_control_characters_of_a_record_do_not_reach_the_terminal() -> None:
     text = io.StringIO()
-    Out(text, text, text).line("a\x1b[31m\u202eb\tc")
+    Console(text, text, text).print("a\x1b[31m\u202eb\tc")
     assert text.getvalue() == "a?[31m?b\tc\n"
 
 
@@ -425,7 +425,7 @@ def process(served: FakeImageHost, *argv: str, **options: Any) -> subprocess.Com
 
 
 def test_completion_knows_every_command_and_flag(capsys: pytest.CaptureFixture[str]) -> None:
-    tree = dict(words(build_parser()))
+    tree = dict(command_tree(build_parser()))
     assert {"upload", "ls", "albums", "--base-url"} <= set(tree[""])
     assert "--markdown" in tree["upload"]
     assert {"create", "add"} <= set(tree["albums"])
@@ -464,7 +464,7 @@ def test_completion_works_in_bash(line: str, found: list[str], capsys: pytest.Ca
 
 
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
-    for path in dict(words(build_parser())):
+    for path in dict(command_tree(build_parser())):
         with pytest.raises(SystemExit) as caught:
             main([*path.split("/"), "--help"] if path else ["--help"])
         assert caught.value.code == 0

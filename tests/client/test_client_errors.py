@@ -81,6 +81,6 @@ def test_the_text_of_an_error_gives_message_details_and_request() -> None:
 
 
 def test_a_time_out_is_a_failed_connection_and_a_wrong_setting_a_value_error() -> None:
-    assert issubclass(errors.TimedOut, errors.ConnectionFailed)
+    assert issubclass(errors.APITimeoutError, errors.APIConnectionError)
     assert issubclass(errors.ConfigurationError, ValueError)
     assert issubclass(errors.UnavailableError, errors.ServerError)

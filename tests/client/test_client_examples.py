@@ -14,7 +14,7 @@ import pytest
 
 from imagehost_client import Client, errors
 from imagehost_client._cli.arguments import build_parser
-from imagehost_client._cli.completion import words
+from imagehost_client._cli.completion import command_tree
 from imagehost_client.client import Resource
 from imagehost_client.testing import FakeImageHost
 
@@ -83,7 +83,7 @@ def test_readme_names_every_operation(workspace: Path) -> None:
 
 def test_readme_names_every_command_and_setting(workspace: Path) -> None:
     readme = (workspace / "packages" / "imagehost-client" / "README.md").read_text(encoding="utf-8")
-    commands = [word for word in dict(words(build_parser()))[""] if not word.startswith("-")]
+    commands = [word for word in dict(command_tree(build_parser()))[""] if not word.startswith("-")]
     settings = list(inspect.signature(Client).parameters)
     assert [word for word in commands if not re.search(rf"`{word}`|imagehost-client {word}\b", readme)] == []
     assert [name for name in settings if not re.search(rf"`{name}\b", readme)] == []

@@ -12,9 +12,9 @@ from attrs import evolve
 from imagehost_client import errors
 from imagehost_client._calls import Call, access, albums, hooks, images
 from imagehost_client._config import Config, resolve
-from imagehost_client._exchange import Failure, Open, Reply, Send, Sleep, Step, World, exchange
-from imagehost_client._multipart import Body
-from imagehost_client._retry import Trouble
+from imagehost_client._exchange import Environment, Failure, Open, Reply, Send, Sleep, Step, exchange
+from imagehost_client._multipart import MultipartBody
+from imagehost_client._retry import FailureKind
 from imagehost_client.files import open_file
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -29,9 +29,9 @@ ALBUM = {
     "created_at": "2026-01-01T00:00:00Z",
     "updated_at": "2026-01-01T00:00:00Z",
 }
-BROKEN = Failure(Trouble.BROKEN, False, "ReadError")
-UNREACHED = Failure(Trouble.UNREACHED, False, "ConnectError")
-LATE = Failure(Trouble.BROKEN, True, "ReadTimeout")
+BROKEN = Failure(FailureKind.UNKNOWN, False, "ReadError")
+UNREACHED = Failure(FailureKind.NOT_SENT, False, "ConnectError")
+LATE = Failure(FailureKind.UNKNOWN, True, "ReadTimeout")
 
 
 class Played:
@@ -42,7 +42,7 @@ class Played:
         self.slept: list[float] = []
         self.result: Any = None
         self.elapsed = 0.0
-        self.world = options.pop("world", None) or World()
+        self.world = options.pop("world", None) or Environment()
         self.world.now = lambda: NOW + timedelta(seconds=self.elapsed)
         self.world.monotonic = lambda: self.elapsed
         self.world.random = lambda: 0.5
@@ -83,7 +83,7 @@ BUSY = refusal("SERVICE_UNAVAILABLE", 503)
 
 
 def test_one_key_goes_with_all_tries_of_a_call_and_another_with_the_next_call() -> None:
-    world = World()
+    world = Environment()
     keys = iter("abc")
     world.new_key = lambda: next(keys)
     played = Played(albums.create_album("A"), BUSY, BROKEN, reply(ALBUM), world=world)
@@ -128,11 +128,11 @@ def test_a_named_time_beyond_a_minute_raises_at_once() -> None:
 def test_after_the_last_retry_the_last_error_is_raised() -> None:
     with pytest.raises(errors.UnavailableError):
         Played(albums.get_album(1), BROKEN, BROKEN, BROKEN, BUSY)
-    with pytest.raises(errors.ConnectionFailed, match="tries: 4") as caught:
+    with pytest.raises(errors.APIConnectionError, match="tries: 4") as caught:
         Played(albums.get_album(1), BUSY, BUSY, BUSY, BROKEN)
     assert "https://h/v1" in caught.value.details
     assert "GET /albums/1" in caught.value.details
-    with pytest.raises(errors.TimedOut):
+    with pytest.raises(errors.APITimeoutError):
         Played(albums.get_album(1), LATE, LATE, LATE, LATE)
 
 
@@ -212,7 +212,7 @@ def limited(remaining: int, seconds: float) -> Reply:
 def test_a_paced_client_waits_for_a_used_up_window_to_end(
     remaining: int, seconds: float, pace: bool, slept: list[float]
 ) -> None:
-    world, other = World(), World()
+    world, other = Environment(), Environment()
     for met in (world, other):
         Played(albums.get_album(1), limited(remaining, seconds), world=met, pace=pace)
     assert Played(albums.get_album(1), reply(ALBUM), world=world, pace=pace).slept == slept
@@ -221,17 +221,17 @@ def test_a_paced_client_waits_for_a_used_up_window_to_end(
 
 
 def test_the_window_of_uploads_is_not_that_of_other_requests() -> None:
-    world = World()
+    world = Environment()
     Played(albums.get_album(1), limited(0, 30), world=world, pace=True)
     wrong = refusal("VALIDATION_ERROR", 422)
     with pytest.raises(errors.ValidationError):
         Played(images.upload(b"a"), wrong, world=world, pace=True)
-    assert world.pace.take(NOW, upload=True, longest=60.0) == 0.0
-    assert world.pace.take(NOW, upload=False, longest=60.0) == 30.0
+    assert world.pace.acquire(NOW, upload=True, longest=60.0) == 0.0
+    assert world.pace.acquire(NOW, upload=False, longest=60.0) == 30.0
     with pytest.raises(errors.ServerError):  # it is no image's record, and its headers count all the same
         Played(images.upload(b"a"), limited(0, 20), world=world, pace=True)
-    assert world.pace.take(NOW, upload=True, longest=60.0) == 20.0
-    assert world.pace.take(NOW, upload=False, longest=60.0) == 30.0
+    assert world.pace.acquire(NOW, upload=True, longest=60.0) == 20.0
+    assert world.pace.acquire(NOW, upload=False, longest=60.0) == 30.0
 
 
 def test_each_try_says_how_often_the_request_was_sent_before() -> None:
@@ -312,7 +312,7 @@ def recorded(call: Call[Any], sent: list[bytes]) -> None:
     class Recording(Played):
         def _done(self, step: Step) -> object:
             if isinstance(step, Send):
-                assert isinstance(step.content, Body)
+                assert isinstance(step.content, MultipartBody)
                 sent.append(b"".join(step.content.chunks()))
                 assert step.headers["Content-Length"] == str(len(sent[-1]))
             return super()._done(step)

@@ -13,7 +13,7 @@ import pytest
 from imagehost_client import Client, ForbiddenError, NotFoundError, UnauthorizedError, UnavailableError
 from imagehost_client.testing import FakeImageHost, make_gif, make_png
 from imagehost_client.testing._forms import MAX_BYTES
-from imagehost_client.testing._pictures import read_facts
+from imagehost_client.testing._pictures import read_image_info
 
 
 @pytest.fixture
@@ -267,7 +267,7 @@ EXTENDED = bytes([0x12, 0, 0, 0]) + (99).to_bytes(3, "little") + (49).to_bytes(3
     ],
 )
 def test_the_sizes_of_pictures_are_read_from_their_headers(content: bytes, facts: tuple[Any, ...]) -> None:
-    read = read_facts(content, "a")
+    read = read_image_info(content, "a")
     assert (read.format, read.width, read.height, read.frames, read.alpha) == facts
 
 
@@ -296,6 +296,6 @@ def test_a_gif_with_its_own_colours_is_walked_through() -> None:
         b"\x2c" + struct.pack("<HHHHB", 0, 0, 1, 1, 0),
         b"\x2c" + struct.pack("<HHHHB", 0, 0, 1, 1, 0x80) + bytes(6),
     )
-    assert read_facts(local, "a").frames == 1
+    assert read_image_info(local, "a").frames == 1
     bare = b"GIF89a" + struct.pack("<HHBBB", 2, 3, 0, 0, 0) + content[19:]
-    assert read_facts(bare, "a").width == 2
+    assert read_image_info(bare, "a").width == 2

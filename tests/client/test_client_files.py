@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_client.files import SPOOL_BYTES, expand, open_file
+from imagehost_client.files import SPOOL_BYTES, expand_sources, open_file
 
 
 class Pipe(io.RawIOBase):
@@ -162,25 +162,29 @@ def make(folder: Path, *names: str) -> None:
 def test_a_folder_stands_for_the_images_in_and_below_it_by_name(tmp_path: Path) -> None:
     make(tmp_path, "b.PNG", "a.jpg", "sub/c.webp", "notes.txt", ".hidden")
     (tmp_path / "folder.png").mkdir()
-    assert list(expand(tmp_path)) == [tmp_path / "a.jpg", tmp_path / "b.PNG", tmp_path / "sub" / "c.webp"]
+    assert list(expand_sources(tmp_path)) == [
+        tmp_path / "a.jpg",
+        tmp_path / "b.PNG",
+        tmp_path / "sub" / "c.webp",
+    ]
 
 
 def test_a_pattern_stands_for_what_matches_it(tmp_path: Path) -> None:
     make(tmp_path, "b.png", "a.png", "sub/c.png")
-    assert list(expand(f"{tmp_path}/*.png")) == [f"{tmp_path}/a.png", f"{tmp_path}/b.png"]
-    assert f"{tmp_path}/sub/c.png" in list(expand([f"{tmp_path}/**/*.png"]))
-    assert list(expand([f"{tmp_path}/*.gif"])) == [f"{tmp_path}/*.gif"]
+    assert list(expand_sources(f"{tmp_path}/*.png")) == [f"{tmp_path}/a.png", f"{tmp_path}/b.png"]
+    assert f"{tmp_path}/sub/c.png" in list(expand_sources([f"{tmp_path}/**/*.png"]))
+    assert list(expand_sources([f"{tmp_path}/*.gif"])) == [f"{tmp_path}/*.gif"]
 
 
 def test_a_file_whose_name_looks_like_a_pattern_is_that_file(tmp_path: Path) -> None:
     make(tmp_path, "a[1].png", "a1.png")
-    assert list(expand(str(tmp_path / "a[1].png"))) == [str(tmp_path / "a[1].png")]
+    assert list(expand_sources(str(tmp_path / "a[1].png"))) == [str(tmp_path / "a[1].png")]
 
 
 def test_one_source_is_several_of_one_and_order_is_kept(tmp_path: Path) -> None:
-    assert list(expand(b"abc")) == [b"abc"]
-    assert list(expand(("a.png", b"abc"))) == [("a.png", b"abc")]
+    assert list(expand_sources(b"abc")) == [b"abc"]
+    assert list(expand_sources(("a.png", b"abc"))) == [("a.png", b"abc")]
     stream = io.BytesIO()
-    assert list(expand(stream)) == [stream]
-    assert list(expand([b"2", b"1"])) == [b"2", b"1"]
-    assert list(expand(["missing.png"])) == ["missing.png"]
+    assert list(expand_sources(stream)) == [stream]
+    assert list(expand_sources([b"2", b"1"])) == [b"2", b"1"]
+    assert list(expand_sources(["missing.png"])) == ["missing.png"]

@@ -37,15 +37,15 @@ from tests.client.conftest import (
 )
 
 from imagehost_client import (
+    APIConnectionError,
+    APITimeoutError,
     AsyncClient,
     Client,
-    ConnectionFailed,
     ImageHostError,
     NotFoundError,
     PayloadTooLargeError,
     ServerError,
     SourceChangedError,
-    TimedOut,
     UnavailableError,
 )
 from imagehost_client.testing import FakeImageHost, make_png
@@ -168,7 +168,7 @@ def test_many_uploads_through_a_server_that_fails_at_random_are_each_stored_once
 def test_a_server_that_never_answers_is_timed_out(kind: str) -> None:
     with Unruly(Shelf()) as server:
         server.plan.extend([stall] * 2)
-        with pytest.raises(TimedOut) as caught:
+        with pytest.raises(APITimeoutError) as caught:
             caller(kind, server.url)(
                 lambda client: swift(client, retries=1, timeout=0.1).albums.get(1),
             )
@@ -179,7 +179,7 @@ def test_a_server_that_never_answers_is_timed_out(kind: str) -> None:
 def test_a_host_that_is_not_there_is_a_failed_connection(kind: str) -> None:
     with Unruly(Shelf()) as server:
         url = server.url
-    with pytest.raises(ConnectionFailed, match="ConnectError"):
+    with pytest.raises(APIConnectionError, match="ConnectError"):
         caller(kind, url)(lambda client: client.albums.get(1))
 
 
@@ -187,7 +187,7 @@ def test_a_host_that_is_not_there_is_a_failed_connection(kind: str) -> None:
 def test_what_must_not_happen_twice_is_not_sent_again_after_a_lost_answer(kind: str) -> None:
     with Unruly(Shelf()) as server:
         server.plan.extend([drop_after_reading])
-        with pytest.raises(ConnectionFailed):
+        with pytest.raises(APIConnectionError):
             caller(kind, server.url)(lambda client: client.keys.create("k"))
     assert len(server.requests) == 1
 
@@ -338,7 +338,7 @@ def test_a_deadline_ends_a_call_that_goes_on_slowly(kind: str, slow: Behaviour) 
 
     with Unruly(Shelf()) as server:
         server.plan.extend([slow] * 9)
-        with pytest.raises(TimedOut, match=r"deadline|WriteTimeout"):
+        with pytest.raises(APITimeoutError, match=r"deadline|WriteTimeout"):
             caller(kind, server.url)(call)
         assert len(server.plan) == 8
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from multipart import MultipartSegment, PushMultipartParser  # type: ignore[import-untyped]
 
 from imagehost_client import SourceChangedError
-from imagehost_client._multipart import CHUNK, Body, boundary_for, form, quoted
+from imagehost_client._multipart import CHUNK, MultipartBody, boundary_for, form, quoted
 from imagehost_client.files import File, open_file
 
 NAMES = st.text(
@@ -35,11 +35,13 @@ def parsed(body: bytes, boundary: str) -> list[tuple[str, str | None, bytes]]:
     return [(name, filename, bytes(content)) for name, filename, content in parts]
 
 
-def body_of(content: bytes, *, fields: list[tuple[str, str]] | None = None, filename: str = "a.png") -> Body:
+def body_of(
+    content: bytes, *, fields: list[tuple[str, str]] | None = None, filename: str = "a.png"
+) -> MultipartBody:
     around = form(
         fields or [], name="image", filename=filename, media_type="image/png", boundary=boundary_for("key")
     )
-    return Body(around, open_file(content))
+    return MultipartBody(around, open_file(content))
 
 
 @given(st.lists(st.tuples(NAMES, VALUES), max_size=5), NAMES, st.binary(max_size=500))
@@ -101,7 +103,7 @@ def test_a_file_is_read_by_another_thread_than_the_event_loops() -> None:
             threads.add(threading.get_ident())
             return super().read(size)
 
-    body = Body(body_of(b"").form, open_file(Watched(b"abc")))
+    body = MultipartBody(body_of(b"").form, open_file(Watched(b"abc")))
 
     async def read() -> None:
         async for _ in body.achunks():
@@ -116,8 +118,8 @@ def test_a_file_is_read_by_another_thread_than_the_event_loops() -> None:
 def test_a_file_that_has_another_size_than_was_promised_breaks_the_upload_off(
     promised: int, received: str
 ) -> None:
-    file = File(name="a.png", size=promised, offset=0, stream=io.BytesIO(b"abc"), owned=False)
-    body = Body(body_of(b"").form, file)
+    file = File(name="a.png", size=promised, offset=0, stream=io.BytesIO(b"abc"), close_on_done=False)
+    body = MultipartBody(body_of(b"").form, file)
     with pytest.raises(
         SourceChangedError, match=f"expected {promised} bytes for a.png but received {received}"
     ):
@@ -137,7 +139,7 @@ def test_no_more_of_a_large_file_is_in_memory_than_a_chunk(tmp_path: Path) -> No
     with path.open("wb") as stream:
         stream.truncate(50 * 1024 * 1024)
     file = open_file(path)
-    body = Body(body_of(b"").form, file)
+    body = MultipartBody(body_of(b"").form, file)
     assert max(len(chunk) for chunk in body.chunks()) <= CHUNK
-    assert body.length == len(body.form.head) + 50 * 1024 * 1024 + len(body.form.tail)
+    assert body.length == len(body.form.preamble) + 50 * 1024 * 1024 + len(body.form.epilogue)
     file.close()

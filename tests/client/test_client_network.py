@@ -15,7 +15,7 @@ import pytest
 from attrs import frozen
 from tests.client.conftest import Caller, Unruly, http, serving
 
-from imagehost_client import AsyncClient, Client, ConnectionFailed
+from imagehost_client import APIConnectionError, AsyncClient, Client
 from imagehost_client.testing import FakeImageHost, make_png
 
 ALBUMS = b'{"success": true, "data": {"albums": [], "pagination": %s}}'
@@ -56,7 +56,7 @@ def asked(proxy: Unruly) -> list[str]:
 def test_a_proxy_of_an_httpx_client_of_ones_own_is_used(kind: str, proxy: Unruly) -> None:
     call = caller(kind, "https://nowhere.localhost/v1", proxy=proxy.url.removesuffix("/v1"))
     proxy.otherwise = lambda _: http(502)
-    with pytest.raises(ConnectionFailed):
+    with pytest.raises(APIConnectionError):
         call(lambda client: client.albums.list().first_page())
     assert set(asked(proxy)) == {"nowhere.localhost:443 nowhere.localhost:443"}
     assert all("authorization" not in request.headers for request in proxy.requests)
@@ -124,7 +124,7 @@ def test_a_host_that_nobody_vouches_for_is_not_spoken_to(
 ) -> None:
     before = len(secure.host.requests)
     token = "ihk_0123456789abcdefghijkl"
-    with caplog.at_level(logging.DEBUG), pytest.raises(ConnectionFailed, match="CERTIFICATE") as caught:
+    with caplog.at_level(logging.DEBUG), pytest.raises(APIConnectionError, match="CERTIFICATE") as caught:
         caller(kind, secure.host.base_url, token)(lambda client: client.account())
     assert len(secure.host.requests) == before
     assert token not in f"{caught.value!r}{caplog.text}"

@@ -9,20 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_client import RateLimit
-from imagehost_client._pacing import Pace
+from imagehost_client._pacing import RateLimitPacer
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 COUNTS = st.integers(0, 20)
 
 
-def told(limit: int, remaining: int, seconds: float = 30.0) -> Pace:
-    pace = Pace()
-    pace.told(RateLimit(limit, remaining, NOW + timedelta(seconds=seconds)), upload=False)
+def told(limit: int, remaining: int, seconds: float = 30.0) -> RateLimitPacer:
+    pace = RateLimitPacer()
+    pace.update(RateLimit(limit, remaining, NOW + timedelta(seconds=seconds)), upload=False)
     return pace
 
 
-def takes(pace: Pace, times: int, now: datetime = NOW) -> list[float]:
-    return [pace.take(now, upload=False, longest=60.0) for _ in range(times)]
+def takes(pace: RateLimitPacer, times: int, now: datetime = NOW) -> list[float]:
+    return [pace.acquire(now, upload=False, longest=60.0) for _ in range(times)]
 
 
 @given(COUNTS, COUNTS)
@@ -36,15 +36,15 @@ def test_as_many_requests_go_as_there_is_room_for_and_the_next_waits_for_the_end
 def test_of_answers_in_any_order_the_smallest_number_holds(remaining: list[int]) -> None:
     pace = told(60, remaining[0])
     for number in remaining[1:]:
-        pace.told(RateLimit(60, number, NOW + timedelta(seconds=30)), upload=False)
+        pace.update(RateLimit(60, number, NOW + timedelta(seconds=30)), upload=False)
     assert takes(pace, min(remaining) + 1).count(0.0) == min(remaining)
 
 
 def test_another_window_has_its_own_room() -> None:
     pace = told(60, 0)
-    pace.told(RateLimit(60, 5, NOW + timedelta(seconds=90)), upload=False)
+    pace.update(RateLimit(60, 5, NOW + timedelta(seconds=90)), upload=False)
     assert takes(pace, 1) == [0.0]
-    pace.told(RateLimit(1000, 0, NOW + timedelta(seconds=20)), upload=False)
+    pace.update(RateLimit(1000, 0, NOW + timedelta(seconds=20)), upload=False)
     assert takes(pace, 1) == [20.0]
 
 
@@ -59,9 +59,9 @@ def test_a_wait_beyond_the_longest_is_not_begun() -> None:
 
 
 def test_a_client_that_knows_nothing_asks() -> None:
-    assert takes(Pace(), 3) == [0.0] * 3
+    assert takes(RateLimitPacer(), 3) == [0.0] * 3
     pace = told(60, 0)
-    assert pace.take(NOW, upload=True, longest=60.0) == 0.0
+    assert pace.acquire(NOW, upload=True, longest=60.0) == 0.0
 
 
 def test_of_many_threads_each_place_goes_to_one() -> None:

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_client._retry import RetryPolicy, Trouble, named_wait, timestamp, wait, worth_retrying
+from imagehost_client._retry import (
+    FailureKind,
+    RetryPolicy,
+    parse_retry_after,
+    retry_delay,
+    should_retry,
+    timestamp,
+)
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SHARES = st.floats(0, 1, exclude_max=True)
@@ -21,7 +28,7 @@ def test_a_wait_that_the_host_does_not_name_lies_between_nothing_and_the_doubled
     retry: int, share: float, base: float, cap: float, retries: int
 ) -> None:
     policy = RetryPolicy(max_retries=retries, base=base, cap=cap)
-    seconds = wait(policy, retry, named=None, random=lambda: share)
+    seconds = retry_delay(policy, retry, retry_after=None, random=lambda: share)
     if retry > retries:
         assert seconds is None
     else:
@@ -33,7 +40,7 @@ def test_a_wait_that_the_host_does_not_name_lies_between_nothing_and_the_doubled
 def test_a_named_wait_is_obeyed_up_to_a_minute_and_beyond_it_the_error_is_raised(
     named: float, share: float
 ) -> None:
-    seconds = wait(RetryPolicy(), 1, named=named, random=lambda: share)
+    seconds = retry_delay(RetryPolicy(), 1, retry_after=named, random=lambda: share)
     if named > 60:
         assert seconds is None
     else:
@@ -43,7 +50,7 @@ def test_a_named_wait_is_obeyed_up_to_a_minute_and_beyond_it_the_error_is_raised
 
 @given(st.integers(0, 10**400))
 def test_retry_after_in_seconds_is_read_however_large(seconds: int) -> None:
-    named = named_wait({"retry-after": f" {seconds} "}, 503, NOW)
+    named = parse_retry_after({"retry-after": f" {seconds} "}, 503, NOW)
     assert named is not None
     assert named >= 0
     assert (named > 60) == (seconds > 60)
@@ -52,26 +59,26 @@ def test_retry_after_in_seconds_is_read_however_large(seconds: int) -> None:
 @given(st.datetimes(datetime(1971, 1, 1), datetime(9998, 1, 1)))
 def test_retry_after_as_a_date_is_the_time_until_then_and_never_negative(moment: datetime) -> None:
     moment = moment.replace(microsecond=0, tzinfo=UTC)
-    named = named_wait({"retry-after": format_datetime(moment, usegmt=True)}, 503, NOW)
+    named = parse_retry_after({"retry-after": format_datetime(moment, usegmt=True)}, 503, NOW)
     assert named == max(0.0, (moment - NOW).total_seconds())
 
 
 def test_a_date_without_a_zone_is_read_as_utc() -> None:
-    assert named_wait({"retry-after": "Sat, 21 Nov 2026 12:00:30 -0000"}, 503, NOW) == 30
+    assert parse_retry_after({"retry-after": "Sat, 21 Nov 2026 12:00:30 -0000"}, 503, NOW) == 30
 
 
 @given(st.text(max_size=40), st.integers(100, 599))
 def test_nonsense_in_retry_after_is_no_time_or_a_possible_one(text: str, status: int) -> None:
-    named = named_wait({"retry-after": text}, status, NOW)
+    named = parse_retry_after({"retry-after": text}, status, NOW)
     assert named is None or named >= 0
 
 
 def test_a_refusal_by_rate_without_retry_after_is_read_by_its_reset() -> None:
     reset = str(int((NOW + timedelta(seconds=20)).timestamp()))
-    assert named_wait({"x-ratelimit-reset": reset}, 429, NOW) == 20
-    assert named_wait({"x-ratelimit-reset": reset}, 503, NOW) is None
-    assert named_wait({"x-ratelimit-reset": reset, "retry-after": "3"}, 429, NOW) == 3
-    assert named_wait({}, 429, NOW) is None
+    assert parse_retry_after({"x-ratelimit-reset": reset}, 429, NOW) == 20
+    assert parse_retry_after({"x-ratelimit-reset": reset}, 503, NOW) is None
+    assert parse_retry_after({"x-ratelimit-reset": reset, "retry-after": "3"}, 429, NOW) == 3
+    assert parse_retry_after({}, 429, NOW) is None
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "x", "٣", "9" * 13, "999999999999"])
@@ -82,9 +89,9 @@ def test_a_timestamp_that_no_calendar_has_is_none(text: str) -> None:
 @pytest.mark.parametrize(
     ("cause", "repeatable", "named", "again"),
     [
-        (Trouble.UNREACHED, False, None, True),
-        (Trouble.BROKEN, False, None, False),
-        (Trouble.BROKEN, True, None, True),
+        (FailureKind.NOT_SENT, False, None, True),
+        (FailureKind.UNKNOWN, False, None, False),
+        (FailureKind.UNKNOWN, True, None, True),
         (429, False, None, True),
         (503, False, None, True),
         (502, False, None, False),
@@ -101,6 +108,6 @@ def test_a_timestamp_that_no_calendar_has_is_none(text: str) -> None:
     ],
 )
 def test_a_try_is_repeated_only_where_that_helps_and_does_no_harm(
-    cause: Trouble | int, repeatable: bool, named: float | None, again: bool
+    cause: FailureKind | int, repeatable: bool, named: float | None, again: bool
 ) -> None:
-    assert worth_retrying(cause, repeatable=repeatable, named=named) is again
+    assert should_retry(cause, repeatable=repeatable, retry_after=named) is again

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
 from tests.client.conftest import Caller, Unruly, drop_after_reading, http, stall, swift
 
-from imagehost_client import AsyncClient, Client, ConnectionFailed, NotFoundError, TimedOut
+from imagehost_client import APIConnectionError, APITimeoutError, AsyncClient, Client, NotFoundError
 from imagehost_client._exchange import Send
 from imagehost_client._tracing import span
 from imagehost_client.testing import FakeImageHost, make_png
@@ -100,8 +100,8 @@ def test_a_lost_or_late_answer_is_named_and_so_is_the_port(kind: str) -> None:
         assert told(finished)["server.port"] == int(server.url.split(":")[2].removesuffix("/v1"))
 
     with Unruly(lambda _: http(500)) as server:
-        again(server, ConnectionFailed, drop_after_reading, "httpx2.RemoteProtocolError")
-        again(server, TimedOut, stall, "httpx2.ReadTimeout", timeout=0.2)
+        again(server, APIConnectionError, drop_after_reading, "httpx2.RemoteProtocolError")
+        again(server, APITimeoutError, stall, "httpx2.ReadTimeout", timeout=0.2)
 
 
 def test_whatever_stops_an_upload_marks_its_span(call: Caller) -> None:

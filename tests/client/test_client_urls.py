@@ -134,7 +134,7 @@ class Tags(HTMLParser):
 )
 def test_a_picture_holds_any_text_without_breaking_out_of_its_element(alt: str) -> None:
     reader = Tags()
-    reader.feed(urls.picture(image(description=alt), [320], sizes="50vw"))
+    reader.feed(urls.picture_html(image(description=alt), [320], sizes="50vw"))
     assert [tag for tag, _ in reader.tags] == ["picture", "source", "source", "img"]
     shown = reader.tags[-1][1]
     assert shown["alt"] == alt
@@ -147,7 +147,7 @@ def test_a_picture_holds_any_text_without_breaking_out_of_its_element(alt: str) 
 
 def test_a_picture_uses_widths_formats_and_placeholder() -> None:
     hashed = base64.b64encode(bytes.fromhex("d5081e0ea600")).decode()
-    text = urls.picture(
+    text = urls.picture_html(
         image(placeholder=hashed), iter([640, 2000]), alt="A cat", formats=["jpg"], lazy=False, q=70
     )
     reader = Tags()
@@ -162,7 +162,7 @@ def test_a_picture_uses_widths_formats_and_placeholder() -> None:
 
 def test_a_picture_offers_only_formats_that_viewers_tell_apart() -> None:
     with pytest.raises(ValueError, match="formats"):
-        urls.picture(image(), formats=["auto"])
+        urls.picture_html(image(), formats=["auto"])
 
 
 @given(st.binary(min_size=5, max_size=30))
@@ -198,4 +198,4 @@ def test_a_placeholder_that_is_no_hash_has_no_colour(text: str) -> None:
 def test_the_client_knows_where_images_are_served(client: Client, host: FakeImageHost) -> None:
     assert client.image_url("abc", w=3) == f"{host.cdn_url}/abc?w=3"
     assert client.srcset(image(), [300]) == urls.srcset(image(), [300])
-    assert client.picture(image(), [300]) == urls.picture(image(), [300])
+    assert client.picture_html(image(), [300]) == urls.picture_html(image(), [300])

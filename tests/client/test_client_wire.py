@@ -17,20 +17,20 @@ from imagehost_client.models import (
     Account,
     Album,
     ApiKey,
-    Delivery,
     Format,
     Image,
     Links,
     Member,
     MemberStatus,
-    Meta,
     NewApiKey,
     NewWebhook,
     Page,
     PublicImage,
     RateLimit,
+    ResponseMeta,
     SignedUrl,
     Webhook,
+    WebhookDelivery,
 )
 
 TIMES = st.datetimes(datetime(1970, 1, 1), datetime(9000, 1, 1), timezones=st.just(UTC))
@@ -75,7 +75,7 @@ ALL = [
     Account,
     Album,
     ApiKey,
-    Delivery,
+    WebhookDelivery,
     Image,
     Links,
     Member,
@@ -210,14 +210,14 @@ def test_secrets_are_in_no_representation() -> None:
     assert "ihk_secret" not in repr(key)
     assert key.token == "ihk_secret"
     now = datetime.now(UTC)
-    account = models.AccountRecord(name="n", created_at=now)
+    account = models.AccountSummary(name="n", created_at=now)
     session = models.Session(token="ihs_secret", expires_at=now, account=account)
     assert "ihs_secret" not in repr(session)
 
 
 def read(status: int, body: object, headers: dict[str, str] | None = None) -> object:
     text = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return _wire.read_data(status, headers or {}, text, meta=Meta(request_id="r1"), wait=2.0)
+    return _wire.read_data(status, headers or {}, text, meta=ResponseMeta(request_id="r1"), wait=2.0)
 
 
 def refusal(status: int, body: object, headers: dict[str, str] | None = None) -> errors.ImageHostError:
@@ -309,7 +309,7 @@ def test_what_an_answer_says_beside_its_data_is_read() -> None:
         "idempotent-replayed": "true",
     }
     meta = _wire.read_meta(headers, 2)
-    assert meta == Meta("r", RateLimit(60, 0, datetime(2026, 11, 21, 12, tzinfo=UTC)), True, 2)
+    assert meta == ResponseMeta("r", RateLimit(60, 0, datetime(2026, 11, 21, 12, tzinfo=UTC)), True, 2)
 
 
 @given(st.dictionaries(st.sampled_from(["limit", "remaining", "reset"]), st.text(max_size=30)))

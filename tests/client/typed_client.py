@@ -20,7 +20,6 @@ from imagehost_client import (
     AsyncClient,
     AsyncPager,
     Client,
-    Delivery,
     Format,
     Image,
     ImageHostError,
@@ -35,6 +34,7 @@ from imagehost_client import (
     Source,
     UploadResult,
     Webhook,
+    WebhookDelivery,
     models,
     testing,
     webhooks,
@@ -77,7 +77,7 @@ def lists(client: Client) -> None:
     assert_type(client.gallery().first_page(), Page[PublicImage])
     assert_type(client.keys.list(), Pager[ApiKey])
     assert_type(client.webhooks.list(), Pager[Webhook])
-    assert_type(client.webhooks.deliveries("w"), Pager[Delivery])
+    assert_type(client.webhooks.deliveries("w"), Pager[WebhookDelivery])
 
 
 def the_rest(client: Client) -> None:
@@ -88,7 +88,7 @@ def the_rest(client: Client) -> None:
     assert_type(client.keys.create("k", scopes=["images:read"]), NewApiKey)
     assert_type(client.keys.create("k").token, str)
     assert_type(client.webhooks.create("https://h", events=["image.uploaded"]), NewWebhook)
-    assert_type(client.webhooks.retry("w", "d"), Delivery)
+    assert_type(client.webhooks.retry("w", "d"), WebhookDelivery)
     assert_type(client.account(), Account)
     assert_type(client.account().quota.remaining, int | None)
     assert_type(client.accounts.create("a", "b").name, str)

@@ -17,7 +17,7 @@ from imagehost_client import AsyncClient, ValidationError, urls
 from imagehost_client.models import Image, Links
 from imagehost_client.testing import make_png
 from imagehost_core import parse_transform
-from imagehost_core._util.clock import now
+from imagehost_core._util.clock import utc_now
 from imagehost_core.errors import BadRequestError
 from imagehost_core.headers import scan
 from imagehost_core.transform import FORMAT_NAMES, Fit, Transform
@@ -42,8 +42,8 @@ IMAGE = Image(
     url="https://img.example/0123456789abcdef.webp",
     thumb_url="",
     links=Links(url="", html="", markdown="", bbcode=""),
-    created_at=now(),
-    updated_at=now(),
+    created_at=utc_now(),
+    updated_at=utc_now(),
 )
 NAMES = {"w": "width", "h": "height", "q": "quality", "fit": "fit", "fm": "format"}
 SIDES = st.integers(-1, 8193) | st.sampled_from([0, 1, 8192, 8193])

@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 from imagehost_client._calls import Call, access, albums, hooks, images
-from imagehost_client.testing._routes import OPEN_ROUTES, ROUTES
-from imagehost_server.auth.scopes import ACCESS
+from imagehost_client.testing._routes import PUBLIC_ROUTES, ROUTES
+from imagehost_server.auth.scopes import ROUTE_SCOPES
 
 OF_THE_SERVICE = {"GET /v1/openapi.json", "GET /v1/docs", "GET /healthz", "GET /readyz"}
 """What browsers and those who watch over a server ask; it tells of the service, and is no resource."""
@@ -70,17 +70,17 @@ def test_every_operation_of_the_client_is_looked_at() -> None:
 
 def test_the_client_covers_every_endpoint_of_the_server_and_no_other() -> None:
     called = {shape(f"{call.method} {call.path}") for call in CALLS.values()}
-    assert called == {shape(route) for route in ACCESS.keys() - OF_THE_SERVICE} | {PICTURE}
+    assert called == {shape(route) for route in ROUTE_SCOPES.keys() - OF_THE_SERVICE} | {PICTURE}
 
 
 def test_the_double_covers_every_endpoint_of_the_server_and_no_other() -> None:
-    routes = {f"{method} {path}" for method, path, *_ in (*ROUTES, *OPEN_ROUTES)}
-    assert routes == {shape(route) for route in ACCESS.keys() - OF_THE_SERVICE}
+    routes = {f"{method} {path}" for method, path, *_ in (*ROUTES, *PUBLIC_ROUTES)}
+    assert routes == {shape(route) for route in ROUTE_SCOPES.keys() - OF_THE_SERVICE}
 
 
 def test_the_double_asks_for_the_scopes_that_the_server_asks_for() -> None:
     asked = {f"{method} {path}": scope for method, path, _, scope in ROUTES}
-    for route, need in ACCESS.items():
+    for route, need in ROUTE_SCOPES.items():
         if route not in OF_THE_SERVICE and need is not None:
             scope = asked[shape(route)]
             assert need.value == (scope or "session"), route

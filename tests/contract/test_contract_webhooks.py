@@ -15,7 +15,7 @@ from attrs import define, field
 from tests.contract.conftest import Account, Connect, House, data_of, members, refused
 
 from imagehost_client import AsyncClient, NotFoundError, ValidationError, webhooks
-from imagehost_client.models import Delivery, EventKind, NewWebhook, Webhook
+from imagehost_client.models import EventKind, NewWebhook, Webhook, WebhookDelivery
 from imagehost_client.testing import make_png
 
 pytestmark = pytest.mark.anyio
@@ -184,12 +184,12 @@ async def test_the_record_of_a_delivery_is_whole(http: httpx2.AsyncClient) -> No
     assert webhook["is_active"] is True  # a new destination is active; PATCH pauses it
     path = f"/webhooks/{webhook['id']}"
     sent = await data_of(http.post(f"{path}/test"), 201)
-    assert sent.keys() == members(Delivery)
+    assert sent.keys() == members(WebhookDelivery)
     assert sent["webhook_id"] == webhook["id"]
     (listed,) = (await data_of(http.get(f"{path}/deliveries")))["deliveries"]
-    assert listed.keys() == members(Delivery)
+    assert listed.keys() == members(WebhookDelivery)
     again = await data_of(http.post(f"{path}/deliveries/{sent['id']}/retry"))
-    assert again.keys() == members(Delivery)
+    assert again.keys() == members(WebhookDelivery)
 
 
 async def test_somebody_elses_destination_is_404(

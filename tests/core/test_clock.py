@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_core._util.clock import from_micros, now, to_micros, to_rfc3339
+from imagehost_core._util.clock import from_micros, to_micros, to_rfc3339, utc_now
 
 ZONES = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 MOMENTS = st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29), timezones=ZONES)
 
 
 def test_now_is_in_utc() -> None:
-    assert now().tzinfo is UTC
-    assert abs(now() - datetime.now(UTC)) < timedelta(hours=1)
+    assert utc_now().tzinfo is UTC
+    assert abs(utc_now() - datetime.now(UTC)) < timedelta(hours=1)
 
 
 @given(MOMENTS)

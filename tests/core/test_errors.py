@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from imagehost_core.errors import (
     BY_CODE,
     BadRequestError,
-    Fault,
+    FieldError,
     ImageHostError,
     RateLimitError,
     UnavailableError,
     ValidationError,
-    quoted,
+    quote_value,
 )
 
 CONTRACT = {
@@ -38,17 +38,17 @@ CONTRACT = {
 }
 """SPEC 7 and contract 2."""
 
-FAULTS = (Fault("w", "an integer", "'x'"), Fault("h", "an integer", "'y'"))
+FAULTS = (FieldError("w", "an integer", "'x'"), FieldError("h", "an integer", "'y'"))
 
 
 def make(kind: type[ImageHostError]) -> ImageHostError:
     if issubclass(kind, RateLimitError | UnavailableError):
         return kind("expected a but received b", retry_after=17)
-    return kind("expected a but received b", faults=FAULTS)
+    return kind("expected a but received b", errors=FAULTS)
 
 
 def test_every_row_of_the_contract_has_one_class_with_its_status() -> None:
-    assert {code: kind.status_hint for code, kind in BY_CODE.items()} == CONTRACT
+    assert {code: kind.status for code, kind in BY_CODE.items()} == CONTRACT
 
 
 def test_the_table_by_code_names_every_class_of_the_core() -> None:
@@ -88,15 +88,15 @@ def test_an_error_can_be_pickled_under_every_protocol(protocol: int) -> None:
 
 
 def test_all_faults_are_named_in_the_details() -> None:
-    error = ValidationError(faults=iter(FAULTS))
-    assert error.faults == FAULTS
+    error = ValidationError(errors=iter(FAULTS))
+    assert error.errors == FAULTS
     assert error.details == (
         "expected an integer for w but received 'x'; expected an integer for h but received 'y'"
     )
 
 
 def test_given_details_are_shown_instead_of_the_faults() -> None:
-    assert BadRequestError("more to the point", faults=FAULTS).details == "more to the point"
+    assert BadRequestError("more to the point", errors=FAULTS).details == "more to the point"
 
 
 def test_a_message_can_be_given_in_place_of_the_classs_own() -> None:
@@ -131,17 +131,17 @@ def test_a_busy_service_may_be_asked_again_after_a_second_unless_it_says_otherwi
     ],
 )
 def test_what_was_received_is_shown_quoted_and_printable(value: object, shown: str) -> None:
-    assert quoted(value) == shown
+    assert quote_value(value) == shown
 
 
 def test_a_text_that_just_fits_is_shown_whole_and_a_longer_one_is_cut() -> None:
-    assert quoted("x" * 58) == "'" + "x" * 58 + "'"
-    assert quoted("x" * 59) == "'" + "x" * 58 + "…"
-    assert quoted("x" * 10_000_000) == quoted("x" * 59)
+    assert quote_value("x" * 58) == "'" + "x" * 58 + "'"
+    assert quote_value("x" * 59) == "'" + "x" * 58 + "…"
+    assert quote_value("x" * 10_000_000) == quote_value("x" * 59)
 
 
 @given(st.text() | st.integers() | st.binary() | st.floats(), st.integers(8, 100))
 def test_what_is_shown_is_never_longer_than_its_limit_and_always_printable(value: object, limit: int) -> None:
-    shown = quoted(value, limit)
+    shown = quote_value(value, limit)
     assert len(shown) <= max(limit, len("an integer of 1,000 bits"))
     assert shown.isprintable()

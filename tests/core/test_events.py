@@ -22,16 +22,16 @@ from imagehost_core.events import (
     Event,
     ImageDeleted,
     ImageUploaded,
-    event_body,
-    parse_event,
+    deserialize_event,
+    serialize_event,
 )
 from imagehost_core.events.schemas import event_schemas, schema_of
 from imagehost_core.formats import Format
 from imagehost_core.ids import AlbumId, EventId
 from imagehost_core.models import Album, Image
-from imagehost_core.resources import Addresses, AlbumRecord, ImageRecord
+from imagehost_core.resources import AlbumRecord, ImageRecord, UrlBuilder
 
-ADDRESSES = Addresses("https://img.example/v1", "https://cdn.example/i")
+ADDRESSES = UrlBuilder("https://img.example/v1", "https://cdn.example/i")
 ID = EventId("msg_" + "0" * 24)
 WHEN = datetime(2026, 11, 21, 7, 26, 5, tzinfo=UTC)
 
@@ -46,7 +46,7 @@ def test_the_kinds_are_those_of_the_specification() -> None:
 
 
 def test_an_uploaded_image_is_sent_as_its_record(image: Image) -> None:
-    body = json.loads(event_body(uploaded(image)))
+    body = json.loads(serialize_event(uploaded(image)))
     assert list(body) == ["type", "timestamp", "data"]
     assert (body["type"], body["timestamp"]) == ("image.uploaded", "2026-11-21T07:26:05.000000Z")
     assert list(body["data"]) == [attribute.name for attribute in attrs.fields(ImageRecord)]
@@ -58,7 +58,7 @@ def test_an_uploaded_image_is_sent_as_its_record(image: Image) -> None:
 
 @pytest.mark.parametrize("kind", [AlbumCreated, AlbumUpdated])
 def test_an_album_is_sent_as_its_record(kind: type[AlbumCreated | AlbumUpdated], album: Album) -> None:
-    body = json.loads(event_body(kind(id=ID, timestamp=WHEN, data=ADDRESSES.album_record(album))))
+    body = json.loads(serialize_event(kind(id=ID, timestamp=WHEN, data=ADDRESSES.album_record(album))))
     assert body["type"] == kind.type
     assert list(body["data"]) == [attribute.name for attribute in attrs.fields(AlbumRecord)]
     assert body["data"]["updated_at"] == "2026-11-21T00:00:00.000000Z"
@@ -67,7 +67,7 @@ def test_an_album_is_sent_as_its_record(kind: type[AlbumCreated | AlbumUpdated],
 @pytest.mark.parametrize("in_album", [True, False])
 def test_a_deleted_image_is_sent_as_what_is_left_of_it(image: Image, in_album: bool) -> None:
     gone = DeletedImage(id=image.id, album_id=image.album_id if in_album else None, deleted_at=WHEN)
-    assert json.loads(event_body(ImageDeleted(id=ID, timestamp=WHEN, data=gone))) == {
+    assert json.loads(serialize_event(ImageDeleted(id=ID, timestamp=WHEN, data=gone))) == {
         "type": "image.deleted",
         "timestamp": "2026-11-21T07:26:05.000000Z",
         "data": {
@@ -79,28 +79,28 @@ def test_a_deleted_image_is_sent_as_what_is_left_of_it(image: Image, in_album: b
 
 
 def test_every_time_ends_in_z(image: Image, album: Album) -> None:
-    times = re.findall(rb'_at":"([^"]*)"|timestamp":"([^"]*)"', event_body(uploaded(image)))
+    times = re.findall(rb'_at":"([^"]*)"|timestamp":"([^"]*)"', serialize_event(uploaded(image)))
     assert len(times) == 3
     assert all(re.fullmatch(rb"[0-9T:.-]{26}Z", one or other) for one, other in times)
 
 
 def test_the_id_of_an_event_is_not_in_its_body(image: Image) -> None:
-    assert ID.encode() not in event_body(uploaded(image))
+    assert ID.encode() not in serialize_event(uploaded(image))
 
 
 @given(st.text())
 def test_any_description_arrives_as_it_was_in_utf_8(image: Image, text: str) -> None:
-    body = event_body(uploaded(attrs.evolve(image, description=text)))
+    body = serialize_event(uploaded(attrs.evolve(image, description=text)))
     assert json.loads(body.decode("utf-8"))["data"]["description"] == text
 
 
 def test_letters_of_all_scripts_are_sent_as_themselves(image: Image) -> None:
-    assert "描述 é 😀".encode() in event_body(uploaded(attrs.evolve(image, description="描述 é 😀")))
+    assert "描述 é 😀".encode() in serialize_event(uploaded(attrs.evolve(image, description="描述 é 😀")))
 
 
 def test_the_body_is_the_same_each_time_and_has_no_needless_spaces(image: Image) -> None:
-    assert event_body(uploaded(image)) == event_body(uploaded(attrs.evolve(image)))
-    assert event_body(uploaded(image)).startswith(
+    assert serialize_event(uploaded(image)) == serialize_event(uploaded(attrs.evolve(image)))
+    assert serialize_event(uploaded(image)).startswith(
         b'{"type":"image.uploaded","timestamp":"2026-11-21T07:26:05.000000Z","data":{"id":'
     )
 
@@ -124,7 +124,7 @@ def events(image: Image, album: Album) -> list[Event]:
 
 
 def test_an_event_that_is_read_again_is_the_one_that_was_written(events: list[Event]) -> None:
-    assert [parse_event(event.id, event_body(event)) for event in events] == events
+    assert [deserialize_event(event.id, serialize_event(event)) for event in events] == events
 
 
 @given(
@@ -138,8 +138,8 @@ def test_any_uploaded_image_is_read_again_as_it_was_written_and_fits_the_schema(
 ) -> None:
     changed = attrs.evolve(image, description=text, format=fmt, album_id=album_id, created_at=moment)
     event = uploaded(changed)
-    assert parse_event(ID, event_body(event)) == event
-    jsonschema.validate(json.loads(event_body(event)), event_schemas()["image.uploaded"])
+    assert deserialize_event(ID, serialize_event(event)) == event
+    jsonschema.validate(json.loads(serialize_event(event)), event_schemas()["image.uploaded"])
 
 
 @pytest.mark.parametrize(
@@ -159,13 +159,13 @@ def test_any_uploaded_image_is_read_again_as_it_was_written_and_fits_the_schema(
 )
 def test_what_is_no_event_is_refused_with_our_error(body: bytes) -> None:
     with pytest.raises(ValidationError, match="body of one of"):
-        parse_event(ID, body)
+        deserialize_event(ID, body)
 
 
 def test_a_time_without_a_zone_is_no_time_of_an_event() -> None:
     data = b'{"id": "x", "album_id": null, "deleted_at": "2026-11-21T07:26:05"}'
     with pytest.raises(ValidationError):
-        parse_event(
+        deserialize_event(
             ID, b'{"type": "image.deleted", "timestamp": "2026-11-21T07:26:05Z", "data": ' + data + b"}"
         )
 
@@ -179,15 +179,15 @@ def test_there_is_a_valid_schema_for_each_kind() -> None:
 def test_each_schema_takes_its_own_events_and_no_others(events: list[Event]) -> None:
     for name, schema in event_schemas().items():
         validator = jsonschema.Draft202012Validator(schema)
-        taken = {event.type for event in events if validator.is_valid(json.loads(event_body(event)))}
+        taken = {event.type for event in events if validator.is_valid(json.loads(serialize_event(event)))}
         assert taken == {name}
 
 
 def test_a_schema_requires_every_member_that_is_sent(events: list[Event]) -> None:
     for event in events:
-        schema, body = event_schemas()[event.type], json.loads(event_body(event))
+        schema, body = event_schemas()[event.type], json.loads(serialize_event(event))
         for path in [(name,) for name in body] + [("data", name) for name in body["data"]]:
-            less = json.loads(event_body(event))
+            less = json.loads(serialize_event(event))
             del (less if len(path) == 1 else less["data"])[path[-1]]
             with pytest.raises(jsonschema.ValidationError):
                 jsonschema.validate(less, schema)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from imagehost_core.formats import BY_EXTENSION, TRAITS, Format
+from imagehost_core.formats import BY_EXTENSION, FORMATS, Format
 from imagehost_core.uploads.filenames import (
     FALLBACK,
     MAX_EXTENSION,
@@ -157,5 +157,5 @@ def test_an_image_extension_is_exchanged_and_any_other_is_part_of_the_name(
 
 def test_the_extension_that_is_written_is_the_formats_first() -> None:
     assert {fmt: with_extension("a", fmt) for fmt in Format} == {
-        fmt: f"a.{traits.extensions[0]}" for fmt, traits in TRAITS.items()
+        fmt: f"a.{traits.extensions[0]}" for fmt, traits in FORMATS.items()
     }

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_core.formats import BY_EXTENSION, SNIFF_BYTES, TRAITS, UPLOADABLE, Format, sniff
+from imagehost_core.formats import BY_EXTENSION, FORMATS, SNIFF_BYTES, UPLOADABLE, Format, sniff
 
 HEADS = {
     Format.JPEG: [b"\xff\xd8\xff\xe0\x00\x10JFIF\x00\x01\x01", b"\xff\xd8\xff\xdb", b"\xff\xd8\xff\xe1"],
@@ -23,25 +23,25 @@ def test_jpg_png_webp_and_gif_may_come_in() -> None:
 
 
 def test_webp_and_gif_are_written_animated() -> None:
-    assert {fmt for fmt, traits in TRAITS.items() if traits.animated} == {Format.WEBP, Format.GIF}
+    assert {fmt for fmt, traits in FORMATS.items() if traits.animated} == {Format.WEBP, Format.GIF}
 
 
 def test_quality_means_nothing_for_png_and_gif() -> None:
-    assert {fmt for fmt, traits in TRAITS.items() if not traits.quality} == {Format.PNG, Format.GIF}
+    assert {fmt for fmt, traits in FORMATS.items() if not traits.has_quality} == {Format.PNG, Format.GIF}
 
 
 def test_jpeg_alone_holds_no_transparency() -> None:
-    assert {fmt for fmt, traits in TRAITS.items() if not traits.alpha} == {Format.JPEG}
+    assert {fmt for fmt, traits in FORMATS.items() if not traits.has_alpha} == {Format.JPEG}
 
 
 def test_extensions_are_those_of_the_contract() -> None:
     assert set(BY_EXTENSION) == {"jpg", "jpeg", "png", "webp", "avif", "gif"}
-    assert {traits.extensions[0] for traits in TRAITS.values()} == {"jpg", "png", "webp", "avif", "gif"}
+    assert {traits.extensions[0] for traits in FORMATS.values()} == {"jpg", "png", "webp", "avif", "gif"}
 
 
 @pytest.mark.parametrize("fmt", Format)
 def test_a_format_has_its_registered_media_type_and_reads_its_own_extensions(fmt: Format) -> None:
-    traits = TRAITS[fmt]
+    traits = FORMATS[fmt]
     assert traits.media_type == f"image/{fmt.value}"
     assert {BY_EXTENSION[extension] for extension in traits.extensions} == {fmt}
     known = {mimetypes.types_map.get(f".{extension}", traits.media_type) for extension in traits.extensions}

@@ -14,7 +14,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from imagehost_core.errors import BadRequestError
-from imagehost_core.formats import TRAITS
+from imagehost_core.formats import FORMATS
 from imagehost_core.transform import MAX_SIDE, Fit, Transform, parse_transform
 from imagehost_core.transform.geometry import MAX_OUTPUT_PIXELS, ORIGIN, Plan, Point, Size, plan
 
@@ -50,7 +50,7 @@ def test_there_are_published_cases_of_every_fit() -> None:
     SOURCES,
     TRANSFORMS,
     st.integers(1, 1_000),
-    st.none() | st.sampled_from([t.max_side for t in TRAITS.values()]),
+    st.none() | st.sampled_from([t.max_side for t in FORMATS.values()]),
 )
 @example(Size(1, 10_000), Transform(8_000, 1), 1, None)
 @example(Size(16_384, 1), Transform(None, 8_192), 1, None)
@@ -60,7 +60,7 @@ def test_a_plan_is_within_the_caps_or_a_bad_request(
     try:
         output = plan(source, transform, frames=frames, max_side=max_side).output
     except BadRequestError as error:
-        assert {fault.name for fault in error.faults} == {"the output"}  # noqa: PT017
+        assert {fault.name for fault in error.errors} == {"the output"}  # noqa: PT017
     else:
         assert output.pixels * frames <= MAX_OUTPUT_PIXELS
         assert max(output.width, output.height) <= (max_side or 8_192 * 16_384)
@@ -274,7 +274,7 @@ def test_a_side_may_be_as_long_as_the_format_holds_and_no_longer() -> None:
 def test_both_caps_are_reported_together() -> None:
     with pytest.raises(BadRequestError) as caught:
         plan(Size(16_384, 16_384), Transform(), max_side=16_383)
-    assert len(caught.value.faults) == 2
+    assert len(caught.value.errors) == 2
 
 
 @pytest.mark.parametrize("values", [(0, 1), (1, 0), (-1, 1), (1, -5)])

@@ -18,15 +18,15 @@ from imagehost_core.ids import (
     ALPHABET,
     ID_LENGTH,
     MAX_ALBUM_ID,
+    album_not_found_text,
     base62,
+    delivery_not_found_text,
+    image_not_found_text,
     new_delivery_id,
     new_event_id,
     new_image_id,
     new_key_id,
     new_webhook_id,
-    no_album,
-    no_image,
-    no_picture,
     parse_album_id,
     parse_image_id,
 )
@@ -98,7 +98,7 @@ def test_ids_come_from_the_given_source_alone() -> None:
 def test_text_of_another_shape_is_nobodys_image(text: str) -> None:
     with pytest.raises(NotFoundError) as caught:
         parse_image_id(text)
-    assert caught.value.details == no_image(text)
+    assert caught.value.details == image_not_found_text(text)
 
 
 @given(st.text(ALPHABET, min_size=16, max_size=16))
@@ -149,11 +149,13 @@ def test_an_album_id_is_taken_as_an_integer_or_its_decimal_text(number: int) -> 
 def test_anything_else_is_no_album_id(value: object) -> None:
     with pytest.raises(ValidationError) as caught:
         parse_album_id(value)  # type: ignore[arg-type]
-    (fault,) = caught.value.faults
+    (fault,) = caught.value.errors
     assert (fault.name, fault.expected) == ("album_id", "a positive integer")
 
 
 def test_a_missing_thing_is_named_as_it_was_asked_for() -> None:
-    assert no_image("x") == "expected the id of an image of yours but received 'x'"
-    assert no_album(5) == "expected the id of an album of yours but received 5"
-    assert no_picture("x") == "expected the address of an image that you may see but received 'x'"
+    assert image_not_found_text("x") == "expected the id of an image of yours but received 'x'"
+    assert album_not_found_text(5) == "expected the id of an album of yours but received 5"
+    assert (
+        delivery_not_found_text("x") == "expected the address of an image that you may see but received 'x'"
+    )

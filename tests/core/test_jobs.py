@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_core.formats import Format
-from imagehost_core.jobs import KEY_SIDE, LADDER_SIDES, IngestJob, RenderJob, start_of
+from imagehost_core.jobs import DERIVATIVE_SIDES, PRIORITY_SIDE, IngestJob, RenderJob, pick_derivative
 from imagehost_core.transform.geometry import ORIGIN, Plan, Size
 
 PLAN = Plan(resize=Size(4, 3), crop=ORIGIN, pad=ORIGIN, output=Size(4, 3))
@@ -27,8 +27,8 @@ def test_another_quality_is_refused(quality: int) -> None:
 
 
 def test_the_reductions_are_made_from_the_largest_down() -> None:
-    assert list(LADDER_SIDES) == sorted(LADDER_SIDES, reverse=True)
-    assert IngestJob(Format.JPEG).ladder == LADDER_SIDES
+    assert list(DERIVATIVE_SIDES) == sorted(DERIVATIVE_SIDES, reverse=True)
+    assert IngestJob(Format.JPEG).derivative_sides == DERIVATIVE_SIDES
 
 
 def test_equal_jobs_are_equal_wherever_they_come_from() -> None:
@@ -44,8 +44,8 @@ SQUARES = st.sets(st.sampled_from([256, 512, 700, 1024, 1500, 2048]))
 def test_a_render_starts_from_twice_its_target_where_that_is_cheap_and_else_from_a_quarter_more(
     sides: set[int], target: int
 ) -> None:
-    chosen = start_of([Size(side, side) for side in sides], Size(target, target))
-    twice = {side for side in sides if side >= 2 * target and side <= KEY_SIDE}
+    chosen = pick_derivative([Size(side, side) for side in sides], Size(target, target))
+    twice = {side for side in sides if side >= 2 * target and side <= PRIORITY_SIDE}
     enough = {side for side in sides if 4 * side >= 5 * target}
     expected = min(twice or enough, default=None)
     assert chosen == (None if expected is None else Size(expected, expected))
@@ -56,10 +56,12 @@ def test_a_render_starts_from_twice_its_target_where_that_is_cheap_and_else_from
     [(256, 512), (257, 1024), (512, 1024), (513, 1024), (819, 1024), (820, 2048), (1638, 2048)],
 )
 def test_the_rungs_of_a_large_picture_serve_these_targets(target: int, rung: int) -> None:
-    assert start_of([Size(side, side) for side in LADDER_SIDES], Size(target, target)) == Size(rung, rung)
+    assert pick_derivative([Size(side, side) for side in DERIVATIVE_SIDES], Size(target, target)) == Size(
+        rung, rung
+    )
 
 
 @pytest.mark.parametrize("target", [Size(100, 410), Size(410, 100), Size(1639, 1)])
 def test_a_rung_has_to_be_large_enough_on_both_axes(target: Size) -> None:
-    assert start_of([Size(512, 2048), Size(2048, 512), Size(512, 512)], target) != Size(512, 512)
-    assert start_of([Size(512, 512)], target) is None
+    assert pick_derivative([Size(512, 2048), Size(2048, 512), Size(512, 512)], target) != Size(512, 512)
+    assert pick_derivative([Size(512, 512)], target) is None

@@ -17,31 +17,31 @@ from imagehost_core.errors import (
 )
 from imagehost_core.limits import (
     DAY,
-    FILE_BYTES,
-    FILES_PER_REQUEST,
     HOUR,
+    MAX_FILE_BYTES,
+    MAX_FILES_PER_REQUEST,
     MINUTE,
     Decision,
-    Policy,
+    RateLimitPolicy,
     Window,
-    check_file_count,
-    check_file_size,
-    check_quota,
     decide,
+    require_file_count,
+    require_file_size,
+    require_quota,
 )
 
 NOW = datetime(2026, 11, 21, 7, 26, 3, 120_000, UTC)
 PER_MINUTE = Window("api_per_minute", MINUTE, 60)
 PER_HOUR = Window("api_per_hour", HOUR, 1_000)
 PER_DAY = Window("api_per_day", DAY, 10_000)
-API: Policy = (PER_MINUTE, PER_HOUR, PER_DAY)
+API: RateLimitPolicy = (PER_MINUTE, PER_HOUR, PER_DAY)
 
 ZONES = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 MOMENTS = st.datetimes(datetime(1969, 12, 1), datetime(2200, 1, 1), timezones=ZONES)
 LIMITS = st.integers(0, 6)
 
 
-def policy(*limits: int) -> Policy:
+def policy(*limits: int) -> RateLimitPolicy:
     """Return windows of a minute, an hour, a day and again a minute, with these limits."""
     kinds = (("minute", MINUTE), ("hour", HOUR), ("day", DAY), ("uploads", MINUTE))
     return tuple(Window(name, seconds, limit) for (name, seconds), limit in zip(kinds, limits, strict=False))
@@ -74,7 +74,7 @@ def test_a_time_without_a_zone_falls_into_no_window() -> None:
 
 @given(POLICIES, st.lists(st.integers(0, 2 * HOUR), max_size=60))
 def test_no_window_ever_admits_more_than_its_limit_and_none_refuses_below_it(
-    windows: Policy, seconds: list[int]
+    windows: RateLimitPolicy, seconds: list[int]
 ) -> None:
     hits: Counter[tuple[str, int]] = Counter()
     for second in sorted(seconds):
@@ -92,7 +92,9 @@ def test_no_window_ever_admits_more_than_its_limit_and_none_refuses_below_it(
 
 
 @given(POLICIES.filter(lambda windows: any(window.limit for window in windows)), st.data())
-def test_the_headers_describe_the_window_that_will_refuse_first(windows: Policy, data: st.DataObject) -> None:
+def test_the_headers_describe_the_window_that_will_refuse_first(
+    windows: RateLimitPolicy, data: st.DataObject
+) -> None:
     hits = {window.name: data.draw(st.integers(0, 7), window.name) for window in windows}
     decision = decide(windows, hits, NOW)
     assert decision.window is not None
@@ -140,7 +142,7 @@ def test_of_full_windows_the_one_that_stays_shut_longest_is_described() -> None:
 def test_a_refusal_says_when_the_window_ends() -> None:
     decision = decide(API, {"api_per_minute": 60}, NOW)
     with pytest.raises(RateLimitError) as caught:
-        decision.check(NOW)
+        decision.raise_if_refused(NOW)
     assert caught.value.retry_after == 57
     assert caught.value.details == "expected at most 60 requests for api_per_minute but received one more"
     assert decision.reset == datetime(2026, 11, 21, 7, 27, tzinfo=UTC).timestamp()
@@ -149,7 +151,7 @@ def test_a_refusal_says_when_the_window_ends() -> None:
 @given(MOMENTS, st.sampled_from(API))
 def test_whoever_waits_as_long_as_told_meets_a_new_window(moment: datetime, window: Window) -> None:
     with pytest.raises(RateLimitError) as caught:
-        decide((window,), {window.name: window.limit}, moment).check(moment)
+        decide((window,), {window.name: window.limit}, moment).raise_if_refused(moment)
     wait = caught.value.retry_after
     assert 1 <= wait <= window.seconds
     assert window.start(moment + timedelta(seconds=wait)) > window.start(moment)
@@ -157,19 +159,19 @@ def test_whoever_waits_as_long_as_told_meets_a_new_window(moment: datetime, wind
 
 def test_a_refusal_that_is_looked_at_late_still_says_to_wait_a_second() -> None:
     with pytest.raises(RateLimitError) as caught:
-        decide(API, {"api_per_minute": 60}, NOW).check(NOW + timedelta(minutes=5))
+        decide(API, {"api_per_minute": 60}, NOW).raise_if_refused(NOW + timedelta(minutes=5))
     assert caught.value.retry_after == 1
 
 
 def test_an_admitted_request_passes() -> None:
-    decide(API, {}, NOW).check(NOW)
+    decide(API, {}, NOW).raise_if_refused(NOW)
 
 
 @pytest.mark.parametrize("windows", [(), policy(0), policy(0, 0, 0, 0)])
-def test_without_a_limit_everything_is_admitted_and_nothing_described(windows: Policy) -> None:
+def test_without_a_limit_everything_is_admitted_and_nothing_described(windows: RateLimitPolicy) -> None:
     decision = decide(windows, {"minute": 10**9}, NOW)
     assert decision == Decision(admitted=True, window=None, limit=0, remaining=0, reset=0)
-    decision.check(NOW)
+    decision.raise_if_refused(NOW)
 
 
 def test_a_window_without_a_limit_is_left_out() -> None:
@@ -183,49 +185,49 @@ def test_a_window_cannot_be_built_wrong(values: tuple[int, int]) -> None:
 
 
 def test_a_file_of_exactly_50_mb_is_accepted() -> None:
-    assert FILE_BYTES == 52_428_800
-    check_file_size("cat.jpg", 52_428_800)
-    check_file_size("cat.jpg", 0)
+    assert MAX_FILE_BYTES == 52_428_800
+    require_file_size("cat.jpg", 52_428_800)
+    require_file_size("cat.jpg", 0)
 
 
 def test_one_byte_more_is_refused_with_both_sizes() -> None:
     with pytest.raises(PayloadTooLargeError) as caught:
-        check_file_size("cat.jpg", 52_428_801)
+        require_file_size("cat.jpg", 52_428_801)
     assert caught.value.details == "expected at most 52428800 bytes for cat.jpg but received 52428801 bytes"
 
 
 @given(st.integers(0, 100), st.integers(0, 100))
 def test_a_file_passes_up_to_the_limit_and_not_beyond(size: int, limit: int) -> None:
     if size <= limit:
-        check_file_size("a", size, limit)
+        require_file_size("a", size, limit)
     else:
         with pytest.raises(PayloadTooLargeError):
-            check_file_size("a", size, limit)
+            require_file_size("a", size, limit)
 
 
 @pytest.mark.parametrize("count", [1, 2, 20])
 def test_a_request_may_have_1_to_20_files(count: int) -> None:
-    assert FILES_PER_REQUEST == 20
-    check_file_count(count)
+    assert MAX_FILES_PER_REQUEST == 20
+    require_file_count(count)
 
 
 @pytest.mark.parametrize("count", [0, 21, 1_000])
 def test_a_request_with_none_or_more_is_refused(count: int) -> None:
     with pytest.raises(BadRequestError) as caught:
-        check_file_count(count)
+        require_file_count(count)
     assert caught.value.details == f"expected 1 to 20 files for the form but received {count}"
 
 
 @given(used=st.integers(0, 1_000), more=st.integers(0, 1_000), quota=st.integers(1, 1_500))
 def test_a_quota_is_filled_to_the_last_byte_and_never_overrun(used: int, more: int, quota: int) -> None:
     if used + more <= quota:
-        check_quota(used, more, quota)
+        require_quota(used, more, quota)
     else:
         with pytest.raises(InsufficientStorageError) as caught:
-            check_quota(used, more, quota)
+            require_quota(used, more, quota)
         expected = f"expected at most {max(0, quota - used)} bytes more"
         assert caught.value.details == f"{expected} for the account's quota but received {more} bytes"
 
 
 def test_without_a_quota_there_is_always_room() -> None:
-    check_quota(10**18, 10**18, 0)
+    require_quota(10**18, 10**18, 0)

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from imagehost_core._util.lru import Memory
+from imagehost_core._util.lru import LRUCache
 
 BOUND = 10
 KEYS = st.sampled_from("abcdef")
@@ -20,7 +20,7 @@ class RememberingLikeAList(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.memory: Memory[str, bytes] = Memory(BOUND, len)
+        self.memory: LRUCache[str, bytes] = LRUCache(BOUND, len)
         self.model: OrderedDict[str, bytes] = OrderedDict()
 
     @rule(key=KEYS, value=st.binary(min_size=1, max_size=BOUND + 2))
@@ -54,7 +54,7 @@ TestRememberingLikeAList.settings = settings(max_examples=40)
 
 
 def test_many_threads_do_not_break_the_bound() -> None:
-    memory: Memory[int, bytes] = Memory(100, len)
+    memory: LRUCache[int, bytes] = LRUCache(100, len)
 
     def work(number: int) -> None:
         for turn in range(200):
@@ -68,6 +68,6 @@ def test_many_threads_do_not_break_the_bound() -> None:
 
 
 def test_a_bound_of_nothing_keeps_nothing() -> None:
-    memory: Memory[str, bytes] = Memory(0, len)
+    memory: LRUCache[str, bytes] = LRUCache(0, len)
     memory.put("a", b"x")
     assert memory.get("a") is None

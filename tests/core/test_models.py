@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_core.formats import TRAITS, Format
+from imagehost_core.formats import FORMATS, Format
 from imagehost_core.ids import AccountId, KeyId
-from imagehost_core.models import ALL_SCOPES, Account, ApiKey, Image, NewKey, Page, Principal, Scope
+from imagehost_core.models import ALL_SCOPES, Account, ApiKey, ApiKeyWithToken, Image, Page, Principal, Scope
 
 SCOPES = "images:read images:write images:delete albums:read albums:write webhooks:manage account:read"
 """Contract 8."""
@@ -24,7 +24,7 @@ def test_the_scopes_are_those_of_the_contract() -> None:
 
 @pytest.mark.parametrize("fmt", Format)
 def test_the_media_type_of_an_image_is_its_stored_formats(image: Image, fmt: Format) -> None:
-    assert attrs.evolve(image, format=fmt).mime_type == TRAITS[fmt].media_type
+    assert attrs.evolve(image, format=fmt).mime_type == FORMATS[fmt].media_type
 
 
 @pytest.mark.parametrize(("frames", "animated"), [(1, False), (2, True), (1_000, True)])
@@ -49,7 +49,7 @@ def test_the_token_of_a_new_key_is_in_no_text_of_it() -> None:
         created_at=datetime(2026, 1, 1, tzinfo=UTC),
         revoked_at=None,
     )
-    new = NewKey(key, "ihk_abcdefSECRET")
+    new = ApiKeyWithToken(key, "ihk_abcdefSECRET")
     assert new.token == "ihk_abcdefSECRET"
     assert "SECRET" not in f"{new!r}{new}"
 

@@ -9,10 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from imagehost_core.errors import BadRequestError
-from imagehost_core.pagination import MAX_PAGE, PageRequest, Place, parse_page_request, to_cursor
+from imagehost_core.pagination import MAX_PAGE, CursorPosition, PageRequest, encode_cursor, parse_page_request
 
 IDS = st.from_regex(r"[0-9A-Za-z]{16}|[1-9][0-9]{0,18}|msg_[0-9A-Za-z]{24}", fullmatch=True)
-PLACES = st.builds(Place, micros=st.integers(0, 10**18 - 1), id=IDS)
+PLACES = st.builds(CursorPosition, micros=st.integers(0, 10**18 - 1), id=IDS)
 
 NOT_CANONICAL = ["", "0", "-1", "+1", "01", "007", "1.0", "1e1", " 1", "1 ", "1\n", "1_0", "0x1", "abc"]
 NOT_CANONICAL += ["１", "٣", "²", "1,2", "null", "true", "99999999999999999999", "9" * 5000]
@@ -39,7 +39,7 @@ def test_pages_stand_side_by_side_without_a_gap(page: int, per_page: int) -> Non
 def test_what_is_no_canonical_integer_is_refused(name: str, text: str) -> None:
     with pytest.raises(BadRequestError) as caught:
         parse_page_request(**{name: text})
-    assert [fault.name for fault in caught.value.faults] == [name]
+    assert [fault.name for fault in caught.value.errors] == [name]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_what_is_out_of_range_is_refused_as_text_and_as_a_number(name: str, valu
     for given_value in (value, str(value)):
         with pytest.raises(BadRequestError) as caught:
             parse_page_request(**{name: given_value})  # type: ignore[arg-type]
-        assert [fault.name for fault in caught.value.faults] == [name]
+        assert [fault.name for fault in caught.value.errors] == [name]
     with pytest.raises(BadRequestError):
         PageRequest(**{name: value})  # type: ignore[arg-type]
 
@@ -58,14 +58,14 @@ def test_what_is_out_of_range_is_refused_as_text_and_as_a_number(name: str, valu
 def test_a_page_request_cannot_be_built_of_anything_but_integers(value: object) -> None:
     with pytest.raises(BadRequestError) as caught:
         PageRequest(page=value, per_page=value)  # type: ignore[arg-type]
-    assert [fault.name for fault in caught.value.faults] == ["page", "per_page"]
+    assert [fault.name for fault in caught.value.errors] == ["page", "per_page"]
 
 
 @pytest.mark.parametrize("value", [True, pytest.param(10**5000, id="without a text")])
 def test_odd_numbers_of_an_embedding_program_are_refused(value: int) -> None:
     with pytest.raises(BadRequestError) as caught:
         parse_page_request(value, 101)
-    assert [fault.name for fault in caught.value.faults] == ["page", "per_page"]
+    assert [fault.name for fault in caught.value.errors] == ["page", "per_page"]
 
 
 def test_all_faults_are_reported_together() -> None:
@@ -79,20 +79,22 @@ def test_all_faults_are_reported_together() -> None:
 
 
 @given(PLACES, st.integers(1, 100))
-def test_a_cursor_leads_back_to_its_place(place: Place, page: int) -> None:
-    asked = parse_page_request(page, cursor=to_cursor(place))
+def test_a_cursor_leads_back_to_its_place(place: CursorPosition, page: int) -> None:
+    asked = parse_page_request(page, cursor=encode_cursor(place))
     assert asked.after == place
     assert asked.offset == 0
 
 
 @given(PLACES)
-def test_a_cursor_needs_no_escaping_in_an_address(place: Place) -> None:
-    assert set(to_cursor(place)) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+def test_a_cursor_needs_no_escaping_in_an_address(place: CursorPosition) -> None:
+    assert set(encode_cursor(place)) <= set(
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    )
 
 
 @given(PLACES, PLACES)
-def test_different_places_have_different_cursors(one: Place, other: Place) -> None:
-    assert (to_cursor(one) == to_cursor(other)) is (one == other)
+def test_different_places_have_different_cursors(one: CursorPosition, other: CursorPosition) -> None:
+    assert (encode_cursor(one) == encode_cursor(other)) is (one == other)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +125,7 @@ def test_different_places_have_different_cursors(one: Place, other: Place) -> No
 def test_rubbish_is_no_cursor(cursor: str) -> None:
     with pytest.raises(BadRequestError) as caught:
         parse_page_request(cursor=cursor)
-    assert [fault.name for fault in caught.value.faults] == ["cursor"]
+    assert [fault.name for fault in caught.value.errors] == ["cursor"]
 
 
 @given(st.text())
@@ -138,4 +140,4 @@ def test_any_text_is_the_one_spelling_of_a_place_or_refused(text: str) -> None:
     except BadRequestError:
         return
     assert asked.after is not None
-    assert to_cursor(asked.after) == text
+    assert encode_cursor(asked.after) == text

@@ -11,13 +11,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from imagehost_core.errors import BadRequestError
-from imagehost_core.formats import TRAITS, Format
+from imagehost_core.formats import FORMATS, Format
 from imagehost_core.models import Album, Image
-from imagehost_core.resources import THUMB_SIDE, Addresses, AlbumRecord, ImageRecord, Links, PublicImageRecord
+from imagehost_core.resources import (
+    THUMB_SIDE,
+    AlbumRecord,
+    ImageRecord,
+    Links,
+    PublicImageRecord,
+    UrlBuilder,
+)
 from imagehost_core.transform import parse_transform
 from imagehost_core.transform.geometry import Size, plan
 
-ADDRESSES = Addresses("https://img.example/v1", "https://cdn.example/i")
+ADDRESSES = UrlBuilder("https://img.example/v1", "https://cdn.example/i")
 URL = "https://cdn.example/i/4fTq0ZrXb81KcVnE.webp"
 
 IMAGE_FIELDS = """id album_id filename original_filename description is_public format mime_type size width
@@ -111,7 +118,7 @@ def test_an_empty_album_has_no_cover(album: Album) -> None:
 @pytest.mark.parametrize("fmt", Format)
 def test_the_address_of_an_image_ends_in_the_stored_formats_extension(image: Image, fmt: Format) -> None:
     url = ADDRESSES.image(attrs.evolve(image, format=fmt))
-    assert url == f"https://cdn.example/i/4fTq0ZrXb81KcVnE.{TRAITS[fmt].extensions[0]}"
+    assert url == f"https://cdn.example/i/4fTq0ZrXb81KcVnE.{FORMATS[fmt].extensions[0]}"
 
 
 def test_the_address_of_a_variant_has_its_query_and_extension(image: Image) -> None:
@@ -148,8 +155,8 @@ def test_the_thumb_of_every_picture_can_be_rendered_and_lies_within_its_box(
     extension, _, query = url.removeprefix("https://cdn.example/i/4fTq0ZrXb81KcVnE.").partition("?")
     asked = parse_transform(query, extension=extension)
     assert isinstance(asked.format, Format)
-    moving = frames if TRAITS[asked.format].animated else 1
-    output = plan(Size(width, height), asked, frames=moving, max_side=TRAITS[asked.format].max_side).output
+    moving = frames if FORMATS[asked.format].animated else 1
+    output = plan(Size(width, height), asked, frames=moving, max_side=FORMATS[asked.format].max_side).output
     assert max(output.width, output.height) <= THUMB_SIDE
     assert output.width <= max(1, width)
     assert output.height <= max(1, height)

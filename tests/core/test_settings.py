@@ -13,11 +13,11 @@ from imagehost_core.settings import (
     DeliverySettings,
     LimitSettings,
     PrivateDelivery,
+    RenderingSettings,
     SessionSettings,
     Settings,
     StorageSettings,
     WebhookSettings,
-    WorkerSettings,
 )
 
 ADDRESSES = [
@@ -67,9 +67,9 @@ def test_the_defaults_are_those_of_the_contract() -> None:
     assert (limits.uploads_per_minute, limits.unauthenticated_per_minute) == (10, 60)
     assert limits.quota_bytes == 0
     assert (delivery.private, delivery.require_signed) == (PrivateDelivery.RESTRICTED, False)
-    assert (delivery.allowed_sizes, delivery.max_age) == ((), 86_400)
-    assert StorageSettings().free_bytes == 512 * 1024 * 1024
-    assert WebhookSettings().timeout == 15
+    assert (delivery.allowed_sizes, delivery.max_age_seconds) == ((), 86_400)
+    assert StorageSettings().min_free_bytes == 512 * 1024 * 1024
+    assert WebhookSettings().timeout_seconds == 15
     assert not WebhookSettings().allow_loopback
 
 
@@ -95,7 +95,7 @@ def test_an_account_has_its_own_limits_where_it_has_some_and_the_hosts_elsewhere
 ) -> None:
     names = [attribute.name for attribute in attrs.fields(LimitOverrides)]
     host = LimitSettings(quota_bytes=5)
-    limits = host.of(LimitOverrides(**dict(zip(names, values, strict=True))))
+    limits = host.for_account(LimitOverrides(**dict(zip(names, values, strict=True))))
     for name, value in zip(names, values, strict=True):
         assert getattr(limits, name) == (getattr(host, name) if value is None else value)
 
@@ -159,7 +159,7 @@ SECTIONS = [
     LimitSettings,
     DeliverySettings,
     StorageSettings,
-    WorkerSettings,
+    RenderingSettings,
     SessionSettings,
     WebhookSettings,
 ]
@@ -187,11 +187,11 @@ def test_every_number_of_the_settings_is_checked(kind: type[attrs.AttrsInstance]
 @pytest.mark.parametrize("name", ["processes", "queue"])
 def test_there_is_at_least_one_worker_and_one_place_in_its_queue(name: str) -> None:
     with pytest.raises(ValueError, match=name):
-        WorkerSettings(**{name: 0})
-    assert WorkerSettings().processes >= 1
+        RenderingSettings(**{name: 0})
+    assert RenderingSettings().processes >= 1
 
 
 @pytest.mark.parametrize("value", [0.0, 0.05, float("nan")])
 def test_a_deadline_leaves_time_to_do_something(value: float) -> None:
-    with pytest.raises(ValueError, match="render_deadline"):
-        WorkerSettings(render_deadline=value)
+    with pytest.raises(ValueError, match="render_timeout_seconds"):
+        RenderingSettings(render_timeout_seconds=value)

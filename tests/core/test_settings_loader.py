@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 from imagehost_core.settings import PrivateDelivery, Settings
 from imagehost_core.settings.loader import (
     CLIENT_VARIABLES,
-    Resolved,
-    SettingError,
-    Source,
-    environment,
+    ResolvedSetting,
+    SettingsError,
+    SettingsSource,
     from_env,
-    paths,
+    from_environment,
+    from_toml,
     resolve,
-    table,
-    variable,
+    setting_paths,
+    variable_name,
 )
 
 CONTRACT: dict[str, tuple[str, str, object]] = {
@@ -55,7 +55,7 @@ def value_of(settings: object, path: str) -> object:
 
 def refused(variables: Mapping[str, str]) -> str:
     """Return the text of the error for which variables are refused."""
-    with pytest.raises(SettingError) as caught:
+    with pytest.raises(SettingsError) as caught:
         from_env(variables)
     return str(caught.value)
 
@@ -89,12 +89,12 @@ class Tree:
 
 def read(path: str, value: object) -> object:
     """Return what one value of a file becomes."""
-    return value_of(resolve([Source("imagehost.toml", {path: value})], Tree)[0], path)
+    return value_of(resolve([SettingsSource("imagehost.toml", {path: value})], Tree)[0], path)
 
 
 def unread(path: str, value: object) -> str:
     """Return the text of the error for one value of a file."""
-    with pytest.raises(SettingError) as caught:
+    with pytest.raises(SettingsError) as caught:
         read(path, value)
     return str(caught.value)
 
@@ -102,7 +102,7 @@ def unread(path: str, value: object) -> str:
 @pytest.mark.parametrize("name", CONTRACT)
 def test_every_variable_of_the_contract_works(name: str) -> None:
     path, text, value = CONTRACT[name]
-    assert variable(path) == name
+    assert variable_name(path) == name
     assert value_of(from_env({name: text}), path) == value
 
 
@@ -118,14 +118,14 @@ def test_without_variables_there_are_the_defaults() -> None:
 
 
 @pytest.mark.parametrize("resolved", resolve([], Settings)[1], ids=lambda resolved: resolved.path)
-def test_the_default_of_every_setting_can_be_written_as_its_variable(resolved: Resolved) -> None:
+def test_the_default_of_every_setting_can_be_written_as_its_variable(resolved: ResolvedSetting) -> None:
     value = resolved.value
     text = ",".join(value) if isinstance(value, tuple) else "" if value is None else str(value)
     assert value_of(from_env({resolved.variable: text}), resolved.path) == value
 
 
 def test_no_two_settings_share_a_variable() -> None:
-    names = [variable(path) for path, _ in paths(Settings)]
+    names = [variable_name(path) for path, _ in setting_paths(Settings)]
     assert len(set(names)) == len(names)
     assert not CLIENT_VARIABLES & set(names)
 
@@ -141,9 +141,9 @@ def test_no_two_settings_share_a_variable() -> None:
         ("IMAGEHOST_LIMITS_API_PER_MINUTE", "1_000", "an integer"),
         ("IMAGEHOST_LIMITS_QUOTA_BYTES", "9" * 5_000, "an integer"),
         ("IMAGEHOST_LIMITS_QUOTA_BYTES", "10 GiB", "an integer"),
-        ("IMAGEHOST_WORKERS_RENDER_DEADLINE", "soon", "a number"),
-        ("IMAGEHOST_WORKERS_RENDER_DEADLINE", "inf", "a number"),
-        ("IMAGEHOST_WORKERS_RENDER_DEADLINE", "nan", "a number"),
+        ("IMAGEHOST_RENDERING_RENDER_TIMEOUT_SECONDS", "soon", "a number"),
+        ("IMAGEHOST_RENDERING_RENDER_TIMEOUT_SECONDS", "inf", "a number"),
+        ("IMAGEHOST_RENDERING_RENDER_TIMEOUT_SECONDS", "nan", "a number"),
         ("IMAGEHOST_DELIVERY_REQUIRE_SIGNED", "maybe", "true or false"),
         ("IMAGEHOST_DELIVERY_REQUIRE_SIGNED", "", "true or false"),
         ("IMAGEHOST_DELIVERY_PRIVATE", "public", "one of restricted, unlisted"),
@@ -160,8 +160,8 @@ def test_a_variable_that_cannot_be_read_is_named_with_what_was_expected(
     ("name", "text"),
     [
         ("IMAGEHOST_LIMITS_API_PER_MINUTE", "-1"),
-        ("IMAGEHOST_WORKERS_PROCESSES", "0"),
-        ("IMAGEHOST_WORKERS_RENDER_DEADLINE", "0"),
+        ("IMAGEHOST_RENDERING_PROCESSES", "0"),
+        ("IMAGEHOST_RENDERING_RENDER_TIMEOUT_SECONDS", "0"),
         ("IMAGEHOST_BASE_URL", "https://img.example"),
         ("IMAGEHOST_BASE_URL", ""),
         ("IMAGEHOST_CDN_URL", "cdn.example"),
@@ -225,23 +225,23 @@ def test_a_file_says_the_same_in_sections() -> None:
     private = "unlisted"
     require_signed = true
     allowed_sizes = ["320x240", "640x"]
-    [workers]
-    render_deadline = 5
+    [rendering]
+    render_timeout_seconds = 5
     [storage]
     """
-    settings, resolved = resolve([table("imagehost.toml", tomllib.loads(text))], Settings)
+    settings, resolved = resolve([from_toml("imagehost.toml", tomllib.loads(text))], Settings)
     assert settings.limits.api_per_minute == 6
     assert settings.delivery.private is PrivateDelivery.UNLISTED
     assert settings.delivery.require_signed
     assert settings.delivery.allowed_sizes == ("320x240", "640x")
-    assert settings.workers.render_deadline == 5.0
+    assert settings.rendering.render_timeout_seconds == 5.0
     assert {setting.path for setting in resolved if setting.origin == "imagehost.toml"} == {
         "base_url",
         "limits.api_per_minute",
         "delivery.private",
         "delivery.require_signed",
         "delivery.allowed_sizes",
-        "workers.render_deadline",
+        "rendering.render_timeout_seconds",
     }
 
 
@@ -258,8 +258,8 @@ def test_a_file_says_the_same_in_sections() -> None:
     ],
 )
 def test_a_line_of_a_file_that_is_no_setting_stops_the_start(text: str, names: str) -> None:
-    with pytest.raises(SettingError) as caught:
-        table("imagehost.toml", tomllib.loads(text))
+    with pytest.raises(SettingsError) as caught:
+        from_toml("imagehost.toml", tomllib.loads(text))
     assert str(caught.value) == f"expected the name of a setting in imagehost.toml but received {names}"
 
 
@@ -274,9 +274,9 @@ def test_a_setting_of_a_file_is_named_by_its_path() -> None:
 
 
 def test_the_first_source_that_names_a_setting_wins() -> None:
-    flags = Source("flags", {"deep.number": 1})
-    variables = environment({"IMAGEHOST_DEEP_NUMBER": "2", "IMAGEHOST_NAME": "two"}, Tree)
-    file = table("imagehost.toml", {"deep": {"number": 3, "ratio": 0.5}, "name": "three"}, Tree)
+    flags = SettingsSource("flags", {"deep.number": 1})
+    variables = from_environment({"IMAGEHOST_DEEP_NUMBER": "2", "IMAGEHOST_NAME": "two"}, Tree)
+    file = from_toml("imagehost.toml", {"deep": {"number": 3, "ratio": 0.5}, "name": "three"}, Tree)
     tree, resolved = resolve([flags, variables, file], Tree)
     assert tree == Tree(name="two", deep=Deep(number=1, ratio=0.5))
     origins = {setting.path: setting.origin for setting in resolved}
@@ -292,14 +292,14 @@ def test_the_first_source_that_names_a_setting_wins() -> None:
 
 
 def test_a_value_that_another_source_hides_is_not_read() -> None:
-    hidden = Source("imagehost.toml", {"deep.number": "rubbish"})
-    assert resolve([Source("flags", {"deep.number": 1}), hidden], Tree)[0].deep.number == 1
+    hidden = SettingsSource("imagehost.toml", {"deep.number": "rubbish"})
+    assert resolve([SettingsSource("flags", {"deep.number": 1}), hidden], Tree)[0].deep.number == 1
 
 
 @pytest.mark.parametrize("text", ["true", "TRUE", "1", "yes", "On", " true\r"])
 def test_a_flag_can_be_spelled_in_the_usual_ways(text: str) -> None:
-    assert resolve([Source("x", {"flag": text, "maybe": "m"})], Tree)[0].flag
-    assert resolve([Source("x", {"flag": True, "maybe": "m"})], Tree)[0].flag
+    assert resolve([SettingsSource("x", {"flag": text, "maybe": "m"})], Tree)[0].flag
+    assert resolve([SettingsSource("x", {"flag": True, "maybe": "m"})], Tree)[0].flag
 
 
 @pytest.mark.parametrize("value", ["false", "0", "No", "OFF", False, 0])
@@ -356,22 +356,26 @@ def test_a_value_of_another_type_is_refused(path: str, value: object, expected: 
 
 
 def test_values_that_contradict_each_other_are_refused_with_where_they_came_from() -> None:
-    with pytest.raises(SettingError) as caught:
-        resolve([Source("flags", {"flag": True}), Source("imagehost.toml", {"name": "x"})], Tree)
+    with pytest.raises(SettingsError) as caught:
+        resolve(
+            [SettingsSource("flags", {"flag": True}), SettingsSource("imagehost.toml", {"name": "x"})], Tree
+        )
     assert str(caught.value) == "expected maybe beside flag but it is missing (from flags, imagehost.toml)"
 
 
 def test_the_values_of_a_source_are_in_no_text_of_it() -> None:
-    assert "secret" not in repr(Source("environment", {"name": "secret"}))
+    assert "secret" not in repr(SettingsSource("environment", {"name": "secret"}))
 
 
 @given(
-    st.dictionaries(st.sampled_from([variable(path) for path, _ in paths(Settings)]), st.text(), max_size=4)
+    st.dictionaries(
+        st.sampled_from([variable_name(path) for path, _ in setting_paths(Settings)]), st.text(), max_size=4
+    )
 )
 def test_any_text_is_a_setting_or_a_clear_error(variables: dict[str, str]) -> None:
     try:
         settings = from_env(variables)
-    except SettingError as error:
+    except SettingsError as error:
         assert any(name in str(error) for name in variables)  # noqa: PT017
         assert str(error).startswith("expected ")  # noqa: PT017
     else:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from imagehost_core.formats import Format
 from imagehost_core.transform import FORMAT_NAMES, Fit, Transform
-from imagehost_core.webhooks.signing import is_signed, new_webhook_secret, sign_delivery, sign_webhook
+from imagehost_core.webhooks.signing import new_webhook_secret, sign_url, sign_webhook, verify_signed_url
 
 SECRET = b"s" * 32
 IMAGE = "4fTq0ZrXb81KcVnE"
@@ -35,22 +35,22 @@ TRANSFORMS = st.builds(
 
 def holds(transform: Transform = THUMB, image: str = IMAGE, secret: bytes = SECRET, **query: str) -> bool:
     """Whether an address signed for THUMB until EXPIRES, with these changes, is taken."""
-    signed = {"exp": str(EXPIRES), "sig": sign_delivery(SECRET, IMAGE, THUMB, EXPIRES), **query}
-    return is_signed(secret, image, transform, signed, NOW)
+    signed = {"exp": str(EXPIRES), "sig": sign_url(SECRET, IMAGE, THUMB, EXPIRES), **query}
+    return verify_signed_url(secret, image, transform, signed, NOW)
 
 
 @given(TRANSFORMS, st.integers(1, 10**9))
 def test_what_was_signed_holds(transform: Transform, lifetime: int) -> None:
     expires = int(NOW.timestamp()) + lifetime
-    query = {"exp": str(expires), "sig": sign_delivery(SECRET, IMAGE, transform, expires), "w": "5"}
-    assert is_signed(SECRET, IMAGE, transform, query, NOW)
+    query = {"exp": str(expires), "sig": sign_url(SECRET, IMAGE, transform, expires), "w": "5"}
+    assert verify_signed_url(SECRET, IMAGE, transform, query, NOW)
 
 
 @given(TRANSFORMS, TRANSFORMS)
 @example(Transform(width=5, format=Format.GIF), Transform(width=5))
 @example(Transform(format=Format.GIF), Transform())
 def test_a_signature_covers_everything_that_is_asked_for(one: Transform, other: Transform) -> None:
-    same = sign_delivery(SECRET, IMAGE, one, EXPIRES) == sign_delivery(SECRET, IMAGE, other, EXPIRES)
+    same = sign_url(SECRET, IMAGE, one, EXPIRES) == sign_url(SECRET, IMAGE, other, EXPIRES)
     assert same is (one == other)
 
 
@@ -59,15 +59,15 @@ def test_a_signature_covers_the_image_the_expiry_and_the_secret(
     image: str, expires: int, secret: bytes
 ) -> None:
     assume((image, expires) != (IMAGE, EXPIRES))
-    right = sign_delivery(SECRET, IMAGE, THUMB, EXPIRES)
-    assert sign_delivery(SECRET, image, THUMB, expires) != right
+    right = sign_url(SECRET, IMAGE, THUMB, EXPIRES)
+    assert sign_url(SECRET, image, THUMB, expires) != right
     # HMAC pads a key with zeros (RFC 2104, section 2), so those at its end mean nothing.
     if secret.rstrip(b"\0") != SECRET:
-        assert sign_delivery(secret, IMAGE, THUMB, EXPIRES) != right
+        assert sign_url(secret, IMAGE, THUMB, EXPIRES) != right
 
 
 def test_a_signature_is_hmac_sha256_in_url_safe_base64() -> None:
-    signature = sign_delivery(SECRET, IMAGE, THUMB, 1_700_000_000)
+    signature = sign_url(SECRET, IMAGE, THUMB, 1_700_000_000)
     meant = f"{IMAGE}\nw=200&fm=webp\nwebp\n1700000000".encode()
     digest = hmac.new(SECRET, meant, hashlib.sha256).digest()
     assert base64.urlsafe_b64decode(signature + "=") == digest
@@ -76,10 +76,10 @@ def test_a_signature_is_hmac_sha256_in_url_safe_base64() -> None:
 
 def test_a_signed_address_holds_until_it_expires_and_not_at_that_moment() -> None:
     end = datetime.fromtimestamp(EXPIRES, UTC)
-    query = {"exp": str(EXPIRES), "sig": sign_delivery(SECRET, IMAGE, THUMB, EXPIRES)}
-    assert is_signed(SECRET, IMAGE, THUMB, query, end - timedelta(microseconds=1))
-    assert not is_signed(SECRET, IMAGE, THUMB, query, end)
-    assert not is_signed(SECRET, IMAGE, THUMB, query, end + timedelta(days=1))
+    query = {"exp": str(EXPIRES), "sig": sign_url(SECRET, IMAGE, THUMB, EXPIRES)}
+    assert verify_signed_url(SECRET, IMAGE, THUMB, query, end - timedelta(microseconds=1))
+    assert not verify_signed_url(SECRET, IMAGE, THUMB, query, end)
+    assert not verify_signed_url(SECRET, IMAGE, THUMB, query, end + timedelta(days=1))
 
 
 def test_another_picture_size_or_secret_is_refused() -> None:
@@ -117,7 +117,7 @@ def test_another_signature_is_refused(signature: str) -> None:
 
 @given(st.data())
 def test_a_signature_with_one_other_character_is_refused(data: st.DataObject) -> None:
-    right = sign_delivery(SECRET, IMAGE, THUMB, EXPIRES)
+    right = sign_url(SECRET, IMAGE, THUMB, EXPIRES)
     place = data.draw(st.integers(0, len(right) - 1))
     other = data.draw(st.characters().filter(lambda char: char != right[place]))
     assert not holds(sig=right[:place] + other + right[place + 1 :])
@@ -127,7 +127,7 @@ def test_a_signature_with_one_other_character_is_refused(data: st.DataObject) ->
 
 @pytest.mark.parametrize("query", [{}, {"exp": str(EXPIRES)}, {"sig": "x"}])
 def test_an_address_without_both_is_not_signed(query: dict[str, str]) -> None:
-    assert not is_signed(SECRET, IMAGE, THUMB, query, NOW)
+    assert not verify_signed_url(SECRET, IMAGE, THUMB, query, NOW)
 
 
 def test_a_webhook_is_signed_as_in_the_published_example_of_standard_webhooks() -> None:

@@ -9,7 +9,7 @@ from time import sleep
 
 import pytest
 
-from imagehost_core._util.singleflight import Flights
+from imagehost_core._util.singleflight import SingleFlight
 
 PATIENCE = 30
 
@@ -30,7 +30,7 @@ class Work:
 
 
 def fly(
-    flights: Flights[str, str], work: Work, crew: ThreadPoolExecutor, *, followers: int, key: str = "a"
+    flights: SingleFlight[str, str], work: Work, crew: ThreadPoolExecutor, *, followers: int, key: str = "a"
 ) -> list[Future[str]]:
     """Let one thread lead, and the others come while its work is under way."""
     flying = [crew.submit(flights.run, key, work)]
@@ -48,7 +48,7 @@ def fail() -> str:
 def test_equal_work_under_way_is_done_once_and_everybody_has_what_it_gave() -> None:
     work = Work(lambda: "picture")
     with ThreadPoolExecutor(8) as crew:
-        flying = fly(Flights(), work, crew, followers=7)
+        flying = fly(SingleFlight(), work, crew, followers=7)
         assert {flight.result(PATIENCE) for flight in flying} == {"picture"}
     assert work.times == 1
 
@@ -56,7 +56,7 @@ def test_equal_work_under_way_is_done_once_and_everybody_has_what_it_gave() -> N
 def test_an_error_is_shared_like_a_result() -> None:
     work = Work(fail)
     with ThreadPoolExecutor(4) as crew:
-        for flight in fly(Flights(), work, crew, followers=3):
+        for flight in fly(SingleFlight(), work, crew, followers=3):
             with pytest.raises(ValueError, match="the work failed"):
                 flight.result(PATIENCE)
     assert work.times == 1
@@ -73,7 +73,7 @@ def test_an_interrupt_hits_only_the_one_who_does_the_work(interrupt: type[BaseEx
 
     work = Work(outcome)
     with ThreadPoolExecutor(4) as crew:
-        leader, *followers = fly(Flights(), work, crew, followers=3)
+        leader, *followers = fly(SingleFlight(), work, crew, followers=3)
         with pytest.raises(interrupt):
             leader.result(PATIENCE)
         assert [follower.result(PATIENCE) for follower in followers] == ["picture"] * 3
@@ -81,7 +81,7 @@ def test_an_interrupt_hits_only_the_one_who_does_the_work(interrupt: type[BaseEx
 
 
 def test_different_work_does_not_wait() -> None:
-    flights: Flights[str, str] = Flights()
+    flights: SingleFlight[str, str] = SingleFlight()
     work = Work(lambda: "slow")
     with ThreadPoolExecutor(1) as crew:
         slow = crew.submit(flights.run, "a", work)
@@ -92,7 +92,7 @@ def test_different_work_does_not_wait() -> None:
 
 
 def test_work_that_has_ended_is_done_again_when_it_is_asked_for_again() -> None:
-    flights: Flights[str, int] = Flights()
+    flights: SingleFlight[str, int] = SingleFlight()
     results = iter(range(3))
     assert [flights.run("a", lambda: next(results)) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(StopIteration):

@@ -12,7 +12,7 @@ from PIL import Image as Picture
 
 from imagehost_core import Settings
 from imagehost_core.settings import DeliverySettings
-from imagehost_core.testing import START, FrozenClock, make_image, memory_host
+from imagehost_core.testing import DEFAULT_NOW, FrozenClock, make_image, memory_host
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 9))
@@ -36,22 +36,22 @@ def test_a_picture_without_pixels_cannot_be_made(size: tuple[int, int]) -> None:
 
 def test_a_frozen_clock_stands_still_until_it_is_moved() -> None:
     clock = FrozenClock()
-    assert clock() == clock() == START == datetime(2026, 1, 1, tzinfo=UTC)
+    assert clock() == clock() == DEFAULT_NOW == datetime(2026, 1, 1, tzinfo=UTC)
     clock.advance(days=1, seconds=2.5)
-    assert clock() == START + timedelta(days=1, seconds=2.5)
-    clock.moment = START
-    assert clock() == START
+    assert clock() == DEFAULT_NOW + timedelta(days=1, seconds=2.5)
+    clock.moment = DEFAULT_NOW
+    assert clock() == DEFAULT_NOW
 
 
 def test_a_fleeting_host_works_like_any_other_and_vanishes() -> None:
     with memory_host() as host:
         image = host.upload(make_image(), owner="admin", filename="cat.png")
         assert host.render(image.id, "w=100").width == 100
-        root = host._rooms.folders.root
+        root = host._context.layout.root
         assert root.is_dir()
     assert not root.exists()
 
 
 def test_a_fleeting_host_takes_settings() -> None:
-    with memory_host(Settings(delivery=DeliverySettings(max_age=7))) as host:
-        assert host.settings.delivery.max_age == 7
+    with memory_host(Settings(delivery=DeliverySettings(max_age_seconds=7))) as host:
+        assert host.settings.delivery.max_age_seconds == 7

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from imagehost_core import transform as module
 from imagehost_core.errors import BadRequestError, NotFoundError
-from imagehost_core.formats import BY_EXTENSION, TRAITS, Format
+from imagehost_core.formats import BY_EXTENSION, FORMATS, Format
 from imagehost_core.transform import (
     AUTO,
     DEFAULT_QUALITY,
@@ -75,7 +75,7 @@ def refused(query: str) -> list[str]:
     """Return the names of the faults for which a query is refused."""
     with pytest.raises(BadRequestError) as caught:
         parse_transform(query)
-    return [fault.name for fault in caught.value.faults]
+    return [fault.name for fault in caught.value.errors]
 
 
 def test_the_example_in_the_modules_docstring_is_true() -> None:
@@ -225,7 +225,7 @@ def test_all_faults_are_reported_together_each_once() -> None:
 def test_a_transform_cannot_be_built_wrong_and_names_every_fault() -> None:
     with pytest.raises(BadRequestError) as caught:
         Transform(0, 8193, True, "crop", "webp")  # type: ignore[arg-type]
-    assert [fault.name for fault in caught.value.faults] == ["w", "h", "q", "fit", "the format"]
+    assert [fault.name for fault in caught.value.errors] == ["w", "h", "q", "fit", "the format"]
 
 
 @pytest.mark.parametrize("name", ["width", "height", "quality"])
@@ -276,13 +276,13 @@ def test_any_query_is_a_transform_or_a_bad_request(query: str) -> None:
     try:
         transform = parse_transform(query)
     except BadRequestError as error:
-        assert error.faults  # noqa: PT017
+        assert error.errors  # noqa: PT017
     else:
         assert parse_transform(transform.to_query()) == transform
 
 
 def test_every_format_with_a_quality_has_a_default_of_it() -> None:
-    assert {fmt for fmt, traits in TRAITS.items() if traits.quality} == set(DEFAULT_QUALITY)
+    assert {fmt for fmt, traits in FORMATS.items() if traits.has_quality} == set(DEFAULT_QUALITY)
 
 
 CHROME = "image/avif,image/webp,image/apng,image/svg+xml,image/*,*/*;q=0.8"

@@ -13,7 +13,7 @@ from imagehost_core.uploads.options import (
     MAX_DESCRIPTION,
     STORED_FORMATS,
     UploadOptions,
-    description_faults,
+    description_errors,
     parse_upload_options,
 )
 
@@ -52,7 +52,7 @@ def refused(*fields: tuple[str, str]) -> list[str]:
     """Return the names of the faults for which these fields are refused."""
     with pytest.raises(ValidationError) as caught:
         parse_upload_options(fields)
-    return [fault.name for fault in caught.value.faults]
+    return [fault.name for fault in caught.value.errors]
 
 
 def test_without_fields_the_defaults_are_those_of_the_contract() -> None:
@@ -195,7 +195,7 @@ def test_any_other_album_id_is_refused(text: str) -> None:
 def test_options_cannot_be_built_with_another_album_id(value: object) -> None:
     with pytest.raises(ValidationError) as caught:
         UploadOptions(album_id=value)  # type: ignore[arg-type]
-    assert [fault.name for fault in caught.value.faults] == ["album_id"]
+    assert [fault.name for fault in caught.value.errors] == ["album_id"]
 
 
 @pytest.mark.parametrize("value", ["false", "0", 0, 1, "", [], 0.0])
@@ -245,7 +245,7 @@ def test_a_description_that_no_database_can_hold_is_refused(text: str) -> None:
 
 @given(st.text(max_size=MAX_DESCRIPTION))
 def test_every_description_is_kept_as_it_is_or_refused(text: str) -> None:
-    if any(description_faults(text)):
+    if any(description_errors(text)):
         assert "\0" in text
     else:
         assert parse_upload_options([("description", text)]).description == text
@@ -302,7 +302,7 @@ def test_any_fields_give_options_or_name_what_is_wrong_in_any_order(fields: list
         try:
             return parse_upload_options(given_fields)
         except ValidationError as error:
-            return {fault.name for fault in error.faults}
+            return {fault.name for fault in error.errors}
 
     names = {name for name, _ in fields}
     unique = list(dict(fields).items())

@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_core.errors import ValidationError, quoted
-from imagehost_core.webhooks.endpoint import check_address, check_addresses, parse_destination
+from imagehost_core.errors import ValidationError, quote_value
+from imagehost_core.webhooks.endpoint import (
+    parse_endpoint_url,
+    require_public_address,
+    require_public_addresses,
+)
 
 LOOPBACKS = [
     "127.0.0.1",
@@ -197,13 +201,13 @@ def test_at_least_120_forms_are_tried() -> None:
 def test_no_way_of_writing_an_inside_host_is_taken(host: str) -> None:
     for url in (f"https://{host}/hook", f"https://{host}:8443/hook"):
         with pytest.raises(ValidationError):
-            parse_destination(url)
+            parse_endpoint_url(url)
 
 
 @pytest.mark.parametrize("url", WHOLE + MISWRITTEN)
 def test_no_odd_address_is_taken(url: str) -> None:
     with pytest.raises(ValidationError):
-        parse_destination(url)
+        parse_endpoint_url(url)
 
 
 EXPECTED = re.compile(
@@ -218,9 +222,9 @@ EXPECTED = re.compile(
 @pytest.mark.parametrize("url", [*WHOLE, *MISWRITTEN, *(f"https://{host}/" for host in LOOPBACKS + PRIVATE)])
 def test_what_is_wrong_is_told_in_our_words_and_of_the_field_url(url: str) -> None:
     with pytest.raises(ValidationError) as caught:
-        parse_destination(url)
-    (fault,) = caught.value.faults
-    assert (fault.name, fault.received) == ("url", quoted(url))
+        parse_endpoint_url(url)
+    (fault,) = caught.value.errors
+    assert (fault.name, fault.received) == ("url", quote_value(url))
     assert EXPECTED.fullmatch(fault.expected)
 
 
@@ -238,7 +242,7 @@ def test_what_is_wrong_is_told_in_our_words_and_of_the_field_url(url: str) -> No
 def test_what_everybody_can_reach_is_taken(
     url: str, host: str, port: int, target: str, authority: str
 ) -> None:
-    destination = parse_destination(url)
+    destination = parse_endpoint_url(url)
     assert destination.secure
     assert (destination.host, destination.port, destination.target) == (host, port, target)
     assert destination.authority == authority
@@ -246,16 +250,16 @@ def test_what_everybody_can_reach_is_taken(
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
 def test_loopback_is_taken_with_http_where_the_operator_allows_it(host: str) -> None:
-    destination = parse_destination(f"http://{host}:9000/hook", allow_loopback=True)
+    destination = parse_endpoint_url(f"http://{host}:9000/hook", allow_loopback=True)
     assert (destination.secure, destination.port) == (False, 9000)
     with pytest.raises(ValidationError):
-        parse_destination(f"http://{host}:9000/hook")
+        parse_endpoint_url(f"http://{host}:9000/hook")
 
 
 def test_allowing_loopback_allows_nothing_else() -> None:
     for url in ("http://example.com/", "https://10.0.0.1/", "http://127.0.0.2/", "http://0.0.0.0/"):
         with pytest.raises(ValidationError):
-            parse_destination(url, allow_loopback=True)
+            parse_endpoint_url(url, allow_loopback=True)
 
 
 @pytest.mark.parametrize(
@@ -273,22 +277,22 @@ def test_allowing_loopback_allows_nothing_else() -> None:
 )
 def test_an_address_that_a_name_turns_out_to_have_is_checked_again(address: str) -> None:
     with pytest.raises(ValidationError):
-        check_address(address)
+        require_public_address(address)
     with pytest.raises(ValidationError):
-        check_addresses(["8.8.8.8", address])
+        require_public_addresses(["8.8.8.8", address])
 
 
 def test_a_name_with_only_good_addresses_passes() -> None:
-    check_addresses(["8.8.8.8", "2606:4700::1111"])
-    check_addresses(["127.0.0.1", "::1"], allow_loopback=True)
+    require_public_addresses(["8.8.8.8", "2606:4700::1111"])
+    require_public_addresses(["127.0.0.1", "::1"], allow_loopback=True)
     with pytest.raises(ValidationError):
-        check_addresses(["127.0.0.2"], allow_loopback=True)
+        require_public_addresses(["127.0.0.2"], allow_loopback=True)
 
 
 @given(st.ip_addresses(v=6))
 def test_every_ipv6_address_that_is_taken_is_global_unicast(address: object) -> None:
     try:
-        checked = check_address(str(address))
+        checked = require_public_address(str(address))
     except ValidationError:
         return
     assert checked.is_global
@@ -298,7 +302,7 @@ def test_every_ipv6_address_that_is_taken_is_global_unicast(address: object) -> 
 @given(st.ip_addresses(v=4))
 def test_every_ipv4_address_that_is_taken_is_global_unicast(address: object) -> None:
     try:
-        checked = check_address(str(address))
+        checked = require_public_address(str(address))
     except ValidationError:
         return
     assert checked.is_global
@@ -309,7 +313,7 @@ def test_every_ipv4_address_that_is_taken_is_global_unicast(address: object) -> 
 def test_any_text_is_either_taken_or_refused_with_our_error(text: str) -> None:
     for url in (text, f"https://{text}"):
         try:
-            destination = parse_destination(url)
+            destination = parse_endpoint_url(url)
         except ValidationError:
             continue
         assert destination.secure

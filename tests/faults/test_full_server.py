@@ -101,8 +101,10 @@ def test_parallel_uploads_in_two_processes_with_kills_never_overrun_the_quota(tm
         assert client.post("/v1/upload", files={"image": picture}, data=KEPT).status_code == 200
         assert client.post("/v1/upload", files={"image": picture}, data=KEPT).status_code == 507
     with ImageHost.open(data) as host:
-        host.collect()
-        pages = [host.list(owner="admin", page=PageRequest(page=number, per_page=100)) for number in (1, 2)]
+        host.maintenance.collect_garbage()
+        pages = [
+            host.images.list(owner="admin", page=PageRequest(page=number, per_page=100)) for number in (1, 2)
+        ]
         assert sorted(image.id for page in pages for image in page) == stored(data)
 
 
@@ -131,7 +133,7 @@ def test_a_disk_that_is_really_full_is_507_and_the_server_recovers_when_room_is_
     log = data.with_suffix(".log")
     log.symlink_to(disk.parent / "server.log")
     with (
-        running(data, variables={**NO_LIMITS, "IMAGEHOST_STORAGE_FREE_BYTES": "0"}) as server,
+        running(data, variables={**NO_LIMITS, "IMAGEHOST_STORAGE_MIN_FREE_BYTES": "0"}) as server,
         client_of(server, server.token) as client,
     ):
         kept = []

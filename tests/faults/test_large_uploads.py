@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from imagehost_core.limits import FILE_BYTES, FILES_PER_REQUEST
+from imagehost_core.limits import MAX_FILE_BYTES, MAX_FILES_PER_REQUEST
 from imagehost_server.testing import RunningServer, running
 
 GROWTH_KIB = 100_000
@@ -36,7 +36,7 @@ def send(server: RunningServer, files: int) -> bytes:
     """Send that many files of 50 MB, piece by piece, and return the answer."""
     start = b'\r\n--B\r\nContent-Disposition: form-data; name="files[]"; filename="x.png"\r\n\r\n'
     end = b"\r\n--B--\r\n"
-    length = files * (len(start) + FILE_BYTES) + len(end) - 2
+    length = files * (len(start) + MAX_FILE_BYTES) + len(end) - 2
     head = (
         f"POST /v1/upload HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {server.token}\r\n"
         f"Content-Type: multipart/form-data; boundary=B\r\nContent-Length: {length}\r\n"
@@ -46,7 +46,7 @@ def send(server: RunningServer, files: int) -> bytes:
         wire.sendall(head.encode())
         for number in range(files):
             wire.sendall(start if number else start[2:])
-            for _ in range(FILE_BYTES // PIECE):
+            for _ in range(MAX_FILE_BYTES // PIECE):
                 wire.sendall(bytes(PIECE))
         wire.sendall(end)
         answer = b""
@@ -57,9 +57,9 @@ def send(server: RunningServer, files: int) -> bytes:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 def test_twenty_files_of_50_mb_grow_the_server_by_less_than_100_mb(tmp_path: Path) -> None:
-    with running(tmp_path / "data", variables={"IMAGEHOST_STORAGE_FREE_BYTES": "0"}) as server:
+    with running(tmp_path / "data", variables={"IMAGEHOST_STORAGE_MIN_FREE_BYTES": "0"}) as server:
         before = peaks(server)
-        answer = send(server, FILES_PER_REQUEST)
+        answer = send(server, MAX_FILES_PER_REQUEST)
         after = peaks(server)
         assert b" 415 " in answer
         assert b"files[19] x.png" in answer

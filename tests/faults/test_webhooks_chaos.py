@@ -27,18 +27,18 @@ from attrs import define, field
 
 from imagehost_core import ImageHost
 from imagehost_core.models import DeliveryState
-from imagehost_core.services.webhooks import EACH
-from imagehost_core.settings import Settings, WebhookSettings, WorkerSettings
-from imagehost_core.webhooks.retry import OFFSETS
+from imagehost_core.services.webhooks import MAX_IN_FLIGHT_PER_ENDPOINT
+from imagehost_core.settings import RenderingSettings, Settings, WebhookSettings
+from imagehost_core.webhooks.retry import RETRY_SCHEDULE
 from imagehost_server.testing import environment
 
 EVENTS = int(os.environ.get("IMAGEHOST_TEST_EVENTS", "300"))
 KILLS = int(os.environ.get("IMAGEHOST_TEST_KILLS", "10"))
 FAILING = 0.3
-MOST_FAILURES = len(OFFSETS) - 2
+MOST_FAILURES = len(RETRY_SCHEDULE) - 2
 """How often one event is refused at most, so that none gets to its last attempt."""
 VARIABLES = {"IMAGEHOST_WEBHOOKS_ALLOW_LOOPBACK": "true"}
-SETTINGS = Settings(webhooks=WebhookSettings(allow_loopback=True), workers=WorkerSettings(processes=1))
+SETTINGS = Settings(webhooks=WebhookSettings(allow_loopback=True), rendering=RenderingSettings(processes=1))
 
 
 @define
@@ -122,7 +122,9 @@ def start(data: Path) -> subprocess.Popen[bytes]:
 
 
 def pending(host: ImageHost) -> int:
-    rows = host._rooms.catalog.all("SELECT count(*) AS n FROM deliveries WHERE state = 'pending'", {})
+    rows = host._context.database.fetch_all(
+        "SELECT count(*) AS n FROM deliveries WHERE state = 'pending'", {}
+    )
     return int(str(rows[0]["n"]))
 
 
@@ -156,8 +158,8 @@ def test_every_event_arrives_though_receivers_fail_and_senders_are_killed(
         worker.terminate()
         assert worker.wait(30) == 0
         assert pending(host) == 0
-        left = host._rooms.catalog.all("SELECT state, attempts FROM deliveries", {})
-        events = host._rooms.catalog.all("SELECT id, body FROM events", {})
+        left = host._context.database.fetch_all("SELECT state, attempts FROM deliveries", {})
+        events = host._context.database.fetch_all("SELECT id, body FROM events", {})
     ids = {str(row["id"]) for row in events}
     assert sorted(json.loads(bytes(row["body"]))["data"]["id"] for row in events) == sorted(told)  # type: ignore[arg-type]
     assert receiver.taken.keys() == ids  # each arrived at least once
@@ -172,4 +174,4 @@ def test_every_event_arrives_though_receivers_fail_and_senders_are_killed(
             f"{sum(receiver.refused.values()):,} refused, {duplicates} duplicates\n"
         )
     # Each kill costs at most those that were under way to the destination.
-    assert duplicates <= KILLS * EACH
+    assert duplicates <= KILLS * MAX_IN_FLIGHT_PER_ENDPOINT

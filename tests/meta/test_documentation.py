@@ -10,12 +10,12 @@ import pytest
 
 from imagehost_core.errors import BY_CODE
 from imagehost_core.headers import SourceLimits
-from imagehost_core.limits import FILE_BYTES, FILES_PER_REQUEST
+from imagehost_core.limits import MAX_FILE_BYTES, MAX_FILES_PER_REQUEST
 from imagehost_core.models import Page
 from imagehost_core.pagination import MAX_PER_PAGE
 from imagehost_core.resources import AlbumRecord, ImageRecord, Links, PublicImageRecord
 from imagehost_core.settings import LimitSettings
-from imagehost_core.settings.loader import resolve, variable
+from imagehost_core.settings.loader import resolve, variable_name
 from imagehost_core.transform import MAX_SIDE
 from imagehost_core.transform.geometry import MAX_OUTPUT_PIXELS
 from imagehost_core.uploads.options import MAX_DESCRIPTION
@@ -35,7 +35,7 @@ def pages(workspace: Path) -> dict[str, str]:
 @pytest.mark.parametrize("code", sorted(BY_CODE))
 def test_every_error_code_is_documented_with_its_status_and_class(code: str, workspace: Path) -> None:
     kind = BY_CODE[code]
-    row = f"| {kind.status_hint} | `{code}` | `{kind.__name__}` |"
+    row = f"| {kind.status} | `{code}` | `{kind.__name__}` |"
     assert row in page(workspace, "errors.md")
 
 
@@ -53,13 +53,20 @@ def test_every_setting_is_documented_with_its_default(workspace: Path) -> None:
         setting.variable: "not set" if setting.value in (None, ()) else f"`{str(setting.value).lower()}`"
         for setting in resolved
     }
-    defaults[variable("workers.processes")] = "the machine's cores"
+    defaults[variable_name("rendering.processes")] = "the machine's cores"
     assert rows == defaults
 
 
 def test_every_limit_is_documented_with_its_value(workspace: Path) -> None:
     limits = [*attrs.asdict(SourceLimits()).values(), *(window.limit for window in LimitSettings().uploads)]
-    limits += [FILE_BYTES, FILES_PER_REQUEST, MAX_SIDE, MAX_OUTPUT_PIXELS, MAX_PER_PAGE, MAX_DESCRIPTION]
+    limits += [
+        MAX_FILE_BYTES,
+        MAX_FILES_PER_REQUEST,
+        MAX_SIDE,
+        MAX_OUTPUT_PIXELS,
+        MAX_PER_PAGE,
+        MAX_DESCRIPTION,
+    ]
     text = page(workspace, "limits.md")
     assert [limit for limit in limits if not re.search(rf"(?<![\d,]){limit:,}(?![\d,])", text)] == []
 

@@ -25,7 +25,7 @@ from imagehost_server.api.representations import (
     NewWebhookRecord,
     SessionRecord,
 )
-from imagehost_server.auth.scopes import ACCESS, Need, Session
+from imagehost_server.auth.scopes import ROUTE_SCOPES, Requirement, SessionRequirement
 from imagehost_server.cli.main import main
 from imagehost_server.testing import RunningServer
 
@@ -42,10 +42,10 @@ def commands(group: click.Group, name: str) -> Iterator[str]:
 def test_every_route_is_documented_with_its_scope(workspace: Path) -> None:
     text = (workspace / "docs" / "serve.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `([A-Z]+ /\S+)` \| `?([\w: ]+?)`? \|", text, re.MULTILINE))
-    shown: dict[Need | None, str] = {None: "no token", Session.ONLY: "a session"}
+    shown: dict[Requirement | None, str] = {None: "no token", SessionRequirement.ONLY: "a session"}
     routes = {
         re.sub(r"\{\w+\}", "{id}", route.replace(" /v1/", " /")): shown.get(need) or need
-        for route, need in ACCESS.items()
+        for route, need in ROUTE_SCOPES.items()
     }
     assert rows == routes
 

@@ -12,11 +12,11 @@ import pytest
 from attrs import frozen
 
 from imagehost_core import ImageHost
-from imagehost_core._util.clock import now
+from imagehost_core._util.clock import utc_now
 from imagehost_core.models import ALL_SCOPES, Scope
-from imagehost_core.tokens import TokenKind, mint
+from imagehost_core.tokens import TokenKind, new_token
 from imagehost_server.auth.passwords import hash_password
-from imagehost_server.auth.scopes import ACCESS, Need, Session
+from imagehost_server.auth.scopes import ROUTE_SCOPES, Requirement, SessionRequirement
 from imagehost_server.testing import RunningServer, running
 
 PASSWORD = "correct horse"
@@ -81,14 +81,14 @@ class World:
         delivery = ask("POST", f"/v1/webhooks/{webhook_id}/test", token)
         made = {"image_id": image, "album_id": album, "key_id": key, "delivery_id": delivery}
         ids = {name: str(answer.json()["data"]["id"]) for name, answer in made.items()}
-        new = mint(TokenKind.KEY)[:30]
+        new = new_token(TokenKind.KEY)[:30]
         return {**ids, "webhook_id": webhook_id, "picture": self.picture, "user": user, "new_user": new}
 
     def spoiled(self) -> dict[str, str | None]:
         """Return tokens that are no good, by what is wrong with them."""
-        past = ImageHost.open(self.host._rooms.folders.root, clock=lambda: now() - timedelta(hours=1))
+        past = ImageHost.open(self.host._context.layout.root, clock=lambda: utc_now() - timedelta(hours=1))
         with past:
-            ends = now() - timedelta(minutes=30)
+            ends = utc_now() - timedelta(minutes=30)
             expired = past.keys.create(owner="ann", expires_at=ends).token
         revoked = self.host.keys.create(owner="ann")
         self.host.keys.revoke(revoked.key.id, owner="ann")
@@ -98,8 +98,8 @@ class World:
             "none": None,
             "malformed": "rubbish",
             "mistyped": self.key("ann")[:-1] + "!",
-            "unknown": mint(TokenKind.KEY),
-            "unknown session": mint(TokenKind.SESSION),
+            "unknown": new_token(TokenKind.KEY),
+            "unknown session": new_token(TokenKind.SESSION),
             "expired": expired,
             "revoked": revoked.token,
             "signed out": ended,
@@ -115,7 +115,7 @@ def running_server(
         **no_limits,
         "IMAGEHOST_REGISTRATION": "true",
         "IMAGEHOST_WEBHOOKS_ALLOW_LOOPBACK": "true",
-        "IMAGEHOST_WEBHOOKS_SENDER": "false",
+        "IMAGEHOST_WEBHOOKS_SEND_IN_SERVER": "false",
     }
     with running(tmp_path_factory.mktemp("matrix") / "data", variables=variables) as server:
         yield server
@@ -151,7 +151,7 @@ def body_of(route: str, ids: dict[str, Any]) -> dict[str, Any]:
     return BODIES[route](ids) if route in BODIES else {}
 
 
-def good(world: World, user: str, need: Need | None) -> str:
+def good(world: World, user: str, need: Requirement | None) -> str:
     """Return the least token that a route takes."""
     return world.key(user, need) if isinstance(need, Scope) else world.sessions[user]
 
@@ -178,12 +178,12 @@ def likeness(answer: httpx2.Response, *ids: str) -> tuple[int, str, list[tuple[s
     return answer.status_code, text, sorted(headers)
 
 
-NEEDING = [route for route, need in ACCESS.items() if need is not None]
-OPEN = [route for route, need in ACCESS.items() if need is None]
+NEEDING = [route for route, need in ROUTE_SCOPES.items() if need is not None]
+OPEN = [route for route, need in ROUTE_SCOPES.items() if need is None]
 
 
 def test_every_route_with_a_body_is_in_the_table() -> None:
-    assert BODIES.keys() <= ACCESS.keys()
+    assert BODIES.keys() <= ROUTE_SCOPES.keys()
 
 
 @pytest.mark.parametrize("route", NEEDING)
@@ -207,7 +207,7 @@ def test_without_a_good_token_it_is_401_and_all_bad_ones_look_alike(
 def test_with_all_scopes_but_the_right_one_it_is_403_whether_the_thing_is_there_or_not(
     world: World, route: str
 ) -> None:
-    need = ACCESS[route]
+    need = ROUTE_SCOPES[route]
     others = ALL_SCOPES - {need} if isinstance(need, Scope) else ALL_SCOPES
     token, ids = world.key("ann", *others), world.things("ann")
     there = world.ask(*split(route, ids), token, **body_of(route, ids))
@@ -218,7 +218,7 @@ def test_with_all_scopes_but_the_right_one_it_is_403_whether_the_thing_is_there_
 
 @pytest.mark.parametrize("route", [route for route in NEEDING if "{" in route])
 def test_another_account_s_thing_answers_exactly_as_a_missing_one(world: World, route: str) -> None:
-    ids, token = world.things("ann"), good(world, "bob", ACCESS[route])
+    ids, token = world.things("ann"), good(world, "bob", ROUTE_SCOPES[route])
     before = world.host.accounts.usage("ann")
     foreign = world.ask(*split(route, ids), token, **body_of(route, ids))
     missing = world.ask(*split(route, MISSING), token, **body_of(route, ids))
@@ -233,7 +233,7 @@ def test_with_the_least_token_of_one_s_own_it_is_done(world: World, route: str) 
     if route == "DELETE /v1/session":
         token = world.host.sessions.create(world.host.accounts.get("ann")).token
     else:
-        token = good(world, "ann", ACCESS[route])
+        token = good(world, "ann", ROUTE_SCOPES[route])
     ids = world.things("ann")
     answer = world.ask(*split(route, ids), token, **body_of(route, ids))
     assert answer.status_code == (201 if route in CREATED else 200), answer.text
@@ -245,7 +245,7 @@ def test_with_the_least_token_of_one_s_own_it_is_done(world: World, route: str) 
 )
 def test_lists_show_nothing_of_others(world: World, route: str) -> None:
     ids = world.things("ann")
-    answer = world.ask(*split(route, ids), good(world, "bob", ACCESS[route]))
+    answer = world.ask(*split(route, ids), good(world, "bob", ROUTE_SCOPES[route]))
     assert answer.status_code == 200
     assert not any(f'"{ids[name]}"' in answer.text for name in MISSING if name != "album_id")
     assert f'"id":{ids["album_id"]},' not in answer.text
@@ -256,7 +256,7 @@ def test_what_needs_no_token_is_answered_with_any(
     world: World, spoiled: dict[str, str | None], route: str
 ) -> None:
     for token in (*spoiled.values(), world.sessions["bob"]):
-        ids = {"user": "ann", "new_user": mint(TokenKind.KEY)[:30]}
+        ids = {"user": "ann", "new_user": new_token(TokenKind.KEY)[:30]}
         answer = world.ask(*split(route, ids), token, **body_of(route, ids))
         assert answer.status_code == (201 if route in CREATED else 200), answer.text
 
@@ -264,7 +264,7 @@ def test_what_needs_no_token_is_answered_with_any(
 @pytest.mark.parametrize("scope", sorted(ALL_SCOPES))
 def test_a_key_of_one_scope_passes_exactly_where_that_is_needed(world: World, scope: Scope) -> None:
     token = world.key("ann", scope)
-    for route, need in ACCESS.items():
+    for route, need in ROUTE_SCOPES.items():
         ids = {**MISSING, "picture": b"", "user": "ann", "new_user": "-"}
         status = world.ask(*split(route, ids), token, **body_of(route, ids)).status_code
         assert (status == 403) == (need not in (None, scope)), route
@@ -315,7 +315,7 @@ def test_a_private_picture_is_a_missing_one_for_others(world: World) -> None:
 
 
 def test_keys_are_managed_by_sessions_alone(world: World) -> None:
-    assert {route for route, need in ACCESS.items() if need is Session.ONLY} == {
+    assert {route for route, need in ROUTE_SCOPES.items() if need is SessionRequirement.ONLY} == {
         "DELETE /v1/session",
         *(f"{method} /v1/keys" for method in ("GET", "POST")),
         *(f"{method} /v1/keys/{{key_id}}" for method in ("GET", "PATCH", "DELETE")),

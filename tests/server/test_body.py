@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from imagehost_core.errors import BadRequestError, PayloadTooLargeError, UnsupportedMediaTypeError
-from imagehost_server.http.body import is_json, pieces, read_body
-from imagehost_server.settings import BodySettings
+from imagehost_server.http.body import is_json, iter_body, read_body
+from imagehost_server.settings import HttpSettings
 
 
 class Sender:
@@ -32,13 +32,13 @@ class Sender:
         return self._messages.pop(0)
 
 
-PATIENT = BodySettings()
+PATIENT = HttpSettings()
 
 
 @pytest.mark.anyio
 async def test_a_body_is_read_to_its_end() -> None:
     assert await read_body(Sender(b"a", b"", b"bc", b""), 3, PATIENT) == b"abc"
-    assert [piece async for piece in pieces(Sender(b"a", b"", b"b"), 9, 9)] == [b"a", b"b"]
+    assert [piece async for piece in iter_body(Sender(b"a", b"", b"b"), 9, 9)] == [b"a", b"b"]
 
 
 @pytest.mark.anyio
@@ -56,12 +56,12 @@ async def test_a_sender_who_goes_away_has_cut_the_body_short() -> None:
 @pytest.mark.anyio
 async def test_a_sender_who_falls_silent_is_cut_off() -> None:
     with pytest.raises(BadRequestError, match=r"pauses above 0.05 s .* after 2 bytes"):
-        await read_body(Sender(b"ab", ends="silent"), 9, BodySettings(idle_seconds=0.05))
+        await read_body(Sender(b"ab", ends="silent"), 9, HttpSettings(body_idle_timeout_seconds=0.05))
 
 
 @pytest.mark.anyio
 async def test_a_sender_who_drips_is_cut_off_by_the_deadline_for_all() -> None:
-    deadlines = BodySettings(idle_seconds=10, json_seconds=0.2)
+    deadlines = HttpSettings(body_idle_timeout_seconds=10, json_body_timeout_seconds=0.2)
     with pytest.raises(BadRequestError, match=r"the whole body within 0\.2 s"):
         await read_body(Sender(*[b"x"] * 1_000, pause=0.01), 9_999, deadlines)
 

@@ -14,17 +14,17 @@ import pytest
 
 from imagehost_core import ImageHost
 from imagehost_core.errors import UnavailableError
-from imagehost_core.settings import LimitSettings, WorkerSettings
+from imagehost_core.settings import LimitSettings, RenderingSettings
 from imagehost_core.testing import make_image
-from imagehost_server._executors import RETRY_SECONDS, Room, Rooms
-from imagehost_server.app import DELIVERY_PREFIXES, Switch, create_interface
-from imagehost_server.auth.identity import Callers
+from imagehost_server._executors import RETRY_AFTER_SECONDS, Executors, ThreadLimiter
+from imagehost_server.app import DELIVERY_PREFIXES, Dispatcher, create_api
+from imagehost_server.auth.identity import IdentityMiddleware
 from imagehost_server.delivery.route import DeliveryRoute
-from imagehost_server.middleware.security import Guard
+from imagehost_server.middleware.security import SecurityMiddleware
 from imagehost_server.settings import ServerSettings
 
 SETTINGS = ServerSettings(
-    workers=WorkerSettings(processes=1, queue=1),
+    rendering=RenderingSettings(processes=1, queue=1),
     limits=LimitSettings(unauthenticated_per_minute=0, sign_ins_per_minute=10),
 )
 PATIENCE = 30.0
@@ -37,7 +37,7 @@ def host() -> Iterator[ImageHost]:
 
 
 @asynccontextmanager
-async def filled(room: Room) -> AsyncIterator[None]:
+async def filled(room: ThreadLimiter) -> AsyncIterator[None]:
     """Fill a room with work that ends with the block, until it takes no more."""
     ended, refused = threading.Event(), anyio.Event()
 
@@ -60,17 +60,17 @@ async def filled(room: Room) -> AsyncIterator[None]:
 
 @pytest.mark.anyio
 async def test_a_full_room_refuses_what_is_too_much_and_says_when_to_come_again() -> None:
-    room = Room(2, 3)
+    room = ThreadLimiter(2, 3)
     async with filled(room):
         with pytest.raises(UnavailableError) as refused:
             await room.run(int)
-    assert refused.value.retry_after == RETRY_SECONDS
+    assert refused.value.retry_after == RETRY_AFTER_SECONDS
     assert await room.run(int) == 0
 
 
 @pytest.mark.anyio
 async def test_a_full_room_has_all_its_threads_at_work_and_all_its_places_taken() -> None:
-    room, ran, ended = Room(2, 3), list[int](), threading.Event()
+    room, ran, ended = ThreadLimiter(2, 3), list[int](), threading.Event()
 
     def work(number: int) -> None:
         ran.append(number)
@@ -87,17 +87,17 @@ async def test_a_full_room_has_all_its_threads_at_work_and_all_its_places_taken(
     assert sorted(ran) == [0, 1, 2, 3, 4]
 
 
-def client_of(host: ImageHost, rooms: Rooms) -> httpx2.AsyncClient:
+def client_of(host: ImageHost, rooms: Executors) -> httpx2.AsyncClient:
     """Return a client of the application, which works in these rooms."""
-    callers = Callers(create_interface(host, SETTINGS, rooms), host, rooms)
-    app = Guard(Switch(callers, DeliveryRoute(host, rooms), DELIVERY_PREFIXES))
+    callers = IdentityMiddleware(create_api(host, SETTINGS, rooms), host, rooms)
+    app = SecurityMiddleware(Dispatcher(callers, DeliveryRoute(host, rooms), DELIVERY_PREFIXES))
     transport = httpx2.ASGITransport(app=app, client=("127.0.0.1", 9))  # type: ignore[arg-type]
     return httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 
 
 @pytest.mark.anyio
 async def test_an_upload_is_stored_while_more_variants_are_asked_for_than_may_wait(host: ImageHost) -> None:
-    rooms = Rooms(SETTINGS.workers)
+    rooms = Executors(SETTINGS.rendering)
     image = host.upload(make_image(64, 48), owner="admin")
     headers = {"Authorization": f"Bearer {host.keys.create(owner='admin').token}"}
     async with client_of(host, rooms) as client:
@@ -107,14 +107,14 @@ async def test_an_upload_is_stored_while_more_variants_are_asked_for_than_may_wa
             whole = await client.get(f"/img/{image.id}")
         later = await client.get(f"/img/{image.id}?w=9")
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "SERVICE_UNAVAILABLE")
-    assert refused.headers["retry-after"] == str(RETRY_SECONDS)
+    assert refused.headers["retry-after"] == str(RETRY_AFTER_SECONDS)
     assert refused.headers["cache-control"] == "no-store"
     assert [stored.status_code, whole.status_code, later.status_code] == [200, 200, 200]
 
 
 @pytest.mark.anyio
 async def test_a_name_that_no_account_can_have_costs_neither_a_hash_nor_an_attempt(host: ImageHost) -> None:
-    rooms = Rooms(SETTINGS.workers)
+    rooms = Executors(SETTINGS.rendering)
     impossible = (
         "",
         "x" * 65,
@@ -145,7 +145,7 @@ async def test_a_name_that_no_account_can_have_costs_neither_a_hash_nor_an_attem
 @pytest.mark.anyio
 async def test_every_room_in_which_anybody_can_ask_for_much_work_is_bounded() -> None:
     """Variants and sign-ins need no token."""
-    rooms = Rooms(SETTINGS.workers)
+    rooms = Executors(SETTINGS.rendering)
     for room in (rooms.variants, rooms.uploads, rooms.passwords):
         async with filled(room):
             with pytest.raises(UnavailableError):

@@ -35,7 +35,7 @@ def image(host: ImageHost) -> Image:
     image = host.upload(make_image(64, 48), owner="admin")
     for query in QUERIES:
         for accept in ("", "image/avif"):
-            host.fetch(host.locate(image.id, query[1:], accept=accept)).close()
+            host.delivery.open(host.delivery.resolve(image.id, query[1:], accept=accept)).close()
     return image
 
 
@@ -55,7 +55,7 @@ def request_of(target: str, *lines: str) -> bytes:
 
 def by_lane(app: Application, request: bytes, peer: Peer = HERE) -> Answer | None:
     # Each call has a list of its own, as the server makes one each second.
-    sent = app.lane.answer(request, peer, [DATE])
+    sent = app.fast_path.answer(request, peer, [DATE])
     return None if sent is None else Answer.of(b"".join(sent))
 
 
@@ -98,7 +98,7 @@ def test_each_answer_has_an_id_of_its_own(app: Application, image: Image) -> Non
 def test_the_headers_of_the_server_are_the_ones_of_this_moment(app: Application, image: Image) -> None:
     request = request_of(f"/img/{image.id}?w=20")
     for second in (b"1", b"1", b"2"):
-        head, _ = app.lane.answer(request, HERE, [(b"date", second)]) or (b"", b"")
+        head, _ = app.fast_path.answer(request, HERE, [(b"date", second)]) or (b"", b"")
         assert b"\r\ndate: " + second + b"\r\n" in head
 
 
@@ -170,14 +170,14 @@ def test_what_is_remembered_of_one_client_is_not_taken_for_another_s(app: Applic
 def test_after_a_change_nothing_old_is_answered(app: Application, host: ImageHost) -> None:
     image = host.upload(make_image(64, 48), owner="admin")
     request = request_of(f"/img/{image.id}?w=20")
-    host.fetch(host.locate(image.id, "w=20")).close()
+    host.delivery.open(host.delivery.resolve(image.id, "w=20")).close()
     assert by_lane(app, request) is not None
-    host.update(image.id, is_public=False)
+    host.images.update(image.id, is_public=False)
     assert by_lane(app, request) is None
-    host.update(image.id, is_public=True)
-    host.fetch(host.locate(image.id, "w=20")).close()
+    host.images.update(image.id, is_public=True)
+    host.delivery.open(host.delivery.resolve(image.id, "w=20")).close()
     assert by_lane(app, request) is not None
-    host.delete(image.id)
+    host.images.delete(image.id)
     assert by_lane(app, request) is None
 
 
@@ -243,7 +243,7 @@ def test_what_the_lane_answers_the_long_way_answers_too(
     fields: list[str],
     peer: Peer,
 ) -> None:
-    tag = host.locate(image.id, "w=20").etag
+    tag = host.delivery.resolve(image.id, "w=20").etag
     lines = ["Host: a", *(line.replace("{tag}", tag) for line in fields)]
     request = request_of(f"{name}{image.id}{extension}{query}", *lines)
     short = by_lane(app, request, peer)

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from imagehost_core.errors import BY_CODE
-from imagehost_core.limits import FILE_BYTES
+from imagehost_core.limits import MAX_FILE_BYTES
 from imagehost_server.testing import RunningServer, running
 
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><script>alert(1)</script></svg>'
@@ -21,7 +21,7 @@ PDF = b"%PDF-1.7\n1 0 obj\n<< >>\nendobj\n"
 
 def check_error(answer: httpx2.Response, code: str, *words: str) -> None:
     """Let an answer pass that is the error of that code, in the envelope, with an id."""
-    assert (answer.status_code, answer.json()["error"]["code"]) == (BY_CODE[code].status_hint, code)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (BY_CODE[code].status, code)
     assert answer.json().keys() == {"success", "error"}
     assert answer.json()["success"] is False
     assert answer.json()["error"].keys() == {"code", "message", "details"}
@@ -114,12 +114,12 @@ def test_404_somebody_elses_image_is_as_one_that_does_not_exist(
 
 
 def test_413_one_byte_too_many_is_told_with_both_sizes(api: httpx2.Client) -> None:
-    answer = upload(api, bytes(FILE_BYTES + 1), "big.png")
+    answer = upload(api, bytes(MAX_FILE_BYTES + 1), "big.png")
     check_error(answer, "PAYLOAD_TOO_LARGE", "52428800 bytes", "52428801 bytes", "big.png")
 
 
 def test_413_is_not_for_a_file_of_exactly_the_limit(api: httpx2.Client) -> None:
-    check_error(upload(api, bytes(FILE_BYTES)), "UNSUPPORTED_MEDIA_TYPE")
+    check_error(upload(api, bytes(MAX_FILE_BYTES)), "UNSUPPORTED_MEDIA_TYPE")
 
 
 def test_413_a_json_body_above_a_mebibyte(api: httpx2.Client) -> None:
@@ -192,7 +192,7 @@ def test_400_a_body_that_is_not_json(api: httpx2.Client, body: bytes) -> None:
 
 
 def test_507_the_disk_has_no_room(tmp_path: Path, picture: bytes) -> None:
-    floor = {"IMAGEHOST_STORAGE_FREE_BYTES": str(10**17)}
+    floor = {"IMAGEHOST_STORAGE_MIN_FREE_BYTES": str(10**17)}
     with running(tmp_path / "data", variables=floor) as server:
         headers = {"Authorization": f"Bearer {server.token}"}
         with httpx2.Client(base_url=server.origin, headers=headers) as client:

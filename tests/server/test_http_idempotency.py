@@ -144,7 +144,7 @@ def test_while_the_first_is_under_way_in_another_process_the_second_waits(
     """This process holds the key, as another of the server's would; then it lets go, having done nothing."""
     name = account.get("/v1/account").json()["data"]["account"]["name"]
     owner = operator.accounts.get(name)
-    with ThreadPoolExecutor(1) as crew, operator.claim(owner, "once", "another request"):
+    with ThreadPoolExecutor(1) as crew, operator.idempotency.begin(owner, "once", "another request"):
         second = crew.submit(account.post, "/v1/albums", headers=KEY, json={"name": "x"})
         with pytest.raises(TimeoutError):
             second.result(0.3)
@@ -183,11 +183,11 @@ def test_what_a_crash_has_cut_short_is_finished_by_the_same_request_again(
                 httpx2.post(f"{crashing.base_url}/upload", headers=headers, files=files, timeout=60)
 
         asked = crew.submit(ask)
-        while host.list(owner="admin").total < wanted and not asked.done():
+        while host.images.list(owner="admin").total < wanted and not asked.done():
             pass
         crashing.kill()
         asked.result()
-        before = {image.id for image in host.list(owner="admin")}
+        before = {image.id for image in host.images.list(owner="admin")}
     assert wanted <= len(before)
 
     with running(crashing.data, variables=no_limits) as again:

@@ -11,7 +11,7 @@ import pytest
 
 from imagehost_core import ImageHost
 from imagehost_core.models import LimitOverrides
-from imagehost_core.tokens import TokenKind, mint
+from imagehost_core.tokens import TokenKind, new_token
 from imagehost_server.auth.passwords import hash_password
 from imagehost_server.testing import RunningServer, running
 
@@ -183,7 +183,7 @@ def test_a_limit_of_0_refuses_nothing_and_is_shown_nowhere(ask: Ask, host: Image
 # Without a good token the address counts.
 
 
-@pytest.mark.parametrize("token", [None, "rubbish", mint(TokenKind.KEY), mint(TokenKind.SESSION)])
+@pytest.mark.parametrize("token", [None, "rubbish", new_token(TokenKind.KEY), new_token(TokenKind.SESSION)])
 def test_requests_without_a_good_token_count_for_their_address(ask: Ask, token: str | None) -> None:
     wait_for_a_fresh_minute()
     one = address()

@@ -15,19 +15,19 @@ from imagehost_core.models import Image
 from imagehost_core.testing import make_image
 from imagehost_server.app import create_app
 from imagehost_server.serve.protocol import (
+    EXTRA_CONNECTIONS,
     LINGER_BYTES,
     LINGER_SECONDS,
     MAX_HEAD_BYTES,
     MAX_PIPELINED,
-    SPARE_CONNECTIONS,
-    Connection,
+    HttpProtocol,
 )
-from imagehost_server.settings import ConnectionSettings, ServerSettings
+from imagehost_server.settings import HttpSettings, ServerSettings
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
 DEADLINE = 10.0
-BOUNDS = ConnectionSettings(header_seconds=DEADLINE, total=2)
+BOUNDS = HttpSettings(header_timeout_seconds=DEADLINE, max_connections=2)
 
 
 class Lane:
@@ -41,8 +41,8 @@ class Lane:
 class App:
     """An application that answers when it is told to."""
 
-    lane: Lane = field(factory=Lane)
-    connections: ConnectionSettings = BOUNDS
+    fast_path: Lane = field(factory=Lane)
+    connections: HttpSettings = BOUNDS
     asked: list[str] = field(factory=list)
     go: asyncio.Event = field(factory=asyncio.Event)
 
@@ -83,12 +83,12 @@ def ended(wire: Wire) -> str:
     return wire.ended
 
 
-def later(connection: Connection, seconds: float) -> None:
+def later(connection: HttpProtocol, seconds: float) -> None:
     """Let time pass for a connection."""
     cast("Any", connection.loop).advance(seconds)
 
 
-def opened(app: App) -> tuple[Wire, Connection]:
+def opened(app: App) -> tuple[Wire, HttpProtocol]:
     wire = Wire()
     return wire, Server(app).connect(wire)
 
@@ -279,15 +279,15 @@ async def test_who_says_all_without_a_request_is_let_go(app: App, said: bytes) -
 
 @pytest.mark.anyio
 async def test_too_many_connections_are_told_so_and_more_are_cut_off() -> None:
-    app = App(connections=ConnectionSettings(header_seconds=600, total=2))
+    app = App(connections=HttpSettings(header_timeout_seconds=600, max_connections=2))
     server = Server(app)
     app.go.set()
-    wires = [Wire() for _ in range(app.connections.total + SPARE_CONNECTIONS + 1)]
+    wires = [Wire() for _ in range(app.connections.max_connections + EXTRA_CONNECTIONS + 1)]
     connections = [server.connect(wire) for wire in wires]
     assert [wire.ended for wire in wires[-2:]] == ["", "abort"]
     first, *_, last, _ = zip(wires, connections, strict=True)
 
-    async def ask(target: bytes, wire: Wire, connection: Connection) -> bytes:
+    async def ask(target: bytes, wire: Wire, connection: HttpProtocol) -> bytes:
         wire.sent = b""
         connection.data_received(GET.replace(b"/", target, 1))
         await ticks()

@@ -11,7 +11,7 @@ import pytest
 
 from imagehost_core.models import Scope
 from imagehost_server.app import operations, routes_of
-from imagehost_server.auth.scopes import ACCESS
+from imagehost_server.auth.scopes import ROUTE_SCOPES
 from imagehost_server.settings import ServerSettings
 from imagehost_server.testing import RunningServer
 
@@ -38,7 +38,7 @@ def test_it_is_alive_and_ready(anybody: httpx2.Client) -> None:
 
 
 def test_the_table_of_scopes_has_exactly_the_routes() -> None:
-    assert {f"{item.method} {item.path}" for item in operations()} == ACCESS.keys()
+    assert {f"{item.method} {item.path}" for item in operations()} == ROUTE_SCOPES.keys()
 
 
 def test_the_document_has_exactly_the_routes_and_the_processing_route(document: dict[str, Any]) -> None:
@@ -51,7 +51,7 @@ def test_the_document_tells_what_each_route_needs(document: dict[str, Any]) -> N
     session: list[dict[str, list[str]]] = [{"session": []}, {"cookie": [], "csrf": []}]
     for method, path, item in told(document):
         for prefix in ("/v1", ""):
-            need = ACCESS.get(f"{method} {prefix}{path}")
+            need = ROUTE_SCOPES.get(f"{method} {prefix}{path}")
             if need is not None:
                 key = [{"token": [need.value]}] if isinstance(need, Scope) else []
                 assert item["security"] == [*key, *session]
@@ -117,7 +117,7 @@ def test_options_tells_the_methods(anybody: httpx2.Client, path: str) -> None:
 
 
 def test_the_alias_has_every_route(api: httpx2.Client) -> None:
-    for route in ACCESS:
+    for route in ROUTE_SCOPES:
         method, path = route.replace("{image_id}", "0" * 16).split(" ")
         if path.startswith("/v1/"):
             direct, alias = api.request(method, path), api.request(method, f"/api{path}")

@@ -189,7 +189,7 @@ def test_a_process_that_dies_is_replaced_and_the_log_says_so(tmp_path: Path) -> 
 def test_stalled_bodies_are_cut_off_and_others_are_served_meanwhile(
     tmp_path: Path, no_limits: dict[str, str]
 ) -> None:
-    variables = {**no_limits, "IMAGEHOST_BODY_IDLE_SECONDS": "0.5"}
+    variables = {**no_limits, "IMAGEHOST_HTTP_BODY_IDLE_TIMEOUT_SECONDS": "0.5"}
     with running(tmp_path / "data", variables=variables) as server:
         head = (
             f"POST /v1/upload HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {server.token}\r\n"

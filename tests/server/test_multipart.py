@@ -17,15 +17,15 @@ from imagehost_core.errors import (
     UnsupportedMediaTypeError,
     ValidationError,
 )
-from imagehost_core.limits import FILE_BYTES
-from imagehost_core.storage import Staged
+from imagehost_core.limits import MAX_FILE_BYTES
+from imagehost_core.storage import StagedFile
 from imagehost_server.http.multipart import (
     FIELD_BYTES,
     FIELDS_BYTES,
     FILE_FIELDS,
     MAX_PARTS,
-    Form,
-    FormReader,
+    MultipartFormParser,
+    UploadForm,
     boundary,
 )
 
@@ -39,9 +39,9 @@ class Stage:
         self.folder = folder
         self.count = 0
 
-    def __call__(self) -> Staged:
+    def __call__(self) -> StagedFile:
         self.count += 1
-        return Staged(self.folder / f"{id(self)}-{self.count}")
+        return StagedFile(self.folder / f"{id(self)}-{self.count}")
 
     def left(self) -> list[Path]:
         return list(self.folder.glob(f"{id(self)}-*"))
@@ -65,14 +65,14 @@ def encoded(parts: list[Part]) -> bytes:
     return body + b"--BoundarY--\r\n"
 
 
-def read(folder: Path, pieces: Iterator[bytes] | list[bytes]) -> tuple[Form, list[Part]]:
+def read(folder: Path, pieces: Iterator[bytes] | list[bytes]) -> tuple[UploadForm, list[Part]]:
     """Return what a reader makes of the pieces, its files with the bytes that were staged.
 
     Whatever comes of it, nothing may be left.
     """
     stage = Stage(folder)
     try:
-        with closing(FormReader(TYPE, stage)) as reader:
+        with closing(MultipartFormParser(TYPE, stage)) as reader:
             for piece in pieces:
                 reader.feed(piece)
             form = reader.finish()
@@ -120,11 +120,11 @@ def test_any_split_of_the_bytes_gives_the_same_form(
     kind, found = read(folder, [*pieces, body])
     expected: list[Part] = [("", name, data) for _, name, data in parts if name is not None]
     expected += [(name, None, data) for name, filename, data in parts if filename is None]
-    assert (kind, found) == (Form.MANY, expected)
+    assert (kind, found) == (UploadForm.BATCH, expected)
 
 
 @pytest.mark.parametrize(("name", "kind"), FILE_FIELDS.items())
-def test_each_name_of_a_file_part_says_which_form_it_is(folder: Path, name: str, kind: Form) -> None:
+def test_each_name_of_a_file_part_says_which_form_it_is(folder: Path, name: str, kind: UploadForm) -> None:
     assert read(folder, [encoded([(name, "a.png", b"x")])])[0] is kind
 
 
@@ -138,12 +138,12 @@ def test_files_of_other_names_are_ignored(folder: Path) -> None:
 
 
 def test_what_follows_the_end_is_ignored(folder: Path) -> None:
-    assert read(folder, [encoded([("image", "b.png", b"x")]), b"and more", b"\r\n"])[0] is Form.ONE
+    assert read(folder, [encoded([("image", "b.png", b"x")]), b"and more", b"\r\n"])[0] is UploadForm.SINGLE
 
 
 def test_a_file_above_the_limit_is_counted_to_its_end_and_not_kept(folder: Path) -> None:
     stage = Stage(folder)
-    with closing(FormReader(TYPE, stage)) as reader:
+    with closing(MultipartFormParser(TYPE, stage)) as reader:
         start, end = encoded([("image", "b.png", b"|")]).split(b"|")
         reader.feed(start)
         for _ in range(51):
@@ -151,7 +151,7 @@ def test_a_file_above_the_limit_is_counted_to_its_end_and_not_kept(folder: Path)
         reader.feed(end)
         (file,) = reader.finish().files
         assert file.staged.size == 51 * 2**20
-        assert file.staged.path.stat().st_size <= FILE_BYTES
+        assert file.staged.path.stat().st_size <= MAX_FILE_BYTES
 
 
 def test_the_form_has_a_limit_of_files_parts_and_text(folder: Path) -> None:
@@ -180,7 +180,7 @@ def test_the_form_has_a_limit_of_files_parts_and_text(folder: Path) -> None:
 )
 def test_a_file_s_name_is_kept_whatever_bytes_it_has(folder: Path, form: str, sent: bytes, kept: str) -> None:
     head = b"--BoundarY\r\nContent-Disposition: " + form.encode().replace(b"%s", sent)
-    with closing(FormReader(TYPE, Stage(folder))) as reader:
+    with closing(MultipartFormParser(TYPE, Stage(folder))) as reader:
         reader.feed(head + b"\r\n\r\nx\r\n--BoundarY--\r\n")
         assert reader.finish().files[0].filename == kept
 

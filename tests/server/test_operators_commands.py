@@ -112,7 +112,7 @@ def test_an_account_is_deleted_with_all_it_has_when_that_is_meant(data: Path) ->
     assert (told.exit_code, "1 images" in told.stderr) == (1, True)
     run(data, "users", "delete", "ada", given="y\n")
     with ImageHost.open(data) as host, pytest.raises(NotFoundError):
-        host.get(image.id)
+        host.images.get(image.id)
     assert "nobody" in run(data, "users", "delete", "nobody", "--yes", status=1)
 
 

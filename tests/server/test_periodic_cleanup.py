@@ -16,7 +16,7 @@ from imagehost_core import ImageHost
 from imagehost_core.ids import new_image_id
 from imagehost_core.testing import make_image
 from imagehost_server.app import create_app
-from imagehost_server.background.cleanup import tidying
+from imagehost_server.background.cleanup import periodic_cleanup
 from imagehost_server.settings import ServerSettings
 from imagehost_server.testing import running
 
@@ -95,9 +95,9 @@ async def test_the_bytes_of_a_deletion_that_failed_go_at_the_next_pass(
     host: ImageHost, data: Path, stuck: Callable[[], None]
 ) -> None:
     image = host.upload(PNG, owner="admin")
-    async with tidying(host, period=0.02):
+    async with periodic_cleanup(host, period=0.02):
         with pytest.raises(OSError, match="Input/output error"):
-            host.delete(image.id)
+            host.images.delete(image.id)
         await anyio.sleep(0.1)
         assert len(masters(data)) == 1
         stuck()
@@ -127,11 +127,11 @@ async def test_a_pass_that_fails_is_not_the_last(
 ) -> None:
     image = host.upload(PNG, owner="admin")
     with pytest.raises(OSError, match="Input/output error"):
-        host.delete(image.id)
+        host.images.delete(image.id)
     stuck()
     away = data / "away"
     (data / "locks").rename(away)
-    async with tidying(host, period=0.02):
+    async with periodic_cleanup(host, period=0.02):
         await eventually(lambda: "tidying up failed" in caplog.text)
         away.rename(data / "locks")
         await eventually(lambda: not masters(data))

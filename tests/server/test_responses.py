@@ -27,7 +27,7 @@ def made(kind: type[ImageHostError]) -> ImageHostError:
 @pytest.mark.parametrize("kind", [kind for kind in BY_CODE.values() if kind is not InternalError])
 def test_every_error_of_the_contract_has_its_status_and_its_three_members(kind: type[ImageHostError]) -> None:
     reply = failure(made(kind), "id")
-    assert reply.status == kind.status_hint
+    assert reply.status == kind.status
     assert msgspec.json.decode(reply.body) == {
         "success": False,
         "error": {"code": kind.code, "message": kind.default_message, "details": "why"},
@@ -65,7 +65,7 @@ def test_the_frameworks_errors_and_faults_of_ours_are_errors_of_the_contract(
     error: Exception, code: str
 ) -> None:
     reply = failure(error, "id")
-    assert reply.status == BY_CODE[code].status_hint
+    assert reply.status == BY_CODE[code].status
     assert msgspec.json.decode(reply.body)["error"]["code"] == code
     assert b"secret" not in reply.body
 

@@ -10,13 +10,13 @@ import httpx2
 import pytest
 
 from imagehost_core import ImageHost, ImageHostError
-from imagehost_core.tokens import TokenKind, mint
+from imagehost_core.tokens import TokenKind, new_token
 from imagehost_server.api.representations import new_key_record, new_webhook_record, session_record
 from imagehost_server.api.schemas import NewAccount, SignIn, decode
 from imagehost_server.auth.cookies import SESSION_COOKIE
-from imagehost_server.auth.identity import Caller
+from imagehost_server.auth.identity import RequestIdentity
 from imagehost_server.auth.passwords import hash_password, new_password
-from imagehost_server.cli.bootstrap import welcome
+from imagehost_server.cli.bootstrap import create_initial_credentials
 from imagehost_server.testing import RunningServer, running
 
 
@@ -34,7 +34,14 @@ def test_tokens_and_passwords_used_in_all_wrong_ways_are_in_no_log_and_no_answer
         good, session = server.token, host.sessions.create(host.accounts.get("admin")).token
         password, wrong = new_password(), new_password()
         host.accounts.create("ann", password_hash=hash_password(password))
-    tokens = [good, session, mint(TokenKind.KEY), mint(TokenKind.SESSION), good[:-1] + "!", good[5:]]
+    tokens = [
+        good,
+        session,
+        new_token(TokenKind.KEY),
+        new_token(TokenKind.SESSION),
+        good[:-1] + "!",
+        good[5:],
+    ]
     answers: list[httpx2.Response] = []
     with httpx2.Client(base_url=server.origin, timeout=60) as client:
         for token in tokens:
@@ -98,9 +105,11 @@ def test_no_repr_shows_a_secret(tmp_path: Path) -> None:
         account = host.accounts.create("ann")
         key, session = host.keys.create(owner="ann"), host.sessions.create(account)
         hook = host.webhooks.create(owner="ann", url="https://192.0.43.8/")
-        first = welcome(host, tmp_path / "data") or welcome(host, tmp_path)
+        first = create_initial_credentials(host, tmp_path / "data") or create_initial_credentials(
+            host, tmp_path
+        )
         principal = host.authenticate(session.token)
-        caller = Caller(principal, None, False, session.token, "192.0.2.1")
+        caller = RequestIdentity(principal, None, False, session.token, "192.0.2.1")
         shown = [key, session, hook, principal, caller, host, first]
         shown += [new_key_record(key), session_record(session), new_webhook_record(hook)]
         shown += [
@@ -111,7 +120,7 @@ def test_no_repr_shows_a_secret(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", ["rubbish-secret", "ihk_" + "x" * 36, mint(TokenKind.KEY), mint(TokenKind.SESSION)]
+    "wrong", ["rubbish-secret", "ihk_" + "x" * 36, new_token(TokenKind.KEY), new_token(TokenKind.SESSION)]
 )
 def test_no_exception_shows_a_token(tmp_path: Path, wrong: str) -> None:
     with ImageHost.open(tmp_path / "data") as host:

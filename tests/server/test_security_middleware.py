@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_server.middleware import unread_body as leftovers
-from imagehost_server.middleware.security import Guard
+from imagehost_server.middleware.security import SecurityMiddleware
 
 RawHeaders = list[tuple[bytes, bytes]]
 HOST: RawHeaders = [(b"host", b"images.example")]
@@ -42,7 +42,7 @@ class Exchange:
         self.sent: list[dict[str, Any]] = []
         self._status = status
         self._fault = fault
-        self._guard = Guard(self._app, trusted_proxies=trusted, hsts_seconds=hsts_seconds)
+        self._guard = SecurityMiddleware(self._app, trusted_proxies=trusted, hsts_seconds=hsts_seconds)
 
     async def _app(self, _scope: Any, _receive: Any, send: Any) -> None:
         self.passed = True
@@ -304,7 +304,7 @@ async def test_a_body_that_may_be_large_is_not_read_and_the_connection_is_closed
 
 @pytest.mark.anyio
 async def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leftovers, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(leftovers, "DRAIN_TIMEOUT", 0.05)
     assert await answered([(b"content-length", b"5")], Wire(b"abc", ends=False))
 
 
@@ -327,7 +327,7 @@ async def test_one_address_has_only_so_many_requests_under_way() -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    guard = Guard(app, requests_per_address=2, trusted_proxies=["127.0.0.1"])
+    guard = SecurityMiddleware(app, requests_per_address=2, trusted_proxies=["127.0.0.1"])
 
     async def ask(address: str) -> None:
         async def send(message: Any) -> None:
@@ -346,7 +346,7 @@ async def test_one_address_has_only_so_many_requests_under_way() -> None:
         leave.set()
     await ask("192.0.2.1")
     assert [status for _, status in statuses[2:]] == [200] * 6
-    assert not guard._crowd._under_way
+    assert not guard._concurrency._in_progress
 
 
 @pytest.mark.anyio

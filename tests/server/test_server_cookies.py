@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_core.tokens import TokenKind, mint
+from imagehost_core.tokens import TokenKind, new_token
 from imagehost_server.auth.cookies import SESSION_COOKIE, session_cookie
 
-TOKEN = mint(TokenKind.SESSION)
+TOKEN = new_token(TokenKind.SESSION)
 
 
 @pytest.mark.parametrize("text", ["{}", "a=b; {}", "{}; a=b", "a=b;{};c", " {} "])

@@ -7,27 +7,27 @@ from io import BytesIO
 import pytest
 from litestar.types import HTTPResponseStartEvent
 
-from imagehost_core import Delivery, ImageHost
+from imagehost_core import ImageHost, ResolvedImage
 from imagehost_core.testing import make_image
 from imagehost_server.delivery import route as module
-from imagehost_server.delivery.route import Prepared
+from imagehost_server.delivery.route import ResponseStartCache
 
 
 @pytest.fixture
-def deliveries() -> list[Delivery]:
+def deliveries() -> list[ResolvedImage]:
     with ImageHost.open() as host:
         image = host.upload(BytesIO(make_image()), owner="admin")
-        return [host.locate(image.id, f"w={width}") for width in (10, 10, 20, 30)]
+        return [host.delivery.resolve(image.id, f"w={width}") for width in (10, 10, 20, 30)]
 
 
-def test_a_beginning_is_made_once_for_the_same_object_and_size(deliveries: list[Delivery]) -> None:
-    made: list[tuple[Delivery, int]] = []
+def test_a_beginning_is_made_once_for_the_same_object_and_size(deliveries: list[ResolvedImage]) -> None:
+    made: list[tuple[ResolvedImage, int]] = []
 
-    def make(delivery: Delivery, size: int) -> HTTPResponseStartEvent:
+    def make(delivery: ResolvedImage, size: int) -> HTTPResponseStartEvent:
         made.append((delivery, size))
         return {"type": "http.response.start", "status": 200 + len(made), "headers": []}
 
-    prepared = Prepared(make)
+    prepared = ResponseStartCache(make)
     first, equal, *_ = deliveries
     assert first == equal
     statuses = [prepared.of(*asked)["status"] for asked in ((first, 1), (first, 1), (first, 2), (equal, 1))]
@@ -35,10 +35,12 @@ def test_a_beginning_is_made_once_for_the_same_object_and_size(deliveries: list[
 
 
 def test_there_are_never_more_than_are_remembered(
-    deliveries: list[Delivery], monkeypatch: pytest.MonkeyPatch
+    deliveries: list[ResolvedImage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "REMEMBERED", 3)
-    prepared = Prepared(lambda _, size: {"type": "http.response.start", "status": size, "headers": []})
+    monkeypatch.setattr(module, "MAX_CACHED_STARTS", 3)
+    prepared = ResponseStartCache(
+        lambda _, size: {"type": "http.response.start", "status": size, "headers": []}
+    )
     for size in range(20):
         for delivery in deliveries:
             assert prepared.of(delivery, size)["status"] == size
@@ -46,11 +48,11 @@ def test_there_are_never_more_than_are_remembered(
 
 
 def test_the_oldest_is_forgotten_for_a_new_one(
-    deliveries: list[Delivery], monkeypatch: pytest.MonkeyPatch
+    deliveries: list[ResolvedImage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "REMEMBERED", 3)
+    monkeypatch.setattr(module, "MAX_CACHED_STARTS", 3)
     made: list[int] = []
-    prepared = Prepared(lambda _, size: made.append(size))
+    prepared = ResponseStartCache(lambda _, size: made.append(size))
     for size in (1, 2, 3, 4, 4, 3, 2, 1):
         prepared.of(deliveries[0], size)
     assert made == [1, 2, 3, 4, 1]

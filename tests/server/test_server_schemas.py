@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_core.errors import BadRequestError, ValidationError
-from imagehost_server.api.schemas import AlbumChanges, ImageChanges, NewAlbum, SignedAddress, decode
-from imagehost_server.api.schemas import given as given_members
+from imagehost_server.api.schemas import AlbumChanges, ImageChanges, NewAlbum, SignedUrlRequest, decode
+from imagehost_server.api.schemas import set_fields as given_members
 
-KINDS = [NewAlbum, ImageChanges, AlbumChanges, SignedAddress]
+KINDS = [NewAlbum, ImageChanges, AlbumChanges, SignedUrlRequest]
 values = st.recursive(
     st.none()
     | st.booleans()
@@ -45,8 +45,8 @@ def test_a_body_is_taken_exactly_where_its_types_are_right(
         return
     with pytest.raises(ValidationError) as caught:
         decode(NewAlbum, body.encode())
-    assert [fault.name for fault in caught.value.faults] == wrong
-    assert all(len(fault.received) <= 62 for fault in caught.value.faults)
+    assert [fault.name for fault in caught.value.errors] == wrong
+    assert all(len(fault.received) <= 62 for fault in caught.value.errors)
 
 
 def test_what_is_missing_is_told_where_it_must_be_there() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_core.settings.loader import SettingError
+from imagehost_core.settings.loader import SettingsError
 from imagehost_server.settings import FILE, ListenSettings, ServerSettings, is_loopback, load
 
 
@@ -59,7 +59,7 @@ def test_the_address_of_pictures_follows_that_of_the_interface(tmp_path: Path) -
         ({"IMAGEHOST_SERVER_TLS_CERT": "cert.pem"}, "tls_key is missing"),
         ({"IMAGEHOST_TRUSTED_PROXIES": "10.0.0.0/8, proxy"}, "trusted_proxies"),
         ({"IMAGEHOST_TRUSTED_PROXIES": "10.0.0.1/8"}, "trusted_proxies"),
-        ({"IMAGEHOST_BODY_IDLE_SECONDS": "0"}, "idle_seconds"),
+        ({"IMAGEHOST_HTTP_BODY_IDLE_TIMEOUT_SECONDS": "0"}, "body_idle_timeout_seconds"),
         ({"IMAGEHOST_LOG_LEVEL": "loud"}, "debug, info, warning, error"),
         ({"IMAGEHOST_LIMITS_API_PER_MINUTE": "-1"}, "api_per_minute"),
         ({"IMAGEHOST_SERVER_PROT": "1"}, "IMAGEHOST_SERVER_PROT"),
@@ -68,20 +68,26 @@ def test_the_address_of_pictures_follows_that_of_the_interface(tmp_path: Path) -
 def test_a_value_that_cannot_be_read_is_told_by_its_name(
     tmp_path: Path, variables: dict[str, str], words: str
 ) -> None:
-    with pytest.raises(SettingError, match=words):
+    with pytest.raises(SettingsError, match=words):
         load(tmp_path, {}, variables)
 
 
 @pytest.mark.parametrize("text", ["[server", "port = 1", "[server]\nports = 1"])
 def test_a_file_that_cannot_be_read_is_told_by_its_name(tmp_path: Path, text: str) -> None:
     (tmp_path / FILE).write_text(text, encoding="utf-8")
-    with pytest.raises(SettingError, match=FILE):
+    with pytest.raises(SettingsError, match=FILE):
         load(tmp_path, {}, {})
 
 
 def test_the_server_has_every_setting_of_the_core(tmp_path: Path) -> None:
     paths = {setting.path for setting in load(tmp_path, {}, {})[1]}
-    assert {"base_url", "limits.quota_bytes", "workers.processes", "trusted_proxies", "server.port"} <= paths
+    assert {
+        "base_url",
+        "limits.quota_bytes",
+        "rendering.processes",
+        "trusted_proxies",
+        "server.port",
+    } <= paths
     assert isinstance(load(tmp_path, {}, {})[0], ServerSettings)
 
 

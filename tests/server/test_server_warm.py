@@ -10,10 +10,10 @@ import pytest
 from imagehost_core import ImageHost
 from imagehost_core.models import Image
 from imagehost_core.testing import make_image
-from imagehost_server._executors import Rooms
-from imagehost_server.app import DELIVERY_PREFIXES, Switch
+from imagehost_server._executors import Executors
+from imagehost_server.app import DELIVERY_PREFIXES, Dispatcher
 from imagehost_server.delivery.route import DeliveryRoute
-from imagehost_server.middleware.security import Guard
+from imagehost_server.middleware.security import SecurityMiddleware
 
 
 @pytest.fixture(scope="module")
@@ -28,15 +28,15 @@ def image(host: ImageHost) -> Image:
 
 
 @pytest.fixture(scope="module")
-def app(host: ImageHost) -> Guard:
+def app(host: ImageHost) -> SecurityMiddleware:
     async def nowhere(_scope: Any, _receive: Any, _send: Any) -> None:
         raise AssertionError("expected that only pictures are asked for")
 
-    route = DeliveryRoute(host, Rooms(host.settings.workers))
-    return Guard(Switch(nowhere, route, DELIVERY_PREFIXES), requests_per_address=9)
+    route = DeliveryRoute(host, Executors(host.settings.rendering))
+    return SecurityMiddleware(Dispatcher(nowhere, route, DELIVERY_PREFIXES), requests_per_address=9)
 
 
-async def ask(app: Guard, image: Image, *headers: tuple[bytes, bytes]) -> tuple[int, Any, bytes]:
+async def ask(app: SecurityMiddleware, image: Image, *headers: tuple[bytes, bytes]) -> tuple[int, Any, bytes]:
     """Return the status, the headers and the body of an answer."""
     sent: list[Any] = []
 
@@ -63,7 +63,9 @@ async def ask(app: Guard, image: Image, *headers: tuple[bytes, bytes]) -> tuple[
 
 
 @pytest.mark.anyio
-async def test_an_answer_that_is_sent_again_is_the_same_but_for_its_id(app: Guard, image: Image) -> None:
+async def test_an_answer_that_is_sent_again_is_the_same_but_for_its_id(
+    app: SecurityMiddleware, image: Image
+) -> None:
     first, *others = [await ask(app, image) for _ in range(4)]
     ids = {dict(headers)[b"x-request-id"] for _, headers, _ in (first, *others)}
     assert len(ids) == 4
@@ -74,7 +76,7 @@ async def test_an_answer_that_is_sent_again_is_the_same_but_for_its_id(app: Guar
 
 
 @pytest.mark.anyio
-async def test_conditions_and_ranges_are_seen_on_a_warm_answer(app: Guard, image: Image) -> None:
+async def test_conditions_and_ranges_are_seen_on_a_warm_answer(app: SecurityMiddleware, image: Image) -> None:
     _, headers, whole = await ask(app, image)
     tag = dict(headers)[b"etag"]
     for _ in range(2):
@@ -87,34 +89,34 @@ async def test_conditions_and_ranges_are_seen_on_a_warm_answer(app: Guard, image
 
 
 @pytest.mark.anyio
-async def test_repeated_conditions_are_one_list(app: Guard, image: Image) -> None:
+async def test_repeated_conditions_are_one_list(app: SecurityMiddleware, image: Image) -> None:
     tag = dict((await ask(app, image))[1])[b"etag"]
     assert (await ask(app, image, (b"if-none-match", b'"other"'), (b"if-none-match", tag)))[0] == 304
 
 
 @pytest.mark.anyio
 async def test_what_was_prepared_is_not_sent_after_a_change(
-    app: Guard, host: ImageHost, image: Image
+    app: SecurityMiddleware, host: ImageHost, image: Image
 ) -> None:
     assert dict((await ask(app, image))[1])[b"cache-control"].startswith(b"public")
-    host.update(image.id, is_public=False)
+    host.images.update(image.id, is_public=False)
     assert (await ask(app, image))[0] == 404
-    host.update(image.id, is_public=True)
+    host.images.update(image.id, is_public=True)
     assert (await ask(app, image))[0] == 200
-    host.delete(image.id)
+    host.images.delete(image.id)
     assert (await ask(app, image))[0] == 404
 
 
 def test_an_address_means_the_same_object_until_something_changes(host: ImageHost, image: Image) -> None:
-    host.locate(f"{image.id}.webp", "w=20")
+    host.delivery.resolve(f"{image.id}.webp", "w=20")
 
     def meant() -> object:
-        found = host.peek(f"{image.id}.webp", "w=20")
+        found = host.delivery.resolve_cached(f"{image.id}.webp", "w=20")
         return found and found[0]
 
     first = meant()
     assert first is not None
     assert meant() is first
-    host.update(image.id, description="new")
-    host.locate(f"{image.id}.webp", "w=20")
+    host.images.update(image.id, description="new")
+    host.delivery.resolve(f"{image.id}.webp", "w=20")
     assert meant() not in (None, first)

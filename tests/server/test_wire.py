@@ -29,10 +29,10 @@ def impatient(tmp_path_factory: pytest.TempPathFactory, no_limits: dict[str, str
     """A server with short deadlines."""
     variables = {
         **no_limits,
-        "IMAGEHOST_CONNECTIONS_HEADER_SECONDS": "1",
-        "IMAGEHOST_CONNECTIONS_REQUESTS_PER_ADDRESS": "8",
-        "IMAGEHOST_BODY_IDLE_SECONDS": "1",
-        "IMAGEHOST_BODY_JSON_SECONDS": "2",
+        "IMAGEHOST_HTTP_HEADER_TIMEOUT_SECONDS": "1",
+        "IMAGEHOST_HTTP_MAX_CONCURRENT_REQUESTS_PER_CLIENT": "8",
+        "IMAGEHOST_HTTP_BODY_IDLE_TIMEOUT_SECONDS": "1",
+        "IMAGEHOST_HTTP_JSON_BODY_TIMEOUT_SECONDS": "2",
         "IMAGEHOST_TRUSTED_PROXIES": "127.0.0.1",
     }
     with running(tmp_path_factory.mktemp("wire") / "data", variables=variables) as server:
@@ -223,8 +223,8 @@ def test_connections_beyond_the_bound_are_told_so_until_others_are_cut_off(
 ) -> None:
     variables = {
         **no_limits,
-        "IMAGEHOST_CONNECTIONS_TOTAL": "20",
-        "IMAGEHOST_CONNECTIONS_HEADER_SECONDS": "1",
+        "IMAGEHOST_HTTP_MAX_CONNECTIONS": "20",
+        "IMAGEHOST_HTTP_HEADER_TIMEOUT_SECONDS": "1",
     }
     with running(tmp_path / "data", variables=variables) as server, ExitStack() as stack:
         for wire in [stack.enter_context(connect(server)) for _ in range(60)]:

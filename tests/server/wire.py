@@ -11,7 +11,7 @@ from attrs import field, frozen, mutable
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from imagehost_server.serve.protocol import Connection
+from imagehost_server.serve.protocol import HttpProtocol
 
 DATE = (b"date", b"Sat, 21 Nov 2026 12:00:00 GMT")
 
@@ -137,19 +137,19 @@ class Server:
     def __attrs_post_init__(self) -> None:
         self.state.default_headers = [DATE]
 
-    def connect(self, wire: Wire) -> Connection:
+    def connect(self, wire: Wire) -> HttpProtocol:
         """Return a connection; to be called in a running loop."""
         config = Config(
             lambda: self.app,
             factory=True,
             interface="asgi3",
-            http=Connection,
+            http=HttpProtocol,
             ws="none",
             log_config=None,
             proxy_headers=False,
         )
         config.load()
-        connection = Connection(config, self.state, {}, cast("asyncio.AbstractEventLoop", self.clock))
+        connection = HttpProtocol(config, self.state, {}, cast("asyncio.AbstractEventLoop", self.clock))
         connection.connection_made(wire)
         return connection
 

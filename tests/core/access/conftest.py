@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from imagehost_core import ImageHost, Settings
-from imagehost_core.settings import LimitSettings, WebhookSettings, WorkerSettings
+from imagehost_core.settings import LimitSettings, RenderingSettings, WebhookSettings
 from imagehost_core.testing import FrozenClock
 
 
@@ -19,7 +19,7 @@ def host(clock: FrozenClock) -> Iterator[ImageHost]:
     settings = Settings(
         limits=LimitSettings(api_per_minute=5, api_per_hour=20, uploads_per_minute=2, sign_ins_per_minute=3),
         webhooks=WebhookSettings(allow_loopback=True),
-        workers=WorkerSettings(processes=1),
+        rendering=RenderingSettings(processes=1),
     )
     with ImageHost.open(":memory:", settings=settings, clock=clock) as host:
         yield host

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from imagehost_core import BadRequestError, ConflictError, ImageHost, UnavailableError
-from imagehost_core.db import Answer
+from imagehost_core.db import StoredResponse
 from imagehost_core.services import idempotency as once_module
 from imagehost_core.storage.locks import stripe
 from imagehost_core.testing import FrozenClock, make_image
@@ -15,46 +15,52 @@ from imagehost_core.testing import FrozenClock, make_image
 
 def test_the_same_request_again_gets_the_first_answer(host: ImageHost) -> None:
     account = host.accounts.get("admin")
-    with host.claim(account, "key", "request") as claim:
-        assert claim.answer is None
-        claim.answered(201, b"body")
-    with host.claim(account, "key", "request") as claim:
-        assert claim.answer == Answer(201, b"body")
+    with host.idempotency.begin(account, "key", "request") as claim:
+        assert claim.response is None
+        claim.complete(201, b"body")
+    with host.idempotency.begin(account, "key", "request") as claim:
+        assert claim.response == StoredResponse(201, b"body")
 
 
 def test_another_request_under_the_same_key_is_a_conflict(host: ImageHost) -> None:
     account = host.accounts.get("admin")
-    with host.claim(account, "key", "request"):
+    with host.idempotency.begin(account, "key", "request"):
         pass
-    with pytest.raises(ConflictError, match="another request"), host.claim(account, "key", "other"):
+    with (
+        pytest.raises(ConflictError, match="another request"),
+        host.idempotency.begin(account, "key", "other"),
+    ):
         pass
 
 
 def test_accounts_do_not_share_keys(host: ImageHost) -> None:
-    with host.claim(host.accounts.get("admin"), "key", "one") as claim:
-        claim.answered(200, b"")
-    with host.claim(host.accounts.create("ann"), "key", "other") as claim:
-        assert claim.answer is None
+    with host.idempotency.begin(host.accounts.get("admin"), "key", "one") as claim:
+        claim.complete(200, b"")
+    with host.idempotency.begin(host.accounts.create("ann"), "key", "other") as claim:
+        assert claim.response is None
 
 
 def test_an_answer_is_kept_for_24_hours(host: ImageHost, clock: FrozenClock) -> None:
     account = host.accounts.get("admin")
-    with host.claim(account, "key", "request") as claim:
-        claim.answered(200, b"")
+    with host.idempotency.begin(account, "key", "request") as claim:
+        claim.complete(200, b"")
     clock.advance(hours=24)
-    with host.claim(account, "key", "request") as claim:
-        assert claim.answer is not None
+    with host.idempotency.begin(account, "key", "request") as claim:
+        assert claim.response is not None
     clock.advance(seconds=1)
-    with host.claim(account, "key", "another request") as claim:
-        assert claim.answer is None
+    with host.idempotency.begin(account, "key", "another request") as claim:
+        assert claim.response is None
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "ä", "a\nb", "a\x7fb"])
 def test_a_key_is_1_to_255_printable_characters(host: ImageHost, key: str) -> None:
     account = host.accounts.get("admin")
-    with pytest.raises(BadRequestError, match="Idempotency-Key"), host.claim(account, key, "request"):
+    with (
+        pytest.raises(BadRequestError, match="Idempotency-Key"),
+        host.idempotency.begin(account, key, "request"),
+    ):
         pass
-    with host.claim(account, "x" * 255, "request"):
+    with host.idempotency.begin(account, "x" * 255, "request"):
         pass
 
 
@@ -63,18 +69,21 @@ def test_what_was_made_before_a_crash_is_not_made_again(host: ImageHost) -> None
     account = host.accounts.get("admin")
 
     def request(files: int) -> list[str]:
-        with host.claim(account, "key", "request") as claim:
-            assert claim.answer is None
+        with host.idempotency.begin(account, "key", "request") as claim:
+            assert claim.response is None
             made: list[str] = [
-                host.upload(make_image(seed=n), owner=account, once=claim.part(n)).id for n in range(files)
+                host.upload(make_image(seed=n), owner=account, idempotency=claim.sub_operation(n)).id
+                for n in range(files)
             ]
-            made.append(str(host.albums.create(owner=account, name="Cats", once=claim.part(99)).id))
+            made.append(
+                str(host.albums.create(owner=account, name="Cats", idempotency=claim.sub_operation(99)).id)
+            )
         return made
 
     first, second = request(2), request(3)
     assert second[:2] == first[:2]
     assert second[-1] == first[-1]
-    assert host.list(owner=account).total == 3
+    assert host.images.list(owner=account).total == 3
     assert host.albums.list(owner=account).total == 1
 
 
@@ -82,41 +91,41 @@ def test_an_image_that_was_deleted_meanwhile_is_made_anew(host: ImageHost) -> No
     account = host.accounts.get("admin")
     made = []
     for _ in range(2):
-        with host.claim(account, "key", "request") as claim:
-            made.append(host.upload(make_image(), owner=account, once=claim.part(0)).id)
-        host.delete(made[-1])
+        with host.idempotency.begin(account, "key", "request") as claim:
+            made.append(host.upload(make_image(), owner=account, idempotency=claim.sub_operation(0)).id)
+        host.images.delete(made[-1])
     assert made[0] != made[1]
 
 
 def test_the_second_waits_for_the_first(host: ImageHost) -> None:
     account, begun = host.accounts.get("admin"), threading.Event()
-    answers: list[Answer | None] = []
+    answers: list[StoredResponse | None] = []
 
     def second() -> None:
         begun.set()
-        with host.claim(account, "key", "request") as claim:
-            answers.append(claim.answer)
+        with host.idempotency.begin(account, "key", "request") as claim:
+            answers.append(claim.response)
 
-    with host.claim(account, "key", "request") as claim:
+    with host.idempotency.begin(account, "key", "request") as claim:
         thread = threading.Thread(target=second)
         thread.start()
         begun.wait()
         thread.join(0.1)
         assert answers == []
-        claim.answered(200, b"first")
+        claim.complete(200, b"first")
     thread.join()
-    assert answers == [Answer(200, b"first")]
+    assert answers == [StoredResponse(200, b"first")]
 
 
 def test_the_second_is_refused_when_it_has_waited_long_enough(
     host: ImageHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(once_module, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(once_module, "WAIT_SECONDS", 0.05)
     account = host.accounts.get("admin")
     with (
-        host.claim(account, "key", "request"),
+        host.idempotency.begin(account, "key", "request"),
         pytest.raises(ConflictError) as refused,
-        host.claim(account, "key", "request"),
+        host.idempotency.begin(account, "key", "request"),
     ):
         pass
     assert refused.value.retry_after == 1
@@ -125,12 +134,12 @@ def test_the_second_is_refused_when_it_has_waited_long_enough(
 def test_a_key_that_only_shares_its_lock_with_another_is_told_to_wait(
     host: ImageHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(once_module, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(once_module, "WAIT_SECONDS", 0.05)
     account = host.accounts.get("admin")
     same = next(n for n in range(10_000) if stripe(f"{account.id}/{n}") == stripe(f"{account.id}/key"))
     with (
-        host.claim(account, "key", "request"),
+        host.idempotency.begin(account, "key", "request"),
         pytest.raises(UnavailableError),
-        host.claim(account, str(same), "request"),
+        host.idempotency.begin(account, str(same), "request"),
     ):
         pass

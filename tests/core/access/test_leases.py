@@ -13,22 +13,22 @@ from hypothesis import strategies as st
 
 from imagehost_core import ImageHost, Settings
 from imagehost_core._util.clock import to_micros
-from imagehost_core.db import Due, leases
+from imagehost_core.db import LeasedDelivery, leases
 from imagehost_core.models import DeliveryState, Webhook, WebhookDelivery
-from imagehost_core.services.webhooks import EACH, SEATS, Webhooks
-from imagehost_core.settings import WebhookSettings, WorkerSettings
-from imagehost_core.testing import START, FrozenClock
-from imagehost_core.webhooks.retry import OFFSETS, Attempt
+from imagehost_core.services.webhooks import MAX_IN_FLIGHT_PER_ENDPOINT, MAX_SENDERS, WebhookService
+from imagehost_core.settings import RenderingSettings, WebhookSettings
+from imagehost_core.testing import DEFAULT_NOW, FrozenClock
+from imagehost_core.webhooks.retry import RETRY_SCHEDULE, Attempt
 
 if TYPE_CHECKING:
     from tests.core.conftest import Program
 
 URL = "http://127.0.0.1:9/"
-SETTINGS = Settings(webhooks=WebhookSettings(allow_loopback=True), workers=WorkerSettings(processes=1))
+SETTINGS = Settings(webhooks=WebhookSettings(allow_loopback=True), rendering=RenderingSettings(processes=1))
 
 
 def attempt(status: int | None) -> Attempt:
-    return Attempt(at=START, status=status, duration_ms=1, answer="")
+    return Attempt(at=DEFAULT_NOW, status=status, duration_ms=1, response="")
 
 
 @pytest.fixture
@@ -47,7 +47,9 @@ def only(host: ImageHost, webhook: Webhook) -> WebhookDelivery:
 
 
 @pytest.fixture
-def taken_over(host: ImageHost, webhook: Webhook, clock: FrozenClock) -> tuple[Due, Due]:
+def taken_over(
+    host: ImageHost, webhook: Webhook, clock: FrozenClock
+) -> tuple[LeasedDelivery, LeasedDelivery]:
     """A lease that has ended, and that of the sender which has the delivery now."""
     fill(host, webhook, 1)
     (late,) = host.webhooks.lease(1)
@@ -57,7 +59,7 @@ def taken_over(host: ImageHost, webhook: Webhook, clock: FrozenClock) -> tuple[D
 
 
 def test_a_failure_that_is_reported_late_undoes_nothing(
-    host: ImageHost, webhook: Webhook, taken_over: tuple[Due, Due]
+    host: ImageHost, webhook: Webhook, taken_over: tuple[LeasedDelivery, LeasedDelivery]
 ) -> None:
     late, now = taken_over
     host.webhooks.report([(late, attempt(500))])
@@ -68,7 +70,7 @@ def test_a_failure_that_is_reported_late_undoes_nothing(
 
 
 def test_a_success_that_is_reported_late_is_a_success(
-    host: ImageHost, webhook: Webhook, taken_over: tuple[Due, Due]
+    host: ImageHost, webhook: Webhook, taken_over: tuple[LeasedDelivery, LeasedDelivery]
 ) -> None:
     late, now = taken_over
     host.webhooks.report([(late, attempt(204))])
@@ -77,7 +79,9 @@ def test_a_success_that_is_reported_late_is_a_success(
     assert only(host, webhook).state is DeliveryState.DELIVERED
 
 
-def test_a_lease_that_has_ended_is_not_given_back_again(host: ImageHost, taken_over: tuple[Due, Due]) -> None:
+def test_a_lease_that_has_ended_is_not_given_back_again(
+    host: ImageHost, taken_over: tuple[LeasedDelivery, LeasedDelivery]
+) -> None:
     late, now = taken_over
     host.webhooks.release(late)
     assert host.webhooks.lease(1) == ()
@@ -123,11 +127,11 @@ def test_the_last_attempt_disables_the_destination_and_gives_up_the_rest(
     host: ImageHost, webhook: Webhook, clock: FrozenClock
 ) -> None:
     fill(host, webhook, 1)
-    for _ in OFFSETS:
+    for _ in RETRY_SCHEDULE:
         (due,) = host.webhooks.lease(1)
-        if due.delivery.attempts == len(OFFSETS) - 1:
+        if due.delivery.attempts == len(RETRY_SCHEDULE) - 1:
             fill(host, webhook, 1)
-        host.webhooks.report([(due, Attempt(at=clock(), status=None, duration_ms=1, answer="no"))])
+        host.webhooks.report([(due, Attempt(at=clock(), status=None, duration_ms=1, response="no"))])
         clock.advance(hours=7)
     now = host.webhooks.get(webhook.id, owner="admin")
     assert (now.is_active, now.disabled_reason) == (
@@ -148,7 +152,7 @@ def test_a_change_by_the_owner_does_not_undo_what_a_sender_did_meanwhile(
         host.webhooks.report([(due, attempt(410))])
         return ["8.8.8.8"]
 
-    hooks = Webhooks(host._rooms, slowly)
+    hooks = WebhookService(host._context, slowly)
     changed = hooks.update(webhook.id, owner="admin", url="https://hooks.example.com/")
     assert (changed.is_active, changed.disabled_reason) == (False, "the destination answered 410 Gone")
     assert host.webhooks.get(webhook.id, owner="admin") == changed
@@ -161,23 +165,23 @@ def test_a_destination_that_fails_often_is_made_due_by_the_operator(
     one, _under_way = host.webhooks.lease(2)
     host.webhooks.report([(one, attempt(500))])
     assert host.webhooks.lease(2) == ()
-    assert host.webhooks.hasten() == 1
+    assert host.webhooks.retry_all_now() == 1
     (again,) = host.webhooks.lease(2)  # and not what is under way
     assert again.delivery.id == one.delivery.id
-    assert host.webhooks.hasten() == 0
+    assert host.webhooks.retry_all_now() == 0
 
 
 def test_a_seat_that_is_taken_again_gives_back_what_its_last_holder_had(
     host: ImageHost, webhook: Webhook
 ) -> None:
     fill(host, webhook, 3)
-    with host.webhooks.seat() as first, host.webhooks.seat() as second:
+    with host.webhooks.sender_slot() as first, host.webhooks.sender_slot() as second:
         assert (first, second) == (0, 1)
-        (mine,) = host.webhooks.exchange((), 1, second)
-        (dead,) = host.webhooks.exchange((), 1, first)
+        (mine,) = host.webhooks.report_and_lease((), 1, second)
+        (dead,) = host.webhooks.report_and_lease((), 1, first)
         (nobodys,) = host.webhooks.lease(1)
         assert host.webhooks.lease(1) == ()
-    with host.webhooks.seat() as again:
+    with host.webhooks.sender_slot() as again:
         assert again == first
         (due,) = host.webhooks.lease(3)
         assert due.delivery.id == dead.delivery.id
@@ -187,10 +191,11 @@ def test_a_seat_that_is_taken_again_gives_back_what_its_last_holder_had(
 DIE = """
     import os, signal, sys
     from imagehost_core import ImageHost, Settings
-    from imagehost_core.settings import WebhookSettings, WorkerSettings
-    settings = Settings(webhooks=WebhookSettings(allow_loopback=True), workers=WorkerSettings(processes=1))
-    with ImageHost.open(sys.argv[1], settings=settings) as host, host.webhooks.seat() as seat:
-        print(seat, len(host.webhooks.exchange((), 8, seat)))
+    from imagehost_core.settings import WebhookSettings, RenderingSettings
+    rendering = RenderingSettings(processes=1)
+    settings = Settings(webhooks=WebhookSettings(allow_loopback=True), rendering=rendering)
+    with ImageHost.open(sys.argv[1], settings=settings) as host, host.webhooks.sender_slot() as seat:
+        print(seat, len(host.webhooks.report_and_lease((), 8, seat)))
         sys.stdin.readline()
 """
 
@@ -202,11 +207,11 @@ def test_the_seat_of_a_process_that_is_killed_is_free_at_once(
         fill(host, host.webhooks.create(owner="admin", url=URL).webhook, 3)
         process = program(DIE, tmp_path)
         assert process.hear() == "0 3"
-        with host.webhooks.seat() as other:
+        with host.webhooks.sender_slot() as other:
             assert other == 1
             assert host.webhooks.lease(8) == ()
         process.kill()
-        with host.webhooks.seat() as seat:
+        with host.webhooks.sender_slot() as seat:
             assert seat == 0
             assert len(host.webhooks.lease(8)) == 3
 
@@ -215,11 +220,11 @@ def test_where_all_seats_are_taken_a_sender_does_without(
     host: ImageHost, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(host, webhook, 1)
-    monkeypatch.setattr("imagehost_core.services.webhooks.SEATS", 1)
-    assert SEATS > 1
-    with host.webhooks.seat() as first, host.webhooks.seat() as second:
+    monkeypatch.setattr("imagehost_core.services.webhooks.MAX_SENDERS", 1)
+    assert MAX_SENDERS > 1
+    with host.webhooks.sender_slot() as first, host.webhooks.sender_slot() as second:
         assert (first, second) == (0, None)
-        assert len(host.webhooks.exchange((), 1, second)) == 1
+        assert len(host.webhooks.report_and_lease((), 1, second)) == 1
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +236,7 @@ def crowd() -> Iterator[tuple[ImageHost, list[Webhook]]]:
 
 
 @given(
-    st.lists(st.integers(0, 2 * EACH), min_size=5, max_size=5),
+    st.lists(st.integers(0, 2 * MAX_IN_FLIGHT_PER_ENDPOINT), min_size=5, max_size=5),
     st.lists(st.integers(1, 12), min_size=1, max_size=6),
 )
 def test_senders_share_destinations_fairly_and_none_has_more_than_its_few(
@@ -241,19 +246,26 @@ def test_senders_share_destinations_fairly_and_none_has_more_than_its_few(
     for hook, length in zip(hooks, queues, strict=True):
         fill(host, hook, length)
     ids = [hook.id for hook in hooks]
-    leased: list[Due] = []
+    leased: list[LeasedDelivery] = []
     for ask in asks:
         before = Counter(due.webhook.id for due in leased)
         got = host.webhooks.lease(ask)
-        room = sum(max(0, min(EACH, length) - before[id_]) for id_, length in zip(ids, queues, strict=True))
+        room = sum(
+            max(0, min(MAX_IN_FLIGHT_PER_ENDPOINT, length) - before[id_])
+            for id_, length in zip(ids, queues, strict=True)
+        )
         assert len(got) == min(ask, room)
         leased += got
     assert len({due.delivery.id for due in leased}) == len(leased)
     held = Counter(due.webhook.id for due in leased)
-    assert max(held.values(), default=0) <= EACH
+    assert max(held.values(), default=0) <= MAX_IN_FLIGHT_PER_ENDPOINT
     # Nobody has two more than another that still waits.
-    waiting = [held[id_] for id_, length in zip(ids, queues, strict=True) if min(EACH, length) > held[id_]]
-    assert max(held.values(), default=0) <= min(waiting, default=EACH) + 1
+    waiting = [
+        held[id_]
+        for id_, length in zip(ids, queues, strict=True)
+        if min(MAX_IN_FLIGHT_PER_ENDPOINT, length) > held[id_]
+    ]
+    assert max(held.values(), default=0) <= min(waiting, default=MAX_IN_FLIGHT_PER_ENDPOINT) + 1
     for due in leased:
         host.webhooks.report([(due, attempt(200))])
     while rest := host.webhooks.lease(100):
@@ -273,9 +285,15 @@ def test_of_one_destination_what_has_waited_longest_comes_first(
 
 @pytest.mark.parametrize("sql", [leases._WAITING, leases._DUE])
 def test_what_is_due_is_found_by_indexes_however_long_the_queues_are(host: ImageHost, sql: str) -> None:
-    values = {"now": to_micros(START), "each": EACH, "count": 32, "webhook": "x", "free": 8}
+    values = {
+        "now": to_micros(DEFAULT_NOW),
+        "each": MAX_IN_FLIGHT_PER_ENDPOINT,
+        "count": 32,
+        "webhook": "x",
+        "free": 8,
+    }
     needed = {name: value for name, value in values.items() if f":{name}" in sql}
-    rows = host._rooms.catalog.all(f"EXPLAIN QUERY PLAN {sql}", needed)  # type: ignore[arg-type]
+    rows = host._context.database.fetch_all(f"EXPLAIN QUERY PLAN {sql}", needed)  # type: ignore[arg-type]
     plan = [str(row["detail"]) for row in rows if "deliveries" in str(row["detail"])]
     assert plan
     assert [line for line in plan if "deliveries_due" not in line and "deliveries_leased" not in line] == []

@@ -14,65 +14,65 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from imagehost_core import ImageHost, InsufficientStorageError, Settings
-from imagehost_core.db import Counters
+from imagehost_core.db import RateLimitStore
 from imagehost_core.limits import Window
 from imagehost_core.models import LimitOverrides
-from imagehost_core.settings import LimitSettings, WorkerSettings
-from imagehost_core.storage import Locks
-from imagehost_core.testing import START, FrozenClock, make_image
+from imagehost_core.settings import LimitSettings, RenderingSettings
+from imagehost_core.storage import LockManager
+from imagehost_core.testing import DEFAULT_NOW, FrozenClock, make_image
 
 POLICY = (Window("minute", 60, 3), Window("hour", 3_600, 5))
 
 
 def test_a_refused_request_does_not_count(host: ImageHost, clock: FrozenClock) -> None:
     account = host.accounts.get("admin")
-    admitted = [host.limiter.admit(account).admitted for _ in range(20)]
+    admitted = [host.rate_limiter.admit(account).admitted for _ in range(20)]
     assert admitted == [True] * 5 + [False] * 15
-    assert {window.name: window.remaining for window in host.limiter.windows(account)} == {
+    assert {window.name: window.remaining for window in host.rate_limiter.windows(account)} == {
         "api_per_minute": 0,
         "api_per_hour": 15,
         "api_per_day": 9_995,
         "uploads_per_minute": 2,
     }
     clock.advance(minutes=1)
-    assert host.limiter.admit(account).admitted
+    assert host.rate_limiter.admit(account).admitted
 
 
 def test_an_upload_counts_in_all_its_windows_or_in_none(host: ImageHost) -> None:
     account = host.accounts.get("admin")
-    assert [host.limiter.admit(account, upload=True).admitted for _ in range(3)] == [True, True, False]
-    assert host.limiter.admit(account).remaining == 2
+    assert [host.rate_limiter.admit(account, upload=True).admitted for _ in range(3)] == [True, True, False]
+    assert host.rate_limiter.admit(account).remaining == 2
 
 
 def test_accounts_and_addresses_do_not_share_their_limits(host: ImageHost) -> None:
     one, other = host.accounts.get("admin"), host.accounts.create("ann")
     for _ in range(5):
-        assert host.limiter.admit(one).admitted
-    assert not host.limiter.admit(one).admitted
-    assert host.limiter.admit(other).admitted
-    assert host.limiter.admit_address("192.0.2.1").admitted
+        assert host.rate_limiter.admit(one).admitted
+    assert not host.rate_limiter.admit(one).admitted
+    assert host.rate_limiter.admit(other).admitted
+    assert host.rate_limiter.admit_address("192.0.2.1").admitted
 
 
 def test_an_account_may_have_limits_of_its_own(host: ImageHost) -> None:
     account = host.accounts.set_limits("admin", LimitOverrides(api_per_minute=1, api_per_hour=0))
-    assert [host.limiter.admit(account).admitted for _ in range(2)] == [True, False]
-    assert host.limiter.of(account).api_per_hour == 0
-    assert host.limiter.of(account).api_per_day == 10_000
+    assert [host.rate_limiter.admit(account).admitted for _ in range(2)] == [True, False]
+    assert host.rate_limiter.limits_of(account).api_per_hour == 0
+    assert host.rate_limiter.limits_of(account).api_per_day == 10_000
 
 
 def test_an_account_s_limit_of_0_is_no_limit_and_no_window_though_the_host_has_one(host: ImageHost) -> None:
     account = host.accounts.set_limits("admin", LimitOverrides(api_per_minute=0, uploads_per_minute=0))
-    assert all(host.limiter.admit(account, upload=True).admitted for _ in range(20))
-    assert {window.name: window.remaining for window in host.limiter.windows(account)} == {
+    assert all(host.rate_limiter.admit(account, upload=True).admitted for _ in range(20))
+    assert {window.name: window.remaining for window in host.rate_limiter.windows(account)} == {
         "api_per_hour": 0,
         "api_per_day": 9_980,
     }
-    assert not host.limiter.admit(account).admitted
+    assert not host.rate_limiter.admit(account).admitted
 
 
 def test_an_account_s_quota_of_0_is_no_quota_though_the_host_has_one() -> None:
     limits = LimitSettings(quota_bytes=1)
-    with ImageHost.open(settings=Settings(limits=limits, workers=WorkerSettings(processes=1))) as host:
+    with ImageHost.open(settings=Settings(limits=limits, rendering=RenderingSettings(processes=1))) as host:
         with pytest.raises(InsufficientStorageError):
             host.upload(make_image(4, 3), owner="admin")
         host.accounts.set_limits("admin", LimitOverrides(quota_bytes=0))
@@ -80,18 +80,18 @@ def test_an_account_s_quota_of_0_is_no_quota_though_the_host_has_one() -> None:
 
 
 def test_signing_in_is_limited_by_account_and_by_address(host: ImageHost) -> None:
-    assert [host.limiter.admit_sign_in("ann", f"192.0.2.{n}").admitted for n in range(4)] == [True] * 3 + [
-        False
-    ]
-    assert [host.limiter.admit_sign_in(f"user{n}", "198.51.100.1").admitted for n in range(4)] == [
+    assert [host.rate_limiter.admit_sign_in("ann", f"192.0.2.{n}").admitted for n in range(4)] == [
+        True
+    ] * 3 + [False]
+    assert [host.rate_limiter.admit_sign_in(f"user{n}", "198.51.100.1").admitted for n in range(4)] == [
         True
     ] * 3 + [False]
 
 
 def test_names_that_are_too_long_for_an_account_share_their_attempts(host: ImageHost) -> None:
-    attempts = [host.limiter.admit_sign_in("x" * (65 + n), f"192.0.2.{n}").admitted for n in range(4)]
+    attempts = [host.rate_limiter.admit_sign_in("x" * (65 + n), f"192.0.2.{n}").admitted for n in range(4)]
     assert attempts == [True] * 3 + [False]
-    assert host.limiter.admit_sign_in("x" * 64, "192.0.2.9").admitted
+    assert host.rate_limiter.admit_sign_in("x" * 64, "192.0.2.9").admitted
 
 
 @settings(max_examples=50, deadline=None)
@@ -100,7 +100,7 @@ def test_no_window_ever_admits_more_than_its_limit(tmp_path_factory: object, gap
     assert hasattr(tmp_path_factory, "mktemp")
     folder: Path = tmp_path_factory.mktemp("counters")
     clock = FrozenClock()
-    counters = Counters(folder / "counters.sqlite3", Locks(folder / "locks"), clock)
+    counters = RateLimitStore(folder / "counters.sqlite3", LockManager(folder / "locks"), clock)
     admitted: list[int] = []
     for gap in gaps:
         clock.moment += timedelta(seconds=gap)
@@ -119,7 +119,7 @@ def test_no_window_ever_admits_more_than_its_limit(tmp_path_factory: object, gap
 
 
 def test_threads_together_get_exactly_the_limit(tmp_path: Path) -> None:
-    counters = Counters(tmp_path / "counters.sqlite3", Locks(tmp_path / "locks"), FrozenClock())
+    counters = RateLimitStore(tmp_path / "counters.sqlite3", LockManager(tmp_path / "locks"), FrozenClock())
     policy = (Window("minute", 60, 37),)
     with ThreadPoolExecutor(8) as threads:
         decisions = list(threads.map(lambda _: counters.admit("bucket", policy).admitted, range(200)))
@@ -130,13 +130,13 @@ def test_threads_together_get_exactly_the_limit(tmp_path: Path) -> None:
 _BURST = """
 import json, sys
 from pathlib import Path
-from imagehost_core.db import Counters
-from imagehost_core._util.clock import now
+from imagehost_core.db import RateLimitStore
+from imagehost_core._util.clock import utc_now
 from imagehost_core.limits import Window
-from imagehost_core.storage import Locks
+from imagehost_core.storage import LockManager
 
 folder = Path(sys.argv[1])
-counters = Counters(folder / "counters.sqlite3", Locks(folder / "locks"), now)
+counters = RateLimitStore(folder / "counters.sqlite3", LockManager(folder / "locks"), utc_now)
 policy = (Window("second", 1, 25),)
 sys.stdin.readline()
 print(json.dumps([d.reset for d in (counters.admit("bucket", policy) for _ in range(1500)) if d.admitted]))
@@ -168,27 +168,29 @@ def test_bursts_of_four_processes_across_borders_get_exactly_the_limit(tmp_path:
 
 def test_counts_outlive_the_process(tmp_path: Path) -> None:
     for expected in (2, 1):
-        counters = Counters(tmp_path / "counters.sqlite3", Locks(tmp_path / "locks"), FrozenClock())
+        counters = RateLimitStore(
+            tmp_path / "counters.sqlite3", LockManager(tmp_path / "locks"), FrozenClock()
+        )
         assert counters.admit("bucket", POLICY).remaining == expected
         counters.close()
 
 
 def test_buckets_that_nobody_uses_are_thrown_away(tmp_path: Path) -> None:
     clock = FrozenClock()
-    counters = Counters(tmp_path / "counters.sqlite3", Locks(tmp_path / "locks"), clock)
+    counters = RateLimitStore(tmp_path / "counters.sqlite3", LockManager(tmp_path / "locks"), clock)
     for number in range(999):
         counters.admit(f"address:{number}", POLICY)
     clock.advance(days=2)
     counters.admit("address:new", POLICY)
-    assert counters.buckets() == 1
-    assert counters.look("address:new", POLICY) == {"minute": 1, "hour": 1}
-    assert clock() > START
+    assert counters.keys() == 1
+    assert counters.peek("address:new", POLICY) == {"minute": 1, "hour": 1}
+    assert clock() > DEFAULT_NOW
     counters.close()
 
 
 def test_an_attempt_that_the_address_is_refused_is_not_counted_for_the_account(host: ImageHost) -> None:
     for number in range(3):
-        assert host.limiter.admit_sign_in(f"user{number}", "192.0.2.7").admitted
+        assert host.rate_limiter.admit_sign_in(f"user{number}", "192.0.2.7").admitted
     for _ in range(5):
-        assert not host.limiter.admit_sign_in("ann", "192.0.2.7").admitted
-    assert host.limiter.admit_sign_in("ann", "192.0.2.8").admitted
+        assert not host.rate_limiter.admit_sign_in("ann", "192.0.2.7").admitted
+    assert host.rate_limiter.admit_sign_in("ann", "192.0.2.8").admitted

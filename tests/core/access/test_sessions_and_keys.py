@@ -18,9 +18,9 @@ from imagehost_core import (
     UnauthorizedError,
     ValidationError,
 )
-from imagehost_core.models import ALL_SCOPES, LimitOverrides, Usage
+from imagehost_core.models import ALL_SCOPES, AccountUsage, LimitOverrides
 from imagehost_core.testing import FrozenClock, make_image
-from imagehost_core.tokens import TokenKind, mint
+from imagehost_core.tokens import TokenKind, new_token
 
 
 def test_a_session_acts_with_all_scopes_until_it_ends(host: ImageHost, clock: FrozenClock) -> None:
@@ -85,7 +85,13 @@ def test_an_expired_or_revoked_key_stops_at_once(host: ImageHost, clock: FrozenC
     host.keys.revoke(revoked.key.id, owner="admin")
     first = host.keys.get(revoked.key.id, owner="admin")
     assert host.keys.revoke(revoked.key.id, owner="admin") == first
-    for token in (expiring.token, revoked.token, mint(TokenKind.KEY), mint(TokenKind.SESSION), "rubbish"):
+    for token in (
+        expiring.token,
+        revoked.token,
+        new_token(TokenKind.KEY),
+        new_token(TokenKind.SESSION),
+        "rubbish",
+    ):
         with pytest.raises(UnauthorizedError):
             host.authenticate(token)
 
@@ -158,7 +164,7 @@ def test_a_name_is_had_by_one_account_only(host: ImageHost) -> None:
 
 def test_the_quota_of_an_account_goes_before_that_of_the_host(host: ImageHost) -> None:
     first = host.upload(make_image(), owner="admin")
-    assert host.accounts.usage("admin") == Usage(images=1, albums=0, bytes=first.size)
+    assert host.accounts.usage("admin") == AccountUsage(images=1, albums=0, bytes=first.size)
     host.accounts.set_limits("admin", LimitOverrides(quota_bytes=first.size))
     with pytest.raises(InsufficientStorageError):
         host.upload(make_image(seed=1), owner="admin")
@@ -173,18 +179,18 @@ def test_an_account_is_deleted_with_all_its_data(host: ImageHost) -> None:
     host.webhooks.create(owner=owner, url="http://127.0.0.1:9/")
     image = host.upload(make_image(), owner=owner, album_id=album.id)
     host.render(image.id, "w=10")
-    with host.claim(owner, "key", "request") as claim:
-        claim.answered(200, b"")
+    with host.idempotency.begin(owner, "key", "request") as claim:
+        claim.complete(200, b"")
     kept = host.upload(make_image(), owner="admin")
     host.accounts.delete("ann")
     with pytest.raises(NotFoundError):
         host.accounts.get("ann")
     with pytest.raises(NotFoundError):
-        host.get(image.id)
+        host.images.get(image.id)
     for token in (session.token, key.token):
         with pytest.raises(UnauthorizedError):
             host.authenticate(token)
-    folder = Path(str(host._rooms.folders.root))
+    folder = Path(str(host._context.layout.root))
     assert list(folder.glob(f"*/*/{image.id}")) == []
-    assert host.get(kept.id).id == kept.id
+    assert host.images.get(kept.id).id == kept.id
     assert host.keys.list(owner="admin", page=PageRequest()).total == 0

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from imagehost_core import Event, ImageHost, NotFoundError, ValidationError
 from imagehost_core.models import DeliveryState
-from imagehost_core.services.webhooks import MAX_WEBHOOKS, Webhooks
+from imagehost_core.services.webhooks import MAX_WEBHOOKS, WebhookService
 from imagehost_core.testing import FrozenClock, make_image
 from imagehost_core.webhooks.retry import Attempt
 from imagehost_core.webhooks.validation import resolve
@@ -55,13 +55,13 @@ def test_a_destination_that_makes_no_sense_is_refused(host: ImageHost, fields: d
 
 
 def test_a_name_that_leads_inside_is_refused_when_it_is_saved(host: ImageHost) -> None:
-    inside = Webhooks(host._rooms, lambda _name, _port: ["10.0.0.1"])
+    inside = WebhookService(host._context, lambda _name, _port: ["10.0.0.1"])
     with pytest.raises(ValidationError) as caught:
         inside.create(owner="admin", url="https://hooks.example.com/")
-    (fault,) = caught.value.faults
+    (fault,) = caught.value.errors
     assert (fault.name, fault.received) == ("url", "'https://hooks.example.com/'")
     assert "10.0.0.1" not in caught.value.details, "what a name leads to in here is nothing to learn from"
-    later = Webhooks(host._rooms, lambda _name, _port: [])
+    later = WebhookService(host._context, lambda _name, _port: [])
     later.create(owner="admin", url="https://hooks.example.com/")
 
 
@@ -126,7 +126,7 @@ def test_each_delivery_is_leased_to_one_sender_at_a_time(host: ImageHost, clock:
     (again,) = host.webhooks.lease(10)
     assert again.delivery.event_id == due.delivery.event_id
     assert again.body == due.body
-    host.webhooks.report([(again, Attempt(at=clock(), status=204, duration_ms=1, answer=""))])
+    host.webhooks.report([(again, Attempt(at=clock(), status=204, duration_ms=1, response=""))])
     clock.advance(days=1)
     assert host.webhooks.lease(10) == ()
     (delivery,) = host.webhooks.deliveries(made.webhook.id, owner="admin")
@@ -138,9 +138,9 @@ def test_old_events_are_forgotten_but_for_those_under_way(host: ImageHost, clock
     for name in ("Cats", "Dogs"):
         host.albums.create(owner="admin", name=name)
     due, _ = host.webhooks.lease(10)
-    host.webhooks.report([(due, Attempt(at=clock(), status=200, duration_ms=1, answer=""))])
+    host.webhooks.report([(due, Attempt(at=clock(), status=200, duration_ms=1, response=""))])
     clock.advance(days=31)
-    host.webhooks.prune()
+    host.webhooks.delete_expired()
     (left,) = host.webhooks.deliveries(made.webhook.id, owner="admin")
     assert left.state is DeliveryState.PENDING
 
@@ -150,14 +150,14 @@ def test_subscribers_hear_of_every_change_after_it_is_made(host: ImageHost) -> N
 
     def callback(event: Event) -> None:
         heard.append(event)
-        host.list(owner="admin")
+        host.images.list(owner="admin")
         if event.type == "image.uploaded":
             raise RuntimeError("a subscriber's own fault")
 
     end = host.subscribe(callback)
     album = host.albums.create(owner="admin", name="Cats")
     image = host.upload(make_image(), owner="admin", album_id=album.id)
-    host.update(image.id, description="sits")
+    host.images.update(image.id, description="sits")
     host.albums.update(album.id, owner="admin", name="Dogs")
     host.albums.remove_images(album.id, [image.id], owner="admin")
     host.albums.remove_images(album.id, [image.id], owner="admin")
@@ -196,7 +196,7 @@ def test_counts_and_covers_are_always_true(host_once: ImageHost, steps: list[str
     for step in steps:
         image = host.upload(make_image(8, 8), owner="admin")
         if step == "upload":
-            host.update(image.id, album_id=album.id)
+            host.images.update(image.id, album_id=album.id)
             members.append(image.id)
         elif step == "add":
             host.albums.add_images(album.id, [image.id], owner="admin")
@@ -204,7 +204,7 @@ def test_counts_and_covers_are_always_true(host_once: ImageHost, steps: list[str
         elif members and step == "remove":
             host.albums.remove_images(album.id, [members.pop()], owner="admin")
         elif members:
-            host.delete(members.pop(0))
+            host.images.delete(members.pop(0))
     now = host.albums.get(album.id, owner="admin")
     assert now.image_count == len(members)
     assert (now.cover.id if now.cover else None) == (members[-1] if members else None)
@@ -221,9 +221,9 @@ def host_once() -> object:
 _CHANGES = """
 import sys
 from imagehost_core import ImageHost
-from imagehost_core.settings import Settings, WebhookSettings, WorkerSettings
+from imagehost_core.settings import Settings, WebhookSettings, RenderingSettings
 
-settings = Settings(webhooks=WebhookSettings(allow_loopback=True), workers=WorkerSettings(processes=1))
+settings = Settings(webhooks=WebhookSettings(allow_loopback=True), rendering=RenderingSettings(processes=1))
 with ImageHost.open(sys.argv[1], settings=settings) as host:
     for number in range(10_000):
         print(host.albums.create(owner="admin", name=f"Album {number}").id, flush=True)
@@ -246,9 +246,9 @@ def test_killed_at_any_moment_there_is_no_change_without_its_event_and_no_event_
         process.wait()
         process.stdout.close()
     with ImageHost.open(tmp_path) as host:
-        catalog = host._rooms.catalog
-        albums = {row["id"] for row in catalog.all("SELECT id FROM albums", {})}
-        events = [json.loads(bytes(row["body"])) for row in catalog.all("SELECT body FROM events", {})]  # type: ignore[arg-type]
+        catalog = host._context.database
+        albums = {row["id"] for row in catalog.fetch_all("SELECT id FROM albums", {})}
+        events = [json.loads(bytes(row["body"])) for row in catalog.fetch_all("SELECT body FROM events", {})]  # type: ignore[arg-type]
         assert sorted(event["data"]["id"] for event in events) == sorted(albums)  # type: ignore[type-var]
         assert len(albums) >= 5 * 3
         assert owner.name == "admin"

@@ -10,38 +10,38 @@ from typing import Any
 import attrs
 import pytest
 
-from imagehost_core.db import AccountRows, Catalog, ImageRows
+from imagehost_core.db import AccountRepository, Database, ImageRepository
 from imagehost_core.ids import new_image_id
 from imagehost_core.models import Account, Image
-from imagehost_core.storage import Locks
+from imagehost_core.storage import LockManager
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    made = Catalog(tmp_path / "catalog.sqlite3", Locks(tmp_path / "locks"))
+def catalog(tmp_path: Path) -> Iterator[Database]:
+    made = Database(tmp_path / "catalog.sqlite3", LockManager(tmp_path / "locks"))
     yield made
     made.close()
 
 
 @pytest.fixture
-def images(catalog: Catalog) -> ImageRows:
-    return ImageRows(catalog)
+def images(catalog: Database) -> ImageRepository:
+    return ImageRepository(catalog)
 
 
 @pytest.fixture
-def account(catalog: Catalog) -> Account:
-    accounts = AccountRows(catalog)
+def account(catalog: Database) -> Account:
+    accounts = AccountRepository(catalog)
     with catalog.transaction() as transaction:
         accounts.insert(transaction, "admin", None, START)
-    found = accounts.by_name("admin")
+    found = accounts.get_by_name("admin")
     assert found is not None
     return found
 
 
 @pytest.fixture
-def add(catalog: Catalog, images: ImageRows, account: Account, image: Image) -> Callable[..., Image]:
+def add(catalog: Database, images: ImageRepository, account: Account, image: Image) -> Callable[..., Image]:
     """Record an image of the account, like the photo of all tests but for what is given."""
 
     def record(**changes: Any) -> Image:

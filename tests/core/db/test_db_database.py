@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from imagehost_core.db import Catalog
+from imagehost_core.db import Database
 from imagehost_core.db.database import Transaction
 from imagehost_core.errors import InsufficientStorageError, UnavailableError
-from imagehost_core.storage import Locks
+from imagehost_core.storage import LockManager
 
 if TYPE_CHECKING:
     from tests.core.conftest import Program
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 WRITE = """
     import sys
     from pathlib import Path
-    from imagehost_core.db import Catalog
-    from imagehost_core.storage import Locks
+    from imagehost_core.db import Database
+    from imagehost_core.storage import LockManager
     folder = Path(sys.argv[1])
-    catalog = Catalog(folder / "catalog.sqlite3", Locks(folder / "locks"))
+    catalog = Database(folder / "catalog.sqlite3", LockManager(folder / "locks"))
     with catalog.transaction() as transaction:
         row = {"name": sys.argv[2], "created_at": 0}
         transaction.insert("accounts", row)
@@ -38,35 +38,35 @@ WRITE = """
 PATIENCE = 30
 
 
-def names(asked: Catalog | Transaction) -> list[object]:
-    return [row["name"] for row in asked.all("SELECT name FROM accounts ORDER BY name", {})]
+def names(asked: Database | Transaction) -> list[object]:
+    return [row["name"] for row in asked.fetch_all("SELECT name FROM accounts ORDER BY name", {})]
 
 
-def insert(catalog: Catalog, name: str) -> int:
+def insert(catalog: Database, name: str) -> int:
     with catalog.transaction() as transaction:
         return transaction.insert("accounts", {"name": name, "created_at": 0})
 
 
-def test_what_is_committed_survives_a_power_cut_by_the_settings_that_were_measured(catalog: Catalog) -> None:
-    assert catalog.one("PRAGMA journal_mode", {}) == {"journal_mode": "wal"}
-    assert catalog.one("PRAGMA synchronous", {}) == {"synchronous": 2}
+def test_what_is_committed_survives_a_power_cut_by_the_settings_that_were_measured(catalog: Database) -> None:
+    assert catalog.fetch_one("PRAGMA journal_mode", {}) == {"journal_mode": "wal"}
+    assert catalog.fetch_one("PRAGMA synchronous", {}) == {"synchronous": 2}
     with catalog.transaction() as transaction:
-        assert transaction.one("PRAGMA synchronous", {}) == {"synchronous": 2}
-        assert transaction.one("PRAGMA foreign_keys", {}) == {"foreign_keys": 1}
+        assert transaction.fetch_one("PRAGMA synchronous", {}) == {"synchronous": 2}
+        assert transaction.fetch_one("PRAGMA foreign_keys", {}) == {"foreign_keys": 1}
 
 
-def test_a_transaction_reads_its_own_writes_and_others_see_them_when_it_ends(catalog: Catalog) -> None:
+def test_a_transaction_reads_its_own_writes_and_others_see_them_when_it_ends(catalog: Database) -> None:
     with catalog.transaction() as transaction:
         number = transaction.insert("accounts", {"name": "new", "created_at": 0})
         assert names(transaction) == ["new"]
         assert names(catalog) == []
-    assert catalog.one("SELECT id FROM accounts WHERE name = :name", {"name": "new"}) == {"id": number}
-    assert catalog.one("SELECT id FROM accounts WHERE name = :name", {"name": "other"}) is None
+    assert catalog.fetch_one("SELECT id FROM accounts WHERE name = :name", {"name": "new"}) == {"id": number}
+    assert catalog.fetch_one("SELECT id FROM accounts WHERE name = :name", {"name": "other"}) is None
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_nothing_of_a_transaction_that_fails_has_happened_and_the_next_one_works(
-    catalog: Catalog, error: type[BaseException]
+    catalog: Database, error: type[BaseException]
 ) -> None:
     def fail() -> None:
         with catalog.transaction() as transaction:
@@ -80,38 +80,38 @@ def test_nothing_of_a_transaction_that_fails_has_happened_and_the_next_one_works
     assert names(catalog) == ["kept"]
 
 
-def test_a_mistake_of_ours_in_a_transaction_stays_what_it_is(catalog: Catalog) -> None:
+def test_a_mistake_of_ours_in_a_transaction_stays_what_it_is(catalog: Database) -> None:
     def fail() -> None:
         with catalog.transaction() as transaction:
-            transaction.run("DELETE FROM nowhere", {})
+            transaction.execute("DELETE FROM nowhere", {})
 
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
         fail()
 
 
-def test_a_statement_tells_how_many_rows_it_changed(catalog: Catalog) -> None:
+def test_a_statement_tells_how_many_rows_it_changed(catalog: Database) -> None:
     insert(catalog, "a")
     insert(catalog, "b")
     with catalog.transaction() as transaction:
-        assert transaction.run("UPDATE accounts SET created_at = :at", {"at": 1}) == 2
-        assert transaction.run("DELETE FROM accounts WHERE name = :name", {"name": "c"}) == 0
+        assert transaction.execute("UPDATE accounts SET created_at = :at", {"at": 1}) == 2
+        assert transaction.execute("DELETE FROM accounts WHERE name = :name", {"name": "c"}) == 0
 
 
-def test_a_read_cannot_write(catalog: Catalog) -> None:
+def test_a_read_cannot_write(catalog: Database) -> None:
     insert(catalog, "a")
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
-        catalog.all("DELETE FROM accounts RETURNING id", {})
+        catalog.fetch_all("DELETE FROM accounts RETURNING id", {})
     assert names(catalog) == ["a"]
 
 
-def test_a_read_that_fails_does_not_harm_the_next(catalog: Catalog) -> None:
+def test_a_read_that_fails_does_not_harm_the_next(catalog: Database) -> None:
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
-        catalog.all("SELECT * FROM nowhere", {})
+        catalog.fetch_all("SELECT * FROM nowhere", {})
     assert names(catalog) == []
 
 
 def test_readers_do_not_wait_for_the_writer_of_another_process(
-    catalog: Catalog, tmp_path: Path, program: Callable[..., Program]
+    catalog: Database, tmp_path: Path, program: Callable[..., Program]
 ) -> None:
     insert(catalog, "before")
     other = program(WRITE, tmp_path, "other")
@@ -125,7 +125,7 @@ def test_readers_do_not_wait_for_the_writer_of_another_process(
 
 
 def test_a_writer_waits_for_that_of_another_process(
-    catalog: Catalog, tmp_path: Path, program: Callable[..., Program]
+    catalog: Database, tmp_path: Path, program: Callable[..., Program]
 ) -> None:
     other = program(WRITE, tmp_path, "other")
     assert other.hear() == "writing"
@@ -139,7 +139,7 @@ def test_a_writer_waits_for_that_of_another_process(
 
 
 def test_a_writer_that_has_waited_too_long_is_503(tmp_path: Path, program: Callable[..., Program]) -> None:
-    catalog = Catalog(tmp_path / "catalog.sqlite3", Locks(tmp_path / "locks"), patience=0.05)
+    catalog = Database(tmp_path / "catalog.sqlite3", LockManager(tmp_path / "locks"), patience=0.05)
     other = program(WRITE, tmp_path, "other")
     assert other.hear() == "writing"
     with pytest.raises(UnavailableError, match="others are writing"):
@@ -151,7 +151,7 @@ def test_a_writer_that_has_waited_too_long_is_503(tmp_path: Path, program: Calla
 
 
 def test_what_a_killed_process_had_not_committed_never_was(
-    catalog: Catalog, tmp_path: Path, program: Callable[..., Program]
+    catalog: Database, tmp_path: Path, program: Callable[..., Program]
 ) -> None:
     committed = program(WRITE, tmp_path, "committed")
     assert committed.hear() == "writing"
@@ -170,12 +170,12 @@ def test_two_processes_may_open_a_fresh_folder_at_once(
     text = """
         import sys
         from pathlib import Path
-        from imagehost_core.db import Catalog
-        from imagehost_core.storage import Locks
+        from imagehost_core.db import Database
+        from imagehost_core.storage import LockManager
         print("ready")
         folders = [Path(line.strip()) for line in iter(sys.stdin.readline, "\\n")]
         for folder in folders:
-            Catalog(folder / "catalog.sqlite3", Locks(folder / "locks")).close()
+            Database(folder / "catalog.sqlite3", LockManager(folder / "locks")).close()
         print("done")
     """
     both = [program(text), program(text)]
@@ -190,13 +190,13 @@ def test_two_processes_may_open_a_fresh_folder_at_once(
         other.tell("")
     assert [other.hear() for other in both] == ["done", "done"]
     for folder in folders:
-        catalog = Catalog(folder / "catalog.sqlite3", Locks(folder / "locks"))
+        catalog = Database(folder / "catalog.sqlite3", LockManager(folder / "locks"))
         insert(catalog, "usable")
         assert names(catalog) == ["usable"]
         catalog.close()
 
 
-def test_threads_that_come_and_go_leave_no_connections_behind(catalog: Catalog) -> None:
+def test_threads_that_come_and_go_leave_no_connections_behind(catalog: Database) -> None:
     def descriptors() -> int:
         return len(list(Path("/proc/self/fd").iterdir()))
 
@@ -213,7 +213,7 @@ def test_a_full_disk_is_507_and_when_there_is_room_again_writes_go_on(
     small_disk: Callable[..., Path],
 ) -> None:
     disk = small_disk()
-    catalog = Catalog(disk / "catalog.sqlite3", Locks(disk / "locks"))
+    catalog = Database(disk / "catalog.sqlite3", LockManager(disk / "locks"))
     insert(catalog, "before")
     ballast = disk / "ballast"
     with suppress(OSError), ballast.open("wb", buffering=0) as file:

@@ -9,7 +9,7 @@ import attrs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from imagehost_core.db import AlbumRows, Catalog, ImageRows
+from imagehost_core.db import AlbumRepository, Database, ImageRepository
 from imagehost_core.db.images import to_image, to_row
 from imagehost_core.formats import Format
 from imagehost_core.models import Account, Image
@@ -29,7 +29,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")
     rungs=st.lists(st.tuples(st.integers(1, 9999), st.integers(1, 9999)), max_size=3),
 )
 def test_an_image_comes_back_as_it_was_recorded(
-    images: ImageRows,
+    images: ImageRepository,
     add: Callable[..., Image],
     text: str,
     flags: tuple[bool, bool],
@@ -52,16 +52,16 @@ def test_an_image_comes_back_as_it_was_recorded(
         frames=frames,
         created_at=moment,
         updated_at=moment,
-        rungs=tuple(rungs),
+        derivatives=tuple(rungs),
     )
     assert images.get(made.id) == made == to_image(to_row(made))
     assert images.exists(made.id)
 
 
 def test_an_update_changes_what_an_owner_may_change_and_nothing_else(
-    catalog: Catalog, images: ImageRows, account: Account, add: Callable[..., Image]
+    catalog: Database, images: ImageRepository, account: Account, add: Callable[..., Image]
 ) -> None:
-    albums = AlbumRows(catalog, images)
+    albums = AlbumRepository(catalog, images)
     made = add()
     with catalog.transaction() as transaction:
         fields: dict[str, str | int | bytes | None] = {"name": "a", "description": "", "is_public": 1}
@@ -76,43 +76,43 @@ def test_an_update_changes_what_an_owner_may_change_and_nothing_else(
         )
         images.update(transaction, attrs.evolve(allowed, size=7, sha256="f" * 64, width=9))
     assert images.get(made.id) == allowed
-    assert images.ids_in_album(album_id) == (made.id,)
-    assert [image.id for image in images.of_album(album_id, PageRequest())] == [made.id]
+    assert images.ids_by_album(album_id) == (made.id,)
+    assert [image.id for image in images.list_by_album(album_id, PageRequest())] == [made.id]
 
 
 def test_the_gallery_shows_public_images_of_accounts_that_are_not_suspended(
-    catalog: Catalog, images: ImageRows, account: Account, add: Callable[..., Image]
+    catalog: Database, images: ImageRepository, account: Account, add: Callable[..., Image]
 ) -> None:
     shown = add()
     add(is_public=False)
-    gallery = images.public(PageRequest())
+    gallery = images.list_public(PageRequest())
     assert [image.id for image in gallery] == [shown.id]
     assert gallery.total == 1
     with catalog.transaction() as transaction:
-        transaction.run("UPDATE accounts SET suspended_at = 1 WHERE id = :id", {"id": account.id})
-    assert len(images.public(PageRequest())) == 0
+        transaction.execute("UPDATE accounts SET suspended_at = 1 WHERE id = :id", {"id": account.id})
+    assert len(images.list_public(PageRequest())) == 0
 
 
 def test_a_buried_image_is_in_no_list_and_its_grave_waits_until_it_is_forgotten(
-    catalog: Catalog, images: ImageRows, account: Account, add: Callable[..., Image]
+    catalog: Database, images: ImageRepository, account: Account, add: Callable[..., Image]
 ) -> None:
     made = add()
     with catalog.transaction() as transaction:
-        images.bury(transaction, made, START)
+        images.insert_tombstone(transaction, made, START)
         assert images.get(made.id, transaction) is None
     assert images.get(made.id) is None
     assert not images.exists(made.id)
-    assert images.of_account(account.id, PageRequest()).total == 0
-    assert images.graves() == (made.id,)
+    assert images.list_by_account(account.id, PageRequest()).total == 0
+    assert images.tombstones() == (made.id,)
     with catalog.transaction() as transaction:
-        images.forget(transaction, made.id)
-    assert images.graves() == ()
+        images.delete_tombstone(transaction, made.id)
+    assert images.tombstones() == ()
 
 
 def test_an_image_of_an_album_that_is_deleted_is_in_no_album(
-    catalog: Catalog, images: ImageRows, account: Account, add: Callable[..., Image]
+    catalog: Database, images: ImageRepository, account: Account, add: Callable[..., Image]
 ) -> None:
-    albums = AlbumRows(catalog, images)
+    albums = AlbumRepository(catalog, images)
     with catalog.transaction() as transaction:
         fields: dict[str, str | int | bytes | None] = {"name": "a", "description": "", "is_public": 1}
         album_id = albums.insert(transaction, account.id, fields, START)
@@ -122,7 +122,7 @@ def test_an_image_of_an_album_that_is_deleted_is_in_no_album(
     assert images.get(made.id) == attrs.evolve(made, album_id=None)
 
 
-def test_each_list_is_walked_along_an_index(catalog: Catalog) -> None:
+def test_each_list_is_walked_along_an_index(catalog: Database) -> None:
     """A list of a million images may not be sorted for each page."""
     lists = {
         "account_id = 1": "images_by_account",
@@ -130,7 +130,7 @@ def test_each_list_is_walked_along_an_index(catalog: Catalog) -> None:
         "is_public = 1": "images_in_gallery",
     }
     for where, index in lists.items():
-        steps = catalog.all(
+        steps = catalog.fetch_all(
             f"EXPLAIN QUERY PLAN SELECT * FROM images AS item WHERE {where} "
             "ORDER BY item.created_at DESC, item.id DESC LIMIT 21",
             {},

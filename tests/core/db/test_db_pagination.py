@@ -15,23 +15,30 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from imagehost_core.db import AccountRows, AlbumRows, Catalog, ImageRows, KeyRows, WebhookRows
+from imagehost_core.db import (
+    AccountRepository,
+    AlbumRepository,
+    Database,
+    ImageRepository,
+    KeyRepository,
+    WebhookRepository,
+)
 from imagehost_core.db.database import Row, Value
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, AlbumId, new_image_id
 from imagehost_core.models import Account, Image
-from imagehost_core.pagination import PageRequest, Place, parse_page_request
-from imagehost_core.storage import Locks
+from imagehost_core.pagination import CursorPosition, PageRequest, parse_page_request
+from imagehost_core.storage import LockManager
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def walk(images: ImageRows, account: Account, per_page: int) -> list[Image]:
+def walk(images: ImageRepository, account: Account, per_page: int) -> list[Image]:
     """Return all images of an account, page by page along the cursor."""
     found: list[Image] = []
     request = PageRequest(per_page=per_page)
     while True:
-        page = images.of_account(account.id, request)
+        page = images.list_by_account(account.id, request)
         found.extend(page)
         if page.next_cursor is None:
             return found
@@ -44,10 +51,10 @@ def newest_first(images: list[Image]) -> list[Image]:
 
 @pytest.mark.parametrize("count", [0, 1, 4, 5, 6, 10, 11])
 def test_pages_and_cursor_give_the_same_list_newest_first(
-    images: ImageRows, account: Account, add: Callable[..., Image], count: int
+    images: ImageRepository, account: Account, add: Callable[..., Image], count: int
 ) -> None:
     made = [add(created_at=START + timedelta(seconds=number // 3)) for number in range(count)]
-    pages = [images.of_account(account.id, PageRequest(page, 5)) for page in (1, 2, 3, 4)]
+    pages = [images.list_by_account(account.id, PageRequest(page, 5)) for page in (1, 2, 3, 4)]
     assert [image for page in pages for image in page] == newest_first(made)
     assert walk(images, account, 5) == newest_first(made)
     assert {page.total for page in pages} == {count}
@@ -56,39 +63,43 @@ def test_pages_and_cursor_give_the_same_list_newest_first(
     assert pages[3].next_cursor is None
 
 
-class Watched(Catalog):
+class Watched(Database):
     """A catalog that keeps the plan of each query (https://sqlite.org/eqp.html)."""
 
-    def __init__(self, path: Path, locks: Locks) -> None:
+    def __init__(self, path: Path, locks: LockManager) -> None:
         super().__init__(path, locks)
         self.plans: list[list[str]] = []
 
-    def all(self, sql: str, values: Mapping[str, Value]) -> list[Row]:
-        self.plans.append([str(row["detail"]) for row in super().all(f"EXPLAIN QUERY PLAN {sql}", values)])
-        return super().all(sql, values)
+    def fetch_all(self, sql: str, values: Mapping[str, Value]) -> list[Row]:
+        self.plans.append(
+            [str(row["detail"]) for row in super().fetch_all(f"EXPLAIN QUERY PLAN {sql}", values)]
+        )
+        return super().fetch_all(sql, values)
 
 
-def lists(catalog: Catalog) -> dict[str, Callable[[PageRequest], object]]:
-    images = ImageRows(catalog)
+def lists(catalog: Database) -> dict[str, Callable[[PageRequest], object]]:
+    images = ImageRepository(catalog)
     return {
-        "images of an account": partial(images.of_account, AccountId(1)),
-        "images of an album": partial(images.of_album, AlbumId(1)),
-        "gallery": images.public,
-        "albums": partial(AlbumRows(catalog, images).of_account, AccountId(1)),
-        "keys": partial(KeyRows(catalog).of_account, AccountId(1)),
-        "webhooks": partial(WebhookRows(catalog).of_account, AccountId(1)),
+        "images of an account": partial(images.list_by_account, AccountId(1)),
+        "images of an album": partial(images.list_by_album, AlbumId(1)),
+        "gallery": images.list_public,
+        "albums": partial(AlbumRepository(catalog, images).list_by_account, AccountId(1)),
+        "keys": partial(KeyRepository(catalog).list_by_account, AccountId(1)),
+        "webhooks": partial(WebhookRepository(catalog).list_by_account, AccountId(1)),
     }
 
 
 @pytest.mark.parametrize(
     "name", ["images of an account", "images of an album", "gallery", "albums", "keys", "webhooks"]
 )
-@pytest.mark.parametrize("request_", [PageRequest(), PageRequest(page=900), PageRequest(after=Place(5, "x"))])
+@pytest.mark.parametrize(
+    "request_", [PageRequest(), PageRequest(page=900), PageRequest(after=CursorPosition(5, "x"))]
+)
 def test_counting_a_list_and_passing_over_items_reads_an_index_and_no_rows(
-    catalog: Catalog, tmp_path: Path, name: str, request_: PageRequest
+    catalog: Database, tmp_path: Path, name: str, request_: PageRequest
 ) -> None:
     """Anybody may ask for any page of the gallery: what is not shown must cost next to nothing."""
-    watched = Watched(tmp_path / "catalog.sqlite3", Locks(tmp_path / "locks"))
+    watched = Watched(tmp_path / "catalog.sqlite3", LockManager(tmp_path / "locks"))
     lists(watched)[name](request_)
     count, rows = watched.plans
     watched.close()
@@ -101,25 +112,25 @@ def test_counting_a_list_and_passing_over_items_reads_an_index_and_no_rows(
 
 
 def test_the_last_page_has_no_cursor_though_it_is_full(
-    images: ImageRows, account: Account, add: Callable[..., Image]
+    images: ImageRepository, account: Account, add: Callable[..., Image]
 ) -> None:
     for _ in range(5):
         add()
-    assert images.of_account(account.id, PageRequest(per_page=5)).next_cursor is None
-    assert images.of_account(account.id, PageRequest(per_page=4)).next_cursor is not None
+    assert images.list_by_account(account.id, PageRequest(per_page=5)).next_cursor is None
+    assert images.list_by_account(account.id, PageRequest(per_page=4)).next_cursor is not None
 
 
 def test_albums_of_one_moment_are_walked_by_number_and_not_by_text(
-    catalog: Catalog, images: ImageRows, account: Account
+    catalog: Database, images: ImageRepository, account: Account
 ) -> None:
     """As text `9` would come after `10`, and a walk would skip or repeat."""
-    albums = AlbumRows(catalog, images)
+    albums = AlbumRepository(catalog, images)
     fields: dict[str, str | int | bytes | None] = {"name": "a", "description": "", "is_public": 1}
     with catalog.transaction() as transaction:
         made = [albums.insert(transaction, account.id, fields, START) for _ in range(25)]
     found, request = [], PageRequest(per_page=3)
     while True:
-        page = albums.of_account(account.id, request)
+        page = albums.list_by_account(account.id, request)
         found += [album.id for album in page]
         if page.next_cursor is None:
             break
@@ -137,9 +148,9 @@ class Walking(RuleBasedStateMachine):
     @initialize(per_page=st.integers(1, 4))
     def begin(self, per_page: int) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="imagehost-test-"))
-        self.catalog = Catalog(self.folder / "catalog.sqlite3", Locks(self.folder / "locks"))
-        self.images = ImageRows(self.catalog)
-        accounts = AccountRows(self.catalog)
+        self.catalog = Database(self.folder / "catalog.sqlite3", LockManager(self.folder / "locks"))
+        self.images = ImageRepository(self.catalog)
+        accounts = AccountRepository(self.catalog)
         with self.catalog.transaction() as transaction:
             accounts.insert(transaction, "admin", None, START)
         self.account = AccountId(1)
@@ -166,13 +177,13 @@ class Walking(RuleBasedStateMachine):
         gone = self.there.pop(data.draw(st.sampled_from(sorted(self.there))))
         self.from_the_start.discard(gone.id)
         with self.catalog.transaction() as transaction:
-            self.images.bury(transaction, gone, START)
+            self.images.insert_tombstone(transaction, gone, START)
 
     @precondition(lambda self: not self.ended)
     @rule()
     def walk_on(self) -> None:
         request = parse_page_request(per_page=self.per_page, cursor=self.cursor)
-        page = self.images.of_account(self.account, request)
+        page = self.images.list_by_account(self.account, request)
         assert page.total == len(self.there)
         assert all(image == self.there[image.id] for image in page)
         self.seen += [image.id for image in page]
@@ -185,11 +196,11 @@ class Walking(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_skipped(self) -> None:
-        if getattr(self, "ended", False):
+        if getattr(self, "finish", False):
             assert self.from_the_start <= set(self.seen)
 
     def teardown(self) -> None:
-        if hasattr(self, "catalog"):
+        if hasattr(self, "database"):
             self.catalog.close()
             shutil.rmtree(self.folder)
 

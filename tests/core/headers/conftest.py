@@ -9,11 +9,11 @@ import pytest
 from PIL import Image
 
 from imagehost_core.errors import ValidationError
-from imagehost_core.headers import Header, SourceLimits, scan
+from imagehost_core.headers import ImageHeader, SourceLimits, scan
 
 
 @pytest.fixture(scope="session")
-def look() -> Callable[[bytes], Header]:
+def look() -> Callable[[bytes], ImageHeader]:
     """Scan bytes as a file."""
     return lambda data: scan(io.BytesIO(data), len(data))
 
@@ -25,7 +25,7 @@ def refusal() -> Callable[..., str]:
     def refuse(data: bytes, **limits: int) -> str:
         with pytest.raises(ValidationError) as caught:
             scan(io.BytesIO(data), len(data), SourceLimits(**limits))
-        assert {fault.name for fault in caught.value.faults} == {"image"}
+        assert {fault.name for fault in caught.value.errors} == {"image"}
         return caught.value.details
 
     return refuse

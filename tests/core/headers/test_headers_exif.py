@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from imagehost_core.headers.exif import orientation
-from imagehost_core.headers.reader import Reader
+from imagehost_core.headers.reader import HeaderReader
 
 ORDERS = {"<": b"II*\0", ">": b"MM\0*"}
 ENTRY = (0x0112, 3, 1)
@@ -31,7 +31,7 @@ def short(value: int, order: str = ">") -> bytes:
 
 def read(data: bytes, before: bytes = b"", after: bytes = b"") -> int:
     whole = before + data + after
-    return orientation(Reader(io.BytesIO(whole), len(whole)), (len(before), len(before) + len(data)))
+    return orientation(HeaderReader(io.BytesIO(whole), len(whole)), (len(before), len(before) + len(data)))
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
@@ -72,7 +72,7 @@ def test_exif_that_makes_no_sense_is_upright(data: bytes) -> None:
 
 
 def test_no_exif_is_upright() -> None:
-    assert orientation(Reader(io.BytesIO(b""), 0), None) == 1
+    assert orientation(HeaderReader(io.BytesIO(b""), 0), None) == 1
 
 
 def test_entries_beyond_the_end_of_exif_are_not_read() -> None:

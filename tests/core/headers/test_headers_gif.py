@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from imagehost_core.headers import Header, Metadata
+from imagehost_core.headers import ImageHeader, MetadataKind
 from imagehost_core.headers.gif import MAX_BLOCKS
 from imagehost_core.headers.reader import PAGE
 
-Look = Callable[[bytes], Header]
+Look = Callable[[bytes], ImageHeader]
 Refusal = Callable[..., str]
 
 
@@ -52,8 +52,8 @@ def gif(*parts: bytes) -> bytes:
 def test_a_gif_tells_its_size_its_frames_and_its_end(look: Look) -> None:
     header = look(gif(frame(), frame(2, 1, 3, 2)))
     assert (header.format, header.width, header.height, header.frames) == ("gif", 5, 3, 2)
-    assert (header.end, header.orientation, header.has_alpha) == (len(gif(frame(), frame())), 1, False)
-    assert (header.extent, header.total_pixels) == ((5, 3), 30)
+    assert (header.end_offset, header.orientation, header.has_alpha) == (len(gif(frame(), frame())), 1, False)
+    assert (header.canvas_extent, header.total_pixels) == ((5, 3), 30)
 
 
 def test_the_older_version_is_accepted(look: Look) -> None:
@@ -63,7 +63,7 @@ def test_the_older_version_is_accepted(look: Look) -> None:
 @pytest.mark.parametrize("flags", [0x80, 0x83, 0x87, 0x07])
 def test_palettes_are_stepped_over(look: Look, flags: int) -> None:
     data = screen(flags=flags) + frame(flags=flags) + b";"
-    assert (look(data).frames, look(data).end) == (1, len(data))
+    assert (look(data).frames, look(data).end_offset) == (1, len(data))
 
 
 def test_a_gif_without_a_frame_is_refused(refusal: Refusal) -> None:
@@ -80,7 +80,7 @@ def test_a_frame_without_area_is_refused(refusal: Refusal, bad: bytes) -> None:
 
 def test_a_first_frame_beyond_the_screen_makes_the_picture_larger(look: Look) -> None:
     header = look(gif(frame(5, 3, 4, 2)))
-    assert (header.width, header.height, header.extent) == (9, 5, (9, 5))
+    assert (header.width, header.height, header.canvas_extent) == (9, 5, (9, 5))
 
 
 def test_a_screen_of_no_size_takes_that_of_the_first_frame(look: Look) -> None:
@@ -92,7 +92,7 @@ def test_a_later_frame_beyond_the_screen_counts_for_the_limits_alone(look: Look,
     """Pillow grows its canvas to hold such a frame, and every later one."""
     data = gif(frame(), frame(5, 3, 100, 200))
     header = look(data)
-    assert (header.width, header.height, header.extent) == (5, 3, (105, 203))
+    assert (header.width, header.height, header.canvas_extent) == (5, 3, (105, 203))
     assert header.total_pixels == 2 * 105 * 203
     assert "at most 65,535" not in refusal(gif(frame(), frame(5, 3, 65_000, 0)))
 
@@ -100,7 +100,7 @@ def test_a_later_frame_beyond_the_screen_counts_for_the_limits_alone(look: Look,
 @pytest.mark.parametrize("tail", [b"", b"\0\0\0", b"junk"])
 def test_a_missing_trailer_is_tolerated(look: Look, tail: bytes) -> None:
     whole = gif(frame(), frame())[:-1]
-    assert (look(whole + tail).frames, look(whole + tail).end) == (2, len(whole))
+    assert (look(whole + tail).frames, look(whole + tail).end_offset) == (2, len(whole))
 
 
 def test_a_last_sub_block_without_its_terminator_is_tolerated(look: Look) -> None:
@@ -125,7 +125,7 @@ def test_bytes_between_blocks_are_skipped_as_the_decoder_skips_them(look: Look) 
 
 def test_what_follows_the_trailer_is_no_part_of_the_picture(look: Look) -> None:
     header = look(gif(frame()) + frame(9_999, 9_999) * 2_000)
-    assert (header.frames, header.end) == (1, len(gif(frame())))
+    assert (header.frames, header.end_offset) == (1, len(gif(frame())))
 
 
 def test_transparency_is_told_by_the_graphic_control(look: Look) -> None:
@@ -166,9 +166,9 @@ def test_comments_and_applications_count_as_metadata(look: Look, refusal: Refusa
 
 @pytest.mark.parametrize(
     ("name", "kinds"),
-    [(b"XMP DataXMP", {Metadata.XMP}), (b"ICCRGBG1012", {Metadata.ICC}), (b"NETSCAPE2.0", set())],
+    [(b"XMP DataXMP", {MetadataKind.XMP}), (b"ICCRGBG1012", {MetadataKind.ICC}), (b"NETSCAPE2.0", set())],
 )
-def test_each_kind_of_metadata_is_told(look: Look, name: bytes, kinds: set[Metadata]) -> None:
+def test_each_kind_of_metadata_is_told(look: Look, name: bytes, kinds: set[MetadataKind]) -> None:
     assert look(gif(extension(0xFF, name, b"content"), frame())).metadata == kinds
     assert look(gif(extension(0xFE, name, b"content"), frame())).metadata == frozenset()
 
@@ -205,4 +205,4 @@ def test_too_many_extensions_and_frames_are_refused(refusal: Refusal, unit: byte
 def test_sub_blocks_are_walked_wherever_the_pages_of_the_reader_part(look: Look) -> None:
     for filler in range(1, 256, 17):
         data = gif(frame(pixels=blocks(*[bytes(filler)] * (PAGE // filler + 3))))
-        assert look(data).end == len(data)
+        assert look(data).end_offset == len(data)

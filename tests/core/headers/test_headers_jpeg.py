@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from imagehost_core.headers import Header, Metadata
+from imagehost_core.headers import ImageHeader, MetadataKind
 from imagehost_core.headers.jpeg import MAX_SEGMENTS
 from imagehost_core.headers.reader import PAGE
 
-Look = Callable[[bytes], Header]
+Look = Callable[[bytes], ImageHeader]
 Refusal = Callable[..., str]
 
 SOI, EOI = b"\xff\xd8", b"\xff\xd9"
@@ -32,7 +32,12 @@ WHOLE = SOI + frame() + PIXELS + EOI
 def test_a_jpeg_tells_its_size_and_its_end(look: Look) -> None:
     header = look(WHOLE)
     assert (header.format, header.width, header.height, header.frames) == ("jpeg", 5, 3, 1)
-    assert (header.end, header.scans, header.orientation, header.has_alpha) == (len(WHOLE), 1, 1, False)
+    assert (header.end_offset, header.scans, header.orientation, header.has_alpha) == (
+        len(WHOLE),
+        1,
+        1,
+        False,
+    )
     assert (header.metadata, header.metadata_bytes, header.has_metadata) == (frozenset(), 0, False)
 
 
@@ -93,7 +98,7 @@ def test_images_after_the_first_are_after_the_end(look: Look) -> None:
     """MPO and gain-map files hold further JPEGs there; the contract drops what is after the end."""
     index = segment(0xE2, b"MPF\0" + bytes(20))
     header = look(SOI + index + WHOLE[2:] + WHOLE)
-    assert (header.frames, header.end) == (1, len(index) + len(WHOLE))
+    assert (header.frames, header.end_offset) == (1, len(index) + len(WHOLE))
 
 
 def test_a_thumbnail_within_a_segment_is_not_taken_for_the_image(look: Look) -> None:
@@ -140,17 +145,17 @@ def test_all_application_segments_and_comments_count_as_metadata(look: Look, ref
 @pytest.mark.parametrize(
     ("code", "content", "kind"),
     [
-        (0xE1, b"Exif\0\0II*\0", Metadata.EXIF),
-        (0xE1, b"http://ns.adobe.com/xap/1.0/\0<x/>", Metadata.XMP),
-        (0xE1, b"http://ns.adobe.com/xmp/extension/\0", Metadata.XMP),
-        (0xE2, b"ICC_PROFILE\0\1\1", Metadata.ICC),
-        (0xED, b"Photoshop 3.0\0008BIM", Metadata.IPTC),
+        (0xE1, b"Exif\0\0II*\0", MetadataKind.EXIF),
+        (0xE1, b"http://ns.adobe.com/xap/1.0/\0<x/>", MetadataKind.XMP),
+        (0xE1, b"http://ns.adobe.com/xmp/extension/\0", MetadataKind.XMP),
+        (0xE2, b"ICC_PROFILE\0\1\1", MetadataKind.ICC),
+        (0xED, b"Photoshop 3.0\0008BIM", MetadataKind.IPTC),
     ],
 )
-def test_each_kind_of_metadata_is_told(look: Look, code: int, content: bytes, kind: Metadata) -> None:
+def test_each_kind_of_metadata_is_told(look: Look, code: int, content: bytes, kind: MetadataKind) -> None:
     header = look(SOI + segment(code, content) + WHOLE[2:])
     assert header.metadata == {kind}
-    assert header.has_metadata is (kind is not Metadata.ICC)
+    assert header.has_metadata is (kind is not MetadataKind.ICC)
     assert look(SOI + segment(0xEC, content) + WHOLE[2:]).metadata == frozenset()
 
 
@@ -158,4 +163,4 @@ def test_markers_are_found_wherever_the_pages_of_the_reader_part(look: Look) -> 
     for shift in range(-3, 2):
         data = SOI + frame() + PIXELS
         data += b"x" * (PAGE - len(data) + shift) + EOI
-        assert look(data).end == len(data)
+        assert look(data).end_offset == len(data)

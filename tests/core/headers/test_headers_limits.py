@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from imagehost_core.errors import ValidationError
 from imagehost_core.formats import Format
-from imagehost_core.headers import Header, SourceLimits
-from imagehost_core.headers.limits import DEFAULT_LIMITS, check
+from imagehost_core.headers import ImageHeader, SourceLimits
+from imagehost_core.headers.limits import DEFAULT_LIMITS, check_limits
 
-SMALL: dict[str, Any] = {"format": Format.PNG, "width": 1, "height": 1, "end": 99}
+SMALL: dict[str, Any] = {"format": Format.PNG, "width": 1, "height": 1, "end_offset": 99}
 
 
 def faults(limits: SourceLimits, **facts: Any) -> list[str]:
     try:
-        check(Header(**SMALL | facts), limits)
+        check_limits(ImageHeader(**SMALL | facts), limits)
     except ValidationError as error:
-        return [str(fault) for fault in error.faults]
+        return [str(fault) for fault in error.errors]
     return []
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
-from imagehost_core.headers import Header, Metadata
+from imagehost_core.headers import ImageHeader, MetadataKind
 from imagehost_core.headers.png import MAX_CHUNKS
 
-Look = Callable[[bytes], Header]
+Look = Callable[[bytes], ImageHeader]
 Refusal = Callable[..., str]
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -49,7 +49,12 @@ def png(*parts: bytes, head: bytes = ihdr()) -> bytes:  # bytes do not change
 def test_a_png_tells_its_size_and_its_end(look: Look) -> None:
     header = look(png(IDAT))
     assert (header.format, header.width, header.height, header.frames) == ("png", 5, 3, 1)
-    assert (header.end, header.scans, header.orientation, header.has_alpha) == (len(png(IDAT)), 0, 1, False)
+    assert (header.end_offset, header.scans, header.orientation, header.has_alpha) == (
+        len(png(IDAT)),
+        0,
+        1,
+        False,
+    )
 
 
 @pytest.mark.parametrize("colour", range(8))
@@ -123,7 +128,7 @@ def test_a_chunk_that_reaches_beyond_the_file_is_cut_short(refusal: Refusal) -> 
 @pytest.mark.parametrize("cut", range(1, 13))
 def test_a_png_that_lacks_only_its_last_chunk_passes_as_decoders_read_it(look: Look, cut: int) -> None:
     data = png(IDAT)[:-cut]
-    assert look(data).end == (len(data) if cut < 5 else len(png(IDAT)) - 12)
+    assert look(data).end_offset == (len(data) if cut < 5 else len(png(IDAT)) - 12)
 
 
 def test_an_end_chunk_with_content_is_refused(refusal: Refusal) -> None:
@@ -146,14 +151,14 @@ def test_a_png_of_too_many_chunks_is_refused(look: Look, refusal: Refusal) -> No
 @pytest.mark.parametrize(
     ("part", "kind"),
     [
-        (chunk(b"eXIf", b"II*\0"), Metadata.EXIF),
-        (chunk(b"iCCP", b"name\0\0"), Metadata.ICC),
-        (chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0<x/>"), Metadata.XMP),
-        (chunk(b"zTXt", b"Raw profile type exif\0\0"), Metadata.EXIF),
-        (chunk(b"tEXt", b"Raw profile type iptc\0"), Metadata.IPTC),
+        (chunk(b"eXIf", b"II*\0"), MetadataKind.EXIF),
+        (chunk(b"iCCP", b"name\0\0"), MetadataKind.ICC),
+        (chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0<x/>"), MetadataKind.XMP),
+        (chunk(b"zTXt", b"Raw profile type exif\0\0"), MetadataKind.EXIF),
+        (chunk(b"tEXt", b"Raw profile type iptc\0"), MetadataKind.IPTC),
     ],
 )
-def test_each_kind_of_metadata_is_told(look: Look, part: bytes, kind: Metadata) -> None:
+def test_each_kind_of_metadata_is_told(look: Look, part: bytes, kind: MetadataKind) -> None:
     header = look(png(part, IDAT))
     assert header.metadata == {kind}
     assert header.metadata_bytes == len(part) - 12

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from imagehost_core.errors import UnsupportedMediaTypeError, ValidationError
-from imagehost_core.headers import Header, scan
+from imagehost_core.headers import ImageHeader, scan
 from imagehost_core.headers.reader import PAGE
 
-Look = Callable[[bytes], Header]
+Look = Callable[[bytes], ImageHeader]
 HEADS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF89a", b"GIF87a", b"RIFF\xff\0\0\0WEBP")
 KINDS = (
     "baseline.jpg", "progressive.jpg", "still.png", "palette.png", "animated.png", "still.gif",
@@ -41,7 +41,7 @@ class Watched(io.BytesIO):
         return data
 
 
-def attempt(file: io.BytesIO, size: int) -> Header | str:
+def attempt(file: io.BytesIO, size: int) -> ImageHeader | str:
     """Scan, and return the header or the details of one of the two refusals; all else is a failure."""
     try:
         return scan(file, size)
@@ -49,7 +49,7 @@ def attempt(file: io.BytesIO, size: int) -> Header | str:
         return error.details
 
 
-def outcome(data: bytes) -> Header | None:
+def outcome(data: bytes) -> ImageHeader | None:
     """Scan, hold the scan to its bounds, and return the header, if there is one."""
     file = Watched(data + b"beyond")
     found = attempt(file, len(data))
@@ -59,7 +59,7 @@ def outcome(data: bytes) -> Header | None:
         assert found.startswith("expected ")
         assert " for image but received " in found
         return None
-    assert 0 < found.end <= len(data)
+    assert 0 < found.end_offset <= len(data)
     assert min(found.width, found.height, found.frames, found.orientation) >= 1
     assert found.orientation <= 8
     return found
@@ -133,7 +133,7 @@ def test_a_decoder_never_finds_more_than_the_header_told(
     if header is None or header.total_pixels > 1_000_000:
         return
     found = decoded(damaged, kind)
-    assert all(seen <= told for seen, told in zip(found, (header.frames, *header.extent), strict=True))
+    assert all(seen <= told for seen, told in zip(found, (header.frames, *header.canvas_extent), strict=True))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -152,7 +152,7 @@ def test_what_is_appended_changes_nothing(pictures: dict[str, bytes], kind: str,
     whole = pictures[kind]
     header = outcome(whole)
     assert header is not None
-    assert header.end == len(whole)
+    assert header.end_offset == len(whole)
     assert outcome(whole + tail) == outcome(whole + whole) == header
 
 
@@ -163,7 +163,7 @@ def test_a_file_shorter_than_stated_gives_a_header_or_a_refusal(
     whole = pictures[kind]
     for length in range(1, len(whole)):
         found = attempt(io.BytesIO(whole[:length]), len(whole))
-        assert isinstance(found, Header) or found.startswith("expected ")
+        assert isinstance(found, ImageHeader) or found.startswith("expected ")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -230,7 +230,7 @@ def test_headers_agree_with_the_decoder_on_the_pictures_that_it_writes(
         assert header.format.value.upper() == seen.format
         assert header.frames == getattr(seen, "n_frames", 1)
         assert header.orientation == seen.getexif().get(0x0112, 1)
-        assert header.end == size
+        assert header.end_offset == size
         assert header.has_alpha or seen.mode not in ("LA", "RGBA")
         for frame in range(header.frames):
             seen.seek(frame)

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
-from imagehost_core.headers import Header, Metadata
+from imagehost_core.headers import ImageHeader, MetadataKind
 from imagehost_core.headers.webp import MAX_CHUNKS
 
-Look = Callable[[bytes], Header]
+Look = Callable[[bytes], ImageHeader]
 Refusal = Callable[..., str]
 
 ANIMATED, XMP, EXIF, ALPHA, ICC = 0x02, 0x04, 0x08, 0x10, 0x20
@@ -69,7 +69,7 @@ ALPH = chunk(b"ALPH", b"alpha")
 def test_a_webp_tells_its_size_its_transparency_and_its_end(look: Look, data: bytes, alpha: bool) -> None:
     header = look(data)
     assert (header.format, header.width, header.height, header.frames) == ("webp", 5, 3, 1)
-    assert (header.end, header.orientation, header.has_alpha) == (len(data), 1, alpha)
+    assert (header.end_offset, header.orientation, header.has_alpha) == (len(data), 1, alpha)
 
 
 def test_pixels_that_are_hardly_more_than_a_header_pass(look: Look) -> None:
@@ -225,13 +225,15 @@ def test_a_webp_of_too_many_chunks_is_refused(look: Look, refusal: Refusal) -> N
 @pytest.mark.parametrize(
     ("part", "kinds"),
     [
-        (chunk(b"EXIF", b"MMM"), {Metadata.EXIF}),
-        (chunk(b"XMP ", b"<x>"), {Metadata.XMP}),
-        (chunk(b"ICCP", b"icc"), {Metadata.ICC}),
+        (chunk(b"EXIF", b"MMM"), {MetadataKind.EXIF}),
+        (chunk(b"XMP ", b"<x>"), {MetadataKind.XMP}),
+        (chunk(b"ICCP", b"icc"), {MetadataKind.ICC}),
         (chunk(b"none", b"???"), set()),
     ],
 )
-def test_each_kind_of_metadata_is_told_wherever_it_is(look: Look, part: bytes, kinds: set[Metadata]) -> None:
+def test_each_kind_of_metadata_is_told_wherever_it_is(
+    look: Look, part: bytes, kinds: set[MetadataKind]
+) -> None:
     for data in (
         riff(vp8(), part),
         riff(vp8x(), part, vp8()),

@@ -12,9 +12,9 @@ from PIL import Image, ImageSequence
 
 from imagehost_core.formats import Format
 from imagehost_core.jobs import RenderJob
-from imagehost_core.pixels.animation import FOREVER, in_ticks, plays_of
+from imagehost_core.pixels.animation import INFINITE, loop_count_of, to_centiseconds
 from imagehost_core.pixels.decode import frame_count, open_image
-from imagehost_core.pixels.palette import TRANSPARENT, paletted
+from imagehost_core.pixels.palette import TRANSPARENT, quantize
 from imagehost_core.pixels.render import render
 from imagehost_core.transform.geometry import ORIGIN, Plan, Size
 
@@ -50,15 +50,15 @@ def test_every_frame_keeps_its_picture_and_its_time(studio: Any, source: Format,
 
 @pytest.mark.parametrize("target", ANIMATED)
 @pytest.mark.parametrize("source", [*ANIMATED, Format.PNG])
-@pytest.mark.parametrize("plays", [FOREVER, 1, 3])
+@pytest.mark.parametrize("plays", [INFINITE, 1, 3])
 def test_an_animation_is_played_as_often_as_before(
     studio: Any, source: Format, target: Format, plays: int
 ) -> None:
     # A GIF says how often it is played again, and nothing for once.
     loop = {"loop": plays} if source is not Format.GIF else {} if plays == 1 else {"loop": max(0, plays - 1)}
     data = studio.animation(source, **loop)
-    assert plays_of(open_image(source, data)) == plays
-    assert plays_of(open_image(target, variant(data, source, target))) == plays
+    assert loop_count_of(open_image(source, data)) == plays
+    assert loop_count_of(open_image(target, variant(data, source, target))) == plays
 
 
 @pytest.mark.parametrize("target", [Format.JPEG, Format.PNG, Format.AVIF])
@@ -108,19 +108,19 @@ def test_the_picture_for_viewers_without_animation_is_no_frame(studio: Any) -> N
 
 @given(st.lists(st.integers(0, 700), min_size=1, max_size=30))
 def test_rounding_to_hundredths_keeps_the_length_of_the_whole(times: list[int]) -> None:
-    ticks = in_ticks(times)
+    ticks = to_centiseconds(times)
     assert all(tick >= 0 and tick % 10 == 0 for tick in ticks)
     assert abs(sum(ticks) - sum(times)) <= 10
 
 
 def test_few_colours_are_kept_exactly_by_a_gif(studio: Any) -> None:
     image = studio.photo().quantize(40).convert("RGB")
-    assert studio.difference(paletted(image), image) == 0
+    assert studio.difference(quantize(image), image) == 0
 
 
 @given(st.integers(1, 255))
 def test_alpha_becomes_all_or_nothing_at_half(alpha: int) -> None:
-    result = paletted(Image.new("RGBA", (4, 4), (10, 200, 30, alpha)))
+    result = quantize(Image.new("RGBA", (4, 4), (10, 200, 30, alpha)))
     assert (result.getpixel((0, 0)) == TRANSPARENT) is (alpha < 128)
 
 

@@ -17,9 +17,9 @@ from PIL import Image
 from imagehost_core.formats import Format
 from imagehost_core.jobs import RenderJob
 from imagehost_core.pixels import chroma_subsampling as chroma_module
-from imagehost_core.pixels import codec_build
+from imagehost_core.pixels import codec_fingerprint
 from imagehost_core.pixels.encode import encode
-from imagehost_core.pixels.linear_light import TO_LIGHT
+from imagehost_core.pixels.linear_light import SRGB_TO_LINEAR
 from imagehost_core.pixels.render import render
 from imagehost_core.transform import Transform
 from imagehost_core.transform.geometry import Size, plan
@@ -32,7 +32,7 @@ LUMA, BRIGHT = (0.299, 0.587, 0.114), (0.2126, 0.7152, 0.0722)
 @pytest.fixture(scope="module")
 def chroma(compiler: Callable[[], Any]) -> Any:
     compiler()
-    assert chroma_module.CHROMA == "light", "there is a compiler, and no compiled chroma"
+    assert chroma_module.CHROMA_SUBSAMPLING == "sharp", "there is a compiler, and no compiled chroma"
     return chroma_module
 
 
@@ -131,7 +131,7 @@ def test_it_is_the_rule_written_plainly(
     image = (studio.photo if soft else studio.noise)(width, height, seed)
     plain = Reference(image)
     for mode, wanted in (("YCbCr", plain.planes()), ("RGB", plain.mixed())):
-        found = chroma.halved(image, mode).tobytes()
+        found = chroma.subsample_420(image, mode).tobytes()
         assert max(abs(a - b) for a, b in zip(found, wanted, strict=True)) <= 1
 
 
@@ -140,24 +140,24 @@ def test_it_is_the_rule_written_plainly(
 def test_grey_stays_what_it_is(chroma: Any, width: int, height: int, seed: int) -> None:
     levels = [(seed + 7 * i) % 256 for i in range(width * height)]
     image = Image.frombytes("RGB", (width, height), bytes(level for level in levels for _ in range(3)))
-    assert chroma.halved(image, "RGB").tobytes() == image.tobytes()
+    assert chroma.subsample_420(image, "RGB").tobytes() == image.tobytes()
     planes = bytes(value for level in levels for value in (level, 128, 128))
-    assert chroma.halved(image, "YCbCr").tobytes() == planes
+    assert chroma.subsample_420(image, "YCbCr").tobytes() == planes
 
 
 @given(st.tuples(*[st.integers(0, 255)] * 3))
 def test_one_colour_stays_what_it_is(chroma: Any, colour: tuple[int, int, int]) -> None:
-    found = chroma.halved(Image.new("RGB", (5, 5), colour), "RGB").tobytes()
+    found = chroma.subsample_420(Image.new("RGB", (5, 5), colour), "RGB").tobytes()
     assert max(abs(level - colour[at % 3]) for at, level in enumerate(found)) <= 1
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(0, 9), st.integers(1, 900))
 def test_bands_do_not_show(chroma: Any, studio: Any, width: int, height: int, seed: int, pixels: int) -> None:
     image = studio.noise(width, height, seed)
-    whole = chroma.halved(image, "RGB").tobytes()
+    whole = chroma.subsample_420(image, "RGB").tobytes()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chroma, "BAND_PIXELS", pixels)
-        assert chroma.halved(image, "RGB").tobytes() == whole
+        patch.setattr(chroma, "STRIP_PIXELS", pixels)
+        assert chroma.subsample_420(image, "RGB").tobytes() == whole
 
 
 LOSSY = [Format.JPEG, Format.WEBP, Format.AVIF]
@@ -166,8 +166,8 @@ LOSSY = [Format.JPEG, Format.WEBP, Format.AVIF]
 def _light(image: Image.Image) -> float:
     """Return the mean light of a picture, by its brightness, 0 to 1."""
     data = image.tobytes()
-    means = [sum(TO_LIGHT[level] for level in data[c::3]) * 3 / len(data) for c in range(3)]
-    return _weighed(BRIGHT, means) / TO_LIGHT[255]
+    means = [sum(SRGB_TO_LINEAR[level] for level in data[c::3]) * 3 / len(data) for c in range(3)]
+    return _weighed(BRIGHT, means) / SRGB_TO_LINEAR[255]
 
 
 def _lines(one: str, other: str) -> Image.Image:
@@ -186,7 +186,7 @@ def test_fine_lines_in_strong_colours_are_as_bright_as_they_were(
     chroma: Any, studio: Any, fmt: Format, colours: tuple[str, str]
 ) -> None:
     image = _lines(*colours)
-    with_it, without = (studio.opened(encode(fmt, image, 90, halve=halve)) for halve in (True, False))
+    with_it, without = (studio.opened(encode(fmt, image, 90, subsample=halve)) for halve in (True, False))
     wanted = _light(image)
     assert abs(_light(with_it) - wanted) < 0.04
     assert abs(_light(without) - wanted) > 0.05
@@ -196,7 +196,7 @@ def test_fine_lines_in_strong_colours_are_as_bright_as_they_were(
 def test_white_beside_red_stays_white(chroma: Any, studio: Any, fmt: Format) -> None:
     image = Image.new("RGB", (64, 64), "white")
     image.paste("red", (0, 0, 31, 64))
-    row = studio.opened(encode(fmt, image, 95, halve=True)).convert("L").crop((31, 32, 64, 33)).tobytes()
+    row = studio.opened(encode(fmt, image, 95, subsample=True)).convert("L").crop((31, 32, 64, 33)).tobytes()
     assert min(row) > 238
 
 
@@ -205,20 +205,20 @@ def test_variants_have_it(chroma: Any, studio: Any, fmt: Format) -> None:
     image = _lines("red", "blue")
     source = studio.file(image, Format.PNG)
     job = RenderJob(plan(Size(*image.size), Transform()), fmt, 90)
-    assert render(job, Format.PNG, source)[1] == [encode(fmt, image, 90, halve=True)]
-    assert encode(fmt, image, 90, halve=True) != encode(fmt, image, 90)
+    assert render(job, Format.PNG, source)[1] == [encode(fmt, image, 90, subsample=True)]
+    assert encode(fmt, image, 90, subsample=True) != encode(fmt, image, 90)
 
 
 @pytest.mark.parametrize("fmt", [Format.PNG, Format.GIF])
 def test_formats_that_keep_all_colours_do_without(chroma: Any, studio: Any, fmt: Format) -> None:
     image = studio.noise()
-    assert encode(fmt, image, halve=True) == encode(fmt, image)
+    assert encode(fmt, image, subsample=True) == encode(fmt, image)
 
 
 @pytest.mark.parametrize("fmt", [Format.WEBP, Format.AVIF])
 def test_pictures_with_alpha_are_left_to_the_encoder(chroma: Any, studio: Any, fmt: Format) -> None:
     image = studio.photo(mode="RGBA")
-    assert encode(fmt, image, halve=True) == encode(fmt, image)
+    assert encode(fmt, image, subsample=True) == encode(fmt, image)
 
 
 def test_a_picture_that_lies_in_pieces_is_worked_on_in_bands(chroma: Any, studio: Any) -> None:
@@ -226,9 +226,9 @@ def test_a_picture_that_lies_in_pieces_is_worked_on_in_bands(chroma: Any, studio
     image = studio.photo(2_200, 2_001)
     with pytest.raises(ValueError, match="contiguous"):
         image.__arrow_c_array__()
-    found = chroma.halved(image, "RGB")
+    found = chroma.subsample_420(image, "RGB")
     assert found.size == image.size
-    corner = chroma.halved(image.crop((0, 1_901, 100, 2_001)), "RGB")
+    corner = chroma.subsample_420(image.crop((0, 1_901, 100, 2_001)), "RGB")
     assert studio.difference(found.crop((0, 1_910, 90, 2_001)), corner.crop((0, 9, 90, 100))) < 0.1
 
 
@@ -247,7 +247,7 @@ def test_a_picture_that_lies_in_pieces_is_worked_on_in_bands(chroma: Any, studio
 )
 def test_what_does_not_fit_is_refused(chroma: Any, pixels: bytes, size: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match="expected as many pixels as the size says"):
-        chroma.HALVE(pixels, size, False)
+        chroma.NATIVE(pixels, size, False)
 
 
 @pytest.mark.parametrize(
@@ -255,13 +255,13 @@ def test_what_does_not_fit_is_refused(chroma: Any, pixels: bytes, size: tuple[in
 )
 def test_what_is_of_another_type_is_refused(chroma: Any, arguments: tuple[Any, ...]) -> None:
     with pytest.raises(TypeError):
-        chroma.HALVE(*arguments)
+        chroma.NATIVE(*arguments)
 
 
 @pytest.mark.parametrize("image", [Image.new("L", (8, 6)), Image.new("F", (8, 6)), Image.new("RGB", (6, 9))])
 def test_other_pixels_are_refused_where_they_lie(chroma: Any, image: Image.Image) -> None:
     with pytest.raises(ValueError, match="as the size says"):
-        chroma.HALVE(image.__arrow_c_array__()[1], (8, 6), False)
+        chroma.NATIVE(image.__arrow_c_array__()[1], (8, 6), False)
 
 
 WITHOUT = """
@@ -271,11 +271,11 @@ from PIL import Image
 from imagehost_core.formats import Format
 from imagehost_core.transform.geometry import Size, plan
 from imagehost_core.jobs import RenderJob
-from imagehost_core.pixels import chroma_subsampling as chroma, codec_build
+from imagehost_core.pixels import chroma_subsampling as chroma, codec_fingerprint
 from imagehost_core.pixels.encode import encode
 image = Image.effect_noise((64, 64), 50).convert("RGB")
-assert encode(Format.JPEG, image, halve=True) == encode(Format.JPEG, image)
-print(chroma.CHROMA, codec_build())
+assert encode(Format.JPEG, image, subsample=True) == encode(Format.JPEG, image)
+print(chroma.CHROMA_SUBSAMPLING, codec_fingerprint())
 """
 
 
@@ -283,4 +283,4 @@ def test_without_it_encoders_choose_and_every_etag_is_another(chroma: Any) -> No
     command = [sys.executable, "-c", WITHOUT]
     found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert found[0] == "encoder"
-    assert found[1] != codec_build()
+    assert found[1] != codec_fingerprint()

@@ -9,7 +9,7 @@ from PIL import Image, ImageCms
 
 from imagehost_core.formats import Format
 from imagehost_core.jobs import RenderJob
-from imagehost_core.pixels.colour import Coloured, coloured, flatten, to_srgb
+from imagehost_core.pixels.colour import NormalizedImage, flatten_on_white, normalize, to_srgb
 from imagehost_core.pixels.render import render
 from imagehost_core.transform.geometry import ORIGIN, Plan, Size
 
@@ -38,22 +38,22 @@ def test_wide_gamut_colours_become_the_srgb_that_looks_the_same(studio: Any) -> 
 
 def test_wide_gamut_keeps_its_alpha(studio: Any) -> None:
     image = Image.new("RGBA", (8, 8), (200, 100, 50, 90))
-    converted = to_srgb(Coloured(image, studio.profile()))
+    converted = to_srgb(NormalizedImage(image, studio.profile()))
     assert pixel(converted)[3] == 90
-    assert pixel(converted)[:3] == pixel(to_srgb(Coloured(image.convert("RGB"), studio.profile())))
+    assert pixel(converted)[:3] == pixel(to_srgb(NormalizedImage(image.convert("RGB"), studio.profile())))
 
 
 def test_srgb_under_another_name_is_left_as_it_is(studio: Any) -> None:
     image = studio.noise()
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
-    assert to_srgb(Coloured(image, profile)) is image
+    assert to_srgb(NormalizedImage(image, profile)) is image
 
 
 @pytest.mark.parametrize("profile", [b"", b"no profile at all", b"\0" * 200])
 def test_a_broken_profile_is_none(studio: Any, profile: bytes) -> None:
     image = studio.noise()
     image.info["icc_profile"] = profile
-    assert coloured(image) == Coloured(image, None)
+    assert normalize(image) == NormalizedImage(image, None)
 
 
 def test_a_profile_for_another_kind_of_picture_is_none(studio: Any) -> None:
@@ -65,7 +65,7 @@ def test_a_profile_cut_short_leaves_the_colours_as_they_are(studio: Any) -> None
     image = Image.new("RGB", (4, 4), (200, 100, 50))
     profile = studio.profile()
     for length in range(128, len(profile), 40):
-        assert to_srgb(Coloured(image, profile[:length])).mode == "RGB"
+        assert to_srgb(NormalizedImage(image, profile[:length])).mode == "RGB"
 
 
 def test_cmyk_without_a_profile_is_ink_on_white(studio: Any) -> None:
@@ -77,7 +77,7 @@ def test_cmyk_without_a_profile_is_ink_on_white(studio: Any) -> None:
 @pytest.mark.parametrize("mode", ["1", "L", "P", "RGB"])
 def test_opaque_modes_become_rgb(studio: Any, mode: str) -> None:
     source = studio.photo().convert(mode)
-    made = coloured(studio.opened(studio.file(source)))
+    made = normalize(studio.opened(studio.file(source)))
     assert made.image.mode == "RGB"
     assert studio.difference(made.image, source) == 0
 
@@ -85,17 +85,17 @@ def test_opaque_modes_become_rgb(studio: Any, mode: str) -> None:
 @pytest.mark.parametrize("mode", ["LA", "RGBA", "PA"])
 def test_modes_with_alpha_become_rgba_where_it_hides_something(studio: Any, mode: str) -> None:
     source = studio.photo(mode="RGBA").convert(mode)
-    made = coloured(source)
+    made = normalize(source)
     assert made.image.mode == "RGBA"
     assert studio.difference(made.image, source) == 0
     opaque = studio.photo().convert("RGBA").convert(mode)
-    assert coloured(opaque).image.mode == "RGB"
+    assert normalize(opaque).image.mode == "RGB"
 
 
 def test_a_palette_with_a_transparent_colour_becomes_rgba(studio: Any) -> None:
     source = studio.photo().quantize(16)
     data = studio.file(source, transparency=3)
-    made = coloured(studio.opened(data)).image
+    made = normalize(studio.opened(data)).image
     assert made.mode == "RGBA"
     assert min(made.getchannel("A").tobytes()) == 0
 
@@ -104,12 +104,12 @@ def test_16_bit_grey_keeps_its_high_byte_and_its_transparent_level(studio: Any) 
     image = Image.new("I;16", (3, 1))
     for x, level in enumerate((0, 257 * 128, 65_535)):
         image.putpixel((x, 0), level)
-    made = coloured(studio.opened(studio.file(image))).image
+    made = normalize(studio.opened(studio.file(image))).image
     assert made.tobytes() == bytes(level for level in (0, 128, 255) for _ in range(3))
     image.info["transparency"] = 257 * 128
-    assert coloured(image).image.getchannel("A").tobytes() == b"\xff\x00\xff"
+    assert normalize(image).image.getchannel("A").tobytes() == b"\xff\x00\xff"
     image.info["transparency"] = 5
-    assert coloured(image).image.mode == "RGB"
+    assert normalize(image).image.mode == "RGB"
 
 
 def test_the_transparent_colour_of_16_bit_rgb_is_understood() -> None:
@@ -117,14 +117,14 @@ def test_the_transparent_colour_of_16_bit_rgb_is_understood() -> None:
     image = Image.new("RGB", (2, 1), (10, 20, 30))
     image.putpixel((1, 0), (200, 20, 30))
     image.info["transparency"] = (10 * 257, 20 * 257, 30 * 257)
-    assert coloured(image).image.getchannel("A").tobytes() == b"\x00\xff"
+    assert normalize(image).image.getchannel("A").tobytes() == b"\x00\xff"
 
 
 def test_flattening_shows_white_through() -> None:
-    assert pixel(flatten(Image.new("RGBA", (1, 1), (0, 0, 0, 0)))) == (255, 255, 255)
-    assert pixel(flatten(Image.new("RGBA", (1, 1), (0, 0, 0, 51)))) == (204, 204, 204)
+    assert pixel(flatten_on_white(Image.new("RGBA", (1, 1), (0, 0, 0, 0)))) == (255, 255, 255)
+    assert pixel(flatten_on_white(Image.new("RGBA", (1, 1), (0, 0, 0, 51)))) == (204, 204, 204)
     image = Image.new("RGB", (1, 1))
-    assert flatten(image) is image
+    assert flatten_on_white(image) is image
 
 
 def test_a_transform_that_cannot_be_built_leaves_the_colours(
@@ -133,4 +133,4 @@ def test_a_transform_that_cannot_be_built_leaves_the_colours(
     image, profile = studio.noise(), studio.profile()
     # A profile with curves of a kind that nobody knows can be opened and named, but not used.
     broken = profile.replace(b"curv", b"nope")
-    assert to_srgb(Coloured(image, broken)).tobytes() == image.tobytes()
+    assert to_srgb(NormalizedImage(image, broken)).tobytes() == image.tobytes()

@@ -16,7 +16,7 @@ from imagehost_core.errors import ValidationError
 from imagehost_core.formats import UPLOADABLE, Format
 from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.pixels import decode, encode
-from imagehost_core.pixels.decode import draft, frame_count, open_image, refusing
+from imagehost_core.pixels.decode import decoder_errors, frame_count, open_image, shrink_on_load
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.render import render
 from imagehost_core.transform import Transform
@@ -96,7 +96,7 @@ def test_a_jpeg_with_a_second_picture_in_it_is_one_picture(studio: Any) -> None:
 
 
 def test_memory_that_is_lacking_is_not_the_files_fault() -> None:
-    with pytest.raises(MemoryError), refusing(Format.PNG):
+    with pytest.raises(MemoryError), decoder_errors(Format.PNG):
         raise MemoryError
 
 
@@ -104,7 +104,7 @@ def test_what_an_encoder_raises_is_a_fault_of_ours(studio: Any, monkeypatch: pyt
     def broken(*_args: object) -> bytes:
         raise OSError("the encoder broke")
 
-    monkeypatch.setattr(encode, "saved", broken)
+    monkeypatch.setattr(encode, "save", broken)
     with pytest.raises(OSError, match="the encoder broke"):
         render(JOB, Format.PNG, studio.file(studio.noise()))
 
@@ -112,12 +112,12 @@ def test_what_an_encoder_raises_is_a_fault_of_ours(studio: Any, monkeypatch: pyt
 @given(st.integers(1, 400), st.integers(1, 400))
 def test_a_draft_leaves_at_least_twice_the_target(studio: Any, width: int, height: int) -> None:
     image = open_image(Format.JPEG, studio.file(Image.new("RGB", (800, 800)), Format.JPEG))
-    draft(image, Size(width, height))
+    shrink_on_load(image, Size(width, height))
     assert image.width >= min(800, 2 * width)
     assert image.height >= min(800, 2 * height)
 
 
 def test_other_formats_are_decoded_whole(studio: Any) -> None:
     image = open_image(Format.PNG, studio.file(studio.photo()))
-    draft(image, Size(1, 1))
+    shrink_on_load(image, Size(1, 1))
     assert image.size == (240, 160)

@@ -12,24 +12,24 @@ from PIL import Image, JpegImagePlugin
 from imagehost_core.formats import Format
 from imagehost_core.jobs import IngestJob
 from imagehost_core.pixels.ingest import ingest
-from imagehost_core.pixels.source_quality import LEAST, MOST, faithful_quality
+from imagehost_core.pixels.source_quality import MAX_QUALITY, MIN_QUALITY, match_source_quality
 
 
 @pytest.mark.parametrize("quality", range(1, 101, 3))
 def test_the_quality_of_a_jpeg_is_read_from_its_table(studio: Any, quality: int) -> None:
     image = studio.opened(studio.file(Image.new("RGB", (8, 8)), Format.JPEG, quality=quality))
     assert isinstance(image, JpegImagePlugin.JpegImageFile)
-    expected = min(MOST, max(LEAST, quality))
-    assert abs(faithful_quality(image.quantization[0]) - expected) <= 1
+    expected = min(MAX_QUALITY, max(MIN_QUALITY, quality))
+    assert abs(match_source_quality(image.quantization[0]) - expected) <= 1
 
 
 @given(st.lists(st.integers(0, 65_535), max_size=64))
 def test_any_table_gives_a_quality_within_the_bounds(table: list[int]) -> None:
-    assert LEAST <= faithful_quality(table) <= MOST
+    assert MIN_QUALITY <= match_source_quality(table) <= MAX_QUALITY
 
 
 def test_an_upload_without_losses_is_stored_best() -> None:
-    assert faithful_quality(None) == MOST
+    assert match_source_quality(None) == MAX_QUALITY
 
 
 def test_a_good_upload_is_stored_better_than_a_poor_one(studio: Any) -> None:

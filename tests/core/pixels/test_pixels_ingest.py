@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from imagehost_core.errors import ValidationError
-from imagehost_core.formats import TRAITS, UPLOADABLE, Format, sniff
-from imagehost_core.jobs import Ingested, IngestJob
+from imagehost_core.formats import FORMATS, UPLOADABLE, Format, sniff
+from imagehost_core.jobs import IngestJob, IngestResult
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.transform.geometry import Size
 
@@ -20,10 +20,10 @@ JPEG, PNG, WEBP, GIF = Format.JPEG, Format.PNG, Format.WEBP, Format.GIF
 MAKER = b"A maker"
 
 
-def stored(data: bytes, fmt: Format, **options: Any) -> tuple[Ingested, bytes, Image.Image]:
+def stored(data: bytes, fmt: Format, **options: Any) -> tuple[IngestResult, bytes, Image.Image]:
     """Ingest, and return the facts, the master's bytes and the master, opened."""
     ingested, (master, *rungs) = ingest(IngestJob(fmt, **options), data)
-    assert len(rungs) == len(ingested.rungs)
+    assert len(rungs) == len(ingested.derivatives)
     assert ingested.unchanged is (master == b"")
     master = master or data
     assert sniff(master) is ingested.format
@@ -223,7 +223,7 @@ def test_animation_is_kept(studio: Any, source: Format, wanted: Format | None) -
     data = studio.animation(source)
     ingested, _, image = stored(data, source, wanted=wanted)
     assert ingested.frames == 4 == getattr(image, "n_frames", 1)
-    assert ingested.rungs == ()
+    assert ingested.derivatives == ()
     assert ingested.size == Size(60, 40)
 
 
@@ -238,7 +238,7 @@ def test_jpeg_and_png_of_an_animation_keep_its_first_frame(
 
 
 def test_a_webp_of_too_long_sides_is_refused_or_not_made(studio: Any) -> None:
-    side = TRAITS[WEBP].max_side + 1
+    side = FORMATS[WEBP].max_side + 1
     data = studio.file(Image.new("RGB", (side, 2)), JPEG)
     assert stored(data, JPEG)[0].unchanged
     with pytest.raises(ValidationError, match="16,383"):
@@ -250,11 +250,11 @@ def test_a_large_picture_gets_rungs_that_look_like_it(studio: Any) -> None:
     grain = studio.noise(500, 375).resize((2000, 1500))
     data = studio.oriented(Image.blend(picture, grain, 0.3), 6, quality=95)
     ingested, blobs = ingest(IngestJob(JPEG), data)
-    assert ingested.rungs == (Size(384, 512),)
+    assert ingested.derivatives == (Size(384, 512),)
     master = studio.opened(blobs[0])
     assert studio.difference(studio.opened(blobs[1]), master.resize((384, 512))) < 9
     assert sum(map(len, blobs[1:])) * 4 <= len(blobs[0])
-    assert ingest(IngestJob(JPEG, ladder=()), data)[0].rungs == ()
+    assert ingest(IngestJob(JPEG, derivative_sides=()), data)[0].derivatives == ()
 
 
 @pytest.mark.parametrize("fmt", UPLOADABLE)

@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from imagehost_core.formats import TRAITS, Format
-from imagehost_core.jobs import IngestJob, Rendered, RenderJob
-from imagehost_core.pixels import codec_build, codecs
+from imagehost_core.formats import FORMATS, Format
+from imagehost_core.jobs import IngestJob, RenderJob, RenderResult
+from imagehost_core.pixels import codec_fingerprint, codecs
 from imagehost_core.pixels.encode import JPEG_BYTES_PER_PIXEL, encode
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.render import render
 from imagehost_core.transform import Fit, Transform
 from imagehost_core.transform.geometry import Size, plan
 
-FORMATS = list(Format)
+ALL_FORMATS = list(Format)
 TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     6: Image.Transpose.ROTATE_270,
@@ -32,7 +32,7 @@ TURNS = {
 
 def variant(
     data: bytes, source: Format, fmt: Format, size: Size, transform: Transform, quality: int | None = None
-) -> tuple[Rendered, bytes]:
+) -> tuple[RenderResult, bytes]:
     rendered, (blob,) = render(RenderJob(plan(size, transform), fmt, quality), source, data)
     return rendered, blob
 
@@ -44,7 +44,7 @@ def test_width_and_height_mean_the_upright_picture(studio: Any, fmt: Format, ori
     data = studio.oriented(studio.photo(64, 48), orientation, quality=95)
     rendered, blob = variant(data, Format.JPEG, fmt, size, Transform(width=32))
     image = studio.opened(blob)
-    assert rendered == Rendered(Size(*image.size), 1)
+    assert rendered == RenderResult(Size(*image.size), 1)
     assert image.width == 32
     turns = {
         1: None,
@@ -74,7 +74,7 @@ def test_nothing_but_pixels_is_in_a_variant(studio: Any, fmt: Format) -> None:
 
 @settings(max_examples=60)
 @given(
-    st.sampled_from(FORMATS),
+    st.sampled_from(ALL_FORMATS),
     st.sampled_from(list(Fit)),
     st.none() | st.integers(1, 70),
     st.none() | st.integers(1, 70),
@@ -85,7 +85,9 @@ def test_the_variant_has_the_planned_size_whatever_is_asked(
 ) -> None:
     data = studio.file(studio.photo(40, 30, mode=mode))
     steps = plan(Size(40, 30), Transform(width, height, fit=fit))
-    rendered, (blob,) = render(RenderJob(steps, fmt, 50 if TRAITS[fmt].quality else None), Format.PNG, data)
+    rendered, (blob,) = render(
+        RenderJob(steps, fmt, 50 if FORMATS[fmt].has_quality else None), Format.PNG, data
+    )
     image = studio.opened(blob)
     assert (Size(*image.size), image.format) == (steps.output, fmt.value.upper())
     assert rendered.size == steps.output
@@ -97,7 +99,7 @@ def test_contain_pads_with_transparency_or_white(studio: Any, fmt: Format) -> No
     _, blob = variant(data, Format.PNG, fmt, Size(40, 20), Transform(40, 40, fit=Fit.CONTAIN), 90)
     image = studio.opened(blob)
     corner = tuple(image.convert("RGBA").crop((0, 0, 1, 1)).tobytes())
-    assert corner[3] <= 2 if TRAITS[fmt].alpha else min(corner[:3]) >= 250
+    assert corner[3] <= 2 if FORMATS[fmt].has_alpha else min(corner[:3]) >= 250
     middle = tuple(image.convert("RGB").crop((20, 20, 21, 21)).tobytes())
     assert all(abs(a - b) < 12 for a, b in zip(middle, (200, 30, 30), strict=True))
 
@@ -119,7 +121,7 @@ def test_alpha_that_hides_nothing_is_not_stored(studio: Any, fmt: Format) -> Non
     assert not studio.opened(blob).has_transparency_data
 
 
-@pytest.mark.parametrize("fmt", [fmt for fmt in FORMATS if TRAITS[fmt].quality])
+@pytest.mark.parametrize("fmt", [fmt for fmt in FORMATS if FORMATS[fmt].has_quality])
 def test_more_quality_is_more_bytes_and_none_is_the_default(studio: Any, fmt: Format) -> None:
     data, size = studio.file(studio.noise()), Size(96, 64)
     sizes = [len(variant(data, Format.PNG, fmt, size, Transform(), q)[1]) for q in (10, 50, 95)]
@@ -137,7 +139,7 @@ def test_more_quality_is_more_bytes_and_none_is_the_default(studio: Any, fmt: Fo
 def test_a_rung_gives_the_same_picture_as_the_master(studio: Any, mode: str) -> None:
     grain = studio.noise(200, 150).resize((800, 600)).convert(mode)
     data = studio.file(Image.blend(studio.photo(800, 600, mode=mode), grain, 0.1))
-    ingested, (master, *rungs) = ingest(IngestJob(Format.PNG, ladder=(320, 160)), data)
+    ingested, (master, *rungs) = ingest(IngestJob(Format.PNG, derivative_sides=(320, 160)), data)
     steps = plan(ingested.size, Transform(100, 100))
     assert rungs
     whole, (expected,) = render(RenderJob(steps, Format.PNG, None), ingested.format, master)
@@ -160,12 +162,12 @@ from hashlib import sha256
 from imagehost_core.formats import Format
 from imagehost_core.transform.geometry import Size, plan
 from imagehost_core.jobs import RenderJob
-from imagehost_core.pixels import codec_build
+from imagehost_core.pixels import codec_fingerprint
 from imagehost_core.pixels.render import render
 from imagehost_core.transform import Transform
 
 data = sys.stdin.buffer.read()
-print(codec_build())
+print(codec_fingerprint())
 for fmt in Format:
     for animated in (False, True):
         job = RenderJob(plan(Size(60, 40), Transform(40, 40)), fmt, None, animated=animated)
@@ -186,22 +188,20 @@ def test_a_variant_equals_itself_in_every_process_and_nothing_is_printed_beside(
 
 
 def test_the_build_changes_with_the_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = codec_build()
-    monkeypatch.setattr(codecs, "RECIPE", codecs.RECIPE + 1)
-    assert codec_build() != before
+    before = codec_fingerprint()
+    monkeypatch.setattr(codecs, "PIPELINE_VERSION", codecs.PIPELINE_VERSION + 1)
+    assert codec_fingerprint() != before
     assert len(before) == 12
 
 
 def test_the_avif_encoder_is_told_only_what_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {"advanced": {"color:tune": "ssimulacra2"}}
-    assert codecs.known_to_avif(known) == known
-    assert codecs.known_to_avif({"advanced": {"color:tune": "of tomorrow"}}) == {}
-    before = codec_build()
-    untuned = {**codecs.CODECS[Format.AVIF].settings, "advanced": None}
-    monkeypatch.setitem(
-        codecs.CODECS, Format.AVIF, attrs.evolve(codecs.CODECS[Format.AVIF], settings=untuned)
-    )
-    assert codec_build() != before
+    assert codecs.supported_avif_options(known) == known
+    assert codecs.supported_avif_options({"advanced": {"color:tune": "of tomorrow"}}) == {}
+    before = codec_fingerprint()
+    untuned = {**codecs.CODECS[Format.AVIF].options, "advanced": None}
+    monkeypatch.setitem(codecs.CODECS, Format.AVIF, attrs.evolve(codecs.CODECS[Format.AVIF], options=untuned))
+    assert codec_fingerprint() != before
 
 
 @pytest.mark.parametrize("quality", [90, 94, 95, 100])
@@ -218,4 +218,4 @@ def test_pure_noise_fits_into_a_jpeg_of_any_quality(studio: Any, quality: int) -
 def test_each_encoder_is_given_its_own_name(studio: Any) -> None:
     for fmt in FORMATS:
         _, blob = variant(studio.file(studio.photo()), Format.PNG, fmt, Size(240, 160), Transform(width=9))
-        assert Image.open(BytesIO(blob)).get_format_mimetype() == TRAITS[fmt].media_type
+        assert Image.open(BytesIO(blob)).get_format_mimetype() == FORMATS[fmt].media_type

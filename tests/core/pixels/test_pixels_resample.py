@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from imagehost_core.pixels import codec_build, resize
+from imagehost_core.pixels import codec_fingerprint, resize
 from imagehost_core.pixels import resample_pillow as floats
-from imagehost_core.pixels.linear_light import FROM_LIGHT, TO_LIGHT, Box
+from imagehost_core.pixels.linear_light import LINEAR_TO_SRGB, SRGB_TO_LINEAR, Box
 from imagehost_core.transform.geometry import Size
 
-LIGHT, LEVELS = array("f", TO_LIGHT).tobytes(), bytes(FROM_LIGHT)
+LIGHT, LEVELS = array("f", SRGB_TO_LINEAR).tobytes(), bytes(LINEAR_TO_SRGB)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_it_makes_the_same_picture_as_floats(
         image = studio.noise(source.width, source.height, seed).convert(mode)
         if mode == "RGBA":
             image.putalpha(studio.noise(source.width, source.height, seed + 1).getchannel(0))
-    ours, theirs = compiled.reduce(image, target, box), floats.reduce(image, target, box)
+    ours, theirs = compiled.downscale(image, target, box), floats.downscale(image, target, box)
     assert (ours.mode, ours.size) == (theirs.mode, theirs.size)
     pixels = zip(_pixels(ours), _pixels(theirs), strict=True)
     # Where next to nothing is seen, its colour is a quotient of two small numbers.
@@ -69,7 +69,7 @@ def _pixels(image: Image.Image) -> list[tuple[int, ...]]:
 
 def test_nearly_all_pixels_are_just_those_of_floats(compiled: Any, studio: Any) -> None:
     image, box = studio.noise(700, 500), Box(0, 0, 700, 500)
-    ours, theirs = (way.reduce(image, Size(301, 211), box).tobytes() for way in (compiled, floats))
+    ours, theirs = (way.downscale(image, Size(301, 211), box).tobytes() for way in (compiled, floats))
     assert sum(a != b for a, b in zip(ours, theirs, strict=True)) < len(ours) / 1_000
 
 
@@ -79,7 +79,7 @@ def test_a_thread_of_pixels_is_reduced_to_one(
     compiled: Any, studio: Any, source: tuple[int, int], mode: str
 ) -> None:
     image = studio.photo(*source, mode=mode)
-    ours, theirs = (way.reduce(image, Size(1, 1), Box(0, 0, *source)) for way in (compiled, floats))
+    ours, theirs = (way.downscale(image, Size(1, 1), Box(0, 0, *source)) for way in (compiled, floats))
     assert studio.difference(ours, theirs) <= 1
 
 
@@ -127,7 +127,7 @@ GOOD: dict[str, Any] = {
     ],
 )
 def test_what_does_not_fit_is_refused(compiled: Any, name: str, value: object) -> None:
-    reduce = compiled._reducer.reduce
+    reduce = compiled._resample.reduce
     assert len(reduce(*GOOD.values())) == 4 * 3 * 4
     with pytest.raises(ValueError, match="expected sizes, a box and tables that fit each other"):
         reduce(*{**GOOD, name: value}.values())
@@ -136,23 +136,23 @@ def test_what_does_not_fit_is_refused(compiled: Any, name: str, value: object) -
 @pytest.mark.parametrize(("name", "value"), [("size", (8.0, 6)), ("pixels", "text"), ("box", (0, 0, 8))])
 def test_what_is_of_another_type_is_refused(compiled: Any, name: str, value: object) -> None:
     with pytest.raises(TypeError):
-        compiled._reducer.reduce(*{**GOOD, name: value}.values())
+        compiled._resample.reduce(*{**GOOD, name: value}.values())
 
 
 @pytest.mark.parametrize("mode", ["L", "F", "P"])
 def test_pixels_of_another_kind_are_refused_where_they_lie(compiled: Any, mode: str) -> None:
     capsule = Image.new(mode, (8, 6)).__arrow_c_array__()[1]
     with pytest.raises(ValueError, match="fit each other"):
-        compiled._reducer.reduce(*{**GOOD, "pixels": capsule}.values())
+        compiled._resample.reduce(*{**GOOD, "pixels": capsule}.values())
 
 
 @pytest.mark.parametrize("size", [(8, 7), (7, 6), (9, 6)])
 def test_pixels_of_another_size_are_refused_where_they_lie(compiled: Any, size: tuple[int, int]) -> None:
     capsules = Image.new("RGB", size).__arrow_c_array__()
     with pytest.raises(ValueError, match="fit each other"):
-        compiled._reducer.reduce(*{**GOOD, "pixels": capsules[1]}.values())
+        compiled._resample.reduce(*{**GOOD, "pixels": capsules[1]}.values())
     with pytest.raises(TypeError):
-        compiled._reducer.reduce(*{**GOOD, "pixels": capsules[0]}.values())
+        compiled._resample.reduce(*{**GOOD, "pixels": capsules[0]}.values())
 
 
 def test_a_picture_that_lies_in_pieces_is_copied(
@@ -160,31 +160,31 @@ def test_a_picture_that_lies_in_pieces_is_copied(
 ) -> None:
     # Pillow makes pieces of 16 MiB.
     image, box = studio.photo(2_200, 2_000), Box(0, 0, 2_200, 2_000)
-    banded = compiled.reduce(image, Size(110, 100), box)
+    banded = compiled.downscale(image, Size(110, 100), box)
     with pytest.raises(ValueError, match="contiguous"):
         image.__arrow_c_array__()
-    monkeypatch.setattr(compiled, "BAND_PIXELS", 10**9)
-    assert studio.difference(compiled.reduce(image, Size(110, 100), box), banded) < 0.01
+    monkeypatch.setattr(compiled, "STRIP_PIXELS", 10**9)
+    assert studio.difference(compiled.downscale(image, Size(110, 100), box), banded) < 0.01
 
 
 def test_a_reduction_for_which_there_is_no_memory_is_refused(compiled: Any) -> None:
     # Four bytes for each pixel of such a target are more than anybody has.
     arguments = {**GOOD, "size": (100_000, 1), "pixels": bytes(400_000), "box": (0.0, 0.0, 1e5, 1.0)}
     with pytest.raises(MemoryError):
-        compiled._reducer.reduce(*{**arguments, "target": (1_000_000, 1_000_000)}.values())
+        compiled._resample.reduce(*{**arguments, "target": (1_000_000, 1_000_000)}.values())
 
 
 WITHOUT = """
 import sys
 sys.modules["imagehost_core.pixels._resample"] = None
-from imagehost_core.pixels import codec_build, resize
-print(resize.REDUCER, codec_build())
+from imagehost_core.pixels import codec_fingerprint, resize
+print(resize.RESAMPLER, codec_fingerprint())
 """
 
 
 def test_without_it_floats_reduce_and_every_etag_is_another(compiled: Any) -> None:
     command = [sys.executable, "-c", WITHOUT]
     found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    assert found[0] == "floats"
-    assert found[1] != codec_build()
-    assert resize.REDUCER == "compiled"
+    assert found[0] == "pillow"
+    assert found[1] != codec_fingerprint()
+    assert resize.RESAMPLER == "native"

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image, PngImagePlugin
 
 from imagehost_core.formats import Format
-from imagehost_core.pixels.strip_metadata import stripped
+from imagehost_core.pixels.strip_metadata import strip_metadata
 
 SECRET = b"made by somebody"
 XMP = b'<x:xmpmeta xmlns:x="adobe:ns:meta/">' + SECRET + b"</x:xmpmeta>"
@@ -52,7 +52,7 @@ def full(studio: Any, fmt: Format) -> bytes:
 @pytest.mark.parametrize("fmt", [Format.JPEG, Format.PNG, Format.WEBP, Format.GIF])
 def test_secrets_go_and_the_picture_stays(studio: Any, fmt: Format) -> None:
     data = full(studio, fmt)
-    bare = stripped(fmt, data)
+    bare = strip_metadata(fmt, data)
     assert SECRET in data
     assert SECRET not in bare
     before, after = studio.opened(data), studio.opened(bare)
@@ -64,13 +64,13 @@ def test_secrets_go_and_the_picture_stays(studio: Any, fmt: Format) -> None:
 
 @pytest.mark.parametrize("fmt", [Format.JPEG, Format.PNG, Format.WEBP, Format.GIF])
 def test_stripping_twice_changes_nothing_more(studio: Any, fmt: Format) -> None:
-    bare = stripped(fmt, full(studio, fmt))
-    assert stripped(fmt, bare) == bare
+    bare = strip_metadata(fmt, full(studio, fmt))
+    assert strip_metadata(fmt, bare) == bare
 
 
 def test_the_animation_of_a_webp_stays(studio: Any) -> None:
     data = studio.animation(Format.WEBP, exif=exif().tobytes())
-    bare = stripped(Format.WEBP, data)
+    bare = strip_metadata(Format.WEBP, data)
     assert SECRET not in bare
     assert getattr(studio.opened(bare), "n_frames", 1) == 4
 
@@ -84,4 +84,4 @@ def test_a_file_not_built_as_its_format_says_is_a_value_error(
 ) -> None:
     data = studio.file(studio.noise(), fmt) if fmt is Format.JPEG else studio.animation(fmt)
     with pytest.raises(ValueError, match="expected"):
-        stripped(fmt, re.sub(pattern, replacement, data, count=1))
+        strip_metadata(fmt, re.sub(pattern, replacement, data, count=1))

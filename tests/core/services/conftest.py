@@ -10,10 +10,10 @@ import pytest
 from PIL import Image as Picture
 
 from imagehost_core import ImageHost, Settings
-from imagehost_core.settings import WorkerSettings
+from imagehost_core.settings import RenderingSettings
 from imagehost_core.testing import make_image
 
-ONE_WORKER = Settings(workers=WorkerSettings(processes=1))
+ONE_WORKER = Settings(rendering=RenderingSettings(processes=1))
 
 
 @pytest.fixture(scope="module")

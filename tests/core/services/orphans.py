@@ -9,7 +9,7 @@ from imagehost_core.ids import ImageId, new_image_id
 def orphan(host: ImageHost) -> ImageId:
     """Put files in place for which there is no record."""
     image_id = new_image_id()
-    with host._rooms.staging.folder() as built:
+    with host._context.staging.folder() as built:
         (built / "master").write_bytes(b"x")
-        host._rooms.files.put(image_id, built)
+        host._context.blobs.put(image_id, built)
     return image_id

@@ -22,9 +22,9 @@ from imagehost_core import (
     ValidationError,
     parse_page_request,
 )
-from imagehost_core.services.albums import MAX_MEMBERS, MAX_NAME
+from imagehost_core.services.albums import MAX_IMAGES_PER_REQUEST, MAX_NAME
 from imagehost_core.testing import make_image
-from imagehost_core.uploads.filenames import can_be_seen
+from imagehost_core.uploads.filenames import has_visible_character
 from imagehost_core.uploads.options import MAX_DESCRIPTION
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def refresh(host: ImageHost, album: Album) -> Album:
 def check(host: ImageHost, album: Album) -> None:
     """The count and the cover of an album are those of the images that are really in it."""
     shown = refresh(host, album)
-    members = list(host.list(owner="admin", album_id=album.id, page=PageRequest(per_page=100)))
+    members = list(host.images.list(owner="admin", album_id=album.id, page=PageRequest(per_page=100)))
     assert shown.image_count == len(members)
     assert shown.cover == (members[0] if members else None)
 
@@ -71,7 +71,7 @@ def test_a_fresh_album_is_empty_and_has_the_defaults(album: Album) -> None:
 
 @given(st.text(max_size=MAX_NAME + 20))
 def test_a_name_is_trimmed_and_has_1_to_100_characters(host: ImageHost, name: str) -> None:
-    if can_be_seen(name) and len(name.strip()) <= MAX_NAME and "\0" not in name:
+    if has_visible_character(name) and len(name.strip()) <= MAX_NAME and "\0" not in name:
         assert host.albums.create(owner="admin", name=name).name == name.strip()
     else:
         with pytest.raises(ValidationError, match="name"):
@@ -117,7 +117,7 @@ def test_a_name_that_cannot_be_stored_is_refused(host: ImageHost, name: str) -> 
 def test_every_fault_of_an_album_is_named_at_once(host: ImageHost) -> None:
     with pytest.raises(ValidationError) as caught:
         host.albums.create(owner="admin", name=" ", description="x" * (MAX_DESCRIPTION + 1), is_public=5)  # type: ignore[arg-type]
-    assert [fault.name for fault in caught.value.faults] == ["name", "description", "is_public"]
+    assert [fault.name for fault in caught.value.errors] == ["name", "description", "is_public"]
 
 
 def test_what_is_not_given_stays(host: ImageHost, album: Album) -> None:
@@ -161,10 +161,10 @@ def test_each_id_of_a_membership_request_has_its_result_in_order(host: ImageHost
     now, results = host.albums.remove_images(album.id, [member, "nothing", foreign], owner="admin")
     assert [result.status for result in results] == ["removed", "not_found", "not_found"]
     assert (now.image_count, now.cover and now.cover.id) == (1, new)
-    assert host.get(member).album_id is None
+    assert host.images.get(member).album_id is None
 
 
-@pytest.mark.parametrize("count", [0, MAX_MEMBERS + 1])
+@pytest.mark.parametrize("count", [0, MAX_IMAGES_PER_REQUEST + 1])
 def test_a_membership_request_has_1_to_1000_ids(host: ImageHost, album: Album, count: int) -> None:
     with pytest.raises(ValidationError, match="1 to 1000 ids"):
         host.albums.add_images(album.id, map(str, range(count)), owner="admin")
@@ -196,13 +196,13 @@ def test_a_request_that_changes_no_membership_is_no_event(
 def test_deleting_an_album_keeps_its_images_unless_they_are_to_go(host: ImageHost, album: Album) -> None:
     image_id = upload(host, album)
     host.albums.delete(album.id, owner="admin")
-    assert host.get(image_id).album_id is None
+    assert host.images.get(image_id).album_id is None
     other = host.albums.create(owner="admin", name="Dogs")
     gone = [upload(host, other) for _ in range(3)]
     host.albums.delete(other.id, owner="admin", delete_images=True)
     for image_id in gone:
         with pytest.raises(NotFoundError):
-            host.get(image_id)
+            host.images.get(image_id)
 
 
 def test_an_album_that_is_deleted_is_not_there_and_its_number_is_not_used_again(host: ImageHost) -> None:
@@ -225,12 +225,12 @@ def test_an_image_that_left_the_album_in_time_is_not_deleted_with_it(host: Image
     def save(event: Event) -> None:
         if event.type == "image.deleted" and not saved:
             saved.append(second if event.data.id == first else first)
-            host.update(saved[0], album_id=None)
+            host.images.update(saved[0], album_id=None)
 
     end = host.subscribe(save)
     host.albums.delete(album.id, owner="admin", delete_images=True)
     end()
-    assert host.get(saved[0]).album_id is None
+    assert host.images.get(saved[0]).album_id is None
 
 
 def test_an_image_that_is_deleted_meanwhile_does_not_stop_the_deletion_of_its_album(
@@ -241,7 +241,7 @@ def test_an_image_that_is_deleted_meanwhile_does_not_stop_the_deletion_of_its_al
     def race(event: Event) -> None:
         if event.type == "image.deleted" and len(members) == 3:
             members.remove(event.data.id)  # type: ignore[arg-type]
-            host.delete(members.pop())
+            host.images.delete(members.pop())
 
     end = host.subscribe(race)
     host.albums.delete(album.id, owner="admin", delete_images=True)
@@ -262,7 +262,7 @@ def test_an_image_that_is_uploaded_meanwhile_goes_with_its_album(host: ImageHost
     host.albums.delete(album.id, owner="admin", delete_images=True)
     end()
     with pytest.raises(NotFoundError):
-        host.get(late[0])
+        host.images.get(late[0])
 
 
 def bustle(host: ImageHost, numbers: Sequence[int], seed: int) -> None:
@@ -277,7 +277,7 @@ def bustle(host: ImageHost, numbers: Sequence[int], seed: int) -> None:
         elif act == 1:
             host.albums.remove_images(album_id, [image.id], owner="admin")
         elif act == 2:
-            host.delete(image.id)
+            host.images.delete(image.id)
         shown = host.albums.get(album_id, owner="admin")
         assert (shown.image_count == 0) is (shown.cover is None)
 
@@ -297,8 +297,8 @@ BUSTLE = """
     sys.path.insert(0, sys.argv[3])
     from test_albums import ImageHost, bustle
     from imagehost_core import Settings
-    from imagehost_core.settings import WorkerSettings
-    settings = Settings(workers=WorkerSettings(processes=1))
+    from imagehost_core.settings import RenderingSettings
+    settings = Settings(rendering=RenderingSettings(processes=1))
     with ImageHost.open(sys.argv[1], settings=settings) as host:
         print("ready")
         sys.stdin.readline()

@@ -29,7 +29,7 @@ LookInto = Callable[[Path], list[str]]
 DIE_BEFORE_THE_RECORD = """
     import os, signal, sys
     from imagehost_core import ImageHost, Settings
-    from imagehost_core.settings import WorkerSettings
+    from imagehost_core.settings import RenderingSettings
     from imagehost_core.testing import make_image
 
     rename = os.rename
@@ -39,7 +39,7 @@ DIE_BEFORE_THE_RECORD = """
         if "/images/" in str(target):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    with ImageHost.open(sys.argv[1], settings=Settings(workers=WorkerSettings(processes=1))) as host:
+    with ImageHost.open(sys.argv[1], settings=Settings(rendering=RenderingSettings(processes=1))) as host:
         os.rename = die
         host.upload(make_image(40, 30), owner="admin")
 """
@@ -81,7 +81,7 @@ def failed(host: ImageHost, disk: Disk) -> Image:
     image = host.upload(PNG, owner="admin", convert_to_webp=False)
     host.render(image.id, "w=10")
     with disk.refusing("master"), pytest.raises(OSError, match="Input/output error"):
-        host.delete(image.id, owner="admin")
+        host.images.delete(image.id, owner="admin")
     return image
 
 
@@ -92,15 +92,15 @@ def test_a_deletion_that_failed_is_finished_by_asking_again_and_then_there_is_no
     host: ImageHost, folder: Path, left_over: LookInto, failed: Image
 ) -> None:
     assert any(path.endswith("/master") for path in left_over(folder))
-    gone = host.delete(failed.id, owner="admin")
+    gone = host.images.delete(failed.id, owner="admin")
     assert (gone.id, gone.album_id) == (failed.id, None)
     assert left_over(folder) == []
-    assert host._rooms.images.graves() == ()
+    assert host._context.images.tombstones() == ()
     with pytest.raises(NotFoundError):
-        host.delete(failed.id, owner="admin")
+        host.images.delete(failed.id, owner="admin")
 
 
-@pytest.mark.parametrize("tidy", ["tidy", "collect", "open"])
+@pytest.mark.parametrize("tidy", ["cleanup", "collect_garbage", "open"])
 def test_a_deletion_that_failed_is_finished_by_the_next_pass(
     host: ImageHost,
     folder: Path,
@@ -112,25 +112,25 @@ def test_a_deletion_that_failed_is_finished_by_the_next_pass(
     """Also by another process, though the bytes are in the staging folder of the first."""
     other = opened(folder)
     if tidy != "open":
-        assert failed.id not in getattr(other, tidy)()
+        assert failed.id not in getattr(other.maintenance, tidy)()
     assert left_over(folder) == []
-    assert host._rooms.images.graves() == ()
+    assert host._context.images.tombstones() == ()
 
 
 def test_bytes_that_cannot_be_removed_yet_keep_their_grave_and_stop_no_other_deletion(
     host: ImageHost, folder: Path, left_over: LookInto, failed: Image, disk: Disk
 ) -> None:
     second = host.upload(PNG, owner="admin")
-    with host._rooms.catalog.transaction() as transaction:
-        host._rooms.images.bury(transaction, second, second.created_at)
-        host._rooms.accounts.charge(transaction, second.account_id, -second.size, 0)
-    master = host._rooms.folders.image(second.id) / "master"
+    with host._context.database.transaction() as transaction:
+        host._context.images.insert_tombstone(transaction, second, second.created_at)
+        host._context.accounts.add_usage(transaction, second.account_id, -second.size, 0)
+    master = host._context.layout.image(second.id) / "master"
     master.rename(master.with_name("under another name"))
     with disk.refusing("master"):
-        host.tidy()
-    assert host._rooms.images.graves() == (failed.id,)
-    host.tidy()
-    assert host._rooms.images.graves() == ()
+        host.maintenance.cleanup()
+    assert host._context.images.tombstones() == (failed.id,)
+    host.maintenance.cleanup()
+    assert host._context.images.tombstones() == ()
     assert left_over(folder) == []
 
 
@@ -139,9 +139,9 @@ def test_a_host_whose_leftovers_cannot_be_removed_can_still_be_opened(
 ) -> None:
     with disk.refusing("master"):
         other = opened(folder)
-        assert other._rooms.images.graves() == (failed.id,)
-    other.tidy()
-    assert other._rooms.images.graves() == ()
+        assert other._context.images.tombstones() == (failed.id,)
+    other.maintenance.cleanup()
+    assert other._context.images.tombstones() == ()
 
 
 def test_a_deletion_that_failed_is_its_owners_to_finish_and_nobody_elses(
@@ -149,11 +149,11 @@ def test_a_deletion_that_failed_is_its_owners_to_finish_and_nobody_elses(
 ) -> None:
     host.accounts.create("foreign")
     with pytest.raises(NotFoundError) as foreign:
-        host.delete(failed.id, owner=host.accounts.get("foreign"))
-    assert host._rooms.images.graves() == (failed.id,)
-    assert host.delete(failed.id, owner=host.accounts.get("admin")).id == failed.id
+        host.images.delete(failed.id, owner=host.accounts.get("foreign"))
+    assert host._context.images.tombstones() == (failed.id,)
+    assert host.images.delete(failed.id, owner=host.accounts.get("admin")).id == failed.id
     with pytest.raises(NotFoundError) as missing:
-        host.delete(failed.id, owner="admin")
+        host.images.delete(failed.id, owner="admin")
     assert str(foreign.value) == str(missing.value)
     host.accounts.delete("foreign")
 
@@ -161,7 +161,7 @@ def test_a_deletion_that_failed_is_its_owners_to_finish_and_nobody_elses(
 def test_of_many_who_finish_a_deletion_one_does(host: ImageHost, failed: Image) -> None:
     def delete(_turn: int) -> bool:
         try:
-            return host.delete(failed.id).id == failed.id
+            return host.images.delete(failed.id).id == failed.id
         except NotFoundError:
             return False
 
@@ -174,10 +174,10 @@ def test_a_deletion_that_failed_is_told_and_charged_once(host: ImageHost, disk: 
     image = host.upload(PNG, owner="admin")
     end = host.subscribe(told.append)
     with disk.refusing("master"), pytest.raises(OSError, match="Input/output error"):
-        host.delete(image.id)
+        host.images.delete(image.id)
     assert [event.type for event in told] == ["image.deleted"]
     assert host.accounts.usage("admin").bytes == 0
-    host.delete(image.id)
+    host.images.delete(image.id)
     end()
     assert len(told) == 1
     assert host.accounts.usage("admin").bytes == 0
@@ -218,12 +218,12 @@ def test_tidying_looks_for_orphans_where_a_process_has_died_and_once(
 ) -> None:
     assert program(DIE_BEFORE_THE_RECORD, folder).end() == -9
     (left,) = {path.split("/")[2] for path in left_over(folder) if path.startswith("images/")}
-    assert host.tidy() == (left,)
+    assert host.maintenance.cleanup() == (left,)
     assert left_over(folder) == []
-    assert host._rooms.staging.signs() == ()
+    assert host._context.staging.incomplete_markers() == ()
     without_a_sign = orphan(host)
-    assert host.tidy() == ()
-    assert host.collect() == (without_a_sign,)
+    assert host.maintenance.cleanup() == ()
+    assert host.maintenance.collect_garbage() == (without_a_sign,)
 
 
 def test_opening_the_folder_after_a_crash_leaves_the_sign_for_whoever_tidies_up(
@@ -231,33 +231,33 @@ def test_opening_the_folder_after_a_crash_leaves_the_sign_for_whoever_tidies_up(
 ) -> None:
     assert program(DIE_BEFORE_THE_RECORD, folder).end() == -9
     other = opened(folder)
-    assert len(other.tidy()) == 1
-    assert host.tidy() == ()
+    assert len(other.maintenance.cleanup()) == 1
+    assert host.maintenance.cleanup() == ()
 
 
 def test_an_orphan_that_cannot_be_removed_is_tried_again(
     host: ImageHost, folder: Path, left_over: LookInto, disk: Disk
 ) -> None:
-    host._rooms.staging.leave_sign("test")
+    host._context.staging.mark_incomplete("test")
     kept, stuck = orphan(host), orphan(host)
-    master = host._rooms.folders.image(kept) / "master"
+    master = host._context.layout.image(kept) / "master"
     master.rename(master.with_name("under another name"))
     with disk.refusing("master"):
-        assert host.tidy() == (kept,)
-        assert host._rooms.staging.signs() != ()
-    assert host.tidy() == ()
-    assert host._rooms.staging.signs() == ()
+        assert host.maintenance.cleanup() == (kept,)
+        assert host._context.staging.incomplete_markers() != ()
+    assert host.maintenance.cleanup() == ()
+    assert host._context.staging.incomplete_markers() == ()
     assert left_over(folder) == []
-    assert not host._rooms.files.has(stuck)
+    assert not host._context.blobs.has(stuck)
 
 
 def test_one_tidies_up_at_a_time_and_the_others_do_not_wait(host: ImageHost) -> None:
-    host._rooms.staging.leave_sign("test")
+    host._context.staging.mark_incomplete("test")
     left = orphan(host)
-    with host._rooms.locks.hold("collect", ""):
-        assert host.tidy() == ()
-        assert host._rooms.files.has(left)
-    assert host.tidy() == (left,)
+    with host._context.locks.acquire("collect", ""):
+        assert host.maintenance.cleanup() == ()
+        assert host._context.blobs.has(left)
+    assert host.maintenance.cleanup() == (left,)
 
 
 def test_tidying_beside_uploads_and_deletions_takes_nothing_of_them(
@@ -268,14 +268,14 @@ def test_tidying_beside_uploads_and_deletions_takes_nothing_of_them(
     def tidy() -> list[str]:
         found: list[str] = []
         while not ended.is_set():
-            host._rooms.staging.leave_sign("test")
-            found += host.tidy()
+            host._context.staging.mark_incomplete("test")
+            found += host.maintenance.cleanup()
         return found
 
     def work(seed: int) -> bytes:
         image = host.upload(make_image(40, 30, seed=seed), owner="admin", convert_to_webp=False)
         data = host.render(image.id).data
-        host.delete(image.id)
+        host.images.delete(image.id)
         return data
 
     with ThreadPoolExecutor(6) as crew:
@@ -319,7 +319,7 @@ def test_an_upload_whose_record_is_refused_leaves_nothing(
         host.upload(PNG, owner="admin")
     mend(folder, "DROP TRIGGER no_more")
     assert left_over(folder) == []
-    assert host._rooms.staging.signs() == ()
+    assert host._context.staging.incomplete_markers() == ()
 
 
 def test_an_upload_tells_why_it_failed_though_its_files_cannot_be_removed(
@@ -336,7 +336,7 @@ def test_an_upload_tells_why_it_failed_though_its_files_cannot_be_removed(
     mend(folder, "DROP TRIGGER no_more")
     assert "may still be there" in caplog.text
     assert left_over(folder) != []
-    host.tidy()
+    host.maintenance.cleanup()
     assert left_over(folder) == []
 
 
@@ -349,7 +349,7 @@ def test_an_upload_tells_why_it_failed_though_nobody_can_say_whether_its_record_
         host.upload(PNG, owner="admin")
     assert caught.value.__context__ is None, "the first error, and not one that came of it"
     mend(folder, "ALTER TABLE images_elsewhere RENAME TO images")
-    assert len(host.tidy()) == 1
+    assert len(host.maintenance.cleanup()) == 1
     assert left_over(folder) == []
 
 

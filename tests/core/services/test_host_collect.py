@@ -12,7 +12,7 @@ from tests.core.services.orphans import orphan
 
 from imagehost_core import ImageHost
 from imagehost_core.settings import DeliverySettings
-from imagehost_core.testing import START, make_image
+from imagehost_core.testing import DEFAULT_NOW, make_image
 
 PNG = make_image(40, 30)
 PATIENCE = 30
@@ -23,8 +23,8 @@ def test_files_without_a_record_go_and_images_stay(
 ) -> None:
     image = host.upload(PNG, owner="admin", convert_to_webp=False)
     lost = {orphan(host), orphan(host)}
-    assert set(host.collect()) == lost
-    assert host.collect() == ()
+    assert set(host.maintenance.collect_garbage()) == lost
+    assert host.maintenance.collect_garbage() == ()
     assert left_over(folder) == [f"images/{image.id[:2]}/{image.id}/master"]
     assert host.render(image.id).data == PNG
 
@@ -33,11 +33,11 @@ def test_an_upload_between_its_files_and_its_record_is_left_alone(host: ImageHos
     """Its lock is held until the record stands, or the files are gone again."""
     image_id = orphan(host)
     with ThreadPoolExecutor(1) as crew:
-        with host._rooms.locks.hold("image", image_id):
-            collecting = crew.submit(host.collect)
+        with host._context.locks.acquire("image", image_id):
+            collecting = crew.submit(host.maintenance.collect_garbage)
             sleep(0.1)  # so that it has found the files, and waits
             assert not collecting.done()
-            host._rooms.files.delete(image_id)
+            host._context.blobs.delete(image_id)
         assert collecting.result(PATIENCE) == ()
 
 
@@ -47,11 +47,11 @@ def test_a_deletion_that_was_cut_short_is_finished(
     before = left_over(folder)
     image = host.upload(PNG, owner="admin")
     host.render(image.id, "w=10")
-    with host._rooms.catalog.transaction() as transaction:
-        host._rooms.images.bury(transaction, image, START)
-    assert host.collect() == ()
+    with host._context.database.transaction() as transaction:
+        host._context.images.insert_tombstone(transaction, image, DEFAULT_NOW)
+    assert host.maintenance.collect_garbage() == ()
     assert left_over(folder) == before
-    assert host._rooms.images.graves() == ()
+    assert host._context.images.tombstones() == ()
 
 
 def test_variants_above_their_bound_go(
@@ -62,6 +62,6 @@ def test_variants_above_their_bound_go(
     image = host.upload(PNG, owner="admin")
     host.render(image.id, "w=10")
     assert len(left_over(tmp_path / "data")) == 2
-    small = attrs.evolve(host.settings, delivery=DeliverySettings(cache_bytes=1))
-    opened(settings=small).collect()
+    small = attrs.evolve(host.settings, delivery=DeliverySettings(disk_cache_bytes=1))
+    opened(settings=small).maintenance.collect_garbage()
     assert left_over(tmp_path / "data") == [f"images/{image.id[:2]}/{image.id}/master"]

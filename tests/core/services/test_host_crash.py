@@ -22,11 +22,11 @@ PNG = make_image(40, 30)
 DIE = """
     import os, signal, sys
     from imagehost_core import ImageHost, Settings
-    from imagehost_core.settings import WorkerSettings
+    from imagehost_core.settings import RenderingSettings
     from imagehost_core.testing import make_image
 
     folder, act = sys.argv[1:3]
-    settings = Settings(workers=WorkerSettings(processes=1))
+    settings = Settings(rendering=RenderingSettings(processes=1))
     steps = {"open", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree"}
     left = 0
 
@@ -39,14 +39,14 @@ DIE = """
             if left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    def work():
+    def run_forever():
         with ImageHost.open(folder, settings=settings) as host:
             if act == "upload":
                 sys.addaudithook(die)
                 return host.upload(make_image(40, 30), owner="admin", convert_to_webp=False).id
-            image = next(iter(host.list(owner="admin")))
+            image = next(iter(host.images.list(owner="admin")))
             sys.addaudithook(die)
-            return host.delete(image.id).id
+            return host.images.delete(image.id).id
 
     number, died = 0, 1
     while died:
@@ -56,7 +56,7 @@ DIE = """
         child = os.fork()
         if child == 0:
             left = number
-            print("answered", work(), flush=True)
+            print("answered", run_forever(), flush=True)
             os._exit(0)
         died = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         print("died" if died else "lived", flush=True)
@@ -64,12 +64,12 @@ DIE = """
 
 
 def ids(host: ImageHost) -> set[str]:
-    return {image.id for image in host.list(owner="admin")}
+    return {image.id for image in host.images.list(owner="admin")}
 
 
 def check_whole(host: ImageHost, folder: Path) -> None:
     """Every record has its bytes, all bytes have a record, and the account is charged for them."""
-    images = list(host.list(owner="admin"))
+    images = list(host.images.list(owner="admin"))
     for image in images:
         assert host.render(image.id).data == PNG
     stored = {path.parent.name for path in (folder / "images").rglob("master")}
@@ -89,7 +89,7 @@ def test_an_upload_that_is_killed_is_either_whole_or_an_orphan_which_is_collecte
         before = ids(host)
         uploads.tell()
         outcome = uploads.hear()
-        collected = host.collect()
+        collected = host.maintenance.collect_garbage()
         assert not set(collected) & ids(host)
         orphans += len(collected)
         check_whole(host, folder)
@@ -124,16 +124,16 @@ def test_a_deletion_that_is_killed_has_not_happened_or_is_finished_at_the_next_o
             if gone:
                 finished += outcome == "died"
                 with pytest.raises(NotFoundError):
-                    host.locate(image.id)
+                    host.delivery.resolve(image.id)
             else:
                 assert again.render(image.id, "w=10&fm=png").width == 10
-                again.delete(image.id)
+                again.images.delete(image.id)
         if outcome != "died":
             assert outcome == f"answered {image.id}"
             break
     assert deletions.hear() == "lived"
     assert finished > 0, "no kill came between the commit and the last byte"
-    assert host._rooms.images.graves() == ()
+    assert host._context.images.tombstones() == ()
 
 
 @pytest.mark.parametrize("function", ["_record", "put"])
@@ -169,7 +169,7 @@ def test_an_interrupt_at_any_line_of_the_last_steps_leaves_no_record_without_byt
             pass
         finally:
             sys.settrace(tracer)
-        assert len(left_over(tmp_path / "data")) == host.list(owner="admin").total
+        assert len(left_over(tmp_path / "data")) == host.images.list(owner="admin").total
         check_whole(host, tmp_path / "data")
     assert line > 3
 
@@ -183,4 +183,4 @@ def test_a_folder_left_by_a_crash_while_it_was_made_can_be_opened(
     assert len((tmp_path / "data" / "secret").read_bytes()) == 32
     assert not (tmp_path / "data" / "secret.part").exists()
     image = host.upload(PNG, owner="admin")
-    assert host.get(image.id) == image
+    assert host.images.get(image.id) == image

@@ -24,7 +24,7 @@ QUERY = "w=10&fm=png"
 SERVE = """
     import sys
     from imagehost_core import ImageHost, NotFoundError, Settings
-    from imagehost_core.settings import WorkerSettings
+    from imagehost_core.settings import RenderingSettings
 
     def outcome(ask):
         try:
@@ -32,26 +32,26 @@ SERVE = """
         except NotFoundError:
             return "404"
 
-    settings = Settings(workers=WorkerSettings(processes=1))
+    settings = Settings(rendering=RenderingSettings(processes=1))
     with ImageHost.open(sys.argv[1], settings=settings) as host:
         print("open")
         for line in sys.stdin:
             image_id, query = line.split()
-            delivery = host.locate(image_id, query)
-            host.fetch(delivery).close()
-            print("in memory" if host.peek(image_id, query)[1] else "lost")
+            delivery = host.delivery.resolve(image_id, query)
+            host.delivery.open(delivery).close()
+            print("in memory" if host.delivery.resolve_cached(image_id, query)[1] else "lost")
             sys.stdin.readline()
-            print(outcome(lambda: host.peek(image_id, query)))
-            print(outcome(lambda: host.locate(image_id, query)))
-            print(outcome(lambda: host.fetch(delivery)))
-            print(outcome(lambda: host.get(image_id)))
+            print(outcome(lambda: host.delivery.resolve_cached(image_id, query)))
+            print(outcome(lambda: host.delivery.resolve(image_id, query)))
+            print(outcome(lambda: host.delivery.open(delivery)))
+            print(outcome(lambda: host.images.get(image_id)))
             print(image_id in [image.id for image in host.gallery()])
 """
 
 PAUSE = """
     import os, sys
     from imagehost_core import ImageHost, Settings
-    from imagehost_core.settings import WorkerSettings
+    from imagehost_core.settings import RenderingSettings
 
     paused = False
 
@@ -62,9 +62,9 @@ PAUSE = """
             print("between")
             sys.stdin.readline()
 
-    with ImageHost.open(sys.argv[1], settings=Settings(workers=WorkerSettings(processes=1))) as host:
+    with ImageHost.open(sys.argv[1], settings=Settings(rendering=RenderingSettings(processes=1))) as host:
         sys.addaudithook(pause)
-        host.delete(sys.argv[2])
+        host.images.delete(sys.argv[2])
         print("deleted")
         sys.stdin.readline()
 """
@@ -96,43 +96,43 @@ def test_a_deleted_image_is_gone_everywhere_and_again_is_404(
     image = host.upload(PNG, owner="admin", filename="cat.png", convert_to_webp=False)
     for query in ("w=10", "w=12&fm=jpg", "h=9&fm=avif"):
         host.render(image.id, query)
-    delivery = host.locate(image.id, "w=10")
-    gone = host.delete(image.id, owner="admin")
+    delivery = host.delivery.resolve(image.id, "w=10")
+    gone = host.images.delete(image.id, owner="admin")
     assert (gone.id, gone.album_id) == (image.id, None)
     assert left_over(folder) == before
     assert host.accounts.usage("admin").bytes == 0
     for ask in (
-        lambda: host.get(image.id),
-        lambda: host.locate(image.id),
-        lambda: host.fetch(delivery),
+        lambda: host.images.get(image.id),
+        lambda: host.delivery.resolve(image.id),
+        lambda: host.delivery.open(delivery),
         lambda: host.render(image.id),
-        lambda: host.update(image.id, description="x"),
-        lambda: host.delete(image.id),
+        lambda: host.images.update(image.id, description="x"),
+        lambda: host.images.delete(image.id),
     ):
         with pytest.raises(NotFoundError):
             ask()
-    assert host.peek(image.id, "w=10") is None
-    assert host.list(owner="admin").total == host.gallery().total == 0
+    assert host.delivery.resolve_cached(image.id, "w=10") is None
+    assert host.images.list(owner="admin").total == host.gallery().total == 0
 
 
 def test_deleting_one_of_two_equal_images_leaves_the_other(host: ImageHost) -> None:
     first, second = (host.upload(PNG, owner="admin", convert_to_webp=False) for _ in range(2))
     host.render(first.id, QUERY)
-    host.delete(first.id)
+    host.images.delete(first.id)
     assert host.render(second.id).data == PNG
-    host.delete(second.id)
+    host.images.delete(second.id)
 
 
 def test_nobody_else_can_delete_and_the_answer_is_that_for_a_missing_image(host: ImageHost) -> None:
     image = host.upload(PNG, owner="admin")
     with pytest.raises(NotFoundError) as foreign:
-        host.delete(image.id, owner="somebody")
-    host.delete(image.id, owner="admin")
+        host.images.delete(image.id, owner="somebody")
+    host.images.delete(image.id, owner="admin")
     with pytest.raises(NotFoundError) as missing:
-        host.delete(image.id, owner="admin")
+        host.images.delete(image.id, owner="admin")
     assert str(foreign.value) == str(missing.value)
     with pytest.raises(NotFoundError):
-        host.delete("../../etc/passwd")
+        host.images.delete("../../etc/passwd")
 
 
 def test_of_many_who_delete_one_image_one_does(host: ImageHost) -> None:
@@ -140,7 +140,7 @@ def test_of_many_who_delete_one_image_one_does(host: ImageHost) -> None:
 
     def delete(_turn: int) -> bool:
         try:
-            return host.delete(image.id).id == image.id
+            return host.images.delete(image.id).id == image.id
         except NotFoundError:
             return False
 
@@ -158,7 +158,7 @@ def test_another_process_that_has_everything_in_memory_answers_404_at_once(
         image = host.upload(PNG, owner="admin")
         other.tell(f"{image.id} {QUERY}")
         assert other.hear() == "in memory"
-        host.delete(image.id)
+        host.images.delete(image.id)
         other.tell()
         assert [other.hear() for _ in range(5)] == ["None", "404", "404", "404", "False"]
     assert other.end() == 0
@@ -168,37 +168,37 @@ def test_what_is_read_between_the_commit_and_the_last_byte_is_not_remembered(
     host: ImageHost, folder: Path, program: Callable[..., Program]
 ) -> None:
     image = host.upload(PNG, owner="admin")
-    delivery = host.locate(image.id, QUERY)
-    host.fetch(delivery).close()
+    delivery = host.delivery.resolve(image.id, QUERY)
+    host.delivery.open(delivery).close()
     other = program(PAUSE, folder, image.id)
     assert other.hear() == "between"
     with pytest.raises(NotFoundError):
-        host.locate(image.id, QUERY)
-    with host.fetch(delivery) as blob:
+        host.delivery.resolve(image.id, QUERY)
+    with host.delivery.open(delivery) as blob:
         assert blob.size > 0, "a request that was under way when the deletion began"
     other.tell()
     assert other.hear() == "deleted"
     with pytest.raises(NotFoundError):
-        host.fetch(delivery)
+        host.delivery.open(delivery)
 
 
 def test_what_is_read_while_an_interrupted_deletion_is_finished_is_not_remembered(
     host: ImageHost, folder: Path, program: Callable[..., Program]
 ) -> None:
     image = host.upload(PNG, owner="admin")
-    delivery = host.locate(image.id, QUERY)
-    host.fetch(delivery).close()
+    delivery = host.delivery.resolve(image.id, QUERY)
+    host.delivery.open(delivery).close()
     killed = program(PAUSE, folder, image.id)
     assert killed.hear() == "between"
     killed.kill()
     finishing = program(FINISH, folder, image.id)
     assert finishing.hear() == "between"
-    with host.fetch(delivery) as blob:
+    with host.delivery.open(delivery) as blob:
         assert blob.size > 0
     finishing.tell()
     assert finishing.hear() == "finished"
     with pytest.raises(NotFoundError):
-        host.fetch(delivery)
+        host.delivery.open(delivery)
 
 
 def test_a_render_under_way_cannot_bring_a_deleted_image_back(
@@ -213,16 +213,16 @@ def test_a_render_under_way_cannot_bring_a_deleted_image_back(
         assert deleted.wait(PATIENCE)
         return b"the variant"
 
-    variants = host._rooms.variants
+    variants = host._context.variants
     with ThreadPoolExecutor(3) as crew:
-        renders = [crew.submit(variants.obtain, image.id, "key", make) for _ in range(3)]
+        renders = [crew.submit(variants.get_or_create, image.id, "key", make) for _ in range(3)]
         assert rendering.wait(PATIENCE)
-        host.delete(image.id)
+        host.images.delete(image.id)
         deleted.set()
         for render in renders:
             with pytest.raises(NotFoundError):
                 render.result(PATIENCE)
-    assert variants.peek(image.id, "key") is None
+    assert variants.get_memory(image.id, "key") is None
     assert left_over(folder) == before
 
 
@@ -233,14 +233,14 @@ def test_a_real_render_beside_a_deletion_is_whole_or_404_and_leaves_nothing(
     with ThreadPoolExecutor(4) as crew:
         for turn in range(6):
             image = host.upload(PNG, owner="admin")
-            delivery = host.locate(image.id, f"w={20 + turn}&fm=png")
-            renders = [crew.submit(host.fetch, delivery) for _ in range(3)]
-            host.delete(image.id)
+            delivery = host.delivery.resolve(image.id, f"w={20 + turn}&fm=png")
+            renders = [crew.submit(host.delivery.open, delivery) for _ in range(3)]
+            host.images.delete(image.id)
             for render in renders:
                 with suppress(NotFoundError), render.result(PATIENCE) as blob:
                     assert blob.read().startswith(b"\x89PNG")
             with pytest.raises(NotFoundError):
-                host.fetch(delivery)
+                host.delivery.open(delivery)
     assert left_over(folder) == before
 
 
@@ -249,5 +249,5 @@ def test_an_album_may_take_its_images_with_it(host: ImageHost) -> None:
     image = host.upload(PNG, owner="admin", album_id=album.id)
     host.albums.delete(album.id, owner="admin", delete_images=True)
     with pytest.raises(NotFoundError):
-        host.get(image.id)
+        host.images.get(image.id)
     assert host.accounts.usage("admin").bytes == 0

@@ -27,14 +27,14 @@ from imagehost_core import (
     UnavailableError,
     plan,
 )
-from imagehost_core.jobs import RUNG_MARGIN
+from imagehost_core.jobs import MIN_DOWNSCALE
 from imagehost_core.services import delivery
 from imagehost_core.services import rendering as renders
-from imagehost_core.settings import DeliverySettings, Settings, WorkerSettings
+from imagehost_core.settings import DeliverySettings, RenderingSettings, Settings
 from imagehost_core.testing import make_image
 from imagehost_core.transform import DEFAULT_QUALITY
 
-ONE_WORKER = Settings(workers=WorkerSettings(processes=1))
+ONE_WORKER = Settings(rendering=RenderingSettings(processes=1))
 CHROME = "image/avif,image/webp,image/apng,*/*;q=0.8"
 
 
@@ -52,8 +52,8 @@ def moving(host: ImageHost, pictures: dict[str, bytes]) -> Image:
 
 def shown(host: ImageHost, path: str, query: str = "", accept: str = "") -> Picture.Image:
     """Return the picture that an address shows; all that is said of it must be true."""
-    found = host.locate(path, query, accept=accept)
-    with host.fetch(found) as blob:
+    found = host.delivery.resolve(path, query, accept=accept)
+    with host.delivery.open(found) as blob:
         data = blob.read()
         assert len(data) == blob.size
     picture = Picture.open(io.BytesIO(data))
@@ -68,9 +68,9 @@ def shown(host: ImageHost, path: str, query: str = "", accept: str = "") -> Pict
 def test_without_parameters_it_is_the_master_itself(
     host: ImageHost, photo: Image, pictures: dict[str, bytes], suffix: str, query: str
 ) -> None:
-    found = host.locate(photo.id + suffix, query)
+    found = host.delivery.resolve(photo.id + suffix, query)
     assert (found.key, found.job, found.image) == (None, None, photo)
-    with host.fetch(found) as blob:
+    with host.delivery.open(found) as blob:
         assert blob.read() == pictures["photo.jpg"]
         assert blob.data is None
     assert found.last_modified == photo.created_at
@@ -81,10 +81,13 @@ def test_without_parameters_it_is_the_master_itself(
 
 @pytest.mark.parametrize("fmt", ["jpg", "png", "webp", "avif"])
 def test_fm_beats_the_extension_and_that_the_stored_format(host: ImageHost, photo: Image, fmt: str) -> None:
-    by_name, by_path = host.locate(photo.id + ".png", f"fm={fmt}"), host.locate(f"{photo.id}.{fmt}", "w=50")
+    by_name, by_path = (
+        host.delivery.resolve(photo.id + ".png", f"fm={fmt}"),
+        host.delivery.resolve(f"{photo.id}.{fmt}", "w=50"),
+    )
     assert by_name.filename.endswith(f".{fmt}")
     assert by_path.filename.endswith(f".{fmt}")
-    assert host.locate(photo.id, "w=50").format is Format.JPEG
+    assert host.delivery.resolve(photo.id, "w=50").format is Format.JPEG
     assert shown(host, f"{photo.id}.{fmt}", "w=50").size == (50, 38)
     assert shown(host, photo.id + ".gif", f"fm={fmt}&h=20").height == 20
 
@@ -101,7 +104,7 @@ def test_naming_the_stored_format_makes_a_variant_without_metadata(
 
 @pytest.mark.parametrize("name", ["x.tiff", "x.", "x.JPG", "x.jpg.png", "/x", "x/y", "../x", "x.jpg/"])
 def test_another_extension_or_path_is_404(host: ImageHost, photo: Image, name: str) -> None:
-    for ask in (host.locate, host.peek):
+    for ask in (host.delivery.resolve, host.delivery.resolve_cached):
         with pytest.raises(NotFoundError):
             ask(name.replace("x", photo.id))
 
@@ -109,7 +112,7 @@ def test_another_extension_or_path_is_404(host: ImageHost, photo: Image, name: s
 @pytest.mark.parametrize("image_id", ["", "short", "0123456789abcdeF", "0123456789abcde!", "\u0660" * 16])
 def test_an_id_that_nobody_has_is_404(host: ImageHost, image_id: str) -> None:
     with pytest.raises(NotFoundError):
-        host.locate(image_id)
+        host.delivery.resolve(image_id)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +120,7 @@ def test_an_id_that_nobody_has_is_404(host: ImageHost, image_id: str) -> None:
     ["w=0", "w=8193", "w=0300", "w=300px", "w=+3", "w=", "w=1&w=1", "q=101", "fit=crop", "fm=tiff", "w=1.5"],
 )
 def test_a_wrong_parameter_is_400(host: ImageHost, photo: Image, query: str) -> None:
-    for ask in (host.locate, host.peek, host.render, host.sign):
+    for ask in (host.delivery.resolve, host.delivery.resolve_cached, host.render, host.images.signed_url):
         with pytest.raises(BadRequestError):
             ask(photo.id, query)
 
@@ -126,10 +129,10 @@ def test_an_output_of_too_many_pixels_is_400_summed_over_frames(
     host: ImageHost, photo: Image, moving: Image
 ) -> None:
     with pytest.raises(BadRequestError, match="40,000,000 pixels"):
-        host.locate(photo.id, "w=8192&h=8192")
+        host.delivery.resolve(photo.id, "w=8192&h=8192")
     with pytest.raises(BadRequestError, match="4 frames"):
-        host.locate(moving.id, "w=4000&h=4000")
-    assert host.locate(moving.id, "w=4000&h=4000&fm=jpg").key is not None
+        host.delivery.resolve(moving.id, "w=4000&h=4000")
+    assert host.delivery.resolve(moving.id, "w=4000&h=4000&fm=jpg").key is not None
 
 
 @pytest.mark.parametrize(("fm", "frames"), [("webp", 4), ("jpg", 1), ("png", 1), ("avif", 1)])
@@ -158,7 +161,7 @@ def test_auto_picks_what_the_viewer_accepts_and_says_that_it_varies(
     host: ImageHost, photo: Image, accept: str, chosen: Format, address: tuple[str, str]
 ) -> None:
     path, query = address
-    found = host.locate(path.format(id=photo.id), query, accept=accept)
+    found = host.delivery.resolve(path.format(id=photo.id), query, accept=accept)
     assert found.format is chosen
     assert found.varies
     assert shown(host, path.format(id=photo.id), query, accept).format == chosen.name
@@ -168,23 +171,23 @@ def test_auto_picks_what_the_viewer_accepts_and_says_that_it_varies(
 def test_what_is_remembered_for_one_viewer_is_not_shown_to_one_who_accepts_less(
     host: ImageHost, photo: Image, query: str
 ) -> None:
-    host.locate(photo.id)
+    host.delivery.resolve(photo.id)
     for accept, chosen in ((CHROME, Format.AVIF), ("image/webp", Format.WEBP), ("", Format.JPEG)) * 2:
-        peeked = host.peek(photo.id, query, accept=accept)
+        peeked = host.delivery.resolve_cached(photo.id, query, accept=accept)
         assert peeked is not None
         assert peeked[0].format is chosen
 
 
 def test_auto_of_the_stored_format_without_parameters_is_the_master(host: ImageHost, photo: Image) -> None:
-    assert host.locate(photo.id + ".auto", "").key is None
+    assert host.delivery.resolve(photo.id + ".auto", "").key is None
 
 
 def test_auto_keeps_an_animation_moving(host: ImageHost, moving: Image) -> None:
-    assert host.locate(moving.id + ".auto", "w=30", accept=CHROME).format is Format.WEBP
+    assert host.delivery.resolve(moving.id + ".auto", "w=30", accept=CHROME).format is Format.WEBP
 
 
 def test_accept_means_nothing_without_auto(host: ImageHost, photo: Image) -> None:
-    plain, asked = (host.locate(photo.id, "w=40", accept=accept) for accept in ("", CHROME))
+    plain, asked = (host.delivery.resolve(photo.id, "w=40", accept=accept) for accept in ("", CHROME))
     assert plain == asked
     assert not plain.varies
 
@@ -196,7 +199,7 @@ def test_accept_means_nothing_without_auto(host: ImageHost, photo: Image) -> Non
 def test_requests_that_mean_the_same_picture_share_one_variant(
     host: ImageHost, photo: Image, width: int, fit: Fit, fm: str
 ) -> None:
-    found = host.locate(photo.id, f"w={width}&fm={fm}")
+    found = host.delivery.resolve(photo.id, f"w={width}&fm={fm}")
     assert found.job is not None
     height = found.job.plan.output.height
     fmt = Format("jpeg" if fm == "jpg" else fm)
@@ -210,7 +213,7 @@ def test_requests_that_mean_the_same_picture_share_one_variant(
     if plan(Size(120, 90), Transform(width, height, fit=fit)) == found.job.plan:
         same.append((photo.id, f"w={width}&h={height}&fit={fit.value}&fm={fm}"))
     for path, query in same:
-        other = host.locate(path, query)
+        other = host.delivery.resolve(path, query)
         assert (other.key, other.etag) == (found.key, found.etag)
 
 
@@ -227,7 +230,7 @@ def test_different_pictures_never_share_one(
 ) -> None:
     jobs, keys = [], []
     for width, height, fit, quality in (first, second):
-        found = host.locate(photo.id, f"w={width}&h={height}&fit={fit.value}&q={quality}")
+        found = host.delivery.resolve(photo.id, f"w={width}&h={height}&fit={fit.value}&q={quality}")
         jobs.append(found.job)
         keys.append((found.key, found.etag))
     assert (jobs[0] == jobs[1]) is (keys[0] == keys[1])
@@ -239,7 +242,7 @@ def test_the_tag_is_strong_and_another_for_other_bytes(host: ImageHost, pictures
         for name in ("photo.jpg", "sideways.jpg")
     )
     tags = [
-        host.locate(image.id, query).etag
+        host.delivery.resolve(image.id, query).etag
         for image in (first, second)
         for query in ("", "w=50", "w=51", "w=50&q=50", "w=50&fm=png", "fm=jpg")
     ]
@@ -250,19 +253,23 @@ def test_the_tag_is_strong_and_another_for_other_bytes(host: ImageHost, pictures
 def test_another_build_of_the_codecs_has_other_tags_and_makes_variants_anew(
     host: ImageHost, photo: Image, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, master = host.locate(photo.id, "w=44"), host.locate(photo.id)
+    before, master = host.delivery.resolve(photo.id, "w=44"), host.delivery.resolve(photo.id)
     monkeypatch.setattr(renders, "_build", lambda: "another build")
-    after = host.locate(photo.id, "w=44")
+    after = host.delivery.resolve(photo.id, "w=44")
     assert after.key != before.key
     assert after.etag != before.etag
-    assert host.locate(photo.id).etag == master.etag
+    assert host.delivery.resolve(photo.id).etag == master.etag
 
 
 @pytest.mark.parametrize("in_memory", [False, True])
 def test_parts_of_a_blob_are_read_as_they_are_asked_for(
     host: ImageHost, photo: Image, pictures: dict[str, bytes], in_memory: bool
 ) -> None:
-    with delivery.Blob(pictures["photo.jpg"]) if in_memory else host.fetch(host.locate(photo.id)) as blob:
+    with (
+        delivery.Blob(pictures["photo.jpg"])
+        if in_memory
+        else host.delivery.open(host.delivery.resolve(photo.id)) as blob
+    ):
         whole = pictures["photo.jpg"]
         assert (blob.data == whole) is in_memory
         assert blob.size == len(whole)
@@ -279,19 +286,21 @@ def test_chunks_are_at_most_a_mebibyte() -> None:
 
 def test_a_peek_gives_what_memory_has_and_nothing_else(host: ImageHost, pictures: dict[str, bytes]) -> None:
     image = host.upload(pictures["photo.jpg"], owner="admin", convert_to_webp=False)
-    assert host.peek(image.id, "w=33") is None, "not even the record is in memory"
-    found = host.locate(image.id, "w=33")
-    assert host.peek(image.id, "w=33") == (found, None)
-    with host.fetch(found) as blob:
-        peeked = host.peek(image.id, "w=33")
+    assert host.delivery.resolve_cached(image.id, "w=33") is None, "not even the record is in memory"
+    found = host.delivery.resolve(image.id, "w=33")
+    assert host.delivery.resolve_cached(image.id, "w=33") == (found, None)
+    with host.delivery.open(found) as blob:
+        peeked = host.delivery.resolve_cached(image.id, "w=33")
         assert peeked is not None
         assert peeked[1] is not None
         assert peeked[1].data == blob.data
-    assert host.peek(image.id) == (host.locate(image.id), None), "a master is read from the disk"
+    assert host.delivery.resolve_cached(image.id) == (host.delivery.resolve(image.id), None), (
+        "a master is read from the disk"
+    )
 
 
 def test_a_peek_asks_nothing_of_the_disk(host: ImageHost, photo: Image) -> None:
-    host.fetch(host.locate(photo.id, "w=34")).close()
+    host.delivery.open(host.delivery.resolve(photo.id, "w=34")).close()
     asked: list[str] = []
     watching = True
 
@@ -301,28 +310,28 @@ def test_a_peek_asks_nothing_of_the_disk(host: ImageHost, photo: Image) -> None:
 
     sys.addaudithook(watch)
     for query in ("", "w=34", "w=35", "fm=auto", "w=34&sig=x&exp=9999999999"):
-        host.peek(photo.id, query, accept=CHROME)
+        host.delivery.resolve_cached(photo.id, query, accept=CHROME)
     watching = False
     assert asked == []
 
 
 def test_a_long_address_is_understood_and_not_remembered(host: ImageHost, photo: Image) -> None:
-    host.locate(photo.id)
-    remembered = host._deliveries._meant._weight
+    host.delivery.resolve(photo.id)
+    remembered = host.delivery._resolutions._weight
     for number in range(5):
         junk = f"w=34&{number}={'x' * 500}"
-        peeked = host.peek(photo.id, junk)
+        peeked = host.delivery.resolve_cached(photo.id, junk)
         assert peeked is not None
-        assert peeked[0] == host.locate(photo.id, "w=34")
-    assert host._deliveries._meant._weight == remembered
+        assert peeked[0] == host.delivery.resolve(photo.id, "w=34")
+    assert host.delivery._resolutions._weight == remembered
 
 
 def test_a_change_of_an_image_is_seen_by_the_next_peek(host: ImageHost, photo: Image) -> None:
-    host.fetch(host.locate(photo.id, "w=34")).close()
-    host.update(photo.id, description="changed")
-    assert host.peek(photo.id, "w=34") is None
-    assert host.locate(photo.id, "w=34").image.description == "changed"
-    assert host.peek(photo.id, "w=34") is not None
+    host.delivery.open(host.delivery.resolve(photo.id, "w=34")).close()
+    host.images.update(photo.id, description="changed")
+    assert host.delivery.resolve_cached(photo.id, "w=34") is None
+    assert host.delivery.resolve(photo.id, "w=34").image.description == "changed"
+    assert host.delivery.resolve_cached(photo.id, "w=34") is not None
 
 
 def test_render_gives_the_program_any_image_by_any_spelling(
@@ -354,25 +363,25 @@ def test_a_render_starts_from_a_reduction_that_is_large_enough(
     file = io.BytesIO()
     Picture.effect_noise((2400, 1800), 60).convert("RGB").save(file, "JPEG")
     image = host.upload(file.getvalue(), owner="admin", convert_to_webp=False)
-    width = image.rungs[-1][0]
+    width = image.derivatives[-1][0]
     home = tmp_path / "data" / "images" / image.id[:2] / image.id
     (home / "master").rename(home / "away")
-    above, below = RUNG_MARGIN
+    above, below = MIN_DOWNSCALE
     largest = width * below // above
     assert host.render(image.id, f"w={largest}").width == largest
     with pytest.raises(NotFoundError):
-        host.render(image.id, f"w={image.rungs[0][0] * below // above + 1}")
+        host.render(image.id, f"w={image.derivatives[0][0] * below // above + 1}")
 
 
 def test_a_render_that_takes_too_long_is_503_and_the_host_goes_on(
     opened: Callable[..., ImageHost], pictures: dict[str, bytes]
 ) -> None:
-    quick = attrs.evolve(ONE_WORKER, workers=WorkerSettings(processes=1, render_deadline=0.1))
+    quick = attrs.evolve(ONE_WORKER, rendering=RenderingSettings(processes=1, render_timeout_seconds=0.1))
     host = opened(settings=quick)
     image = host.upload(make_image(64, 64), owner="admin", convert_to_webp=False)
     with pytest.raises(UnavailableError):
         host.render(image.id, "w=6000&h=6000&fm=avif")
-    assert host.get(image.id) == image
+    assert host.images.get(image.id) == image
 
 
 def test_a_bound_of_no_bytes_serves_all_the_same(
@@ -381,18 +390,18 @@ def test_a_bound_of_no_bytes_serves_all_the_same(
     left_over: Callable[[Path], list[str]],
     tmp_path: Path,
 ) -> None:
-    nothing = attrs.evolve(ONE_WORKER, delivery=DeliverySettings(memory_bytes=0, cache_bytes=0))
+    nothing = attrs.evolve(ONE_WORKER, delivery=DeliverySettings(memory_cache_bytes=0, disk_cache_bytes=0))
     host = opened(settings=nothing)
     image = host.upload(pictures["photo.jpg"], owner="admin")
-    found = host.locate(image.id, "w=30")
-    first, second = (host.fetch(found).read() for _ in range(2))
+    found = host.delivery.resolve(image.id, "w=30")
+    first, second = (host.delivery.open(found).read() for _ in range(2))
     assert first == second
-    assert host.peek(image.id, "w=30") == (found, None)
+    assert host.delivery.resolve_cached(image.id, "w=30") == (found, None)
     assert len(left_over(tmp_path / "data")) == 1
 
 
 def test_the_time_of_change_is_that_of_the_bytes_and_not_of_the_record(host: ImageHost, photo: Image) -> None:
-    before = host.locate(photo.id).last_modified
-    changed = host.update(photo.id, description="later")
+    before = host.delivery.resolve(photo.id).last_modified
+    changed = host.images.update(photo.id, description="later")
     assert changed.updated_at - before > timedelta(0)
-    assert host.locate(photo.id).last_modified == before
+    assert host.delivery.resolve(photo.id).last_modified == before

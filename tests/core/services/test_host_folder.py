@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from imagehost_core import ImageHost, InsufficientStorageError, Settings
-from imagehost_core.settings import StorageSettings, WorkerSettings
-from imagehost_core.storage import Reserve
+from imagehost_core.settings import RenderingSettings, StorageSettings
+from imagehost_core.storage import DiskReserve
 from imagehost_core.storage.disk_reserve import RESERVE_BYTES
 from imagehost_core.testing import make_image
 
-SETTINGS = Settings(storage=StorageSettings(free_bytes=0), workers=WorkerSettings(processes=1))
+SETTINGS = Settings(storage=StorageSettings(min_free_bytes=0), rendering=RenderingSettings(processes=1))
 
 
 def fill(disk: Path, name: str) -> None:
@@ -34,33 +34,33 @@ def test_deletions_make_room_on_a_disk_without_any(small_disk: Callable[..., Pat
         with pytest.raises(InsufficientStorageError):
             host.upload(make_image(seed=9), owner=owner)
         for image in kept[:3]:
-            assert host.limiter.admit(owner).admitted
-            host.delete(image.id)
-        assert {image.id for image in host.list(owner=owner)} == {image.id for image in kept[3:]}
+            assert host.rate_limiter.admit(owner).admitted
+            host.images.delete(image.id)
+        assert {image.id for image in host.images.list(owner=owner)} == {image.id for image in kept[3:]}
         (disk / "somebody-else-s").unlink()
-        host.delete(kept[3].id)
+        host.images.delete(kept[3].id)
         assert (disk / "data" / "reserve").stat().st_size == RESERVE_BYTES
         host.upload(make_image(seed=9), owner=owner)
 
 
 def test_the_reserve_is_spent_only_when_nothing_else_is_left(small_disk: Callable[..., Path]) -> None:
     disk = small_disk("48m")
-    reserve = Reserve(disk / "reserve")
-    reserve.keep()
-    reserve.keep()
-    reserve.spend()
+    reserve = DiskReserve(disk / "reserve")
+    reserve.acquire()
+    reserve.acquire()
+    reserve.release()
     assert (disk / "reserve").stat().st_size == RESERVE_BYTES
     fill(disk, "full")
-    reserve.spend()
-    reserve.spend()
+    reserve.release()
+    reserve.release()
     assert not (disk / "reserve").exists()
-    reserve.keep()
+    reserve.acquire()
     assert not (disk / "reserve").exists()
 
 
 def test_a_small_disk_keeps_no_reserve(small_disk: Callable[..., Path]) -> None:
     disk = small_disk("4m")
-    Reserve(disk / "reserve").keep()
+    DiskReserve(disk / "reserve").acquire()
     assert list(disk.iterdir()) == []
 
 
@@ -83,13 +83,13 @@ def test_whatever_is_in_a_data_folder_is_its_owner_s_alone_whoever_may_enter_the
     root = tmp_path / where
     if where == "data":
         root.mkdir(mode=0o755)
-    with ImageHost.open(root, settings=SETTINGS) as host, host.stage() as staged:
+    with ImageHost.open(root, settings=SETTINGS) as host, host.uploads.stage() as staged:
         staged.write(b"half a picture")
         image = host.upload(make_image(900, 700), owner="admin", is_public=False)
         host.upload(make_image(), owner="admin", convert_to_webp=False)
         host.render(image.id, "w=10")
-        assert host.limiter.admit(host.accounts.get("admin")).admitted
-        host._rooms.staging.leave_sign("test")
+        assert host.rate_limiter.admit(host.accounts.get("admin")).admitted
+        host._context.staging.mark_incomplete("test")
         modes = {str(path.relative_to(root)): path.stat().st_mode & 0o777 for path in root.rglob("*")}
         seen = {name.split("/")[0] for name in modes}
     assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}

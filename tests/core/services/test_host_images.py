@@ -25,26 +25,26 @@ def test_an_owner_gets_an_image_and_others_the_answer_for_a_missing_one(
     host: ImageHost, image: Image
 ) -> None:
     other = host.accounts.create("other")
-    assert host.get(image.id) == host.get(image.id, owner="admin") == image
-    assert host.get(image.id, owner=host.accounts.get("admin")) == image
+    assert host.images.get(image.id) == host.images.get(image.id, owner="admin") == image
+    assert host.images.get(image.id, owner=host.accounts.get("admin")) == image
     for owner in (other, "other", "nobody"):
         with pytest.raises(NotFoundError):
-            host.get(image.id, owner=owner)
+            host.images.get(image.id, owner=owner)
     with pytest.raises(NotFoundError):
-        host.get("not an id")
+        host.images.get("not an id")
 
 
 def test_what_is_given_is_changed_and_the_rest_stays(host: ImageHost) -> None:
     image = host.upload(PNG, owner="admin", filename="cat.png", description="old", convert_to_webp=False)
     album = host.albums.create(owner="admin", name="a")
-    changed = host.update(image.id, owner="admin", description="new")
+    changed = host.images.update(image.id, owner="admin", description="new")
     assert (changed.description, changed.filename, changed.is_public) == ("new", "cat.png", True)
     assert changed.updated_at > image.updated_at
     assert changed.created_at == image.created_at
-    assert host.update(image.id, album_id=str(album.id)).album_id == album.id
-    assert host.update(image.id, is_public=False).album_id == album.id
-    assert host.update(image.id, album_id=None).album_id is None
-    assert host.get(image.id) == host.list(owner="admin").items[0]
+    assert host.images.update(image.id, album_id=str(album.id)).album_id == album.id
+    assert host.images.update(image.id, is_public=False).album_id == album.id
+    assert host.images.update(image.id, album_id=None).album_id is None
+    assert host.images.get(image.id) == host.images.list(owner="admin").items[0]
 
 
 @pytest.mark.parametrize(
@@ -54,8 +54,8 @@ def test_what_is_given_is_changed_and_the_rest_stays(host: ImageHost) -> None:
 def test_a_new_name_is_cleaned_and_has_the_extension_of_the_stored_format(
     host: ImageHost, image: Image, given: str, kept: str
 ) -> None:
-    assert host.update(image.id, filename=given).filename == kept
-    assert host.get(image.id).original_filename == "cat.png"
+    assert host.images.update(image.id, filename=given).filename == kept
+    assert host.images.get(image.id).original_filename == "cat.png"
 
 
 @pytest.mark.parametrize(
@@ -76,16 +76,16 @@ def test_a_new_name_is_cleaned_and_has_the_extension_of_the_stored_format(
 def test_a_wrong_value_is_422_and_nothing_is_changed(
     host: ImageHost, image: Image, changes: dict[str, object], named: str
 ) -> None:
-    before = host.get(image.id)
+    before = host.images.get(image.id)
     with pytest.raises(ValidationError, match=f"for {named}"):
-        host.update(image.id, **changes)  # type: ignore[arg-type]
-    assert host.get(image.id) == before
+        host.images.update(image.id, **changes)  # type: ignore[arg-type]
+    assert host.images.get(image.id) == before
 
 
 def test_all_faults_are_told_together(host: ImageHost, image: Image) -> None:
     with pytest.raises(ValidationError) as caught:
-        host.update(image.id, album_id="x", description="\0", is_public=1, filename="")  # type: ignore[arg-type]
-    assert [fault.name for fault in caught.value.faults] == [
+        host.images.update(image.id, album_id="x", description="\0", is_public=1, filename="")  # type: ignore[arg-type]
+    assert [fault.name for fault in caught.value.errors] == [
         "album_id",
         "description",
         "is_public",
@@ -96,26 +96,26 @@ def test_all_faults_are_told_together(host: ImageHost, image: Image) -> None:
 def test_an_image_is_not_put_into_the_album_of_another(host: ImageHost, image: Image) -> None:
     foreign = host.albums.create(owner="stranger", name="theirs")
     with pytest.raises(ValidationError, match="album_id"):
-        host.update(image.id, album_id=foreign.id)
+        host.images.update(image.id, album_id=foreign.id)
 
 
 def test_a_field_that_is_no_owners_to_change_is_a_mistake_of_the_program(
     host: ImageHost, image: Image
 ) -> None:
     with pytest.raises(TypeError, match="sha256"):
-        host.update(image.id, sha256="0")  # type: ignore[call-arg]
+        host.images.update(image.id, sha256="0")  # type: ignore[call-arg]
 
 
 def test_updates_of_others_are_404(host: ImageHost, image: Image) -> None:
     with pytest.raises(NotFoundError):
-        host.update(image.id, owner="nobody", description="mine")
+        host.images.update(image.id, owner="nobody", description="mine")
 
 
 def test_a_list_of_an_unknown_foreign_or_misshapen_album_is_404(host: ImageHost) -> None:
     foreign = host.albums.create(owner="stranger", name="theirs")
     for album_id in (foreign.id, 10**9, "x", 0, -1, "01"):
         with pytest.raises(NotFoundError):
-            host.list(owner="admin", album_id=album_id)
+            host.images.list(owner="admin", album_id=album_id)
 
 
 def test_lists_are_newest_first_and_walked_by_page_and_cursor(
@@ -129,15 +129,15 @@ def test_lists_are_newest_first_and_walked_by_page_and_cursor(
             clock.advance(seconds=number % 2)
             made.append(timed.upload(PNG, owner="admin", is_public=number != 3))
         expected = [each.id for each in sorted(made, key=lambda each: (each.created_at, each.id))[::-1]]
-        pages = [timed.list(owner="admin", page=PageRequest(page, 3)) for page in (1, 2, 3, 4)]
+        pages = [timed.images.list(owner="admin", page=PageRequest(page, 3)) for page in (1, 2, 3, 4)]
         assert [each.id for page in pages for each in page] == expected
         assert {(page.total, page.total_pages) for page in pages} == {(7, 3)}
         walked, cursor = list(pages[0]), pages[0].next_cursor
-        timed.delete(walked[-1].id)
+        timed.images.delete(walked[-1].id)
         clock.advance(seconds=5)
         timed.upload(PNG, owner="admin")
         while cursor is not None:
-            page = timed.list(owner="admin", page=parse_page_request(per_page=3, cursor=cursor))
+            page = timed.images.list(owner="admin", page=parse_page_request(per_page=3, cursor=cursor))
             walked += page
             cursor = page.next_cursor
         assert [each.id for each in walked] == expected
@@ -151,12 +151,12 @@ def test_the_gallery_shows_the_public_images_of_all_accounts_and_what_is_hidden_
     host = opened()
     first, second = (host.upload(PNG, owner=owner) for owner in ("one", "two"))
     assert [each.id for each in host.gallery()] == [second.id, first.id]
-    host.update(second.id, is_public=False)
+    host.images.update(second.id, is_public=False)
     assert [each.id for each in host.gallery()] == [first.id]
 
 
 def test_what_an_owner_does_not_have_is_an_empty_list(host: ImageHost) -> None:
-    assert len(host.list(owner="new-here")) == 0
+    assert len(host.images.list(owner="new-here")) == 0
 
 
 def test_an_account_that_two_make_at_once_is_made_once(host: ImageHost) -> None:

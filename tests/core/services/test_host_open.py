@@ -14,21 +14,21 @@ import pytest
 
 from imagehost_core import ImageHost, NotFoundError, Settings, UnavailableError
 from imagehost_core.services import context as rooms
-from imagehost_core.settings import WorkerSettings
+from imagehost_core.settings import RenderingSettings
 from imagehost_core.testing import make_image
 
 if TYPE_CHECKING:
     from tests.core.conftest import Program
 
-ONE_WORKER = Settings(workers=WorkerSettings(processes=1))
+ONE_WORKER = Settings(rendering=RenderingSettings(processes=1))
 PNG = make_image(40, 30)
 
 
 def test_a_fresh_folder_has_the_account_admin_and_nothing_else(tmp_path: Path) -> None:
     with ImageHost.open(tmp_path / "deep" / "data", settings=ONE_WORKER) as host:
         assert [account.name for account in host.accounts.list()] == ["admin"]
-        assert host.list(owner="admin").total == 0
-        host.ready()
+        assert host.images.list(owner="admin").total == 0
+        host.maintenance.check_ready()
         assert host.settings is ONE_WORKER
 
 
@@ -37,7 +37,7 @@ def test_what_was_stored_is_there_when_the_folder_is_opened_again(tmp_path: Path
         image = host.upload(PNG, owner="admin", convert_to_webp=False)
         host.accounts.create("second")
     with ImageHost.open(tmp_path, settings=ONE_WORKER) as host:
-        assert host.get(image.id) == image
+        assert host.images.get(image.id) == image
         assert host.render(image.id).data == PNG
         assert [account.name for account in host.accounts.list()] == ["admin", "second"]
 
@@ -74,7 +74,7 @@ def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
     assert list((tmp_path / "staging").iterdir()) == []
     (tmp_path / "catalog.sqlite3").unlink()
     with ImageHost.open(tmp_path, settings=ONE_WORKER) as host:
-        host.ready()
+        host.maintenance.check_ready()
 
 
 def test_a_file_where_the_folder_should_be_is_the_operators_mistake(tmp_path: Path) -> None:
@@ -87,17 +87,17 @@ def test_stores_that_do_not_answer_are_503(opened: Callable[..., ImageHost], tmp
     host = opened()
     (tmp_path / "data" / "staging").rename(tmp_path / "data" / "away")
     with pytest.raises(UnavailableError, match="stores"):
-        host.ready()
+        host.maintenance.check_ready()
     (tmp_path / "data" / "away").rename(tmp_path / "data" / "staging")
-    host.ready()
+    host.maintenance.check_ready()
 
 
 def test_two_hosts_of_one_process_share_a_folder(opened: Callable[..., ImageHost]) -> None:
     first, second = opened(), opened()
     image = first.upload(PNG, owner="admin")
-    assert second.get(image.id) == image
+    assert second.images.get(image.id) == image
     assert second.render(image.id, "w=10") == first.render(image.id, "w=10")
-    second.delete(image.id)
+    second.images.delete(image.id)
     with pytest.raises(NotFoundError):
         first.render(image.id, "w=10")
 
@@ -111,7 +111,7 @@ def test_two_processes_may_open_a_fresh_folder_at_once(
         print("ready")
         sys.stdin.readline()
         with ImageHost.open(sys.argv[1]) as host:
-            print(*[account.name for account in host.accounts.list()], host._rooms.secret.hex())
+            print(*[account.name for account in host.accounts.list()], host._context.secret.hex())
     """
     both = [program(text, tmp_path / "data") for _ in range(2)]
     assert [each.hear() for each in both] == ["ready", "ready"]
@@ -130,7 +130,7 @@ def test_what_a_killed_process_was_receiving_is_gone_at_the_next_open(
         """
         import sys
         from imagehost_core import ImageHost
-        with ImageHost.open(sys.argv[1]) as host, host.stage() as staged:
+        with ImageHost.open(sys.argv[1]) as host, host.uploads.stage() as staged:
             staged.write(bytes(1000))
             print("received")
             sys.stdin.readline()
@@ -150,13 +150,13 @@ def test_a_stamp_that_a_crash_left_odd_is_set_right_at_the_next_open(
 ) -> None:
     host = opened()
     image = host.upload(PNG, owner="admin")
-    change = host._rooms.stamps.changing(image.id)
+    change = host._context.generations.bump(image.id)
     change.__enter__()
-    host.locate(image.id)
-    assert host.peek(image.id) is None
+    host.delivery.resolve(image.id)
+    assert host.delivery.resolve_cached(image.id) is None
     opened()
-    host.locate(image.id)
-    assert host.peek(image.id) is not None
+    host.delivery.resolve(image.id)
+    assert host.delivery.resolve_cached(image.id) is not None
     change.__exit__(None, None, None)
 
 
@@ -175,13 +175,13 @@ def test_five_lines_embed_the_core_without_a_guard(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("reducer", "chroma", "told"),
-    [("compiled", "light", 0), ("floats", "light", 1), ("compiled", "encoder", 1), ("floats", "encoder", 2)],
+    [("native", "sharp", 0), ("pillow", "sharp", 1), ("native", "encoder", 1), ("pillow", "encoder", 2)],
 )
 def test_who_does_without_the_compiled_modules_is_told_so(
     reducer: str, chroma: str, told: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(rooms, "REDUCER", reducer)
-    monkeypatch.setattr(rooms, "CHROMA", chroma)
+    monkeypatch.setattr(rooms, "RESAMPLER", reducer)
+    monkeypatch.setattr(rooms, "CHROMA_SUBSAMPLING", chroma)
     caplog.set_level("INFO")
     with ImageHost.open(settings=ONE_WORKER):
         assert caplog.text.count("there was no compiler") == told

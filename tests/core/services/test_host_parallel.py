@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING
 import attrs
 
 from imagehost_core import ImageHost, InsufficientStorageError, PageRequest, Settings
-from imagehost_core.settings import LimitSettings, WorkerSettings
+from imagehost_core.settings import LimitSettings, RenderingSettings
 from imagehost_core.testing import make_image
 
 if TYPE_CHECKING:
     from tests.core.conftest import Program
 
 PNG = make_image(40, 30)
-ONE_WORKER = Settings(workers=WorkerSettings(processes=1))
+ONE_WORKER = Settings(rendering=RenderingSettings(processes=1))
 
 UPLOAD = """
     import sys
     from concurrent.futures import ThreadPoolExecutor
     from imagehost_core import ImageHost, InsufficientStorageError, Settings
-    from imagehost_core.settings import LimitSettings, WorkerSettings
+    from imagehost_core.settings import LimitSettings, RenderingSettings
     from imagehost_core.testing import make_image
 
     data = make_image(40, 30)
     limits = LimitSettings(quota_bytes=int(sys.argv[2]))
-    settings = Settings(workers=WorkerSettings(processes=1), limits=limits)
+    settings = Settings(rendering=RenderingSettings(processes=1), limits=limits)
 
     def upload(_turn):
         try:
@@ -47,7 +47,7 @@ BUSTLE = """
     import random, sys
     from concurrent.futures import ThreadPoolExecutor
     from imagehost_core import ImageHost, NotFoundError, PageRequest, Settings
-    from imagehost_core.settings import WorkerSettings
+    from imagehost_core.settings import RenderingSettings
     from imagehost_core.testing import make_image
 
     data = make_image(40, 30)
@@ -56,20 +56,20 @@ BUSTLE = """
         choose, kept = random.Random(seed), []
         for turn in range(8):
             kept.append(host.upload(data, owner="admin", convert_to_webp=False).id)
-            page = list(host.list(owner="admin", page=PageRequest(per_page=100)))
+            page = list(host.images.list(owner="admin", page=PageRequest(per_page=100)))
             assert {image.id for image in page} >= set(kept)
             found = choose.choice(page)
             try:
                 assert host.render(found.id).data == data
                 assert host.render(found.id, f"w={5 + turn % 3}&fm=png").width == 5 + turn % 3
-                host.update(found.id, description=f"{seed}/{turn}")
+                host.images.update(found.id, description=f"{seed}/{turn}")
             except NotFoundError:
                 pass
             if turn % 3:
-                host.delete(kept.pop(choose.randrange(len(kept))), owner="admin")
+                host.images.delete(kept.pop(choose.randrange(len(kept))), owner="admin")
         return kept
 
-    settings = Settings(workers=WorkerSettings(processes=1))
+    settings = Settings(rendering=RenderingSettings(processes=1))
     with ImageHost.open(sys.argv[1], settings=settings) as host, ThreadPoolExecutor(4) as crew:
         print("ready")
         sys.stdin.readline()
@@ -92,7 +92,7 @@ def test_parallel_uploads_of_two_processes_fill_the_quota_and_never_overrun_it(
     stored = [word for each in both for word in each.hear().split() if word != "refused"]
     assert len(stored) == 10 - 2
     assert host.accounts.usage("admin").bytes == 10 * len(PNG)
-    assert host.list(owner="admin").total == len(left_over(folder)) == 10
+    assert host.images.list(owner="admin").total == len(left_over(folder)) == 10
     assert [each.end() for each in both] == [0, 0]
 
 
@@ -127,7 +127,7 @@ def test_two_processes_full_of_threads_end_with_what_they_have_kept(
     kept = {word for each in both for word in each.hear().split()}
     assert [each.end() for each in both] == [0, 0]
     host = opened()
-    assert {image.id for image in host.list(owner="admin", page=PageRequest(per_page=100))} == kept
+    assert {image.id for image in host.images.list(owner="admin", page=PageRequest(per_page=100))} == kept
     assert host.accounts.usage("admin").bytes == len(kept) * len(PNG)
     assert {path.split("/")[2] for path in left_over(folder)} == kept
-    assert host.collect() == ()
+    assert host.maintenance.collect_garbage() == ()

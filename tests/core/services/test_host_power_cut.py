@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from imagehost_core import ImageHost, Settings
-from imagehost_core.settings import StorageSettings, WorkerSettings
+from imagehost_core.settings import RenderingSettings, StorageSettings
 
 if TYPE_CHECKING:
     from tests.core.conftest import Program
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 EXT4_IOC_SHUTDOWN = 0x8004587D
 """`_IOR('X', 125, __u32)` (Linux, fs/ext4/ext4.h)."""
 NO_LOG_FLUSH = (2).to_bytes(4, sys.byteorder)
-SETTINGS = Settings(workers=WorkerSettings(processes=1), storage=StorageSettings(free_bytes=0))
+SETTINGS = Settings(rendering=RenderingSettings(processes=1), storage=StorageSettings(min_free_bytes=0))
 
 WORK = """
     import os, sys
     from imagehost_core import ImageHost, Settings
-    from imagehost_core.settings import StorageSettings, WorkerSettings
+    from imagehost_core.settings import StorageSettings, RenderingSettings
     from imagehost_core.testing import make_image
 
-    settings = Settings(workers=WorkerSettings(processes=1), storage=StorageSettings(free_bytes=0))
+    settings = Settings(rendering=RenderingSettings(processes=1), storage=StorageSettings(min_free_bytes=0))
     data = make_image(40, 30)
     with ImageHost.open(sys.argv[1], settings=settings) as host:
-        address = host.sign(host.upload(data, owner="admin", is_public=False).id, "w=10")
+        address = host.images.signed_url(host.upload(data, owner="admin", is_public=False).id, "w=10")
         # From here on the catalog writes over a log that has its length already. While a log grows, each
         # of its syncs takes the renames of others along, which would hide that they were not synced.
         for turn in range(12):
-            host.update(address[26:42], description="x" * 1000)
-        host._rooms.catalog._writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+            host.images.update(address[26:42], description="x" * 1000)
+        host._context.database._writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
         print(address)
         for line in sys.stdin:
             if line.strip() == "upload":
@@ -53,7 +53,7 @@ WORK = """
                 os.sync()
                 print("synced")
             else:
-                print(host.delete(line.strip()).id)
+                print(host.images.delete(line.strip()).id)
 """
 
 
@@ -111,10 +111,10 @@ def test_a_power_cut_takes_nothing_that_was_answered(
     with ImageHost.open(disk.root / "data", settings=SETTINGS) as host:
         assert [image.id for image in host.gallery()] == kept[::-1]
         for image_id in kept:
-            assert sha256(host.render(image_id).data).hexdigest() == host.get(image_id).sha256
+            assert sha256(host.render(image_id).data).hexdigest() == host.images.get(image_id).sha256
             assert host.render(image_id, "w=10").width == 10
         path, query = address.removeprefix("http://127.0.0.1:8000/img/").split("?")
-        assert host.locate(path, query).image.account_id == 1, "the signing secret is the same"
+        assert host.delivery.resolve(path, query).image.account_id == 1, "the signing secret is the same"
 
 
 def test_a_power_cut_brings_nothing_back_that_was_deleted(

@@ -22,13 +22,13 @@ from imagehost_core import (
     Transform,
     ValidationError,
 )
-from imagehost_core.settings import DeliverySettings, PrivateDelivery, WorkerSettings
+from imagehost_core.settings import DeliverySettings, PrivateDelivery, RenderingSettings
 from imagehost_core.testing import FrozenClock, make_image
 
 if TYPE_CHECKING:
     from tests.core.conftest import Program
 
-ONE_WORKER = Settings(workers=WorkerSettings(processes=1))
+ONE_WORKER = Settings(rendering=RenderingSettings(processes=1))
 PNG = make_image(400, 300)
 
 
@@ -53,19 +53,19 @@ def test_a_private_image_is_404_for_everybody_but_its_owner(host: ImageHost, pri
     host.accounts.create("somebody")
     owner, other = host.accounts.get("admin"), host.accounts.get("somebody")
     for query in ("", "w=40"):
-        found = host.locate(private.id, query, viewer=owner)
+        found = host.delivery.resolve(private.id, query, viewer=owner)
         assert not found.is_public
-        host.fetch(found).close()
+        host.delivery.open(found).close()
         for viewer in (None, other):
             with pytest.raises(NotFoundError) as caught:
-                host.locate(private.id, query, viewer=viewer)
+                host.delivery.resolve(private.id, query, viewer=viewer)
             missing = private.id[::-1]
             assert caught.value.details.replace(private.id, missing) == _missing(host, missing)
 
 
 def _missing(host: ImageHost, image_id: str) -> str:
     with pytest.raises(NotFoundError) as caught:
-        host.locate(image_id)
+        host.delivery.resolve(image_id)
     return caught.value.details
 
 
@@ -74,7 +74,7 @@ def test_a_private_image_that_is_unlisted_is_seen_by_whoever_knows_its_address(
 ) -> None:
     host = opened(settings=with_delivery(private=PrivateDelivery.UNLISTED))
     image = host.upload(PNG, owner="admin", is_public=False)
-    found = host.locate(image.id, "w=40")
+    found = host.delivery.resolve(image.id, "w=40")
     assert not found.is_public, "so that nobody keeps it"
     assert host.gallery().total == 0
 
@@ -94,12 +94,12 @@ def test_a_private_image_that_is_unlisted_is_seen_by_whoever_knows_its_address(
 def test_a_signed_address_shows_what_was_signed_and_nothing_else(
     host: ImageHost, private: Image, params: str | Transform
 ) -> None:
-    path, query = parts(host.sign(private.id, params, owner="admin", expires_in=60))
-    found = host.locate(path, query)
-    wanted = host.locate(path, query, viewer=host.accounts.get("admin"))
+    path, query = parts(host.images.signed_url(private.id, params, owner="admin", expires_in=60))
+    found = host.delivery.resolve(path, query)
+    wanted = host.delivery.resolve(path, query, viewer=host.accounts.get("admin"))
     assert found == wanted
-    assert host.peek(path, query) is not None
-    with host.fetch(found) as blob:
+    assert host.delivery.resolve_cached(path, query) is not None
+    with host.delivery.open(found) as blob:
         assert blob.size > 0
     for other in (
         query.replace("sig=", "sig=A"),
@@ -109,44 +109,44 @@ def test_a_signed_address_shows_what_was_signed_and_nothing_else(
         query.split("sig=")[0],
     ):
         with pytest.raises(NotFoundError):
-            host.locate(path, other)
+            host.delivery.resolve(path, other)
 
 
 def test_a_signed_address_names_the_stored_format_or_leaves_it_out(host: ImageHost, private: Image) -> None:
     assert private.format is Format.WEBP
-    _, query = parts(host.sign(private.id, "w=40", owner="admin"))
-    keys = {host.locate(path, query).key for path in (private.id, f"{private.id}.webp")}
+    _, query = parts(host.images.signed_url(private.id, "w=40", owner="admin"))
+    keys = {host.delivery.resolve(path, query).key for path in (private.id, f"{private.id}.webp")}
     assert len(keys) == 1
     for path in (f"{private.id}.png", f"{private.id}.jpg", f"{private.id}.auto"):
         with pytest.raises(NotFoundError):
-            host.locate(path, query)
+            host.delivery.resolve(path, query)
 
 
 def test_a_signature_is_for_one_image(host: ImageHost, private: Image) -> None:
     other = host.upload(PNG, owner="admin", is_public=False)
-    _, query = parts(host.sign(private.id, "w=40", owner="admin"))
+    _, query = parts(host.images.signed_url(private.id, "w=40", owner="admin"))
     with pytest.raises(NotFoundError):
-        host.locate(other.id, query)
+        host.delivery.resolve(other.id, query)
 
 
 def test_the_order_of_a_signed_query_means_nothing_and_unknown_names_neither(
     host: ImageHost, private: Image
 ) -> None:
-    path, query = parts(host.sign(private.id, "w=40&q=70", owner="admin"))
+    path, query = parts(host.images.signed_url(private.id, "w=40&q=70", owner="admin"))
     turned = "&".join(reversed(query.split("&")))
-    assert host.locate(path, f"utm_source=x&{turned}") == host.locate(path, query)
+    assert host.delivery.resolve(path, f"utm_source=x&{turned}") == host.delivery.resolve(path, query)
 
 
 def test_a_signed_address_ends_when_it_says(tmp_path: Path) -> None:
     clock = FrozenClock()
     with ImageHost.open(tmp_path, settings=ONE_WORKER, clock=clock) as host:
         image = host.upload(PNG, owner="admin", is_public=False)
-        path, query = parts(host.sign(image.id, "w=40", expires_in=60))
+        path, query = parts(host.images.signed_url(image.id, "w=40", expires_in=60))
         clock.advance(seconds=59)
-        assert host.locate(path, query).key is not None
+        assert host.delivery.resolve(path, query).key is not None
         clock.advance(seconds=1)
         with pytest.raises(NotFoundError):
-            host.locate(path, query)
+            host.delivery.resolve(path, query)
 
 
 @pytest.mark.parametrize("expires_in", [0, -1, 365 * 86_400 + 1, 1.5, True, "60"])
@@ -154,12 +154,12 @@ def test_a_life_of_a_signature_outside_a_second_to_a_year_is_422(
     host: ImageHost, private: Image, expires_in: object
 ) -> None:
     with pytest.raises(ValidationError, match="expires_in"):
-        host.sign(private.id, "", expires_in=expires_in)  # type: ignore[arg-type]
+        host.images.signed_url(private.id, "", expires_in=expires_in)  # type: ignore[arg-type]
 
 
 def test_nobody_signs_the_image_of_another(host: ImageHost, private: Image) -> None:
     with pytest.raises(NotFoundError):
-        host.sign(private.id, "", owner="nobody")
+        host.images.signed_url(private.id, "", owner="nobody")
 
 
 def test_signatures_hold_in_every_process_and_after_a_restart(
@@ -167,10 +167,10 @@ def test_signatures_hold_in_every_process_and_after_a_restart(
 ) -> None:
     first, second = opened(), opened()
     image = first.upload(PNG, owner="admin", is_public=False)
-    path, query = parts(first.sign(image.id, "w=40"))
-    assert second.locate(path, query).key is not None
+    path, query = parts(first.images.signed_url(image.id, "w=40"))
+    assert second.delivery.resolve(path, query).key is not None
     with ImageHost.open(tmp_path / "another", settings=ONE_WORKER) as stranger:
-        assert stranger._rooms.secret != first._rooms.secret
+        assert stranger._context.secret != first._context.secret
 
 
 def test_the_secret_is_for_the_owner_of_the_folder_alone(host: ImageHost, folder: Path) -> None:
@@ -203,13 +203,13 @@ def test_where_transforms_must_be_signed_others_are_403_and_masters_are_not(stri
         (image.id, "q=5"),
     ):
         with pytest.raises(ForbiddenError, match="sig and exp"):
-            strict.locate(path, query)
-    assert strict.locate(image.id).key is None
-    path, query = parts(strict.sign(image.id, "w=40"))
-    assert strict.locate(path, query).key is not None
-    hidden = strict.update(image.id, is_public=False)
+            strict.delivery.resolve(path, query)
+    assert strict.delivery.resolve(image.id).key is None
+    path, query = parts(strict.images.signed_url(image.id, "w=40"))
+    assert strict.delivery.resolve(path, query).key is not None
+    hidden = strict.images.update(image.id, is_public=False)
     with pytest.raises(NotFoundError):
-        strict.locate(hidden.id, "w=40")
+        strict.delivery.resolve(hidden.id, "w=40")
 
 
 def test_a_thumb_is_shown_wherever_its_address_is_printed(
@@ -219,8 +219,8 @@ def test_a_thumb_is_shown_wherever_its_address_is_printed(
     for host in (strict, sized):
         for side, fmt in ((400, None), (100, None), (100, "jpeg"), (400, "png")):
             image = host.upload(make_image(side, 50), owner="admin", format=fmt)
-            path, query = parts(host.addresses.thumb(image))
-            with host.fetch(host.locate(path, query)) as blob:
+            path, query = parts(host.urls.thumb(image))
+            with host.delivery.open(host.delivery.resolve(path, query)) as blob:
                 assert blob.size > 0
 
 
@@ -228,10 +228,10 @@ def test_only_allowed_sizes_are_made_if_any_are_named(opened: Callable[..., Imag
     host = opened(settings=with_delivery(allowed_sizes=("40x30", "50x", "x60")))
     image = host.upload(PNG, owner="admin")
     for query in ("w=40&h=30", "w=50", "h=60", "w=50&fit=inside&fm=jpg&q=10", "fm=png", "", "w=320&h=320"):
-        assert host.locate(image.id, query).image == image
+        assert host.delivery.resolve(image.id, query).image == image
     for query in ("w=40", "h=30", "w=30&h=40", "w=51", "w=50&h=60", "w=320"):
         with pytest.raises(BadRequestError, match="w and h"):
-            host.locate(image.id, query)
+            host.delivery.resolve(image.id, query)
 
 
 def test_hiding_an_image_is_seen_by_another_process_at_once(
@@ -241,15 +241,15 @@ def test_hiding_an_image_is_seen_by_another_process_at_once(
         """
         import sys
         from imagehost_core import ImageHost, NotFoundError, Settings
-        from imagehost_core.settings import WorkerSettings
+        from imagehost_core.settings import RenderingSettings
 
-        with ImageHost.open(sys.argv[1], settings=Settings(workers=WorkerSettings(processes=1))) as host:
+        with ImageHost.open(sys.argv[1], settings=Settings(rendering=RenderingSettings(processes=1))) as host:
             print("open")
             for line in sys.stdin:
-                asked = host.peek(line.strip(), "w=40")
+                asked = host.delivery.resolve_cached(line.strip(), "w=40")
                 try:
-                    host.fetch(host.locate(line.strip(), "w=40")).close()
-                    peeked = host.peek(line.strip(), "w=40")
+                    host.delivery.open(host.delivery.resolve(line.strip(), "w=40")).close()
+                    peeked = host.delivery.resolve_cached(line.strip(), "w=40")
                     print(asked is not None, peeked[1] is not None, len(host.gallery()))
                 except NotFoundError:
                     print("404", len(host.gallery()))
@@ -261,14 +261,14 @@ def test_hiding_an_image_is_seen_by_another_process_at_once(
     for asked in (False, True):
         other.tell(image.id)
         assert other.hear() == f"{asked} True 1"
-    host.update(image.id, is_public=False)
+    host.images.update(image.id, is_public=False)
     other.tell(image.id)
     assert other.hear() == "404 0"
-    host.update(image.id, is_public=True)
+    host.images.update(image.id, is_public=True)
     other.tell(image.id)
     assert other.hear() == "False True 1"
     assert other.end() == 0
-    host.delete(image.id)
+    host.images.delete(image.id)
 
 
 def test_a_private_image_in_memory_is_refused_no_sooner_than_a_missing_one(
@@ -276,7 +276,7 @@ def test_a_private_image_in_memory_is_refused_no_sooner_than_a_missing_one(
 ) -> None:
     """An event loop that could refuse it at once would tell by the time that it is there."""
     owner = host.accounts.get("admin")
-    host.locate(private.id, viewer=owner)
-    assert host.peek(private.id, viewer=owner) is not None
-    assert host.peek(private.id) is None
-    assert host.peek(private.id[::-1]) is None
+    host.delivery.resolve(private.id, viewer=owner)
+    assert host.delivery.resolve_cached(private.id, viewer=owner) is not None
+    assert host.delivery.resolve_cached(private.id) is None
+    assert host.delivery.resolve_cached(private.id[::-1]) is None

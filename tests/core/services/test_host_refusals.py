@@ -24,12 +24,12 @@ from imagehost_core import (
     UnsupportedMediaTypeError,
     ValidationError,
 )
-from imagehost_core.limits import FILE_BYTES
-from imagehost_core.settings import LimitSettings, StorageSettings, WorkerSettings
+from imagehost_core.limits import MAX_FILE_BYTES
+from imagehost_core.settings import LimitSettings, RenderingSettings, StorageSettings
 from imagehost_core.testing import make_image
 from imagehost_core.uploads.keywords import UploadKeywords
 
-ONE_WORKER = Settings(workers=WorkerSettings(processes=1))
+ONE_WORKER = Settings(rendering=RenderingSettings(processes=1))
 PNG = make_image(40, 30)
 AS_IT_CAME: UploadKeywords = {"convert_to_webp": False}
 
@@ -41,10 +41,14 @@ def refused(
     """Upload what must be refused and return the details; nothing may be left of it."""
 
     def refuse(source: object, error: type[ImageHostError], **options: object) -> str:
-        before = (left_over(folder), host.list(owner="admin").total, host.accounts.usage("admin"))
+        before = (left_over(folder), host.images.list(owner="admin").total, host.accounts.usage("admin"))
         with pytest.raises(error) as caught:
             host.upload(source, owner="admin", **options)  # type: ignore[arg-type]
-        assert (left_over(folder), host.list(owner="admin").total, host.accounts.usage("admin")) == before
+        assert (
+            left_over(folder),
+            host.images.list(owner="admin").total,
+            host.accounts.usage("admin"),
+        ) == before
         return caught.value.details
 
     yield refuse
@@ -64,13 +68,13 @@ class Zeros(io.RawIOBase):
 
 
 def test_a_file_over_the_limit_is_413_and_told_both_sizes(refused: Callable[..., str]) -> None:
-    details = refused(Zeros(FILE_BYTES + 1), PayloadTooLargeError)
+    details = refused(Zeros(MAX_FILE_BYTES + 1), PayloadTooLargeError)
     assert "52428800 bytes" in details
     assert "52428801 bytes" in details
 
 
 def test_a_file_at_the_limit_is_looked_at(refused: Callable[..., str]) -> None:
-    refused(Zeros(FILE_BYTES), UnsupportedMediaTypeError)
+    refused(Zeros(MAX_FILE_BYTES), UnsupportedMediaTypeError)
 
 
 def _avif() -> bytes:
@@ -180,7 +184,7 @@ def test_the_quota_is_filled_to_the_byte_and_not_beyond(
     with pytest.raises(InsufficientStorageError, match="at most 0 bytes more"):
         host.upload(PNG, owner="admin", **AS_IT_CAME)
     host.upload(PNG, owner="somebody-else", **AS_IT_CAME)
-    host.delete(first.id)
+    host.images.delete(first.id)
     with pytest.raises(InsufficientStorageError, match=f"at most {len(PNG)} bytes more"):
         host.upload(make_image(60, 60), owner="admin", **AS_IT_CAME)
     host.upload(PNG, owner="admin", **AS_IT_CAME)
@@ -208,11 +212,11 @@ def test_what_the_quota_has_no_room_for_is_not_even_put_in_place(
 def test_a_write_that_would_leave_less_than_the_floor_free_is_507(
     opened: Callable[..., ImageHost], tmp_path: Path, left_over: Callable[[Path], list[str]]
 ) -> None:
-    host = opened(settings=attrs.evolve(ONE_WORKER, storage=StorageSettings(free_bytes=2**62)))
+    host = opened(settings=attrs.evolve(ONE_WORKER, storage=StorageSettings(min_free_bytes=2**62)))
     with pytest.raises(InsufficientStorageError, match="left free"):
         host.upload(PNG, owner="admin")
     with pytest.raises(InsufficientStorageError):
-        host.stage()
+        host.uploads.stage()
     assert left_over(tmp_path / "data") == []
 
 
@@ -229,7 +233,7 @@ def test_a_master_that_is_larger_than_its_upload_is_held_to_the_floor_as_well(
     file = io.BytesIO()
     Picture.effect_noise((1_000, 1_000), 90).convert("RGB").save(file, "JPEG", quality=30)
     floor = 16 * 2**20 - 2**19 - 4 * len(file.getvalue())
-    host = opened(disk, attrs.evolve(ONE_WORKER, storage=StorageSettings(free_bytes=floor)))
+    host = opened(disk, attrs.evolve(ONE_WORKER, storage=StorageSettings(min_free_bytes=floor)))
     host.upload(file.getvalue(), owner="admin", **AS_IT_CAME)
     stored = left_over(disk)
     with pytest.raises(InsufficientStorageError, match="left free"):
@@ -242,7 +246,7 @@ def test_a_disk_that_is_really_full_at_any_point_is_507_and_leaves_nothing(
 ) -> None:
     """The room is made smaller step by step, so that each step of an upload finds the disk full once."""
     disk = small_disk("8m", 5_000)
-    host = opened(disk, attrs.evolve(ONE_WORKER, storage=StorageSettings(free_bytes=0)))
+    host = opened(disk, attrs.evolve(ONE_WORKER, storage=StorageSettings(min_free_bytes=0)))
     picture = _noise(400)
     kept = [host.upload(picture, owner="admin", format="png")]
     ballast, outcomes = disk / "ballast", set()
@@ -258,7 +262,7 @@ def test_a_disk_that_is_really_full_at_any_point_is_507_and_leaves_nothing(
         except InsufficientStorageError:
             outcomes.add("refused")
         assert {path.split("/")[2] for path in left_over(disk)} == {image.id for image in kept}
-        assert {image.id for image in host.list(owner="admin")} == {image.id for image in kept}
+        assert {image.id for image in host.images.list(owner="admin")} == {image.id for image in kept}
         assert host.accounts.usage("admin").bytes == sum(image.size for image in kept)
     assert outcomes == {"stored", "refused"}
     with suppress(OSError), ballast.open("ab", buffering=0) as file:
@@ -269,5 +273,5 @@ def test_a_disk_that_is_really_full_at_any_point_is_507_and_leaves_nothing(
         assert host.render(image.id, "w=40&fm=png").width == 40
     ballast.unlink()
     for image in kept:
-        host.delete(image.id)
+        host.images.delete(image.id)
     assert left_over(disk) == []

@@ -14,11 +14,11 @@ from PIL import Image as Picture
 from PIL import ImageChops, ImageStat
 
 from imagehost_core import Fit, Format, Image, ImageHost, NotFoundError, Size, Transform, plan
-from imagehost_core.jobs import LADDER_SIDES, RenderJob, start_of
+from imagehost_core.jobs import DERIVATIVE_SIDES, RenderJob, pick_derivative
 from imagehost_core.services import rendering as renders
-from imagehost_core.services.rendering import key_of, source_of
+from imagehost_core.services.rendering import cache_key, choose_source
 from imagehost_core.storage.blob_store import MASTER
-from imagehost_core.workers import Weight, weigh
+from imagehost_core.workers import JobClass, classify
 
 SIDE = 4_000
 
@@ -49,7 +49,7 @@ def upload() -> bytes:
 @pytest.fixture
 def bare(host: ImageHost, upload: bytes) -> Image:
     """An image whose record knows of no rungs, as one that was made before there were any."""
-    return attrs.evolve(host.upload(upload, owner="admin"), rungs=())
+    return attrs.evolve(host.upload(upload, owner="admin"), derivatives=())
 
 
 def job_of(image: Image, width: int, fmt: Format = Format.WEBP) -> RenderJob:
@@ -57,7 +57,7 @@ def job_of(image: Image, width: int, fmt: Format = Format.WEBP) -> RenderJob:
 
 
 def made(host: ImageHost, image: Image, job: RenderJob) -> Picture.Image:
-    data = renders.obtain(host._rooms, image, key_of(job), job)
+    data = renders.get_or_render(host._context, image, cache_key(job), job)
     return Picture.open(io.BytesIO(data)).convert("RGB")
 
 
@@ -69,10 +69,10 @@ def test_a_huge_picture_without_rungs_is_decoded_once_for_all_its_variants(
     host: ImageHost, data: Path, bare: Image
 ) -> None:
     first, second = job_of(bare, 300), job_of(bare, 1_200)
-    reduction = source_of(bare, first).reduction
+    reduction = choose_source(bare, first).reduction
     assert reduction is not None
     made(host, bare, first)
-    assert kept(data, bare) == {key_of(first), key_of(reduction)}
+    assert kept(data, bare) == {cache_key(first), cache_key(reduction)}
     (master,) = (path for path in (data / "images").rglob(MASTER) if path.parent.name == bare.id)
     master.unlink()
     assert made(host, bare, second).size == (1_200, 1_200)
@@ -82,10 +82,10 @@ def test_a_huge_picture_without_rungs_is_decoded_once_for_all_its_variants(
 
 def test_a_variant_looks_the_same_whether_there_are_rungs_or_not(host: ImageHost, upload: bytes) -> None:
     image = host.upload(upload, owner="admin")
-    assert image.rungs
+    assert image.derivatives
     job = job_of(image, 400)
     with_rungs = made(host, image, job)
-    bare = attrs.evolve(host.upload(upload, owner="admin"), rungs=())
+    bare = attrs.evolve(host.upload(upload, owner="admin"), derivatives=())
     difference = ImageChops.difference(with_rungs, made(host, bare, job))
     assert max(ImageStat.Stat(difference).mean) < 2
 
@@ -93,13 +93,13 @@ def test_a_variant_looks_the_same_whether_there_are_rungs_or_not(host: ImageHost
 def test_a_reduction_goes_with_its_image(host: ImageHost, data: Path, bare: Image) -> None:
     made(host, bare, job_of(bare, 300))
     assert len(kept(data, bare)) == 2
-    host.delete(bare.id)
+    host.images.delete(bare.id)
     assert kept(data, bare) == set()
 
 
 def test_a_rung_that_is_lost_is_no_loss(host: ImageHost, data: Path, upload: bytes) -> None:
     image = host.upload(upload, owner="admin")
-    assert image.rungs
+    assert image.derivatives
     for path in (data / "images").rglob("rung-*"):
         if path.parent.name == image.id:
             path.unlink()
@@ -110,7 +110,7 @@ def test_a_rung_that_is_lost_is_no_loss(host: ImageHost, data: Path, upload: byt
     st.integers(1, 12_000),
     st.integers(1, 12_000),
     st.integers(1, 6_000),
-    st.sets(st.sampled_from(LADDER_SIDES)),
+    st.sets(st.sampled_from(DERIVATIVE_SIDES)),
     st.sampled_from([Format.JPEG, Format.AVIF]),
 )
 def test_a_variant_is_made_of_what_exceeds_it_by_the_margin_or_of_the_whole(
@@ -123,12 +123,12 @@ def test_a_variant_is_made_of_what_exceeds_it_by_the_margin_or_of_the_whole(
     )
     steps = plan(whole, Transform(wanted, wanted, fit=Fit.INSIDE))
     job = RenderJob(steps, fmt, 80)
-    source = source_of(attrs.evolve(image, width=width, height=height, rungs=rungs), job)
+    source = choose_source(attrs.evolve(image, width=width, height=height, derivatives=rungs), job)
     start = source.reduction.plan.output if source.reduction else source.size
     if start != whole:
-        assert start == start_of([start], steps.resize)
+        assert start == pick_derivative([start], steps.resize)
     if source.reduction is not None:
-        assert (weigh(job, whole), weigh(job, start)) == (Weight.HEAVY, Weight.LIGHT)
+        assert (classify(job, whole), classify(job, start)) == (JobClass.HEAVY, JobClass.LIGHT)
 
 
 @given(st.integers(4_000, 10_000), st.integers(4_000, 10_000), st.integers(1, 1_600))
@@ -136,13 +136,13 @@ def test_no_thumbnail_of_a_huge_picture_starts_from_the_whole(
     image: Image, width: int, height: int, wanted: int
 ) -> None:
     steps = plan(Size(width, height), Transform(wanted, wanted, fit=Fit.INSIDE))
-    source = source_of(attrs.evolve(image, width=width, height=height), RenderJob(steps, Format.WEBP, 80))
+    source = choose_source(attrs.evolve(image, width=width, height=height), RenderJob(steps, Format.WEBP, 80))
     assert source.reduction is not None
-    assert weigh(source.reduction, source.size) is Weight.HEAVY
+    assert classify(source.reduction, source.size) is JobClass.HEAVY
 
 
 def test_all_frames_come_from_the_master(image: Image) -> None:
-    animation = attrs.evolve(image, width=4_000, height=4_000, frames=9, rungs=((2048, 2048),))
+    animation = attrs.evolve(image, width=4_000, height=4_000, frames=9, derivatives=((2048, 2048),))
     steps = plan(Size(4_000, 4_000), Transform(200))
-    assert source_of(animation, RenderJob(steps, Format.WEBP, 80, animated=True)).name == MASTER
-    assert source_of(animation, RenderJob(steps, Format.WEBP, 80)).name == "rung-2048"
+    assert choose_source(animation, RenderJob(steps, Format.WEBP, 80, animated=True)).name == MASTER
+    assert choose_source(animation, RenderJob(steps, Format.WEBP, 80)).name == "rung-2048"

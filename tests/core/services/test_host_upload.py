@@ -12,7 +12,7 @@ import pytest
 from PIL import Image as Picture
 
 from imagehost_core import Format, Image, ImageHost, UploadOptions, ValidationError
-from imagehost_core.storage.blob_store import rung_name
+from imagehost_core.storage.blob_store import derivative_name
 from imagehost_core.testing import make_image
 
 
@@ -125,8 +125,8 @@ def test_description_album_and_visibility_are_stored(host: ImageHost, pictures: 
         pictures["photo.jpg"], owner="admin", album_id=str(album.id), description="A cat", is_public=False
     )
     assert (image.album_id, image.description, image.is_public) == (album.id, "A cat", False)
-    assert host.get(image.id, owner="admin") == image
-    assert [each.id for each in host.list(owner="admin", album_id=album.id)] == [image.id]
+    assert host.images.get(image.id, owner="admin") == image
+    assert [each.id for each in host.images.list(owner="admin", album_id=album.id)] == [image.id]
     assert image.id not in [each.id for each in host.gallery()]
 
 
@@ -165,7 +165,7 @@ def test_every_kind_of_source_gives_the_same_master(
     path.write_bytes(data)
     stream = io.BytesIO(b"skipped" + data)
     stream.seek(len(b"skipped"))
-    with host.stage() as staged, path.open("rb") as file:
+    with host.uploads.stage() as staged, path.open("rb") as file:
         for byte in (data[:10], data[10:]):
             staged.write(byte)
         made = [
@@ -189,11 +189,11 @@ def test_reductions_lie_beside_the_master_and_are_what_the_record_says(host: Ima
     Picture.effect_noise((2400, 1000), 40).convert("RGB").save(file, "JPEG")
     image = host.upload(file.getvalue(), owner="admin", format="jpeg")
     home = folder / "images" / image.id[:2] / image.id
-    assert image.rungs
-    for width, height in image.rungs:
-        with Picture.open(home / rung_name(max(width, height))) as rung:
+    assert image.derivatives
+    for width, height in image.derivatives:
+        with Picture.open(home / derivative_name(max(width, height))) as rung:
             assert rung.size == (width, height)
-    assert len(list(home.iterdir())) == 1 + len(image.rungs)
+    assert len(list(home.iterdir())) == 1 + len(image.derivatives)
 
 
 def test_the_bytes_are_on_the_disk_before_the_record_and_the_record_before_the_answer(
@@ -210,7 +210,7 @@ def test_the_bytes_are_on_the_disk_before_the_record_and_the_record_before_the_a
         log.append(f"rename {target.name}")
         rename(source, target)
 
-    writer = host._rooms.catalog._writer
+    writer = host._context.database._writer
     writer.conn.set_trace_callback(lambda statement: log.append(statement.split()[0]))
     monkeypatch.setattr(os, "fsync", record_fsync)
     monkeypatch.setattr(os, "rename", record_rename)

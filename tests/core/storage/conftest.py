@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from imagehost_core.storage import Folders, Staging
+from imagehost_core.storage import DataLayout, StagingArea
 
 
 @pytest.fixture
-def folders(tmp_path: Path) -> Folders:
+def folders(tmp_path: Path) -> DataLayout:
     """An empty data folder."""
-    return Folders(tmp_path)
+    return DataLayout(tmp_path)
 
 
 @pytest.fixture
-def staging(folders: Folders) -> Iterator[Staging]:
+def staging(folders: DataLayout) -> Iterator[StagingArea]:
     """The staging folder of this process, with no floor under the disk."""
-    made = Staging(folders.staging, 0)
+    made = StagingArea(folders.staging, 0)
     yield made
     made.close()
 

@@ -11,47 +11,47 @@ import pytest
 
 from imagehost_core.errors import InsufficientStorageError
 from imagehost_core.storage.durable import (
-    check_free,
     free_bytes,
     make_folder,
     remove_folder,
-    room_on_disk,
+    require_free_bytes,
     sync_folder,
+    translate_disk_full,
 )
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 def test_a_full_disk_or_a_used_up_share_of_it_is_507(number: int) -> None:
     expected = "expected room for the file for the disk"
-    with pytest.raises(InsufficientStorageError, match=expected) as caught, room_on_disk():
+    with pytest.raises(InsufficientStorageError, match=expected) as caught, translate_disk_full():
         raise OSError(number, "full")
     assert isinstance(caught.value.__cause__, OSError)
 
 
 def test_any_other_fault_of_the_disk_stays_what_it_is() -> None:
-    with pytest.raises(PermissionError), room_on_disk():
+    with pytest.raises(PermissionError), translate_disk_full():
         raise PermissionError(errno.EACCES, "no")
 
 
 def test_a_really_full_disk_is_507(small_disk: Callable[..., Path]) -> None:
     disk = small_disk()
-    with pytest.raises(InsufficientStorageError), room_on_disk():
+    with pytest.raises(InsufficientStorageError), translate_disk_full():
         (disk / "large").write_bytes(bytes(2**21))
 
 
 def test_a_write_passes_while_it_leaves_the_floor_free(tmp_path: Path) -> None:
-    check_free(tmp_path, 1_000, 1_000)
+    require_free_bytes(tmp_path, 1_000, 1_000)
     with pytest.raises(InsufficientStorageError, match="bytes left free after writing 7 for the disk"):
-        check_free(tmp_path, 7, free_bytes(tmp_path) * 2)
+        require_free_bytes(tmp_path, 7, free_bytes(tmp_path) * 2)
 
 
 def test_the_write_counts_against_the_floor(small_disk: Callable[..., Path]) -> None:
     disk = small_disk()
     free = free_bytes(disk)
-    check_free(disk, free, 0)
-    check_free(disk, free - 10, 10)
+    require_free_bytes(disk, free, 0)
+    require_free_bytes(disk, free - 10, 10)
     with pytest.raises(InsufficientStorageError):
-        check_free(disk, free - 10, 11)
+        require_free_bytes(disk, free - 10, 11)
 
 
 def test_every_folder_that_is_made_is_synced_into_its_parent(

@@ -10,37 +10,37 @@ import pytest
 
 from imagehost_core.errors import InsufficientStorageError, NotFoundError
 from imagehost_core.ids import ImageId, new_image_id
-from imagehost_core.storage import FileStore, Folders, Staging
-from imagehost_core.storage.blob_store import MASTER, rung_name
+from imagehost_core.storage import DataLayout, LocalBlobStore, StagingArea
+from imagehost_core.storage.blob_store import MASTER, derivative_name
 
 ID = ImageId("abCD0123456789xy")
 
 
 @pytest.fixture
-def files(folders: Folders, staging: Staging) -> FileStore:
-    return FileStore(folders, staging)
+def files(folders: DataLayout, staging: StagingArea) -> LocalBlobStore:
+    return LocalBlobStore(folders, staging)
 
 
-def put(files: FileStore, staging: Staging, image_id: ImageId, **content: bytes) -> None:
+def put(files: LocalBlobStore, staging: StagingArea, image_id: ImageId, **content: bytes) -> None:
     with staging.folder() as built:
         for name, data in content.items():
             (built / name).write_bytes(data)
         files.put(image_id, built)
 
 
-def test_what_was_put_can_be_read(files: FileStore, staging: Staging) -> None:
+def test_what_was_put_can_be_read(files: LocalBlobStore, staging: StagingArea) -> None:
     with staging.folder() as built:
         (built / MASTER).write_bytes(b"the master")
-        (built / rung_name(512)).write_bytes(b"a reduction")
+        (built / derivative_name(512)).write_bytes(b"a reduction")
         files.put(ID, built)
-    with files.open(ID) as master, files.open(ID, rung_name(512)) as rung:
+    with files.open(ID) as master, files.open(ID, derivative_name(512)) as rung:
         assert (master.read(), rung.read()) == (b"the master", b"a reduction")
     assert files.has(ID)
     assert list(files.ids()) == [ID]
 
 
 def test_each_file_then_its_folder_then_the_new_place_is_synced_around_one_rename(
-    files: FileStore, staging: Staging, asked_of_disk: list[str]
+    files: LocalBlobStore, staging: StagingArea, asked_of_disk: list[str]
 ) -> None:
     with staging.folder() as built:
         (built / "master").write_bytes(b"1")
@@ -56,7 +56,7 @@ def test_each_file_then_its_folder_then_the_new_place_is_synced_around_one_renam
 
 
 def test_a_shelf_that_another_process_has_just_made_is_synced_by_us_as_well(
-    files: FileStore, staging: Staging, folders: Folders, asked_of_disk: list[str]
+    files: LocalBlobStore, staging: StagingArea, folders: DataLayout, asked_of_disk: list[str]
 ) -> None:
     """That it is there does not say that it survives a power cut: its maker may still be waiting."""
     (folders.images / ID[:2]).mkdir()
@@ -67,7 +67,7 @@ def test_a_shelf_that_another_process_has_just_made_is_synced_by_us_as_well(
     assert "sync images" not in asked_of_disk, "it has waited for this shelf once, which is enough"
 
 
-def test_a_file_that_is_not_there_is_404(files: FileStore, staging: Staging) -> None:
+def test_a_file_that_is_not_there_is_404(files: LocalBlobStore, staging: StagingArea) -> None:
     put(files, staging, ID, master=b"1")
     with pytest.raises(NotFoundError):
         files.open(ID, "rung-512")
@@ -76,7 +76,7 @@ def test_a_file_that_is_not_there_is_404(files: FileStore, staging: Staging) -> 
 
 
 def test_deleting_removes_all_files_of_an_image_and_none_of_another(
-    files: FileStore, staging: Staging
+    files: LocalBlobStore, staging: StagingArea
 ) -> None:
     beside = ImageId("ab" + "0" * 14)
     put(files, staging, ID, master=b"1", rung=b"2")
@@ -88,7 +88,7 @@ def test_deleting_removes_all_files_of_an_image_and_none_of_another(
     assert list(files.ids()) == [beside]
 
 
-def test_an_open_file_outlives_its_deletion(files: FileStore, staging: Staging) -> None:
+def test_an_open_file_outlives_its_deletion(files: LocalBlobStore, staging: StagingArea) -> None:
     put(files, staging, ID, master=b"whole")
     with files.open(ID) as master:
         files.delete(ID)
@@ -96,7 +96,7 @@ def test_an_open_file_outlives_its_deletion(files: FileStore, staging: Staging) 
 
 
 def test_what_is_not_ours_in_the_folder_is_passed_over(
-    files: FileStore, staging: Staging, folders: Folders
+    files: LocalBlobStore, staging: StagingArea, folders: DataLayout
 ) -> None:
     """File managers and file systems leave things: none of them may be taken for an orphan."""
     put(files, staging, ID, master=b"1")
@@ -110,9 +110,9 @@ def test_what_is_not_ours_in_the_folder_is_passed_over(
 
 def test_a_disk_without_room_is_507(small_disk: Callable[..., Path]) -> None:
     disk = small_disk()
-    folders = Folders(disk)
-    staging = Staging(folders.staging, 0)
-    files = FileStore(folders, staging)
+    folders = DataLayout(disk)
+    staging = StagingArea(folders.staging, 0)
+    files = LocalBlobStore(folders, staging)
     with staging.folder() as built:
         (built / MASTER).write_bytes(b"1")
         with suppress(OSError):

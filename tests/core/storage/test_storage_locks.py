@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_core.storage import Locks
+from imagehost_core.storage import LockManager
 from imagehost_core.storage.locks import STRIPES, lock_file, stripe, unlock_file
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 HOLD = """
     import sys
     from pathlib import Path
-    from imagehost_core.storage import Locks
-    with Locks(Path(sys.argv[1])).hold("image", "key"):
+    from imagehost_core.storage import LockManager
+    with LockManager(Path(sys.argv[1])).acquire("image", "key"):
         print("held")
         sys.stdin.readline()
     print("let go")
@@ -32,8 +32,8 @@ HOLD = """
 
 
 @pytest.fixture
-def locks(tmp_path: Path) -> Locks:
-    return Locks(tmp_path / "locks")
+def locks(tmp_path: Path) -> LockManager:
+    return LockManager(tmp_path / "locks")
 
 
 @given(st.text())
@@ -42,13 +42,13 @@ def test_every_key_falls_on_one_of_the_stripes_and_always_on_the_same(key: str) 
     assert stripe(key) == stripe(str(key))
 
 
-def test_threads_exclude_each_other(locks: Locks) -> None:
+def test_threads_exclude_each_other(locks: LockManager) -> None:
     inside, most = 0, 0
     count = threading.Lock()
 
     def work(_turn: int) -> None:
         nonlocal inside, most
-        with locks.hold("image", "key"):
+        with locks.acquire("image", "key"):
             with count:
                 inside += 1
                 most = max(most, inside)
@@ -61,29 +61,31 @@ def test_threads_exclude_each_other(locks: Locks) -> None:
     assert most == 1
 
 
-def test_one_key_may_be_held_for_two_purposes(locks: Locks) -> None:
-    with locks.hold("image", "key"), locks.hold("render", "key"):
+def test_one_key_may_be_held_for_two_purposes(locks: LockManager) -> None:
+    with locks.acquire("image", "key"), locks.acquire("render", "key"):
         pass
 
 
-def test_processes_exclude_each_other(locks: Locks, tmp_path: Path, program: Callable[..., Program]) -> None:
+def test_processes_exclude_each_other(
+    locks: LockManager, tmp_path: Path, program: Callable[..., Program]
+) -> None:
     other = program(HOLD, tmp_path / "locks")
     assert other.hear() == "held"
-    with locks.attempt("image", stripe("key")) as alone:
+    with locks.try_acquire("image", stripe("key")) as alone:
         assert not alone
     other.tell()
     assert other.hear() == "let go"
-    with locks.attempt("image", stripe("key")) as alone:
+    with locks.try_acquire("image", stripe("key")) as alone:
         assert alone
 
 
 def test_the_lock_of_a_dead_process_is_free(
-    locks: Locks, tmp_path: Path, program: Callable[..., Program]
+    locks: LockManager, tmp_path: Path, program: Callable[..., Program]
 ) -> None:
     other = program(HOLD, tmp_path / "locks")
     assert other.hear() == "held"
     other.kill()
-    with locks.attempt("image", stripe("key")) as alone:
+    with locks.try_acquire("image", stripe("key")) as alone:
         assert alone
 
 
@@ -94,16 +96,16 @@ def test_a_lock_is_let_go_though_a_fork_made_meanwhile_still_has_its_descriptor(
         """
         import os, sys
         from pathlib import Path
-        from imagehost_core.storage import Locks
-        locks = Locks(Path(sys.argv[1]))
+        from imagehost_core.storage import LockManager
+        locks = LockManager(Path(sys.argv[1]))
         waiting, go_on = os.pipe()
-        with locks.hold("image", "key"):
+        with locks.acquire("image", "key"):
             child = os.fork()
             if child == 0:
                 os.close(go_on)
                 os.read(waiting, 1)
                 os._exit(0)
-        with locks.attempt("image", int(sys.argv[2])) as alone:
+        with locks.try_acquire("image", int(sys.argv[2])) as alone:
             print("free" if alone else "held")
         os.close(go_on)
         os.waitpid(child, 0)
@@ -115,21 +117,21 @@ def test_a_lock_is_let_go_though_a_fork_made_meanwhile_still_has_its_descriptor(
     assert forked.end() == 0
 
 
-def test_an_attempt_tells_whether_another_thread_holds_the_lock(locks: Locks) -> None:
-    with locks.attempt("sweep") as first, locks.attempt("sweep") as second:
+def test_an_attempt_tells_whether_another_thread_holds_the_lock(locks: LockManager) -> None:
+    with locks.try_acquire("sweep") as first, locks.try_acquire("sweep") as second:
         assert (first, second) == (True, False)
-    with locks.attempt("sweep") as again:
+    with locks.try_acquire("sweep") as again:
         assert again
 
 
-def test_a_lock_may_be_waited_for_no_longer_than_some_seconds(locks: Locks) -> None:
-    with locks.hold("once", "key"), locks.wait("once", "key", 0.05) as held:
+def test_a_lock_may_be_waited_for_no_longer_than_some_seconds(locks: LockManager) -> None:
+    with locks.acquire("once", "key"), locks.acquire_with_timeout("once", "key", 0.05) as held:
         assert not held
-    with locks.wait("once", "key", 0.05) as held:
+    with locks.acquire_with_timeout("once", "key", 0.05) as held:
         assert held
-        with locks.attempt("once", stripe("key")) as alone:
+        with locks.try_acquire("once", stripe("key")) as alone:
             assert not alone
-    with locks.attempt("once", stripe("key")) as alone:
+    with locks.try_acquire("once", stripe("key")) as alone:
         assert alone
 
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from imagehost_core.errors import NotFoundError, UnavailableError
 from imagehost_core.ids import ImageId, new_image_id
 from imagehost_core.settings import DeliverySettings
-from imagehost_core.storage import Folders, Locks, Staging, Stamps
+from imagehost_core.storage import DataLayout, GenerationTable, LockManager, StagingArea
 from imagehost_core.storage.locks import stripe
-from imagehost_core.storage.variant_cache import Variants
-from imagehost_core.workers import Weight
+from imagehost_core.storage.variant_cache import VariantCache
+from imagehost_core.workers import JobClass
 
 if TYPE_CHECKING:
     from tests.core.conftest import Program
@@ -31,13 +31,13 @@ OBTAIN = """
     import sys
     from pathlib import Path
     from imagehost_core.settings import DeliverySettings
-    from imagehost_core.storage import Folders, Locks, Staging, Stamps
-    from imagehost_core.storage.variant_cache import Variants
+    from imagehost_core.storage import DataLayout, LockManager, StagingArea, GenerationTable
+    from imagehost_core.storage.variant_cache import VariantCache
 
-    folders = Folders(Path(sys.argv[1]))
-    locks, stamps = Locks(folders.locks), Stamps(folders.locks / "stamps")
-    staging = Staging(folders.staging, 0)
-    variants = Variants(folders, staging, locks, stamps, DeliverySettings(), lambda _image: True)
+    folders = DataLayout(Path(sys.argv[1]))
+    locks, stamps = LockManager(folders.locks), GenerationTable(folders.locks / "stamps")
+    staging = StagingArea(folders.staging, 0)
+    variants = VariantCache(folders, staging, locks, stamps, DeliverySettings(), lambda _image: True)
 
     def make():
         print("making")
@@ -46,7 +46,7 @@ OBTAIN = """
 
     print("ready")
     sys.stdin.readline()
-    print(variants.obtain(sys.argv[3], "key", make).decode())
+    print(variants.get_or_create(sys.argv[3], "key", make).decode())
 """
 
 
@@ -54,15 +54,15 @@ class Room:
     """A data folder, and caches over it; an image stands until it is taken away."""
 
     def __init__(self, root: Path, floor: int = 0) -> None:
-        self.folders = Folders(root)
-        self.locks = Locks(self.folders.locks)
-        self.stamps = Stamps(self.folders.locks / "stamps")
-        self.staging = Staging(self.folders.staging, floor)
+        self.folders = DataLayout(root)
+        self.locks = LockManager(self.folders.locks)
+        self.stamps = GenerationTable(self.folders.locks / "stamps")
+        self.staging = StagingArea(self.folders.staging, floor)
         self.gone: set[ImageId] = set()
 
-    def cache(self, **bounds: Any) -> Variants:
+    def cache(self, **bounds: Any) -> VariantCache:
         """Return a cache with a memory of its own, as each process has one."""
-        return Variants(
+        return VariantCache(
             self.folders,
             self.staging,
             self.locks,
@@ -94,14 +94,14 @@ def never() -> bytes:
 
 def test_what_was_made_is_had_from_memory_and_by_another_process_from_disk(room: Room) -> None:
     cache = room.cache()
-    assert cache.peek(ID, "key") is None
-    assert cache.obtain(ID, "key", lambda: b"data") == b"data"
-    assert cache.peek(ID, "key") == b"data"
-    assert cache.obtain(ID, "key", never) == b"data"
+    assert cache.get_memory(ID, "key") is None
+    assert cache.get_or_create(ID, "key", lambda: b"data") == b"data"
+    assert cache.get_memory(ID, "key") == b"data"
+    assert cache.get_or_create(ID, "key", never) == b"data"
     other = room.cache()
-    assert other.peek(ID, "key") is None
-    assert other.obtain(ID, "key", never) == b"data"
-    assert other.peek(ID, "key") == b"data"
+    assert other.get_memory(ID, "key") is None
+    assert other.get_or_create(ID, "key", never) == b"data"
+    assert other.get_memory(ID, "key") == b"data"
 
 
 def test_equal_requests_that_arrive_together_render_once(room: Room) -> None:
@@ -115,7 +115,7 @@ def test_equal_requests_that_arrive_together_render_once(room: Room) -> None:
         return b"data"
 
     with ThreadPoolExecutor(12) as crew:
-        asked = [crew.submit(caches[turn % 2].obtain, ID, "key", make) for turn in range(12)]
+        asked = [crew.submit(caches[turn % 2].get_or_create, ID, "key", make) for turn in range(12)]
         assert begun.wait(PATIENCE)
         go_on.set()
         assert {each.result(PATIENCE) for each in asked} == {b"data"}
@@ -153,9 +153,9 @@ def test_work_that_fails_is_told_and_keeps_nothing(room: Room) -> None:
         raise UnavailableError("busy")
 
     with pytest.raises(UnavailableError):
-        cache.obtain(ID, "key", fail)
+        cache.get_or_create(ID, "key", fail)
     assert room.on_disk() == []
-    assert cache.obtain(ID, "key", lambda: b"data") == b"data"
+    assert cache.get_or_create(ID, "key", lambda: b"data") == b"data"
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
@@ -164,7 +164,7 @@ def test_a_file_that_a_power_cut_has_torn_is_made_again(
     room: Room, data: bytes, where: st.DataObject
 ) -> None:
     image_id = new_image_id()
-    room.cache().obtain(image_id, "key", lambda: data)
+    room.cache().get_or_create(image_id, "key", lambda: data)
     path = room.folders.variants_of(image_id) / "key"
     whole = path.read_bytes()
     cut = where.draw(st.integers(0, len(whole) - 1))
@@ -179,31 +179,31 @@ def test_a_file_that_a_power_cut_has_torn_is_made_again(
         )
     )
     path.write_bytes(torn)
-    assert room.cache().obtain(image_id, "key", lambda: b"anew") == b"anew"
-    assert room.cache().obtain(image_id, "key", never) == b"anew"
+    assert room.cache().get_or_create(image_id, "key", lambda: b"anew") == b"anew"
+    assert room.cache().get_or_create(image_id, "key", never) == b"anew"
 
 
 def test_an_image_keeps_its_most_recently_used_variants_up_to_its_budget(room: Room) -> None:
-    cache = room.cache(variants_per_image=3, memory_bytes=0)
+    cache = room.cache(variants_per_image=3, memory_cache_bytes=0)
     home = room.folders.variants_of(ID)
     for turn, key in enumerate("abc"):
-        cache.obtain(ID, key, lambda: b"data")
+        cache.get_or_create(ID, key, lambda: b"data")
         os.utime(home / key, (turn, turn))
-    cache.obtain(ID, "a", never)
-    cache.obtain(ID, "d", lambda: b"data")
+    cache.get_or_create(ID, "a", never)
+    cache.get_or_create(ID, "d", lambda: b"data")
     assert room.on_disk() == ["a", "c", "d"]
     other = new_image_id()
-    cache.obtain(other, "x", lambda: b"data")
+    cache.get_or_create(other, "x", lambda: b"data")
     assert room.on_disk() == ["a", "c", "d"], "each image has a budget of its own"
 
 
 def test_an_image_over_its_budget_makes_room_for_more_than_one_variant(room: Room) -> None:
     """Whoever has as many as are kept does not look at all of them for each further one."""
-    cache = room.cache(variants_per_image=16, memory_bytes=0)
+    cache = room.cache(variants_per_image=16, memory_cache_bytes=0)
     home = room.folders.variants_of(ID)
     counts = []
     for turn in range(40):
-        cache.obtain(ID, f"{turn}", lambda: b"data")
+        cache.get_or_create(ID, f"{turn}", lambda: b"data")
         os.utime(home / f"{turn}", (turn, turn))
         kept = sorted(map(int, room.on_disk()))
         counts.append(len(kept))
@@ -214,21 +214,21 @@ def test_an_image_over_its_budget_makes_room_for_more_than_one_variant(room: Roo
 def test_a_file_that_vanishes_while_the_budget_is_counted_is_no_error(room: Room) -> None:
     """A sweep takes files away at any time; a link to nothing stands for one that has just gone."""
     cache = room.cache(variants_per_image=1)
-    cache.obtain(ID, "a", lambda: b"data")
+    cache.get_or_create(ID, "a", lambda: b"data")
     (room.folders.variants_of(ID) / "gone").symlink_to("nowhere")
-    cache.obtain(ID, "b", lambda: b"data")
+    cache.get_or_create(ID, "b", lambda: b"data")
     assert room.on_disk() == ["b"]
     (room.folders.variants_of(ID) / "gone").symlink_to("nowhere")
     cache.sweep()
 
 
 def test_a_sweep_brings_the_disk_below_the_bound_the_least_recently_used_first(room: Room) -> None:
-    cache = room.cache(cache_bytes=400)
+    cache = room.cache(disk_cache_bytes=400)
     images = [new_image_id() for _ in range(6)]
     for turn, image_id in enumerate(images):
-        room.cache().obtain(image_id, "key", lambda: bytes(100))
+        room.cache().get_or_create(image_id, "key", lambda: bytes(100))
         os.utime(room.folders.variants_of(image_id) / "key", (turn, turn))
-    room.cache().obtain(images[0], "key", never)
+    room.cache().get_or_create(images[0], "key", never)
     cache.sweep()
     size = (room.folders.variants_of(images[0]) / "key").stat().st_size
     kept = [image_id for image_id in images if room.on_disk(image_id)]
@@ -236,17 +236,17 @@ def test_a_sweep_brings_the_disk_below_the_bound_the_least_recently_used_first(r
 
 
 def test_sweeps_come_by_themselves_and_keep_the_bound(room: Room) -> None:
-    cache = room.cache(cache_bytes=2_000, memory_bytes=0)
+    cache = room.cache(disk_cache_bytes=2_000, memory_cache_bytes=0)
     for _ in range(100):
-        cache.obtain(new_image_id(), "key", lambda: bytes(90))
+        cache.get_or_create(new_image_id(), "key", lambda: bytes(90))
     total = sum(path.stat().st_size for path in room.folders.variants.rglob("key"))
     assert 1_500 < total <= 2_000 + 2_000 // 20 + 2 * 110
 
 
 def test_one_sweep_at_a_time_is_enough(room: Room) -> None:
-    cache = room.cache(cache_bytes=0)
-    room.cache().obtain(ID, "key", lambda: b"data")
-    with room.locks.attempt("sweep"):
+    cache = room.cache(disk_cache_bytes=0)
+    room.cache().get_or_create(ID, "key", lambda: b"data")
+    with room.locks.try_acquire("sweep"):
         cache.sweep()
         assert room.on_disk() == ["key"]
     cache.sweep()
@@ -257,46 +257,46 @@ def test_a_deleted_image_gets_no_variant_though_its_render_was_under_way(room: R
     cache = room.cache()
 
     def make() -> bytes:
-        with room.locks.hold("image", ID), room.stamps.changing(ID):
+        with room.locks.acquire("image", ID), room.stamps.bump(ID):
             room.gone.add(ID)
             cache.purge(ID)
         return b"too late"
 
-    cache.obtain(ID, "other", lambda: b"data")
+    cache.get_or_create(ID, "other", lambda: b"data")
     with pytest.raises(NotFoundError):
-        cache.obtain(ID, "key", make)
+        cache.get_or_create(ID, "key", make)
     assert room.on_disk() == []
-    assert cache.peek(ID, "key") is None
-    assert cache.peek(ID, "other") is None
+    assert cache.get_memory(ID, "key") is None
+    assert cache.get_memory(ID, "other") is None
     with pytest.raises(NotFoundError):
-        cache.obtain(ID, "other", lambda: b"data")
+        cache.get_or_create(ID, "other", lambda: b"data")
 
 
 def test_what_is_read_while_a_change_is_under_way_is_not_remembered(room: Room) -> None:
     cache = room.cache()
-    room.cache().obtain(ID, "key", lambda: b"data")
-    with room.stamps.changing(ID):
-        assert cache.obtain(ID, "key", never) == b"data"
-        assert cache.peek(ID, "key") is None
-    assert cache.peek(ID, "key") is None
-    assert cache.obtain(ID, "key", never) == b"data"
-    assert cache.peek(ID, "key") == b"data"
+    room.cache().get_or_create(ID, "key", lambda: b"data")
+    with room.stamps.bump(ID):
+        assert cache.get_or_create(ID, "key", never) == b"data"
+        assert cache.get_memory(ID, "key") is None
+    assert cache.get_memory(ID, "key") is None
+    assert cache.get_or_create(ID, "key", never) == b"data"
+    assert cache.get_memory(ID, "key") == b"data"
 
 
 def test_what_was_remembered_before_a_change_is_read_again(room: Room) -> None:
     cache = room.cache()
-    cache.obtain(ID, "key", lambda: b"data")
-    with room.stamps.changing(ID):
-        assert cache.peek(ID, "key") is None
-    assert cache.peek(ID, "key") is None
-    assert cache.obtain(ID, "key", never) == b"data"
+    cache.get_or_create(ID, "key", lambda: b"data")
+    with room.stamps.bump(ID):
+        assert cache.get_memory(ID, "key") is None
+    assert cache.get_memory(ID, "key") is None
+    assert cache.get_or_create(ID, "key", never) == b"data"
 
 
 def test_the_memory_is_bounded(room: Room) -> None:
-    cache = room.cache(memory_bytes=250)
+    cache = room.cache(memory_cache_bytes=250)
     for key in "abc":
-        cache.obtain(ID, key, lambda: bytes(100))
-    assert [cache.peek(ID, key) is not None for key in "abc"] == [False, True, True]
+        cache.get_or_create(ID, key, lambda: bytes(100))
+    assert [cache.get_memory(ID, key) is not None for key in "abc"] == [False, True, True]
 
 
 def test_a_disk_below_its_floor_serves_and_keeps_nothing_on_it(
@@ -305,21 +305,21 @@ def test_a_disk_below_its_floor_serves_and_keeps_nothing_on_it(
     """Variants can be made again: they must not take the room that uploads and deletions need."""
     room = Room(tmp_path, floor=2**62)
     cache = room.cache()
-    assert cache.obtain(ID, "key", lambda: b"data") == b"data"
+    assert cache.get_or_create(ID, "key", lambda: b"data") == b"data"
     assert room.on_disk() == []
-    assert cache.peek(ID, "key") == b"data", "memory has room"
+    assert cache.get_memory(ID, "key") == b"data", "memory has room"
     assert "no room" in caplog.text
     room.close()
 
 
 def test_a_really_full_disk_serves_all_the_same(small_disk: Callable[..., Path]) -> None:
     room = Room(small_disk())
-    cache = room.cache(memory_bytes=0)
+    cache = room.cache(memory_cache_bytes=0)
     large = bytes(2**21)
     for _ in range(2):
-        assert cache.obtain(ID, "key", lambda: large) == large
+        assert cache.get_or_create(ID, "key", lambda: large) == large
     assert room.on_disk() == []
-    assert cache.obtain(ID, "small", lambda: b"data") == b"data"
+    assert cache.get_or_create(ID, "small", lambda: b"data") == b"data"
     assert room.on_disk() == ["small"]
     room.close()
 
@@ -334,10 +334,10 @@ def test_light_work_does_not_wait_for_heavy_work_that_happens_to_share_its_lock(
 
     ours = stripe(f"{ID}/heavy")
     shared = next(f"light{n}" for n in range(100_000) if stripe(f"{ID}/light{n}") == ours)
-    heavy = threading.Thread(target=cache.obtain, args=(ID, "heavy", slow, Weight.HEAVY))
+    heavy = threading.Thread(target=cache.get_or_create, args=(ID, "heavy", slow, JobClass.HEAVY))
     heavy.start()
     assert started.wait(PATIENCE)
-    assert cache.obtain(ID, shared, lambda: b"light", Weight.LIGHT) == b"light"
+    assert cache.get_or_create(ID, shared, lambda: b"light", JobClass.LIGHT) == b"light"
     let_go.set()
     heavy.join(PATIENCE)
-    assert cache.peek(ID, "heavy") == b"heavy"
+    assert cache.get_memory(ID, "heavy") == b"heavy"

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from imagehost_core.workers import WorkerPool
-from imagehost_core.workers.executor import Call
+from imagehost_core.workers import ImageExecutor
+from imagehost_core.workers.executor import TaskCall
 
 Ask = Callable[..., str]
 HERE = Path(__file__).parent
@@ -28,12 +28,12 @@ def hostile(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
-def make_pool(hostile: str) -> Iterator[Callable[..., WorkerPool]]:
+def make_pool(hostile: str) -> Iterator[Callable[..., ImageExecutor]]:
     """Make pools of hostile workers, which are closed after the test."""
-    pools: list[WorkerPool] = []
+    pools: list[ImageExecutor] = []
 
-    def make(size: int = 1, **settings: Any) -> WorkerPool:
-        pools.append(WorkerPool(size, tasks=hostile, **settings))
+    def make(size: int = 1, **settings: Any) -> ImageExecutor:
+        pools.append(ImageExecutor(size, tasks=hostile, **settings))
         return pools[-1]
 
     yield make
@@ -42,7 +42,7 @@ def make_pool(hostile: str) -> Iterator[Callable[..., WorkerPool]]:
 
 
 @pytest.fixture
-def pool(make_pool: Callable[..., WorkerPool]) -> WorkerPool:
+def pool(make_pool: Callable[..., ImageExecutor]) -> ImageExecutor:
     """A pool of one hostile worker."""
     return make_pool()
 
@@ -51,8 +51,8 @@ def pool(make_pool: Callable[..., WorkerPool]) -> WorkerPool:
 def ask() -> Ask:
     """Have a hostile task done and return what it says."""
 
-    def ask(pool: WorkerPool, act: str = "", data: bytes = b"", deadline: float = 60) -> str:
-        call = Call("act", (act,), str, lambda _said: 1)
+    def ask(pool: ImageExecutor, act: str = "", data: bytes = b"", deadline: float = 60) -> str:
+        call = TaskCall("act", (act,), str, lambda _said: 1)
         said, blobs = pool.run(call, io.BytesIO(data), len(data), deadline=deadline, receive=b"".join)
         assert blobs == [data]
         return said

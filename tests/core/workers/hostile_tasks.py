@@ -20,9 +20,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from imagehost_core.errors import Fault, RateLimitError, UnavailableError, ValidationError
+from imagehost_core.errors import FieldError, RateLimitError, UnavailableError, ValidationError
 from imagehost_core.formats import Format
-from imagehost_core.jobs import Ingested, IngestJob, Rendered, RenderJob
+from imagehost_core.jobs import IngestJob, IngestResult, RenderJob, RenderResult
 from imagehost_core.transform.geometry import Size
 from imagehost_core.workers import frames
 from imagehost_core.workers import messages as wire
@@ -89,7 +89,7 @@ def babble() -> None:
 
 def forge() -> None:
     """Answer an order that was not given, in a frame that is right."""
-    answer = wire.pack(wire.Answer(99, wire.Usage(0, 0.0), wire.Json("forged")))
+    answer = wire.encode(wire.TaskResult(99, wire.ResourceUsage(0, 0.0), wire.Json("forged")))
     forged = io.BytesIO()
     frames.write_head(forged, Head(answer, (0,)))
     for descriptor in range(3, 16):
@@ -185,7 +185,7 @@ def fail() -> None:
 
 
 def refuse() -> None:
-    raise ValidationError(faults=[Fault("the image", "a whole one", "half of one")])
+    raise ValidationError(errors=[FieldError("the image", "a whole one", "half of one")])
 
 
 def refuse_busy() -> None:
@@ -212,29 +212,29 @@ def act(text: str, data: bytes) -> tuple[str, list[bytes]]:
     return outcome(ACTS[text]) if text else "", [data]
 
 
-def ingest(job: IngestJob, data: bytes) -> tuple[Ingested, list[bytes]]:
+def ingest(job: IngestJob, data: bytes) -> tuple[IngestResult, list[bytes]]:
     """Do what the upload names; else store it as it is, with as many rungs as were asked for."""
     if (name := data.split(b"\n")[0].decode(errors="replace")) in ACTS:
         outcome(ACTS[name])
-    rungs = tuple(Size(side, side) for side in job.ladder)
-    made = Ingested(
+    rungs = tuple(Size(side, side) for side in job.derivative_sides)
+    made = IngestResult(
         format=job.format,
         size=Size(1, 1),
         frames=1,
         has_alpha=False,
         placeholder="",
         unchanged=False,
-        rungs=rungs,
+        derivatives=rungs,
     )
     fewer = 1 if data == b"too few" else 1 + len(rungs)
     return made, [data] * fewer
 
 
-def render(job: RenderJob, source_format: Format, data: bytes) -> tuple[Rendered, list[bytes]]:
+def render(job: RenderJob, source_format: Format, data: bytes) -> tuple[RenderResult, list[bytes]]:
     """Do what the master names; else return it, after the name of its format."""
     if (name := data.split(b"\n")[0].decode(errors="replace")) in ACTS:
         outcome(ACTS[name])
-    return Rendered(job.plan.output, 1), [source_format.value.encode() + b":" + data]
+    return RenderResult(job.plan.output, 1), [source_format.value.encode() + b":" + data]
 
 
 TASKS = {

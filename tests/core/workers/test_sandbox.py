@@ -17,13 +17,13 @@ import pytest
 from imagehost_core.sandbox import _libc as kernel
 from imagehost_core.sandbox import enter as cage
 from imagehost_core.sandbox import landlock
-from imagehost_core.workers import CageLimits, WorkerPool
+from imagehost_core.workers import ImageExecutor, SandboxLimits
 
-Ask = Callable[[WorkerPool, str], str]
-MakePool = Callable[..., WorkerPool]
+Ask = Callable[[ImageExecutor, str], str]
+MakePool = Callable[..., ImageExecutor]
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux has these measures")
-OPEN = CageLimits(file_bytes=0, open_files=0, landlock=False, seccomp=False)
+OPEN = SandboxLimits(file_bytes=0, open_files=0, landlock=False, seccomp=False)
 """A cage whose doors stand open, to show what happens without a measure."""
 
 
@@ -73,7 +73,7 @@ def test_the_cage_takes_away_what_works_without_it(
 @linux
 @pytest.mark.skipif(not has_landlock(1), reason="this kernel has no Landlock")
 def test_landlock_alone_takes_away_the_file_system(make_pool: MakePool, ask: Ask) -> None:
-    pool = make_pool(limits=CageLimits(seccomp=False))
+    pool = make_pool(limits=SandboxLimits(seccomp=False))
     assert ask(pool, "open_to_read") == "EACCES"
     assert ask(pool, "open_to_write") == "EACCES"
     assert ask(pool, "listen") == ("EACCES" if has_landlock(4) else "bound")
@@ -86,12 +86,12 @@ def test_a_limit_cannot_be_raised_again(make_pool: MakePool, ask: Ask) -> None:
 
 
 @linux
-def test_threads_can_be_started_in_the_cage(pool: WorkerPool, ask: Ask) -> None:
+def test_threads_can_be_started_in_the_cage(pool: ImageExecutor, ask: Ask) -> None:
     assert ask(pool, "thread") == "threaded"
 
 
 def test_a_worker_has_nothing_of_the_environment(
-    pool: WorkerPool, ask: Ask, monkeypatch: pytest.MonkeyPatch
+    pool: ImageExecutor, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("IMAGEHOST_SECRET", "s3cret")
     monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/somewhere/lib")
@@ -103,7 +103,7 @@ def test_a_worker_has_nothing_of_the_environment(
 
 
 @linux
-def test_a_worker_has_its_pipes_and_its_log_and_no_other_descriptor(pool: WorkerPool, ask: Ask) -> None:
+def test_a_worker_has_its_pipes_and_its_log_and_no_other_descriptor(pool: ImageExecutor, ask: Ask) -> None:
     with Path(os.devnull).open() as file:
         os.set_inheritable(file.fileno(), True)
         # Nothing to read, the log twice, the two pipes, and the meter.
@@ -111,7 +111,7 @@ def test_a_worker_has_its_pipes_and_its_log_and_no_other_descriptor(pool: Worker
 
 
 @linux
-def test_the_status_names_every_measure(pool: WorkerPool) -> None:
+def test_the_status_names_every_measure(pool: ImageExecutor) -> None:
     status = pool.status()
     names = {"oom_score", "RLIMIT_CORE", "RLIMIT_AS", "RLIMIT_CPU", "RLIMIT_FSIZE", "RLIMIT_NOFILE"}
     assert {*status.in_force, *status.lacking} == names | {"no_new_privs", "landlock", "seccomp"}
@@ -119,7 +119,7 @@ def test_the_status_names_every_measure(pool: WorkerPool) -> None:
 
 
 def test_measures_that_are_switched_off_are_not_named(make_pool: MakePool) -> None:
-    status = make_pool(limits=CageLimits(0, 0, 0, 0, 0, landlock=False, seccomp=False)).status()
+    status = make_pool(limits=SandboxLimits(0, 0, 0, 0, 0, landlock=False, seccomp=False)).status()
     assert {*status.in_force, *status.lacking} == {"RLIMIT_CORE", "no_new_privs"}
 
 
@@ -128,9 +128,9 @@ def test_a_measure_that_the_system_lacks_is_named_with_the_reason_and_the_others
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("platform.machine", lambda: "vax")
-    limits = CageLimits(0, 0, 0, 0, 0, landlock=False)
-    status = confined(lambda: cage.close(limits))
-    assert isinstance(status, cage.CageStatus)
+    limits = SandboxLimits(0, 0, 0, 0, 0, landlock=False)
+    status = confined(lambda: cage.enter_sandbox(limits))
+    assert isinstance(status, cage.SandboxStatus)
     assert status.lacking == {"seccomp": "no list of system calls for vax"}
     assert status.in_force == ("RLIMIT_CORE", "no_new_privs")
 
@@ -150,7 +150,7 @@ def test_landlock_confines_the_thread_that_asks_for_it() -> None:
 @linux
 def test_seccomp_confines_the_thread_that_asks_for_it() -> None:
     def act() -> socket.socket:
-        cage.close(CageLimits(0, 0, 0, 0, 0, landlock=False))
+        cage.enter_sandbox(SandboxLimits(0, 0, 0, 0, 0, landlock=False))
         return socket.socket()
 
     assert isinstance(confined(act), PermissionError)
@@ -177,15 +177,15 @@ def test_the_structures_have_the_sizes_of_the_kernel() -> None:
 )
 def test_limits_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=r"must|None of"):
-        CageLimits(**wrong)  # type: ignore[arg-type]
+        SandboxLimits(**wrong)  # type: ignore[arg-type]
 
 
 LIMITED = """
 import os, resource, sys
 from pathlib import Path
 from imagehost_core.sandbox import enter as cage
-from imagehost_core.workers import CageLimits
-status = cage.close(CageLimits({limits}, landlock=False, seccomp=False))
+from imagehost_core.workers import SandboxLimits
+status = cage.enter_sandbox(SandboxLimits({limits}, landlock=False, seccomp=False))
 score = Path("/proc/self/oom_score_adj").read_text().strip()
 print(resource.getrlimit(resource.{name}), score, "{name}" in status.in_force)
 {then}

@@ -39,19 +39,23 @@ def run(program: tuple[Instruction, ...], number: int, arch: int, arguments: tup
 
 
 def verdict(machine: str, number: int, *arguments: int) -> int:
-    return run(seccomp.program(machine, PID), number, AUDIT[machine], arguments)
+    return run(seccomp.build_filter(machine, PID), number, AUDIT[machine], arguments)
 
 
 @given(st.sampled_from(MACHINES), st.integers(0, 2**32 - 1), st.tuples(*[WORDS] * 6))
 def test_a_call_that_is_on_no_list_is_refused(machine: str, number: int, words: tuple[int, ...]) -> None:
     column = MACHINES.index(machine)
-    listed = [*seccomp.CALLS.values(), *seccomp.ABSENT.values()]
-    listed += [numbers for numbers, _ in seccomp.checked(PID).values()]
+    listed = [*seccomp.ALLOWED_SYSCALLS.values(), *seccomp.ENOSYS_SYSCALLS.values()]
+    listed += [numbers for numbers, _ in seccomp.argument_rules(PID).values()]
     if number not in [numbers[column] for numbers in listed]:
         assert verdict(machine, number, *words) == EPERM
 
 
-@given(st.sampled_from(MACHINES), st.sampled_from(list(seccomp.CALLS.values())), st.tuples(*[WORDS] * 6))
+@given(
+    st.sampled_from(MACHINES),
+    st.sampled_from(list(seccomp.ALLOWED_SYSCALLS.values())),
+    st.tuples(*[WORDS] * 6),
+)
 def test_a_call_that_a_worker_needs_is_allowed_whatever_its_arguments(
     machine: str, numbers: tuple[int | None, int | None], words: tuple[int, ...]
 ) -> None:
@@ -64,7 +68,7 @@ def test_a_call_that_a_worker_needs_is_allowed_whatever_its_arguments(
 def test_a_call_in_the_way_of_another_machine_ends_the_process(arch: int, number: int) -> None:
     for machine in MACHINES:
         if arch != AUDIT[machine]:
-            assert run(seccomp.program(machine, PID), number, arch) == KILL_PROCESS
+            assert run(seccomp.build_filter(machine, PID), number, arch) == KILL_PROCESS
 
 
 @machines
@@ -126,7 +130,7 @@ def test_the_ways_out_are_shut(machine: str, call: str, numbers: tuple[int, int]
 
 @machines
 def test_a_filter_is_as_short_as_the_kernel_asks_and_jumps_only_forwards_within_it(machine: str) -> None:
-    program = seccomp.program(machine, PID)
+    program = seccomp.build_filter(machine, PID)
     assert len(program) <= 4096
     for place, step in enumerate(program):
         assert 0 <= step.if_true < 256

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_core.workers.watchdog import Keeper
+from imagehost_core.workers.watchdog import Watchdog
 
 
 @given(st.lists(st.integers(-1000, 10), min_size=1, max_size=20))
 def test_actions_are_done_in_the_order_of_their_moments(delays: list[int]) -> None:
-    keeper, done, now, gate = Keeper(), [], time.monotonic(), threading.Event()
-    keeper.at(now - 2, gate.wait)
+    keeper, done, now, gate = Watchdog(), [], time.monotonic(), threading.Event()
+    keeper.call_at(now - 2, gate.wait)
     for delay in delays:
-        keeper.at(now + delay / 1000, lambda delay=delay: done.append(delay))  # type: ignore[misc]
+        keeper.call_at(now + delay / 1000, lambda delay=delay: done.append(delay))  # type: ignore[misc]
     last = threading.Event()
-    keeper.at(now + 0.02, last.set)
+    keeper.call_at(now + 0.02, last.set)
     gate.set()
     assert last.wait(60)
     keeper.close()
@@ -27,13 +27,13 @@ def test_actions_are_done_in_the_order_of_their_moments(delays: list[int]) -> No
 
 
 def test_an_alarm_that_is_cancelled_in_time_does_not_ring() -> None:
-    keeper, rung, last, busy = Keeper(), threading.Event(), threading.Event(), threading.Event()
-    keeper.at(0, lambda: busy.wait(60))
+    keeper, rung, last, busy = Watchdog(), threading.Event(), threading.Event(), threading.Event()
+    keeper.call_at(0, lambda: busy.wait(60))
     now = time.monotonic()
-    alarm = keeper.at(now, rung.set)
+    alarm = keeper.call_at(now, rung.set)
     assert keeper.cancel(alarm)
     assert keeper.cancel(alarm)
-    keeper.at(now, last.set)
+    keeper.call_at(now, last.set)
     busy.set()
     assert last.wait(60)
     assert not rung.is_set()
@@ -41,41 +41,41 @@ def test_an_alarm_that_is_cancelled_in_time_does_not_ring() -> None:
 
 
 def test_an_alarm_that_rang_cannot_be_cancelled() -> None:
-    keeper, rung = Keeper(), threading.Event()
-    alarm = keeper.at(0, rung.set)
+    keeper, rung = Watchdog(), threading.Event()
+    alarm = keeper.call_at(0, rung.set)
     assert rung.wait(60)
     assert not keeper.cancel(alarm)
     keeper.close()
 
 
 def test_an_earlier_alarm_is_not_held_up_by_a_later_one() -> None:
-    keeper, rung = Keeper(), threading.Event()
-    keeper.at(time.monotonic() + 3600, threading.Event().set)
-    keeper.at(time.monotonic(), rung.set)
+    keeper, rung = Watchdog(), threading.Event()
+    keeper.call_at(time.monotonic() + 3600, threading.Event().set)
+    keeper.call_at(time.monotonic(), rung.set)
     assert rung.wait(60)
     keeper.close()
 
 
 def test_a_closed_keeper_does_nothing_any_more_and_its_thread_has_ended() -> None:
-    keeper, rung = Keeper(), threading.Event()
-    keeper.at(time.monotonic() + 3600, rung.set)
+    keeper, rung = Watchdog(), threading.Event()
+    keeper.call_at(time.monotonic() + 3600, rung.set)
     keeper.close()
     assert keeper._thread is not None
     assert not keeper._thread.is_alive()
-    keeper.at(0, rung.set)
+    keeper.call_at(0, rung.set)
     assert not rung.wait(0.05)
 
 
 @pytest.mark.parametrize("used", [False, True])
 def test_a_keeper_can_be_closed_twice_even_by_its_own_thread(used: bool) -> None:
-    keeper, closed = Keeper(), threading.Event()
+    keeper, closed = Watchdog(), threading.Event()
 
     def close() -> None:
         keeper.close()
         closed.set()
 
     if used:
-        keeper.at(0, close)
+        keeper.call_at(0, close)
         assert closed.wait(60)
     keeper.close()
     keeper.close()

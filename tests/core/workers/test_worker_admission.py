@@ -20,24 +20,24 @@ from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.testing import make_image
 from imagehost_core.transform import Transform
 from imagehost_core.transform.geometry import Size, plan
-from imagehost_core.workers import Load, WorkerPool, main, weigh
+from imagehost_core.workers import ImageExecutor, PoolLoad, classify, main
 from imagehost_core.workers.admission import (
-    KEPT,
-    Counts,
-    Desk,
-    Weight,
-    desk_for,
-    expected_seconds,
-    free_desks,
-    may_wait,
+    RESERVED_CLASSES,
+    JobClass,
+    QueueCounts,
+    Slot,
+    can_enqueue,
+    estimate_seconds,
+    find_slot,
+    free_slots,
 )
-from imagehost_core.workers.executor import Call
+from imagehost_core.workers.executor import TaskCall
 from imagehost_core.workers.main import AUTOGROUP, NICENESS
-from imagehost_core.workers.pool import Crew, _Place
+from imagehost_core.workers.pool import ProcessPool, _Waiter
 
-LIGHT, HEAVY, UPLOAD = Weight.LIGHT, Weight.HEAVY, Weight.UPLOAD
+LIGHT, HEAVY, UPLOAD = JobClass.LIGHT, JobClass.HEAVY, JobClass.UPLOAD
 HUGE = Size(10_000, 5_000)
-WEIGHTS = st.sampled_from(Weight)
+WEIGHTS = st.sampled_from(JobClass)
 SIZES = st.integers(1, 16)
 
 
@@ -47,11 +47,11 @@ def job(fmt: Format, width: int, source: Size = HUGE, *, animated: bool = False)
 
 
 @st.composite
-def busy_desks(draw: st.DrawFn, size: int) -> list[Desk]:
+def busy_desks(draw: st.DrawFn, size: int) -> list[Slot]:
     """What a crew can be doing: any way to get there by the rule itself, orders beginning and ending."""
-    taken: list[Desk] = []
+    taken: list[Slot] = []
     for weight, ends in draw(st.lists(st.tuples(WEIGHTS, st.booleans()), max_size=4 * size + 4)):
-        desk = desk_for(weight, taken, size)
+        desk = find_slot(weight, taken, size)
         if desk is not None:
             taken.append(desk)
         if ends and taken:
@@ -59,7 +59,7 @@ def busy_desks(draw: st.DrawFn, size: int) -> list[Desk]:
     return taken
 
 
-def longer(line: Counts, weight: Weight) -> Counts:
+def longer(line: QueueCounts, weight: JobClass) -> QueueCounts:
     return attrs.evolve(line, **{weight.value: line.of(weight) + 1})
 
 
@@ -78,22 +78,22 @@ def longer(line: Counts, weight: Weight) -> Counts:
     ],
 )
 def test_thumbnails_are_light_and_whatever_takes_many_pixels_is_heavy(
-    fmt: Format, width: int, source: Size, weight: Weight
+    fmt: Format, width: int, source: Size, weight: JobClass
 ) -> None:
-    assert weigh(job(fmt, width), source) is weight
+    assert classify(job(fmt, width), source) is weight
 
 
 @given(st.sampled_from(Format), st.integers(1, 8_000), st.integers(1, 9_999), st.integers(1, 500))
 def test_more_pixels_and_more_frames_never_cost_less(fmt: Format, width: int, side: int, frames: int) -> None:
-    cost = expected_seconds(job(fmt, width, animated=True), Size(side, side), frames)
-    assert cost <= expected_seconds(job(fmt, width, animated=True), Size(side + 1, side), frames)
-    assert cost <= expected_seconds(job(fmt, width + 1, animated=True), Size(side, side), frames)
-    assert cost <= expected_seconds(job(fmt, width, animated=True), Size(side, side), frames + 1)
+    cost = estimate_seconds(job(fmt, width, animated=True), Size(side, side), frames)
+    assert cost <= estimate_seconds(job(fmt, width, animated=True), Size(side + 1, side), frames)
+    assert cost <= estimate_seconds(job(fmt, width + 1, animated=True), Size(side, side), frames)
+    assert cost <= estimate_seconds(job(fmt, width, animated=True), Size(side, side), frames + 1)
 
 
 def test_a_still_picture_of_an_animation_costs_one_frame() -> None:
     still = job(Format.WEBP, 200)
-    assert expected_seconds(still, Size(500, 500), 400) == expected_seconds(still, Size(500, 500))
+    assert estimate_seconds(still, Size(500, 500), 400) == estimate_seconds(still, Size(500, 500))
 
 
 # Who may begin, and who may wait.
@@ -104,9 +104,9 @@ def test_a_crew_is_never_more_than_two_above_its_size_and_heavy_work_never_above
     size: int, data: st.DataObject
 ) -> None:
     taken = data.draw(busy_desks(size))
-    assert sum(desk.weight is HEAVY for desk in taken) <= size
-    assert sum(not desk.own for desk in taken) <= size
-    assert sorted(desk.weight.value for desk in taken if desk.own) in (
+    assert sum(desk.job_class is HEAVY for desk in taken) <= size
+    assert sum(not desk.reserved for desk in taken) <= size
+    assert sorted(desk.job_class.value for desk in taken if desk.reserved) in (
         [],
         ["light"],
         ["light", "upload"],
@@ -114,42 +114,42 @@ def test_a_crew_is_never_more_than_two_above_its_size_and_heavy_work_never_above
     )
 
 
-@given(SIZES, st.sampled_from(KEPT), st.data())
+@given(SIZES, st.sampled_from(RESERVED_CLASSES), st.data())
 def test_light_work_and_uploads_can_begin_whatever_other_work_there_is(
-    size: int, weight: Weight, data: st.DataObject
+    size: int, weight: JobClass, data: st.DataObject
 ) -> None:
-    others = [desk for desk in data.draw(busy_desks(size)) if desk.weight is not weight]
-    assert desk_for(weight, others, size) is not None
+    others = [desk for desk in data.draw(busy_desks(size)) if desk.job_class is not weight]
+    assert find_slot(weight, others, size) is not None
 
 
 @given(SIZES, WEIGHTS, st.data())
 def test_who_comes_first_gets_the_next_shared_desk_whatever_is_done_at_the_others(
-    size: int, weight: Weight, data: st.DataObject
+    size: int, weight: JobClass, data: st.DataObject
 ) -> None:
     """So light work and uploads cannot take turns in which heavy work never comes."""
     taken = data.draw(busy_desks(size))
-    while sum(not desk.own for desk in taken) >= size:
-        taken.remove(next(desk for desk in taken if not desk.own))
-    assert desk_for(weight, taken, size) == Desk(weight)
+    while sum(not desk.reserved for desk in taken) >= size:
+        taken.remove(next(desk for desk in taken if not desk.reserved))
+    assert find_slot(weight, taken, size) == Slot(weight)
 
 
-@given(SIZES, st.integers(0, 100), st.sampled_from(KEPT), st.data())
+@given(SIZES, st.integers(0, 100), st.sampled_from(RESERVED_CLASSES), st.data())
 def test_nothing_else_can_fill_the_places_that_are_kept_in_the_queue(
-    size: int, queue: int, kept: Weight, data: st.DataObject
+    size: int, queue: int, kept: JobClass, data: st.DataObject
 ) -> None:
     taken = data.draw(busy_desks(size))
-    line = Counts()
-    for weight in data.draw(st.permutations([weight for weight in Weight if weight is not kept])):
-        while may_wait(weight, line, taken, size, queue):
+    line = QueueCounts()
+    for weight in data.draw(st.permutations([weight for weight in JobClass if weight is not kept])):
+        while can_enqueue(weight, line, taken, size, queue):
             line = longer(line, weight)
     for _ in range(queue // 4):
-        assert may_wait(kept, line, [*taken, *_own(kept)], size, queue)
+        assert can_enqueue(kept, line, [*taken, *_own(kept)], size, queue)
         line = longer(line, kept)
 
 
-def _own(weight: Weight) -> list[Desk]:
+def _own(weight: JobClass) -> list[Slot]:
     """Return what takes the desk of a kind, so that all of it has to wait."""
-    return [Desk(weight, own=True)]
+    return [Slot(weight, reserved=True)]
 
 
 @given(SIZES, st.integers(0, 100), st.data())
@@ -157,10 +157,10 @@ def test_heavy_work_cannot_fill_more_than_half_of_the_queue(
     size: int, queue: int, data: st.DataObject
 ) -> None:
     taken = data.draw(busy_desks(size))
-    line = Counts()
-    while may_wait(HEAVY, line, taken, size, queue):
+    line = QueueCounts()
+    while can_enqueue(HEAVY, line, taken, size, queue):
         line = longer(line, HEAVY)
-    assert line.heavy == queue - 2 * (queue // 4) + free_desks(HEAVY, taken, size)
+    assert line.heavy == queue - 2 * (queue // 4) + free_slots(HEAVY, taken, size)
 
 
 @given(SIZES, st.integers(0, 100), st.data())
@@ -168,40 +168,40 @@ def test_the_queue_is_bounded_and_never_longer_than_it_is_set(
     size: int, queue: int, data: st.DataObject
 ) -> None:
     taken = data.draw(busy_desks(size))
-    line = Counts()
+    line = QueueCounts()
     for weight in data.draw(st.lists(WEIGHTS, max_size=200)):
-        if may_wait(weight, line, taken, size, queue):
+        if can_enqueue(weight, line, taken, size, queue):
             line = longer(line, weight)
-    assert line.all <= queue + max(free_desks(HEAVY, taken, size), len(KEPT))
+    assert line.all <= queue + max(free_slots(HEAVY, taken, size), len(RESERVED_CLASSES))
 
 
 @given(SIZES, WEIGHTS, st.data())
 def test_who_can_begin_at_once_needs_no_place_in_the_queue(
-    size: int, weight: Weight, data: st.DataObject
+    size: int, weight: JobClass, data: st.DataObject
 ) -> None:
     taken = data.draw(busy_desks(size))
-    can = desk_for(weight, taken, size) is not None
-    assert may_wait(weight, Counts(), taken, size, 0) is can
-    assert (free_desks(weight, taken, size) > 0) is can
+    can = find_slot(weight, taken, size) is not None
+    assert can_enqueue(weight, QueueCounts(), taken, size, 0) is can
+    assert (free_slots(weight, taken, size) > 0) is can
 
 
 # With real workers.
 
 
-def run(pool: WorkerPool, act: str, weight: Weight, deadline: float = 60) -> str:
-    call = Call("act", (act,), str, lambda _said: 1)
+def run(pool: ImageExecutor, act: str, weight: JobClass, deadline: float = 60) -> str:
+    call = TaskCall("act", (act,), str, lambda _said: 1)
     return pool.run(call, io.BytesIO(), 0, deadline=deadline, receive=b"".join, weight=weight)[0]
 
 
 class Sleepers:
     """Threads that keep workers busy until the pool is closed."""
 
-    def __init__(self, pool: WorkerPool, *weights: Weight) -> None:
+    def __init__(self, pool: ImageExecutor, *weights: JobClass) -> None:
         self._threads = [threading.Thread(target=self._sleep, args=(pool, weight)) for weight in weights]
         for thread in self._threads:
             thread.start()
 
-    def _sleep(self, pool: WorkerPool, weight: Weight) -> None:
+    def _sleep(self, pool: ImageExecutor, weight: JobClass) -> None:
         with pytest.raises(Exception):  # noqa: B017 - it ends with the pool, or was refused
             run(pool, "sleep", weight, deadline=600)
 
@@ -212,24 +212,24 @@ class Sleepers:
 
 @pytest.mark.parametrize("size", [1, 2])
 def test_light_work_is_done_while_every_worker_is_at_heavy_work(
-    size: int, make_pool: Callable[..., WorkerPool], eventually: Callable[[Callable[[], bool]], bool]
+    size: int, make_pool: Callable[..., ImageExecutor], eventually: Callable[[Callable[[], bool]], bool]
 ) -> None:
     pool = make_pool(size, queue=8)
     sleepers = Sleepers(pool, *(HEAVY,) * (size + 3))
-    assert eventually(lambda: pool.load == Load(busy=size, idle=0, waiting=3))
+    assert eventually(lambda: pool.load == PoolLoad(busy=size, idle=0, waiting=3))
     pids = {run(pool, "pid", LIGHT) for _ in range(3)}
     assert len(pids) == 1
-    assert pool.load == Load(busy=size, idle=1, waiting=3)
+    assert pool.load == PoolLoad(busy=size, idle=1, waiting=3)
     pool.close()
     sleepers.join()
 
 
 def test_light_work_waits_for_light_work_and_no_process_is_added_for_it(
-    make_pool: Callable[..., WorkerPool], eventually: Callable[[Callable[[], bool]], bool]
+    make_pool: Callable[..., ImageExecutor], eventually: Callable[[Callable[[], bool]], bool]
 ) -> None:
     pool = make_pool(1, queue=1)
     sleepers = Sleepers(pool, LIGHT, LIGHT)
-    assert eventually(lambda: pool.load == Load(busy=1, idle=0, waiting=1))
+    assert eventually(lambda: pool.load == PoolLoad(busy=1, idle=0, waiting=1))
     with pytest.raises(UnavailableError, match="expected at most 1 requests to wait"):
         run(pool, "pid", LIGHT)
     pool.close()
@@ -237,35 +237,35 @@ def test_light_work_waits_for_light_work_and_no_process_is_added_for_it(
 
 
 def test_heavy_work_that_waits_leaves_places_for_light_work(
-    make_pool: Callable[..., WorkerPool], eventually: Callable[[Callable[[], bool]], bool]
+    make_pool: Callable[..., ImageExecutor], eventually: Callable[[Callable[[], bool]], bool]
 ) -> None:
     pool = make_pool(1, queue=4)
     sleepers = Sleepers(pool, HEAVY, HEAVY, HEAVY)
-    assert eventually(lambda: pool.load == Load(busy=1, idle=0, waiting=2))
+    assert eventually(lambda: pool.load == PoolLoad(busy=1, idle=0, waiting=2))
     with pytest.raises(UnavailableError):
         run(pool, "pid", HEAVY)
     more = Sleepers(pool, LIGHT, LIGHT)
-    assert eventually(lambda: pool.load == Load(busy=2, idle=0, waiting=3))
+    assert eventually(lambda: pool.load == PoolLoad(busy=2, idle=0, waiting=3))
     pool.close()
     sleepers.join()
     more.join()
 
 
 def test_an_upload_is_done_though_the_desks_and_the_queue_are_full_of_renders(
-    make_pool: Callable[..., WorkerPool], eventually: Callable[[Callable[[], bool]], bool]
+    make_pool: Callable[..., ImageExecutor], eventually: Callable[[Callable[[], bool]], bool]
 ) -> None:
     pool = make_pool(2, queue=8)
     heavy = Sleepers(pool, *(HEAVY,) * 6)
-    assert eventually(lambda: pool.load == Load(busy=2, idle=0, waiting=4))
+    assert eventually(lambda: pool.load == PoolLoad(busy=2, idle=0, waiting=4))
     light = Sleepers(pool, *(LIGHT,) * 3)
-    assert eventually(lambda: pool.load == Load(busy=3, idle=0, waiting=6))
+    assert eventually(lambda: pool.load == PoolLoad(busy=3, idle=0, waiting=6))
     for weight in (HEAVY, LIGHT):
         with pytest.raises(UnavailableError):
             run(pool, "pid", weight)
     pids = {run(pool, "pid", UPLOAD) for _ in range(3)}
     assert len(pids) == 1
     uploads = Sleepers(pool, UPLOAD, UPLOAD, UPLOAD)
-    assert eventually(lambda: pool.load == Load(busy=4, idle=0, waiting=8))
+    assert eventually(lambda: pool.load == PoolLoad(busy=4, idle=0, waiting=8))
     with pytest.raises(UnavailableError):
         run(pool, "pid", UPLOAD)
     pool.close()
@@ -289,29 +289,29 @@ def test_what_somebody_uploads_goes_to_the_pool_as_an_upload(
 ) -> None:
     file, upload = Stalled(), make_image(120, 90)
 
-    def render(pool: WorkerPool) -> None:
+    def render(pool: ImageExecutor) -> None:
         with pytest.raises(InternalError):
             pool.render(job(Format.JPEG, 200), Format.PNG, file, 9, deadline=600)
 
-    with WorkerPool(1) as pool:
+    with ImageExecutor(1) as pool:
         rendering = threading.Thread(target=render, args=(pool,))
         rendering.start()
-        assert eventually(lambda: pool.load == Load(busy=1, idle=0, waiting=0))
+        assert eventually(lambda: pool.load == PoolLoad(busy=1, idle=0, waiting=0))
         made, _ = pool.ingest(IngestJob(Format.PNG), io.BytesIO(upload), len(upload), deadline=60)
         assert made.size == Size(120, 90)
-        assert pool.load == Load(busy=1, idle=1, waiting=0)
+        assert pool.load == PoolLoad(busy=1, idle=1, waiting=0)
         file.ended.set()
         rendering.join()
 
 
 @pytest.mark.skipif(not hasattr(os, "getpriority"), reason="only POSIX knows priorities")
-def test_whoever_answers_requests_goes_before_the_workers(make_pool: Callable[..., WorkerPool]) -> None:
+def test_whoever_answers_requests_goes_before_the_workers(make_pool: Callable[..., ImageExecutor]) -> None:
     pid = int(run(make_pool(), "pid", LIGHT))
     ours = os.getpriority(os.PRIO_PROCESS, 0)
     assert os.getpriority(os.PRIO_PROCESS, pid) == min(19, ours + NICENESS)
 
 
-def test_among_sessions_a_worker_gives_way_too(make_pool: Callable[..., WorkerPool]) -> None:
+def test_among_sessions_a_worker_gives_way_too(make_pool: Callable[..., ImageExecutor]) -> None:
     """Linux may count niceness among the processes of a session alone, and a worker has one of its own."""
     if not AUTOGROUP.exists():
         pytest.skip("NOT TESTED: this system does not group processes by session")
@@ -335,30 +335,30 @@ def test_who_may_not_say_so_at_once_tries_again_for_a_while(
     monkeypatch.setattr(main, "AUTOGROUP", Group())
     monkeypatch.setattr(time, "sleep", slept.append)
     monkeypatch.setattr(os, "nice", lambda _: 0, raising=False)
-    main.step_back()
+    main.lower_priority()
     assert said == [f"{NICENESS}"] * written
     assert len(slept) == min(failures, main.AUTOGROUP_TRIES)
     assert sum(slept) < 1
 
 
 def test_of_a_long_line_only_those_are_called_whose_turn_it_is(
-    make_pool: Callable[..., WorkerPool],
+    make_pool: Callable[..., ImageExecutor],
     eventually: Callable[[Callable[[], bool]], bool],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pool, waiting, looks = make_pool(queue=200), 60, list[None]()
-    next_ = Crew._next
+    next_ = ProcessPool._next
 
-    def counted(crew: Crew) -> _Place | None:
+    def counted(crew: ProcessPool) -> _Waiter | None:
         looks.append(None)
         return next_(crew)
 
-    with pool._crew.hire(time.monotonic() + 60):
+    with pool._pool.acquire(time.monotonic() + 60):
         threads = [threading.Thread(target=run, args=(pool, "pid", HEAVY)) for _ in range(waiting)]
         for thread in threads:
             thread.start()
         assert eventually(lambda: pool.load.waiting == waiting)
-        monkeypatch.setattr(Crew, "_next", counted)
+        monkeypatch.setattr(ProcessPool, "_next", counted)
     for thread in threads:
         thread.join()
     assert len(looks) < 5 * waiting

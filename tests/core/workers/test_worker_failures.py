@@ -11,34 +11,34 @@ import pytest
 
 from imagehost_core.errors import ImageHostError, InternalError, UnavailableError, ValidationError
 from imagehost_core.formats import Format
-from imagehost_core.jobs import Ingested, IngestJob, Rendered, RenderJob
+from imagehost_core.jobs import IngestJob, IngestResult, RenderJob, RenderResult
 from imagehost_core.transform.geometry import ORIGIN, Plan, Size
-from imagehost_core.workers import CageLimits, WorkerPool
+from imagehost_core.workers import ImageExecutor, SandboxLimits
 from imagehost_core.workers import failures as mishaps
 
-MakePool = Callable[..., WorkerPool]
+MakePool = Callable[..., ImageExecutor]
 
-UPLOAD = IngestJob(Format.GIF, ladder=(4, 2))
+UPLOAD = IngestJob(Format.GIF, derivative_sides=(4, 2))
 THUMB = RenderJob(Plan(Size(3, 3), ORIGIN, ORIGIN, Size(3, 3)), Format.PNG, None)
-LIMITS = CageLimits(memory_bytes=2**29)
+LIMITS = SandboxLimits(memory_bytes=2**29)
 
 
-def upload(pool: WorkerPool, data: bytes, *, deadline: float = 60) -> tuple[Ingested, list[bytes]]:
+def upload(pool: ImageExecutor, data: bytes, *, deadline: float = 60) -> tuple[IngestResult, list[bytes]]:
     return pool.ingest(UPLOAD, io.BytesIO(data), len(data), deadline=deadline)
 
 
-def thumb(pool: WorkerPool, data: bytes, *, deadline: float = 60) -> tuple[Rendered, bytes]:
+def thumb(pool: ImageExecutor, data: bytes, *, deadline: float = 60) -> tuple[RenderResult, bytes]:
     return pool.render(THUMB, Format.WEBP, io.BytesIO(data), len(data), deadline=deadline)
 
 
 def test_an_upload_comes_back_with_its_blobs(make_pool: MakePool) -> None:
     made, blobs = upload(make_pool(), b"picture")
-    assert made.rungs == (Size(4, 4), Size(2, 2))
+    assert made.derivatives == (Size(4, 4), Size(2, 2))
     assert blobs == [b"picture"] * 3
 
 
 def test_a_render_comes_back_with_its_variant(make_pool: MakePool) -> None:
-    assert thumb(make_pool(), b"picture") == (Rendered(Size(3, 3), 1), b"webp:picture")
+    assert thumb(make_pool(), b"picture") == (RenderResult(Size(3, 3), 1), b"webp:picture")
 
 
 @pytest.mark.parametrize(
@@ -81,12 +81,12 @@ def test_a_render_that_fails_is_trouble_of_the_moment(
     with pytest.raises(UnavailableError, match=details) as caught:
         thumb(pool, data, deadline=deadline)
     assert caught.value.retry_after >= 1
-    assert isinstance(caught.value.__cause__, mishaps.MishapError)
+    assert isinstance(caught.value.__cause__, mishaps.WorkerFailure)
     assert thumb(pool, b"and a good one after")
 
 
 def test_a_worker_that_somebody_else_ended_says_nothing_about_the_upload(make_pool: MakePool) -> None:
-    pool = make_pool(limits=CageLimits(seccomp=False))
+    pool = make_pool(limits=SandboxLimits(seccomp=False))
     with pytest.raises(UnavailableError, match="interrupted"):
         upload(pool, b"killed_from_outside")
 
@@ -99,16 +99,16 @@ def test_a_mistake_of_the_worker_is_our_own_fault(make_pool: MakePool) -> None:
         assert "a secret of the server" in str(caught.value.__cause__)
 
 
-@pytest.mark.parametrize("verdicts", [mishaps.UPLOAD, mishaps.RENDER])
-def test_every_mishap_has_a_verdict(verdicts: dict[type[mishaps.MishapError], mishaps.Judge]) -> None:
-    assert set(verdicts) == set(mishaps.MishapError.__subclasses__())
+@pytest.mark.parametrize("verdicts", [mishaps.UPLOAD_ERRORS, mishaps.RENDER_ERRORS])
+def test_every_mishap_has_a_verdict(verdicts: dict[type[mishaps.WorkerFailure], mishaps.ErrorMapper]) -> None:
+    assert set(verdicts) == set(mishaps.WorkerFailure.__subclasses__())
     for kind, judge in verdicts.items():
         assert isinstance(judge(kind("words", 3)), ImageHostError)
 
 
 def test_each_blob_of_an_upload_can_become_a_file(make_pool: MakePool, tmp_path: Path) -> None:
     made, paths = make_pool().ingest(UPLOAD, io.BytesIO(b"picture"), 7, deadline=60, into=tmp_path)
-    assert len(paths) == 1 + len(made.rungs)
+    assert len(paths) == 1 + len(made.derivatives)
     assert [path.read_bytes() for path in paths] == [b"picture"] * 3
     assert sorted(tmp_path.iterdir()) == sorted(paths)
 

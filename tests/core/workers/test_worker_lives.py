@@ -18,15 +18,15 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the tests look 
 POOL = """
 import io, os, sys, threading
 from contextlib import suppress
-from imagehost_core.workers.failures import MishapError
-from imagehost_core.workers import CageLimits, WorkerPool
-from imagehost_core.workers.pool import Call
+from imagehost_core.workers.failures import WorkerFailure
+from imagehost_core.workers import SandboxLimits, ImageExecutor
+from imagehost_core.workers.executor import TaskCall
 
 def ask(act, deadline=600):
-    call = Call("act", (act,), str, lambda _said: 1)
+    call = TaskCall("act", (act,), str, lambda _said: 1)
     return pool.run(call, io.BytesIO(), 0, deadline=deadline, receive=b"".join)[0]
 
-pool = WorkerPool(2, tasks="hostile_tasks")
+pool = ImageExecutor(2, tasks="hostile_tasks")
 """
 
 
@@ -48,11 +48,11 @@ pool.start()
 while pool.load.idle < 2:
     time.sleep(0.01)
 pids = []
-with pool._hired(60) as one, pool._hired(60) as two:
+with pool._acquired(60) as one, pool._acquired(60) as two:
     pids = [one.pid, two.pid]
 
 def work():
-    with suppress(MishapError):
+    with suppress(WorkerFailure):
         ask("sleep")
 
 threading.Thread(target=work, daemon=True).start()

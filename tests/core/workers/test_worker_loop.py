@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 import imagehost_core
-from imagehost_core.errors import Fault, ValidationError
-from imagehost_core.sandbox.enter import CageLimits
+from imagehost_core.errors import FieldError, ValidationError
+from imagehost_core.sandbox.enter import SandboxLimits
 from imagehost_core.workers import frames, main
 from imagehost_core.workers import messages as wire
 from imagehost_core.workers.frames import FrameError, Head
-from imagehost_core.workers.process import BOOT
-from imagehost_core.workers.resource_usage import Meter
-from imagehost_core.workers.task import Task, load
+from imagehost_core.workers.process import BOOTSTRAP
+from imagehost_core.workers.resource_usage import ResourceMeter
+from imagehost_core.workers.task import Task, load_tasks
 
 
 def shout(text: str, data: bytes) -> tuple[str, list[bytes]]:
@@ -30,7 +30,7 @@ def starve(data: bytes) -> tuple[str, list[bytes]]:
 
 
 def refuse(data: bytes) -> tuple[str, list[bytes]]:
-    raise ValidationError(faults=[Fault("the image", "another", "this")])
+    raise ValidationError(errors=[FieldError("the image", "another", "this")])
 
 
 TASKS = {"shout": Task((str,), shout), "starve": Task((), starve), "refuse": Task((), refuse)}
@@ -38,18 +38,20 @@ TASKS = {"shout": Task((str,), shout), "starve": Task((), starve), "refuse": Tas
 
 def order(number: int, task: str, arguments: list[object], data: bytes = b"") -> bytes:
     stream = io.BytesIO()
-    frames.write_head(stream, Head(wire.pack(wire.Order(number, task, wire.show(arguments))), (len(data),)))
+    frames.write_head(
+        stream, Head(wire.encode(wire.TaskRequest(number, task, wire.to_json(arguments))), (len(data),))
+    )
     return stream.getvalue() + data
 
 
-def served(*orders: bytes) -> list[tuple[wire.Answer, list[bytes]]]:
+def served(*orders: bytes) -> list[tuple[wire.TaskResult, list[bytes]]]:
     answers = io.BytesIO()
-    main.serve(io.BytesIO(b"".join(orders)), answers, TASKS, lambda: wire.Usage(2**20, 0.5))
+    main.run_loop(io.BytesIO(b"".join(orders)), answers, TASKS, lambda: wire.ResourceUsage(2**20, 0.5))
     answers.seek(0)
     received = []
     while (head := frames.read_head(answers)) is not None:
         blobs = [frames.read_blob(answers, length) for length in head.lengths]
-        received.append((wire.unpack(head.header, wire.Answer), blobs))
+        received.append((wire.decode(head.header, wire.TaskResult), blobs))
     return received
 
 
@@ -57,22 +59,24 @@ def test_orders_are_answered_one_after_the_other_until_there_are_no_more() -> No
     first, second = served(order(1, "shout", ["one"], b"ab"), order(2, "shout", ["two"]))
     assert (first[0].number, first[0].outcome, first[1]) == (1, wire.Json("ONE"), [b"ab", b"ba"])
     assert (second[0].number, second[0].outcome, second[1]) == (2, wire.Json("TWO"), [b"", b""])
-    assert first[0].usage == second[0].usage == wire.Usage(2**20, 0.5)
+    assert first[0].usage == second[0].usage == wire.ResourceUsage(2**20, 0.5)
 
 
 def test_an_error_of_a_task_is_an_answer_and_the_next_order_is_done() -> None:
     refused, starved, unknown, done = served(
         order(1, "refuse", []), order(2, "starve", []), order(3, "dance", []), order(4, "shout", ["on"])
     )
-    assert refused[0].failure == wire.failure(ValidationError(faults=[Fault("the image", "another", "this")]))
-    assert starved[0].failure == wire.Failure(wire.OUT_OF_MEMORY)
+    assert refused[0].failure == wire.from_exception(
+        ValidationError(errors=[FieldError("the image", "another", "this")])
+    )
+    assert starved[0].failure == wire.TaskError(wire.OUT_OF_MEMORY)
     assert unknown[0].failure is not None
     assert unknown[0].failure.code == "INTERNAL_ERROR"
     assert done[0].outcome == wire.Json("ON")
 
 
 def test_the_meter_tells_how_much_was_held_and_for_how_long_the_processor_was_had() -> None:
-    meter = Meter()
+    meter = ResourceMeter()
     before = meter.read()
     held = bytearray(os.urandom(2**20) * (before.peak_bytes // 2**20 + 64))
     after = meter.read()
@@ -85,7 +89,7 @@ def test_the_meter_tells_how_much_was_held_and_for_how_long_the_processor_was_ha
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows does not say")
 def test_the_meter_reads_another_gauge_where_there_is_no_proc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "exists", lambda _path: False)
-    meter = Meter()
+    meter = ResourceMeter()
     assert meter.read().peak_bytes > 2**20
     meter.close()
 
@@ -93,7 +97,7 @@ def test_the_meter_reads_another_gauge_where_there_is_no_proc(monkeypatch: pytes
 @pytest.mark.parametrize("arguments", [[], ["a", "b"], "ab", None])
 def test_a_task_refuses_arguments_of_another_number(arguments: object) -> None:
     with pytest.raises(FrameError, match="expected 1 arguments"):
-        TASKS["shout"](wire.show(arguments), b"")
+        TASKS["shout"](wire.to_json(arguments), b"")
 
 
 def test_what_is_no_order_ends_the_loop() -> None:
@@ -104,14 +108,16 @@ def test_what_is_no_order_ends_the_loop() -> None:
 
 
 def test_the_table_of_the_pool_gets_warm() -> None:
-    assert set(load("imagehost_core.workers.tasks")) == {"ingest", "render"}
+    assert set(load_tasks("imagehost_core.workers.tasks")) == {"ingest", "render"}
 
 
 def start(parent: int, tasks: str = "hostile_tasks") -> list[str]:
     """Return the command of a worker that is caged so little that its coverage can be measured."""
-    limits = CageLimits(file_bytes=0, open_files=256, landlock=False, seccomp=False)
-    told = wire.pack(main.Start(sys.path, list(imagehost_core.__path__), tasks, parent, limits)).decode()
-    return [sys.executable, "-I", "-c", BOOT, told]
+    limits = SandboxLimits(file_bytes=0, open_files=256, landlock=False, seccomp=False)
+    told = wire.encode(
+        main.WorkerArgs(sys.path, list(imagehost_core.__path__), tasks, parent, limits)
+    ).decode()
+    return [sys.executable, "-I", "-c", BOOTSTRAP, told]
 
 
 def test_a_worker_says_that_it_is_ready_and_keeps_what_is_printed_out_of_its_answers(hostile: str) -> None:
@@ -120,10 +126,10 @@ def test_a_worker_says_that_it_is_ready_and_keeps_what_is_printed_out_of_its_ans
     answers = io.BytesIO(done.stdout)
     ready = frames.read_head(answers)
     assert ready is not None
-    assert "RLIMIT_CORE" in wire.unpack(ready.header, wire.Ready).cage.in_force
+    assert "RLIMIT_CORE" in wire.decode(ready.header, wire.Ready).sandbox.in_force
     head = frames.read_head(answers)
     assert head is not None
-    assert wire.unpack(head.header, wire.Answer).outcome == wire.Json("printed")
+    assert wire.decode(head.header, wire.TaskResult).outcome == wire.Json("printed")
     assert answers.read() == b"blob"
     assert b"codec: 1 of 1 done" in done.stderr
     assert b"codec: a warning" in done.stderr

@@ -16,17 +16,17 @@ import pytest
 
 from imagehost_core.errors import ImageHostError, InternalError, UnavailableError
 from imagehost_core.transform.geometry import Size
-from imagehost_core.workers import CageLimits, Load, WorkerPool
+from imagehost_core.workers import ImageExecutor, PoolLoad, SandboxLimits
 from imagehost_core.workers import failures as mishaps
-from imagehost_core.workers.executor import Call
-from imagehost_core.workers.process import Ending, Worker
+from imagehost_core.workers.executor import TaskCall
+from imagehost_core.workers.process import ExitInfo, Worker
 
 Ask = Callable[..., str]
-MakePool = Callable[..., WorkerPool]
+MakePool = Callable[..., ImageExecutor]
 Eventually = Callable[[Callable[[], bool]], bool]
 Gone = Callable[[int], bool]
 
-SLEEP = Call("act", ("sleep",), str, lambda _said: 1)
+SLEEP = TaskCall("act", ("sleep",), str, lambda _said: 1)
 
 
 class Caller:
@@ -65,14 +65,14 @@ def children() -> set[int]:
     return found
 
 
-def test_a_worker_serves_one_call_after_the_other(pool: WorkerPool, ask: Ask) -> None:
+def test_a_worker_serves_one_call_after_the_other(pool: ImageExecutor, ask: Ask) -> None:
     assert ask(pool, "pid", b"some bytes") == ask(pool, "pid", bytes(5_000_000))
 
 
-def test_nothing_is_started_before_the_first_call(pool: WorkerPool, ask: Ask) -> None:
-    assert pool.load == Load(0, 0, 0)
+def test_nothing_is_started_before_the_first_call(pool: ImageExecutor, ask: Ask) -> None:
+    assert pool.load == PoolLoad(0, 0, 0)
     ask(pool)
-    assert pool.load == Load(0, 1, 0)
+    assert pool.load == PoolLoad(0, 1, 0)
 
 
 def test_all_workers_can_be_started_before_the_first_call(
@@ -81,7 +81,7 @@ def test_all_workers_can_be_started_before_the_first_call(
     pool = make_pool(3)
     pool.start()
     pool.start()
-    assert eventually(lambda: pool.load == Load(0, 3, 0))
+    assert eventually(lambda: pool.load == PoolLoad(0, 3, 0))
 
 
 def test_calls_are_worked_on_at_once_up_to_the_size(
@@ -89,30 +89,32 @@ def test_calls_are_worked_on_at_once_up_to_the_size(
 ) -> None:
     pool = make_pool(2)
     callers = [Caller(lambda: ask(pool, "sleep", deadline=5)) for _ in range(3)]
-    assert eventually(lambda: pool.load == Load(2, 0, 1))
+    assert eventually(lambda: pool.load == PoolLoad(2, 0, 1))
     pool.close()
-    assert {type(caller.join().error) for caller in callers} <= {mishaps.KilledError, UnavailableError}
+    assert {type(caller.join().error) for caller in callers} <= {mishaps.WorkerKilled, UnavailableError}
 
 
 @pytest.mark.parametrize("act", ["sleep", "spin"])
-def test_work_that_takes_too_long_is_really_stopped(act: str, pool: WorkerPool, ask: Ask, gone: Gone) -> None:
+def test_work_that_takes_too_long_is_really_stopped(
+    act: str, pool: ImageExecutor, ask: Ask, gone: Gone
+) -> None:
     pid = int(ask(pool, "pid"))
-    with pytest.raises(mishaps.TooSlowError) as caught:
+    with pytest.raises(mishaps.DeadlineExceeded) as caught:
         ask(pool, act, deadline=0.5)
     assert caught.value.seconds == 0.5
     assert gone(pid)
     assert int(ask(pool, "pid")) != pid
 
 
-def test_a_signal_to_the_group_of_the_program_reaches_no_worker(pool: WorkerPool, ask: Ask) -> None:
+def test_a_signal_to_the_group_of_the_program_reaches_no_worker(pool: ImageExecutor, ask: Ask) -> None:
     pid = int(ask(pool, "pid"))
     assert os.getpgid(pid) == pid != os.getpgrp()
 
 
 def test_what_a_worker_started_ends_with_it(make_pool: MakePool, ask: Ask) -> None:
-    pool = make_pool(limits=CageLimits(seccomp=False))
+    pool = make_pool(limits=SandboxLimits(seccomp=False))
     ask(pool)
-    with pytest.raises(mishaps.TooSlowError):
+    with pytest.raises(mishaps.DeadlineExceeded):
         ask(pool, "fork_and_sleep", deadline=0.5)
 
 
@@ -129,18 +131,18 @@ def test_a_warm_worker_is_taken_before_one_that_is_starting(
 @pytest.mark.parametrize(
     ("act", "mishap", "words"),
     [
-        ("crash", mishaps.CrashedError, "SIGSEGV: Fatal Python error: Segmentation fault"),
-        ("leave", mishaps.CrashedError, "ended with status 3"),
-        ("babble", mishaps.CrashedError, "SIGKILL"),
-        ("forge", mishaps.CrashedError, "SIGKILL"),
-        ("killed_from_outside", mishaps.KilledError, "SIGKILL"),
-        ("hoard", mishaps.OutOfMemoryError, "more memory than the cage has"),
+        ("crash", mishaps.WorkerCrashed, "SIGSEGV: Fatal Python error: Segmentation fault"),
+        ("leave", mishaps.WorkerCrashed, "ended with status 3"),
+        ("babble", mishaps.WorkerCrashed, "SIGKILL"),
+        ("forge", mishaps.WorkerCrashed, "SIGKILL"),
+        ("killed_from_outside", mishaps.WorkerKilled, "SIGKILL"),
+        ("hoard", mishaps.WorkerOutOfMemory, "more memory than the cage has"),
     ],
 )
 def test_a_worker_that_is_lost_costs_one_call(
-    act: str, mishap: type[mishaps.MishapError], words: str, make_pool: MakePool, ask: Ask, gone: Gone
+    act: str, mishap: type[mishaps.WorkerFailure], words: str, make_pool: MakePool, ask: Ask, gone: Gone
 ) -> None:
-    pool = make_pool(limits=CageLimits(memory_bytes=2**29, seccomp=act != "killed_from_outside"))
+    pool = make_pool(limits=SandboxLimits(memory_bytes=2**29, seccomp=act != "killed_from_outside"))
     pid = int(ask(pool, "pid"))
     with pytest.raises(mishap, match=words):
         ask(pool, act)
@@ -148,29 +150,29 @@ def test_a_worker_that_is_lost_costs_one_call(
     assert int(ask(pool, "pid")) != pid
 
 
-def test_only_the_last_words_of_a_worker_are_kept(pool: WorkerPool, ask: Ask) -> None:
-    with pytest.raises(mishaps.CrashedError, match=r"ended with status 4: .* the end$") as caught:
+def test_only_the_last_words_of_a_worker_are_kept(pool: ImageExecutor, ask: Ask) -> None:
+    with pytest.raises(mishaps.WorkerCrashed, match=r"ended with status 4: .* the end$") as caught:
         ask(pool, "leave_with_many_words")
     assert len(str(caught.value)) < 5_000
 
 
-def test_a_worker_that_prints_is_understood_all_the_same(pool: WorkerPool, ask: Ask) -> None:
+def test_a_worker_that_prints_is_understood_all_the_same(pool: ImageExecutor, ask: Ask) -> None:
     assert ask(pool, "chatter") == "printed"
     assert ask(pool, "chatter") == "printed"
 
 
 def test_what_a_worker_prints_does_not_fill_the_disk(make_pool: MakePool, ask: Ask) -> None:
-    assert ask(make_pool(limits=CageLimits(file_bytes=10_000)), "write_without_end") == "EFBIG"
+    assert ask(make_pool(limits=SandboxLimits(file_bytes=10_000)), "write_without_end") == "EFBIG"
 
 
-def test_an_answer_of_another_shape_is_taken_for_a_crash(pool: WorkerPool) -> None:
-    with pytest.raises(mishaps.CrashedError):
-        pool.run(Call("lie", (), Size, lambda _made: 0), io.BytesIO(), 0, deadline=60, receive=b"".join)
-    with pytest.raises(mishaps.CrashedError):
-        pool.run(Call("act", ("",), str, lambda _said: 2), io.BytesIO(), 0, deadline=60, receive=b"".join)
+def test_an_answer_of_another_shape_is_taken_for_a_crash(pool: ImageExecutor) -> None:
+    with pytest.raises(mishaps.WorkerCrashed):
+        pool.run(TaskCall("lie", (), Size, lambda _made: 0), io.BytesIO(), 0, deadline=60, receive=b"".join)
+    with pytest.raises(mishaps.WorkerCrashed):
+        pool.run(TaskCall("act", ("",), str, lambda _said: 2), io.BytesIO(), 0, deadline=60, receive=b"".join)
 
 
-def test_an_error_of_the_task_reaches_the_caller_and_the_worker_lives(pool: WorkerPool, ask: Ask) -> None:
+def test_an_error_of_the_task_reaches_the_caller_and_the_worker_lives(pool: ImageExecutor, ask: Ask) -> None:
     pid = ask(pool, "pid")
     for act, code in (("refuse", "VALIDATION_ERROR"), ("refuse_busy", "SERVICE_UNAVAILABLE")):
         with pytest.raises(ImageHostError) as caught:
@@ -184,7 +186,7 @@ def test_an_error_of_the_task_reaches_the_caller_and_the_worker_lives(pool: Work
 
 
 def test_a_source_that_ends_too_early_is_an_error_and_the_next_call_is_served(
-    pool: WorkerPool, ask: Ask
+    pool: ImageExecutor, ask: Ask
 ) -> None:
     with pytest.raises(InternalError) as caught:
         pool.run(SLEEP, io.BytesIO(b"abc"), 4, deadline=60, receive=b"".join)
@@ -192,7 +194,7 @@ def test_a_source_that_ends_too_early_is_an_error_and_the_next_call_is_served(
     assert ask(pool, "", b"abc") == ""
 
 
-def test_the_error_of_a_source_reaches_the_caller_as_it_is(pool: WorkerPool, ask: Ask) -> None:
+def test_the_error_of_a_source_reaches_the_caller_as_it_is(pool: ImageExecutor, ask: Ask) -> None:
     class Broken:
         def read(self, _size: int, /) -> bytes:
             raise BrokenPipeError("the source is gone")
@@ -202,9 +204,9 @@ def test_the_error_of_a_source_reaches_the_caller_as_it_is(pool: WorkerPool, ask
     assert ask(pool, "", b"abc") == ""
 
 
-def test_what_follows_the_image_in_the_source_is_not_read(pool: WorkerPool) -> None:
+def test_what_follows_the_image_in_the_source_is_not_read(pool: ImageExecutor) -> None:
     source = io.BytesIO(b"image and more")
-    call = Call("act", ("",), str, lambda _said: 1)
+    call = TaskCall("act", ("",), str, lambda _said: 1)
     assert pool.run(call, source, 5, deadline=60, receive=b"".join) == ("", [b"image"])
     assert source.read() == b" and more"
 
@@ -221,7 +223,7 @@ def test_a_call_beyond_the_queue_is_refused_at_once(
         ask(pool, "pid", deadline=600)
     assert caught.value.retry_after >= 1
     pool.close()
-    assert isinstance(busy.join().error, mishaps.KilledError)
+    assert isinstance(busy.join().error, mishaps.WorkerKilled)
     assert isinstance(waiting.join().error, UnavailableError)
 
 
@@ -230,17 +232,17 @@ def test_where_nobody_may_wait_a_call_is_still_served_by_a_worker_that_is_only_s
 ) -> None:
     pool = make_pool(2, queue=0)
     busy = [Caller(lambda: ask(pool, "sleep", deadline=600)) for _ in range(2)]
-    assert eventually(lambda: pool.load == Load(2, 0, 0))
+    assert eventually(lambda: pool.load == PoolLoad(2, 0, 0))
     with pytest.raises(UnavailableError, match="expected at most 0 requests to wait"):
         ask(pool)
     pool.close()
-    assert {type(caller.join().error) for caller in busy} == {mishaps.KilledError}
+    assert {type(caller.join().error) for caller in busy} == {mishaps.WorkerKilled}
 
 
 @pytest.mark.parametrize("deadline", [0, -1])
-def test_a_deadline_that_is_over_is_nobodys_fault(deadline: float, pool: WorkerPool, ask: Ask) -> None:
+def test_a_deadline_that_is_over_is_nobodys_fault(deadline: float, pool: ImageExecutor, ask: Ask) -> None:
     ask(pool)
-    with pytest.raises(mishaps.HurriedError):
+    with pytest.raises(mishaps.QueuedTooLong):
         ask(pool, "sleep", deadline=deadline)
 
 
@@ -262,8 +264,8 @@ def test_a_call_that_waited_for_most_of_its_deadline_is_not_called_too_slow(
     busy = Caller(lambda: ask(pool, "sleep", deadline=3))
     assert eventually(lambda: pool.load.busy == 1)
     late = Caller(lambda: ask(pool, "sleep", deadline=4))
-    assert isinstance(late.join().error, mishaps.HurriedError)
-    assert isinstance(busy.join().error, mishaps.TooSlowError)
+    assert isinstance(late.join().error, mishaps.QueuedTooLong)
+    assert isinstance(busy.join().error, mishaps.DeadlineExceeded)
 
 
 def test_callers_are_served_in_the_order_in_which_they_came(
@@ -274,7 +276,7 @@ def test_callers_are_served_in_the_order_in_which_they_came(
     assert eventually(lambda: pool.load.busy == 1)
 
     def call(place: int) -> str:
-        with pool._hired(60):
+        with pool._acquired(60):
             served.append(place)
         return ""
 
@@ -304,7 +306,7 @@ def test_many_threads_get_their_own_answers(make_pool: MakePool, ask: Ask) -> No
     for thread in threads:
         thread.join()
     assert errors == []
-    assert pool.load == Load(0, 2, 0)
+    assert pool.load == PoolLoad(0, 2, 0)
 
 
 def test_a_worker_is_replaced_after_so_many_orders(make_pool: MakePool, ask: Ask, gone: Gone) -> None:
@@ -323,7 +325,7 @@ def test_a_worker_that_held_much_memory_is_replaced(make_pool: MakePool, ask: As
 
 
 def test_a_worker_that_used_half_of_its_processor_time_is_replaced(make_pool: MakePool, ask: Ask) -> None:
-    pool = make_pool(limits=CageLimits(cpu_seconds=4))
+    pool = make_pool(limits=SandboxLimits(cpu_seconds=4))
     pids = {ask(pool, "pid")}
     for _ in range(40):
         ask(pool, "burn")
@@ -335,7 +337,7 @@ def test_a_worker_that_used_half_of_its_processor_time_is_replaced(make_pool: Ma
 def test_a_worker_that_was_ended_while_idle_costs_no_call_and_is_logged(
     number: int,
     name: str,
-    pool: WorkerPool,
+    pool: ImageExecutor,
     ask: Ask,
     gone: Gone,
     eventually: Eventually,
@@ -349,7 +351,7 @@ def test_a_worker_that_was_ended_while_idle_costs_no_call_and_is_logged(
 
 
 def test_a_kill_that_comes_after_the_answer_hits_no_other_call(
-    pool: WorkerPool, ask: Ask, gone: Gone, monkeypatch: pytest.MonkeyPatch
+    pool: ImageExecutor, ask: Ask, gone: Gone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rung, gate, kill = threading.Event(), threading.Event(), Worker.kill
 
@@ -360,7 +362,7 @@ def test_a_kill_that_comes_after_the_answer_hits_no_other_call(
 
     ask(pool)
     monkeypatch.setattr(Worker, "kill", late_kill)
-    with pool._hired(0.5) as worker:
+    with pool._acquired(0.5) as worker:
         assert rung.wait(60)
     # The alarm has rung, but the kill is still to come: nobody else may be given this worker.
     assert gone(worker.pid)
@@ -369,7 +371,7 @@ def test_a_kill_that_comes_after_the_answer_hits_no_other_call(
 
 
 def test_workers_that_cannot_get_warm_are_our_own_fault(hostile: str) -> None:
-    with WorkerPool(1, tasks="imagehost_core.no_such_module") as pool:
+    with ImageExecutor(1, tasks="imagehost_core.no_such_module") as pool:
         for call in (pool.status, pool.status):
             with pytest.raises(InternalError) as caught:
                 call()
@@ -377,7 +379,7 @@ def test_workers_that_cannot_get_warm_are_our_own_fault(hostile: str) -> None:
 
 
 def test_workers_that_cannot_be_started_are_trouble_of_the_moment(
-    pool: WorkerPool, ask: Ask, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    pool: ImageExecutor, ask: Ask, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(UnavailableError, match="none can be started") as caught:
@@ -387,7 +389,7 @@ def test_workers_that_cannot_be_started_are_trouble_of_the_moment(
     monkeypatch.undo()
 
 
-def test_a_closed_pool_refuses_calls(pool: WorkerPool, ask: Ask) -> None:
+def test_a_closed_pool_refuses_calls(pool: ImageExecutor, ask: Ask) -> None:
     ask(pool)
     pool.close()
     pool.close()
@@ -403,7 +405,7 @@ def test_closing_ends_every_process_and_gives_every_descriptor_back(
     pool = make_pool(3, max_orders=2)
     pool.start()
     for act in ("pid", "crash", "pid", "leave", "pid", "fail", "pid", "refuse", "pid"):
-        with suppress(ImageHostError, mishaps.MishapError):
+        with suppress(ImageHostError, mishaps.WorkerFailure):
             ask(pool, act)
     busy = Caller(lambda: ask(pool, "sleep", deadline=600))
     assert eventually(lambda: pool.load.busy == 1)
@@ -415,11 +417,11 @@ def test_closing_ends_every_process_and_gives_every_descriptor_back(
 
 
 def test_closing_waits_until_the_callers_have_let_go_of_their_workers(
-    pool: WorkerPool, ask: Ask, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+    pool: ImageExecutor, ask: Ask, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     end = Worker.end
 
-    def slow_end(worker: Worker, patience: float = 0) -> Ending:
+    def slow_end(worker: Worker, patience: float = 0) -> ExitInfo:
         time.sleep(0.3)
         return end(worker, patience)
 
@@ -427,12 +429,12 @@ def test_closing_waits_until_the_callers_have_let_go_of_their_workers(
     assert eventually(lambda: pool.load.busy == 1)
     monkeypatch.setattr(Worker, "end", slow_end)
     pool.close()
-    assert pool.load == Load(0, 0, 0)
+    assert pool.load == PoolLoad(0, 0, 0)
     busy.join()
 
 
 def test_a_forgotten_pool_is_closed(hostile: str, ask: Ask, gone: Gone, eventually: Eventually) -> None:
-    pool = WorkerPool(1, tasks=hostile)
+    pool = ImageExecutor(1, tasks=hostile)
     pid = int(ask(pool, "pid"))
     del pool
     gc.collect()
@@ -442,4 +444,4 @@ def test_a_forgotten_pool_is_closed(hostile: str, ask: Ask, gone: Gone, eventual
 @pytest.mark.parametrize(("size", "queue", "orders"), [(0, 1, 1), (1, -1, 1), (1, 1, 0)])
 def test_a_pool_of_no_sense_is_refused(size: int, queue: int, orders: int) -> None:
     with pytest.raises(ValueError, match="expected at least 1"):
-        WorkerPool(size, queue=queue, max_orders=orders)
+        ImageExecutor(size, queue=queue, max_orders=orders)

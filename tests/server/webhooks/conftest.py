@@ -15,7 +15,7 @@ import pytest
 from attrs import define, field
 
 from imagehost_client import Client
-from imagehost_client.models import Delivery, Webhook
+from imagehost_client.models import Webhook, WebhookDelivery
 from imagehost_server.testing import RunningServer, environment, running
 
 NO_LIMITS = {
@@ -102,7 +102,7 @@ def sending(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]
 @pytest.fixture(scope="module")
 def silent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server that leaves sending to others."""
-    variables = {**LOOPBACK, "IMAGEHOST_WEBHOOKS_SENDER": "false"}
+    variables = {**LOOPBACK, "IMAGEHOST_WEBHOOKS_SEND_IN_SERVER": "false"}
     with running(tmp_path_factory.mktemp("silent") / "data", variables=variables) as started:
         yield started
 
@@ -111,7 +111,7 @@ def client_of(server: RunningServer) -> Client:
     return Client(server.base_url, server.token)
 
 
-def settled(client: Client, webhook: Webhook, attempts: int = 1) -> Delivery:
+def settled(client: Client, webhook: Webhook, attempts: int = 1) -> WebhookDelivery:
     """Wait until so many attempts of the only delivery are recorded."""
     ends = time.monotonic() + PATIENCE
     while time.monotonic() < ends:
@@ -126,7 +126,7 @@ def settled(client: Client, webhook: Webhook, attempts: int = 1) -> Delivery:
 def worker(data: Path) -> Iterator[subprocess.Popen[str]]:
     """Run `imagehost worker` until the block ends."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "imagehost_server", "worker", "--data", str(data)],
+        [sys.executable, "-m", "imagehost_server", "webhook-sender", "--data", str(data)],
         stdout=subprocess.PIPE,
         env=environment(LOOPBACK),
         text=True,

@@ -182,7 +182,7 @@ def test_a_server_that_is_stopped_finishes_what_is_under_way_and_ends_cleanly(tm
         assert "Traceback" not in server.log.read_text()
         with ImageHost.open(tmp_path / "data") as host:
             (delivery,) = host.webhooks.deliveries(made.id, owner="admin")
-            assert (delivery.state, delivery.last_answer) == ("delivered", "done")
+            assert (delivery.state, delivery.last_response) == ("delivered", "done")
 
 
 def test_several_workers_share_what_is_due_and_send_each_delivery_once(silent: RunningServer) -> None:
@@ -216,19 +216,19 @@ def test_the_operator_makes_what_waits_due_now(
         client.webhooks.test(made)
         with worker(silent.data):
             settled(client, made)
-            done = imagehost("webhooks", "hasten", "--data", silent.data)
+            done = imagehost("webhooks", "retry-now", "--data", silent.data)
             assert done.stdout in ("1 deliveries are due now\n", "0 deliveries are due now\n")
             assert settled(client, made, attempts=2).status == "delivered"
         client.webhooks.delete(made)
     with ImageHost.open(silent.data) as host:
-        assert host.webhooks.hasten() == 0
+        assert host.webhooks.retry_all_now() == 0
 
 
 @pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_the_worker_explains_itself(
     imagehost: Callable[..., subprocess.CompletedProcess[str]], flag: str
 ) -> None:
-    assert "in a process of its own" in imagehost("worker", flag).stdout
+    assert "in a process of its own" in imagehost("webhook-sender", flag).stdout
 
 
 def test_albums_and_webhooks_are_managed_from_the_command_line_of_the_client(

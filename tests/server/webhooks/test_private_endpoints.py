@@ -19,10 +19,10 @@ from tests.core.test_webhook_endpoint import LOOPBACKS, PRIVATE, WHOLE
 
 from imagehost_core import ImageHost, Settings, ValidationError
 from imagehost_core.models import DeliveryState
-from imagehost_core.services.webhooks import Webhooks
-from imagehost_core.settings import WebhookSettings, WorkerSettings
-from imagehost_core.webhooks.endpoint import Destination
-from imagehost_server.background import Sender, post
+from imagehost_core.services.webhooks import WebhookService
+from imagehost_core.settings import RenderingSettings, WebhookSettings
+from imagehost_core.webhooks.endpoint import Endpoint
+from imagehost_server.background import WebhookSender, post
 from imagehost_server.background.webhook_http import UnreachableError
 
 pytestmark = pytest.mark.anyio
@@ -85,7 +85,9 @@ async def listening(host: str | None = None, port: int = 0) -> AsyncIterator[Lis
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[ImageHost]:
-    settings = Settings(webhooks=WebhookSettings(timeout=5.0), workers=WorkerSettings(processes=1))
+    settings = Settings(
+        webhooks=WebhookSettings(timeout_seconds=5.0), rendering=RenderingSettings(processes=1)
+    )
     with ImageHost.open(":memory:", settings=settings) as host:
         yield host
 
@@ -113,7 +115,7 @@ async def test_the_listener_would_hear_a_connection() -> None:
 
 
 async def test_no_form_is_saved_even_where_its_name_has_a_good_address(host: ImageHost) -> None:
-    hooks = Webhooks(host._rooms, lambda _name, _port: [GOOD])
+    hooks = WebhookService(host._context, lambda _name, _port: [GOOD])
     known = hooks.create(owner="admin", url="https://hooks.example.com/").webhook
     async with listening() as inside:
         for form in FORMS:
@@ -136,7 +138,7 @@ async def test_no_form_reaches_the_listener_even_as_if_it_had_been_saved() -> No
             except ValueError:
                 name = url
             for secure in (True, False):
-                destination = Destination(url, secure, name, inside.port, "/hook")
+                destination = Endpoint(url, secure, name, inside.port, "/hook")
                 with pytest.raises(UnreachableError, match="reachable from everywhere"):
                     await post(destination, {}, b"{}", timeout=5, resolve=resolve_inside)
     assert inside.connections == 0
@@ -149,16 +151,16 @@ async def test_a_name_that_was_good_when_it_was_saved_and_leads_inside_now_reach
     async def rebound(_name: str, _port: int) -> list[str]:
         return [address]
 
-    hooks = Webhooks(host._rooms, lambda _name, _port: [GOOD])
+    hooks = WebhookService(host._context, lambda _name, _port: [GOOD])
     async with listening() as inside:
         made = hooks.create(owner="admin", url=f"https://rebinding.example.com:{inside.port}/").webhook
         hooks.test(made.id, owner="admin")
-        assert await Sender(host, resolve=rebound).drain() == 1
+        assert await WebhookSender(host, resolve=rebound).drain() == 1
     assert inside.connections == 0
     (delivery,) = host.webhooks.deliveries(made.id, owner="admin")
     assert (delivery.state, delivery.last_status) == (DeliveryState.PENDING, None)
-    assert "reachable from everywhere" in delivery.last_answer
-    assert address not in delivery.last_answer
+    assert "reachable from everywhere" in delivery.last_response
+    assert address not in delivery.last_response
     hooks.delete(made.id, owner="admin")
 
 
@@ -169,7 +171,7 @@ async def test_one_inside_address_among_good_ones_is_refused_wherever_it_stands(
             async def mixed(_name: str, _port: int, found: list[str] = addresses) -> list[str]:
                 return found
 
-            destination = Destination("", True, "mixed.example.com", inside.port, "/")
+            destination = Endpoint("", True, "mixed.example.com", inside.port, "/")
             with pytest.raises(UnreachableError, match="reachable from everywhere"):
                 await post(destination, {}, b"{}", timeout=5, resolve=mixed)
     assert inside.connections == 0
@@ -184,7 +186,7 @@ async def test_between_check_and_connect_nobody_asks_the_resolver_again() -> Non
         return asked[-1:]
 
     async with listening("127.0.0.1") as first, listening("::1", first.port) as second:
-        destination = Destination("", False, "rebinding.example.com", first.port, "/")
+        destination = Endpoint("", False, "rebinding.example.com", first.port, "/")
         posted = await post(destination, {}, b"{}", timeout=5, allow_loopback=True, resolve=rebinding)
     assert posted.status == 200
     assert (asked, first.connections, second.connections) == (["127.0.0.1"], 1, 0)
@@ -195,6 +197,6 @@ async def test_an_address_that_does_not_answer_is_passed_over_for_the_next() -> 
         return ["::1", "127.0.0.1"]
 
     async with listening("127.0.0.1") as only:
-        destination = Destination("", False, "both.example.com", only.port, "/")
+        destination = Endpoint("", False, "both.example.com", only.port, "/")
         posted = await post(destination, {}, b"{}", timeout=5, allow_loopback=True, resolve=both)
     assert (posted.status, only.connections) == (200, 1)

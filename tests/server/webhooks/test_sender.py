@@ -16,16 +16,16 @@ import pytest
 from attrs import define, evolve, field
 
 from imagehost_core import ImageHost, Settings
-from imagehost_core.db import Due
+from imagehost_core.db import LeasedDelivery
 from imagehost_core.errors import UnavailableError
 from imagehost_core.models import DeliveryState, Webhook, WebhookDelivery
-from imagehost_core.services.webhooks import EACH, Webhooks
-from imagehost_core.settings import WebhookSettings, WorkerSettings
+from imagehost_core.services.webhooks import MAX_IN_FLIGHT_PER_ENDPOINT, WebhookService
+from imagehost_core.settings import RenderingSettings, WebhookSettings
 from imagehost_core.testing import FrozenClock
-from imagehost_core.webhooks.endpoint import parse_destination
+from imagehost_core.webhooks.endpoint import parse_endpoint_url
 from imagehost_core.webhooks.retry import Attempt
 from imagehost_core.webhooks.signing import sign_webhook
-from imagehost_server.background import Sender, post
+from imagehost_server.background import WebhookSender, post
 from imagehost_server.background.webhook_http import UnreachableError
 
 pytestmark = pytest.mark.anyio
@@ -102,8 +102,8 @@ def clock() -> FrozenClock:
 
 @pytest.fixture
 def host(clock: FrozenClock) -> Iterator[ImageHost]:
-    webhooks = WebhookSettings(allow_loopback=True, timeout=1.0, concurrency=4)
-    settings = Settings(webhooks=webhooks, workers=WorkerSettings(processes=1))
+    webhooks = WebhookSettings(allow_loopback=True, timeout_seconds=1.0, concurrency=4)
+    settings = Settings(webhooks=webhooks, rendering=RenderingSettings(processes=1))
     with ImageHost.open(":memory:", settings=settings, clock=clock) as host:
         yield host
 
@@ -119,7 +119,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 def evolve_concurrency(host: ImageHost, concurrency: int) -> ImageHost:
     """Return the host with room for so many attempts at a time."""
-    webhooks = evolve(host.settings.webhooks, concurrency=concurrency, timeout=30.0)
+    webhooks = evolve(host.settings.webhooks, concurrency=concurrency, timeout_seconds=30.0)
     host.settings = evolve(host.settings, webhooks=webhooks)
     return host
 
@@ -137,7 +137,7 @@ async def test_an_event_arrives_signed_with_the_bytes_of_the_contract(host: Imag
     async with receiving() as receiver:
         made = host.webhooks.create(owner="admin", url=receiver.url)
         album = host.albums.create(owner="admin", name="Cats")
-        assert await Sender(host).drain() == 1
+        assert await WebhookSender(host).drain() == 1
     ((headers, body),) = receiver.requests
     assert headers[":request"] == "POST /hook?x=1 HTTP/1.1"
     assert headers["host"] == f"127.0.0.1:{receiver.port}"
@@ -149,7 +149,7 @@ async def test_an_event_arrives_signed_with_the_bytes_of_the_contract(host: Imag
     assert f'"id":{album.id},'.encode() in body
     (delivery,) = host.webhooks.deliveries(made.webhook.id, owner="admin")
     assert (delivery.state, delivery.attempts, delivery.last_status) == (DeliveryState.DELIVERED, 1, 200)
-    assert (delivery.last_answer, delivery.event_id) == ("fine", headers["webhook-id"])
+    assert (delivery.last_response, delivery.event_id) == ("fine", headers["webhook-id"])
 
 
 async def test_only_the_kinds_that_were_asked_for_are_sent(host: ImageHost) -> None:
@@ -157,7 +157,7 @@ async def test_only_the_kinds_that_were_asked_for_are_sent(host: ImageHost) -> N
         host.webhooks.create(owner="admin", url=receiver.url, events=["album.updated"])
         album = host.albums.create(owner="admin", name="Cats")
         host.albums.update(album.id, owner="admin", name="Dogs")
-        assert await Sender(host).drain() == 1
+        assert await WebhookSender(host).drain() == 1
     assert [b"album.updated" in body for _, body in receiver.requests] == [True]
 
 
@@ -170,7 +170,7 @@ async def test_a_destination_that_fails_is_tried_again_with_the_same_id(
     async with receiving(flaky) as receiver:
         host.webhooks.create(owner="admin", url=receiver.url)
         host.albums.create(owner="admin", name="Cats")
-        sender = Sender(host)
+        sender = WebhookSender(host)
         for wait in (timedelta(0), timedelta(seconds=6), timedelta(minutes=6)):
             clock.moment += wait
             assert await sender.drain() == 1
@@ -186,7 +186,7 @@ async def test_redirects_are_not_followed(host: ImageHost) -> None:
         async with receiving(location) as outside:
             made = host.webhooks.create(owner="admin", url=outside.url)
             host.albums.create(owner="admin", name="Cats")
-            await Sender(host).drain()
+            await WebhookSender(host).drain()
     assert (outside.connections, inside.connections) == (1, 0)
     (delivery,) = host.webhooks.deliveries(made.webhook.id, owner="admin")
     assert (delivery.state, delivery.last_status) == (DeliveryState.PENDING, 307)
@@ -196,9 +196,9 @@ async def test_410_disables_the_destination(host: ImageHost) -> None:
     async with receiving(b"HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n") as receiver:
         made = host.webhooks.create(owner="admin", url=receiver.url)
         host.albums.create(owner="admin", name="Cats")
-        await Sender(host).drain()
+        await WebhookSender(host).drain()
         host.albums.create(owner="admin", name="Dogs")
-        assert await Sender(host).drain() == 0
+        assert await WebhookSender(host).drain() == 0
     assert not webhook_of(host, made.webhook).is_active
     assert "410" in str(webhook_of(host, made.webhook).disabled_reason)
 
@@ -218,10 +218,10 @@ async def test_an_answer_that_is_none_is_a_failure_that_says_why(
     async with receiving(answer) as receiver:
         made = host.webhooks.create(owner="admin", url=receiver.url)
         host.albums.create(owner="admin", name="Cats")
-        await Sender(host).drain()
+        await WebhookSender(host).drain()
     (delivery,) = host.webhooks.deliveries(made.webhook.id, owner="admin")
     assert (delivery.state, delivery.last_status) == (DeliveryState.PENDING, None)
-    assert said in delivery.last_answer
+    assert said in delivery.last_response
 
 
 async def test_a_destination_that_stalls_is_cut_off_at_the_timeout(host: ImageHost) -> None:
@@ -232,9 +232,9 @@ async def test_a_destination_that_stalls_is_cut_off_at_the_timeout(host: ImageHo
     async with receiving(stall) as receiver:
         made = host.webhooks.create(owner="admin", url=receiver.url)
         host.albums.create(owner="admin", name="Cats")
-        await Sender(host).drain()
+        await WebhookSender(host).drain()
     (delivery,) = host.webhooks.deliveries(made.webhook.id, owner="admin")
-    assert delivery.last_answer == "no answer within 1 seconds"
+    assert delivery.last_response == "no answer within 1 seconds"
 
 
 async def test_nobody_listening_is_a_failure_that_says_why(host: ImageHost) -> None:
@@ -242,9 +242,9 @@ async def test_nobody_listening_is_a_failure_that_says_why(host: ImageHost) -> N
         port = closed.getsockname()[1]
     made = host.webhooks.create(owner="admin", url=f"http://127.0.0.1:{port}/")
     host.albums.create(owner="admin", name="Cats")
-    await Sender(host).drain()
+    await WebhookSender(host).drain()
     (delivery,) = host.webhooks.deliveries(made.webhook.id, owner="admin")
-    assert delivery.last_answer.startswith("no connection")
+    assert delivery.last_response.startswith("no connection")
 
 
 async def test_after_a_rotation_both_secrets_sign_for_a_day(host: ImageHost, clock: FrozenClock) -> None:
@@ -254,7 +254,7 @@ async def test_after_a_rotation_both_secrets_sign_for_a_day(host: ImageHost, clo
         for wait, secrets in ((0, (second, first)), (25, (second,))):
             clock.advance(hours=wait)
             host.webhooks.test(first.webhook.id, owner="admin")
-            await Sender(host).drain()
+            await WebhookSender(host).drain()
             headers, body = receiver.requests[-1]
             timestamp = int(headers["webhook-timestamp"])
             assert headers["webhook-signature"].split(" ") == [
@@ -268,7 +268,7 @@ async def test_a_name_that_turns_inside_between_check_and_connect_reaches_nothin
         async def rebound(_host: str, _port: int) -> list[str]:
             return ["127.0.0.1"]
 
-        destination = parse_destination(f"https://rebinding.example.com:{inside.port}/")
+        destination = parse_endpoint_url(f"https://rebinding.example.com:{inside.port}/")
         with pytest.raises(UnreachableError, match="reachable from everywhere"):
             await post(destination, {}, b"{}", timeout=5, resolve=rebound)
     assert inside.connections == 0
@@ -279,7 +279,7 @@ async def test_one_inside_address_among_good_ones_is_enough_to_refuse(host: Imag
         return ["8.8.8.8", "10.0.0.1"]
 
     with pytest.raises(UnreachableError, match="reachable from everywhere"):
-        await post(parse_destination("https://mixed.example.com/"), {}, b"", timeout=5, resolve=mixed)
+        await post(parse_endpoint_url("https://mixed.example.com/"), {}, b"", timeout=5, resolve=mixed)
 
 
 async def test_a_name_without_an_address_is_a_failure_that_says_why() -> None:
@@ -287,7 +287,7 @@ async def test_a_name_without_an_address_is_a_failure_that_says_why() -> None:
         return []
 
     with pytest.raises(UnreachableError, match="has no address"):
-        await post(parse_destination("https://nowhere.example.com/"), {}, b"", timeout=5, resolve=nowhere)
+        await post(parse_endpoint_url("https://nowhere.example.com/"), {}, b"", timeout=5, resolve=nowhere)
 
 
 async def test_one_slow_destination_does_not_hold_up_others(host: ImageHost) -> None:
@@ -304,13 +304,13 @@ async def test_one_slow_destination_does_not_hold_up_others(host: ImageHost) -> 
             host.albums.create(owner="admin", name=f"Slow {number}")
         host.webhooks.update(made.id, owner="admin", events=["album.updated"])
         host.webhooks.create(owner="admin", url=quick.url)
-        sender = Sender(evolve_concurrency(host, EACH + 1))
+        sender = WebhookSender(evolve_concurrency(host, MAX_IN_FLIGHT_PER_ENDPOINT + 1))
         running = asyncio.create_task(sender.run())
-        await until(lambda: slow.connections == EACH)
+        await until(lambda: slow.connections == MAX_IN_FLIGHT_PER_ENDPOINT)
         for number in range(10):
             host.albums.create(owner="admin", name=f"Quick {number}")
         await until(lambda: len(quick.requests) == 10)
-        assert slow.connections == EACH
+        assert slow.connections == MAX_IN_FLIGHT_PER_ENDPOINT
         let_go.set()
         sender.stop()
         await running
@@ -332,7 +332,7 @@ async def test_no_more_attempts_are_under_way_than_the_setting_says(host: ImageH
             host.webhooks.create(owner="admin", url=receiver.url)
         for number in range(10):
             host.albums.create(owner="admin", name=f"Album {number}")
-        assert await Sender(host).drain() == 30
+        assert await WebhookSender(host).drain() == 30
     assert most == host.settings.webhooks.concurrency == 4
 
 
@@ -352,7 +352,7 @@ async def test_a_name_whose_servers_do_not_answer_holds_up_nobody(host: ImageHos
             patch.setattr(socket, "getaddrinfo", hanging)
             for number in range(3):
                 host.albums.create(owner="admin", name=f"Album {number}")
-            draining = asyncio.create_task(Sender(host).drain())
+            draining = asyncio.create_task(WebhookSender(host).drain())
             await until(lambda: len(quick.requests) == 3)
             assert slow.connections == 0
             hang.set()
@@ -367,9 +367,9 @@ async def test_a_fault_of_ours_counts_as_an_attempt_and_is_logged(
 
     made = host.webhooks.create(owner="admin", url="http://127.0.0.1:9/")
     host.albums.create(owner="admin", name="Cats")
-    assert await Sender(host, resolve=broken).drain() == 1
+    assert await WebhookSender(host, resolve=broken).drain() == 1
     (delivery,) = host.webhooks.deliveries(made.webhook.id, owner="admin")
-    assert (delivery.attempts, delivery.last_answer) == (1, "the sender failed")
+    assert (delivery.attempts, delivery.last_response) == (1, "the sender failed")
     assert "a mistake" in caplog.text
 
 
@@ -379,17 +379,19 @@ async def test_what_could_not_be_reported_is_reported_later(
     """The catalog refuses once, as it does where another process has been writing all the time."""
     async with receiving() as receiver:
         made = host.webhooks.create(owner="admin", url=receiver.url)
-        real, refused = Webhooks.exchange, list[object]()
+        real, refused = WebhookService.report_and_lease, list[object]()
 
-        def exchange(self: Webhooks, attempts: list[tuple[Due, Attempt]], *rest: int) -> tuple[Due, ...]:
+        def exchange(
+            self: WebhookService, attempts: list[tuple[LeasedDelivery, Attempt]], *rest: int
+        ) -> tuple[LeasedDelivery, ...]:
             if attempts and not refused:
                 refused.append(attempts)
                 raise UnavailableError("busy")
             return real(self, attempts, *rest)
 
-        monkeypatch.setattr(Webhooks, "exchange", exchange)
+        monkeypatch.setattr(WebhookService, "report_and_lease", exchange)
         host.albums.create(owner="admin", name="Cats")
-        sender = Sender(host)
+        sender = WebhookSender(host)
         running = asyncio.create_task(sender.run())
         await until(lambda: only(host, made.webhook).state is DeliveryState.DELIVERED)
         sender.stop()
@@ -399,14 +401,14 @@ async def test_what_could_not_be_reported_is_reported_later(
 
 
 async def test_a_sender_that_is_stopped_gives_its_seat_back(host: ImageHost) -> None:
-    sender = Sender(host)
+    sender = WebhookSender(host)
     running = asyncio.create_task(sender.run())
     await asyncio.sleep(0.1)
-    with host.webhooks.seat() as seat:
+    with host.webhooks.sender_slot() as seat:
         assert seat == 1
     sender.stop()
     await running
-    with host.webhooks.seat() as seat:
+    with host.webhooks.sender_slot() as seat:
         assert seat == 0
 
 
@@ -417,9 +419,9 @@ async def test_what_was_leased_by_a_sender_that_died_is_sent_by_another(
         host.webhooks.create(owner="admin", url=receiver.url)
         host.albums.create(owner="admin", name="Cats")
         assert len(host.webhooks.lease(10)) == 1
-        assert await Sender(host).drain() == 0
+        assert await WebhookSender(host).drain() == 0
         clock.advance(seconds=32)
-        assert await Sender(host).drain() == 1
+        assert await WebhookSender(host).drain() == 1
 
 
 async def test_a_sender_that_is_stopped_finishes_or_gives_back(host: ImageHost) -> None:
@@ -434,7 +436,7 @@ async def test_a_sender_that_is_stopped_finishes_or_gives_back(host: ImageHost) 
         made = host.webhooks.create(owner="admin", url=receiver.url)
         host.albums.create(owner="admin", name="Cats")
         host.albums.create(owner="admin", name="Dogs")
-        sender = Sender(host)
+        sender = WebhookSender(host)
         running = asyncio.create_task(sender.run())
         await reached.wait()
         sender.stop()
@@ -446,7 +448,7 @@ async def test_a_sender_that_is_stopped_finishes_or_gives_back(host: ImageHost) 
 async def test_a_running_sender_is_woken_by_an_event_of_its_process(host: ImageHost) -> None:
     async with receiving() as receiver:
         host.webhooks.create(owner="admin", url=receiver.url)
-        sender = Sender(host)
+        sender = WebhookSender(host)
         running = asyncio.create_task(sender.run())
         thread = threading.Thread(target=lambda: host.albums.create(owner="admin", name="Cats"))
         thread.start()
@@ -461,9 +463,9 @@ async def test_a_retry_by_hand_sends_once_more(host: ImageHost) -> None:
     async with receiving() as receiver:
         made = host.webhooks.create(owner="admin", url=receiver.url)
         delivery = host.webhooks.test(made.webhook.id, owner="admin")
-        await Sender(host).drain()
+        await WebhookSender(host).drain()
         host.webhooks.retry(made.webhook.id, delivery.id, owner="admin")
-        await Sender(host).drain()
+        await WebhookSender(host).drain()
         (after,) = host.webhooks.deliveries(made.webhook.id, owner="admin")
     assert len({headers["webhook-id"] for headers, _ in receiver.requests}) == 1
     assert (len(receiver.requests), after.attempts, after.state) == (2, 2, DeliveryState.DELIVERED)
@@ -498,7 +500,7 @@ async def test_tls_is_verified_for_the_name(certificate: tuple[Path, Path]) -> N
         return ["127.0.0.1"]
 
     async with receiving(tls=serving) as receiver:
-        destination = parse_destination(f"https://localhost:{receiver.port}/", allow_loopback=True)
+        destination = parse_endpoint_url(f"https://localhost:{receiver.port}/", allow_loopback=True)
         with pytest.raises(UnreachableError, match="TLS failed"):
             await post(destination, {}, b"{}", timeout=5, allow_loopback=True, resolve=here)
         assert receiver.requests == []
@@ -507,6 +509,6 @@ async def test_tls_is_verified_for_the_name(certificate: tuple[Path, Path]) -> N
             destination, {}, b"{}", timeout=5, allow_loopback=True, resolve=here, tls=trusting
         )
         assert posted.status == 200
-        other = parse_destination(f"https://127.0.0.1:{receiver.port}/", allow_loopback=True)
+        other = parse_endpoint_url(f"https://127.0.0.1:{receiver.port}/", allow_loopback=True)
         with pytest.raises(UnreachableError, match="TLS failed"):
             await post(other, {}, b"{}", timeout=5, allow_loopback=True, resolve=here, tls=trusting)

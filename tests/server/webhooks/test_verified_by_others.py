@@ -24,10 +24,10 @@ from tests.server.webhooks.conftest import destination
 from imagehost_client import WebhookVerificationError
 from imagehost_client import webhooks as ours
 from imagehost_core import ImageHost, Settings
-from imagehost_core.settings import WebhookSettings, WorkerSettings
+from imagehost_core.settings import RenderingSettings, WebhookSettings
 from imagehost_core.testing import make_image
 from imagehost_core.webhooks.signing import new_webhook_secret, sign_webhook
-from imagehost_server.background import Sender
+from imagehost_server.background import WebhookSender
 
 VECTOR_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 VECTOR_ID = "msg_p5jXN8AQM9LWM0D4loKWxJek"
@@ -110,7 +110,7 @@ VERIFIERS = [by_standardwebhooks, by_svix, by_npm, by_our_client]
 def sent() -> list[Sent]:
     """One request of each kind of event, some after a rotation, and each of them spoiled in each part."""
     webhooks = WebhookSettings(allow_loopback=True)
-    options = Settings(webhooks=webhooks, workers=WorkerSettings(processes=1))
+    options = Settings(webhooks=webhooks, rendering=RenderingSettings(processes=1))
     with (
         ImageHost.open(":memory:", settings=options) as host,
         destination(lambda _: (200, b"")) as receiver,
@@ -121,9 +121,9 @@ def sent() -> list[Sent]:
         rotated = host.webhooks.rotate_secret(made.webhook.id, owner="admin")
         # What happened before is signed with both as well: it is the attempt that is signed.
         host.albums.add_images(album.id, [image.id], owner="admin")
-        host.delete(image.id)
+        host.images.delete(image.id)
         host.webhooks.test(made.webhook.id, owner="admin")
-        anyio.run(Sender(host).drain)
+        anyio.run(WebhookSender(host).drain)
     good = [
         Sent(secret, headers, body)
         for headers, body in receiver.came

@@ -23,12 +23,12 @@ from imagehost_core import ImageHost, Settings
 from imagehost_core.events import EVENT_TYPES
 from imagehost_core.events.schemas import event_schemas
 from imagehost_core.models import DeliveryState
-from imagehost_core.services.webhooks import EACH, LEASE_SLACK, MAX_WEBHOOKS
-from imagehost_core.settings import WebhookSettings, WorkerSettings
+from imagehost_core.services.webhooks import LEASE_MARGIN, MAX_IN_FLIGHT_PER_ENDPOINT, MAX_WEBHOOKS
+from imagehost_core.settings import RenderingSettings, WebhookSettings
 from imagehost_core.testing import make_image
-from imagehost_core.webhooks.retry import OFFSETS
-from imagehost_server.background import Sender
-from imagehost_server.background.webhook_sender import GRACE_SECONDS
+from imagehost_core.webhooks.retry import RETRY_SCHEDULE
+from imagehost_server.background import WebhookSender
+from imagehost_server.background.webhook_sender import SHUTDOWN_GRACE_SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -57,14 +57,14 @@ def test_the_example_of_an_event_fits_its_schema(pages: dict[str, str]) -> None:
 def test_the_figures_of_the_page_are_those_of_the_code(pages: dict[str, str]) -> None:
     text = " ".join(pages["webhooks.md"].split())
     words = {5: "5 s", 300: "5 min", 1_800: "30 min"}
-    waits = [words.get(s := int(offset.total_seconds()), f"{s // 3_600} h") for offset in OFFSETS[1:]]
+    waits = [words.get(s := int(offset.total_seconds()), f"{s // 3_600} h") for offset in RETRY_SCHEDULE[1:]]
     assert f"{', '.join(waits[:-1])} and {waits[-1]}" in text
     defaults = WebhookSettings()
-    assert f"Up to {EACH} attempts" in text
+    assert f"Up to {MAX_IN_FLIGHT_PER_ENDPOINT} attempts" in text
     assert f"and {defaults.concurrency} in all" in text
-    assert f"within {defaults.timeout:g} seconds" in text
-    assert f"for {GRACE_SECONDS:g} seconds" in text
-    assert f"{defaults.timeout + LEASE_SLACK.total_seconds():g} seconds later" in text
+    assert f"within {defaults.timeout_seconds:g} seconds" in text
+    assert f"for {SHUTDOWN_GRACE_SECONDS:g} seconds" in text
+    assert f"{defaults.timeout_seconds + LEASE_MARGIN.total_seconds():g} seconds later" in text
     assert f"at most {MAX_WEBHOOKS} webhooks" in text
 
 
@@ -104,7 +104,9 @@ def wait_until_done(folder: Path, count: int) -> None:
 
 
 def test_the_receiver_of_the_page_takes_what_the_host_sends_once(workspace: Path, tmp_path: Path) -> None:
-    options = Settings(webhooks=WebhookSettings(allow_loopback=True), workers=WorkerSettings(processes=1))
+    options = Settings(
+        webhooks=WebhookSettings(allow_loopback=True), rendering=RenderingSettings(processes=1)
+    )
     with ImageHost.open(":memory:", settings=options) as host:
         made = host.webhooks.create(owner="admin", url="http://127.0.0.1:9/")
         rotated = host.webhooks.rotate_secret(made.webhook.id, owner="admin")
@@ -112,8 +114,8 @@ def test_the_receiver_of_the_page_takes_what_the_host_sends_once(workspace: Path
             host.webhooks.update(made.webhook.id, owner="admin", url=url)
             image = host.upload(make_image(), owner="admin")
             album = host.albums.create(owner="admin", name="Katzen 🐈")
-            host.delete(image.id)
-            anyio.run(Sender(host).drain)
+            host.images.delete(image.id)
+            anyio.run(WebhookSender(host).drain)
             assert {read(process) for _ in range(3)} == {
                 f"image.uploaded {image.id}",
                 f"album.created {album.id}",
@@ -125,11 +127,11 @@ def test_the_receiver_of_the_page_takes_what_the_host_sends_once(workspace: Path
             # Once more, each of them: they are taken, and nothing is done.
             for one in deliveries:
                 host.webhooks.retry(made.webhook.id, one.id, owner="admin")
-            anyio.run(Sender(host).drain)
+            anyio.run(WebhookSender(host).drain)
             again = list(host.webhooks.deliveries(made.webhook.id, owner="admin"))
             assert {(one.attempts, one.last_status) for one in again} == {(2, 204)}
             host.webhooks.test(made.webhook.id, owner="admin")
-            anyio.run(Sender(host).drain)
+            anyio.run(WebhookSender(host).drain)
             assert read(process) == "webhook.test None"
 
 

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from imagehost_client import urls
 from imagehost_client._config import Config, seconds_above_zero
-from imagehost_client._exchange import World
+from imagehost_client._exchange import Environment
 
 if TYPE_CHECKING:
     from typing import Self
@@ -25,7 +25,7 @@ class BaseClient:
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.world = World()
+        self.world = Environment()
         self.owns = True
         self.attach()
 
@@ -77,7 +77,7 @@ class BaseClient:
         return urls.image_url(image, cdn_url=self.config.cdn_url, **params)
 
     def srcset(
-        self, image: Image | PublicImage, widths: Iterable[int] = urls.WIDTHS, **params: Params
+        self, image: Image | PublicImage, widths: Iterable[int] = urls.DEFAULT_WIDTHS, **params: Params
     ) -> str:
         """Return the value of a `srcset` attribute; no candidate is wider than the image itself.
 
@@ -88,10 +88,10 @@ class BaseClient:
         """
         return urls.srcset(image, widths, **params)
 
-    def picture(
+    def picture_html(
         self,
         image: Image | PublicImage,
-        widths: Iterable[int] = urls.WIDTHS,
+        widths: Iterable[int] = urls.DEFAULT_WIDTHS,
         *,
         sizes: str = "100vw",
         alt: str | None = None,
@@ -110,7 +110,7 @@ class BaseClient:
             lazy: Whether it is loaded only when it comes near the screen.
             **params: `q` and `fit`.
         """
-        return urls.picture(image, widths, sizes=sizes, alt=alt, formats=formats, lazy=lazy, **params)
+        return urls.picture_html(image, widths, sizes=sizes, alt=alt, formats=formats, lazy=lazy, **params)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(base_url={self.config.base_url!r})"

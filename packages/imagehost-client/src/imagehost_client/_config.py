@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from attrs import field, frozen
 
-from imagehost_client._redact import Secret, shown_url
+from imagehost_client._redact import Secret, redact_url
 from imagehost_client._retry import RetryPolicy
 from imagehost_client.errors import ConfigurationError
 
@@ -112,7 +112,7 @@ def checked_url(name: str, url: str, *, allow_http: bool = False) -> SplitResult
     elif parts.scheme == "http" and not (allow_http or is_loopback(host)):
         expected = "an https address (http is for loopback; allow_http=True permits it elsewhere)"
     if expected:
-        raise ConfigurationError(f"expected {expected} for {name} but received {shown_url(url)!r}")
+        raise ConfigurationError(f"expected {expected} for {name} but received {redact_url(url)!r}")
     return parts
 
 

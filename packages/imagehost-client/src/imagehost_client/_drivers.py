@@ -16,18 +16,20 @@ from anyio import sleep as async_sleep
 from anyio.to_thread import run_sync
 
 from imagehost_client._exchange import Failure, Open, Reply, Send, Sleep, Steps
-from imagehost_client._multipart import Body
+from imagehost_client._multipart import MultipartBody
 from imagehost_client._redact import Secret
-from imagehost_client._retry import Trouble
-from imagehost_client._tracing import Sent, qualified, span
+from imagehost_client._retry import FailureKind
+from imagehost_client._tracing import NullSpan, qualified, span
 from imagehost_client.files import open_file
 
 T = TypeVar("T")
 
-UNREACHED = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
+CONNECT_ERRORS = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
 """What httpx2 raises before a request can have been seen."""
 
-LATE = Failure(Trouble.BROKEN, late=True, text="nothing before the deadline", kind="timeout")
+DEADLINE_EXCEEDED = Failure(
+    FailureKind.UNKNOWN, timed_out=True, text="nothing before the deadline", exception_name="timeout"
+)
 """What comes of a try that the call's deadline ends: many short waits can be a long one."""
 
 
@@ -65,16 +67,18 @@ class SyncDriver:
     def _send(self, step: Send) -> Reply | Failure:
         ends = None if step.left is None else time.monotonic() + step.left
         content = step.content
-        body = _until(ends, content.chunks()) if isinstance(content, Body) else content
+        body = _before_deadline(ends, content.chunks()) if isinstance(content, MultipartBody) else content
         with span(step) as sent:
             try:
                 with self.http.stream(content=body, **_request(step, sent, self.token)) as response:
-                    outcome: Reply | Failure = _reply(response, b"".join(_until(ends, response.iter_bytes())))
+                    outcome: Reply | Failure = _reply(
+                        response, b"".join(_before_deadline(ends, response.iter_bytes()))
+                    )
             except httpx2.RequestError as error:
                 outcome = _failure(error)
             except _DeadlineError:
-                outcome = LATE
-            return sent.ended(outcome)
+                outcome = DEADLINE_EXCEEDED
+            return sent.finish(outcome)
 
 
 class AsyncDriver:
@@ -111,8 +115,8 @@ class AsyncDriver:
 
     async def _send(self, step: Send) -> Reply | Failure:
         content = step.content
-        body = content.achunks() if isinstance(content, Body) else content
-        outcome: Reply | Failure = LATE
+        body = content.achunks() if isinstance(content, MultipartBody) else content
+        outcome: Reply | Failure = DEADLINE_EXCEEDED
         with span(step) as sent:
             try:
                 with move_on_after(step.left):
@@ -120,14 +124,14 @@ class AsyncDriver:
                     outcome = _reply(response, response.content)
             except httpx2.RequestError as error:
                 outcome = _failure(error)
-            return sent.ended(outcome)
+            return sent.finish(outcome)
 
 
 class _DeadlineError(Exception):
     """The call's deadline has come."""
 
 
-def _until(ends: float | None, chunks: Iterable[bytes]) -> Iterator[bytes]:
+def _before_deadline(ends: float | None, chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Return the chunks that come before the deadline.
 
     Raises:
@@ -139,12 +143,12 @@ def _until(ends: float | None, chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield chunk
 
 
-def _request(step: Send, sent: Sent, token: Secret | None) -> dict[str, Any]:
+def _request(step: Send, sent: NullSpan, token: Secret | None) -> dict[str, Any]:
     """Return how httpx2 is to send: never to another place than was asked, the token put in last."""
 
     def sign(request: httpx2.Request) -> httpx2.Request:
         if token is not None:
-            request.headers["Authorization"] = f"Bearer {token.reveal()}"
+            request.headers["Authorization"] = f"Bearer {token.get_secret_value()}"
         return request
 
     return {
@@ -163,6 +167,6 @@ def _reply(response: httpx2.Response, body: bytes) -> Reply:
 
 
 def _failure(error: httpx2.RequestError) -> Failure:
-    trouble = Trouble.UNREACHED if isinstance(error, UNREACHED) else Trouble.BROKEN
+    trouble = FailureKind.NOT_SENT if isinstance(error, CONNECT_ERRORS) else FailureKind.UNKNOWN
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return Failure(trouble, isinstance(error, httpx2.TimeoutException), text, qualified(type(error)))

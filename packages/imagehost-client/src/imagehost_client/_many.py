@@ -16,16 +16,16 @@ from imagehost_client import _wire
 from imagehost_client._calls import AlbumRef, Call
 from imagehost_client._calls.images import UploadFormat, upload
 from imagehost_client.errors import ImageHostError
-from imagehost_client.files import Source, expand
+from imagehost_client.files import Source, expand_sources
 from imagehost_client.models import Image
 
 if TYPE_CHECKING:
     from typing import Self
 
-ManyProgress = Callable[[Source, int, int], object]
+BatchProgress = Callable[[Source, int, int], object]
 """Called with a source, its bytes sent so far, and its size."""
 
-CAUGHT = (ImageHostError, OSError, TypeError)
+PER_FILE_ERRORS = (ImageHostError, OSError, TypeError)
 """What one source can fail with, while the others go on."""
 
 
@@ -80,8 +80,8 @@ class Job:
 
     source: Source
     call: Call[Image]
-    mark: str | None = None
-    done: Image | None = None
+    fingerprint: str | None = None
+    previous_image: Image | None = None
 
 
 class Journal:
@@ -125,11 +125,11 @@ class Journal:
         """Return the image that an earlier run made of a file."""
         return self._done.get(mark)
 
-    def note(self, mark: str, image: Image) -> None:
+    def record(self, mark: str, image: Image) -> None:
         """Write down that a file is stored."""
         self._write({"done": mark, "image": _wire.encode(image)})
 
-    def keeps(self) -> bool:
+    def enabled(self) -> bool:
         """Say whether there is a journal at all."""
         return self._file is not None
 
@@ -153,28 +153,28 @@ class Journal:
                 continue  # a torn line: that upload is made again under its key
 
 
-def plan(
+def plan_uploads(
     sources: Iterable[Source] | Source,
     options: UploadOptions,
     journal: Journal,
-    progress: ManyProgress | None,
+    progress: BatchProgress | None,
 ) -> list[Job]:
     """Return what is to be done for `sources`, in their order; folders and patterns become files.
 
     Raises:
         ValueError: The options cannot be right for any file.
     """
-    return [_job(source, options, journal, progress) for source in expand(sources)]
+    return [_job(source, options, journal, progress) for source in expand_sources(sources)]
 
 
 def outcome(job: Job, journal: Journal, image: Image) -> UploadResult:
     """Return the result of a job that made `image`, once it is in the journal."""
-    if job.mark is not None:
-        journal.note(job.mark, image)
+    if job.fingerprint is not None:
+        journal.record(job.fingerprint, image)
     return UploadResult(job.source, image)
 
 
-def _job(source: Source, options: UploadOptions, journal: Journal, progress: ManyProgress | None) -> Job:
+def _job(source: Source, options: UploadOptions, journal: Journal, progress: BatchProgress | None) -> Job:
     def told(sent: int, total: int) -> None:
         assert progress is not None
         progress(source, sent, total)
@@ -182,14 +182,14 @@ def _job(source: Source, options: UploadOptions, journal: Journal, progress: Man
     def make(key: str | None) -> Call[Image]:
         return upload(source, idempotency_key=key, progress=told if progress else None, **options)
 
-    mark = _mark(source, make(None)) if journal.keeps() else None
+    mark = _fingerprint(source, make(None)) if journal.enabled() else None
     if mark is None:
         return Job(source, make(None))
     done = journal.image(mark)
     return Job(source, make(None if done else journal.key(mark)), mark, done)
 
 
-def _mark(source: Source, call: Call[Image]) -> str | None:
+def _fingerprint(source: Source, call: Call[Image]) -> str | None:
     """Return what tells a file from another, or from itself after a change."""
     if not isinstance(source, (str, os.PathLike)):
         return None

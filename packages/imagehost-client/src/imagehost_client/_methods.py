@@ -19,14 +19,14 @@ T = TypeVar("T")
 M = TypeVar("M")
 
 
-class Runs(Protocol):
+class CallRunner(Protocol):
     """What makes calls, and waits for their results."""
 
     def run(self, call: Call[T], /) -> T:
         """Make a call, and return its result."""
 
 
-class RunsAsync(Protocol):
+class AsyncCallRunner(Protocol):
     """What makes calls on an event loop."""
 
     def run(self, call: Call[T], /) -> Coroutine[None, None, T]:
@@ -43,7 +43,7 @@ class _Method(Generic[P]):
     def __set_name__(self, owner: type[object], name: str) -> None:
         self._name = f"{owner.__qualname__}.{name}"
 
-    def _shown(self, method: Callable[P, M]) -> Callable[P, M]:
+    def _with_signature(self, method: Callable[P, M]) -> Callable[P, M]:
         """Return `method` as `help` and `inspect` are to see it."""
         update_wrapper(method, self.function)
         method.__name__, method.__qualname__ = self._name.rpartition(".")[2], self._name
@@ -70,15 +70,15 @@ class Operation(_Method[P], Generic[P, T]):
     @overload
     def __get__(self, instance: None, owner: type[object]) -> Self: ...
     @overload
-    def __get__(self, instance: Runs, owner: type[object]) -> Callable[P, T]: ...
-    def __get__(self, instance: Runs | None, owner: type[object]) -> Self | Callable[P, T]:
+    def __get__(self, instance: CallRunner, owner: type[object]) -> Callable[P, T]: ...
+    def __get__(self, instance: CallRunner | None, owner: type[object]) -> Self | Callable[P, T]:
         if instance is None:
             return self
 
         def method(*args: P.args, **kwargs: P.kwargs) -> T:
             return instance.run(self._make(*args, **kwargs))
 
-        return self._shown(method)
+        return self._with_signature(method)
 
 
 class AsyncOperation(_Method[P], Generic[P, T]):
@@ -91,9 +91,11 @@ class AsyncOperation(_Method[P], Generic[P, T]):
     @overload
     def __get__(self, instance: None, owner: type[object]) -> Self: ...
     @overload
-    def __get__(self, instance: RunsAsync, owner: type[object]) -> Callable[P, Coroutine[None, None, T]]: ...
     def __get__(
-        self, instance: RunsAsync | None, owner: type[object]
+        self, instance: AsyncCallRunner, owner: type[object]
+    ) -> Callable[P, Coroutine[None, None, T]]: ...
+    def __get__(
+        self, instance: AsyncCallRunner | None, owner: type[object]
     ) -> Self | Callable[P, Coroutine[None, None, T]]:
         if instance is None:
             return self
@@ -101,7 +103,7 @@ class AsyncOperation(_Method[P], Generic[P, T]):
         async def method(*args: P.args, **kwargs: P.kwargs) -> T:
             return await instance.run(self._make(*args, **kwargs))
 
-        return self._shown(method)
+        return self._with_signature(method)
 
 
 class _List(_Method[P], Generic[P]):
@@ -120,15 +122,15 @@ class Listing(_List[P], Generic[P, T]):
     @overload
     def __get__(self, instance: None, owner: type[object]) -> Self: ...
     @overload
-    def __get__(self, instance: Runs, owner: type[object]) -> Callable[P, Pager[T]]: ...
-    def __get__(self, instance: Runs | None, owner: type[object]) -> Self | Callable[P, Pager[T]]:
+    def __get__(self, instance: CallRunner, owner: type[object]) -> Callable[P, Pager[T]]: ...
+    def __get__(self, instance: CallRunner | None, owner: type[object]) -> Self | Callable[P, Pager[T]]:
         if instance is None:
             return self
 
         def method(*args: P.args, **kwargs: P.kwargs) -> Pager[T]:
             return Pager(instance.run, self._make(*args, **kwargs))
 
-        return self._shown(method)
+        return self._with_signature(method)
 
 
 class AsyncListing(_List[P], Generic[P, T]):
@@ -141,12 +143,14 @@ class AsyncListing(_List[P], Generic[P, T]):
     @overload
     def __get__(self, instance: None, owner: type[object]) -> Self: ...
     @overload
-    def __get__(self, instance: RunsAsync, owner: type[object]) -> Callable[P, AsyncPager[T]]: ...
-    def __get__(self, instance: RunsAsync | None, owner: type[object]) -> Self | Callable[P, AsyncPager[T]]:
+    def __get__(self, instance: AsyncCallRunner, owner: type[object]) -> Callable[P, AsyncPager[T]]: ...
+    def __get__(
+        self, instance: AsyncCallRunner | None, owner: type[object]
+    ) -> Self | Callable[P, AsyncPager[T]]:
         if instance is None:
             return self
 
         def method(*args: P.args, **kwargs: P.kwargs) -> AsyncPager[T]:
             return AsyncPager(instance.run, self._make(*args, **kwargs))
 
-        return self._shown(method)
+        return self._with_signature(method)

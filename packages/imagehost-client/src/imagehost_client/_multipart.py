@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
 from attrs import define, field, frozen
 
-from imagehost_client.files import File, changed
+from imagehost_client.files import File, source_changed
 
 CHUNK = 256 * 1024
 """Bytes that are read at a time: few hops to a thread for a large file, little memory for many files."""
@@ -43,8 +43,8 @@ class Form:
     """
 
     boundary: str
-    head: bytes
-    tail: bytes
+    preamble: bytes
+    epilogue: bytes
 
     @property
     def content_type(self) -> str:
@@ -53,7 +53,7 @@ class Form:
 
     def length(self, size: int) -> int:
         """Return the request's `Content-Length` for a file of `size` bytes."""
-        return len(self.head) + size + len(self.tail)
+        return len(self.preamble) + size + len(self.epilogue)
 
 
 def form(
@@ -94,7 +94,7 @@ def _utf8(text: str) -> bytes:
 
 
 @define
-class Body:
+class MultipartBody:
     """A form with its file: each call of `chunks` or `achunks` gives the whole body from its start.
 
     Attributes:
@@ -120,13 +120,13 @@ class Body:
         Raises:
             SourceChangedError: The file has not the size that it had when it was opened.
         """
-        count = _Counter(self)
-        yield self.form.head
+        count = _ProgressCounter(self)
+        yield self.form.preamble
         self.file.rewind()
         while chunk := self.file.stream.read(CHUNK):
             yield count.check(chunk)
-            count.tell()
-        yield count.end()
+            count.report()
+        yield count.finish()
 
     async def achunks(self) -> AsyncIterator[bytes]:
         """Return the body's bytes; reading is done by a thread, never by the event loop.
@@ -136,39 +136,39 @@ class Body:
         """
         from anyio.to_thread import run_sync  # comes with httpx2
 
-        count = _Counter(self)
-        yield self.form.head
+        count = _ProgressCounter(self)
+        yield self.form.preamble
         await run_sync(self.file.rewind)
         while chunk := await run_sync(self.file.stream.read, CHUNK):
             yield count.check(chunk)
-            count.tell()
-        yield count.end()
+            count.report()
+        yield count.finish()
 
 
-class _Counter:
+class _ProgressCounter:
     """Counts and hashes what is read of a body's file in one try."""
 
-    def __init__(self, body: Body) -> None:
+    def __init__(self, body: MultipartBody) -> None:
         from hashlib import sha256
 
         self._body = body
         self._hash = sha256()
         self._sent = 0
-        self.tell()
+        self.report()
 
     def check(self, chunk: bytes) -> bytes:
         self._sent += len(chunk)
         if self._sent > self._body.file.size:
-            raise changed(self._body.file, self._sent)
+            raise source_changed(self._body.file, self._sent)
         self._hash.update(chunk)
         return chunk
 
-    def tell(self) -> None:
+    def report(self) -> None:
         if self._body.progress is not None:
             self._body.progress(self._sent, self._body.file.size)
 
-    def end(self) -> bytes:
+    def finish(self) -> bytes:
         if self._sent != self._body.file.size:
-            raise changed(self._body.file, self._sent)
+            raise source_changed(self._body.file, self._sent)
         self._body.sha256 = self._hash.hexdigest()
-        return self._body.form.tail
+        return self._body.form.epilogue

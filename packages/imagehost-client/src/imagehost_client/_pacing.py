@@ -17,14 +17,14 @@ SHORTEST_WINDOW = timedelta(minutes=1)
 """How long a window is thought to last until the host says so: contract 9 has minutes, hours and days."""
 
 
-class Pace:
+class RateLimitPacer:
     """The rate limit as the host's last answers tell it; safe to share between threads."""
 
     def __init__(self) -> None:
         self._states: dict[bool, RateLimit] = {}
         self._lock = threading.Lock()
 
-    def told(self, state: RateLimit, *, upload: bool) -> None:
+    def update(self, state: RateLimit, *, upload: bool) -> None:
         """Take note of what an answer says.
 
         Answers may come in another order than they were made in, and requests are under way that the
@@ -36,7 +36,7 @@ class Pace:
                 state = evolve(state, remaining=min(known.remaining, state.remaining))
             self._states[upload] = state
 
-    def take(self, now: datetime, *, upload: bool, longest: float) -> float:
+    def acquire(self, now: datetime, *, upload: bool, longest: float) -> float:
         """Take a place in the window, and return 0; or return the seconds until there may be one.
 
         Args:

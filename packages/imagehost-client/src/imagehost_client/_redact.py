@@ -33,7 +33,7 @@ class Secret:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def reveal(self) -> str:
+    def get_secret_value(self) -> str:
         """Return the text."""
         return self._text
 
@@ -49,13 +49,13 @@ class Secret:
         raise TypeError("a Secret is never pickled")
 
 
-def loggable(headers: Mapping[str, str] | Iterable[tuple[str, str]]) -> dict[str, str]:
+def redact_headers(headers: Mapping[str, str] | Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return the headers that may be logged (`LOGGED_HEADERS`), names in lower case."""
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     return {name.lower(): value for name, value in pairs if name.lower() in LOGGED_HEADERS}
 
 
-def shown_url(url: str, *, hidden: str = _HIDDEN) -> str:
+def redact_url(url: str, *, hidden: str = _HIDDEN) -> str:
     """Return `url` without a password in it, and with the values of signatures hidden.
 
     Args:

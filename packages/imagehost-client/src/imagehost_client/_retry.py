@@ -20,12 +20,12 @@ Random = Callable[[], float]
 """A function that returns a number from 0 up to, but without, 1."""
 
 
-class Trouble(Enum):
+class FailureKind(Enum):
     """Why no answer came."""
 
-    UNREACHED = "unreached"
+    NOT_SENT = "unreached"
     """There was no connection: the request cannot have been seen."""
-    BROKEN = "broken"
+    UNKNOWN = "broken"
     """The connection broke, or time ran out: the request may have been seen."""
 
 
@@ -43,48 +43,50 @@ class RetryPolicy:
     max_retries: int = field(default=3, validator=validators.ge(0))
     base: float = field(default=0.5, validator=validators.ge(0))
     cap: float = field(default=8.0, validator=validators.ge(0))
-    longest: float = field(default=60.0, validator=validators.ge(0))
+    max_retry_after: float = field(default=60.0, validator=validators.ge(0))
 
 
 RETRIED_STATUSES = frozenset({429, 502, 503, 504})
-UNSEEN_STATUSES = frozenset({429, 503})
+NOT_PROCESSED_STATUSES = frozenset({429, 503})
 """Answers which say that the request was not acted on, so that any request may be repeated."""
 
 
-def worth_retrying(cause: Trouble | int, *, repeatable: bool, named: float | None = None) -> bool:
+def should_retry(cause: FailureKind | int, *, repeatable: bool, retry_after: float | None = None) -> bool:
     """Say whether another try may help, and can do no harm.
 
     Args:
         cause: Why no answer came, or the answer's status.
         repeatable: Whether sending the request twice is the same as sending it once.
-        named: The waiting time that the answer names, in seconds.
+        retry_after: The waiting time that the answer names, in seconds.
     """
-    if isinstance(cause, Trouble):
-        return repeatable or cause is Trouble.UNREACHED
+    if isinstance(cause, FailureKind):
+        return repeatable or cause is FailureKind.NOT_SENT
     if cause == 409:
-        return repeatable and named is not None
-    return cause in UNSEEN_STATUSES or (repeatable and cause in RETRIED_STATUSES)
+        return repeatable and retry_after is not None
+    return cause in NOT_PROCESSED_STATUSES or (repeatable and cause in RETRIED_STATUSES)
 
 
-def wait(policy: RetryPolicy, retry: int, *, named: float | None, random: Random) -> float | None:
+def retry_delay(
+    policy: RetryPolicy, retry: int, *, retry_after: float | None, random: Random
+) -> float | None:
     """Return the seconds to wait before a retry, or `None` when the error is to be raised.
 
     Args:
         policy: The bounds.
         retry: Which retry this would be, from 1.
-        named: The waiting time that the host names, in seconds.
+        retry_after: The waiting time that the host names, in seconds.
         random: The source of jitter.
     """
     if retry > policy.max_retries:
         return None
-    if named is None:
+    if retry_after is None:
         return random() * min(policy.cap, policy.base * 2.0 ** min(retry - 1, 62))
-    if named > policy.longest:
+    if retry_after > policy.max_retry_after:
         return None
-    return named + random() * policy.base
+    return retry_after + random() * policy.base
 
 
-def named_wait(headers: Mapping[str, str], status: int, now: datetime) -> float | None:
+def parse_retry_after(headers: Mapping[str, str], status: int, now: datetime) -> float | None:
     """Return the seconds that an answer asks its caller to wait, or `None`.
 
     `Retry-After` is a number of seconds or a date (RFC 9110, section 10.2.3). A 429 without it is

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from imagehost_client._exchange import Failure, Reply, Send
-from imagehost_client._redact import shown_url
+from imagehost_client._redact import redact_url
 from imagehost_client._version import __version__
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ REDACTED = "REDACTED"
 PORTS = {"http": 80, "https": 443}
 
 
-class Sent:
+class NullSpan:
     """A request that nobody watches.
 
     Attributes:
@@ -36,12 +36,12 @@ class Sent:
 
     headers: Mapping[str, str] = {}
 
-    def ended(self, outcome: Reply | Failure) -> Reply | Failure:
+    def finish(self, outcome: Reply | Failure) -> Reply | Failure:
         """Take note of what came of it, and return that."""
         return outcome
 
 
-class Watched(Sent):
+class RequestSpan(NullSpan):
     """A request with a span."""
 
     def __init__(self, span: Span) -> None:
@@ -51,17 +51,17 @@ class Watched(Sent):
         self.headers = {}
         propagate.inject(self.headers)
 
-    def ended(self, outcome: Reply | Failure) -> Reply | Failure:
+    def finish(self, outcome: Reply | Failure) -> Reply | Failure:
         """Take note of what came of it, and return that."""
         if isinstance(outcome, Failure):
-            self.failed(outcome.kind, outcome.text)
+            self.mark_failed(outcome.exception_name, outcome.text)
         else:
             self._span.set_attribute("http.response.status_code", outcome.status)
             if outcome.status >= 400:
-                self.failed(str(outcome.status))
+                self.mark_failed(str(outcome.status))
         return outcome
 
-    def failed(self, kind: str, text: str | None = None) -> None:
+    def mark_failed(self, kind: str, text: str | None = None) -> None:
         """Mark the span as that of an error.
 
         Args:
@@ -75,10 +75,10 @@ class Watched(Sent):
 
 
 @contextmanager
-def span(step: Send) -> Iterator[Sent]:
+def span(step: Send) -> Iterator[NullSpan]:
     """Watch a request that is sent within the block; a span is current there."""
     if API not in sys.modules:
-        yield Sent()
+        yield NullSpan()
         return
     from opentelemetry.trace import SpanKind, get_tracer
 
@@ -90,11 +90,11 @@ def span(step: Send) -> Iterator[Sent]:
         record_exception=False,
         set_status_on_exception=False,
     ) as opened:
-        watched = Watched(opened)
+        watched = RequestSpan(opened)
         try:
             yield watched
         except BaseException as error:
-            watched.failed(qualified(type(error)))
+            watched.mark_failed(qualified(type(error)))
             raise
 
 
@@ -109,7 +109,7 @@ def _attributes(step: Send) -> dict[str, str | int]:
         "http.request.method": step.method,
         "server.address": parts.hostname or "",
         "server.port": parts.port or PORTS[parts.scheme],
-        "url.full": shown_url(step.url, hidden=REDACTED),
+        "url.full": redact_url(step.url, hidden=REDACTED),
     }
     if step.resends:
         attributes["http.request.resend_count"] = step.resends

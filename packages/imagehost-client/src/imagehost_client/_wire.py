@@ -21,7 +21,16 @@ from imagehost_client.errors import (
     ServerError,
     UnavailableError,
 )
-from imagehost_client.models import EventKind, Format, MemberStatus, Meta, Page, RateLimit, Rendered, Result
+from imagehost_client.models import (
+    EventKind,
+    Format,
+    MemberStatus,
+    Page,
+    RateLimit,
+    Rendered,
+    ResponseMeta,
+    Result,
+)
 
 if TYPE_CHECKING:
     from enum import StrEnum
@@ -31,7 +40,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R", bound=Result)
 
-EXCERPT = 200
+MAX_EXCERPT = 200
 """Characters of a foreign answer that an error quotes."""
 
 PROXY_ERRORS: dict[int, type[ImageHostError]] = {
@@ -45,7 +54,7 @@ PROXY_ERRORS: dict[int, type[ImageHostError]] = {
 
 
 def read_data(
-    status: int, headers: Mapping[str, str], body: bytes, *, meta: Meta, wait: float | None
+    status: int, headers: Mapping[str, str], body: bytes, *, meta: ResponseMeta, wait: float | None
 ) -> object:
     """Return the `data` of an answer.
 
@@ -81,15 +90,15 @@ def read_data(
             )
     kind = PROXY_ERRORS.get(status, ServerError)
     raise kind(
-        _foreign(status, headers, body),
+        _describe_unexpected(status, headers, body),
         message="The answer is not the host's",
         code="INVALID_RESPONSE" if kind is ServerError else None,
         **common,
     )
 
 
-def read_picture(
-    status: int, headers: Mapping[str, str], body: bytes, *, meta: Meta, wait: float | None
+def read_image(
+    status: int, headers: Mapping[str, str], body: bytes, *, meta: ResponseMeta, wait: float | None
 ) -> object:
     """Return the picture that an answer is; arguments as for `read_data`.
 
@@ -108,15 +117,15 @@ def read_picture(
     )
 
 
-def decode_picture(data: object) -> Rendered:
+def decode_image(data: object) -> Rendered:
     """Return what `read_picture` has read."""
     assert isinstance(data, Rendered)
     return data
 
 
-def read_meta(headers: Mapping[str, str], tries: int) -> Meta:
+def read_meta(headers: Mapping[str, str], tries: int) -> ResponseMeta:
     """Return what an answer says beside its data; what cannot be read is left out."""
-    return Meta(
+    return ResponseMeta(
         request_id=headers.get("x-request-id"),
         rate_limit=_rate_limit(headers),
         replayed=headers.get("idempotent-replayed", "").lower() == "true",
@@ -181,12 +190,12 @@ def _class_of(code: str, status: int) -> type[ImageHostError]:
     return BY_CODE.get(code) or BY_STATUS.get(status) or fallback
 
 
-def _foreign(status: int, headers: Mapping[str, str], body: bytes) -> str:
+def _describe_unexpected(status: int, headers: Mapping[str, str], body: bytes) -> str:
     """Return what a foreign answer looks like; a redirect is named, for it is a wrong base address."""
-    text = " ".join(body[: EXCERPT * 4].decode("utf-8", "replace").split())
+    text = " ".join(body[: MAX_EXCERPT * 4].decode("utf-8", "replace").split())
     shown = "".join(character if character.isprintable() else "?" for character in text)
-    if len(shown) > EXCERPT:
-        shown = f"{shown[:EXCERPT]}…"
+    if len(shown) > MAX_EXCERPT:
+        shown = f"{shown[:MAX_EXCERPT]}…"
     target = headers.get("location")
     kind = headers.get("content-type", "no content type")
     moved = f" that points to {target!r} (is base_url right?)" if target and 300 <= status < 400 else ""
@@ -214,7 +223,7 @@ def _moment(value: object, _: object) -> datetime:
     raise ValueError("expected a time with a zone")
 
 
-def _exactly(kind: type[T]) -> Callable[[object, object], T]:
+def _strict(kind: type[T]) -> Callable[[object, object], T]:
     def check(value: object, _: object) -> T:
         if type(value) is not kind:
             raise TypeError(f"expected {kind.__name__}")
@@ -248,8 +257,8 @@ def _converter() -> Converter:
         return isinstance(origin, type) and issubclass(origin, Result)
 
     converter = Converter()
-    converter.register_structure_hook(int, _exactly(int))
-    converter.register_structure_hook(bool, _exactly(bool))
+    converter.register_structure_hook(int, _strict(int))
+    converter.register_structure_hook(bool, _strict(bool))
     converter.register_structure_hook(str, _text)
     converter.register_structure_hook(datetime, _moment)
     for kind in (Format, MemberStatus, EventKind):

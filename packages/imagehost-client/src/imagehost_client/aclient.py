@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import httpx2
 
-    from imagehost_client._many import Job, Journal, ManyProgress, UploadOptions, UploadResult
+    from imagehost_client._many import BatchProgress, Job, Journal, UploadOptions, UploadResult
 
 T = TypeVar("T")
 
@@ -180,7 +180,7 @@ class AsyncClient(BaseClient):
         parallel: int = 4,
         journal: str | os.PathLike[str] | None = None,
         on_result: Callable[[UploadResult], object] | None = None,
-        progress: ManyProgress | None = None,
+        progress: BatchProgress | None = None,
         **options: Unpack[UploadOptions],
     ) -> list[UploadResult]:
         """Upload many images, a few at a time; what fails with one file does not stop the others.
@@ -200,10 +200,10 @@ class AsyncClient(BaseClient):
         from anyio import create_task_group  # comes with httpx2
         from anyio.to_thread import run_sync
 
-        from imagehost_client._many import Journal, plan
+        from imagehost_client._many import Journal, plan_uploads
 
         with await run_sync(Journal, journal) as notes:
-            jobs = await run_sync(plan, sources, options, notes, progress)
+            jobs = await run_sync(plan_uploads, sources, options, notes, progress)
             results: dict[int, UploadResult] = {}
             waiting = iter(enumerate(jobs))
 
@@ -222,13 +222,13 @@ class AsyncClient(BaseClient):
             return [results[index] for index in range(len(jobs))]
 
     async def _attempt(self, job: Job, notes: Journal) -> UploadResult:
-        from imagehost_client._many import CAUGHT, UploadResult, outcome
+        from imagehost_client._many import PER_FILE_ERRORS, UploadResult, outcome
 
-        if job.done is not None:
-            return UploadResult(job.source, job.done, resumed=True)
+        if job.previous_image is not None:
+            return UploadResult(job.source, job.previous_image, resumed=True)
         try:
             return outcome(job, notes, await self.run(job.call))
-        except CAUGHT as error:
+        except PER_FILE_ERRORS as error:
             return UploadResult(job.source, error=error)
 
     async def close(self) -> None:

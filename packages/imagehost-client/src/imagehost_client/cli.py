@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 
 from imagehost_client._cli.arguments import build_parser
 from imagehost_client._cli.commands import CommandError
-from imagehost_client._cli.output import Declined, Out
+from imagehost_client._cli.output import Aborted, Console
 from imagehost_client._config import DEFAULT_TIMEOUT
 from imagehost_client.client import Client
 from imagehost_client.errors import (
+    APIConnectionError,
     ConfigurationError,
-    ConnectionFailed,
     ForbiddenError,
     ImageHostError,
     UnauthorizedError,
@@ -27,7 +27,7 @@ HINTS: dict[type[ImageHostError], str] = {
     ConfigurationError: "set IMAGEHOST_BASE_URL, or use --base-url, such as https://images.example.com/v1",
     UnauthorizedError: "set IMAGEHOST_TOKEN to a token of this host",
     ForbiddenError: "`imagehost-client login NAME` prints a token that may do everything",
-    ConnectionFailed: "is the host running, and IMAGEHOST_BASE_URL right?",
+    APIConnectionError: "is the host running, and IMAGEHOST_BASE_URL right?",
 }
 """What may help after an error."""
 
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None, *, connect: Callable[..., Client] = 
         connect: Makes the client.
     """
     args = build_parser().parse_args(argv)
-    out = Out(sys.stdout, sys.stderr, sys.stdin)
+    out = Console(sys.stdout, sys.stderr, sys.stdin)
     if args.verbose:
         logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
         logging.getLogger("imagehost_client").setLevel(logging.DEBUG)
@@ -56,24 +56,24 @@ def main(argv: Sequence[str] | None = None, *, connect: Callable[..., Client] = 
         ) as client:
             args.action(client, args, out)
     except ImageHostError as error:
-        out.note(str(error))
+        out.notify(str(error))
         hint = next((text for kind, text in HINTS.items() if isinstance(error, kind)), None)
         if hint:
-            out.note(hint)
+            out.notify(hint)
         return MISUSED if isinstance(error, ConfigurationError) else FAILED
-    except (CommandError, Declined):
+    except (CommandError, Aborted):
         return FAILED
     except BrokenPipeError:
         _mute_output()
         return FAILED
     except OSError as error:
-        out.note(str(error))
+        out.notify(str(error))
         return FAILED
     except (ValueError, TypeError) as error:
-        out.note(str(error))
+        out.notify(str(error))
         return MISUSED
     except KeyboardInterrupt:
-        out.note("interrupted")
+        out.notify("interrupted")
         return INTERRUPTED
     return 0
 

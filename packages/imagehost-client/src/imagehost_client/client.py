@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import httpx2
 
-    from imagehost_client._many import Job, Journal, ManyProgress, UploadOptions, UploadResult
+    from imagehost_client._many import BatchProgress, Job, Journal, UploadOptions, UploadResult
 
 T = TypeVar("T")
 
@@ -180,7 +180,7 @@ class Client(BaseClient):
         parallel: int = 4,
         journal: str | os.PathLike[str] | None = None,
         on_result: Callable[[UploadResult], object] | None = None,
-        progress: ManyProgress | None = None,
+        progress: BatchProgress | None = None,
         **options: Unpack[UploadOptions],
     ) -> list[UploadResult]:
         """Upload many images, a few at a time; what fails with one file does not stop the others.
@@ -199,10 +199,10 @@ class Client(BaseClient):
         """
         from concurrent.futures import ThreadPoolExecutor, as_completed  # slow to import
 
-        from imagehost_client._many import Journal, plan
+        from imagehost_client._many import Journal, plan_uploads
 
         with Journal(journal) as notes, ThreadPoolExecutor(max(1, parallel)) as pool:
-            jobs = plan(sources, options, notes, progress)
+            jobs = plan_uploads(sources, options, notes, progress)
             futures = [pool.submit(self._attempt, job, notes) for job in jobs]
             try:
                 for future in as_completed(futures):
@@ -214,13 +214,13 @@ class Client(BaseClient):
                 raise
 
     def _attempt(self, job: Job, notes: Journal) -> UploadResult:
-        from imagehost_client._many import CAUGHT, UploadResult, outcome
+        from imagehost_client._many import PER_FILE_ERRORS, UploadResult, outcome
 
-        if job.done is not None:
-            return UploadResult(job.source, job.done, resumed=True)
+        if job.previous_image is not None:
+            return UploadResult(job.source, job.previous_image, resumed=True)
         try:
             return outcome(job, notes, self.run(job.call))
-        except CAUGHT as error:
+        except PER_FILE_ERRORS as error:
             return UploadResult(job.source, error=error)
 
     def close(self) -> None:

@@ -16,8 +16,8 @@ Exception
     ├── InsufficientStorageError        INSUFFICIENT_STORAGE    507
     ├── ServerError                     INTERNAL_ERROR          500, or an answer that is not the host's
     │   └── UnavailableError            SERVICE_UNAVAILABLE     503
-    ├── ConnectionFailed                CONNECTION_FAILED       no answer came
-    │   └── TimedOut                    TIMED_OUT
+    ├── APIConnectionError              CONNECTION_FAILED       no answer came
+    │   └── APITimeoutError             TIMED_OUT
     ├── ConfigurationError              CONFIGURATION           nothing was sent
     ├── SourceChangedError              SOURCE_CHANGED          the file changed while it was sent
     ├── ChecksumError                   CHECKSUM_MISMATCH       stored bytes are not the ones sent
@@ -191,14 +191,14 @@ class UnavailableError(ServerError):
     default_message = "The service is busy"
 
 
-class ConnectionFailed(ImageHostError):  # noqa: N818 - the name is the contract's
+class APIConnectionError(ImageHostError):
     """No answer came: the host could not be reached, or the connection broke."""
 
     code = "CONNECTION_FAILED"
     default_message = "The connection failed"
 
 
-class TimedOut(ConnectionFailed):
+class APITimeoutError(APIConnectionError):
     """No answer came in time."""
 
     code = "TIMED_OUT"

@@ -59,7 +59,7 @@ class File:
     size: int
     offset: int
     stream: BinaryIO
-    owned: bool
+    close_on_done: bool
 
     @property
     def media_type(self) -> str:
@@ -72,7 +72,7 @@ class File:
 
     def close(self) -> None:
         """Close what was opened for this upload."""
-        if self.owned:
+        if self.close_on_done:
             self.stream.close()
 
 
@@ -119,7 +119,7 @@ def _ready(stream: BinaryIO, name: str, *, owned: bool) -> File:
         if owned:
             stream.close()
         raise
-    return File(name=name, size=max(size, 0), offset=offset, stream=stream, owned=owned)
+    return File(name=name, size=max(size, 0), offset=offset, stream=stream, close_on_done=owned)
 
 
 def _seekable(stream: BinaryIO) -> bool:
@@ -141,13 +141,13 @@ def _spooled(stream: BinaryIO) -> BinaryIO:
     return cast("BinaryIO", copy)
 
 
-def changed(file: File, received: int) -> SourceChangedError:
+def source_changed(file: File, received: int) -> SourceChangedError:
     """Return the error for a file that no longer has the size that was promised to the host."""
     more = "more" if received > file.size else str(received)
     return SourceChangedError(f"expected {file.size} bytes for {file.name} but received {more}")
 
 
-def expand(sources: Iterable[Source] | Source) -> Iterator[Source]:
+def expand_sources(sources: Iterable[Source] | Source) -> Iterator[Source]:
     """Return every single source of several: folders and patterns become the images in them.
 
     A folder stands for the images in it and below it, told by their extensions; a text with `*`, `?` or

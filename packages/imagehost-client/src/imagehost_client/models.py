@@ -60,7 +60,7 @@ class RateLimit:
 
 
 @frozen
-class Meta:
+class ResponseMeta:
     """What an answer says beside its data.
 
     Attributes:
@@ -80,7 +80,7 @@ class Meta:
 class Result:
     """The base of everything that a call returns; `meta` takes no part in comparisons."""
 
-    meta: Meta = field(factory=Meta, eq=False, repr=False)
+    meta: ResponseMeta = field(factory=ResponseMeta, eq=False, repr=False)
 
 
 @frozen(kw_only=True)
@@ -225,7 +225,7 @@ class Rendered(Result):
 
 
 @frozen(kw_only=True)
-class AccountRecord(Result):
+class AccountSummary(Result):
     """The account itself."""
 
     name: str
@@ -238,7 +238,7 @@ class Session(Result):
 
     token: str = field(repr=False)
     expires_at: datetime
-    account: AccountRecord
+    account: AccountSummary
 
 
 @frozen(kw_only=True)
@@ -288,7 +288,7 @@ class NewWebhook(Webhook):
 
 
 @frozen(kw_only=True)
-class Delivery(Result):
+class WebhookDelivery(Result):
     """One event on its way to one destination.
 
     Attributes:
@@ -337,7 +337,7 @@ class Quota:
 
 
 @frozen(kw_only=True)
-class LimitState:
+class RateLimitWindow:
     """One window of the rate limits, by name."""
 
     name: str
@@ -350,10 +350,10 @@ class LimitState:
 class Account(Result):
     """The caller's account: usage, quota and limits."""
 
-    account: AccountRecord
+    account: AccountSummary
     usage: Usage
     quota: Quota
-    limits: tuple[LimitState, ...] = ()
+    limits: tuple[RateLimitWindow, ...] = ()
 
 
 @frozen(kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Generic, TypeVar
 
-from imagehost_client._calls import Call, following
+from imagehost_client._calls import Call, next_page
 from imagehost_client.errors import ServerError
 from imagehost_client.models import Page
 
@@ -74,7 +74,7 @@ class AsyncPager(Generic[T]):
 
 def _next(call: Call[Page[T]], page: Page[T]) -> Call[Page[T]] | None:
     """Return the call for the next page; a cursor that leads to itself would never end."""
-    after = following(call, page)
+    after = next_page(call, page)
     if after == call:
         raise ServerError(
             f"expected another cursor for the page after {page.next_cursor!r} but received the same one",

@@ -27,7 +27,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 """The values of each named parameter."""
 
-WIDTHS = (320, 640, 960, 1280, 1920, 2560)
+DEFAULT_WIDTHS = (320, 640, 960, 1280, 1920, 2560)
 """The widths of a `srcset` that names none: phones to large screens, each step a half to a third more."""
 
 MIME_TYPES: dict[str, str] = {
@@ -38,7 +38,7 @@ MIME_TYPES: dict[str, str] = {
 }
 
 
-def query_of(params: Mapping[str, Params]) -> dict[str, int | str]:
+def build_query(params: Mapping[str, Params]) -> dict[str, int | str]:
     """Return processing parameters as the route takes them, in the order w, h, q, fit, fm.
 
     Args:
@@ -84,7 +84,7 @@ def image_url(image: str | Image | PublicImage, *, cdn_url: str = "", **params: 
 
 
 def _address(image: str | Image | PublicImage, params: Mapping[str, Params], cdn_url: str = "") -> str:
-    query = urlencode(query_of(params))
+    query = urlencode(build_query(params))
     if isinstance(image, str):
         if not image or "/" in image or not cdn_url:
             raise ValueError(f"expected an image or its id, and a cdn_url, for image but received {image!r}")
@@ -93,7 +93,7 @@ def _address(image: str | Image | PublicImage, params: Mapping[str, Params], cdn
     return urlunsplit((parts.scheme, parts.netloc, parts.path, query, ""))
 
 
-def srcset(image: Image | PublicImage, widths: Iterable[int] = WIDTHS, **params: Params) -> str:
+def srcset(image: Image | PublicImage, widths: Iterable[int] = DEFAULT_WIDTHS, **params: Params) -> str:
     """Return the value of a `srcset` attribute.
 
     No candidate is wider than the image: a wider one is replaced by the image's own width, for
@@ -109,11 +109,11 @@ def srcset(image: Image | PublicImage, widths: Iterable[int] = WIDTHS, **params:
     """
     if {"w", "h"} & set(params):
         raise TypeError("expected q, fit or fm for a parameter of srcset but received a size")
-    candidates = real_widths(image.width, widths)
+    candidates = effective_widths(image.width, widths)
     return ", ".join(f"{_address(image, {**params, 'w': width})} {width}w" for width in candidates)
 
 
-def real_widths(width: int, widths: Iterable[int]) -> list[int]:
+def effective_widths(width: int, widths: Iterable[int]) -> list[int]:
     """Return `widths` in order, each once, none above `width` or what the route takes.
 
     Raises:
@@ -126,9 +126,9 @@ def real_widths(width: int, widths: Iterable[int]) -> list[int]:
     return sorted({min(wish, limit) for wish in wanted})
 
 
-def picture(
+def picture_html(
     image: Image | PublicImage,
-    widths: Iterable[int] = WIDTHS,
+    widths: Iterable[int] = DEFAULT_WIDTHS,
     *,
     sizes: str = "100vw",
     alt: str | None = None,
@@ -158,7 +158,7 @@ def picture(
         f'sizes="{escape(sizes)}">'
         for fm in formats
     )
-    largest = real_widths(image.width, wanted)[-1]
+    largest = effective_widths(image.width, wanted)[-1]
     attributes = {
         "src": _address(image, {**params, "w": largest}),
         "srcset": srcset(image, wanted, **params),

@@ -15,7 +15,7 @@ The pure functions stand alone: `parse_transform`, `plan`, `decide`, `scan`.
 from imagehost_core.errors import (
     BadRequestError,
     ConflictError,
-    Fault,
+    FieldError,
     ForbiddenError,
     ImageHostError,
     InsufficientStorageError,
@@ -36,18 +36,18 @@ from imagehost_core.events import (
     Event,
     ImageDeleted,
     ImageUploaded,
-    event_body,
-    parse_event,
+    deserialize_event,
+    serialize_event,
 )
 from imagehost_core.events.schemas import event_schemas
 from imagehost_core.formats import Format, sniff
-from imagehost_core.headers import Header, SourceLimits, scan
+from imagehost_core.headers import ImageHeader, SourceLimits, scan
 from imagehost_core.host import ImageHost, Rendered
 from imagehost_core.ids import AlbumId, ImageId, KeyId
 from imagehost_core.limits import Decision, Window, decide
-from imagehost_core.models import Account, Album, ApiKey, Image, NewKey, Page, Principal, Scope
+from imagehost_core.models import Account, Album, ApiKey, ApiKeyWithToken, Image, Page, Principal, Scope
 from imagehost_core.pagination import PageRequest, parse_page_request
-from imagehost_core.services import Blob, Delivery
+from imagehost_core.services import Blob, ResolvedImage
 from imagehost_core.settings import Settings
 from imagehost_core.transform import AUTO, Fit, Transform, parse_transform
 from imagehost_core.transform.geometry import Plan, Size, plan
@@ -61,20 +61,20 @@ __all__ = [
     "AlbumId",
     "AlbumUpdated",
     "ApiKey",
+    "ApiKeyWithToken",
     "BadRequestError",
     "Blob",
     "ConflictError",
     "Decision",
     "DeletedImage",
-    "Delivery",
     "Event",
-    "Fault",
+    "FieldError",
     "Fit",
     "ForbiddenError",
     "Format",
-    "Header",
     "Image",
     "ImageDeleted",
+    "ImageHeader",
     "ImageHost",
     "ImageHostError",
     "ImageId",
@@ -83,7 +83,6 @@ __all__ = [
     "InternalError",
     "KeyId",
     "MethodNotAllowedError",
-    "NewKey",
     "NotFoundError",
     "Page",
     "PageRequest",
@@ -92,6 +91,7 @@ __all__ = [
     "Principal",
     "RateLimitError",
     "Rendered",
+    "ResolvedImage",
     "Scope",
     "Settings",
     "Size",
@@ -104,13 +104,13 @@ __all__ = [
     "ValidationError",
     "Window",
     "decide",
-    "event_body",
+    "deserialize_event",
     "event_schemas",
-    "parse_event",
     "parse_page_request",
     "parse_transform",
     "parse_upload_options",
     "plan",
     "scan",
+    "serialize_event",
     "sniff",
 ]

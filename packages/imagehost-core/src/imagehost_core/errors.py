@@ -31,7 +31,7 @@ from attrs import frozen
 
 
 @frozen
-class Fault:
+class FieldError:
     """One thing that is wrong with a request.
 
     Attributes:
@@ -48,7 +48,7 @@ class Fault:
         return f"expected {self.expected} for {self.name} but received {self.received}"
 
 
-def quoted(value: object, limit: int = 60) -> str:
+def quote_value(value: object, limit: int = 60) -> str:
     """Return `value` as it may be shown in a message: quoted, printable and short.
 
     Args:
@@ -75,14 +75,14 @@ class ImageHostError(Exception):
     """
 
     code: ClassVar[str] = "INTERNAL_ERROR"
-    status_hint: ClassVar[int] = 500
+    status: ClassVar[int] = 500
     default_message: ClassVar[str] = "The request failed"
 
     def __init__(
-        self, details: str = "", *, message: str | None = None, faults: Iterable[Fault] = ()
+        self, details: str = "", *, message: str | None = None, errors: Iterable[FieldError] = ()
     ) -> None:
-        self.faults = tuple(faults)
-        self.details = details or "; ".join(map(str, self.faults))
+        self.errors = tuple(errors)
+        self.details = details or "; ".join(map(str, self.errors))
         self.message = message or self.default_message
         super().__init__(f"{self.message}: {self.details}" if self.details else self.message)
 
@@ -103,7 +103,7 @@ class BadRequestError(ImageHostError):
     """The request's syntax, query or path parameters are wrong."""
 
     code = "BAD_REQUEST"
-    status_hint = 400
+    status = 400
     default_message = "The request parameters are wrong"
 
 
@@ -111,7 +111,7 @@ class UnauthorizedError(ImageHostError):
     """The token is missing, malformed, unknown, expired or revoked."""
 
     code = "UNAUTHORIZED"
-    status_hint = 401
+    status = 401
     default_message = "Authentication failed"
 
 
@@ -119,7 +119,7 @@ class ForbiddenError(ImageHostError):
     """The token is good, but does not allow the operation."""
 
     code = "FORBIDDEN"
-    status_hint = 403
+    status = 403
     default_message = "Permission is missing"
 
 
@@ -127,7 +127,7 @@ class NotFoundError(ImageHostError):
     """The resource does not exist, or belongs to somebody else."""
 
     code = "NOT_FOUND"
-    status_hint = 404
+    status = 404
     default_message = "The resource does not exist"
 
 
@@ -135,7 +135,7 @@ class MethodNotAllowedError(ImageHostError):
     """The address exists, but not for this HTTP method."""
 
     code = "METHOD_NOT_ALLOWED"
-    status_hint = 405
+    status = 405
     default_message = "The method is not allowed here"
 
 
@@ -149,13 +149,13 @@ class ConflictError(ImageHostError):
     """
 
     code = "CONFLICT"
-    status_hint = 409
+    status = 409
     default_message = "The request conflicts with another"
 
     def __init__(
-        self, details: str = "", *, faults: Iterable[Fault] = (), retry_after: int | None = None
+        self, details: str = "", *, errors: Iterable[FieldError] = (), retry_after: int | None = None
     ) -> None:
-        super().__init__(details, faults=faults)
+        super().__init__(details, errors=errors)
         self.retry_after = retry_after
 
 
@@ -163,7 +163,7 @@ class PayloadTooLargeError(ImageHostError):
     """The file is larger than allowed."""
 
     code = "PAYLOAD_TOO_LARGE"
-    status_hint = 413
+    status = 413
     default_message = "The file is too large"
 
 
@@ -171,7 +171,7 @@ class UnsupportedMediaTypeError(ImageHostError):
     """The content is of no kind that is accepted."""
 
     code = "UNSUPPORTED_MEDIA_TYPE"
-    status_hint = 415
+    status = 415
     default_message = "The file format is not supported"
 
 
@@ -179,7 +179,7 @@ class ValidationError(ImageHostError):
     """The data was read, but a value in it is not allowed."""
 
     code = "VALIDATION_ERROR"
-    status_hint = 422
+    status = 422
     default_message = "The data failed validation"
 
 
@@ -192,7 +192,7 @@ class RateLimitError(ImageHostError):
     """
 
     code = "RATE_LIMIT_EXCEEDED"
-    status_hint = 429
+    status = 429
     default_message = "The request rate is exceeded"
 
     def __init__(self, details: str = "", *, retry_after: int) -> None:
@@ -204,7 +204,7 @@ class InternalError(ImageHostError):
     """A fault of our own; the cause is in the log, under the request's id."""
 
     code = "INTERNAL_ERROR"
-    status_hint = 500
+    status = 500
     default_message = "The server made a mistake"
 
 
@@ -217,7 +217,7 @@ class UnavailableError(ImageHostError):
     """
 
     code = "SERVICE_UNAVAILABLE"
-    status_hint = 503
+    status = 503
     default_message = "The service is busy"
 
     def __init__(self, details: str = "", *, retry_after: int = 1) -> None:
@@ -229,7 +229,7 @@ class InsufficientStorageError(ImageHostError):
     """The account's quota or the disk has no room."""
 
     code = "INSUFFICIENT_STORAGE"
-    status_hint = 507
+    status = 507
     default_message = "There is not enough storage space"
 
 

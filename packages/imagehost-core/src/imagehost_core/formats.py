@@ -18,7 +18,7 @@ class Format(StrEnum):
 
 
 @frozen
-class Traits:
+class FormatInfo:
     """What is known of a format.
 
     Attributes:
@@ -36,24 +36,24 @@ class Traits:
     media_type: str
     extensions: tuple[str, ...]
     uploadable: bool
-    alpha: bool
+    has_alpha: bool
     animated: bool
-    quality: bool
+    has_quality: bool
     max_side: int
 
 
-TRAITS: dict[Format, Traits] = {
-    Format.JPEG: Traits("image/jpeg", ("jpg", "jpeg"), True, False, False, True, 65_500),
-    Format.PNG: Traits("image/png", ("png",), True, True, False, False, 2**31 - 1),
-    Format.WEBP: Traits("image/webp", ("webp",), True, True, True, True, 16_383),
-    Format.GIF: Traits("image/gif", ("gif",), True, True, True, False, 65_535),
-    Format.AVIF: Traits("image/avif", ("avif",), False, True, False, True, 32_768),
+FORMATS: dict[Format, FormatInfo] = {
+    Format.JPEG: FormatInfo("image/jpeg", ("jpg", "jpeg"), True, False, False, True, 65_500),
+    Format.PNG: FormatInfo("image/png", ("png",), True, True, False, False, 2**31 - 1),
+    Format.WEBP: FormatInfo("image/webp", ("webp",), True, True, True, True, 16_383),
+    Format.GIF: FormatInfo("image/gif", ("gif",), True, True, True, False, 65_535),
+    Format.AVIF: FormatInfo("image/avif", ("avif",), False, True, False, True, 32_768),
 }
 
-BY_EXTENSION: dict[str, Format] = {ext: fmt for fmt, traits in TRAITS.items() for ext in traits.extensions}
+BY_EXTENSION: dict[str, Format] = {ext: fmt for fmt, traits in FORMATS.items() for ext in traits.extensions}
 """Every format by each of its extensions."""
 
-UPLOADABLE: tuple[Format, ...] = tuple(fmt for fmt, traits in TRAITS.items() if traits.uploadable)
+UPLOADABLE: tuple[Format, ...] = tuple(fmt for fmt, traits in FORMATS.items() if traits.uploadable)
 
 SNIFF_BYTES = 16
 """How many bytes of a file `sniff` looks at."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import NewType
 
-from imagehost_core.errors import Fault, NotFoundError, ValidationError, quoted
+from imagehost_core.errors import FieldError, NotFoundError, ValidationError, quote_value
 
 ImageId = NewType("ImageId", str)
 """16 characters of `0-9A-Za-z`."""
@@ -90,7 +90,7 @@ def parse_image_id(text: str) -> ImageId:
             as for an id that nobody has: the shape of ids is nothing to learn from.
     """
     if _ID.fullmatch(text) is None:
-        raise NotFoundError(no_image(text))
+        raise NotFoundError(image_not_found_text(text))
     return ImageId(text)
 
 
@@ -105,23 +105,23 @@ def parse_album_id(value: int | str) -> AlbumId:
     number = int(value) if isinstance(value, str) and _INTEGER.fullmatch(value) else value
     if type(number) is int and 1 <= number <= MAX_ALBUM_ID:
         return AlbumId(number)
-    raise ValidationError(faults=[Fault("album_id", "a positive integer", quoted(value))])
+    raise ValidationError(errors=[FieldError("album_id", "a positive integer", quote_value(value))])
 
 
-def no_image(image_id: str) -> str:
+def image_not_found_text(image_id: str) -> str:
     """Return the details of a `NotFoundError` for an image, the same for missing and foreign ones."""
-    return f"expected the id of an image of yours but received {quoted(image_id)}"
+    return f"expected the id of an image of yours but received {quote_value(image_id)}"
 
 
-def no_picture(image_id: str) -> str:
+def delivery_not_found_text(image_id: str) -> str:
     """Return the details of a `NotFoundError` for a delivery address, the same for missing and private ones.
 
     Args:
         image_id: Of the image. Whoever asks need be nobody, and own nothing.
     """
-    return f"expected the address of an image that you may see but received {quoted(image_id)}"
+    return f"expected the address of an image that you may see but received {quote_value(image_id)}"
 
 
-def no_album(album_id: int | str) -> str:
+def album_not_found_text(album_id: int | str) -> str:
     """Return the details of a `NotFoundError` for an album, the same for missing and foreign ones."""
-    return f"expected the id of an album of yours but received {quoted(album_id)}"
+    return f"expected the id of an album of yours but received {quote_value(album_id)}"

@@ -13,31 +13,31 @@ from attrs import field, frozen
 from imagehost_core.formats import Format
 from imagehost_core.transform.geometry import Plan, Size
 
-LADDER_SIDES = (2048, 1024, 512)
+DERIVATIVE_SIDES = (2048, 1024, 512)
 """The lengths of the longer side of the reductions that are made at upload, in pixels.
 
 From EVIDENCE: a 52-Mpixel WebP to 720 px costs 1,450 ms from the master and 92–118 ms from a
 2,048-px reduction.
 """
 
-KEY_SIDE = 1024
+PRIORITY_SIDE = 1024
 """The rung that is worth most, being the start for most thumbnails and pages; it gets its bytes first."""
 
-RUNG_MARGIN = (5, 4)
+MIN_DOWNSCALE = (5, 4)
 """A rung serves targets that it exceeds by at least this much, on both axes: 5 to 4.
 
 Measured in `docs/design/2026-11-21-pixels.md`: being reduced in linear light, a rung of 1,024 px gives
 an 820-px JPEG within half a point of SSIMULACRA2 of one made from the whole picture.
 """
 
-RUNG_COMFORT = (2, 1)
+PREFERRED_DOWNSCALE = (2, 1)
 """What a target gets where it costs little, which is from rungs of at most `KEY_SIDE`: 2 to 1.
 
 Measured in `docs/design/2026-11-21-quality.md`: worth 0.9 points of SSIMULACRA2 at 320 px.
 """
 
 
-def start_of(rungs: Iterable[Size], target: Size) -> Size | None:
+def pick_derivative(rungs: Iterable[Size], target: Size) -> Size | None:
     """Return the rung that a variant is made of, or `None` where none is large enough.
 
     It is the smallest one of twice the target's sides, if it is no larger than `KEY_SIDE`; else the
@@ -48,11 +48,11 @@ def start_of(rungs: Iterable[Size], target: Size) -> Size | None:
         target: What the whole picture is brought to.
     """
     by_size = sorted(rungs, key=lambda rung: rung.pixels)
-    large_enough = [rung for rung in by_size if _exceeds(rung, target, RUNG_MARGIN)]
+    large_enough = [rung for rung in by_size if _exceeds(rung, target, MIN_DOWNSCALE)]
     comfortable = (
         rung
         for rung in large_enough
-        if max(rung.width, rung.height) <= KEY_SIDE and _exceeds(rung, target, RUNG_COMFORT)
+        if max(rung.width, rung.height) <= PRIORITY_SIDE and _exceeds(rung, target, PREFERRED_DOWNSCALE)
     )
     return next(comfortable, next(iter(large_enough), None))
 
@@ -81,11 +81,11 @@ class IngestJob:
     convert_to_webp: bool = True
     quality: int | None = None
     remove_exif: bool = False
-    ladder: tuple[int, ...] = LADDER_SIDES
+    derivative_sides: tuple[int, ...] = DERIVATIVE_SIDES
 
 
 @frozen
-class Ingested:
+class IngestResult:
     """What came of an `IngestJob`. The blobs beside it are the master, then the rungs in order.
 
     Attributes:
@@ -104,7 +104,7 @@ class Ingested:
     has_alpha: bool
     placeholder: str
     unchanged: bool
-    rungs: tuple[Size, ...] = ()
+    derivatives: tuple[Size, ...] = ()
 
 
 @frozen
@@ -130,7 +130,7 @@ class RenderJob:
 
 
 @frozen
-class Rendered:
+class RenderResult:
     """What came of a `RenderJob`: the size of the output, in pixels, and its frames."""
 
     size: Size
@@ -138,4 +138,4 @@ class Rendered:
 
 
 Job = IngestJob | RenderJob
-Outcome = Ingested | Rendered
+Outcome = IngestResult | RenderResult

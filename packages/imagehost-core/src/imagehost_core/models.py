@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from attrs import field, frozen
 from attrs.validators import ge, optional
 
-from imagehost_core.formats import TRAITS, Format
+from imagehost_core.formats import FORMATS, Format
 from imagehost_core.ids import AccountId, AlbumId, DeliveryId, EventId, ImageId, KeyId, WebhookId
 
 T = TypeVar("T")
@@ -111,12 +111,12 @@ class Image:
     placeholder: str
     created_at: datetime
     updated_at: datetime
-    rungs: tuple[tuple[int, int], ...] = ()
+    derivatives: tuple[tuple[int, int], ...] = ()
 
     @property
     def mime_type(self) -> str:
         """The media type of the master."""
-        return TRAITS[self.format].media_type
+        return FORMATS[self.format].media_type
 
     @property
     def is_animated(self) -> bool:
@@ -179,7 +179,7 @@ class ApiKey:
 
 
 @frozen
-class NewKey:
+class ApiKeyWithToken:
     """A key just made, with the one sight of its token."""
 
     key: ApiKey
@@ -187,7 +187,7 @@ class NewKey:
 
 
 @frozen
-class NewSession:
+class SessionWithToken:
     """A session just begun, with the one sight of its token.
 
     Attributes:
@@ -202,7 +202,7 @@ class NewSession:
 
 
 @frozen
-class Usage:
+class AccountUsage:
     """What an account has stored.
 
     Attributes:
@@ -250,7 +250,7 @@ class Webhook:
 
 
 @frozen
-class NewSecret:
+class WebhookWithSecret:
     """A destination with the one sight of its secret: just made, or just rotated."""
 
     webhook: Webhook
@@ -287,7 +287,7 @@ class WebhookDelivery:
     last_attempt_at: datetime | None = None
     last_status: int | None = None
     last_duration_ms: int | None = None
-    last_answer: str = ""
+    last_response: str = ""
 
 
 @frozen

@@ -11,7 +11,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 
 from attrs import frozen
 
-from imagehost_core.errors import BadRequestError, Fault, quoted
+from imagehost_core.errors import BadRequestError, FieldError, quote_value
 
 DEFAULT_PER_PAGE = 20
 MAX_PER_PAGE = 100
@@ -20,7 +20,7 @@ MAX_PAGE = 2**31 - 1
 
 
 @frozen
-class Place:
+class CursorPosition:
     """Where an item stands in a list that is sorted by time, then id, newest first."""
 
     micros: int
@@ -42,7 +42,7 @@ class PageRequest:
 
     page: int = 1
     per_page: int = DEFAULT_PER_PAGE
-    after: Place | None = None
+    after: CursorPosition | None = None
 
     def __attrs_post_init__(self) -> None:
         ranges = (("page", self.page, MAX_PAGE), ("per_page", self.per_page, MAX_PER_PAGE))
@@ -52,7 +52,7 @@ class PageRequest:
             if not (type(value) is int and 1 <= value <= maximum)
         ]
         if faults:
-            raise BadRequestError(faults=faults)
+            raise BadRequestError(errors=faults)
 
     @property
     def offset(self) -> int:
@@ -69,29 +69,29 @@ def parse_page_request(
         BadRequestError: Something is not a canonical integer, out of range, or no cursor of ours.
             Names every fault.
     """
-    faults: list[Fault] = []
+    faults: list[FieldError] = []
     number = _integer("page", page, 1, MAX_PAGE, faults)
     count = _integer("per_page", per_page, DEFAULT_PER_PAGE, MAX_PER_PAGE, faults)
-    after = _place(cursor, faults)
+    after = _parse_cursor(cursor, faults)
     if faults:
-        raise BadRequestError(faults=faults)
+        raise BadRequestError(errors=faults)
     return PageRequest(number, count, after)
 
 
-def to_cursor(place: Place) -> str:
+def encode_cursor(place: CursorPosition) -> str:
     """Return the text of a place, which `parse_page_request` reads."""
     return urlsafe_b64encode(f"{place.micros}.{place.id}".encode()).decode().rstrip("=")
 
 
 _CANONICAL = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
-_PLACE = re.compile(r"([0-9]{1,18})\.([0-9A-Za-z_]{1,40})", re.ASCII)
+_CURSOR = re.compile(r"([0-9]{1,18})\.([0-9A-Za-z_]{1,40})", re.ASCII)
 
 
-def _range_fault(name: str, maximum: int, value: object) -> Fault:
-    return Fault(name, f"an integer from 1 to {maximum}", quoted(value))
+def _range_fault(name: str, maximum: int, value: object) -> FieldError:
+    return FieldError(name, f"an integer from 1 to {maximum}", quote_value(value))
 
 
-def _integer(name: str, value: str | int | None, default: int, maximum: int, faults: list[Fault]) -> int:
+def _integer(name: str, value: str | int | None, default: int, maximum: int, faults: list[FieldError]) -> int:
     if value is None:
         return default
     number = int(value) if isinstance(value, str) and _CANONICAL.fullmatch(value) else value
@@ -101,17 +101,17 @@ def _integer(name: str, value: str | int | None, default: int, maximum: int, fau
     return default
 
 
-def _place(cursor: str | None, faults: list[Fault]) -> Place | None:
+def _parse_cursor(cursor: str | None, faults: list[FieldError]) -> CursorPosition | None:
     if cursor is None:
         return None
     try:
         text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii")
     except ValueError:
         text = ""
-    match = _PLACE.fullmatch(text)
-    place = None if match is None else Place(int(match[1]), match[2])
+    match = _CURSOR.fullmatch(text)
+    place = None if match is None else CursorPosition(int(match[1]), match[2])
     # Base64 can spell one place in many ways; only the way in which we spell it is a cursor.
-    if place is None or to_cursor(place) != cursor:
-        faults.append(Fault("cursor", "a next_cursor of this list", quoted(cursor)))
+    if place is None or encode_cursor(place) != cursor:
+        faults.append(FieldError("cursor", "a next_cursor of this list", quote_value(cursor)))
         return None
     return place

@@ -10,7 +10,7 @@ from html import escape
 
 from attrs import frozen
 
-from imagehost_core.formats import TRAITS, Format
+from imagehost_core.formats import FORMATS, Format
 from imagehost_core.ids import AlbumId, ImageId
 from imagehost_core.models import Album, Image
 
@@ -89,7 +89,7 @@ class AlbumRecord:
 
 
 @frozen
-class Addresses:
+class UrlBuilder:
     """Where this host answers, and so how its addresses are written.
 
     Attributes:
@@ -108,7 +108,7 @@ class Addresses:
             query: The canonical query of a transform (`Transform.to_query`), or "".
             extension: Without its dot; the stored format's, unless given.
         """
-        suffix = extension or TRAITS[image.format].extensions[0]
+        suffix = extension or FORMATS[image.format].extensions[0]
         return f"{self.cdn_url}/{image.id}.{suffix}" + (f"?{query}" if query else "")
 
     def thumb(self, image: Image) -> str:
@@ -119,7 +119,7 @@ class Addresses:
         fmt = Format.WEBP if image.frames <= THUMB_FRAMES else Format.JPEG
         small = max(image.width, image.height) <= THUMB_SIDE
         query = "" if small else f"w={THUMB_SIDE}&h={THUMB_SIDE}&fit=inside"
-        return self.image(image, query, TRAITS[fmt].extensions[0])
+        return self.image(image, query, FORMATS[fmt].extensions[0])
 
     def links(self, image: Image) -> Links:
         """Return ready texts for posting an image, each escaped for where it goes."""

@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 from attrs import define
 
 from imagehost_core.host import ImageHost
-from imagehost_core.settings import Settings, WorkerSettings
+from imagehost_core.settings import RenderingSettings, Settings
 from imagehost_core.transform.geometry import Size
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
+DEFAULT_NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def make_image(width: int = 320, height: int = 240, *, seed: int = 0) -> bytes:
@@ -45,7 +45,7 @@ class FrozenClock:
         moment: What it shows.
     """
 
-    moment: datetime = START
+    moment: datetime = DEFAULT_NOW
 
     def __call__(self) -> datetime:
         """Return what the clock shows."""
@@ -58,4 +58,4 @@ class FrozenClock:
 
 def memory_host(settings: Settings | None = None) -> ImageHost:
     """Return a host on a temporary folder, with one worker, which vanishes on `close`."""
-    return ImageHost.open(":memory:", settings=settings or Settings(workers=WorkerSettings(processes=1)))
+    return ImageHost.open(":memory:", settings=settings or Settings(rendering=RenderingSettings(processes=1)))

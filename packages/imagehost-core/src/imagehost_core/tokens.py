@@ -39,7 +39,7 @@ _SHAPE = re.compile(
 )
 
 
-def mint(kind: TokenKind, random: Random = os.urandom) -> str:
+def new_token(kind: TokenKind, random: Random = os.urandom) -> str:
     """Return a new token.
 
     Args:
@@ -76,7 +76,7 @@ def token_hash(token: str) -> str:
     return sha256(token.encode()).hexdigest()
 
 
-def authorize(principal: Principal, need: Scope) -> None:
+def require_scope(principal: Principal, need: Scope) -> None:
     """Let the principal pass, if its token has the scope.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Where blocking work runs: rooms of threads, so that no kind of work starves another."""
+"""Where blocking work runs: executors of threads, so that no kind of work starves another."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import ParamSpec, TypeVar
 from anyio import CapacityLimiter, to_thread
 
 from imagehost_core.errors import UnavailableError
-from imagehost_core.settings import WorkerSettings
+from imagehost_core.settings import RenderingSettings
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-CATALOG_THREADS = 40
+DATABASE_THREADS = 40
 """Requests that read or write the catalog; each takes about a millisecond."""
 FILE_THREADS = 16
 """Files that are being read for an answer, a megabyte at a time."""
 PASSWORD_THREADS = 2
 """Passwords that are being checked; each takes a tenth of a second and 64 MiB."""
-PASSWORDS_WAITING = 50
+MAX_WAITING_PASSWORDS = 50
 """Passwords that may wait to be checked: two and a half seconds of work."""
-RETRY_SECONDS = 3
+RETRY_AFTER_SECONDS = 3
 """When to try again where too much work waits."""
-HERD = 4
+WAITERS_PER_THREAD = 4
 """How many times as many requests for variants may wait for a thread as there are: when many want the same
 picture at once, one of them waits for the pool, and all others for that one."""
-BODY_THREADS = 16
+UPLOAD_BODY_THREADS = 16
 """Bodies that are being written to disk."""
-NAME_THREADS = 8
+DNS_THREADS = 8
 """Destinations whose names are being resolved, which takes as long as somebody else's servers like."""
 
 
-class Room:
+class ThreadLimiter:
     """A bounded number of threads for one kind of work; more work waits for a free one.
 
     Args:
@@ -57,13 +57,13 @@ class Room:
             self._limiter = CapacityLimiter(self._threads)
         if self._queue is not None and self._limiter.statistics().tasks_waiting >= self._queue:
             raise UnavailableError(
-                "expected fewer requests of this kind at a time", retry_after=RETRY_SECONDS
+                "expected fewer requests of this kind at a time", retry_after=RETRY_AFTER_SECONDS
             )
         return await to_thread.run_sync(partial(call, *args, **kwargs), limiter=self._limiter)
 
 
-class Rooms:
-    """The rooms of one server process.
+class Executors:
+    """The executors of one server process.
 
     Args:
         workers: The pool of the core. Whoever waits for it holds a thread, so there are as many as can be at
@@ -79,12 +79,12 @@ class Rooms:
         uploads: Storing uploads, which do not wait for variants, however many are asked for.
     """
 
-    def __init__(self, workers: WorkerSettings) -> None:
-        self.catalog = Room(CATALOG_THREADS)
-        self.files = Room(FILE_THREADS)
-        self.bodies = Room(BODY_THREADS)
-        self.passwords = Room(PASSWORD_THREADS, PASSWORDS_WAITING)
-        self.names = Room(NAME_THREADS)
+    def __init__(self, workers: RenderingSettings) -> None:
+        self.database = ThreadLimiter(DATABASE_THREADS)
+        self.files = ThreadLimiter(FILE_THREADS)
+        self.upload_bodies = ThreadLimiter(UPLOAD_BODY_THREADS)
+        self.passwords = ThreadLimiter(PASSWORD_THREADS, MAX_WAITING_PASSWORDS)
+        self.dns = ThreadLimiter(DNS_THREADS)
         for_pool = 2 * (workers.processes + workers.queue)
-        self.variants = Room(for_pool, HERD * for_pool)
-        self.uploads = Room(for_pool, for_pool)
+        self.variants = ThreadLimiter(for_pool, WAITERS_PER_THREAD * for_pool)
+        self.uploads = ThreadLimiter(for_pool, for_pool)

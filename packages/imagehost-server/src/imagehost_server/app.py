@@ -16,21 +16,21 @@ from litestar.handlers import HTTPRouteHandler
 
 from imagehost_core import ImageHost
 from imagehost_core.models import Account, Principal
-from imagehost_server._executors import Rooms
+from imagehost_server._executors import Executors
 from imagehost_server.api.operation import Operation
-from imagehost_server.api.request import ApiRequest, respond
-from imagehost_server.auth.identity import Callers
-from imagehost_server.auth.scopes import check_access
-from imagehost_server.background import sending
-from imagehost_server.background.cleanup import tidying
-from imagehost_server.delivery.fast_path import FastLane
+from imagehost_server.api.request import ApiRequest, to_litestar
+from imagehost_server.auth.identity import IdentityMiddleware
+from imagehost_server.auth.scopes import require_access
+from imagehost_server.background import running_sender
+from imagehost_server.background.cleanup import periodic_cleanup
+from imagehost_server.delivery.fast_path import FastPath
 from imagehost_server.delivery.route import DeliveryRoute
 from imagehost_server.http.responses import failure
-from imagehost_server.middleware.security import Guard
-from imagehost_server.openapi.html import describe
+from imagehost_server.middleware.security import SecurityMiddleware
+from imagehost_server.openapi.html import build_description
 from imagehost_server.routes import ROUTES
 from imagehost_server.routes.account import create_account
-from imagehost_server.settings import ConnectionSettings, ServerSettings
+from imagehost_server.settings import HttpSettings, ServerSettings
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Receive, Scope, Send
@@ -54,13 +54,13 @@ class Application:
         connections: How much one client may hold on to.
     """
 
-    guard: Guard
-    lane: FastLane
-    connections: ConnectionSettings
+    security: SecurityMiddleware
+    fast_path: FastPath
+    connections: HttpSettings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or go through a part of the server's life."""
-        await self.guard(scope, receive, send)
+        await self.security(scope, receive, send)
 
 
 def create_app(host: ImageHost, settings: ServerSettings) -> Application:
@@ -70,46 +70,49 @@ def create_app(host: ImageHost, settings: ServerSettings) -> Application:
         host: An open host.
         settings: The settings that it was opened with.
     """
-    rooms = Rooms(settings.workers)
-    interface = create_interface(host, settings, rooms)
+    executors = Executors(settings.rendering)
+    interface = create_api(host, settings, executors)
     prefixes = delivery_prefixes(settings.delivery_url)
-    callers = Callers(interface, host, rooms)
-    route = DeliveryRoute(host, rooms)
-    switch = Switch(callers, route, prefixes)
-    guard = Guard(
+    callers = IdentityMiddleware(interface, host, executors)
+    route = DeliveryRoute(host, executors)
+    switch = Dispatcher(callers, route, prefixes)
+    guard = SecurityMiddleware(
         switch,
         trusted_proxies=settings.trusted_proxies,
         log_access=settings.log.access,
         hsts_seconds=settings.server.hsts_seconds,
-        requests_per_address=settings.connections.requests_per_address,
+        requests_per_address=settings.http.max_concurrent_requests_per_client,
     )
-    return Application(guard, FastLane(host, route, guard, switch.picture_of), settings.connections)
+    return Application(guard, FastPath(host, route, guard, switch.delivery_path), settings.http)
 
 
-def create_interface(host: ImageHost, settings: ServerSettings, rooms: Rooms) -> Litestar:
+def create_api(host: ImageHost, settings: ServerSettings, executors: Executors) -> Litestar:
     """Return the JSON interface alone."""
     routes = routes_of(settings)
-    pages = describe(operations(routes), settings.base_url, settings.delivery_url)
+    pages = build_description(operations(routes), settings.base_url, settings.delivery_url)
 
     @asynccontextmanager
     async def lifespan(_app: Litestar) -> AsyncIterator[None]:
         try:
-            async with sending(host) if settings.webhooks.sender else nullcontext(), tidying(host):
+            async with (
+                running_sender(host) if settings.webhooks.send_in_server else nullcontext(),
+                periodic_cleanup(host),
+            ):
                 yield
         finally:
-            await rooms.catalog.run(host.close)
+            await executors.database.run(host.close)
 
     return Litestar(
         routes,
-        guards=[check_access],
-        exception_handlers={Exception: _failed},
+        guards=[require_access],
+        exception_handlers={Exception: handle_exception},
         lifespan=[lifespan],
         logging_config=None,
         openapi_config=None,
         request_class=ApiRequest,
         # Bodies are read by our own readers, which have limits of their own.
         request_max_body_size=None,
-        state=State({"host": host, "settings": settings, "rooms": rooms, "pages": pages}),
+        state=State({"host": host, "settings": settings, "executors": executors, "pages": pages}),
         debug=False,
     )
 
@@ -130,12 +133,12 @@ def delivery_prefixes(delivery_url: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*DELIVERY_PREFIXES, own)))
 
 
-def without_alias(path: str) -> str:
+def canonical_path(path: str) -> str:
     """Return a path as the routes are written."""
     return BASE + path[len(ALIAS) :] if path.startswith(ALIAS) else path
 
 
-class Switch:
+class Dispatcher:
     """Sends a request to the processing route or to the JSON interface, by its path.
 
     Args:
@@ -156,23 +159,24 @@ class Switch:
         if scope["type"] != ScopeType.HTTP:
             await self._interface(scope, receive, send)
             return
-        path = without_alias(scope["path"])
+        path = canonical_path(scope["path"])
         if path != scope["path"]:
             scope["path"], scope["raw_path"] = path, path.encode()
-        picture = self.picture_of(path)
+        picture = self.delivery_path(path)
         if picture is None:
             await self._interface(scope, receive, send)
         else:
             await self._delivery(picture, scope, send)
 
-    def picture_of(self, path: str) -> str | None:
+    def delivery_path(self, path: str) -> str | None:
         """Return what a path asks of the processing route, or `None` for one of the JSON interface."""
-        path = without_alias(path)
+        path = canonical_path(path)
         for prefix in self._prefixes:
             if path.startswith(prefix):
                 return path[len(prefix) :]
         return path[1:] if self._at_root and _AT_ROOT.fullmatch(path) else None
 
 
-def _failed(request: Request[Account, Principal, State], error: Exception) -> Response[bytes]:
-    return respond(failure(error, str(request.scope["state"]["request_id"])))
+def handle_exception(request: Request[Account, Principal, State], error: Exception) -> Response[bytes]:
+    """Return the error envelope of an exception that a handler raised."""
+    return to_litestar(failure(error, str(request.scope["state"]["request_id"])))

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from imagehost_core._util.clock import to_rfc3339
 
-_PLAIN = re.compile(r"[!#-<>-~]+", re.ASCII)
+_UNQUOTED = re.compile(r"[!#-<>-~]+", re.ASCII)
 """What needs no quotes: printable ASCII without spaces, `"` and `=`."""
 
 
@@ -29,13 +29,13 @@ class LineFormatter(logging.Formatter):
         moment = to_rfc3339(datetime.fromtimestamp(record.created, UTC))
         facts: Mapping[str, object] = getattr(record, "fields", {})
         words = [moment, record.levelname, record.name, record.getMessage()]
-        line = " ".join([*words, *(f"{name}={_shown(value)}" for name, value in facts.items())])
+        line = " ".join([*words, *(f"{name}={_format_value(value)}" for name, value in facts.items())])
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line
 
 
-def configuration(level: str) -> dict[str, object]:
+def logging_config(level: str) -> dict[str, object]:
     """Return the configuration of `logging.config.dictConfig`; everything goes to standard error.
 
     Args:
@@ -54,6 +54,6 @@ def configuration(level: str) -> dict[str, object]:
     }
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     text = str(value)
-    return text if _PLAIN.fullmatch(text) else json.dumps(text)
+    return text if _UNQUOTED.fullmatch(text) else json.dumps(text)

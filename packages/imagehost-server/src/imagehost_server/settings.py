@@ -18,7 +18,14 @@ from attrs.validators import ge, gt, le
 
 from imagehost_core.limits import DAY
 from imagehost_core.settings import Settings
-from imagehost_core.settings.loader import Resolved, SettingError, Source, environment, resolve, table
+from imagehost_core.settings.loader import (
+    ResolvedSetting,
+    SettingsError,
+    SettingsSource,
+    from_environment,
+    from_toml,
+    resolve,
+)
 
 FILE = "imagehost.toml"
 """The name of the settings file in the data folder."""
@@ -80,36 +87,27 @@ class ListenSettings:
 
 
 @frozen(kw_only=True)
-class BodySettings:
-    """How long the body of a request may take.
+class HttpSettings:
+    """Bounds of HTTP connections and request bodies, in each server process.
 
     Attributes:
-        idle_seconds: The longest pause between two pieces of it.
-        total_seconds: The longest time for all of it: 20 files of 50 MB at 5 Mbit/s take 28 minutes.
-        json_seconds: The same for JSON: 1 MiB at 0.3 Mbit/s takes 28 seconds. Signing in needs no token, so
-            anybody can send such a body.
+        header_timeout_seconds: For the headers of a request, between two requests of a connection, and while
+            a client reads nothing of its response.
+        max_connections: Connections at a time; a further one gets 503.
+        max_concurrent_requests_per_client: Requests at a time of one client IP address; 0 is unlimited. A
+            page with 200 images behind a proxy that speaks HTTP/2 requests all of them at once.
+        body_idle_timeout_seconds: Longest pause between two chunks of a request body.
+        body_timeout_seconds: Longest time for a whole body: 20 files of 50 MB at 5 Mbit/s take 28 minutes.
+        json_body_timeout_seconds: Longest time for a JSON body: 1 MiB at 0.3 Mbit/s takes 28 seconds. Signing
+            in needs no token, so any client can send such a body.
     """
 
-    idle_seconds: float = field(default=30.0, validator=gt(0))
-    total_seconds: float = field(default=1_800.0, validator=gt(0))
-    json_seconds: float = field(default=30.0, validator=gt(0))
-
-
-@frozen(kw_only=True)
-class ConnectionSettings:
-    """How much one client may hold on to at a time, counted in each process.
-
-    Attributes:
-        header_seconds: The longest time for a request's headers, between two requests, and in which nothing
-            of an answer is read.
-        total: Connections at a time; on more, the answer is 503.
-        requests_per_address: Requests under way at a time for one client address; 0 = no limit. A page with
-            200 pictures, behind a proxy that speaks HTTP/2, asks for all of them at once.
-    """
-
-    header_seconds: float = field(default=15.0, validator=[gt(0), le(600)])
-    total: int = field(default=4_096, validator=ge(1))
-    requests_per_address: int = field(default=256, validator=ge(0))
+    header_timeout_seconds: float = field(default=15.0, validator=[gt(0), le(600)])
+    max_connections: int = field(default=4_096, validator=ge(1))
+    max_concurrent_requests_per_client: int = field(default=256, validator=ge(0))
+    body_idle_timeout_seconds: float = field(default=30.0, validator=gt(0))
+    body_timeout_seconds: float = field(default=1_800.0, validator=gt(0))
+    json_body_timeout_seconds: float = field(default=30.0, validator=gt(0))
 
 
 @frozen(kw_only=True)
@@ -133,8 +131,7 @@ class ServerSettings(Settings):
         trusted_proxies: Addresses and networks whose `X-Forwarded-*` headers are believed.
         registration: Whether anybody may make an account over HTTP.
         server: Where the server listens.
-        connections: How much one client may hold on to.
-        body: How long bodies may take.
+        http: Bounds of connections and request bodies.
         log: What is logged.
 
     Raises:
@@ -144,14 +141,13 @@ class ServerSettings(Settings):
     trusted_proxies: tuple[str, ...] = field(default=(), validator=_networks)
     registration: bool = False
     server: ListenSettings = ListenSettings()
-    connections: ConnectionSettings = ConnectionSettings()
-    body: BodySettings = BodySettings()
+    http: HttpSettings = HttpSettings()
     log: LogSettings = LogSettings()
 
 
 def load(
     data: Path, flags: Mapping[str, object], variables: Mapping[str, str]
-) -> tuple[ServerSettings, tuple[Resolved, ...]]:
+) -> tuple[ServerSettings, tuple[ResolvedSetting, ...]]:
     """Return the settings for a data folder, and where each came from.
 
     Without a `base_url` the address is made from where the server listens.
@@ -162,22 +158,26 @@ def load(
         variables: `os.environ`, or the like.
 
     Raises:
-        SettingError: A value cannot be read or is not allowed, or there is no such setting.
+        SettingsError: A value cannot be read or is not allowed, or there is no such setting.
     """
-    sources = [Source("flags", flags), environment(variables, ServerSettings), *_file(data / FILE)]
+    sources = [
+        SettingsSource("flags", flags),
+        from_environment(variables, ServerSettings),
+        *_file(data / FILE),
+    ]
     listen = resolve(sources, ServerSettings)[0].server
-    derived = Source("server.host and server.port", {"base_url": f"{listen.origin}/v1"})
+    derived = SettingsSource("server.host and server.port", {"base_url": f"{listen.origin}/v1"})
     return resolve([*sources, derived], ServerSettings)
 
 
-def _file(path: Path) -> list[Source]:
+def _file(path: Path) -> list[SettingsSource]:
     try:
         tree = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return []
     except (OSError, ValueError) as error:
-        raise SettingError(f"expected TOML in {path.name} but received: {error}") from error
-    return [table(path.name, tree, ServerSettings)]
+        raise SettingsError(f"expected TOML in {path.name} but received: {error}") from error
+    return [from_toml(path.name, tree, ServerSettings)]
 
 
 @lru_cache(1_000)

@@ -5,7 +5,7 @@ here sends anything; what cannot be right is refused here, before it is sent.
 """
 
 from imagehost_client._calls import access, albums, hooks, images
-from imagehost_client._calls._call import UNSET, Call, FilePart, Unset, following, with_meta
+from imagehost_client._calls._call import UNSET, Call, FilePart, Unset, next_page, with_meta
 from imagehost_client._calls._refs import AlbumRef, DeliveryRef, ImageRef, KeyRef, WebhookRef
 
 __all__ = [
@@ -20,8 +20,8 @@ __all__ = [
     "WebhookRef",
     "access",
     "albums",
-    "following",
     "hooks",
     "images",
+    "next_page",
     "with_meta",
 ]

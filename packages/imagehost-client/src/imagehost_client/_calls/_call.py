@@ -13,7 +13,7 @@ from attrs import evolve, field, frozen
 from imagehost_client import _wire
 from imagehost_client._multipart import Progress
 from imagehost_client.files import Source
-from imagehost_client.models import Meta, Page, Result
+from imagehost_client.models import Page, ResponseMeta, Result
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Result)
@@ -74,20 +74,20 @@ class Call(Generic[T]):
     body: Mapping[str, object] | None = field(default=None, repr=False)
     fields: tuple[tuple[str, str], ...] = ()
     file: FilePart | None = None
-    repeatable: bool = True
+    idempotent: bool = True
     key: str | None = None
-    gone: T | None = None
-    picture: bool = False
+    on_not_found: T | None = None
+    binary: bool = False
 
 
-def with_meta(result: T, meta: Meta) -> T:
+def with_meta(result: T, meta: ResponseMeta) -> T:
     """Return a result that carries what its answer says beside its data, as do the records of a page."""
     if isinstance(result, Page):
         result = evolve(result, items=tuple(with_meta(item, meta) for item in result.items))
     return evolve(result, meta=meta) if isinstance(result, Result) else result
 
 
-def following(call: Call[Page[T]], page: Page[T]) -> Call[Page[T]] | None:
+def next_page(call: Call[Page[T]], page: Page[T]) -> Call[Page[T]] | None:
     """Return the call for the page after `page`, or `None` after the last one.
 
     It asks by cursor, so nothing is skipped or repeated while records are added or deleted.
@@ -98,14 +98,14 @@ def following(call: Call[Page[T]], page: Page[T]) -> Call[Page[T]] | None:
     return evolve(call, query=(*kept, ("cursor", page.next_cursor)))
 
 
-def segment(text: str) -> str:
+def path_segment(text: str) -> str:
     """Return an id as a path segment; one that would address something else is refused."""
     if text in {"", ".", ".."}:
         raise ValueError(f"expected an id but received {text!r}")
     return quote(text, safe="")
 
 
-def one(method: str, kind: type[R], *path: str, body: Mapping[str, object] | None = None) -> Call[R]:
+def single(method: str, kind: type[R], *path: str, body: Mapping[str, object] | None = None) -> Call[R]:
     """Return the call whose answer is one record.
 
     Args:
@@ -114,28 +114,28 @@ def one(method: str, kind: type[R], *path: str, body: Mapping[str, object] | Non
         *path: The path's segments, unescaped.
         body: What is sent as JSON.
     """
-    address = "/" + "/".join(segment(part) for part in path)
+    address = "/" + "/".join(path_segment(part) for part in path)
     return Call(method=method, path=address, decode=partial(_wire.decode, kind), body=body)
 
 
-def listing(path: str, name: str, kind: type[R], query: tuple[tuple[str, str], ...]) -> Call[Page[R]]:
+def paged(path: str, name: str, kind: type[R], query: tuple[tuple[str, str], ...]) -> Call[Page[R]]:
     """Return the call whose answer is a page of records, under `name`."""
     return Call(method="GET", path=path, decode=partial(_wire.decode_page, kind, name), query=query)
 
 
-def texts(values: Sequence[str] | None) -> list[str] | None:
+def string_list(values: Sequence[str] | None) -> list[str] | None:
     """Return a list of texts as JSON has it; a single text is refused, for its letters are no list."""
     if isinstance(values, str):
         raise TypeError(f"expected a list of texts but received {values!r}")
     return None if values is None else [str(value) for value in values]
 
 
-def sent(**values: object) -> dict[str, object]:
+def drop_none(**values: object) -> dict[str, object]:
     """Return the values that are not `None`."""
     return {name: value for name, value in values.items() if value is not None}
 
 
-def given(**values: object) -> dict[str, object]:
+def drop_unset(**values: object) -> dict[str, object]:
     """Return the values that are not `UNSET`."""
     return {name: value for name, value in values.items() if value is not UNSET}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from imagehost_client.models import Album, ApiKey, Delivery, Image, PublicImage, Webhook
+from imagehost_client.models import Album, ApiKey, Image, PublicImage, Webhook, WebhookDelivery
 
 ImageRef = str | Image | PublicImage
 """An image, or its id."""
@@ -10,7 +10,7 @@ AlbumRef = int | str | Album
 """An album, or its id."""
 KeyRef = str | ApiKey
 WebhookRef = str | Webhook
-DeliveryRef = str | Delivery
+DeliveryRef = str | WebhookDelivery
 
 
 def image_id(image: ImageRef) -> str:
@@ -18,7 +18,7 @@ def image_id(image: ImageRef) -> str:
     return image if isinstance(image, str) else image.id
 
 
-def album_number(album: AlbumRef) -> str:
+def album_id_of(album: AlbumRef) -> str:
     """Return the digits of an album's id, given as the album, an integer or its decimal text.
 
     Raises:
@@ -30,6 +30,6 @@ def album_number(album: AlbumRef) -> str:
     return text
 
 
-def record_id(record: str | ApiKey | Webhook | Delivery) -> str:
+def id_of(record: str | ApiKey | Webhook | WebhookDelivery) -> str:
     """Return the id of a key, a webhook or a delivery that is given by itself or its id."""
     return record if isinstance(record, str) else record.id

@@ -8,11 +8,21 @@ from datetime import datetime
 from attrs import evolve
 
 from imagehost_client import _wire
-from imagehost_client._calls._call import UNSET, Call, Unset, given, listing, one, query_pairs, sent, texts
-from imagehost_client._calls._refs import KeyRef, record_id
+from imagehost_client._calls._call import (
+    UNSET,
+    Call,
+    Unset,
+    drop_none,
+    drop_unset,
+    paged,
+    query_pairs,
+    single,
+    string_list,
+)
+from imagehost_client._calls._refs import KeyRef, id_of
 from imagehost_client.models import (
     Account,
-    AccountRecord,
+    AccountSummary,
     ApiKey,
     Deleted,
     NewApiKey,
@@ -29,7 +39,7 @@ def list_keys(*, page: int | None = None, per_page: int | None = None) -> Call[P
         page: The page to begin at, from 1.
         per_page: Records a request, 1–100; 20 by default.
     """
-    return listing("/keys", "keys", ApiKey, query_pairs(page=page, per_page=per_page))
+    return paged("/keys", "keys", ApiKey, query_pairs(page=page, per_page=per_page))
 
 
 def create_key(
@@ -43,8 +53,8 @@ def create_key(
         expires_at: When it ends, with a zone.
     """
     ends = None if expires_at is None else _wire.rfc3339(expires_at)
-    body = {"name": name, **sent(scopes=texts(scopes), expires_at=ends)}
-    return evolve(one("POST", NewApiKey, "keys", body=body), repeatable=False)
+    body = {"name": name, **drop_none(scopes=string_list(scopes), expires_at=ends)}
+    return evolve(single("POST", NewApiKey, "keys", body=body), idempotent=False)
 
 
 def get_key(key: KeyRef) -> Call[ApiKey]:
@@ -53,7 +63,7 @@ def get_key(key: KeyRef) -> Call[ApiKey]:
     Args:
         key: The key, or its id.
     """
-    return one("GET", ApiKey, "keys", record_id(key))
+    return single("GET", ApiKey, "keys", id_of(key))
 
 
 def update_key(
@@ -72,8 +82,10 @@ def update_key(
         expires_at: When it ends, with a zone; `None` for never.
     """
     ends = _wire.rfc3339(expires_at) if isinstance(expires_at, datetime) else expires_at
-    chosen = scopes if scopes is UNSET else texts(scopes)
-    return one("PATCH", ApiKey, "keys", record_id(key), body=given(name=name, scopes=chosen, expires_at=ends))
+    chosen = scopes if scopes is UNSET else string_list(scopes)
+    return single(
+        "PATCH", ApiKey, "keys", id_of(key), body=drop_unset(name=name, scopes=chosen, expires_at=ends)
+    )
 
 
 def delete_key(key: KeyRef) -> Call[Deleted]:
@@ -82,15 +94,15 @@ def delete_key(key: KeyRef) -> Call[Deleted]:
     Args:
         key: The key, or its id.
     """
-    return evolve(one("DELETE", Deleted, "keys", record_id(key)), gone=Deleted(id=record_id(key)))
+    return evolve(single("DELETE", Deleted, "keys", id_of(key)), on_not_found=Deleted(id=id_of(key)))
 
 
 def get_account() -> Call[Account]:
     """Return your account: usage, quota and limits."""
-    return one("GET", Account, "account")
+    return single("GET", Account, "account")
 
 
-def create_account(username: str, password: str) -> Call[AccountRecord]:
+def create_account(username: str, password: str) -> Call[AccountSummary]:
     """Make an account, where the host lets anybody do so; this needs no token, and signs nobody in.
 
     Args:
@@ -101,8 +113,8 @@ def create_account(username: str, password: str) -> Call[AccountRecord]:
         NotFoundError: The host makes no accounts over HTTP.
         ConflictError: Somebody has the name.
     """
-    call = one("POST", AccountRecord, "accounts", body={"username": username, "password": password})
-    return evolve(call, repeatable=False)
+    call = single("POST", AccountSummary, "accounts", body={"username": username, "password": password})
+    return evolve(call, idempotent=False)
 
 
 def create_session(username: str, password: str) -> Call[Session]:
@@ -112,10 +124,10 @@ def create_session(username: str, password: str) -> Call[Session]:
         username: The account's name.
         password: Its password.
     """
-    call = one("POST", Session, "session", body={"username": username, "password": password})
-    return evolve(call, repeatable=False)
+    call = single("POST", Session, "session", body={"username": username, "password": password})
+    return evolve(call, idempotent=False)
 
 
 def delete_session() -> Call[SignedOut]:
     """Sign out: the session whose token this client has ends."""
-    return Call(method="DELETE", path="/session", decode=lambda _: SignedOut(), gone=SignedOut())
+    return Call(method="DELETE", path="/session", decode=lambda _: SignedOut(), on_not_found=SignedOut())

@@ -6,8 +6,17 @@ from collections.abc import Iterable
 
 from attrs import evolve
 
-from imagehost_client._calls._call import UNSET, Call, Unset, given, listing, one, query_pairs, sent
-from imagehost_client._calls._refs import AlbumRef, ImageRef, album_number, image_id
+from imagehost_client._calls._call import (
+    UNSET,
+    Call,
+    Unset,
+    drop_none,
+    drop_unset,
+    paged,
+    query_pairs,
+    single,
+)
+from imagehost_client._calls._refs import AlbumRef, ImageRef, album_id_of, image_id
 from imagehost_client.models import Album, DeletedAlbum, Image, Membership, Page, PublicImage
 
 
@@ -18,7 +27,7 @@ def list_albums(*, page: int | None = None, per_page: int | None = None) -> Call
         page: The page to begin at, from 1.
         per_page: Records a request, 1–100; 20 by default.
     """
-    return listing("/albums", "albums", Album, query_pairs(page=page, per_page=per_page))
+    return paged("/albums", "albums", Album, query_pairs(page=page, per_page=per_page))
 
 
 def create_album(
@@ -36,8 +45,8 @@ def create_album(
         is_public: Whether others may see it; the host's default is that they may.
         idempotency_key: The key of this call, to repeat it in another process; random by default.
     """
-    body = {"name": name, **sent(description=description, is_public=is_public)}
-    return evolve(one("POST", Album, "albums", body=body), key=idempotency_key or "")
+    body = {"name": name, **drop_none(description=description, is_public=is_public)}
+    return evolve(single("POST", Album, "albums", body=body), key=idempotency_key or "")
 
 
 def get_album(album: AlbumRef) -> Call[Album]:
@@ -46,7 +55,7 @@ def get_album(album: AlbumRef) -> Call[Album]:
     Args:
         album: The album, or its id.
     """
-    return one("GET", Album, "albums", album_number(album))
+    return single("GET", Album, "albums", album_id_of(album))
 
 
 def update_album(
@@ -64,8 +73,8 @@ def update_album(
         description: At most 2,000 characters.
         is_public: Whether others may see it.
     """
-    body = given(name=name, description=description, is_public=is_public)
-    return one("PATCH", Album, "albums", album_number(album), body=body)
+    body = drop_unset(name=name, description=description, is_public=is_public)
+    return single("PATCH", Album, "albums", album_id_of(album), body=body)
 
 
 def delete_album(album: AlbumRef, *, delete_images: bool = False) -> Call[DeletedAlbum]:
@@ -75,10 +84,10 @@ def delete_album(album: AlbumRef, *, delete_images: bool = False) -> Call[Delete
         album: The album, or its id.
         delete_images: Whether its images are deleted too, for good.
     """
-    number = album_number(album)
-    call = one("DELETE", DeletedAlbum, "albums", number)
+    number = album_id_of(album)
+    call = single("DELETE", DeletedAlbum, "albums", number)
     query = (("delete_images", "true"),) if delete_images else ()
-    return evolve(call, query=query, gone=DeletedAlbum(id=int(number)))
+    return evolve(call, query=query, on_not_found=DeletedAlbum(id=int(number)))
 
 
 def add_images(album: AlbumRef, images: Iterable[ImageRef] | ImageRef) -> Call[Membership]:
@@ -105,4 +114,4 @@ def _members(method: str, album: AlbumRef, images: Iterable[ImageRef] | ImageRef
     if isinstance(images, (str, Image, PublicImage)):
         images = (images,)
     body = {"image_ids": [image_id(image) for image in images]}
-    return one(method, Membership, "albums", album_number(album), "images", body=body)
+    return single(method, Membership, "albums", album_id_of(album), "images", body=body)

@@ -10,16 +10,16 @@ from imagehost_client._calls._call import (
     UNSET,
     Call,
     Unset,
-    given,
-    listing,
-    one,
+    drop_none,
+    drop_unset,
+    paged,
+    path_segment,
     query_pairs,
-    segment,
-    sent,
-    texts,
+    single,
+    string_list,
 )
-from imagehost_client._calls._refs import DeliveryRef, WebhookRef, record_id
-from imagehost_client.models import Deleted, Delivery, NewWebhook, Page, Webhook
+from imagehost_client._calls._refs import DeliveryRef, WebhookRef, id_of
+from imagehost_client.models import Deleted, NewWebhook, Page, Webhook, WebhookDelivery
 
 
 def list_webhooks(*, page: int | None = None, per_page: int | None = None) -> Call[Page[Webhook]]:
@@ -29,7 +29,7 @@ def list_webhooks(*, page: int | None = None, per_page: int | None = None) -> Ca
         page: The page to begin at, from 1.
         per_page: Records a request, 1–100; 20 by default.
     """
-    return listing("/webhooks", "webhooks", Webhook, query_pairs(page=page, per_page=per_page))
+    return paged("/webhooks", "webhooks", Webhook, query_pairs(page=page, per_page=per_page))
 
 
 def create_webhook(
@@ -45,8 +45,8 @@ def create_webhook(
         events: The kinds of events, such as `image.uploaded`; all by default.
         description: What the destination is.
     """
-    body = {"url": url, **sent(events=texts(events), description=description)}
-    return evolve(one("POST", NewWebhook, "webhooks", body=body), repeatable=False)
+    body = {"url": url, **drop_none(events=string_list(events), description=description)}
+    return evolve(single("POST", NewWebhook, "webhooks", body=body), idempotent=False)
 
 
 def get_webhook(webhook: WebhookRef) -> Call[Webhook]:
@@ -55,7 +55,7 @@ def get_webhook(webhook: WebhookRef) -> Call[Webhook]:
     Args:
         webhook: The destination, or its id.
     """
-    return one("GET", Webhook, "webhooks", record_id(webhook))
+    return single("GET", Webhook, "webhooks", id_of(webhook))
 
 
 def update_webhook(
@@ -75,9 +75,9 @@ def update_webhook(
         description: What the destination is.
         is_active: Whether events are sent there; `True` takes up again one that the host disabled.
     """
-    chosen = events if events is UNSET else texts(events)
-    body = given(url=url, events=chosen, description=description, is_active=is_active)
-    return one("PATCH", Webhook, "webhooks", record_id(webhook), body=body)
+    chosen = events if events is UNSET else string_list(events)
+    body = drop_unset(url=url, events=chosen, description=description, is_active=is_active)
+    return single("PATCH", Webhook, "webhooks", id_of(webhook), body=body)
 
 
 def delete_webhook(webhook: WebhookRef) -> Call[Deleted]:
@@ -86,17 +86,17 @@ def delete_webhook(webhook: WebhookRef) -> Call[Deleted]:
     Args:
         webhook: The destination, or its id.
     """
-    number = record_id(webhook)
-    return evolve(one("DELETE", Deleted, "webhooks", number), gone=Deleted(id=number))
+    number = id_of(webhook)
+    return evolve(single("DELETE", Deleted, "webhooks", number), on_not_found=Deleted(id=number))
 
 
-def test_webhook(webhook: WebhookRef) -> Call[Delivery]:
+def test_webhook(webhook: WebhookRef) -> Call[WebhookDelivery]:
     """Send a test event to a destination; what came of it is among its deliveries a moment later.
 
     Args:
         webhook: The destination, or its id.
     """
-    return evolve(one("POST", Delivery, "webhooks", record_id(webhook), "test"), repeatable=False)
+    return evolve(single("POST", WebhookDelivery, "webhooks", id_of(webhook), "test"), idempotent=False)
 
 
 def rotate_webhook_secret(webhook: WebhookRef) -> Call[NewWebhook]:
@@ -107,12 +107,12 @@ def rotate_webhook_secret(webhook: WebhookRef) -> Call[NewWebhook]:
     Args:
         webhook: The destination, or its id.
     """
-    return evolve(one("POST", NewWebhook, "webhooks", record_id(webhook), "rotate-secret"), repeatable=False)
+    return evolve(single("POST", NewWebhook, "webhooks", id_of(webhook), "rotate-secret"), idempotent=False)
 
 
 def list_deliveries(
     webhook: WebhookRef, *, page: int | None = None, per_page: int | None = None
-) -> Call[Page[Delivery]]:
+) -> Call[Page[WebhookDelivery]]:
     """List what was sent, or is to be sent, to a destination; newest first.
 
     Args:
@@ -120,16 +120,16 @@ def list_deliveries(
         page: The page to begin at, from 1.
         per_page: Records a request, 1–100; 20 by default.
     """
-    path = f"/webhooks/{segment(record_id(webhook))}/deliveries"
-    return listing(path, "deliveries", Delivery, query_pairs(page=page, per_page=per_page))
+    path = f"/webhooks/{path_segment(id_of(webhook))}/deliveries"
+    return paged(path, "deliveries", WebhookDelivery, query_pairs(page=page, per_page=per_page))
 
 
-def retry_delivery(webhook: WebhookRef, delivery: DeliveryRef) -> Call[Delivery]:
+def retry_delivery(webhook: WebhookRef, delivery: DeliveryRef) -> Call[WebhookDelivery]:
     """Send a delivery again, now, whatever came of it before.
 
     Args:
         webhook: The destination, or its id.
         delivery: The delivery, or its id.
     """
-    call = one("POST", Delivery, "webhooks", record_id(webhook), "deliveries", record_id(delivery), "retry")
-    return evolve(call, repeatable=False)
+    call = single("POST", WebhookDelivery, "webhooks", id_of(webhook), "deliveries", id_of(delivery), "retry")
+    return evolve(call, idempotent=False)

@@ -13,17 +13,17 @@ from imagehost_client._calls._call import (
     Call,
     FilePart,
     Unset,
-    given,
-    listing,
-    one,
+    drop_unset,
+    paged,
+    path_segment,
     query_pairs,
-    segment,
+    single,
 )
-from imagehost_client._calls._refs import AlbumRef, ImageRef, album_number, image_id
+from imagehost_client._calls._refs import AlbumRef, ImageRef, album_id_of, image_id
 from imagehost_client._multipart import Progress
 from imagehost_client.files import Source
 from imagehost_client.models import Deleted, Image, Page, PublicImage, Rendered, SignedUrl
-from imagehost_client.urls import Params, query_of
+from imagehost_client.urls import Params, build_query
 
 UploadFormat = Literal["auto", "jpeg", "png", "webp"]
 
@@ -83,7 +83,7 @@ def upload(
         path="/upload",
         decode=partial(_wire.decode, Image),
         fields=_fields(
-            album_id=None if album_id is None else album_number(album_id),
+            album_id=None if album_id is None else album_id_of(album_id),
             description=description,
             quality=quality,
             format=format,
@@ -108,9 +108,9 @@ def list_images(
         per_page: Records a request, 1–100; 20 by default.
     """
     query = query_pairs(
-        album_id=None if album_id is None else album_number(album_id), page=page, per_page=per_page
+        album_id=None if album_id is None else album_id_of(album_id), page=page, per_page=per_page
     )
-    return listing("/images", "images", Image, query)
+    return paged("/images", "images", Image, query)
 
 
 def gallery(*, page: int | None = None, per_page: int | None = None) -> Call[Page[PublicImage]]:
@@ -120,7 +120,7 @@ def gallery(*, page: int | None = None, per_page: int | None = None) -> Call[Pag
         page: The page to begin at, from 1.
         per_page: Records a request, 1–100; 20 by default.
     """
-    return listing("/gallery", "images", PublicImage, query_pairs(page=page, per_page=per_page))
+    return paged("/gallery", "images", PublicImage, query_pairs(page=page, per_page=per_page))
 
 
 def get_image(image: ImageRef) -> Call[Image]:
@@ -129,7 +129,7 @@ def get_image(image: ImageRef) -> Call[Image]:
     Args:
         image: The image, or its id.
     """
-    return one("GET", Image, "images", image_id(image))
+    return single("GET", Image, "images", image_id(image))
 
 
 def update_image(
@@ -149,9 +149,9 @@ def update_image(
         is_public: Whether the public gallery shows it.
         filename: Its name.
     """
-    album = album_id if album_id is None or album_id is UNSET else album_number(album_id)
-    body = given(album_id=album, description=description, is_public=is_public, filename=filename)
-    return one("PATCH", Image, "images", image_id(image), body=body)
+    album = album_id if album_id is None or album_id is UNSET else album_id_of(album_id)
+    body = drop_unset(album_id=album, description=description, is_public=is_public, filename=filename)
+    return single("PATCH", Image, "images", image_id(image), body=body)
 
 
 def delete_image(image: ImageRef) -> Call[Deleted]:
@@ -165,7 +165,7 @@ def delete_image(image: ImageRef) -> Call[Deleted]:
             have deleted it, that is success.
     """
     number = image_id(image)
-    return evolve(one("DELETE", Deleted, "images", number), gone=Deleted(id=number))
+    return evolve(single("DELETE", Deleted, "images", number), on_not_found=Deleted(id=number))
 
 
 def render_image(image: ImageRef, **params: Params) -> Call[Rendered]:
@@ -181,9 +181,9 @@ def render_image(image: ImageRef, **params: Params) -> Call[Rendered]:
         ValueError: A value is out of its range.
         NotFoundError: There is no such image that you may see.
     """
-    query = query_pairs(**query_of(params))
-    path = f"/img/{segment(image_id(image))}"
-    return Call(method="GET", path=path, query=query, decode=_wire.decode_picture, picture=True)
+    query = query_pairs(**build_query(params))
+    path = f"/img/{path_segment(image_id(image))}"
+    return Call(method="GET", path=path, query=query, decode=_wire.decode_image, binary=True)
 
 
 def sign_image_url(image: ImageRef, *, expires_in: int = 3600, **params: Params) -> Call[SignedUrl]:
@@ -194,8 +194,8 @@ def sign_image_url(image: ImageRef, *, expires_in: int = 3600, **params: Params)
         expires_in: Seconds for which it works, an hour by default.
         **params: `w`, `h`, `q`, `fit` and `fm`, as for `image_url`.
     """
-    body: dict[str, object] = {**query_of(params), "expires_in": expires_in}
-    return one("POST", SignedUrl, "images", image_id(image), "signed-url", body=body)
+    body: dict[str, object] = {**build_query(params), "expires_in": expires_in}
+    return single("POST", SignedUrl, "images", image_id(image), "signed-url", body=body)
 
 
 def _fields(**values: str | int | bool | None) -> tuple[tuple[str, str], ...]:

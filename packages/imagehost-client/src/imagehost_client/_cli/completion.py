@@ -6,7 +6,7 @@ import argparse
 from argparse import Namespace
 from collections.abc import Iterator
 
-from imagehost_client._cli.output import Out
+from imagehost_client._cli.output import Console
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -34,23 +34,23 @@ autoload -U +X bashcompinit && bashcompinit
 """
 
 
-def completion(args: Namespace, out: Out) -> None:
+def completion(args: Namespace, out: Console) -> None:
     """Print the completion of one shell."""
     from imagehost_client._cli.arguments import build_parser
 
-    tree = dict(words(build_parser()))
+    tree = dict(command_tree(build_parser()))
     if args.shell == "fish":
         for path, known in tree.items():
             seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in path.split("/") if word)
             test = seen or "__fish_use_subcommand"
-            out.line(f"complete -c imagehost-client -n '{test}' -a '{' '.join(known)}'")
+            out.print(f"complete -c imagehost-client -n '{test}' -a '{' '.join(known)}'")
         return
     cases = "\n".join(f"        '{path}') words='{' '.join(known)}';;" for path, known in tree.items())
     script = _BASH.format(groups=" ".join(path for path in tree if path), cases=cases)
-    out.line((_ZSH if args.shell == "zsh" else "") + script.rstrip())
+    out.print((_ZSH if args.shell == "zsh" else "") + script.rstrip())
 
 
-def words(parser: argparse.ArgumentParser, path: str = "") -> Iterator[tuple[str, list[str]]]:
+def command_tree(parser: argparse.ArgumentParser, path: str = "") -> Iterator[tuple[str, list[str]]]:
     """Return what may follow each command: its commands and flags, by the command's path."""
     known: list[str] = []
     below: list[tuple[str, argparse.ArgumentParser]] = []
@@ -60,4 +60,4 @@ def words(parser: argparse.ArgumentParser, path: str = "") -> Iterator[tuple[str
             below += action.choices.items()
     yield path, sorted([name for name, _ in below] + known)
     for name, child in below:
-        yield from words(child, f"{path}/{name}" if path else name)
+        yield from command_tree(child, f"{path}/{name}" if path else name)

@@ -19,12 +19,12 @@ WIDTH = 30
 """Characters of the bar."""
 
 
-class Declined(Exception):  # noqa: N818 - it is an answer, not a fault
+class Aborted(Exception):
     """Whoever was asked said no."""
 
 
 @frozen
-class Out:
+class Console:
     """Where a command writes.
 
     Attributes:
@@ -37,7 +37,7 @@ class Out:
     notes: TextIO
     answers: TextIO
 
-    def line(self, text: str) -> None:
+    def print(self, text: str) -> None:
         """Write a line of the result, at once; control characters of records do not reach a terminal."""
         shown = "".join(
             character if character.isprintable() or character in "\t\n" else "?" for character in text
@@ -45,7 +45,7 @@ class Out:
         self.results.write(f"{shown}\n")
         self.results.flush()
 
-    def note(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         """Write a line for people."""
         self.notes.write(f"imagehost-client: {text}\n")
 
@@ -60,10 +60,10 @@ class Out:
         self.notes.write(f"{question} [y/N] ")
         self.notes.flush()
         if self.answers.readline().strip().lower() not in {"y", "yes"}:
-            raise Declined
+            raise Aborted
 
 
-class Bar:
+class ProgressBar:
     """A line on the terminal that says how far an upload has come; nothing where no terminal is.
 
     Args:
@@ -71,7 +71,7 @@ class Bar:
         shown: Whether it is drawn at all.
     """
 
-    def __init__(self, out: Out, *, shown: bool = True) -> None:
+    def __init__(self, out: Console, *, shown: bool = True) -> None:
         self._notes = out.notes
         self._shown = shown and out.notes.isatty()
         self._lock = threading.Lock()

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from imagehost_client._wire import rfc3339
 from imagehost_client.errors import ConflictError, NotFoundError, UnauthorizedError, ValidationError
 from imagehost_client.testing import _forms
-from imagehost_client.testing._request import Asked
-from imagehost_client.testing._store import SCOPES, Grant, Record, now
+from imagehost_client.testing._request import FakeRequest
+from imagehost_client.testing._store import SCOPES, Record, TokenGrant, now
 
 PASSWORD = "secret"  # noqa: S105 - it is no secret: every account that a test makes has it
 MIN_PASSWORD = 8
@@ -20,12 +20,12 @@ PREFIX = 12
 """Characters of a token that its key's record shows."""
 
 
-def list_keys(asked: Asked) -> object:
+def list_keys(asked: FakeRequest) -> object:
     """List keys, revoked ones too."""
     return asked.table("keys").page(asked.query, lambda row: row.owner == asked.grant.account)
 
 
-def create_key(asked: Asked) -> object:
+def create_key(asked: FakeRequest) -> object:
     """Make a key, whose token works from now on."""
     token = "ihk_" + secrets.token_hex(16)
     record: Record = {
@@ -35,27 +35,27 @@ def create_key(asked: Asked) -> object:
         "revoked_at": None,
     }
     row = asked.table("keys").add(asked.grant.account, record, secret=token)
-    asked.host.tokens[token] = Grant(asked.grant.account, tuple(record["scopes"]), row.record["id"])
+    asked.host.tokens[token] = TokenGrant(asked.grant.account, tuple(record["scopes"]), row.record["id"])
     return {**row.record, "token": token}
 
 
-def get_key(asked: Asked) -> object:
+def get_key(asked: FakeRequest) -> object:
     """Return a key's record."""
     return asked.row("keys").record
 
 
-def update_key(asked: Asked) -> object:
+def update_key(asked: FakeRequest) -> object:
     """Change a key that is in force."""
     body, row = asked.json(), asked.row("keys")
     changes = _key_values(body, row.record)
     if row.record["revoked_at"] is not None:
         raise ConflictError("expected a key that is in force but received one that is revoked")
     row.record |= changes
-    asked.host.tokens[row.secret] = Grant(row.owner, tuple(changes["scopes"]), row.record["id"])
+    asked.host.tokens[row.secret] = TokenGrant(row.owner, tuple(changes["scopes"]), row.record["id"])
     return row.record
 
 
-def delete_key(asked: Asked) -> object:
+def delete_key(asked: FakeRequest) -> object:
     """Revoke a key; its record stays."""
     row = asked.row("keys")
     row.record["revoked_at"] = row.record["revoked_at"] or now()
@@ -63,7 +63,7 @@ def delete_key(asked: Asked) -> object:
     return {"id": row.record["id"], "deleted": True}
 
 
-def get_account(asked: Asked) -> object:
+def get_account(asked: FakeRequest) -> object:
     """Return what the account is, uses and may use."""
     owner = asked.grant.account
     images, albums = (
@@ -83,7 +83,7 @@ def get_account(asked: Asked) -> object:
     }
 
 
-def create_account(asked: Asked) -> object:
+def create_account(asked: FakeRequest) -> object:
     """Make an account, where registration is open."""
     host = asked.host
     if not host.registration:
@@ -103,19 +103,19 @@ def create_account(asked: Asked) -> object:
     return _shown(asked, name)
 
 
-def create_session(asked: Asked) -> object:
+def create_session(asked: FakeRequest) -> object:
     """Sign in: any account that the double has; those that a test made have the password `secret`."""
     body, host = asked.json(), asked.host
     name, password = (_forms.required(body, field) for field in ("username", "password"))
     if name not in host.accounts or password != host.passwords.get(name, PASSWORD):
         raise UnauthorizedError("expected the name and password of an account but received others")
     token = "ihs_" + secrets.token_hex(16)
-    asked.host.tokens[token] = Grant(name)
+    asked.host.tokens[token] = TokenGrant(name)
     expires = rfc3339(datetime.now(UTC) + timedelta(days=1))
     return {"token": token, "expires_at": expires, "account": _shown(asked, name)}
 
 
-def delete_session(asked: Asked) -> object:
+def delete_session(asked: FakeRequest) -> object:
     """Sign out: the session's token works no more."""
     tokens = asked.host.tokens
     for token in [text for text, grant in tokens.items() if grant is asked.grant]:
@@ -123,7 +123,7 @@ def delete_session(asked: Asked) -> object:
     return {"ended": True}
 
 
-def _shown(asked: Asked, name: str) -> Record:
+def _shown(asked: FakeRequest, name: str) -> Record:
     return {"name": name, "created_at": asked.host.started}
 
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from imagehost_client.errors import BadRequestError, ValidationError
 from imagehost_client.models import EventKind
 from imagehost_client.testing import _forms
-from imagehost_client.testing._images import tell_deleted
-from imagehost_client.testing._request import Asked
+from imagehost_client.testing._images import emit_deleted
+from imagehost_client.testing._request import FakeRequest
 from imagehost_client.testing._store import Record, now
 
 MAX_MEMBERS = 1_000
 """How many images may join or leave an album in one request."""
 
 
-def list_albums(asked: Asked) -> object:
+def list_albums(asked: FakeRequest) -> object:
     """List albums."""
     page = asked.table("albums").page(asked.query, lambda row: row.owner == asked.grant.account)
     return {**page, "albums": [_counted(asked, record) for record in page["albums"]]}
 
 
-def create_album(asked: Asked) -> object:
+def create_album(asked: FakeRequest) -> object:
     """Make an album (contract 6)."""
     body, albums, moment = asked.json(), asked.table("albums"), now()
     record = {
@@ -33,19 +33,19 @@ def create_album(asked: Asked) -> object:
     return shown
 
 
-def get_album(asked: Asked) -> object:
+def get_album(asked: FakeRequest) -> object:
     """Return an album's record."""
     return _counted(asked, asked.row("albums").record)
 
 
-def update_album(asked: Asked) -> object:
+def update_album(asked: FakeRequest) -> object:
     """Change an album's record."""
     body, record = asked.json(), asked.row("albums").record
     record |= _album_values(body, record)
     return _album_updated(asked, record)
 
 
-def delete_album(asked: Asked) -> object:
+def delete_album(asked: FakeRequest) -> object:
     """Drop an album; its images stay unless they are to go."""
     with_images = asked.query.get("delete_images", "false").lower()
     if with_images not in _forms.BOOLEANS:
@@ -55,22 +55,22 @@ def delete_album(asked: Asked) -> object:
     for number, image in list(images.items()):
         if image.record["album_id"] == row.record["id"]:
             if _forms.BOOLEANS[with_images]:
-                tell_deleted(asked, images.pop(number).record)
+                emit_deleted(asked, images.pop(number).record)
             image.record["album_id"] = None
     return {"id": row.record["id"], "deleted": True}
 
 
-def add_images(asked: Asked) -> object:
+def add_images(asked: FakeRequest) -> object:
     """Put images into an album."""
     return _members(asked, "added")
 
 
-def remove_images(asked: Asked) -> object:
+def remove_images(asked: FakeRequest) -> object:
     """Take images out of an album."""
     return _members(asked, "removed")
 
 
-def _counted(asked: Asked, record: Record) -> Record:
+def _counted(asked: FakeRequest, record: Record) -> Record:
     members = [
         row.record for row in asked.table("images").rows.values() if row.record["album_id"] == record["id"]
     ]
@@ -86,19 +86,19 @@ def _counted(asked: Asked, record: Record) -> Record:
 def _album_values(body: Record, record: Record) -> Record:
     return {
         "name": _forms.name_in({"name": record["name"], **body}),
-        "description": _forms.described(body, record["description"]),
-        "is_public": _forms.typed(body, "is_public", bool, record["is_public"]),
+        "description": _forms.parse_description(body, record["description"]),
+        "is_public": _forms.expect_type(body, "is_public", bool, record["is_public"]),
     }
 
 
-def _album_updated(asked: Asked, record: Record) -> Record:
+def _album_updated(asked: FakeRequest, record: Record) -> Record:
     record["updated_at"] = now()
     shown = _counted(asked, record)
     asked.host.emit(EventKind.ALBUM_UPDATED, shown, asked.grant.account)
     return shown
 
 
-def _members(asked: Asked, verb: str) -> object:
+def _members(asked: FakeRequest, verb: str) -> object:
     ids, album = asked.json().get("image_ids"), asked.row("albums").record
     if not isinstance(ids, list) or not all(isinstance(number, str) for number in ids):
         raise ValidationError(f"expected a list of ids for image_ids but received {ids!r}")

@@ -31,9 +31,9 @@ from imagehost_client.errors import (
 )
 from imagehost_client.testing._hooks import deliver_event
 from imagehost_client.testing._images import deliver
-from imagehost_client.testing._request import Asked, Route
-from imagehost_client.testing._routes import CREATED, KEYED, LOCATED, find, methods
-from imagehost_client.testing._store import Grant, Record, Table, now
+from imagehost_client.testing._request import FakeRequest, Route
+from imagehost_client.testing._routes import IDEMPOTENT, STATUS_201, WITH_LOCATION, find, methods
+from imagehost_client.testing._store import Record, Table, TokenGrant, now
 
 STATUSES: dict[type[ImageHostError], int] = {kind: status for status, kind in BY_STATUS.items()} | {
     UnavailableError: 503
@@ -81,11 +81,11 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         self.requests: list[tuple[str, str]] = []
         self.events: list[Record] = []
         self.accounts: dict[str, str] = {}
-        self.tokens: dict[str, Grant] = {}
+        self.tokens: dict[str, TokenGrant] = {}
         self.tables: dict[str, Table] = {
             name: Table(name) for name in ("images", "albums", "keys", "webhooks", "deliveries")
         }
-        self._planned: deque[httpx2.Response | None] = deque()
+        self._failures: deque[httpx2.Response | None] = deque()
         self._claimed: dict[tuple[str, str], object] = {}
         self._answered: dict[tuple[str, str], httpx2.Response] = {}
         self._secret = secrets.token_bytes(32)
@@ -96,7 +96,7 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         """Make an account, and return a token that may do everything in its name."""
         token = "ihs_" + secrets.token_hex(16)
         self.accounts[name] = token
-        self.tokens[token] = Grant(name)
+        self.tokens[token] = TokenGrant(name)
         return token
 
     def client(self, account: str = "admin", *, max_retries: int = 3) -> Client:
@@ -122,11 +122,11 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         kind = BY_STATUS.get(status, ServerError)
         headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
         for _ in range(times):
-            self._planned.append(_refused(kind("the test asked for it"), status, headers))
+            self._failures.append(_refused(kind("the test asked for it"), status, headers))
 
     def drop(self, *, times: int = 1) -> None:
         """Let the next requests find no connection."""
-        self._planned.extend([None] * times)
+        self._failures.extend([None] * times)
 
     def content(self, image_id: str) -> bytes:
         """Return the bytes of an image."""
@@ -153,7 +153,7 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
 
     def _handle(self, request: httpx2.Request) -> httpx2.Response:
         with self._lock:
-            url = self._usual(str(request.url.copy_with(query=None)))
+            url = self._canonical_url(str(request.url.copy_with(query=None)))
             try:
                 if url.startswith(f"{self.cdn_url}/"):
                     return self._image(request, url.removeprefix(f"{self.cdn_url}/"))
@@ -164,7 +164,7 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
             except ImageHostError as error:
                 return _refused(error, STATUSES.get(type(error), 500))
 
-    def _usual(self, url: str) -> str:
+    def _canonical_url(self, url: str) -> str:
         """Return the address that an alias stands for: `/api/v1` for `/v1`, `/v1/img` for the `cdn_url`."""
         origin = self.base_url.removesuffix("/v1")
         if url.startswith(f"{origin}/api/v1/"):
@@ -178,10 +178,10 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
             raise NotFoundError(f"expected an address below {self.base_url} but received {url}")
         path = url.removeprefix(self.base_url)
         self.requests.append((request.method, path))
-        if planned := self._mishap(request):
+        if planned := self._next_planned_failure(request):
             return planned
         route, ids, needs = find(request.method, path)
-        asked = Asked(
+        asked = FakeRequest(
             host=self,
             grant=self._granted(request, needs),
             path=path,
@@ -191,22 +191,24 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
             body=request.content,
         )
         key = request.headers.get("idempotency-key")
-        return _done(asked, route) if key is None or route not in KEYED else self._once(asked, route, key)
+        return (
+            _done(asked, route) if key is None or route not in IDEMPOTENT else self._once(asked, route, key)
+        )
 
-    def _mishap(self, request: httpx2.Request) -> httpx2.Response | None:
+    def _next_planned_failure(self, request: httpx2.Request) -> httpx2.Response | None:
         """Return what a test wants in the place of the next answer, or `None`: it wants none.
 
         Raises:
             httpx2.ConnectError: It wants the connection to fail.
         """
-        if not self._planned:
+        if not self._failures:
             return None
-        planned = self._planned.popleft()
+        planned = self._failures.popleft()
         if planned is None:
             raise httpx2.ConnectError("the test asked for it", request=request)
         return planned
 
-    def _once(self, asked: Asked, route: Route, key: str) -> httpx2.Response:
+    def _once(self, asked: FakeRequest, route: Route, key: str) -> httpx2.Response:
         """Answer a repeated key as the first time (contract 2); another request under it is refused.
 
         What was refused is not kept: it has done nothing, and is tried again.
@@ -215,7 +217,7 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
             raise BadRequestError(
                 f"expected 1 to 255 printable characters for Idempotency-Key but received {len(key)}"
             )
-        mark = asked.meaning()
+        mark = asked.idempotency_fingerprint()
         if self._claimed.setdefault((asked.grant.account, key), mark) != mark:
             raise ConflictError(
                 f"expected a new key for another request for Idempotency-Key but received {key!r}"
@@ -227,11 +229,11 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         headers = {**first.headers, "Idempotent-Replayed": "true"}
         return httpx2.Response(first.status_code, headers=headers, content=first.content)
 
-    def _granted(self, request: httpx2.Request, needs: tuple[str | None, ...]) -> Grant:
+    def _granted(self, request: httpx2.Request, needs: tuple[str | None, ...]) -> TokenGrant:
         """Return who asks, if they may (contract 2: 401 without a good token, 403 without the scope)."""
         grant = self._grant(request)
         if not needs:
-            return grant or Grant("")
+            return grant or TokenGrant("")
         if grant is None:
             raise UnauthorizedError("expected a known token for Authorization but received none")
         if grant.scopes is not None and needs[0] not in grant.scopes:
@@ -240,7 +242,7 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
             )
         return grant
 
-    def _grant(self, request: httpx2.Request) -> Grant | None:
+    def _grant(self, request: httpx2.Request) -> TokenGrant | None:
         grant = self.tokens.get(request.headers.get("authorization", "").removeprefix("Bearer "))
         if grant is None or grant.key is None:
             return grant
@@ -251,7 +253,7 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         return grant
 
     def _image(self, request: httpx2.Request, name: str) -> httpx2.Response:
-        if planned := self._mishap(request):
+        if planned := self._next_planned_failure(request):
             return planned
         row = deliver(self, name, _query(request), self._grant(request))
         headers = {"Content-Type": row.record["mime_type"], "ETag": f'"{row.record["sha256"][:32]}"'}
@@ -268,12 +270,12 @@ def _query(request: httpx2.Request) -> dict[str, str]:
     return query
 
 
-def _done(asked: Asked, route: Route) -> httpx2.Response:
+def _done(asked: FakeRequest, route: Route) -> httpx2.Response:
     data = route(asked)
     headers = {}
-    if route in LOCATED and isinstance(data, dict):
+    if route in WITH_LOCATION and isinstance(data, dict):
         headers["Location"] = f"{asked.host.base_url}{asked.path}/{data['id']}"
-    return _response(201 if route in CREATED else 200, {"success": True, "data": data}, headers)
+    return _response(201 if route in STATUS_201 else 200, {"success": True, "data": data}, headers)
 
 
 def _refused(error: ImageHostError, status: int, headers: Mapping[str, str] | None = None) -> httpx2.Response:

@@ -131,7 +131,7 @@ def check_options(form: UploadForm) -> None:
     wanted = fields.get("format", "auto")
     if wanted not in FORMATS:
         faults.append(f"expected one of {', '.join(FORMATS)} for format but received {wanted!r}")
-    elif wanted in {"jpeg", "png"} and flag(fields, "convertToWebP", default=False):
+    elif wanted in {"jpeg", "png"} and parse_bool(fields, "convertToWebP", default=False):
         faults.append(f"expected false for convertToWebP beside format={wanted} but received true")
     faults += description_faults(fields.get("description", ""))
     if faults:
@@ -145,20 +145,20 @@ def description_faults(text: str) -> list[str]:
     return [f"expected at most {MAX_DESCRIPTION} characters for description but received {len(text)}"]
 
 
-def described(body: Mapping[str, object], default: str) -> str:
+def parse_description(body: Mapping[str, object], default: str) -> str:
     """Return the description in a JSON object.
 
     Raises:
         ValidationError: It is no text, or too long.
     """
-    text = typed(body, "description", str, default)
+    text = expect_type(body, "description", str, default)
     faults = description_faults(text)
     if faults:
         raise ValidationError(faults[0])
     return text
 
 
-def flag(fields: Mapping[str, str], name: str, *, default: bool) -> bool:
+def parse_bool(fields: Mapping[str, str], name: str, *, default: bool) -> bool:
     """Return a boolean field."""
     return BOOLEANS.get(fields.get(name, "").lower(), default)
 
@@ -189,7 +189,7 @@ def _no_constant(text: str) -> object:
     raise ValueError(text)
 
 
-def typed(body: Mapping[str, object], name: str, kind: type[T], default: T) -> T:
+def expect_type(body: Mapping[str, object], name: str, kind: type[T], default: T) -> T:
     """Return a member of a JSON object.
 
     Raises:
@@ -233,7 +233,7 @@ def name_in(body: Mapping[str, object], minimum: int = 1) -> str:
     Raises:
         ValidationError: It has not `minimum` to 100 characters.
     """
-    name = typed(body, "name", str, "").strip()
+    name = expect_type(body, "name", str, "").strip()
     if not minimum <= len(name) <= 100:
         raise ValidationError(f"expected {minimum} to 100 characters for name but received {len(name)}")
     return name

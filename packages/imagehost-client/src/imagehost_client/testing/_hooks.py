@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from imagehost_client.errors import NotFoundError, ValidationError
 from imagehost_client.models import EventKind
 from imagehost_client.testing import _forms
-from imagehost_client.testing._request import Asked
+from imagehost_client.testing._request import FakeRequest
 from imagehost_client.testing._store import Record, new_id, now
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 TEST_EVENT = "webhook.test"
 
 
-def list_webhooks(asked: Asked) -> object:
+def list_webhooks(asked: FakeRequest) -> object:
     """List destinations."""
     return asked.table("webhooks").page(asked.query, lambda row: row.owner == asked.grant.account)
 
 
-def create_webhook(asked: Asked) -> object:
+def create_webhook(asked: FakeRequest) -> object:
     """Add a destination."""
     defaults = {"url": "", "events": [], "description": "", "is_active": True}
     record = {**_values(asked.json(), defaults), "is_active": True, "disabled_reason": None}
@@ -33,12 +33,12 @@ def create_webhook(asked: Asked) -> object:
     return {**row.record, "secret": row.secret}
 
 
-def get_webhook(asked: Asked) -> object:
+def get_webhook(asked: FakeRequest) -> object:
     """Return a destination's record."""
     return asked.row("webhooks").record
 
 
-def update_webhook(asked: Asked) -> object:
+def update_webhook(asked: FakeRequest) -> object:
     """Change a destination's record."""
     body, record = asked.json(), asked.row("webhooks").record
     record |= _values(body, record)
@@ -47,7 +47,7 @@ def update_webhook(asked: Asked) -> object:
     return record
 
 
-def delete_webhook(asked: Asked) -> object:
+def delete_webhook(asked: FakeRequest) -> object:
     """Remove a destination, and all deliveries to it."""
     asked.table("webhooks").remove(asked.grant.account, asked.ids[0])
     deliveries = asked.table("deliveries").rows
@@ -56,26 +56,26 @@ def delete_webhook(asked: Asked) -> object:
     return {"id": asked.ids[0], "deleted": True}
 
 
-def test_webhook(asked: Asked) -> object:
+def test_webhook(asked: FakeRequest) -> object:
     """Note a test delivery; the double sends nothing."""
     webhook = asked.row("webhooks").record["id"]
     return add_delivery(asked.host, asked.grant.account, webhook, TEST_EVENT, f"msg_{new_id()}")
 
 
-def rotate_secret(asked: Asked) -> object:
+def rotate_secret(asked: FakeRequest) -> object:
     """Give a destination a new secret."""
     row = asked.row("webhooks")
     row.secret = _signing_secret()
     return {**row.record, "secret": row.secret}
 
 
-def list_deliveries(asked: Asked) -> object:
+def list_deliveries(asked: FakeRequest) -> object:
     """List the deliveries to a destination."""
     number = asked.row("webhooks").record["id"]
     return asked.table("deliveries").page(asked.query, lambda row: row.record["webhook_id"] == number)
 
 
-def retry_delivery(asked: Asked) -> object:
+def retry_delivery(asked: FakeRequest) -> object:
     """Count one more attempt of a delivery."""
     number = asked.row("webhooks").record["id"]
     record = asked.row("deliveries", 1).record
@@ -115,7 +115,7 @@ def add_delivery(host: FakeImageHost, owner: str, webhook: str, kind: str, event
 
 
 def _values(body: Record, record: Record) -> Record:
-    url = _forms.typed(body, "url", str, record["url"])
+    url = _forms.expect_type(body, "url", str, record["url"])
     if not _is_destination(url):
         raise ValidationError(
             f"expected an https address that everybody can reach for url but received {url!r}"
@@ -123,8 +123,8 @@ def _values(body: Record, record: Record) -> Record:
     return {
         "url": url,
         "events": _forms.texts(body, "events", tuple(EventKind), record["events"]),
-        "description": _forms.described(body, record["description"]),
-        "is_active": _forms.typed(body, "is_active", bool, record["is_active"]),
+        "description": _forms.parse_description(body, record["description"]),
+        "is_active": _forms.expect_type(body, "is_active", bool, record["is_active"]),
     }
 
 

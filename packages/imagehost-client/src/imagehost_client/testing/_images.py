@@ -15,9 +15,9 @@ from imagehost_client._wire import rfc3339
 from imagehost_client.errors import BadRequestError, ImageHostError, NotFoundError, ValidationError
 from imagehost_client.models import EventKind
 from imagehost_client.testing import _forms, _names, _pictures
-from imagehost_client.testing._request import Asked
-from imagehost_client.testing._store import PLACEHOLDER, Grant, Record, Row, new_id, now
-from imagehost_client.urls import query_of
+from imagehost_client.testing._request import FakeRequest
+from imagehost_client.testing._store import PLACEHOLDER, Record, Row, TokenGrant, new_id, now
+from imagehost_client.urls import build_query
 
 if TYPE_CHECKING:
     from imagehost_client.testing._fake import FakeImageHost
@@ -27,7 +27,7 @@ MAX_LIFETIME = 365 * 86_400
 """The longest life of a signed address, in seconds."""
 
 
-def upload(asked: Asked) -> object:
+def upload(asked: FakeRequest) -> object:
     """Keep the files of an upload (contract 4)."""
     form = _forms.read_upload(asked.content_type, asked.body)
     _forms.check_options(form)
@@ -47,7 +47,7 @@ def upload(asked: Asked) -> object:
     return {"images": images, "errors": [shown for _, shown in failures]} if form.many else images[0]
 
 
-def list_images(asked: Asked) -> object:
+def list_images(asked: FakeRequest) -> object:
     """List images (contract 5)."""
     album = asked.query.get("album_id")
     if album is not None:
@@ -60,7 +60,7 @@ def list_images(asked: Asked) -> object:
     )
 
 
-def gallery(asked: Asked) -> object:
+def gallery(asked: FakeRequest) -> object:
     """List public images, in the record that anyone may see."""
     names = [
         "id",
@@ -77,17 +77,17 @@ def gallery(asked: Asked) -> object:
     return {**page, "images": [{name: record[name] for name in names} for record in page["images"]]}
 
 
-def get_image(asked: Asked) -> object:
+def get_image(asked: FakeRequest) -> object:
     """Return an image's record."""
     return asked.row("images").record
 
 
-def update_image(asked: Asked) -> object:
+def update_image(asked: FakeRequest) -> object:
     """Change an image's record."""
     body, record = asked.json(), asked.row("images").record
     changes: Record = {
-        "description": _forms.described(body, record["description"]),
-        "is_public": _forms.typed(body, "is_public", bool, record["is_public"]),
+        "description": _forms.parse_description(body, record["description"]),
+        "is_public": _forms.expect_type(body, "is_public", bool, record["is_public"]),
         "filename": _filename(body, record),
         "album_id": asked.album_id(body["album_id"]) if "album_id" in body else record["album_id"],
     }
@@ -95,27 +95,27 @@ def update_image(asked: Asked) -> object:
     return record
 
 
-def delete_image(asked: Asked) -> object:
+def delete_image(asked: FakeRequest) -> object:
     """Drop an image."""
     record = asked.table("images").remove(asked.grant.account, asked.ids[0]).record
-    tell_deleted(asked, record)
+    emit_deleted(asked, record)
     return {"id": record["id"], "deleted": True}
 
 
-def tell_deleted(asked: Asked, record: Record) -> None:
+def emit_deleted(asked: FakeRequest, record: Record) -> None:
     """Note the event of an image that is gone."""
     gone = {"id": record["id"], "album_id": record["album_id"], "deleted_at": now()}
     asked.host.emit(EventKind.IMAGE_DELETED, gone, asked.grant.account)
 
 
-def sign_url(asked: Asked) -> object:
+def sign_url(asked: FakeRequest) -> object:
     """Return an address that shows an image without a token."""
     body, record = asked.json(), asked.row("images").record
-    seconds = _forms.typed(body, "expires_in", int, 0)
+    seconds = _forms.expect_type(body, "expires_in", int, 0)
     if not 1 <= seconds <= MAX_LIFETIME:
         raise ValidationError(f"expected 1 to {MAX_LIFETIME} seconds for expires_in but received {seconds}")
     try:
-        query = query_of({name: value for name, value in body.items() if name != "expires_in"})
+        query = build_query({name: value for name, value in body.items() if name != "expires_in"})
     except (ValueError, TypeError) as error:
         raise ValidationError(str(error)) from None
     expires = int(time.time()) + seconds
@@ -124,7 +124,7 @@ def sign_url(asked: Asked) -> object:
     return {"url": f"{record['url']}?{signed}", "expires_at": rfc3339(datetime.fromtimestamp(expires, UTC))}
 
 
-def deliver(host: FakeImageHost, name: str, query: Mapping[str, str], grant: Grant | None) -> Row:
+def deliver(host: FakeImageHost, name: str, query: Mapping[str, str], grant: TokenGrant | None) -> Row:
     """Return the image that a delivery address shows (contract 7: private ones only to their owner).
 
     Raises:
@@ -143,23 +143,23 @@ def deliver(host: FakeImageHost, name: str, query: Mapping[str, str], grant: Gra
     return row
 
 
-def _stored(asked: Asked, part: _forms.Part, fields: Mapping[str, str], album: int | None) -> Record:
+def _stored(asked: FakeRequest, part: _forms.Part, fields: Mapping[str, str], album: int | None) -> Record:
     _forms.check_size(part)
     original = _names.clean(part.filename)
-    facts = _pictures.read_facts(part.content, original)
+    facts = _pictures.read_image_info(part.content, original)
     content = part.content[: facts.length]
     wanted = fields.get("format", "auto")
     kind = facts.format if wanted == "auto" else wanted
     number = new_id()
     url = f"{asked.host.cdn_url}/{number}.{_pictures.EXTENSIONS[kind]}"
-    renamed = _forms.flag(fields, "auto_rename", default=False)
+    renamed = _forms.parse_bool(fields, "auto_rename", default=False)
     record = {
         "id": number,
         "album_id": album,
         "filename": _names.with_extension(new_id() if renamed else original, kind),
         "original_filename": original,
         "description": fields.get("description", ""),
-        "is_public": _forms.flag(fields, "is_public", default=True),
+        "is_public": _forms.parse_bool(fields, "is_public", default=True),
         "format": kind,
         "mime_type": _pictures.MEDIA_TYPES[kind],
         "size": len(content),
@@ -187,7 +187,7 @@ def _stored(asked: Asked, part: _forms.Part, fields: Mapping[str, str], album: i
 
 
 def _filename(body: Record, record: Record) -> str:
-    name = _forms.typed(body, "filename", str, record["filename"])
+    name = _forms.expect_type(body, "filename", str, record["filename"])
     if not name.strip():
         raise ValidationError("expected a name for filename but received none")
     return _names.with_extension(_names.clean(name), record["format"])
@@ -215,7 +215,7 @@ def _check_params(query: Mapping[str, str]) -> None:
     try:
         if wrong:
             raise ValueError(f"expected an integer for {wrong[0]} but received {numbers[wrong[0]]!r}")
-        query_of({name: int(text) for name, text in numbers.items()})
-        query_of({name: query[name] for name in ("fit", "fm") if name in query})
+        build_query({name: int(text) for name, text in numbers.items()})
+        build_query({name: query[name] for name in ("fit", "fm") if name in query})
     except ValueError as error:
         raise BadRequestError(str(error)) from None

@@ -22,7 +22,7 @@ _SIZE_MARKERS = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
 
 
 @frozen
-class Facts:
+class ImageInfo:
     """What a picture's header says.
 
     Attributes:
@@ -37,7 +37,7 @@ class Facts:
     length: int | None = None
 
 
-def read_facts(data: bytes, name: str) -> Facts:
+def read_image_info(data: bytes, name: str) -> ImageInfo:
     """Return what a file's header says.
 
     Raises:
@@ -90,7 +90,7 @@ def _chunk(kind: bytes, body: bytes) -> bytes:
     return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
 
-def _png(data: bytes) -> Facts | None:
+def _png(data: bytes) -> ImageInfo | None:
     width, height, _, colour = struct.unpack(">IIBB", data[16:26])
     if data[12:16] != b"IHDR":
         return None
@@ -98,13 +98,13 @@ def _png(data: bytes) -> Facts | None:
     while kind != b"IEND":
         length, kind = struct.unpack(">I4s", data[at : at + 8])
         at += 12 + length
-    return Facts("png", width, height, alpha=colour in {4, 6}, length=at) if at <= len(data) else None
+    return ImageInfo("png", width, height, alpha=colour in {4, 6}, length=at) if at <= len(data) else None
 
 
-def _gif(data: bytes) -> Facts | None:
+def _gif(data: bytes) -> ImageInfo | None:
     width, height, flags = struct.unpack("<HHB", data[6:11])
     frames, end = _gif_frames(data, 13 + (3 << (flags & 7) + 1 if flags & 0x80 else 0))
-    return Facts("gif", width, height, frames, length=end) if frames else None
+    return ImageInfo("gif", width, height, frames, length=end) if frames else None
 
 
 def _gif_frames(data: bytes, at: int) -> tuple[int, int]:
@@ -125,29 +125,29 @@ def _gif_frames(data: bytes, at: int) -> tuple[int, int]:
     return frames, at + 1
 
 
-def _jpeg(data: bytes) -> Facts | None:
+def _jpeg(data: bytes) -> ImageInfo | None:
     at = 2
     while data[at] == 0xFF:
         marker, length = struct.unpack(">BH", data[at + 1 : at + 4])
         if marker in _SIZE_MARKERS:
             height, width = struct.unpack(">HH", data[at + 5 : at + 9])
-            return Facts("jpeg", width, height)
+            return ImageInfo("jpeg", width, height)
         at += 2 + length
     return None
 
 
-def _webp(data: bytes) -> Facts | None:
+def _webp(data: bytes) -> ImageInfo | None:
     kind, body = data[12:16], data[20:]
     length = 8 + int.from_bytes(data[4:8], "little")
     if kind == b"VP8X":
         width, height = (int.from_bytes(body[at : at + 3], "little") + 1 for at in (4, 7))
         frames = data.count(b"ANMF") if body[0] & 0x02 else 1
-        return Facts("webp", width, height, max(frames, 1), bool(body[0] & 0x10), length)
+        return ImageInfo("webp", width, height, max(frames, 1), bool(body[0] & 0x10), length)
     if kind == b"VP8L":
         bits = int.from_bytes(body[1:5], "little")
         width, height = (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-        return Facts("webp", width, height, alpha=bool(bits >> 28 & 1), length=length)
+        return ImageInfo("webp", width, height, alpha=bool(bits >> 28 & 1), length=length)
     if kind == b"VP8 ":
         width, height = struct.unpack("<HH", body[6:10])
-        return Facts("webp", width & 0x3FFF, height & 0x3FFF, length=length)
+        return ImageInfo("webp", width & 0x3FFF, height & 0x3FFF, length=length)
     return None

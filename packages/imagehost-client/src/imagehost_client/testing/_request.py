@@ -9,14 +9,14 @@ from attrs import frozen
 
 from imagehost_client.errors import ValidationError
 from imagehost_client.testing import _forms
-from imagehost_client.testing._store import Grant, Record, Row, Table
+from imagehost_client.testing._store import Record, Row, Table, TokenGrant
 
 if TYPE_CHECKING:
     from imagehost_client.testing._fake import FakeImageHost
 
 
 @frozen(kw_only=True)
-class Asked:
+class FakeRequest:
     """A request as the routes see it.
 
     Attributes:
@@ -26,7 +26,7 @@ class Asked:
     """
 
     host: FakeImageHost
-    grant: Grant
+    grant: TokenGrant
     path: str
     ids: tuple[str, ...]
     query: Mapping[str, str]
@@ -37,7 +37,7 @@ class Asked:
         """Return the body as an object."""
         return _forms.read_json(self.content_type, self.body)
 
-    def meaning(self) -> object:
+    def idempotency_fingerprint(self) -> object:
         """Return what tells this request from others under the same idempotency key: what it says.
 
         The same upload has another boundary with each try of most programs.
@@ -69,5 +69,5 @@ class Asked:
         return int(row.record["id"])
 
 
-Route = Callable[[Asked], object]
+Route = Callable[[FakeRequest], object]
 """What answers a request: the `data` of the envelope."""

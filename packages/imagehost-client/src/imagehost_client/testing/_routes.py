@@ -41,20 +41,20 @@ ROUTES: tuple[tuple[str, str, Route, str | None], ...] = (
 )
 """Method, path, what is done, and the scope that it needs; `None`: a session's token."""
 
-OPEN_ROUTES: tuple[tuple[str, str, Route], ...] = (
+PUBLIC_ROUTES: tuple[tuple[str, str, Route], ...] = (
     ("GET", "/gallery", _images.gallery),
     ("POST", "/session", _accounts.create_session),
     ("POST", "/accounts", _accounts.create_account),
 )
 """What needs no token."""
 
-LOCATED = frozenset({_albums.create_album, _accounts.create_key, _hooks.create_webhook})
+WITH_LOCATION = frozenset({_albums.create_album, _accounts.create_key, _hooks.create_webhook})
 """What answers with the address of what it made."""
 
-CREATED = LOCATED | {_accounts.create_account, _accounts.create_session, _hooks.test_webhook}
+STATUS_201 = WITH_LOCATION | {_accounts.create_account, _accounts.create_session, _hooks.test_webhook}
 """What answers 201."""
 
-KEYED = frozenset({_images.upload, _albums.create_album})
+IDEMPOTENT = frozenset({_images.upload, _albums.create_album})
 """What takes an idempotency key."""
 
 
@@ -64,7 +64,7 @@ def _pattern(path: str) -> re.Pattern[str]:
 
 _TABLE: list[tuple[str, re.Pattern[str], Route, tuple[str | None, ...]]] = [
     *((method, _pattern(path), route, (scope,)) for method, path, route, scope in ROUTES),
-    *((method, _pattern(path), route, ()) for method, path, route in OPEN_ROUTES),
+    *((method, _pattern(path), route, ()) for method, path, route in PUBLIC_ROUTES),
 ]
 
 

@@ -42,7 +42,7 @@ class Row:
 
 
 @frozen
-class Grant:
+class TokenGrant:
     """What a token may do; `scopes` of `None` are all, and the keys too: a session's."""
 
     account: str

@@ -13,7 +13,7 @@ Clock = Callable[[], datetime]
 """A function that returns the present moment as an aware `datetime` in UTC."""
 
 
-def now() -> datetime:
+def utc_now() -> datetime:
     """Return the present moment in UTC, to the microsecond."""
     return datetime.now(UTC)
 

@@ -11,7 +11,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Memory(Generic[K, V]):
+class LRUCache(Generic[K, V]):
     """A mapping whose entries have weights, with a bound on their sum. Safe between threads.
 
     Args:

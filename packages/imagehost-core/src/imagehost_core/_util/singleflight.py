@@ -12,12 +12,12 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Flights(Generic[K, V]):
+class SingleFlight(Generic[K, V]):
     """The work under way in this process, by its key."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._flying: dict[K, Future[V]] = {}
+        self._in_flight: dict[K, Future[V]] = {}
 
     def run(self, key: K, work: Callable[[], V]) -> V:
         """Return what the work gives, or what the same work that is under way gives.
@@ -30,22 +30,22 @@ class Flights(Generic[K, V]):
         """
         while True:
             with self._lock:
-                flight = self._flying.get(key)
+                flight = self._in_flight.get(key)
                 if flight is None:
-                    led = self._flying[key] = Future()
+                    led = self._in_flight[key] = Future()
                     break
             with suppress(CancelledError):
                 return flight.result()
-        return self._lead(key, led, work)
+        return self._run_leader(key, led, work)
 
-    def _lead(self, key: K, flight: Future[V], work: Callable[[], V]) -> V:
+    def _run_leader(self, key: K, flight: Future[V], work: Callable[[], V]) -> V:
         try:
             flight.set_result(work())
         except Exception as error:
             flight.set_exception(error)
         finally:
             with self._lock:
-                del self._flying[key]
+                del self._in_flight[key]
             # Only one that an interrupt left without a result: those who wait try again themselves.
             flight.cancel()
         return flight.result()

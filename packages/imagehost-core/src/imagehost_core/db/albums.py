@@ -8,10 +8,10 @@ from datetime import datetime
 from attrs import frozen
 
 from imagehost_core._util.clock import to_micros
-from imagehost_core.db.columns import integer, moment, text
-from imagehost_core.db.database import Catalog, Reader, Row, Transaction, Value
-from imagehost_core.db.images import ImageRows
-from imagehost_core.db.pagination import page_of
+from imagehost_core.db.columns import integer, text, timestamp
+from imagehost_core.db.database import Database, Queryable, Row, Transaction, Value
+from imagehost_core.db.images import ImageRepository
+from imagehost_core.db.pagination import paginate
 from imagehost_core.ids import AccountId, AlbumId, ImageId
 from imagehost_core.models import Album, Page
 from imagehost_core.pagination import PageRequest
@@ -26,24 +26,24 @@ FROM albums AS item
 
 
 @frozen
-class AlbumRows:
+class AlbumRepository:
     """Albums in the catalog."""
 
-    catalog: Catalog
-    images: ImageRows
+    catalog: Database
+    images: ImageRepository
 
-    def get(self, album_id: AlbumId, account_id: AccountId, reader: Reader | None = None) -> Album | None:
+    def get(self, album_id: AlbumId, account_id: AccountId, reader: Queryable | None = None) -> Album | None:
         """Return an album of an account, or `None`."""
         asked = reader or self.catalog
-        row = asked.one(
+        row = asked.fetch_one(
             f"{_SELECT} WHERE item.id = :id AND item.account_id = :account",
             {"id": album_id, "account": account_id},
         )
         return None if row is None else self._read(row, asked)
 
-    def of_account(self, account_id: AccountId, request: PageRequest) -> Page[Album]:
+    def list_by_account(self, account_id: AccountId, request: PageRequest) -> Page[Album]:
         """Return the albums of an account."""
-        return page_of(
+        return paginate(
             self.catalog,
             "albums",
             "item.account_id = :account",
@@ -66,16 +66,16 @@ class AlbumRows:
     ) -> None:
         """Change some of an album's name, description and visibility."""
         sets = "".join(f"{name} = :{name}, " for name in fields)
-        transaction.run(
+        transaction.execute(
             f"UPDATE albums SET {sets}updated_at = :now WHERE id = :id",  # noqa: S608
             {**fields, "id": album_id, "now": to_micros(now)},
         )
 
     def delete(self, transaction: Transaction, album_id: AlbumId) -> None:
         """Remove an album; its images are in none then."""
-        transaction.run("DELETE FROM albums WHERE id = :id", {"id": album_id})
+        transaction.execute("DELETE FROM albums WHERE id = :id", {"id": album_id})
 
-    def _read(self, row: Row, reader: Reader) -> Album:
+    def _read(self, row: Row, reader: Queryable) -> Album:
         cover_id = row["cover_image_id"]
         return Album(
             id=AlbumId(integer(row, "id")),
@@ -85,6 +85,6 @@ class AlbumRows:
             is_public=bool(row["is_public"]),
             image_count=integer(row, "image_count"),
             cover=None if cover_id is None else self.images.get(ImageId(str(cover_id)), reader),
-            created_at=moment(row, "created_at"),
-            updated_at=moment(row, "updated_at"),
+            created_at=timestamp(row, "created_at"),
+            updated_at=timestamp(row, "updated_at"),
         )

@@ -22,16 +22,16 @@ def text(row: Row, name: str) -> str:
     return value
 
 
-def moment(row: Row, name: str) -> datetime:
+def timestamp(row: Row, name: str) -> datetime:
     """Return a column that holds a time."""
     return from_micros(integer(row, name))
 
 
-def optional_moment(row: Row, name: str) -> datetime | None:
+def optional_timestamp(row: Row, name: str) -> datetime | None:
     """Return a column that may hold a time."""
-    return None if row[name] is None else moment(row, name)
+    return None if row[name] is None else timestamp(row, name)
 
 
-def optional_micros(value: datetime | None) -> int | None:
+def to_optional_micros(value: datetime | None) -> int | None:
     """Return what a column holds for a time that may be missing."""
     return None if value is None else to_micros(value)

@@ -15,21 +15,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlite_utils import Database
+from sqlite_utils import Database as SqliteDatabase
 
 from imagehost_core.db.schema import migrations
 from imagehost_core.errors import UnavailableError
-from imagehost_core.storage.durable import OWNERS_FILE, room_on_disk
-from imagehost_core.storage.locks import Locks
+from imagehost_core.storage.durable import OWNER_ONLY_FILE, translate_disk_full
+from imagehost_core.storage.locks import LockManager
 
 Value = str | int | bytes | None
 Row = dict[str, Value]
 
-BUSY_SECONDS = 30.0
+BUSY_TIMEOUT_SECONDS = 30.0
 """How long a write waits for those of other processes."""
 
 
-class Catalog:
+class Database:
     """The database of a data folder.
 
     Args:
@@ -38,24 +38,24 @@ class Catalog:
         patience: How many seconds a write waits for those of other processes.
     """
 
-    def __init__(self, path: Path, locks: Locks, *, patience: float = BUSY_SECONDS) -> None:
+    def __init__(self, path: Path, locks: LockManager, *, patience: float = BUSY_TIMEOUT_SECONDS) -> None:
         self._path = path
-        self._patience = patience
-        self._idle: list[Database] = []
+        self._busy_timeout = patience
+        self._idle: list[SqliteDatabase] = []
         self._writing = threading.Lock()
-        with locks.hold("migrate", ""):
+        with locks.acquire("migrate", ""):
             # SQLite gives its log and its index the mode that the database has.
-            path.touch(OWNERS_FILE)
+            path.touch(OWNER_ONLY_FILE)
             self._writer = self._connect()
             self._writer.enable_wal()
             migrations.apply(self._writer)
 
-    def one(self, sql: str, values: Mapping[str, Value]) -> Row | None:
+    def fetch_one(self, sql: str, values: Mapping[str, Value]) -> Row | None:
         """Return the first row of a query, or `None`."""
-        rows = self.all(sql, values)
+        rows = self.fetch_all(sql, values)
         return rows[0] if rows else None
 
-    def all(self, sql: str, values: Mapping[str, Value]) -> list[Row]:
+    def fetch_all(self, sql: str, values: Mapping[str, Value]) -> list[Row]:
         """Return all rows of a query."""
         with self._reader() as reader:
             return list(reader.query(sql, dict(values)))
@@ -68,7 +68,7 @@ class Catalog:
             InsufficientStorageError: The disk has no room.
             UnavailableError: Another process has been writing all the time.
         """
-        with self._writing, room_on_disk(), _in_our_words():
+        with self._writing, translate_disk_full(), _translate_errors():
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 yield Transaction(self._writer)
@@ -84,7 +84,7 @@ class Catalog:
             self._idle.pop().close()
 
     @contextmanager
-    def _reader(self) -> Iterator[Database]:
+    def _reader(self) -> Iterator[SqliteDatabase]:
         """Lend a connection that only reads: one that is idle, or a new one where none is.
 
         They belong to no thread, so that threads may come and go without leaving any behind.
@@ -102,9 +102,11 @@ class Catalog:
             raise
         self._idle.append(reader)
 
-    def _connect(self) -> Database:
-        database = Database(
-            sqlite3.connect(self._path, timeout=self._patience, isolation_level=None, check_same_thread=False)
+    def _connect(self) -> SqliteDatabase:
+        database = SqliteDatabase(
+            sqlite3.connect(
+                self._path, timeout=self._busy_timeout, isolation_level=None, check_same_thread=False
+            )
         )
         database.execute("PRAGMA synchronous = FULL")
         database.execute("PRAGMA foreign_keys = ON")
@@ -118,18 +120,18 @@ class Transaction:
         database: The writer's connection.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
 
-    def one(self, sql: str, values: Mapping[str, Value]) -> Row | None:
+    def fetch_one(self, sql: str, values: Mapping[str, Value]) -> Row | None:
         """Return the first row of a query, or `None`."""
         return next(iter(self._database.query(sql, dict(values))), None)
 
-    def all(self, sql: str, values: Mapping[str, Value]) -> list[Row]:
+    def fetch_all(self, sql: str, values: Mapping[str, Value]) -> list[Row]:
         """Return all rows of a query."""
         return list(self._database.query(sql, dict(values)))
 
-    def run(self, sql: str, values: Mapping[str, Value]) -> int:
+    def execute(self, sql: str, values: Mapping[str, Value]) -> int:
         """Run a statement; return how many rows it changed."""
         return self._database.execute(sql, dict(values)).rowcount
 
@@ -142,12 +144,12 @@ class Transaction:
         return self._database.execute(sql, dict(row)).lastrowid or 0
 
 
-Reader = Catalog | Transaction
+Queryable = Database | Transaction
 """What a query can be asked of."""
 
 
 @contextmanager
-def _in_our_words() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     """Turn SQLite's words for a full disk and for a lock that cannot be had into those that we use."""
     try:
         yield

@@ -12,12 +12,12 @@ from attrs import field, frozen
 
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, text
-from imagehost_core.db.database import Catalog, Reader, Transaction
+from imagehost_core.db.database import Database, Queryable, Transaction
 from imagehost_core.ids import AccountId
 
 
 @frozen
-class Answer:
+class StoredResponse:
     """An answer that was given: its HTTP status and its body."""
 
     status: int
@@ -25,7 +25,7 @@ class Answer:
 
 
 @frozen
-class Kept:
+class IdempotencyRecord:
     """What is kept of a request.
 
     Attributes:
@@ -36,26 +36,26 @@ class Kept:
 
     request: str
     created_at: int
-    answer: Answer | None
+    response: StoredResponse | None
 
 
 @frozen
-class AnswerRows:
+class IdempotencyRepository:
     """Answers in the catalog."""
 
-    catalog: Catalog
+    catalog: Database
 
-    def get(self, account_id: AccountId, key: str) -> Kept | None:
+    def get(self, account_id: AccountId, key: str) -> IdempotencyRecord | None:
         """Return what is kept under a key of an account, or `None`."""
-        row = self.catalog.one(
+        row = self.catalog.fetch_one(
             "SELECT * FROM answers WHERE account_id = :account AND key = :key",
             {"account": account_id, "key": key},
         )
         if row is None:
             return None
         body = row["body"]
-        answer = Answer(integer(row, "status"), body) if isinstance(body, bytes) else None
-        return Kept(text(row, "request"), integer(row, "created_at"), answer)
+        answer = StoredResponse(integer(row, "status"), body) if isinstance(body, bytes) else None
+        return IdempotencyRecord(text(row, "request"), integer(row, "created_at"), answer)
 
     def insert(
         self, transaction: Transaction, account_id: AccountId, key: str, request: str, now: datetime
@@ -66,35 +66,41 @@ class AnswerRows:
             {"account_id": account_id, "key": key, "request": request, "created_at": to_micros(now)},
         )
 
-    def answer(self, transaction: Transaction, account_id: AccountId, key: str, answer: Answer) -> None:
+    def set_response(
+        self, transaction: Transaction, account_id: AccountId, key: str, answer: StoredResponse
+    ) -> None:
         """Note what was answered."""
-        transaction.run(
+        transaction.execute(
             "UPDATE answers SET status = :status, body = :body WHERE account_id = :account AND key = :key",
             {"account": account_id, "key": key, "status": answer.status, "body": answer.body},
         )
 
     def delete(self, transaction: Transaction, account_id: AccountId, key: str) -> None:
         """Forget a request; what it has made stays."""
-        transaction.run(
+        transaction.execute(
             "DELETE FROM answers WHERE account_id = :account AND key = :key",
             {"account": account_id, "key": key},
         )
 
     def delete_before(self, transaction: Transaction, moment: datetime) -> None:
         """Forget all requests that came before a moment."""
-        transaction.run("DELETE FROM answers WHERE created_at < :moment", {"moment": to_micros(moment)})
+        transaction.execute("DELETE FROM answers WHERE created_at < :moment", {"moment": to_micros(moment)})
 
-    def made(self, account_id: AccountId, key: str, part: int, reader: Reader | None = None) -> str | None:
+    def get_result(
+        self, account_id: AccountId, key: str, part: int, reader: Queryable | None = None
+    ) -> str | None:
         """Return the id of what was made for a part of a request, or `None`."""
-        row = (reader or self.catalog).one(
+        row = (reader or self.catalog).fetch_one(
             "SELECT made FROM effects WHERE account_id = :account AND key = :key AND part = :part",
             {"account": account_id, "key": key, "part": part},
         )
         return None if row is None else text(row, "made")
 
-    def make(self, transaction: Transaction, account_id: AccountId, key: str, part: int, made: str) -> None:
+    def put_result(
+        self, transaction: Transaction, account_id: AccountId, key: str, part: int, made: str
+    ) -> None:
         """Note what was made for a part of a request, in place of what was there before."""
-        transaction.run(
+        transaction.execute(
             "INSERT INTO effects (account_id, key, part, made) VALUES (:account, :key, :part, :made) "
             "ON CONFLICT (account_id, key, part) DO UPDATE SET made = excluded.made",
             {"account": account_id, "key": key, "part": part, "made": made},

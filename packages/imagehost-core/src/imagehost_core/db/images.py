@@ -9,9 +9,9 @@ from datetime import datetime
 from attrs import frozen
 
 from imagehost_core._util.clock import to_micros
-from imagehost_core.db.columns import integer, moment, text
-from imagehost_core.db.database import Catalog, Reader, Row, Transaction, Value
-from imagehost_core.db.pagination import page_of
+from imagehost_core.db.columns import integer, text, timestamp
+from imagehost_core.db.database import Database, Queryable, Row, Transaction, Value
+from imagehost_core.db.pagination import paginate
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, AlbumId, ImageId
 from imagehost_core.models import Image, Page
@@ -21,7 +21,7 @@ _SELECT = "SELECT * FROM images AS item"
 
 
 @frozen
-class Grave:
+class Tombstone:
     """An image without a record, whose bytes may still be there.
 
     Attributes:
@@ -38,19 +38,21 @@ class Grave:
 
 
 @frozen
-class ImageRows:
+class ImageRepository:
     """Images in the catalog."""
 
-    catalog: Catalog
+    catalog: Database
 
-    def get(self, image_id: ImageId, reader: Reader | None = None) -> Image | None:
+    def get(self, image_id: ImageId, reader: Queryable | None = None) -> Image | None:
         """Return an image, whoever has it, or `None`."""
-        row = (reader or self.catalog).one(f"{_SELECT} WHERE id = :id", {"id": image_id})
+        row = (reader or self.catalog).fetch_one(f"{_SELECT} WHERE id = :id", {"id": image_id})
         return None if row is None else to_image(row)
 
-    def get_of(self, image_id: ImageId, account_id: AccountId, reader: Reader | None = None) -> Image | None:
+    def get_owned(
+        self, image_id: ImageId, account_id: AccountId, reader: Queryable | None = None
+    ) -> Image | None:
         """Return an image of an account, or `None`; that of another account takes no longer than none."""
-        row = (reader or self.catalog).one(
+        row = (reader or self.catalog).fetch_one(
             f"{_SELECT} WHERE id = :id AND account_id = :account", {"id": image_id, "account": account_id}
         )
         return None if row is None else to_image(row)
@@ -62,18 +64,18 @@ class ImageRows:
     def existing(self, image_ids: Iterable[ImageId]) -> frozenset[ImageId]:
         """Return those ids of some of which there is an image."""
         sql = "SELECT id FROM images WHERE id IN (SELECT value FROM json_each(:ids))"
-        rows = self.catalog.all(sql, {"ids": json.dumps(list(image_ids))})
+        rows = self.catalog.fetch_all(sql, {"ids": json.dumps(list(image_ids))})
         return frozenset(ImageId(text(row, "id")) for row in rows)
 
-    def of_account(self, account_id: AccountId, request: PageRequest) -> Page[Image]:
+    def list_by_account(self, account_id: AccountId, request: PageRequest) -> Page[Image]:
         """Return the images of an account."""
         return self._page("item.account_id = :account", {"account": account_id}, request)
 
-    def of_album(self, album_id: AlbumId, request: PageRequest) -> Page[Image]:
+    def list_by_album(self, album_id: AlbumId, request: PageRequest) -> Page[Image]:
         """Return the images in an album."""
         return self._page("item.album_id = :album", {"album": album_id}, request)
 
-    def public(self, request: PageRequest) -> Page[Image]:
+    def list_public(self, request: PageRequest) -> Page[Image]:
         """Return the public images of all accounts that are not suspended."""
         where = (
             "item.is_public = 1 AND "
@@ -81,22 +83,22 @@ class ImageRows:
         )
         return self._page(where, {}, request)
 
-    def ids_of_account(self, account_id: AccountId, reader: Reader | None = None) -> tuple[ImageId, ...]:
+    def ids_by_account(self, account_id: AccountId, reader: Queryable | None = None) -> tuple[ImageId, ...]:
         """Return the ids of all images of an account, with those whose bytes have yet to go."""
         sql = (
             "SELECT id FROM images WHERE account_id = :account "
             "UNION ALL SELECT image_id FROM graves WHERE account_id = :account"
         )
-        rows = (reader or self.catalog).all(sql, {"account": account_id})
+        rows = (reader or self.catalog).fetch_all(sql, {"account": account_id})
         return tuple(ImageId(text(row, "id")) for row in rows)
 
-    def ids_in_album(self, album_id: AlbumId, reader: Reader | None = None) -> tuple[ImageId, ...]:
+    def ids_by_album(self, album_id: AlbumId, reader: Queryable | None = None) -> tuple[ImageId, ...]:
         """Return the ids of all images in an album, with those whose bytes have yet to go."""
         sql = (
             "SELECT id FROM images WHERE album_id = :album "
             "UNION ALL SELECT image_id FROM graves WHERE album_id = :album"
         )
-        rows = (reader or self.catalog).all(sql, {"album": album_id})
+        rows = (reader or self.catalog).fetch_all(sql, {"album": album_id})
         return tuple(ImageId(text(row, "id")) for row in rows)
 
     def insert(self, transaction: Transaction, image: Image) -> None:
@@ -109,31 +111,31 @@ class ImageRows:
         row = to_row(image)
         sets = ", ".join(f"{name} = :{name}" for name in names)
         values = {name: row[name] for name in ("id", *names)}
-        transaction.run(f"UPDATE images SET {sets} WHERE id = :id", values)  # noqa: S608
+        transaction.execute(f"UPDATE images SET {sets} WHERE id = :id", values)  # noqa: S608
 
-    def bury(self, transaction: Transaction, image: Image, now: datetime) -> None:
+    def insert_tombstone(self, transaction: Transaction, image: Image, now: datetime) -> None:
         """Take an image out of the records, and note that its bytes have yet to go."""
-        transaction.run("DELETE FROM images WHERE id = :id", {"id": image.id})
+        transaction.execute("DELETE FROM images WHERE id = :id", {"id": image.id})
         grave: Row = {"image_id": image.id, "deleted_at": to_micros(now)}
         transaction.insert("graves", {**grave, "account_id": image.account_id, "album_id": image.album_id})
 
-    def forget(self, transaction: Transaction, image_id: ImageId) -> None:
+    def delete_tombstone(self, transaction: Transaction, image_id: ImageId) -> None:
         """Note that all bytes of a deleted image are gone."""
-        transaction.run("DELETE FROM graves WHERE image_id = :id", {"id": image_id})
+        transaction.execute("DELETE FROM graves WHERE image_id = :id", {"id": image_id})
 
-    def grave(self, image_id: ImageId, reader: Reader | None = None) -> Grave | None:
+    def tombstone(self, image_id: ImageId, reader: Queryable | None = None) -> Tombstone | None:
         """Return the grave of an image, or `None`: it has a record, or its bytes are gone."""
         sql = "SELECT * FROM graves WHERE image_id = :id"
-        row = (reader or self.catalog).one(sql, {"id": image_id})
-        return None if row is None else _to_grave(row)
+        row = (reader or self.catalog).fetch_one(sql, {"id": image_id})
+        return None if row is None else _to_tombstone(row)
 
-    def graves(self) -> tuple[ImageId, ...]:
+    def tombstones(self) -> tuple[ImageId, ...]:
         """Return the ids of deleted images whose bytes may still be there."""
-        rows = self.catalog.all("SELECT image_id FROM graves", {})
+        rows = self.catalog.fetch_all("SELECT image_id FROM graves", {})
         return tuple(ImageId(text(row, "image_id")) for row in rows)
 
     def _page(self, where: str, values: dict[str, Value], request: PageRequest) -> Page[Image]:
-        return page_of(self.catalog, "images", where, values, request, to_image)
+        return paginate(self.catalog, "images", where, values, request, to_image)
 
 
 def to_image(row: Row) -> Image:
@@ -154,19 +156,19 @@ def to_image(row: Row) -> Image:
         has_alpha=bool(row["has_alpha"]),
         sha256=text(row, "sha256"),
         placeholder=text(row, "placeholder"),
-        rungs=tuple((width, height) for width, height in json.loads(text(row, "rungs"))),
-        created_at=moment(row, "created_at"),
-        updated_at=moment(row, "updated_at"),
+        derivatives=tuple((width, height) for width, height in json.loads(text(row, "rungs"))),
+        created_at=timestamp(row, "created_at"),
+        updated_at=timestamp(row, "updated_at"),
     )
 
 
-def _to_grave(row: Row) -> Grave:
+def _to_tombstone(row: Row) -> Tombstone:
     account_id, album_id = row["account_id"], row["album_id"]
-    return Grave(
+    return Tombstone(
         id=ImageId(text(row, "image_id")),
         account_id=None if account_id is None else AccountId(integer(row, "account_id")),
         album_id=None if album_id is None else AlbumId(integer(row, "album_id")),
-        deleted_at=moment(row, "deleted_at"),
+        deleted_at=timestamp(row, "deleted_at"),
     )
 
 
@@ -188,7 +190,7 @@ def to_row(image: Image) -> Row:
         "has_alpha": int(image.has_alpha),
         "sha256": image.sha256,
         "placeholder": image.placeholder,
-        "rungs": json.dumps(image.rungs),
+        "rungs": json.dumps(image.derivatives),
         "created_at": to_micros(image.created_at),
         "updated_at": to_micros(image.updated_at),
     }

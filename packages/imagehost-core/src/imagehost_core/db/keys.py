@@ -8,9 +8,9 @@ from attrs import frozen
 
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.accounts import to_account
-from imagehost_core.db.columns import integer, moment, optional_micros, optional_moment, text
-from imagehost_core.db.database import Catalog, Row, Transaction
-from imagehost_core.db.pagination import page_of
+from imagehost_core.db.columns import integer, optional_timestamp, text, timestamp, to_optional_micros
+from imagehost_core.db.database import Database, Row, Transaction
+from imagehost_core.db.pagination import paginate
 from imagehost_core.ids import AccountId, KeyId
 from imagehost_core.models import Account, ApiKey, Page, Scope
 from imagehost_core.pagination import PageRequest
@@ -19,30 +19,30 @@ _SELECT = "SELECT * FROM keys AS item"
 
 
 @frozen
-class KeyRows:
+class KeyRepository:
     """API keys in the catalog."""
 
-    catalog: Catalog
+    catalog: Database
 
-    def by_token_hash(self, token_hash: str) -> tuple[ApiKey, Account] | None:
+    def get_by_token_hash(self, token_hash: str) -> tuple[ApiKey, Account] | None:
         """Return the key of a token and whose it is, or `None`."""
-        row = self.catalog.one("SELECT * FROM keys WHERE token_hash = :hash", {"hash": token_hash})
+        row = self.catalog.fetch_one("SELECT * FROM keys WHERE token_hash = :hash", {"hash": token_hash})
         if row is None:
             return None
-        account = self.catalog.one("SELECT * FROM accounts WHERE id = :id", {"id": row["account_id"]})
+        account = self.catalog.fetch_one("SELECT * FROM accounts WHERE id = :id", {"id": row["account_id"]})
         return None if account is None else (to_key(row), to_account(account))
 
     def get(self, key_id: KeyId, account_id: AccountId) -> ApiKey | None:
         """Return a key of an account, or `None`."""
-        row = self.catalog.one(
+        row = self.catalog.fetch_one(
             f"{_SELECT} WHERE id = :id AND account_id = :account", {"id": key_id, "account": account_id}
         )
         return None if row is None else to_key(row)
 
-    def of_account(self, account_id: AccountId, request: PageRequest) -> Page[ApiKey]:
+    def list_by_account(self, account_id: AccountId, request: PageRequest) -> Page[ApiKey]:
         """Return the keys of an account, revoked ones too."""
         where = "item.account_id = :account"
-        return page_of(self.catalog, "keys", where, {"account": account_id}, request, to_key)
+        return paginate(self.catalog, "keys", where, {"account": account_id}, request, to_key)
 
     def insert(self, transaction: Transaction, key: ApiKey, token_hash: str) -> None:
         """Record a key."""
@@ -55,36 +55,36 @@ class KeyRows:
                 "prefix": key.prefix,
                 "token_hash": token_hash,
                 "scopes": " ".join(sorted(key.scopes)),
-                "expires_at": optional_micros(key.expires_at),
+                "expires_at": to_optional_micros(key.expires_at),
                 "created_at": to_micros(key.created_at),
             },
         )
 
     def update(self, transaction: Transaction, key: ApiKey) -> None:
         """Record what may change of a key: its name, scopes and end, and whether it is revoked."""
-        transaction.run(
+        transaction.execute(
             "UPDATE keys SET name = :name, scopes = :scopes, expires_at = :expires_at, "
             "revoked_at = :revoked_at WHERE id = :id",
             {
                 "id": key.id,
                 "name": key.name,
                 "scopes": " ".join(sorted(key.scopes)),
-                "expires_at": optional_micros(key.expires_at),
-                "revoked_at": optional_micros(key.revoked_at),
+                "expires_at": to_optional_micros(key.expires_at),
+                "revoked_at": to_optional_micros(key.revoked_at),
             },
         )
 
     def revoke_all(self, transaction: Transaction, account_id: AccountId, now: datetime) -> None:
         """Revoke all keys of an account."""
-        transaction.run(
+        transaction.execute(
             "UPDATE keys SET revoked_at = :now WHERE account_id = :account AND revoked_at IS NULL",
             {"account": account_id, "now": to_micros(now)},
         )
 
-    def touch(self, transaction: Transaction, key_id: KeyId, now: datetime) -> None:
+    def set_last_used(self, transaction: Transaction, key_id: KeyId, now: datetime) -> None:
         """Note that a key was used."""
         sql = "UPDATE keys SET last_used_at = :now WHERE id = :id"
-        transaction.run(sql, {"id": key_id, "now": to_micros(now)})
+        transaction.execute(sql, {"id": key_id, "now": to_micros(now)})
 
 
 def to_key(row: Row) -> ApiKey:
@@ -95,8 +95,8 @@ def to_key(row: Row) -> ApiKey:
         name=text(row, "name"),
         prefix=text(row, "prefix"),
         scopes=frozenset(map(Scope, text(row, "scopes").split())),
-        expires_at=optional_moment(row, "expires_at"),
-        last_used_at=optional_moment(row, "last_used_at"),
-        created_at=moment(row, "created_at"),
-        revoked_at=optional_moment(row, "revoked_at"),
+        expires_at=optional_timestamp(row, "expires_at"),
+        last_used_at=optional_timestamp(row, "last_used_at"),
+        created_at=timestamp(row, "created_at"),
+        revoked_at=optional_timestamp(row, "revoked_at"),
     )

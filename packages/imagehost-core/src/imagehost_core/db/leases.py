@@ -14,7 +14,7 @@ from attrs import field, frozen
 
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, text
-from imagehost_core.db.database import Reader, Row, Transaction, Value
+from imagehost_core.db.database import Queryable, Row, Transaction, Value
 from imagehost_core.db.outbox import to_delivery
 from imagehost_core.db.webhooks import to_secrets, to_webhook
 from imagehost_core.models import Webhook, WebhookDelivery
@@ -47,7 +47,7 @@ WHERE item.id = :id
 
 
 @frozen
-class Due:
+class LeasedDelivery:
     """A delivery whose time has come, leased to one sender.
 
     Attributes:
@@ -65,14 +65,19 @@ class Due:
     until: datetime
 
 
-def is_any_due(reader: Reader, now: datetime, each: int) -> bool:
+def is_any_due(reader: Queryable, now: datetime, max_per_endpoint: int) -> bool:
     """Return whether there is anything to take; asks without waiting for those who write."""
-    return bool(reader.all(_WAITING, {"now": to_micros(now), "each": each, "count": 1}))
+    return bool(reader.fetch_all(_WAITING, {"now": to_micros(now), "each": max_per_endpoint, "count": 1}))
 
 
-def take(
-    transaction: Transaction, now: datetime, until: datetime, count: int, each: int, seat: int | None
-) -> list[Due]:
+def lease_due(
+    transaction: Transaction,
+    now: datetime,
+    until: datetime,
+    count: int,
+    max_per_endpoint: int,
+    sender_slot: int | None,
+) -> list[LeasedDelivery]:
     """Take deliveries that are due; nobody else gets them before the lease ends.
 
     Args:
@@ -80,58 +85,60 @@ def take(
         now: The present moment.
         until: When the leases end.
         count: How many at most.
-        each: How many of one destination may be leased at a time.
-        seat: That of the sender, if it has one.
+        max_per_endpoint: How many of one destination may be leased at a time.
+        sender_slot: That of the sender, if it has one.
     """
     at = to_micros(now)
     turns: list[tuple[int, int, str]] = []
-    for queue in transaction.all(_WAITING, {"now": at, "each": each, "count": count}):
+    for queue in transaction.fetch_all(_WAITING, {"now": at, "each": max_per_endpoint, "count": count}):
         busy = integer(queue, "busy")
-        rows = transaction.all(_DUE, {"now": at, "webhook": queue["id"], "free": each - busy})
+        rows = transaction.fetch_all(
+            _DUE, {"now": at, "webhook": queue["id"], "free": max_per_endpoint - busy}
+        )
         turns += [(busy + place, integer(row, "due_at"), text(row, "id")) for place, row in enumerate(rows)]
     taken, destinations = [id_ for _, _, id_ in sorted(turns)[:count]], dict[str, Row]()
     for id_ in taken:
         sql = "UPDATE deliveries SET leased_until = :until, leased_by = :seat WHERE id = :id"
-        transaction.run(sql, {"id": id_, "until": to_micros(until), "seat": seat})
+        transaction.execute(sql, {"id": id_, "until": to_micros(until), "seat": sender_slot})
     return [_read(transaction, id_, now, until, destinations) for id_ in taken]
 
 
-def vacate(transaction: Transaction, seat: int) -> None:
+def release_all_of(transaction: Transaction, sender_slot: int) -> None:
     """Give back all that is leased to a seat, whose last holder is gone."""
     sql = "UPDATE deliveries SET leased_until = NULL WHERE leased_until IS NOT NULL AND leased_by = :seat"
-    transaction.run(sql, {"seat": seat})
+    transaction.execute(sql, {"seat": sender_slot})
 
 
-def is_held(transaction: Transaction, due: Due) -> bool:
+def is_held(transaction: Transaction, due: LeasedDelivery) -> bool:
     """Return whether a lease still stands: it has not ended, and nobody has made an end of it."""
     return (
-        transaction.one("SELECT id FROM deliveries WHERE id = :id AND leased_until = :until", _key(due))
+        transaction.fetch_one("SELECT id FROM deliveries WHERE id = :id AND leased_until = :until", _key(due))
         is not None
     )
 
 
-def release(transaction: Transaction, dues: Iterable[Due]) -> None:
+def release(transaction: Transaction, dues: Iterable[LeasedDelivery]) -> None:
     """Give leases back, as if they had not been taken; those that stand no more are left alone."""
     for due in dues:
         sql = "UPDATE deliveries SET leased_until = NULL WHERE id = :id AND leased_until = :until"
-        transaction.run(sql, _key(due))
+        transaction.execute(sql, _key(due))
 
 
 def _read(
     transaction: Transaction, delivery_id: str, now: datetime, until: datetime, destinations: dict[str, Row]
-) -> Due:
-    row = transaction.one(_WHOLE, {"id": delivery_id})
+) -> LeasedDelivery:
+    row = transaction.fetch_one(_WHOLE, {"id": delivery_id})
     # It goes with its event, and with its destination (ON DELETE CASCADE).
     assert row is not None
     webhook_id, body = text(row, "webhook_id"), row["body"]
     assert isinstance(body, bytes)
     if webhook_id not in destinations:
-        found = transaction.one("SELECT * FROM webhooks WHERE id = :id", {"id": webhook_id})
+        found = transaction.fetch_one("SELECT * FROM webhooks WHERE id = :id", {"id": webhook_id})
         assert found is not None
         destinations[webhook_id] = found
     webhook = destinations[webhook_id]
-    return Due(to_delivery(row), to_webhook(webhook), to_secrets(webhook, now), body, until)
+    return LeasedDelivery(to_delivery(row), to_webhook(webhook), to_secrets(webhook, now), body, until)
 
 
-def _key(due: Due) -> dict[str, Value]:
+def _key(due: LeasedDelivery) -> dict[str, Value]:
     return {"id": due.delivery.id, "until": to_micros(due.until)}

@@ -11,11 +11,11 @@ from datetime import datetime
 from attrs import frozen
 
 from imagehost_core._util.clock import to_micros
-from imagehost_core.db.columns import integer, moment, optional_micros, optional_moment, text
-from imagehost_core.db.database import Catalog, Reader, Row, Transaction
-from imagehost_core.db.pagination import page_of
-from imagehost_core.db.webhooks import WebhookRows
-from imagehost_core.events import Event, event_body
+from imagehost_core.db.columns import integer, optional_timestamp, text, timestamp, to_optional_micros
+from imagehost_core.db.database import Database, Queryable, Row, Transaction
+from imagehost_core.db.pagination import paginate
+from imagehost_core.db.webhooks import WebhookRepository
+from imagehost_core.events import Event, serialize_event
 from imagehost_core.ids import AccountId, DeliveryId, EventId, Random, WebhookId, new_delivery_id
 from imagehost_core.models import DeliveryState, Page, WebhookDelivery
 from imagehost_core.pagination import PageRequest
@@ -24,17 +24,19 @@ _SELECT = "SELECT * FROM deliveries AS item"
 
 
 @frozen
-class OutboxRows:
+class OutboxRepository:
     """Events and deliveries in the catalog."""
 
-    catalog: Catalog
-    webhooks: WebhookRows
+    catalog: Database
+    webhooks: WebhookRepository
     random: Random
 
     def record(self, transaction: Transaction, account_id: AccountId, event: Event) -> None:
         """Record an event, and a delivery for each destination that listens."""
-        self.insert_event(transaction, account_id, event.id, event.type, event.timestamp, event_body(event))
-        for webhook_id in self.webhooks.listening(transaction, account_id, event.type):
+        self.insert_event(
+            transaction, account_id, event.id, event.type, event.timestamp, serialize_event(event)
+        )
+        for webhook_id in self.webhooks.subscribed(transaction, account_id, event.type):
             self.insert_delivery(transaction, webhook_id, event.id, event.type, event.timestamp)
 
     def insert_event(
@@ -70,69 +72,69 @@ class OutboxRows:
         )
         return delivery_id
 
-    def attempted(self, transaction: Transaction, delivery: WebhookDelivery) -> None:
+    def record_attempt(self, transaction: Transaction, delivery: WebhookDelivery) -> None:
         """Record what came of an attempt, and give the lease back."""
         row: Row = {
             "id": delivery.id,
             "state": delivery.state.value,
             "attempts": delivery.attempts,
-            "due_at": optional_micros(delivery.next_attempt_at),
-            "last_attempt_at": optional_micros(delivery.last_attempt_at),
+            "due_at": to_optional_micros(delivery.next_attempt_at),
+            "last_attempt_at": to_optional_micros(delivery.last_attempt_at),
             "last_status": delivery.last_status,
             "last_duration_ms": delivery.last_duration_ms,
-            "last_answer": delivery.last_answer,
+            "last_answer": delivery.last_response,
         }
         sets = ", ".join(f"{name} = :{name}" for name in row if name != "id")
-        transaction.run(f"UPDATE deliveries SET {sets}, leased_until = NULL WHERE id = :id", row)  # noqa: S608
+        transaction.execute(f"UPDATE deliveries SET {sets}, leased_until = NULL WHERE id = :id", row)  # noqa: S608
 
     def requeue(self, transaction: Transaction, delivery_id: DeliveryId, now: datetime) -> None:
         """Make a delivery due at once, whatever came of it before."""
-        transaction.run(
+        transaction.execute(
             "UPDATE deliveries SET state = 'pending', due_at = :now, leased_until = NULL WHERE id = :id",
             {"id": delivery_id, "now": to_micros(now)},
         )
 
-    def hasten(self, transaction: Transaction, now: datetime) -> int:
+    def make_due_now(self, transaction: Transaction, now: datetime) -> int:
         """Make all deliveries that wait for their next attempt due at once; return how many."""
-        return transaction.run(
+        return transaction.execute(
             "UPDATE deliveries SET due_at = :now WHERE state = 'pending' AND due_at > :now",
             {"now": to_micros(now)},
         )
 
-    def abandon(self, transaction: Transaction, webhook_id: WebhookId) -> None:
+    def cancel_pending(self, transaction: Transaction, webhook_id: WebhookId) -> None:
         """Give up all that was still to be sent to a destination."""
-        transaction.run(
+        transaction.execute(
             "UPDATE deliveries SET state = 'failed', due_at = NULL, leased_until = NULL "
             "WHERE webhook_id = :webhook AND state = 'pending'",
             {"webhook": webhook_id},
         )
 
     def get(
-        self, delivery_id: DeliveryId, webhook_id: WebhookId, reader: Reader | None = None
+        self, delivery_id: DeliveryId, webhook_id: WebhookId, reader: Queryable | None = None
     ) -> WebhookDelivery | None:
         """Return a delivery to a destination, or `None`."""
-        row = (reader or self.catalog).one(
+        row = (reader or self.catalog).fetch_one(
             f"{_SELECT} WHERE id = :id AND webhook_id = :webhook", {"id": delivery_id, "webhook": webhook_id}
         )
         return None if row is None else to_delivery(row)
 
-    def of_webhook(self, webhook_id: WebhookId, request: PageRequest) -> Page[WebhookDelivery]:
+    def list_by_webhook(self, webhook_id: WebhookId, request: PageRequest) -> Page[WebhookDelivery]:
         """Return the deliveries to a destination, newest first."""
         where = "item.webhook_id = :webhook"
-        return page_of(self.catalog, "deliveries", where, {"webhook": webhook_id}, request, to_delivery)
+        return paginate(self.catalog, "deliveries", where, {"webhook": webhook_id}, request, to_delivery)
 
     def next_due(self) -> datetime | None:
         """Return when the next delivery is due, leased or not, or `None`."""
-        row = self.catalog.one(
+        row = self.catalog.fetch_one(
             "SELECT min(max(due_at, coalesce(leased_until, 0))) AS due "
             "FROM deliveries WHERE state = 'pending'",
             {},
         )
-        return None if row is None else optional_moment(row, "due")
+        return None if row is None else optional_timestamp(row, "due")
 
-    def prune(self, transaction: Transaction, before: datetime) -> None:
+    def delete_before(self, transaction: Transaction, before: datetime) -> None:
         """Forget events that happened before a moment, with their deliveries, but for those under way."""
-        transaction.run(
+        transaction.execute(
             "DELETE FROM events WHERE created_at < :before AND NOT EXISTS (SELECT 1 FROM deliveries "
             "WHERE deliveries.event_id = events.id AND deliveries.state = 'pending')",
             {"before": to_micros(before)},
@@ -148,10 +150,10 @@ def to_delivery(row: Row) -> WebhookDelivery:
         type=text(row, "type"),
         state=DeliveryState(text(row, "state")),
         attempts=integer(row, "attempts"),
-        next_attempt_at=optional_moment(row, "due_at"),
-        created_at=moment(row, "created_at"),
-        last_attempt_at=optional_moment(row, "last_attempt_at"),
+        next_attempt_at=optional_timestamp(row, "due_at"),
+        created_at=timestamp(row, "created_at"),
+        last_attempt_at=optional_timestamp(row, "last_attempt_at"),
         last_status=None if row["last_status"] is None else integer(row, "last_status"),
         last_duration_ms=None if row["last_duration_ms"] is None else integer(row, "last_duration_ms"),
-        last_answer=text(row, "last_answer"),
+        last_response=text(row, "last_answer"),
     )

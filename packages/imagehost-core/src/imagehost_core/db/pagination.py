@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from imagehost_core.db.database import Reader, Row, Value
+from imagehost_core.db.database import Queryable, Row, Value
 from imagehost_core.models import Page
-from imagehost_core.pagination import PageRequest, Place, to_cursor
+from imagehost_core.pagination import CursorPosition, PageRequest, encode_cursor
 
 T = TypeVar("T")
 
 
-def page_of(
-    reader: Reader,
+def paginate(
+    reader: Queryable,
     table: str,
     where: str,
     values: Mapping[str, Value],
@@ -40,7 +40,7 @@ def page_of(
         source: A query without conditions for what is read of each `item`, if that is more than its row.
     """
     items = f"FROM {table} AS item WHERE {where}"
-    (count,) = reader.all(f"SELECT count(*) AS total {items}", values)
+    (count,) = reader.fetch_all(f"SELECT count(*) AS total {items}", values)
     after, bounds = "", dict(values)
     if request.after is not None:
         after = "AND (item.created_at, item.id) < (:after_micros, :after_id)"
@@ -49,16 +49,16 @@ def page_of(
     order = "ORDER BY item.created_at DESC, item.id DESC"
     wanted = f"SELECT item.id {items} {after} {order} LIMIT :count OFFSET :offset"
     whole = source or f"SELECT * FROM {table} AS item"  # noqa: S608
-    rows = reader.all(f"{whole} WHERE item.id IN ({wanted}) {order}", bounds)
+    rows = reader.fetch_all(f"{whole} WHERE item.id IN ({wanted}) {order}", bounds)
     shown = rows[: request.per_page]
     return Page(
         items=tuple(map(read, shown)),
         page=request.page,
         per_page=request.per_page,
         total=int(count["total"] or 0),
-        next_cursor=to_cursor(_place(shown[-1])) if len(rows) > len(shown) else None,
+        next_cursor=encode_cursor(_cursor_position(shown[-1])) if len(rows) > len(shown) else None,
     )
 
 
-def _place(row: Row) -> Place:
-    return Place(int(row["created_at"] or 0), str(row["id"]))
+def _cursor_position(row: Row) -> CursorPosition:
+    return CursorPosition(int(row["created_at"] or 0), str(row["id"]))

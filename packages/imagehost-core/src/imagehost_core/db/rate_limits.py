@@ -13,9 +13,9 @@ from datetime import datetime
 from pathlib import Path
 
 from imagehost_core._util.clock import Clock
-from imagehost_core.limits import DAY, Decision, Policy, decide
-from imagehost_core.storage import Locks, Reserve
-from imagehost_core.storage.durable import OWNERS_FILE
+from imagehost_core.limits import DAY, Decision, RateLimitPolicy, decide
+from imagehost_core.storage import DiskReserve, LockManager
+from imagehost_core.storage.durable import OWNER_ONLY_FILE
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS counts (
@@ -31,7 +31,7 @@ Hits = dict[str, tuple[int, int]]
 """By window: when it began, and how many requests it has admitted. Kept as words: name, beginning, count."""
 
 
-class Counters:
+class RateLimitStore:
     """The counts of a data folder.
 
     Args:
@@ -42,20 +42,22 @@ class Counters:
         reserve: Room for counting on a full disk: whoever wants to delete something is counted too.
     """
 
-    def __init__(self, path: Path, locks: Locks, clock: Clock, reserve: Reserve | None = None) -> None:
+    def __init__(
+        self, path: Path, locks: LockManager, clock: Clock, reserve: DiskReserve | None = None
+    ) -> None:
         self._reserve = reserve
         self._clock = clock
         self._threads = threading.Lock()
         self._new = 0
-        self._gate = locks.gate("count")
-        with self._gate.hold():
-            path.touch(OWNERS_FILE)
+        self._gate = locks.named_lock("count")
+        with self._gate.acquire():
+            path.touch(OWNER_ONLY_FILE)
             self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = OFF")
             self._connection.execute(_SCHEMA)
 
-    def admit(self, bucket: str, policy: Policy) -> Decision:
+    def admit(self, bucket: str, policy: RateLimitPolicy) -> Decision:
         """Count one more request, if it is admitted.
 
         Contract 9: *a request that is refused does not count*.
@@ -66,7 +68,7 @@ class Counters:
         """
         if not any(window.limit for window in policy):
             return decide(policy, {}, self._clock())
-        with self._threads, self._gate.hold():
+        with self._threads, self._gate.acquire():
             now = self._clock()
             hits = self._read(bucket)
             decision = decide(policy, _current(policy, hits, now), now)
@@ -78,12 +80,12 @@ class Counters:
                 self._write(bucket, hits, now)
         return decision
 
-    def look(self, bucket: str, policy: Policy) -> dict[str, int]:
+    def peek(self, bucket: str, policy: RateLimitPolicy) -> dict[str, int]:
         """Return how many requests each window has admitted so far, by the window's name."""
         with self._threads:
             return _current(policy, self._read(bucket), self._clock())
 
-    def buckets(self) -> int:
+    def keys(self) -> int:
         """Return how many buckets are kept."""
         with self._threads:
             (count,) = self._connection.execute("SELECT count(*) FROM counts").fetchone()
@@ -103,7 +105,7 @@ class Counters:
 
     def _write(self, bucket: str, hits: Hits, now: datetime) -> None:
         if self._reserve is not None:
-            self._reserve.spend()
+            self._reserve.release()
         touched = int(now.timestamp())
         text = " ".join(f"{name} {start} {count}" for name, (start, count) in hits.items())
         known = self._connection.execute(
@@ -117,7 +119,7 @@ class Counters:
             self._connection.execute("DELETE FROM counts WHERE touched < ?", (touched - DAY,))
 
 
-def _current(policy: Policy, hits: Hits, now: datetime) -> dict[str, int]:
+def _current(policy: RateLimitPolicy, hits: Hits, now: datetime) -> dict[str, int]:
     """Return the counts of the windows that hold `now`; those of windows that have ended are nothing."""
     return {
         window.name: hits[window.name][1]

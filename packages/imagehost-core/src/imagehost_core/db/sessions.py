@@ -8,20 +8,20 @@ from attrs import frozen
 
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.accounts import to_account
-from imagehost_core.db.database import Catalog, Transaction
+from imagehost_core.db.database import Database, Transaction
 from imagehost_core.ids import AccountId
 from imagehost_core.models import Account
 
 
 @frozen
-class SessionRows:
+class SessionRepository:
     """Sessions in the catalog."""
 
-    catalog: Catalog
+    catalog: Database
 
-    def account_of(self, token_hash: str, now: datetime) -> Account | None:
+    def get_account(self, token_hash: str, now: datetime) -> Account | None:
         """Return whose session a token is, or `None` where there is none, or it has ended."""
-        row = self.catalog.one(
+        row = self.catalog.fetch_one(
             "SELECT accounts.* FROM sessions JOIN accounts ON accounts.id = sessions.account_id "
             "WHERE sessions.token_hash = :hash AND sessions.expires_at > :now",
             {"hash": token_hash, "now": to_micros(now)},
@@ -37,7 +37,7 @@ class SessionRows:
         expires_at: datetime,
     ) -> None:
         """Record a session, and forget those that have ended."""
-        transaction.run("DELETE FROM sessions WHERE expires_at <= :now", {"now": to_micros(now)})
+        transaction.execute("DELETE FROM sessions WHERE expires_at <= :now", {"now": to_micros(now)})
         transaction.insert(
             "sessions",
             {
@@ -50,8 +50,8 @@ class SessionRows:
 
     def delete(self, transaction: Transaction, token_hash: str) -> None:
         """End a session."""
-        transaction.run("DELETE FROM sessions WHERE token_hash = :hash", {"hash": token_hash})
+        transaction.execute("DELETE FROM sessions WHERE token_hash = :hash", {"hash": token_hash})
 
     def delete_all(self, transaction: Transaction, account_id: AccountId) -> None:
         """End all sessions of an account."""
-        transaction.run("DELETE FROM sessions WHERE account_id = :account", {"account": account_id})
+        transaction.execute("DELETE FROM sessions WHERE account_id = :account", {"account": account_id})

@@ -8,8 +8,8 @@ from imagehost_core.events.models import (
     Event,
     ImageDeleted,
     ImageUploaded,
-    event_body,
-    parse_event,
+    deserialize_event,
+    serialize_event,
 )
 
 __all__ = [
@@ -20,6 +20,6 @@ __all__ = [
     "Event",
     "ImageDeleted",
     "ImageUploaded",
-    "event_body",
-    "parse_event",
+    "deserialize_event",
+    "serialize_event",
 ]

@@ -16,7 +16,7 @@ from cattrs import BaseValidationError, Converter
 from cattrs.gen import make_dict_unstructure_fn
 
 from imagehost_core._util.clock import to_rfc3339
-from imagehost_core.errors import Fault, ValidationError, quoted
+from imagehost_core.errors import FieldError, ValidationError, quote_value
 from imagehost_core.ids import AlbumId, EventId, ImageId
 from imagehost_core.resources import AlbumRecord, ImageRecord
 
@@ -79,13 +79,13 @@ EVENT_TYPES: dict[str, type[Event]] = {
 """The kinds of events, by the names of SPEC 6."""
 
 
-def event_body(event: Event) -> bytes:
+def serialize_event(event: Event) -> bytes:
     """Return the JSON body under which an event is sent; the same bytes each time."""
     body = {"type": event.type, "timestamp": event.timestamp, "data": event.data}
     return json.dumps(_converter.unstructure(body), ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def parse_event(event_id: str, body: bytes) -> Event:
+def deserialize_event(event_id: str, body: bytes) -> Event:
     """Return the event that a body tells of: the way back of `event_body`.
 
     Args:
@@ -101,8 +101,8 @@ def parse_event(event_id: str, body: bytes) -> Event:
         kind = members["type"]
         return _converter.structure({**members, "id": event_id}, EVENT_TYPES[members["type"]])
     except (ValueError, TypeError, KeyError, BaseValidationError) as error:
-        fault = Fault("the event", f"a body of one of {', '.join(EVENT_TYPES)}", quoted(kind))
-        raise ValidationError(faults=[fault]) from error
+        fault = FieldError("the event", f"a body of one of {', '.join(EVENT_TYPES)}", quote_value(kind))
+        raise ValidationError(errors=[fault]) from error
 
 
 def _moment(text: object, _kind: type[datetime]) -> datetime:

@@ -1,7 +1,7 @@
 """Headers: what a picture's file says of itself, read before any decoder runs."""
 
-from imagehost_core.headers.header import Header, Metadata
+from imagehost_core.headers.header import ImageHeader, MetadataKind
 from imagehost_core.headers.limits import SourceLimits
 from imagehost_core.headers.scanner import scan
 
-__all__ = ["Header", "Metadata", "SourceLimits", "scan"]
+__all__ = ["ImageHeader", "MetadataKind", "SourceLimits", "scan"]

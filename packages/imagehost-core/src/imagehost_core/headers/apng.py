@@ -9,11 +9,11 @@ import struct
 
 from attrs import define
 
-from imagehost_core.headers.reader import Reader, damaged
+from imagehost_core.headers.reader import HeaderReader, damaged_file
 
 
 @define
-class Animation:
+class ApngFrameCounter:
     """The frames that came so far.
 
     A PNG whose acTL is missing, late, doubled or zero is a still picture, whatever frames follow: so
@@ -43,10 +43,10 @@ class Animation:
     over: bool = False
     fault: str = ""
 
-    def chunk(self, reader: Reader, kind: bytes, start: int, length: int) -> None:
+    def chunk(self, reader: HeaderReader, kind: bytes, start: int, length: int) -> None:
         """Take notice of a chunk, whatever its type."""
         if kind == b"acTL" and not self.begun:
-            number = struct.unpack(">I", reader.at(start, 4))[0] if length >= 8 else 0
+            number = struct.unpack(">I", reader.read_exactly(start, 4))[0] if length >= 8 else 0
             self.declared = 0 if self.declared or number > 2**31 else number
         elif kind == b"IDAT":
             if not self.begun:
@@ -68,14 +68,14 @@ class Animation:
             return 1
         if self.fault or self.filled < self.declared:
             announced = f"an APNG that holds the frames that it announces, {self.declared:,}"
-            raise damaged(announced, self.fault or f"{self.filled:,}")
+            raise damaged_file(announced, self.fault or f"{self.filled:,}")
         return self.declared + self.default
 
-    def _frame(self, reader: Reader, kind: bytes, start: int, length: int) -> None:
+    def _frame(self, reader: HeaderReader, kind: bytes, start: int, length: int) -> None:
         if length < (26 if kind == b"fcTL" else 4):
             self.fault = self.fault or f"a {kind.decode()} of {length} bytes"
             return
-        number = struct.unpack(">I", reader.at(start, 4))[0]
+        number = struct.unpack(">I", reader.read_exactly(start, 4))[0]
         if number != self.sequence:
             self.fault = self.fault or f"the number {number:,} where {self.sequence:,} should be"
         self.sequence = number + 1
@@ -85,6 +85,6 @@ class Animation:
         if self.controls > self.filled:
             self.fault = self.fault or f"frame {self.controls:,} without pixels"
         self.controls += 1
-        width, height, left, top = struct.unpack(">4I", reader.at(start + 4, 16))
+        width, height, left, top = struct.unpack(">4I", reader.read_exactly(start + 4, 16))
         if not width or not height or left + width > self.width or top + height > self.height:
             self.fault = self.fault or f"a frame of {width:,}×{height:,} at {left:,}, {top:,}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-from imagehost_core.headers.reader import Reader
+from imagehost_core.headers.reader import HeaderReader
 
 ORIENTATION = 0x0112
 UPRIGHT = 1
@@ -19,7 +19,7 @@ _BYTE_ORDERS = {b"II*\0": "<", b"MM\0*": ">"}
 _SHORT, _LONG = 3, 4
 
 
-def orientation(reader: Reader, place: tuple[int, int] | None) -> int:
+def orientation(reader: HeaderReader, place: tuple[int, int] | None) -> int:
     """Return the orientation, 1 to 8, that EXIF tells.
 
     Whatever is wrong with EXIF, the picture itself is whole: it then counts as upright.
@@ -36,10 +36,10 @@ def orientation(reader: Reader, place: tuple[int, int] | None) -> int:
     order = _BYTE_ORDERS.get(reader.peek(start, 4))
     if order is None or end - start < 8:
         return UPRIGHT
-    directory = start + struct.unpack(f"{order}I", reader.at(start + 4, 4))[0]
+    directory = start + struct.unpack(f"{order}I", reader.read_exactly(start + 4, 4))[0]
     if directory + 2 > end:
         return UPRIGHT
-    count: int = struct.unpack(f"{order}H", reader.at(directory, 2))[0]
+    count: int = struct.unpack(f"{order}H", reader.read_exactly(directory, 2))[0]
     entries = reader.peek(directory + 2, min(count, (end - directory - 2) // 12) * 12)
     for tag, kind, values, raw in struct.iter_unpack(f"{order}HHI4s", entries[: len(entries) // 12 * 12]):
         if tag == ORIENTATION and kind in (_SHORT, _LONG) and values == 1:

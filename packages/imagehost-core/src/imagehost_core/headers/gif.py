@@ -10,8 +10,8 @@ import re
 import struct
 
 from imagehost_core.formats import Format
-from imagehost_core.headers.header import Header, Metadata, Tally
-from imagehost_core.headers.reader import Reader, damaged
+from imagehost_core.headers.header import ImageHeader, MetadataCounter, MetadataKind
+from imagehost_core.headers.reader import HeaderReader, damaged_file
 
 MAX_BLOCKS = 1_000_000
 """Parts that a GIF may have. Sub-blocks hold at most 255 bytes, and encoders fill them: 50 MB of those
@@ -24,13 +24,13 @@ _INTRODUCER = re.compile(rb"[!,;]")
 _EXTENSION, _FRAME, _TRAILER = b"!", b",", b";"
 _GRAPHIC_CONTROL, _COMMENT, _APPLICATION = 0xF9, 0xFE, 0xFF
 _TRANSPARENT = 0x01
-_APPLICATIONS = {b"XMP DataXMP": Metadata.XMP, b"ICCRGBG1012": Metadata.ICC}
+_APPLICATIONS = {b"XMP DataXMP": MetadataKind.XMP, b"ICCRGBG1012": MetadataKind.ICC}
 """Identifiers of application extensions that hold metadata."""
 _LOOPS = b"NETSCAPE2.0"
 """The application extension that says how often an animation is shown."""
 
 
-def read(reader: Reader) -> Header:
+def read(reader: HeaderReader) -> ImageHeader:
     """Return the header of a GIF.
 
     The size is the screen's, or the first frame's where that reaches further: that is what decoders and
@@ -40,19 +40,19 @@ def read(reader: Reader) -> Header:
     Raises:
         ValidationError: The structure is damaged.
     """
-    width, height, flags = struct.unpack("<HHB", reader.at(6, 5))
+    width, height, flags = struct.unpack("<HHB", reader.read_exactly(6, 5))
     offset = 13 + _table(flags)
-    reader.require(offset)
+    reader.require_length(offset)
     size, extent = (width, height), (width, height)
-    frames, alpha, tally = 0, False, Tally()
+    frames, alpha, tally = 0, False, MetadataCounter()
     while True:
-        found = reader.find(_INTRODUCER, offset, 1)
+        found = reader.search(_INTRODUCER, offset, 1)
         if found is None:
             end = offset
             break
         offset = found + 1
-        reader.spend(MAX_BLOCKS, _SEGMENT_COST)
-        kind = reader.at(found, 1)
+        reader.count_parts(MAX_BLOCKS, _SEGMENT_COST)
+        kind = reader.read_exactly(found, 1)
         if kind == _TRAILER:
             end = offset
             break
@@ -65,15 +65,15 @@ def read(reader: Reader) -> Header:
             transparent, offset = _extension(reader, offset, tally)
             alpha = alpha or transparent
     if not frames:
-        raise damaged("a GIF with a frame", "one without")
-    return Header(
+        raise damaged_file("a GIF with a frame", "one without")
+    return ImageHeader(
         format=Format.GIF,
         width=size[0],
         height=size[1],
         frames=frames,
         has_alpha=alpha,
-        end=end,
-        extent=extent,
+        end_offset=end,
+        canvas_extent=extent,
         metadata=frozenset(tally.kinds),
         metadata_bytes=tally.size,
     )
@@ -83,23 +83,23 @@ def _table(flags: int) -> int:
     return 3 << (flags & 7) + 1 if flags & 0x80 else 0
 
 
-def _frame(reader: Reader, offset: int) -> tuple[int, int, int]:
-    left, top, width, height, flags = struct.unpack("<4HB", reader.at(offset, 9))
+def _frame(reader: HeaderReader, offset: int) -> tuple[int, int, int]:
+    left, top, width, height, flags = struct.unpack("<4HB", reader.read_exactly(offset, 9))
     if not width or not height:
-        raise damaged("GIF frames of 1 pixel or more a side", f"{width:,}×{height:,}")
+        raise damaged_file("GIF frames of 1 pixel or more a side", f"{width:,}×{height:,}")
     pixels = offset + 9 + _table(flags) + 1
-    reader.require(pixels)
+    reader.require_length(pixels)
     return left + width, top + height, _skip(reader, pixels)
 
 
-def _extension(reader: Reader, offset: int, tally: Tally) -> tuple[bool, int]:
-    label = reader.at(offset, 1)[0]
+def _extension(reader: HeaderReader, offset: int, tally: MetadataCounter) -> tuple[bool, int]:
+    label = reader.read_exactly(offset, 1)[0]
     content = reader.peek(offset + 1, 12)
     after = reader.peek(offset + 2 + content[0], 1) if content else b""
     empty = content[:1] == b"\0" and label != _COMMENT
     if empty or (label == _APPLICATION and content[1:] == _LOOPS and after == b"\0"):
         # Pillow reads on after the terminator there, as it expects content: it would see other frames.
-        raise damaged("GIF extensions with content", f"an empty one of kind 0x{label:02X}")
+        raise damaged_file("GIF extensions with content", f"an empty one of kind 0x{label:02X}")
     end = _skip(reader, offset + 1)
     if label == _GRAPHIC_CONTROL:
         return len(content) > 1 and bool(content[1] & _TRANSPARENT), end
@@ -107,10 +107,10 @@ def _extension(reader: Reader, offset: int, tally: Tally) -> tuple[bool, int]:
     return False, end
 
 
-def _skip(reader: Reader, offset: int) -> int:
+def _skip(reader: HeaderReader, offset: int) -> int:
     """Return the offset after a run of sub-blocks, each led by its size, and their terminator of size 0."""
     while offset < reader.size:
-        page, index = reader.page(offset)
+        page, index = reader.buffer_at(offset)
         base, blocks = offset - index, 0
         while index < len(page):
             size = page[index]
@@ -119,8 +119,8 @@ def _skip(reader: Reader, offset: int) -> int:
             if not size:
                 break
         offset = base + index
-        reader.spend(MAX_BLOCKS, blocks)
-        reader.require(offset)
+        reader.count_parts(MAX_BLOCKS, blocks)
+        reader.require_length(offset)
         if not size:
             return offset
     return offset

@@ -9,7 +9,7 @@ from attrs import Factory, define, field, frozen
 from imagehost_core.formats import Format
 
 
-class Metadata(StrEnum):
+class MetadataKind(StrEnum):
     """A kind of metadata that a picture can carry."""
 
     EXIF = "exif"
@@ -19,7 +19,7 @@ class Metadata(StrEnum):
 
 
 @frozen(kw_only=True)
-class Header:
+class ImageHeader:
     """One picture, as its headers tell it.
 
     Attributes:
@@ -46,21 +46,21 @@ class Header:
     frames: int = 1
     orientation: int = 1
     has_alpha: bool = False
-    end: int
+    end_offset: int
     scans: int = 0
-    extent: tuple[int, int] = Factory(lambda self: (self.width, self.height), takes_self=True)
-    metadata: frozenset[Metadata] = frozenset()
+    canvas_extent: tuple[int, int] = Factory(lambda self: (self.width, self.height), takes_self=True)
+    metadata: frozenset[MetadataKind] = frozenset()
     metadata_bytes: int = 0
 
     @property
     def has_metadata(self) -> bool:
         """Whether there is EXIF, XMP or IPTC: what `remove_exif` takes away (contract 4; ICC stays)."""
-        return bool(self.metadata - {Metadata.ICC})
+        return bool(self.metadata - {MetadataKind.ICC})
 
     @property
     def frame_pixels(self) -> int:
         """The pixels of one frame as a decoder holds it, whatever part of the canvas the frame paints."""
-        return self.extent[0] * self.extent[1]
+        return self.canvas_extent[0] * self.canvas_extent[1]
 
     @property
     def total_pixels(self) -> int:
@@ -69,7 +69,7 @@ class Header:
 
 
 @define
-class Tally:
+class MetadataCounter:
     """The metadata that was met so far in a scan.
 
     Attributes:
@@ -78,14 +78,14 @@ class Tally:
         exif: Where the first EXIF is: the offsets of its first byte and of the byte after it.
     """
 
-    kinds: set[Metadata] = field(factory=set)
+    kinds: set[MetadataKind] = field(factory=set)
     size: int = 0
     exif: tuple[int, int] | None = None
 
-    def add(self, kind: Metadata | None, start: int, end: int) -> None:
+    def add(self, kind: MetadataKind | None, start: int, end: int) -> None:
         """Count the bytes from `start` to before `end`, which are of the given kind or of none we know."""
         self.size += end - start
         if kind is not None:
             self.kinds.add(kind)
-        if kind is Metadata.EXIF and self.exif is None:
+        if kind is MetadataKind.EXIF and self.exif is None:
             self.exif = start, end

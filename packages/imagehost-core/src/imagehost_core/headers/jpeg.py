@@ -11,8 +11,8 @@ import struct
 
 from imagehost_core.formats import Format
 from imagehost_core.headers.exif import orientation
-from imagehost_core.headers.header import Header, Metadata, Tally
-from imagehost_core.headers.reader import Reader, damaged
+from imagehost_core.headers.header import ImageHeader, MetadataCounter, MetadataKind
+from imagehost_core.headers.reader import HeaderReader, damaged_file
 
 MAX_SEGMENTS = 2_048
 """Parts that a JPEG may have. 100 scans with six tables each, 255 parts of an ICC profile and 4 MiB of
@@ -30,17 +30,17 @@ _FRAMES_UNREADABLE = {0xC5, 0xC6, 0xC7, 0xCB, 0xCD, 0xCE, 0xCF, 0xDE, 0xDF}
 """Hierarchical frames and arithmetic lossless ones: no decoder that we use reads them."""
 
 _LABELS = (
-    (0xE1, b"Exif\0\0", Metadata.EXIF),
-    (0xE1, b"http://ns.adobe.com/xap/1.0/\0", Metadata.XMP),
-    (0xE1, b"http://ns.adobe.com/xmp/extension/\0", Metadata.XMP),
-    (0xE2, b"ICC_PROFILE\0", Metadata.ICC),
-    (0xED, b"Photoshop 3.0\0", Metadata.IPTC),
+    (0xE1, b"Exif\0\0", MetadataKind.EXIF),
+    (0xE1, b"http://ns.adobe.com/xap/1.0/\0", MetadataKind.XMP),
+    (0xE1, b"http://ns.adobe.com/xmp/extension/\0", MetadataKind.XMP),
+    (0xE2, b"ICC_PROFILE\0", MetadataKind.ICC),
+    (0xED, b"Photoshop 3.0\0", MetadataKind.IPTC),
 )
 """How metadata is told: the marker, and how the segment's content begins."""
 _LONGEST_LABEL = max(len(label) for _, label, _ in _LABELS)
 
 
-def read(reader: Reader) -> Header:
+def read(reader: HeaderReader) -> ImageHeader:
     """Return the header of a JPEG.
 
     The end is the first end-of-image marker: thumbnails lie within segments, and the further images of
@@ -52,62 +52,62 @@ def read(reader: Reader) -> Header:
     """
     size: tuple[int, int] | None = None
     scans = 0
-    tally = Tally()
+    tally = MetadataCounter()
     offset = 2
     while True:
-        found = reader.find(_MARKER, offset, 2)
+        found = reader.search(_MARKER, offset, 2)
         if found is None:
-            raise damaged("a JPEG with an end-of-image marker", "one cut short before it")
-        reader.spend(MAX_SEGMENTS)
-        code, offset = reader.at(found, 2)[1], found + 2
+            raise damaged_file("a JPEG with an end-of-image marker", "one cut short before it")
+        reader.count_parts(MAX_SEGMENTS)
+        code, offset = reader.read_exactly(found, 2)[1], found + 2
         if code == _EOI:
             break
         if code == _SOI:
-            raise damaged("one start-of-image marker in a JPEG", f"a second one at offset {found:,}")
-        end = offset + max(2, struct.unpack(">H", reader.at(offset, 2))[0])
-        reader.require(end)
+            raise damaged_file("one start-of-image marker in a JPEG", f"a second one at offset {found:,}")
+        end = offset + max(2, struct.unpack(">H", reader.read_exactly(offset, 2))[0])
+        reader.require_length(end)
         if code in _FRAMES or code in _FRAMES_UNREADABLE:
             if size is not None:
-                raise damaged("one frame in a JPEG", f"a second one at offset {found:,}")
+                raise damaged_file("one frame in a JPEG", f"a second one at offset {found:,}")
             size = _frame(reader, code, offset, end)
         elif code == _SOS:
             if size is None:
-                raise damaged("a frame header before a JPEG's pixels", "none")
+                raise damaged_file("a frame header before a JPEG's pixels", "none")
             scans += 1
         elif code in _APP or code == _COM:
             tally.add(_kind(code, reader.peek(offset + 2, _LONGEST_LABEL)), offset + 2, end)
         offset = end
     if size is None or not scans:
-        raise damaged("a JPEG with pixels", "one that ends before them")
-    return Header(
+        raise damaged_file("a JPEG with pixels", "one that ends before them")
+    return ImageHeader(
         format=Format.JPEG,
         width=size[0],
         height=size[1],
         orientation=orientation(reader, tally.exif),
-        end=offset,
+        end_offset=offset,
         scans=scans,
         metadata=frozenset(tally.kinds),
         metadata_bytes=tally.size,
     )
 
 
-def _frame(reader: Reader, code: int, start: int, end: int) -> tuple[int, int]:
+def _frame(reader: HeaderReader, code: int, start: int, end: int) -> tuple[int, int]:
     if code in _FRAMES_UNREADABLE:
-        raise damaged("a JPEG that is not hierarchical", f"a frame of kind 0x{code:02X}")
-    precision, height, width, components = struct.unpack(">BHHB", reader.at(start + 2, 6))
+        raise damaged_file("a JPEG that is not hierarchical", f"a frame of kind 0x{code:02X}")
+    precision, height, width, components = struct.unpack(">BHHB", reader.read_exactly(start + 2, 6))
     if end - start != 8 + 3 * components:
-        raise damaged(f"a JPEG frame header of {8 + 3 * components} bytes", f"{end - start:,}")
+        raise damaged_file(f"a JPEG frame header of {8 + 3 * components} bytes", f"{end - start:,}")
     if precision != 8:
-        raise damaged("a JPEG of 8 bits a component", f"{precision}")
+        raise damaged_file("a JPEG of 8 bits a component", f"{precision}")
     if components not in (1, 3, 4):
-        raise damaged("a JPEG of 1, 3 or 4 components", f"{components}")
+        raise damaged_file("a JPEG of 1, 3 or 4 components", f"{components}")
     if not width or not height:
         # A height of 0 means that it follows after the first scan (DNL); libjpeg refuses that too.
-        raise damaged("a JPEG that states its size", f"{width:,}×{height:,}")
+        raise damaged_file("a JPEG that states its size", f"{width:,}×{height:,}")
     return width, height
 
 
-def _kind(code: int, content: bytes) -> Metadata | None:
+def _kind(code: int, content: bytes) -> MetadataKind | None:
     for marker, label, kind in _LABELS:
         if code == marker and content.startswith(label):
             return kind

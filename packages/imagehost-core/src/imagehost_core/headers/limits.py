@@ -12,11 +12,11 @@ from collections.abc import Callable
 from attrs import field, frozen
 from attrs.validators import ge, instance_of
 
-from imagehost_core.errors import Fault, ValidationError
-from imagehost_core.headers.header import Header
+from imagehost_core.errors import FieldError, ValidationError
+from imagehost_core.headers.header import ImageHeader
 
 
-def _most(default: int) -> int:
+def _positive(default: int) -> int:
     number: int = field(default=default, validator=[instance_of(int), ge(1)])
     return number
 
@@ -34,20 +34,20 @@ class SourceLimits:
         metadata_bytes: Bytes of metadata, as stored.
     """
 
-    frame_pixels: int = _most(100_000_000)
-    total_pixels: int = _most(150_000_000)
-    frames: int = _most(1_000)
-    side: int = _most(16_384)
-    jpeg_scans: int = _most(100)
-    metadata_bytes: int = _most(4 * 1024 * 1024)
+    frame_pixels: int = _positive(100_000_000)
+    total_pixels: int = _positive(150_000_000)
+    frames: int = _positive(1_000)
+    side: int = _positive(16_384)
+    jpeg_scans: int = _positive(100)
+    metadata_bytes: int = _positive(4 * 1024 * 1024)
 
 
 DEFAULT_LIMITS = SourceLimits()
 """The limits of contract 9."""
 
-_MEASURES: tuple[tuple[Callable[[SourceLimits], int], Callable[[Header], int], str], ...] = (
-    (lambda limits: limits.side, lambda header: header.extent[0], "pixels of width"),
-    (lambda limits: limits.side, lambda header: header.extent[1], "pixels of height"),
+_LIMITS: tuple[tuple[Callable[[SourceLimits], int], Callable[[ImageHeader], int], str], ...] = (
+    (lambda limits: limits.side, lambda header: header.canvas_extent[0], "pixels of width"),
+    (lambda limits: limits.side, lambda header: header.canvas_extent[1], "pixels of height"),
     (lambda limits: limits.frame_pixels, lambda header: header.frame_pixels, "pixels a frame"),
     (lambda limits: limits.frames, lambda header: header.frames, "frames"),
     (lambda limits: limits.total_pixels, lambda header: header.total_pixels, "pixels over all frames"),
@@ -57,7 +57,7 @@ _MEASURES: tuple[tuple[Callable[[SourceLimits], int], Callable[[Header], int], s
 """Every limit: its value, what is held against it, and the unit that both are counted in."""
 
 
-def check(header: Header, limits: SourceLimits) -> None:
+def check_limits(header: ImageHeader, limits: SourceLimits) -> None:
     """Refuse a picture that is over a limit.
 
     Contract 9: *≤ 100 million pixels a frame, ≤ 150 million over all frames, ≤ 1,000 frames, side
@@ -67,9 +67,9 @@ def check(header: Header, limits: SourceLimits) -> None:
         ValidationError: With one fault for each limit that it is over.
     """
     faults = [
-        Fault("image", f"at most {most(limits):,} {unit}", f"{measure(header):,}")
-        for most, measure, unit in _MEASURES
+        FieldError("image", f"at most {most(limits):,} {unit}", f"{measure(header):,}")
+        for most, measure, unit in _LIMITS
         if measure(header) > most(limits)
     ]
     if faults:
-        raise ValidationError(faults=faults)
+        raise ValidationError(errors=faults)

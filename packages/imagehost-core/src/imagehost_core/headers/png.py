@@ -9,10 +9,10 @@ import struct
 import zlib
 
 from imagehost_core.formats import Format
-from imagehost_core.headers.apng import Animation
+from imagehost_core.headers.apng import ApngFrameCounter
 from imagehost_core.headers.exif import orientation
-from imagehost_core.headers.header import Header, Metadata, Tally
-from imagehost_core.headers.reader import Reader, damaged, named
+from imagehost_core.headers.header import ImageHeader, MetadataCounter, MetadataKind
+from imagehost_core.headers.reader import HeaderReader, damaged_file, fourcc
 
 MAX_CHUNKS = 200_000
 """Parts that a PNG may have: 50 MB of pixels in chunks of 262 bytes; encoders write 8 KiB and more."""
@@ -23,20 +23,20 @@ _ALPHA_COLOUR_TYPES = (4, 6)
 _PIXELS = frozenset((b"IHDR", b"PLTE", b"IDAT", b"IEND", b"acTL", b"fcTL", b"fdAT"))
 """The chunks that are no metadata."""
 
-_KINDS = {b"eXIf": Metadata.EXIF, b"iCCP": Metadata.ICC}
+_KINDS = {b"eXIf": MetadataKind.EXIF, b"iCCP": MetadataKind.ICC}
 _KEYWORDS = {
-    b"XML:com.adobe.xmp": Metadata.XMP,
-    b"Raw profile type xmp": Metadata.XMP,
-    b"Raw profile type exif": Metadata.EXIF,
-    b"Raw profile type APP1": Metadata.EXIF,
-    b"Raw profile type iptc": Metadata.IPTC,
+    b"XML:com.adobe.xmp": MetadataKind.XMP,
+    b"Raw profile type xmp": MetadataKind.XMP,
+    b"Raw profile type exif": MetadataKind.EXIF,
+    b"Raw profile type APP1": MetadataKind.EXIF,
+    b"Raw profile type iptc": MetadataKind.IPTC,
 }
 """Keywords of text chunks that hold metadata of other formats; the raw profiles are ImageMagick's."""
 _TEXTS = (b"tEXt", b"zTXt", b"iTXt")
 _LONGEST_KEYWORD = 79
 
 
-def read(reader: Reader) -> Header:
+def read(reader: HeaderReader) -> ImageHeader:
     """Return the header of a PNG.
 
     A file that ends between two chunks after the pixels lacks IEND, but decoders read it: it passes.
@@ -46,8 +46,8 @@ def read(reader: Reader) -> Header:
         ValidationError: The structure is damaged.
     """
     width, height, alpha = _ihdr(reader)
-    animation = Animation(width, height)
-    tally = Tally()
+    animation = ApngFrameCounter(width, height)
+    tally = MetadataCounter()
     place: tuple[int, int] | None = None
     pixels = False
     offset = 33
@@ -55,21 +55,21 @@ def read(reader: Reader) -> Header:
         head = reader.peek(offset, 8)
         if len(head) < 8 and pixels:
             break
-        length, kind = struct.unpack(">I4s", reader.at(offset, 8))
+        length, kind = struct.unpack(">I4s", reader.read_exactly(offset, 8))
         if not kind.isalpha():
-            raise damaged("a PNG made of chunks", f"one of type {named(kind)} at offset {offset:,}")
-        reader.spend(MAX_CHUNKS)
+            raise damaged_file("a PNG made of chunks", f"one of type {fourcc(kind)} at offset {offset:,}")
+        reader.count_parts(MAX_CHUNKS)
         start, end = offset + 8, offset + 8 + length
         if kind == b"IEND":
             if length:
-                raise damaged("an empty IEND in a PNG", f"one of {length:,} bytes")
+                raise damaged_file("an empty IEND in a PNG", f"one of {length:,} bytes")
             offset = min(end + 4, reader.size)
             break
-        reader.require(end + 4)
+        reader.require_length(end + 4)
         if kind == b"IHDR":
-            raise damaged("one IHDR in a PNG", f"a second one at offset {offset:,}")
+            raise damaged_file("one IHDR in a PNG", f"a second one at offset {offset:,}")
         if kind == b"PLTE" and (length > 768 or length % 3):
-            raise damaged("a PNG palette of up to 256 colours", f"one of {length:,} bytes")
+            raise damaged_file("a PNG palette of up to 256 colours", f"one of {length:,} bytes")
         if kind == b"tRNS" and not pixels:
             alpha = True
         pixels = pixels or kind == b"IDAT"
@@ -81,39 +81,41 @@ def read(reader: Reader) -> Header:
                 place = start, end
         offset = end + 4
     if not pixels:
-        raise damaged("a PNG with pixels", "one without IDAT")
-    return Header(
+        raise damaged_file("a PNG with pixels", "one without IDAT")
+    return ImageHeader(
         format=Format.PNG,
         width=width,
         height=height,
         frames=animation.frames(),
         orientation=orientation(reader, place),
         has_alpha=alpha,
-        end=offset,
+        end_offset=offset,
         metadata=frozenset(tally.kinds),
         metadata_bytes=tally.size,
     )
 
 
-def _ihdr(reader: Reader) -> tuple[int, int, bool]:
-    chunk = reader.at(8, 25)
+def _ihdr(reader: HeaderReader) -> tuple[int, int, bool]:
+    chunk = reader.read_exactly(8, 25)
     length, kind, width, height, depth, colour, compression, filtering, interlace, crc = struct.unpack(
         ">I4sIIBBBBBI", chunk
     )
     if kind != b"IHDR" or length != 13:
-        raise damaged("IHDR of 13 bytes first in a PNG", f"{named(kind)} of {length:,} bytes")
+        raise damaged_file("IHDR of 13 bytes first in a PNG", f"{fourcc(kind)} of {length:,} bytes")
     if zlib.crc32(chunk[4:21]) != crc:
-        raise damaged(f"a PNG header with the checksum {zlib.crc32(chunk[4:21]):08x}", f"{crc:08x}")
+        raise damaged_file(f"a PNG header with the checksum {zlib.crc32(chunk[4:21]):08x}", f"{crc:08x}")
     if not 0 < width < 2**31 or not 0 < height < 2**31:
-        raise damaged("a PNG of 1 pixel or more a side", f"{width:,}×{height:,}")
+        raise damaged_file("a PNG of 1 pixel or more a side", f"{width:,}×{height:,}")
     if depth not in _DEPTHS.get(colour, ()):
-        raise damaged("a PNG of a known colour type and depth", f"colour type {colour} with {depth} bits")
+        raise damaged_file(
+            "a PNG of a known colour type and depth", f"colour type {colour} with {depth} bits"
+        )
     if compression or filtering or interlace > 1:
-        raise damaged("a PNG of known methods", f"{compression}, {filtering} and {interlace}")
+        raise damaged_file("a PNG of known methods", f"{compression}, {filtering} and {interlace}")
     return width, height, colour in _ALPHA_COLOUR_TYPES
 
 
-def _metadata(reader: Reader, kind: bytes, start: int) -> Metadata | None:
+def _metadata(reader: HeaderReader, kind: bytes, start: int) -> MetadataKind | None:
     if kind in _TEXTS:
         return _KEYWORDS.get(reader.peek(start, _LONGEST_KEYWORD + 1).split(b"\0", 1)[0])
     return _KINDS.get(kind)

@@ -9,26 +9,26 @@ from __future__ import annotations
 import re
 from typing import BinaryIO
 
-from imagehost_core.errors import Fault, ValidationError, quoted
+from imagehost_core.errors import FieldError, ValidationError, quote_value
 
 PAGE = 256 * 1024
 """Bytes that are read at once and held: few reads for a file of 50 MB, little memory for many scans."""
 
 
-def damaged(expected: str, received: str) -> ValidationError:
+def damaged_file(expected: str, received: str) -> ValidationError:
     """Return the refusal of a picture whose structure is wrong.
 
     Contract 2: *422: an image that is recognised but damaged*.
     """
-    return ValidationError(faults=[Fault("image", expected, received)])
+    return ValidationError(errors=[FieldError("image", expected, received)])
 
 
-def named(code: bytes) -> str:
+def fourcc(code: bytes) -> str:
     """Return a chunk's four-character code as it may be shown."""
-    return quoted(str(code, "latin-1"))
+    return quote_value(str(code, "latin-1"))
 
 
-class Reader:
+class HeaderReader:
     """The first `size` bytes of a seekable file.
 
     Args:
@@ -43,7 +43,7 @@ class Reader:
         self._base = 0
         self._parts = 0
 
-    def spend(self, most: int, parts: int = 1) -> None:
+    def count_parts(self, most: int, parts: int = 1) -> None:
         """Count parts (segments, chunks, blocks) of the picture.
 
         A file of millions of tiny parts is no picture that an encoder writes, but work without end for
@@ -58,9 +58,9 @@ class Reader:
         """
         self._parts += parts
         if self._parts > most:
-            raise damaged(f"at most {most:,} parts in the file", f"{self._parts:,} or more")
+            raise damaged_file(f"at most {most:,} parts in the file", f"{self._parts:,} or more")
 
-    def at(self, offset: int, count: int) -> bytes:
+    def read_exactly(self, offset: int, count: int) -> bytes:
         """Return exactly `count` bytes from `offset`.
 
         Raises:
@@ -68,7 +68,7 @@ class Reader:
         """
         data = self.peek(offset, count)
         if len(data) < count:
-            raise self.cut_short(offset + count)
+            raise self.truncated(offset + count)
         return data
 
     def peek(self, offset: int, count: int) -> bytes:
@@ -80,17 +80,17 @@ class Reader:
             self._page, self._base, index = self._read(offset, PAGE), offset, 0
         return self._page[index : index + count]
 
-    def page(self, offset: int) -> tuple[bytes, int]:
+    def buffer_at(self, offset: int) -> tuple[bytes, int]:
         """Return the page that holds the byte at `offset`, and its index there.
 
         Raises:
             ValidationError: The file ends before.
         """
         if not self.peek(offset, 1):
-            raise self.cut_short(offset + 1)
+            raise self.truncated(offset + 1)
         return self._page, offset - self._base
 
-    def find(self, pattern: re.Pattern[bytes], offset: int, width: int) -> int | None:
+    def search(self, pattern: re.Pattern[bytes], offset: int, width: int) -> int | None:
         """Return the offset of the next match of `pattern` from `offset` on, or `None`.
 
         Args:
@@ -105,18 +105,20 @@ class Reader:
             offset = self._base + len(self._page) - width + 1
         return None
 
-    def require(self, end: int) -> None:
+    def require_length(self, end: int) -> None:
         """Refuse a file that ends before `end`, without reading up to there.
 
         Raises:
             ValidationError: It does.
         """
         if end > self.size:
-            raise self.cut_short(end)
+            raise self.truncated(end)
 
-    def cut_short(self, end: int) -> ValidationError:
+    def truncated(self, end: int) -> ValidationError:
         """Return the refusal of a file that ends before `end`."""
-        return damaged(f"a whole file of at least {end:,} bytes", f"one cut short after {self.size:,} bytes")
+        return damaged_file(
+            f"a whole file of at least {end:,} bytes", f"one cut short after {self.size:,} bytes"
+        )
 
     def _read(self, offset: int, count: int) -> bytes:
         wanted = min(count, self.size - offset)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import BinaryIO
 
-from imagehost_core.errors import Fault, UnsupportedMediaTypeError
+from imagehost_core.errors import FieldError, UnsupportedMediaTypeError
 from imagehost_core.formats import SNIFF_BYTES, UPLOADABLE, Format, sniff
 from imagehost_core.headers import gif, jpeg, png, webp
-from imagehost_core.headers.header import Header
-from imagehost_core.headers.limits import DEFAULT_LIMITS, SourceLimits, check
-from imagehost_core.headers.reader import Reader
+from imagehost_core.headers.header import ImageHeader
+from imagehost_core.headers.limits import DEFAULT_LIMITS, SourceLimits, check_limits
+from imagehost_core.headers.reader import HeaderReader
 
-_READ: dict[Format, Callable[[Reader], Header]] = {
+_READ: dict[Format, Callable[[HeaderReader], ImageHeader]] = {
     Format.JPEG: jpeg.read,
     Format.PNG: png.read,
     Format.GIF: gif.read,
@@ -21,7 +21,7 @@ _READ: dict[Format, Callable[[Reader], Header]] = {
 """Who reads each format."""
 
 
-def scan(file: BinaryIO, size: int, limits: SourceLimits = DEFAULT_LIMITS) -> Header:
+def scan(file: BinaryIO, size: int, limits: SourceLimits = DEFAULT_LIMITS) -> ImageHeader:
     """Return what the headers of a picture say, or refuse it.
 
     Nothing is decoded or decompressed: memory stays at a few pages of the reader, and time grows with
@@ -37,11 +37,11 @@ def scan(file: BinaryIO, size: int, limits: SourceLimits = DEFAULT_LIMITS) -> He
             content (never its name or declared type)*.
         ValidationError: It is one of them, but damaged, cut short, or over a limit.
     """
-    reader = Reader(file, size)
+    reader = HeaderReader(file, size)
     found = sniff(reader.peek(0, SNIFF_BYTES))
     if found is None:
         names = ", ".join(fmt.upper() for fmt in UPLOADABLE)
-        raise UnsupportedMediaTypeError(faults=[Fault("image", f"content of {names}", "something else")])
+        raise UnsupportedMediaTypeError(errors=[FieldError("image", f"content of {names}", "something else")])
     header = _READ[found](reader)
-    check(header, limits)
+    check_limits(header, limits)
     return header

@@ -13,15 +13,15 @@ from attrs import frozen
 
 from imagehost_core.formats import Format
 from imagehost_core.headers.exif import orientation
-from imagehost_core.headers.header import Header, Metadata, Tally
-from imagehost_core.headers.reader import Reader, damaged, named
+from imagehost_core.headers.header import ImageHeader, MetadataCounter, MetadataKind
+from imagehost_core.headers.reader import HeaderReader, damaged_file, fourcc
 
 MAX_CHUNKS = 20_000
 """Parts that a WebP may have: 1,000 frames are 3,000 chunks, with transparency 4,000."""
 
 _ALPHA, _EXIF, _ANIMATED = 0x10, 0x08, 0x02
 """The flags of VP8X that matter here."""
-_KINDS = {b"EXIF": Metadata.EXIF, b"XMP ": Metadata.XMP, b"ICCP": Metadata.ICC}
+_KINDS = {b"EXIF": MetadataKind.EXIF, b"XMP ": MetadataKind.XMP, b"ICCP": MetadataKind.ICC}
 _BITSTREAMS = (b"VP8 ", b"VP8L")
 _PIXELS = (*_BITSTREAMS, b"ALPH")
 
@@ -36,7 +36,7 @@ class _Chunk:
 
 
 @frozen
-class _Picture:
+class _Bitstream:
     """What one bitstream says: pixels across and down, and whether it may be transparent."""
 
     width: int
@@ -44,7 +44,7 @@ class _Picture:
     alpha: bool
 
 
-def read(reader: Reader) -> Header:
+def read(reader: HeaderReader) -> ImageHeader:
     """Return the header of a WebP.
 
     The end is where RIFF says that it is.
@@ -52,65 +52,67 @@ def read(reader: Reader) -> Header:
     Raises:
         ValidationError: The structure is damaged.
     """
-    end = 8 + struct.unpack("<I", reader.at(4, 4))[0]
-    reader.require(end)
+    end = 8 + struct.unpack("<I", reader.read_exactly(4, 4))[0]
+    reader.require_length(end)
     chunks = _chunks(reader, 12, end)
     first = next(chunks, None)
     if first is None or first.kind not in (b"VP8X", *_BITSTREAMS):
-        raise damaged("VP8, VP8L or VP8X first in a WebP", named(first.kind) if first else "no chunk")
-    tally = Tally()
+        raise damaged_file("VP8, VP8L or VP8X first in a WebP", fourcc(first.kind) if first else "no chunk")
+    tally = MetadataCounter()
     if first.kind != b"VP8X":
         picture = _bitstream(reader, first)
         for chunk in chunks:
             tally.add(_KINDS.get(chunk.kind), chunk.start, chunk.end)
         return _header(picture, 1, 1, end, tally)
     if first.end - first.start < 10:
-        raise damaged("a VP8X of 10 bytes in a WebP", f"{first.end - first.start}")
-    flags, size = reader.at(first.start, 1)[0], reader.at(first.start + 4, 6)
-    canvas = _Picture(_uint24(size[:3]) + 1, _uint24(size[3:]) + 1, bool(flags & _ALPHA))
+        raise damaged_file("a VP8X of 10 bytes in a WebP", f"{first.end - first.start}")
+    flags, size = reader.read_exactly(first.start, 1)[0], reader.read_exactly(first.start + 4, 6)
+    canvas = _Bitstream(_uint24(size[:3]) + 1, _uint24(size[3:]) + 1, bool(flags & _ALPHA))
     frames = (_animated if flags & _ANIMATED else _still)(reader, chunks, canvas, tally)
     turned = orientation(reader, tally.exif) if flags & _EXIF else 1
     return _header(canvas, frames, turned, end, tally)
 
 
-def _header(picture: _Picture, frames: int, turned: int, end: int, tally: Tally) -> Header:
-    return Header(
+def _header(picture: _Bitstream, frames: int, turned: int, end: int, tally: MetadataCounter) -> ImageHeader:
+    return ImageHeader(
         format=Format.WEBP,
         width=picture.width,
         height=picture.height,
         frames=frames,
         orientation=turned,
         has_alpha=picture.alpha,
-        end=end,
+        end_offset=end,
         metadata=frozenset(tally.kinds),
         metadata_bytes=tally.size,
     )
 
 
-def _chunks(reader: Reader, offset: int, end: int) -> Iterator[_Chunk]:
+def _chunks(reader: HeaderReader, offset: int, end: int) -> Iterator[_Chunk]:
     """Yield the chunks that fill the bytes from `offset` to before `end`."""
     while offset < end:
         if end - offset < 8:
-            raise damaged("a WebP made of chunks", f"{end - offset} bytes too many at offset {offset:,}")
-        kind, size = struct.unpack("<4sI", reader.at(offset, 8))
-        reader.spend(MAX_CHUNKS)
+            raise damaged_file("a WebP made of chunks", f"{end - offset} bytes too many at offset {offset:,}")
+        kind, size = struct.unpack("<4sI", reader.read_exactly(offset, 8))
+        reader.count_parts(MAX_CHUNKS)
         after = offset + 8 + size
         offset = after + size % 2
         if offset > end:
-            raise damaged("WebP chunks within their container", f"{named(kind)} of {size:,} bytes")
+            raise damaged_file("WebP chunks within their container", f"{fourcc(kind)} of {size:,} bytes")
         yield _Chunk(kind, after - size, after)
 
 
-def _still(reader: Reader, chunks: Iterator[_Chunk], canvas: _Picture, tally: Tally) -> int:
-    _expect(_picture(reader, chunks, tally), canvas.width, canvas.height)
+def _still(reader: HeaderReader, chunks: Iterator[_Chunk], canvas: _Bitstream, tally: MetadataCounter) -> int:
+    _expect(_image(reader, chunks, tally), canvas.width, canvas.height)
     return 1
 
 
-def _animated(reader: Reader, chunks: Iterator[_Chunk], canvas: _Picture, tally: Tally) -> int:
+def _animated(
+    reader: HeaderReader, chunks: Iterator[_Chunk], canvas: _Bitstream, tally: MetadataCounter
+) -> int:
     frames, announced = 0, False
     for chunk in chunks:
         if chunk.kind in _PIXELS or (chunk.kind == b"ANMF" and not announced):
-            raise damaged("ANIM, then pixels in ANMF in an animated WebP", named(chunk.kind))
+            raise damaged_file("ANIM, then pixels in ANMF in an animated WebP", fourcc(chunk.kind))
         if chunk.kind == b"ANIM":
             announced = True
         elif chunk.kind == b"ANMF":
@@ -119,23 +121,23 @@ def _animated(reader: Reader, chunks: Iterator[_Chunk], canvas: _Picture, tally:
         else:
             tally.add(_KINDS.get(chunk.kind), chunk.start, chunk.end)
     if not frames:
-        raise damaged("an animated WebP with a frame", "one without")
+        raise damaged_file("an animated WebP with a frame", "one without")
     return frames
 
 
-def _frame(reader: Reader, chunk: _Chunk, canvas: _Picture, tally: Tally) -> None:
+def _frame(reader: HeaderReader, chunk: _Chunk, canvas: _Bitstream, tally: MetadataCounter) -> None:
     if chunk.end - chunk.start < 16:
-        raise damaged("an ANMF of 16 bytes and more in a WebP", f"{chunk.end - chunk.start}")
-    box = reader.at(chunk.start, 12)
+        raise damaged_file("an ANMF of 16 bytes and more in a WebP", f"{chunk.end - chunk.start}")
+    box = reader.read_exactly(chunk.start, 12)
     left, top = 2 * _uint24(box[:3]), 2 * _uint24(box[3:6])
     width, height = _uint24(box[6:9]) + 1, _uint24(box[9:]) + 1
     if left + width > canvas.width or top + height > canvas.height:
         box_text = f"{width:,}×{height:,} at {left:,}, {top:,}"
-        raise damaged(f"WebP frames within {canvas.width:,}×{canvas.height:,}", box_text)
-    _expect(_picture(reader, _chunks(reader, chunk.start + 16, chunk.end), tally), width, height)
+        raise damaged_file(f"WebP frames within {canvas.width:,}×{canvas.height:,}", box_text)
+    _expect(_image(reader, _chunks(reader, chunk.start + 16, chunk.end), tally), width, height)
 
 
-def _picture(reader: Reader, chunks: Iterator[_Chunk], tally: Tally) -> _Picture:
+def _image(reader: HeaderReader, chunks: Iterator[_Chunk], tally: MetadataCounter) -> _Bitstream:
     """Return what the pixels of one frame say: a bitstream, with ALPH before it where it is lossy."""
     pixels = []
     for chunk in chunks:
@@ -146,38 +148,38 @@ def _picture(reader: Reader, chunks: Iterator[_Chunk], tally: Tally) -> _Picture
     kinds = tuple(chunk.kind for chunk in pixels)
     if kinds not in ((b"VP8 ",), (b"VP8L",), (b"ALPH", b"VP8 ")):
         expected = "one VP8L, or one VP8 with or without ALPH, for each WebP frame"
-        raise damaged(expected, named(b", ".join(kinds)) if kinds else "none")
+        raise damaged_file(expected, fourcc(b", ".join(kinds)) if kinds else "none")
     return _bitstream(reader, pixels[-1])
 
 
-def _expect(picture: _Picture, width: int, height: int) -> None:
+def _expect(picture: _Bitstream, width: int, height: int) -> None:
     if (picture.width, picture.height) != (width, height):
-        raise damaged(f"WebP pixels of {width:,}×{height:,}", f"{picture.width:,}×{picture.height:,}")
+        raise damaged_file(f"WebP pixels of {width:,}×{height:,}", f"{picture.width:,}×{picture.height:,}")
 
 
-def _bitstream(reader: Reader, chunk: _Chunk) -> _Picture:
+def _bitstream(reader: HeaderReader, chunk: _Chunk) -> _Bitstream:
     size, need = chunk.end - chunk.start, 10 if chunk.kind == b"VP8 " else 5
     if size < need:
-        raise damaged(f"{need} bytes and more of WebP pixels", f"{size}")
-    head = reader.at(chunk.start, need)
+        raise damaged_file(f"{need} bytes and more of WebP pixels", f"{size}")
+    head = reader.read_exactly(chunk.start, need)
     return _vp8(head, size) if chunk.kind == b"VP8 " else _vp8l(head)
 
 
-def _vp8(head: bytes, size: int) -> _Picture:
+def _vp8(head: bytes, size: int) -> _Bitstream:
     tag = _uint24(head[:3])
     key_frame, version, shown, partition = not tag & 1, tag >> 1 & 7, tag >> 4 & 1, tag >> 5
     width, height = (side & 0x3FFF for side in struct.unpack("<HH", head[6:]))
     whole = key_frame and version <= 3 and shown and partition < size and head[3:6] == b"\x9d\x01\x2a"
     if not whole or not width or not height:
-        raise damaged("a VP8 key frame in a WebP", f"the header {head.hex()}")
-    return _Picture(width, height, False)
+        raise damaged_file("a VP8 key frame in a WebP", f"the header {head.hex()}")
+    return _Bitstream(width, height, False)
 
 
-def _vp8l(head: bytes) -> _Picture:
+def _vp8l(head: bytes) -> _Bitstream:
     bits = struct.unpack("<I", head[1:])[0]
     if head[0] != 0x2F or bits >> 29:
-        raise damaged("a VP8L header in a WebP", head.hex())
-    return _Picture((bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1, bool(bits >> 28 & 1))
+        raise damaged_file("a VP8L header in a WebP", head.hex())
+    return _Bitstream((bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1, bool(bits >> 28 & 1))
 
 
 def _uint24(raw: bytes) -> int:

@@ -13,12 +13,12 @@ _SUBSCRIBER_BITS = 64
 """One subscriber has a whole IPv6 network of this length (RFC 6177), so its addresses count as one."""
 
 
-def account_bucket(account_id: AccountId) -> str:
+def account_key(account_id: AccountId) -> str:
     """Return the bucket of an account's requests."""
     return f"account:{account_id}"
 
 
-def address_bucket(address: str) -> str:
+def address_key(address: str) -> str:
     """Return the bucket of requests from a client address.
 
     Args:
@@ -28,7 +28,7 @@ def address_bucket(address: str) -> str:
     return f"address:{_client(address)}"
 
 
-def sign_in_buckets(name: str, address: str) -> tuple[str, str]:
+def sign_in_keys(name: str, address: str) -> tuple[str, str]:
     """Return the buckets of an attempt to sign in: that of the account, and that of the address.
 
     Args:

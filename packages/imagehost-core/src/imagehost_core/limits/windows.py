@@ -15,15 +15,15 @@ from attrs.validators import ge
 from imagehost_core._util.clock import to_micros
 from imagehost_core.errors import (
     BadRequestError,
-    Fault,
+    FieldError,
     InsufficientStorageError,
     PayloadTooLargeError,
     RateLimitError,
 )
 
-FILE_BYTES = 52_428_800
+MAX_FILE_BYTES = 52_428_800
 """50 MB; a file of exactly that size is accepted (contract 2)."""
-FILES_PER_REQUEST = 20
+MAX_FILES_PER_REQUEST = 20
 """Contract 4."""
 
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
@@ -58,7 +58,7 @@ def _timestamp(moment: datetime) -> int:
     return to_micros(moment) // 1_000_000
 
 
-Policy = tuple[Window, ...]
+RateLimitPolicy = tuple[Window, ...]
 """All windows that a request falls into."""
 
 
@@ -80,7 +80,7 @@ class Decision:
     remaining: int = 0
     reset: int = 0
 
-    def check(self, now: datetime) -> None:
+    def raise_if_refused(self, now: datetime) -> None:
         """Let an admitted request pass.
 
         Raises:
@@ -94,7 +94,7 @@ class Decision:
         )
 
 
-def decide(policy: Policy, hits: Mapping[str, int], now: datetime) -> Decision:
+def decide(policy: RateLimitPolicy, hits: Mapping[str, int], now: datetime) -> Decision:
     """Return whether one more request is admitted.
 
     Args:
@@ -126,7 +126,7 @@ def decide(policy: Policy, hits: Mapping[str, int], now: datetime) -> Decision:
     )
 
 
-def check_file_size(name: str, size: int, limit: int = FILE_BYTES) -> None:
+def require_file_size(name: str, size: int, limit: int = MAX_FILE_BYTES) -> None:
     """Let a file of that size pass.
 
     Args:
@@ -139,20 +139,20 @@ def check_file_size(name: str, size: int, limit: int = FILE_BYTES) -> None:
             the size of the submitted file*.
     """
     if size > limit:
-        raise PayloadTooLargeError(faults=[Fault(name, f"at most {limit} bytes", f"{size} bytes")])
+        raise PayloadTooLargeError(errors=[FieldError(name, f"at most {limit} bytes", f"{size} bytes")])
 
 
-def check_file_count(count: int, limit: int = FILES_PER_REQUEST) -> None:
+def require_file_count(count: int, limit: int = MAX_FILES_PER_REQUEST) -> None:
     """Let a request with that many files pass.
 
     Raises:
         BadRequestError: It has none, or more than `limit`.
     """
     if not 1 <= count <= limit:
-        raise BadRequestError(faults=[Fault("the form", f"1 to {limit} files", f"{count}")])
+        raise BadRequestError(errors=[FieldError("the form", f"1 to {limit} files", f"{count}")])
 
 
-def check_quota(used: int, more: int, quota: int) -> None:
+def require_quota(used: int, more: int, quota: int) -> None:
     """Let a write of `more` bytes pass.
 
     Args:
@@ -165,4 +165,4 @@ def check_quota(used: int, more: int, quota: int) -> None:
     """
     if quota and used + more > quota:
         expected = f"at most {max(0, quota - used)} bytes more"
-        raise InsufficientStorageError(faults=[Fault("the account's quota", expected, f"{more} bytes")])
+        raise InsufficientStorageError(errors=[FieldError("the account's quota", expected, f"{more} bytes")])

@@ -4,8 +4,8 @@ It is meant to run inside a worker process that can be killed: it opens no file,
 keeps nothing between two jobs.
 """
 
-from imagehost_core.pixels.chroma_subsampling import CHROMA
-from imagehost_core.pixels.codecs import codec_build
-from imagehost_core.pixels.resize import REDUCER
+from imagehost_core.pixels.chroma_subsampling import CHROMA_SUBSAMPLING
+from imagehost_core.pixels.codecs import codec_fingerprint
+from imagehost_core.pixels.resize import RESAMPLER
 
-__all__ = ["CHROMA", "REDUCER", "codec_build"]
+__all__ = ["CHROMA_SUBSAMPLING", "RESAMPLER", "codec_fingerprint"]

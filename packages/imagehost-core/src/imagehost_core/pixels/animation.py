@@ -9,15 +9,15 @@ from PIL import Image, ImageFile
 
 from imagehost_core.formats import Format
 from imagehost_core.pixels.codecs import CODECS
-from imagehost_core.pixels.decode import first_frame, frame_count, refusing
-from imagehost_core.pixels.encode import NO_SETTINGS, NOTHING, Metadata, carried, saved
-from imagehost_core.pixels.palette import common_palette, paletted
-from imagehost_core.pixels.webp_alpha_flag import announcing_alpha
+from imagehost_core.pixels.decode import decoder_errors, first_frame, frame_count
+from imagehost_core.pixels.encode import NO_METADATA, NO_SETTINGS, Metadata, metadata_options, save
+from imagehost_core.pixels.palette import quantize, shared_palette
+from imagehost_core.pixels.webp_alpha_flag import set_alpha_flag
 
-FOREVER = 0
+INFINITE = 0
 """How many times an animation is played that never ends."""
 
-GIF_TICK = 10
+GIF_TIME_UNIT = 10
 """A GIF counts in hundredths of a second, in milliseconds."""
 
 KEEP, CLEAR = 1, 2
@@ -31,20 +31,20 @@ class Animation:
     Attributes:
         frames: In `RGB` or `RGBA`, all of one size, at least one.
         durations: How long each is shown, in milliseconds.
-        plays: How many times all of it is played; `FOREVER` for no end.
+        plays: How many times all of it is played; `INFINITE` for no end.
     """
 
     frames: Sequence[Image.Image]
     durations: Sequence[int]
-    plays: int
+    loop_count: int
 
 
-def read_animation(image: ImageFile.ImageFile, made: Callable[[Image.Image], Image.Image]) -> Animation:
+def read_animation(image: ImageFile.ImageFile, transform: Callable[[Image.Image], Image.Image]) -> Animation:
     """Return every frame of an opened file, as `made` of it.
 
     Args:
         image: The opened file.
-        made: What becomes of each decoded frame, so that no more than one is held in full size.
+        transform: What becomes of each decoded frame, so that no more than one is held in full size.
 
     Raises:
         ValidationError: The decoder refuses a frame.
@@ -52,9 +52,9 @@ def read_animation(image: ImageFile.ImageFile, made: Callable[[Image.Image], Ima
     frames: list[Image.Image] = []
     durations: list[int] = []
     for frame in frames_of(image):
-        frames.append(made(frame))
+        frames.append(transform(frame))
         durations.append(round(float(image.info.get("duration", 0))))
-    return Animation(tuple(frames), tuple(durations), plays_of(image))
+    return Animation(tuple(frames), tuple(durations), loop_count_of(image))
 
 
 def frames_of(image: ImageFile.ImageFile) -> Iterator[Image.Image]:
@@ -63,18 +63,18 @@ def frames_of(image: ImageFile.ImageFile) -> Iterator[Image.Image]:
     A GIF's later frame may leave the screen that its header promises: Pillow then grows the picture,
     and viewers cut the frame off. So do we.
     """
-    with refusing(image):
+    with decoder_errors(image):
         start, count = first_frame(image), frame_count(image)
     box = (0, 0, *image.size)
     for number in range(start, start + count):
-        with refusing(image):
+        with decoder_errors(image):
             image.seek(number)
             image.load()
         # The opened file itself would answer for all of its frames wherever one is expected.
         yield image.crop(box) if count > 1 else image
 
 
-def plays_of(image: ImageFile.ImageFile) -> int:
+def loop_count_of(image: ImageFile.ImageFile) -> int:
     """Return how many times an animation is played.
 
     A GIF says how often it is played *again* (and no word for once); WebP and PNG say how often in
@@ -82,8 +82,8 @@ def plays_of(image: ImageFile.ImageFile) -> int:
     """
     loop = image.info.get("loop")
     if image.format == "GIF":
-        return 1 if loop is None else FOREVER if loop == 0 else int(loop) + 1
-    return FOREVER if loop is None else int(loop)
+        return 1 if loop is None else INFINITE if loop == 0 else int(loop) + 1
+    return INFINITE if loop is None else int(loop)
 
 
 def encode_animation(
@@ -91,7 +91,7 @@ def encode_animation(
     animation: Animation,
     quality: int | None = None,
     *,
-    metadata: Metadata = NOTHING,
+    metadata: Metadata = NO_METADATA,
     settings: Mapping[str, object] = NO_SETTINGS,
 ) -> bytes:
     """Return the animation as a WebP or a GIF.
@@ -104,38 +104,38 @@ def encode_animation(
         settings: For the encoder, beyond and before those of the table.
     """
     codec = CODECS[fmt]
-    options = {**codec.settings, **carried(fmt, metadata), **settings}
+    options = {**codec.options, **metadata_options(fmt, metadata), **settings}
     if fmt is Format.GIF:
         frames, more = _for_gif(animation)
     else:
         frames = list(animation.frames)
         more = {
             "duration": list(animation.durations),
-            "loop": animation.plays,
+            "loop": animation.loop_count,
             "quality": codec.quality if quality is None else quality,
             "background": (0, 0, 0, 0),
         }
-    data = saved(frames, codec.name, {**options, **more})
-    return announcing_alpha(data) if any(frame.mode == "RGBA" for frame in frames) else data
+    data = save(frames, codec.name, {**options, **more})
+    return set_alpha_flag(data) if any(frame.mode == "RGBA" for frame in frames) else data
 
 
 def _for_gif(animation: Animation) -> tuple[list[Image.Image], dict[str, object]]:
-    palette = common_palette(animation.frames)
+    palette = shared_palette(animation.frames)
     seen_through = any(frame.mode == "RGBA" for frame in animation.frames)
     mode = "RGBA" if seen_through else "RGB"
-    frames = [paletted(frame.convert(mode), palette) for frame in animation.frames]
+    frames = [quantize(frame.convert(mode), palette) for frame in animation.frames]
     options: dict[str, object] = {
-        "duration": in_ticks(animation.durations),
+        "duration": to_centiseconds(animation.durations),
         "disposal": CLEAR if seen_through else KEEP,
     }
     if seen_through:
         options["transparency"] = 255
-    if animation.plays != 1:
-        options["loop"] = max(0, animation.plays - 1)
+    if animation.loop_count != 1:
+        options["loop"] = max(0, animation.loop_count - 1)
     return frames, options
 
 
-def in_ticks(durations: Sequence[int]) -> list[int]:
+def to_centiseconds(durations: Sequence[int]) -> list[int]:
     """Return the durations in whole hundredths of a second, in milliseconds.
 
     What one frame loses by rounding goes to the next, so that the whole keeps its length.
@@ -144,6 +144,6 @@ def in_ticks(durations: Sequence[int]) -> list[int]:
     exact = given = 0
     for duration in durations:
         exact += duration
-        ticks.append(max(0, round((exact - given) / GIF_TICK) * GIF_TICK))
+        ticks.append(max(0, round((exact - given) / GIF_TIME_UNIT) * GIF_TIME_UNIT))
         given += ticks[-1]
     return ticks

@@ -8,7 +8,7 @@ PACKED = {"RGB": "RGBX", "RGBA": "RGBA", "YCbCr": "YCbCrX"}
 """By mode, how Pillow names four bytes a pixel."""
 
 
-def packed(image: Image.Image) -> object:
+def pixel_buffer(image: Image.Image) -> object:
     """Return the pixels where they lie; a copy where they lie in pieces."""
     try:
         return image.__arrow_c_array__()[1]

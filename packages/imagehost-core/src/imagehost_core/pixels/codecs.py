@@ -13,14 +13,14 @@ from PIL import AvifImagePlugin, Image, features
 
 from imagehost_core.formats import Format
 from imagehost_core.pixels import quantisation
-from imagehost_core.pixels.chroma_subsampling import CHROMA
-from imagehost_core.pixels.resize import REDUCER
+from imagehost_core.pixels.chroma_subsampling import CHROMA_SUBSAMPLING
+from imagehost_core.pixels.resize import RESAMPLER
 
 if not features.check("avif"):
     # Pillow's own wheels have AVIF; builds of distributions may lack it, and this plug-in brings it.
     import pillow_avif  # type: ignore[import-untyped]  # noqa: F401
 
-RECIPE = 4
+PIPELINE_VERSION = 4
 """Raised whenever the same job gives other bytes than before, so that every ETag changes with it."""
 
 
@@ -40,9 +40,9 @@ class Codec:
 
     name: str
     quality: int | None
-    settings: Mapping[str, object]
-    graded: Callable[[int], Mapping[str, object]] = lambda quality: {"quality": quality}
-    halved: str | None = None
+    options: Mapping[str, object]
+    quality_options: Callable[[int], Mapping[str, object]] = lambda quality: {"quality": quality}
+    chroma_mode: str | None = None
 
 
 def _settings(**values: object) -> Mapping[str, object]:
@@ -52,11 +52,11 @@ def _settings(**values: object) -> Mapping[str, object]:
 _JPEG = _settings(optimize=True, progressive=True)
 # One thread and no tiles by count of processors: the bytes may not depend on the machine.
 _AVIF = _settings(codec="aom", speed=9, max_threads=1, autotiling=False, subsampling="4:2:0")
-_TUNED = _settings(advanced={"color:tune": "ssimulacra2"})
+_AVIF_TUNING = _settings(advanced={"color:tune": "ssimulacra2"})
 """0.1 to 3 points of SSIMULACRA2 at equal bytes for the same time: `docs/design/2026-11-21-quality.md`."""
 
 
-def known_to_avif(settings: Mapping[str, object]) -> Mapping[str, object]:
+def supported_avif_options(settings: Mapping[str, object]) -> Mapping[str, object]:
     """Return the settings, or none where the encoder does not know them, as libaom before 3.13."""
     try:
         Image.new("RGB", (1, 1)).save(BytesIO(), "AVIF", **_AVIF, **settings)
@@ -70,8 +70,10 @@ CODECS: dict[Format, Codec] = {
         "JPEG", 80, _settings(optimize=True, progressive=True), quantisation.settings, "YCbCr"
     ),
     Format.PNG: Codec("PNG", None, _settings(compress_level=2)),
-    Format.WEBP: Codec("WEBP", 80, _settings(method=2), halved="RGB"),
-    Format.AVIF: Codec("AVIF", 60, _settings(**_AVIF, **known_to_avif(_TUNED)), halved="RGB"),
+    Format.WEBP: Codec("WEBP", 80, _settings(method=2), chroma_mode="RGB"),
+    Format.AVIF: Codec(
+        "AVIF", 60, _settings(**_AVIF, **supported_avif_options(_AVIF_TUNING)), chroma_mode="RGB"
+    ),
     Format.GIF: Codec("GIF", None, _settings(optimize=False)),
 }
 """Defaults of quality are contract 7's: *jpeg 80, webp 80, avif 60*."""
@@ -82,13 +84,18 @@ AvifImagePlugin.DEFAULT_MAX_THREADS = 1
 _LIBRARIES = ("jpg", "libjpeg_turbo", "webp", "avif", "zlib", "zlib_ng", "littlecms2")
 
 
-def codec_build() -> str:
+def codec_fingerprint() -> str:
     """Return a short text that changes whenever the bytes of a variant could.
 
     It is made of Pillow's version, those of the codecs below it, what reduces, who chooses colours, and
-    `RECIPE`.
+    `PIPELINE_VERSION`.
     """
-    versions = [f"recipe {RECIPE}", f"reducer {REDUCER}", f"chroma {CHROMA}", f"pillow {PIL.__version__}"]
+    versions = [
+        f"pipeline {PIPELINE_VERSION}",
+        f"resampler {RESAMPLER}",
+        f"chroma {CHROMA_SUBSAMPLING}",
+        f"pillow {PIL.__version__}",
+    ]
     versions += [f"{name} {features.version(name)}" for name in _LIBRARIES]
-    versions += [f"avif {dict(CODECS[Format.AVIF].settings)}"]
+    versions += [f"avif {dict(CODECS[Format.AVIF].options)}"]
     return sha256("; ".join(versions).encode()).hexdigest()[:12]

@@ -23,7 +23,7 @@ _SPACES = {"RGB": "RGB ", "L": "GRAY", "CMYK": "CMYK"}
 
 
 @frozen
-class Coloured:
+class NormalizedImage:
     """A picture of 8-bit RGB or RGBA, and the profile that says what its numbers mean.
 
     Attributes:
@@ -35,7 +35,7 @@ class Coloured:
     profile: bytes | None
 
 
-def coloured(image: Image.Image) -> Coloured:
+def normalize(image: Image.Image) -> NormalizedImage:
     """Return a decoded picture as 8-bit RGB(A), with its profile where that still fits.
 
     Grey and CMYK are brought to sRGB through their profile, since the profile cannot go with RGB.
@@ -43,28 +43,28 @@ def coloured(image: Image.Image) -> Coloured:
     """
     data = image.info.get("icc_profile")
     profile = data if isinstance(data, bytes) and data else None
-    body, alpha = _apart(image)
-    converted = body if profile is None or body.mode == "RGB" else _through(body, profile)
+    body, alpha = _split_alpha(image)
+    converted = body if profile is None or body.mode == "RGB" else _apply_profile(body, profile)
     if body.mode == "RGB" and profile is not None and not _fits(body.mode, profile):
         profile = None
     rgb = converted if converted.mode == "RGB" else converted.convert("RGB")
     if alpha is not None:
         rgb.putalpha(alpha)
-    return Coloured(rgb, profile if body.mode == "RGB" else None)
+    return NormalizedImage(rgb, profile if body.mode == "RGB" else None)
 
 
-def to_srgb(picture: Coloured) -> Image.Image:
+def to_srgb(picture: NormalizedImage) -> Image.Image:
     """Return the picture in sRGB, as it looks under its profile."""
     if picture.profile is None or _is_srgb(picture.profile):
         return picture.image
     if picture.image.mode == "RGB":
-        return _through(picture.image, picture.profile)
-    converted = _through(picture.image.convert("RGB"), picture.profile)
+        return _apply_profile(picture.image, picture.profile)
+    converted = _apply_profile(picture.image.convert("RGB"), picture.profile)
     converted.putalpha(picture.image.getchannel("A"))
     return converted
 
 
-def flatten(image: Image.Image) -> Image.Image:
+def flatten_on_white(image: Image.Image) -> Image.Image:
     """Return the picture on white, for formats that hold no transparency."""
     if image.mode != "RGBA":
         return image
@@ -73,7 +73,7 @@ def flatten(image: Image.Image) -> Image.Image:
     return paper
 
 
-def _apart(image: Image.Image) -> tuple[Image.Image, Image.Image | None]:
+def _split_alpha(image: Image.Image) -> tuple[Image.Image, Image.Image | None]:
     """Return the colours as `RGB`, `L` or `CMYK`, and the alpha where it hides something."""
     if image.mode.startswith("I"):
         return _from_16_bit(image)
@@ -81,10 +81,10 @@ def _apart(image: Image.Image) -> tuple[Image.Image, Image.Image | None]:
         return image, None
     rgba = _with_8_bit_key(image).convert("RGBA")
     grey = image.mode in ("1", "L", "LA", "La")
-    return rgba.convert("L" if grey else "RGB"), _hiding(rgba.getchannel("A"))
+    return rgba.convert("L" if grey else "RGB"), _alpha_if_used(rgba.getchannel("A"))
 
 
-def _hiding(alpha: Image.Image) -> Image.Image | None:
+def _alpha_if_used(alpha: Image.Image) -> Image.Image | None:
     lowest, _ = cast("tuple[int, int]", alpha.getextrema())
     return alpha if lowest < 255 else None
 
@@ -110,7 +110,7 @@ def _from_16_bit(image: Image.Image) -> tuple[Image.Image, Image.Image | None]:
         return grey, None
     opaque = [255] * 65536
     opaque[min(key, 65535)] = 0
-    return grey, _hiding(wide.point(opaque, "L"))
+    return grey, _alpha_if_used(wide.point(opaque, "L"))
 
 
 _HIGH_BYTE = [round(level / 257) for level in range(65536)]
@@ -127,7 +127,7 @@ def _fits(mode: str, data: bytes) -> bool:
         return False
 
 
-def _through(image: Image.Image, data: bytes) -> Image.Image:
+def _apply_profile(image: Image.Image, data: bytes) -> Image.Image:
     """Return the picture in sRGB through a profile, or as it is where the profile is of no use."""
     if not _fits(image.mode, data):
         return image
@@ -149,5 +149,5 @@ def _is_srgb(data: bytes) -> bool:
     probe = Image.frombytes(
         "RGB", (125, 1), bytes(v for r in levels for g in levels for b in levels for v in (r, g, b))
     )
-    moved = ImageChops.difference(probe, _through(probe, data)).getextrema()
+    moved = ImageChops.difference(probe, _apply_profile(probe, data)).getextrema()
     return max(high for _, high in cast("tuple[tuple[int, int], ...]", moved)) <= SAME_COLOUR

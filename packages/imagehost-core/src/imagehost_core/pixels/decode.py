@@ -14,11 +14,11 @@ from io import BytesIO
 
 from PIL import Image, ImageFile, PngImagePlugin
 
-from imagehost_core.errors import Fault, ValidationError
+from imagehost_core.errors import FieldError, ValidationError
 from imagehost_core.formats import Format
 from imagehost_core.pixels.codecs import CODECS
-from imagehost_core.pixels.exif import orientation_of
-from imagehost_core.pixels.webp_alpha_flag import announcing_alpha
+from imagehost_core.pixels.exif import read_orientation
+from imagehost_core.pixels.webp_alpha_flag import set_alpha_flag
 from imagehost_core.transform.geometry import Size
 
 MAX_FRAME_PIXELS = 100_000_000
@@ -63,12 +63,12 @@ _UPRIGHT = {
 }
 """What brings a picture of each EXIF orientation upright (EXIF 2.32, tag 274)."""
 
-SIDEWAYS = frozenset({5, 6, 7, 8})
+TRANSPOSED = frozenset({5, 6, 7, 8})
 """The orientations whose upright picture has width and height exchanged."""
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def suppress_warnings() -> Iterator[None]:
     """Keep Pillow's warnings, which speak of what uploaders did, out of the worker's output."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -76,7 +76,7 @@ def quiet() -> Iterator[None]:
 
 
 @contextmanager
-def refusing(source: Format | ImageFile.ImageFile) -> Iterator[None]:
+def decoder_errors(source: Format | ImageFile.ImageFile) -> Iterator[None]:
     """Turn whatever a decoder raises into the contract's answer.
 
     Contract 2: *an image that is recognised but damaged* is 422. Only decoding goes in here: what
@@ -89,8 +89,8 @@ def refusing(source: Format | ImageFile.ImageFile) -> Iterator[None]:
         yield
     except DECODER_ERRORS as error:
         name = source.name if isinstance(source, Format) else source.format
-        fault = Fault("the image", f"a {name} file that can be decoded", "a damaged one")
-        raise ValidationError(faults=[fault]) from error
+        fault = FieldError("the image", f"a {name} file that can be decoded", "a damaged one")
+        raise ValidationError(errors=[fault]) from error
 
 
 def open_image(fmt: Format, data: bytes) -> ImageFile.ImageFile:
@@ -103,8 +103,8 @@ def open_image(fmt: Format, data: bytes) -> ImageFile.ImageFile:
     Raises:
         ValidationError: The decoder refuses it, or it is larger than the contract allows.
     """
-    with refusing(fmt):
-        image = Image.open(BytesIO(announcing_alpha(data)), formats=(CODECS[fmt].name,))
+    with decoder_errors(fmt):
+        image = Image.open(BytesIO(set_alpha_flag(data)), formats=(CODECS[fmt].name,))
         frames = frame_count(image)
     pixels = image.width * image.height
     if pixels > MAX_FRAME_PIXELS or pixels * frames > MAX_PIXELS or frames > MAX_FRAMES:
@@ -112,7 +112,7 @@ def open_image(fmt: Format, data: bytes) -> ImageFile.ImageFile:
             f"at most {MAX_FRAME_PIXELS:,} pixels a frame, {MAX_PIXELS:,} over all and {MAX_FRAMES:,} frames"
         )
         received = f"{frames} of {image.width}×{image.height}"
-        raise ValidationError(faults=[Fault("the image", expected, received)])
+        raise ValidationError(errors=[FieldError("the image", expected, received)])
     return image
 
 
@@ -137,19 +137,19 @@ def _has_fallback(image: ImageFile.ImageFile) -> bool:
     return isinstance(image, PngImagePlugin.PngImageFile) and bool(image.info.get("default_image"))
 
 
-def read_orientation(image: Image.Image) -> int:
+def image_orientation(image: Image.Image) -> int:
     """Return the EXIF orientation, 1–8; 1 where there is none, or none that means anything."""
     exif = image.info.get("exif")
-    return orientation_of(exif) if isinstance(exif, bytes) else 1
+    return read_orientation(exif) if isinstance(exif, bytes) else 1
 
 
-def upright(image: Image.Image, orientation: int) -> Image.Image:
+def apply_orientation(image: Image.Image, orientation: int) -> Image.Image:
     """Return the picture turned and mirrored as its EXIF orientation says."""
     turn = _UPRIGHT.get(orientation)
     return image if turn is None else image.transpose(turn)
 
 
-def draft(image: ImageFile.ImageFile, target: Size) -> None:
+def shrink_on_load(image: ImageFile.ImageFile, target: Size) -> None:
     """Let a JPEG's decoder leave out what the target will not show; other formats cannot.
 
     Args:

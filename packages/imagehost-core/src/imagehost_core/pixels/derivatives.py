@@ -13,9 +13,9 @@ from attrs import frozen
 from PIL import Image
 
 from imagehost_core.formats import Format
-from imagehost_core.jobs import KEY_SIDE
+from imagehost_core.jobs import PRIORITY_SIDE
 from imagehost_core.pixels.encode import encode
-from imagehost_core.pixels.resize import reduced
+from imagehost_core.pixels.resize import resize_to
 from imagehost_core.transform.geometry import Size
 
 BYTES_SHARE = 4
@@ -24,13 +24,13 @@ BYTES_SHARE = 4
 PIXELS_SHARE = 3
 """A rung has at most the picture's pixels divided by this; beyond it saves little to start from it."""
 
-LEAST_GROWTH = 2.5
+MIN_GROWTH = 2.5
 """A rung of twice the side is taken to have this many times the bytes, and not tried in less room.
 Of twelve photographs, all had 2.7 to 3.4 times."""
 
 
 @frozen
-class Ladder:
+class Derivatives:
     """The rungs of a picture.
 
     Attributes:
@@ -39,12 +39,12 @@ class Ladder:
             itself, where none was.
     """
 
-    rungs: Sequence[tuple[Size, bytes]]
-    least: Image.Image
+    derivatives: Sequence[tuple[Size, bytes]]
+    smallest: Image.Image
 
 
 @frozen
-class Tier:
+class EncodingTier:
     """One way to store a rung: a format, its quality, and what else the encoder is told."""
 
     format: Format
@@ -55,25 +55,25 @@ class Tier:
 _SEQUENTIAL = {"progressive": False}
 _FINE = {"progressive": False, "subsampling": 0}
 
-OPAQUE = (
-    Tier(Format.JPEG, 94, _FINE),
-    Tier(Format.JPEG, 91, _FINE),
-    Tier(Format.JPEG, 87, _FINE),
-    Tier(Format.JPEG, 91, _SEQUENTIAL),
-    Tier(Format.JPEG, 87, _SEQUENTIAL),
-    Tier(Format.JPEG, 83, _SEQUENTIAL),
+OPAQUE_TIERS = (
+    EncodingTier(Format.JPEG, 94, _FINE),
+    EncodingTier(Format.JPEG, 91, _FINE),
+    EncodingTier(Format.JPEG, 87, _FINE),
+    EncodingTier(Format.JPEG, 91, _SEQUENTIAL),
+    EncodingTier(Format.JPEG, 87, _SEQUENTIAL),
+    EncodingTier(Format.JPEG, 83, _SEQUENTIAL),
 )
 """How rungs are stored, best first. A JPEG is decoded in a third of the time of an AVIF, and encoded in a
 tenth; what its tables lose in fine detail is what the render's reduction takes away in any case."""
 
-CLEAR = (
-    Tier(Format.AVIF, 70, {"speed": 10, "subsampling": "4:4:4"}),
-    Tier(Format.AVIF, 60, {"speed": 10}),
+ALPHA_TIERS = (
+    EncodingTier(Format.AVIF, 70, {"speed": 10, "subsampling": "4:4:4"}),
+    EncodingTier(Format.AVIF, 60, {"speed": 10}),
 )
 """The same for pictures with alpha, which a JPEG cannot hold."""
 
 
-def make_ladder(image: Image.Image, sides: Sequence[int], master_bytes: int) -> Ladder:
+def make_derivatives(image: Image.Image, sides: Sequence[int], master_bytes: int) -> Derivatives:
     """Return the rungs of a picture.
 
     As many rungs as fit in the leanest tier come first, since any rung saves more time than a better
@@ -84,9 +84,9 @@ def make_ladder(image: Image.Image, sides: Sequence[int], master_bytes: int) -> 
         sides: The longer sides of the rungs, in pixels, descending.
         master_bytes: The size of the master, in bytes.
     """
-    tiers = CLEAR if image.mode == "RGBA" else OPAQUE
+    tiers = ALPHA_TIERS if image.mode == "RGBA" else OPAQUE_TIERS
     room = master_bytes // BYTES_SHARE
-    reductions, chosen = _leanest(image, sides, tiers[-1], room)
+    reductions, chosen = _smallest_set(image, sides, tiers[-1], room)
     best, worst = 0, len(tiers) - 1
     while best < worst:
         tier = (best + worst) // 2
@@ -96,23 +96,23 @@ def make_ladder(image: Image.Image, sides: Sequence[int], master_bytes: int) -> 
         else:
             best = tier + 1
     rungs = [(Size(*reductions[side].size), chosen[side]) for side in sorted(chosen, reverse=True)]
-    return Ladder(rungs, reductions[min(reductions)] if reductions else image)
+    return Derivatives(rungs, reductions[min(reductions)] if reductions else image)
 
 
-def _leanest(
-    image: Image.Image, sides: Sequence[int], tier: Tier, room: int
+def _smallest_set(
+    image: Image.Image, sides: Sequence[int], tier: EncodingTier, room: int
 ) -> tuple[dict[int, Image.Image], dict[int, bytes]]:
     """Return every rung for which there is room, those of most worth first: its pixels and its bytes."""
     whole = Size(*image.size)
     pixels: dict[int, Image.Image] = {}
     chosen: dict[int, bytes] = {}
-    for side in sorted(sides, key=lambda side: (side != KEY_SIDE, side)):
+    for side in sorted(sides, key=lambda side: (side != PRIORITY_SIDE, side)):
         size = _with_longer_side(whole, side)
-        hopeless = any(len(blob) * LEAST_GROWTH > room for less, blob in chosen.items() if 2 * less <= side)
+        hopeless = any(len(blob) * MIN_GROWTH > room for less, blob in chosen.items() if 2 * less <= side)
         if size.pixels * PIXELS_SHARE > whole.pixels or hopeless:
             continue
         start = min((larger for larger in pixels if larger > side), default=None)
-        pixels[side] = reduced(image if start is None else pixels[start], size)
+        pixels[side] = resize_to(image if start is None else pixels[start], size)
         blob = _encoded(pixels[side], tier)
         if len(blob) <= room:
             chosen[side] = blob
@@ -126,5 +126,5 @@ def _with_longer_side(size: Size, side: int) -> Size:
     return Size(max(1, width), max(1, height))
 
 
-def _encoded(image: Image.Image, tier: Tier) -> bytes:
+def _encoded(image: Image.Image, tier: EncodingTier) -> bytes:
     return encode(tier.format, image, tier.quality, settings=tier.settings)

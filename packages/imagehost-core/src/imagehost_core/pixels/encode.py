@@ -10,12 +10,12 @@ from typing import Any
 from attrs import frozen
 from PIL import Image, ImageFile, PngImagePlugin
 
-from imagehost_core.formats import TRAITS, Format
-from imagehost_core.pixels.chroma_subsampling import halved
+from imagehost_core.formats import FORMATS, Format
+from imagehost_core.pixels.chroma_subsampling import subsample_420
 from imagehost_core.pixels.codecs import CODECS
-from imagehost_core.pixels.colour import flatten
+from imagehost_core.pixels.colour import flatten_on_white
 from imagehost_core.pixels.exif import PREFIX
-from imagehost_core.pixels.palette import paletted
+from imagehost_core.pixels.palette import quantize
 
 _WEBP_OUT_OF_MEMORY = "encoding error 1"
 """What Pillow says where libwebp has no memory left (`VP8_ENC_ERROR_OUT_OF_MEMORY`)."""
@@ -44,7 +44,7 @@ class Metadata:
     xmp: bytes | None = None
 
 
-NOTHING = Metadata()
+NO_METADATA = Metadata()
 NO_SETTINGS: Mapping[str, object] = MappingProxyType({})
 
 
@@ -53,9 +53,9 @@ def encode(
     image: Image.Image,
     quality: int | None = None,
     *,
-    metadata: Metadata = NOTHING,
+    metadata: Metadata = NO_METADATA,
     settings: Mapping[str, object] = NO_SETTINGS,
-    halve: bool = False,
+    subsample: bool = False,
 ) -> bytes:
     """Return the picture in a format; on white where the format holds no transparency.
 
@@ -65,21 +65,23 @@ def encode(
         quality: 1–100, or `None` for the format's default. Means nothing for PNG and GIF.
         metadata: What goes with the pixels.
         settings: For the encoder, beyond and before those of the table.
-        halve: Whether the colours that the format keeps are chosen here, where it keeps one for every
+        subsample: Whether the colours that the format keeps are chosen here, where it keeps one for every
             two by two pixels and nothing is transparent.
     """
     codec = CODECS[fmt]
-    graded = codec.graded(codec.quality if quality is None else quality) if codec.quality else NO_SETTINGS
-    options: dict[str, Any] = {**codec.settings, **carried(fmt, metadata), **graded, **settings}
-    picture = _prepared(fmt, image)
+    graded = (
+        codec.quality_options(codec.quality if quality is None else quality) if codec.quality else NO_SETTINGS
+    )
+    options: dict[str, Any] = {**codec.options, **metadata_options(fmt, metadata), **graded, **settings}
+    picture = _prepare(fmt, image)
     if picture.mode == "P" and "transparency" in picture.info:
         options["transparency"] = picture.info["transparency"]
-    if halve and codec.halved and picture.mode == "RGB":
-        picture = halved(picture, codec.halved)
-    return saved([picture], codec.name, options)
+    if subsample and codec.chroma_mode and picture.mode == "RGB":
+        picture = subsample_420(picture, codec.chroma_mode)
+    return save([picture], codec.name, options)
 
 
-def saved(pictures: Sequence[Image.Image], name: str, options: Mapping[str, Any]) -> bytes:
+def save(pictures: Sequence[Image.Image], name: str, options: Mapping[str, Any]) -> bytes:
     """Return what Pillow writes of the pictures, with nothing of what their files said beside.
 
     Args:
@@ -107,21 +109,21 @@ def saved(pictures: Sequence[Image.Image], name: str, options: Mapping[str, Any]
     return buffer.getvalue()
 
 
-def _prepared(fmt: Format, image: Image.Image) -> Image.Image:
-    if not TRAITS[fmt].alpha:
-        return flatten(image)
-    image = without_idle_alpha(image)
-    return paletted(image) if fmt is Format.GIF else image
+def _prepare(fmt: Format, image: Image.Image) -> Image.Image:
+    if not FORMATS[fmt].has_alpha:
+        return flatten_on_white(image)
+    image = drop_opaque_alpha(image)
+    return quantize(image) if fmt is Format.GIF else image
 
 
-def without_idle_alpha(image: Image.Image) -> Image.Image:
+def drop_opaque_alpha(image: Image.Image) -> Image.Image:
     """Return the picture without its alpha where that hides nothing."""
     if image.mode == "RGBA" and image.getchannel("A").getextrema() == (255, 255):
         return image.convert("RGB")
     return image
 
 
-def carried(fmt: Format, metadata: Metadata) -> dict[str, object]:
+def metadata_options(fmt: Format, metadata: Metadata) -> dict[str, object]:
     """Return the metadata as the format's encoder takes it; a GIF takes none."""
     if fmt is Format.GIF:
         return {}

@@ -16,13 +16,13 @@ _SHORT = 3
 _BYTE_ORDERS = {b"II*\0": "<", b"MM\0*": ">"}
 
 
-def orientation_of(exif: bytes) -> int:
+def read_orientation(exif: bytes) -> int:
     """Return the orientation, 1–8; 1 where the tag is missing, unreadable or out of its range."""
     found = _find(exif)
     return found[1] if found is not None and 1 <= found[1] <= 8 else 1
 
 
-def with_upright_orientation(exif: bytes) -> bytes:
+def reset_orientation(exif: bytes) -> bytes:
     """Return the same EXIF with its orientation set to 1, for a picture that has been turned."""
     found = _find(exif)
     if found is None:

@@ -14,28 +14,28 @@ from attrs import frozen
 
 from imagehost_core.transform.geometry import Size
 
-REACH = 2
+FILTER_SUPPORT = 2
 """How far the filter (Catmull-Rom's cubic) reaches, in pixels of the reduced picture to each side."""
 
-GAP = 1.75
+REDUCING_GAP = 1.75
 """Box averages go first, as long as they leave the picture this many times larger than the target:
 0.3 points for half the time."""
 
-LIGHT_MAX = 65_535
+LINEAR_MAX = 65_535
 
 
-def _light(level: float) -> float:
+def _to_linear(level: float) -> float:
     return level / 12.92 if level <= 0.04045 else ((level + 0.055) / 1.055) ** 2.4
 
 
-def _level(light: float) -> float:
+def _to_srgb(light: float) -> float:
     return light * 12.92 if light <= 0.0031308 else 1.055 * light ** (1 / 2.4) - 0.055
 
 
-TO_LIGHT = [_light(level / 255) * LIGHT_MAX + 0.5 for level in range(256)]
+SRGB_TO_LINEAR = [_to_linear(level / 255) * LINEAR_MAX + 0.5 for level in range(256)]
 """Light of each 8-bit level. The half makes the later cut to integers a rounding: filters keep it,
 since their weights add up to 1."""
-FROM_LIGHT = [round(_level(light / LIGHT_MAX) * 255) for light in range(LIGHT_MAX + 1)]
+LINEAR_TO_SRGB = [round(_to_srgb(light / LINEAR_MAX) * 255) for light in range(LINEAR_MAX + 1)]
 
 
 @frozen
@@ -53,7 +53,7 @@ class Box:
         return self.left, self.top, self.right, self.bottom
 
 
-def cell_of(box: Box, size: Size) -> tuple[int, int]:
+def box_factor(box: Box, size: Size) -> tuple[int, int]:
     """Return the width and height of the box averages that go first, in pixels.
 
     Args:
@@ -61,13 +61,13 @@ def cell_of(box: Box, size: Size) -> tuple[int, int]:
         size: What it is reduced to.
     """
     return (
-        max(1, int((box.right - box.left) / size.width / GAP)),
-        max(1, int((box.bottom - box.top) / size.height / GAP)),
+        max(1, int((box.right - box.left) / size.width / REDUCING_GAP)),
+        max(1, int((box.bottom - box.top) / size.height / REDUCING_GAP)),
     )
 
 
 @frozen
-class Band:
+class Strip:
     """Rows of the target, and what of the source they are made of.
 
     Attributes:
@@ -85,9 +85,9 @@ class Band:
     box: Box
 
 
-def bands(
+def strips(
     source: Size, size: Size, box: Box, cell: tuple[int, int], rows: range, pixels: int
-) -> Iterator[Band]:
+) -> Iterator[Strip]:
     """Yield the bands of a reduction, which together give what one of the whole would but for roundings.
 
     Each reads as many rows beyond its own as the filter reaches, and begins at a multiple of the
@@ -102,7 +102,7 @@ def bands(
         pixels: About how many pixels of the source a band may have.
     """
     scale = (box.bottom - box.top) / size.height
-    reach = REACH * max(scale, cell[1]) + cell[1]
+    reach = FILTER_SUPPORT * max(scale, cell[1]) + cell[1]
     step = max(16, ceil(pixels / source.width / scale))
     for top in range(rows.start, rows.stop, step):
         count = min(step, rows.stop - top)
@@ -115,4 +115,4 @@ def bands(
             min(box.right / cell[0], ceil(source.width / cell[0])),
             min((under - first) / cell[1], ceil((last - first) / cell[1])),
         )
-        yield Band(top, count, first, last, shown)
+        yield Strip(top, count, first, last, shown)

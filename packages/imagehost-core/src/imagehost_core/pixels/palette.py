@@ -17,7 +17,7 @@ SAMPLE_SIDE = 128
 SAMPLE_FRAMES = 16
 
 
-def paletted(image: Image.Image, palette: Image.Image | None = None) -> Image.Image:
+def quantize(image: Image.Image, palette: Image.Image | None = None) -> Image.Image:
     """Return the picture in mode `P`, with `transparency` in its info where a pixel is transparent.
 
     Args:
@@ -26,7 +26,7 @@ def paletted(image: Image.Image, palette: Image.Image | None = None) -> Image.Im
             picture's own best.
     """
     rgb = image.convert("RGB")
-    chosen = palette or _best_palette(rgb)
+    chosen = palette or _adaptive_palette(rgb)
     result = rgb.quantize(palette=chosen, dither=Image.Dither.FLOYDSTEINBERG)
     if image.mode == "RGBA":
         hidden = image.getchannel("A").point([255 if alpha < VISIBLE else 0 for alpha in range(256)])
@@ -37,7 +37,7 @@ def paletted(image: Image.Image, palette: Image.Image | None = None) -> Image.Im
     return result
 
 
-def common_palette(frames: Sequence[Image.Image]) -> Image.Image:
+def shared_palette(frames: Sequence[Image.Image]) -> Image.Image:
     """Return a picture whose palette suits all frames of an animation.
 
     One palette for all keeps what stands still in the animation still: with a palette for each
@@ -52,10 +52,10 @@ def common_palette(frames: Sequence[Image.Image]) -> Image.Image:
     sheet = Image.new("RGB", (side[0], side[1] * len(samples)))
     for index, sample in enumerate(samples):
         sheet.paste(sample.resize(side, Image.Resampling.NEAREST), (0, index * side[1]))
-    return _best_palette(sheet)
+    return _adaptive_palette(sheet)
 
 
-def _best_palette(rgb: Image.Image) -> Image.Image:
+def _adaptive_palette(rgb: Image.Image) -> Image.Image:
     """Return a picture whose palette has the picture's own colours where they are few enough.
 
     For more, an octree comes nearer than a median cut, in a hundredth of the time: on a photograph of

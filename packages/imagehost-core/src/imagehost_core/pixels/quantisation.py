@@ -21,7 +21,7 @@ LARGEST = 255
 
 
 @frozen
-class Slope:
+class TableCurve:
     """How a table grows from low to high frequencies: `level · e^(steepness · (u^bend + v^bend))`.
 
     Attributes:
@@ -30,18 +30,18 @@ class Slope:
         bend: 1 lets them grow alike from one frequency to the next; less, slower towards the fine ones.
     """
 
-    level: float
-    steepness: float
-    bend: float = 0.9
+    base: float
+    growth: float
+    exponent: float = 0.9
 
     def at(self, across: int, down: int) -> float:
         """Return the divisor of a frequency at quality 50; both are counted from 0 to 7."""
-        return self.level * exp(self.steepness * (across**self.bend + down**self.bend))
+        return self.base * exp(self.growth * (across**self.exponent + down**self.exponent))
 
 
-BRIGHTNESS = Slope(10.35, 0.255)
+LUMA = TableCurve(10.35, 0.255)
 """Its level gives as many bytes at quality 80 as libjpeg's own table."""
-COLOUR = Slope(12.4, 0.2)
+CHROMA = TableCurve(12.4, 0.2)
 
 
 @lru_cache(maxsize=128)
@@ -58,7 +58,7 @@ def tables(quality: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
             for down in range(SIDE)
             for across in range(SIDE)
         )
-        for slope in (BRIGHTNESS, COLOUR)
+        for slope in (LUMA, CHROMA)
     )
     return brightness, colour
 

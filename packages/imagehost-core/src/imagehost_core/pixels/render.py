@@ -6,23 +6,23 @@ from collections.abc import Callable
 
 from PIL import Image, ImageFile
 
-from imagehost_core.formats import SNIFF_BYTES, TRAITS, Format, sniff
-from imagehost_core.jobs import Rendered, RenderJob
+from imagehost_core.formats import FORMATS, SNIFF_BYTES, Format, sniff
+from imagehost_core.jobs import RenderJob, RenderResult
 from imagehost_core.pixels.animation import encode_animation, read_animation
-from imagehost_core.pixels.colour import WHITE, coloured, flatten, to_srgb
+from imagehost_core.pixels.colour import WHITE, flatten_on_white, normalize, to_srgb
 from imagehost_core.pixels.decode import (
-    SIDEWAYS,
-    draft,
+    TRANSPOSED,
+    apply_orientation,
+    decoder_errors,
     first_frame,
     frame_count,
+    image_orientation,
     open_image,
-    quiet,
-    read_orientation,
-    refusing,
-    upright,
+    shrink_on_load,
+    suppress_warnings,
 )
 from imagehost_core.pixels.encode import encode
-from imagehost_core.pixels.resize import resized
+from imagehost_core.pixels.resize import resize_and_crop
 from imagehost_core.transform.geometry import Size
 
 AVIF_MARK = b"ftypavif"
@@ -33,12 +33,12 @@ Step = Callable[[RenderJob, Image.Image], Image.Image]
 
 def _colour(_job: RenderJob, image: Image.Image) -> Image.Image:
     """Contract 7: *CMYK and other spaces are converted*."""
-    return to_srgb(coloured(image))
+    return to_srgb(normalize(image))
 
 
 def _resize(job: RenderJob, image: Image.Image) -> Image.Image:
     """Resize and crop at once: only what the crop keeps is computed."""
-    return resized(image, job.plan)
+    return resize_and_crop(image, job.plan)
 
 
 def _pad(job: RenderJob, image: Image.Image) -> Image.Image:
@@ -47,21 +47,21 @@ def _pad(job: RenderJob, image: Image.Image) -> Image.Image:
         return image
     size = (job.plan.output.width, job.plan.output.height)
     place = (job.plan.pad.left, job.plan.pad.top)
-    if not TRAITS[job.format].alpha:
+    if not FORMATS[job.format].has_alpha:
         paper = Image.new("RGB", size, WHITE)
-        paper.paste(flatten(image), place)
+        paper.paste(flatten_on_white(image), place)
         return paper
     canvas = Image.new("RGBA", size, (0, 0, 0, 0))
     canvas.paste(image.convert("RGBA"), place)
     return canvas
 
 
-STEPS: tuple[Step, ...] = (_colour, _resize, _pad)
+PIPELINE: tuple[Step, ...] = (_colour, _resize, _pad)
 """What is done to each frame between decoding and encoding. Orientation comes before, with the
 decoder; white under what is transparent comes after, with the encoder."""
 
 
-def render(job: RenderJob, source_format: Format, data: bytes) -> tuple[Rendered, list[bytes]]:
+def render(job: RenderJob, source_format: Format, data: bytes) -> tuple[RenderResult, list[bytes]]:
     """Return a variant of a picture.
 
     Args:
@@ -75,37 +75,37 @@ def render(job: RenderJob, source_format: Format, data: bytes) -> tuple[Rendered
     Raises:
         ValidationError: The decoder refuses the bytes.
     """
-    with quiet():
-        image = open_image(_told_by(data) or source_format, data)
-        if job.animated and frame_count(image) > 1 and TRAITS[job.format].animated:
+    with suppress_warnings():
+        image = open_image(_detect_format(data) or source_format, data)
+        if job.animated and frame_count(image) > 1 and FORMATS[job.format].animated:
             return _animated(job, image)
         return _still(job, image)
 
 
-def _told_by(data: bytes) -> Format | None:
+def _detect_format(data: bytes) -> Format | None:
     """Return what the bytes say they are: a rung need not be of the master's format."""
     return Format.AVIF if data[4:12] == AVIF_MARK else sniff(data[:SNIFF_BYTES])
 
 
-def _still(job: RenderJob, image: ImageFile.ImageFile) -> tuple[Rendered, list[bytes]]:
+def _still(job: RenderJob, image: ImageFile.ImageFile) -> tuple[RenderResult, list[bytes]]:
     resize = job.plan.resize
-    with refusing(image):
+    with decoder_errors(image):
         image.seek(first_frame(image))
-        sideways = read_orientation(image) in SIDEWAYS
-        draft(image, Size(resize.height, resize.width) if sideways else resize)
+        sideways = image_orientation(image) in TRANSPOSED
+        shrink_on_load(image, Size(resize.height, resize.width) if sideways else resize)
         image.load()
-    picture = _through_steps(job, upright(image, read_orientation(image)))
-    return Rendered(job.plan.output, 1), [encode(job.format, picture, job.quality, halve=True)]
+    picture = _run_pipeline(job, apply_orientation(image, image_orientation(image)))
+    return RenderResult(job.plan.output, 1), [encode(job.format, picture, job.quality, subsample=True)]
 
 
-def _animated(job: RenderJob, image: ImageFile.ImageFile) -> tuple[Rendered, list[bytes]]:
-    orientation = read_orientation(image)
-    animation = read_animation(image, lambda frame: _through_steps(job, upright(frame, orientation)))
+def _animated(job: RenderJob, image: ImageFile.ImageFile) -> tuple[RenderResult, list[bytes]]:
+    orientation = image_orientation(image)
+    animation = read_animation(image, lambda frame: _run_pipeline(job, apply_orientation(frame, orientation)))
     data = encode_animation(job.format, animation, job.quality)
-    return Rendered(job.plan.output, frame_count(open_image(job.format, data))), [data]
+    return RenderResult(job.plan.output, frame_count(open_image(job.format, data))), [data]
 
 
-def _through_steps(job: RenderJob, image: Image.Image) -> Image.Image:
-    for step in STEPS:
+def _run_pipeline(job: RenderJob, image: Image.Image) -> Image.Image:
+    for step in PIPELINE:
         image = step(job, image)
     return image

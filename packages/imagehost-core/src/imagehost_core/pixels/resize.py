@@ -8,12 +8,12 @@ from imagehost_core.pixels.linear_light import Box
 from imagehost_core.transform.geometry import Plan, Size
 
 try:
-    from imagehost_core.pixels.resample_native import reduce
+    from imagehost_core.pixels.resample_native import downscale
 except ImportError:
-    from imagehost_core.pixels.resample_pillow import reduce
+    from imagehost_core.pixels.resample_pillow import downscale
 
-REDUCER = reduce.__module__.rpartition(".")[2]
-"""What reduces here: `compiled`, or `floats` where the package was built without a compiler. The two
+RESAMPLER = downscale.__module__.rpartition("_")[2]
+"""The resampler in use: `native`, or `pillow` where the package was built without a C compiler. Their results
 differ by one level in a few of ten thousand pixels."""
 
 FILTER = Image.Resampling.BICUBIC
@@ -21,7 +21,7 @@ FILTER = Image.Resampling.BICUBIC
 is paid for with 3 % more bytes in every format."""
 
 
-def resized(image: Image.Image, plan: Plan) -> Image.Image:
+def resize_and_crop(image: Image.Image, plan: Plan) -> Image.Image:
     """Return what the plan keeps of the picture, at the plan's scale; nothing else is computed.
 
     Args:
@@ -41,7 +41,7 @@ def resized(image: Image.Image, plan: Plan) -> Image.Image:
     return resample(image, Size(width, height), box)
 
 
-def reduced(image: Image.Image, size: Size) -> Image.Image:
+def resize_to(image: Image.Image, size: Size) -> Image.Image:
     """Return the whole picture at a smaller size."""
     return resample(image, size, Box(0, 0, image.width, image.height))
 
@@ -58,17 +58,17 @@ def resample(image: Image.Image, size: Size, box: Box) -> Image.Image:
             box.right if narrower else image.width,
             box.bottom if lower else image.height,
         )
-        image = reduce(image, first, part)
+        image = downscale(image, first, part)
         box = Box(
             0 if narrower else box.left,
             0 if lower else box.top,
             first.width if narrower else box.right,
             first.height if lower else box.bottom,
         )
-    return _enlarged(image, size, box)
+    return _upscale(image, size, box)
 
 
-def _enlarged(image: Image.Image, size: Size, box: Box) -> Image.Image:
+def _upscale(image: Image.Image, size: Size, box: Box) -> Image.Image:
     if box == Box(0, 0, size.width, size.height) and image.size == (size.width, size.height):
         return image
     # Pillow multiplies RGBA by its alpha before it resizes, and divides after.

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-LEAST, MOST = 80, 98
+MIN_QUALITY, MAX_QUALITY = 80, 98
 """Below, losses add up to be seen; above, there is no gain to be measured."""
 
 _STANDARD_SUM = 3_685
 """The sum of the luminance table that libjpeg scales by its quality (ITU-T T.81, table K.1)."""
 
 
-def faithful_quality(luminance: Iterable[int] | None) -> int:
+def match_source_quality(luminance: Iterable[int] | None) -> int:
     """Return the quality for a master, 80–98.
 
     Args:
@@ -24,8 +24,8 @@ def faithful_quality(luminance: Iterable[int] | None) -> int:
             for an upload that has none.
     """
     if luminance is None:
-        return MOST
-    return min(MOST, max(LEAST, round(_jpeg_quality(sum(luminance)))))
+        return MAX_QUALITY
+    return min(MAX_QUALITY, max(MIN_QUALITY, round(_jpeg_quality(sum(luminance)))))
 
 
 def _jpeg_quality(divisors: int) -> float:

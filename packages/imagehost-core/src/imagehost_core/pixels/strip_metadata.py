@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from imagehost_core.formats import Format
 
 
-def stripped(fmt: Format, data: bytes) -> bytes:
+def strip_metadata(fmt: Format, data: bytes) -> bytes:
     """Return the same picture without metadata.
 
     Args:

@@ -13,7 +13,7 @@ _ALPHA = 0b0001_0000
 _ANIMATION = 0b0000_0010
 
 
-def announcing_alpha(data: bytes) -> bytes:
+def set_alpha_flag(data: bytes) -> bytes:
     """Return an animated WebP that says that it has alpha; any other file as it is."""
     if data[12:16] != b"VP8X" or not data[_FLAGS : _FLAGS + 1] or not data[_FLAGS] & _ANIMATION:
         return data

@@ -15,14 +15,14 @@ PR_SET_NO_NEW_PRIVS = 38
 """Operations of prctl(2), from linux/prctl.h."""
 
 
-class MissingError(OSError):
+class NotSupportedError(OSError):
     """This system has no such thing."""
 
 
 @cache
 def _library() -> ctypes.CDLL:
     if not LINUX:
-        raise MissingError("only Linux has it")
+        raise NotSupportedError("only Linux has it")
     return ctypes.CDLL(None, use_errno=True)
 
 

@@ -2,7 +2,7 @@
 
 A decoder of hostile bytes may be taken over by them. So a worker, once it is warm, gives up all that
 it does not need: files, sockets, other processes, and memory without bound. Linux has all of this;
-other systems have some of it, and `CageStatus` says what is in force.
+other systems have some of it, and `SandboxStatus` says what is in force.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GIB = 2**30
 
 
 @frozen
-class CageLimits:
+class SandboxLimits:
     """What one worker may use. 0 means no limit, here and there.
 
     Attributes:
@@ -52,7 +52,7 @@ class CageLimits:
 
 
 @frozen
-class CageStatus:
+class SandboxStatus:
     """What is in force in a worker.
 
     Attributes:
@@ -64,7 +64,7 @@ class CageStatus:
     lacking: dict[str, str]
 
 
-def die_with_parent(parent: int) -> None:
+def exit_with_parent(parent: int) -> None:
     """Let the kernel end this process when the thread that started it ends, by SIGKILL.
 
     Args:
@@ -77,7 +77,7 @@ def die_with_parent(parent: int) -> None:
         sys.exit(f"expected {parent} for the parent but received {os.getppid()}")
 
 
-def close(limits: CageLimits) -> CageStatus:
+def enter_sandbox(limits: SandboxLimits) -> SandboxStatus:
     """Give up, for good, all that `limits` and this system allow to give up.
 
     It holds for the calling thread and those that it starts afterwards, so it is called while there
@@ -91,10 +91,10 @@ def close(limits: CageLimits) -> CageStatus:
             lacking[name] = str(error)
         else:
             in_force.append(name)
-    return CageStatus(tuple(in_force), lacking)
+    return SandboxStatus(tuple(in_force), lacking)
 
 
-def _measures(limits: CageLimits) -> Iterator[tuple[str, Callable[[], None]]]:
+def _measures(limits: SandboxLimits) -> Iterator[tuple[str, Callable[[], None]]]:
     """Yield what is to be done, in order: seccomp takes away what the others need."""
     if limits.oom_score:
         yield "oom_score", lambda: _offer_to_oom_killer(limits.oom_score)
@@ -107,7 +107,7 @@ def _measures(limits: CageLimits) -> Iterator[tuple[str, Callable[[], None]]]:
         yield "seccomp", seccomp.restrict
 
 
-def _resources(limits: CageLimits) -> Iterator[tuple[str, int]]:
+def _resources(limits: SandboxLimits) -> Iterator[tuple[str, int]]:
     yield "RLIMIT_CORE", 0
     for name, most in (
         ("RLIMIT_AS", limits.memory_bytes),
@@ -122,7 +122,7 @@ def _resources(limits: CageLimits) -> Iterator[tuple[str, int]]:
 def _limit(name: str, most: int) -> None:
     """Set a limit of this process, never above one that is in force already."""
     if sys.platform == "win32":
-        raise kernel.MissingError("Windows has no resource limits")
+        raise kernel.NotSupportedError("Windows has no resource limits")
     else:  # noqa: RET506 - for mypy, which reads one branch per system
         kind = getattr(resource, name)
         _, hard = resource.getrlimit(kind)
@@ -134,5 +134,5 @@ def _limit(name: str, most: int) -> None:
 
 def _offer_to_oom_killer(score: int) -> None:
     if not kernel.LINUX:
-        raise kernel.MissingError("only Linux has it")
+        raise kernel.NotSupportedError("only Linux has it")
     Path("/proc/self/oom_score_adj").write_text(str(score), encoding="ascii")

@@ -35,7 +35,7 @@ MODE_FILTER = 2
 AUDIT: dict[str, int] = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 """What the kernel calls the machines that we have numbers for, from linux/audit.h."""
 
-CALLS: dict[str, tuple[int | None, int | None]] = {
+ALLOWED_SYSCALLS: dict[str, tuple[int | None, int | None]] = {
     "read": (0, 63),
     "write": (1, 64),
     "readv": (19, 65),
@@ -83,13 +83,13 @@ CALLS: dict[str, tuple[int | None, int | None]] = {
 }
 """The calls that are allowed whatever their arguments: their numbers on x86-64 and on aarch64."""
 
-ABSENT: dict[str, tuple[int, int]] = {"clone3": (435, 435)}
+ENOSYS_SYSCALLS: dict[str, tuple[int, int]] = {"clone3": (435, 435)}
 """The calls that are answered as if the kernel had none: the C library then makes threads by `clone`,
 whose flags a filter can see."""
 
 
 @frozen
-class Check:
+class ArgumentRule:
     """A condition on an argument of a call: half of it, masked, must equal a value.
 
     Attributes:
@@ -109,7 +109,7 @@ CLONE_THREAD = 0x00010000
 PR_SET_NAME = 15
 
 
-def checked(pid: int) -> dict[str, tuple[tuple[int, int], tuple[Check, ...]]]:
+def argument_rules(pid: int) -> dict[str, tuple[tuple[int, int], tuple[ArgumentRule, ...]]]:
     """Return the calls that are allowed with some arguments only: their numbers and conditions.
 
     Threads may be started, but no processes; a limit may be read, but not set (root could raise it);
@@ -119,10 +119,10 @@ def checked(pid: int) -> dict[str, tuple[tuple[int, int], tuple[Check, ...]]]:
         pid: The number of the process that is confined.
     """
     return {
-        "clone": ((56, 220), (Check(0, mask=CLONE_THREAD, value=CLONE_THREAD),)),
-        "prctl": ((157, 167), (Check(0, value=PR_SET_NAME),)),
-        "prlimit64": ((302, 261), (Check(2), Check(2, high=True))),
-        "tgkill": ((234, 131), (Check(0, value=pid),)),
+        "clone": ((56, 220), (ArgumentRule(0, mask=CLONE_THREAD, value=CLONE_THREAD),)),
+        "prctl": ((157, 167), (ArgumentRule(0, value=PR_SET_NAME),)),
+        "prlimit64": ((302, 261), (ArgumentRule(2), ArgumentRule(2, high=True))),
+        "tgkill": ((234, 131), (ArgumentRule(0, value=pid),)),
     }
 
 
@@ -136,7 +136,7 @@ class Instruction:
     constant: int
 
 
-def program(machine: str, pid: int) -> tuple[Instruction, ...]:
+def build_filter(machine: str, pid: int) -> tuple[Instruction, ...]:
     """Return the filter for a process.
 
     A call made the way of another machine (32-bit calls on x86-64) ends the process: its numbers
@@ -153,22 +153,22 @@ def program(machine: str, pid: int) -> tuple[Instruction, ...]:
         Instruction(RETURN, 0, 0, KILL_PROCESS),
         Instruction(LOAD, 0, 0, NUMBER),
     ]
-    for numbers in CALLS.values():
-        steps += _answered(numbers[column], ALLOW)
-    for numbers in ABSENT.values():
-        steps += _answered(numbers[column], ERRNO | errno.ENOSYS)
-    for numbers, checks in checked(pid).values():
-        steps += _conditional(numbers[column], checks)
+    for numbers in ALLOWED_SYSCALLS.values():
+        steps += _return_if(numbers[column], ALLOW)
+    for numbers in ENOSYS_SYSCALLS.values():
+        steps += _return_if(numbers[column], ERRNO | errno.ENOSYS)
+    for numbers, checks in argument_rules(pid).values():
+        steps += _allow_if(numbers[column], checks)
     return (*steps, Instruction(RETURN, 0, 0, ERRNO | errno.EPERM))
 
 
-def _answered(number: int | None, answer: int) -> list[Instruction]:
+def _return_if(number: int | None, answer: int) -> list[Instruction]:
     if number is None:
         return []
     return [Instruction(EQUAL, 0, 1, number), Instruction(RETURN, 0, 0, answer)]
 
 
-def _conditional(number: int, checks: tuple[Check, ...]) -> list[Instruction]:
+def _allow_if(number: int, checks: tuple[ArgumentRule, ...]) -> list[Instruction]:
     body = []
     for check in checks:
         body += [
@@ -204,8 +204,8 @@ def restrict() -> None:
     """
     machine = platform.machine()
     if machine not in AUDIT or ctypes.sizeof(ctypes.c_void_p) != 8:
-        raise kernel.MissingError(f"no list of system calls for {machine}")
-    steps = program(machine, os.getpid())
+        raise kernel.NotSupportedError(f"no list of system calls for {machine}")
+    steps = build_filter(machine, os.getpid())
     filters = (_Filter * len(steps))(*(_Filter(*astuple(step)) for step in steps))
     whole = _Program(len(steps), filters)
     kernel.prctl(kernel.PR_SET_SECCOMP, MODE_FILTER, ctypes.cast(ctypes.pointer(whole), ctypes.c_void_p))

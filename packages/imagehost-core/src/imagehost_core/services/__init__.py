@@ -1,28 +1,28 @@
 """Services of the host: one module per resource, over the database, the blob store and the workers."""
 
-from imagehost_core.db import Due
-from imagehost_core.services.accounts import Accounts
-from imagehost_core.services.albums import Albums, Membership, MemberStatus
-from imagehost_core.services.delivery import Blob, Delivery
-from imagehost_core.services.idempotency import Claim, Part
-from imagehost_core.services.keys import Keys
-from imagehost_core.services.rate_limiter import Limiter, WindowState
-from imagehost_core.services.sessions import Sessions
-from imagehost_core.services.webhooks import Webhooks
+from imagehost_core.db import LeasedDelivery
+from imagehost_core.services.accounts import AccountService
+from imagehost_core.services.albums import AlbumService, MembershipResult, MemberStatus
+from imagehost_core.services.delivery import Blob, ResolvedImage
+from imagehost_core.services.idempotency import IdempotentRequest, SubOperation
+from imagehost_core.services.keys import KeyService
+from imagehost_core.services.rate_limiter import RateLimiter, WindowState
+from imagehost_core.services.sessions import SessionService
+from imagehost_core.services.webhooks import WebhookService
 
 __all__ = [
-    "Accounts",
-    "Albums",
+    "AccountService",
+    "AlbumService",
     "Blob",
-    "Claim",
-    "Delivery",
-    "Due",
-    "Keys",
-    "Limiter",
+    "IdempotentRequest",
+    "KeyService",
+    "LeasedDelivery",
     "MemberStatus",
-    "Membership",
-    "Part",
-    "Sessions",
-    "Webhooks",
+    "MembershipResult",
+    "RateLimiter",
+    "ResolvedImage",
+    "SessionService",
+    "SubOperation",
+    "WebhookService",
     "WindowState",
 ]

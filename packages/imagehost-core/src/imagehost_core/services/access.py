@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from imagehost_core.errors import BadRequestError, Fault, ForbiddenError
+from imagehost_core.errors import BadRequestError, FieldError, ForbiddenError
 from imagehost_core.formats import Format
 from imagehost_core.models import Account, Image
 from imagehost_core.resources import THUMB_SIDE
@@ -10,7 +10,7 @@ from imagehost_core.settings import DeliverySettings, PrivateDelivery
 from imagehost_core.transform import Fit, Transform
 
 
-def may_view(image: Image, viewer: Account | None, signed: bool, settings: DeliverySettings) -> bool:
+def can_view(image: Image, viewer: Account | None, signed: bool, settings: DeliverySettings) -> bool:
     """Return whether a picture's bytes may be given out.
 
     Contract 7: *private images: bytes only for the owner's token or a valid signed address*.
@@ -26,7 +26,7 @@ def may_view(image: Image, viewer: Account | None, signed: bool, settings: Deliv
     return image.is_public or unlisted or signed or owned
 
 
-def check_transform(transform: Transform, signed: bool, settings: DeliverySettings) -> None:
+def require_allowed_transform(transform: Transform, signed: bool, settings: DeliverySettings) -> None:
     """Let a transform that is asked for pass.
 
     What `thumb_url` names always passes: it is printed in every record, for whoever may see that.
@@ -42,7 +42,7 @@ def check_transform(transform: Transform, signed: bool, settings: DeliverySettin
     asked = f"{transform.width or ''}x{transform.height or ''}"
     allowed = (*settings.allowed_sizes, f"{THUMB_SIDE}x{THUMB_SIDE}")
     if asked not in allowed:
-        raise BadRequestError(faults=[Fault("w and h", f"one of {', '.join(allowed)}", asked)])
+        raise BadRequestError(errors=[FieldError("w and h", f"one of {', '.join(allowed)}", asked)])
 
 
 def _is_thumb(transform: Transform) -> bool:

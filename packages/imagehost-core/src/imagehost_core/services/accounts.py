@@ -6,27 +6,27 @@ from collections.abc import Callable
 
 from attrs import field, frozen
 
-from imagehost_core.errors import ConflictError, Fault, quoted
+from imagehost_core.errors import ConflictError, FieldError, quote_value
 from imagehost_core.ids import ImageId
-from imagehost_core.models import Account, LimitOverrides, Usage
+from imagehost_core.models import Account, AccountUsage, LimitOverrides
 from imagehost_core.services import owners
-from imagehost_core.services.context import Rooms
+from imagehost_core.services.context import HostContext
 
 
 @frozen
-class Accounts:
+class AccountService:
     """The accounts of a host."""
 
-    _rooms: Rooms = field(repr=False)
+    _context: HostContext = field(repr=False)
     _delete_image: Callable[[ImageId], object] = field(repr=False)
 
-    def check_name(self, name: str) -> None:
+    def require_name(self, name: str) -> None:
         """Let a name pass that an account can have, whether or not one has it.
 
         Raises:
             ValidationError: None can.
         """
-        owners.check_name(name)
+        owners.require_account_name(name)
 
     def create(self, name: str, *, password_hash: str | None = None) -> Account:
         """Make an account.
@@ -39,12 +39,12 @@ class Accounts:
             ValidationError: The name is not allowed.
             ConflictError: Somebody has it.
         """
-        owners.check_name(name)
-        rooms = self._rooms
-        with rooms.catalog.transaction() as transaction:
-            if rooms.accounts.by_name(name, transaction) is not None:
-                raise ConflictError(faults=[Fault("username", "one that is free", quoted(name))])
-            rooms.accounts.insert(transaction, name, password_hash, rooms.clock())
+        owners.require_account_name(name)
+        context = self._context
+        with context.database.transaction() as transaction:
+            if context.accounts.get_by_name(name, transaction) is not None:
+                raise ConflictError(errors=[FieldError("username", "one that is free", quote_value(name))])
+            context.accounts.insert(transaction, name, password_hash, context.clock())
         return self.get(name)
 
     def get(self, name: str) -> Account:
@@ -53,11 +53,11 @@ class Accounts:
         Raises:
             NotFoundError: There is none.
         """
-        return owners.find(self._rooms, name)
+        return owners.get_account(self._context, name)
 
     def list(self) -> tuple[Account, ...]:
         """Return all accounts, by name."""
-        return self._rooms.accounts.all()
+        return self._context.accounts.list_all()
 
     def set_password_hash(self, name: str, password_hash: str) -> None:
         """Give an account another password, by its hash. All its sessions end.
@@ -66,14 +66,14 @@ class Accounts:
             NotFoundError: There is no such account.
         """
         account = self.get(name)
-        with self._rooms.catalog.transaction() as transaction:
-            self._rooms.accounts.set_password_hash(transaction, account.id, password_hash)
-            self._rooms.sessions.delete_all(transaction, account.id)
+        with self._context.database.transaction() as transaction:
+            self._context.accounts.set_password_hash(transaction, account.id, password_hash)
+            self._context.sessions.delete_all(transaction, account.id)
 
     def password_hash(self, name: str) -> str | None:
         """Return the hash of an account's password; `None` without one, or without such an account."""
-        account = self._rooms.accounts.by_name(name)
-        return None if account is None else self._rooms.accounts.password_hash(account.id)
+        account = self._context.accounts.get_by_name(name)
+        return None if account is None else self._context.accounts.password_hash(account.id)
 
     def set_suspended(self, name: str, suspended: bool) -> Account:
         """Refuse an account's tokens from now on, in every process, or take its keys again.
@@ -84,10 +84,10 @@ class Accounts:
             NotFoundError: There is no such account.
         """
         account = self.get(name)
-        since = self._rooms.clock() if suspended else None
-        with self._rooms.catalog.transaction() as transaction:
-            self._rooms.accounts.set_suspended(transaction, account.id, since)
-            self._rooms.sessions.delete_all(transaction, account.id)
+        since = self._context.clock() if suspended else None
+        with self._context.database.transaction() as transaction:
+            self._context.accounts.set_suspended(transaction, account.id, since)
+            self._context.sessions.delete_all(transaction, account.id)
         return self.get(name)
 
     def set_limits(self, name: str, limits: LimitOverrides) -> Account:
@@ -97,17 +97,17 @@ class Accounts:
             NotFoundError: There is no such account.
         """
         account = self.get(name)
-        with self._rooms.catalog.transaction() as transaction:
-            self._rooms.accounts.set_limits(transaction, account.id, limits)
+        with self._context.database.transaction() as transaction:
+            self._context.accounts.set_limits(transaction, account.id, limits)
         return self.get(name)
 
-    def usage(self, name: str) -> Usage:
+    def usage(self, name: str) -> AccountUsage:
         """Return what an account has stored.
 
         Raises:
             NotFoundError: There is no such account.
         """
-        return self._rooms.accounts.usage(self.get(name).id)
+        return self._context.accounts.usage(self.get(name).id)
 
     def delete(self, name: str) -> None:
         """Delete an account with all its data: images, albums, keys, sessions, webhooks, events.
@@ -117,15 +117,15 @@ class Accounts:
         Raises:
             NotFoundError: There is no such account.
         """
-        rooms, account = self._rooms, self.set_suspended(name, True)
-        with rooms.catalog.transaction() as transaction:
-            for webhook in rooms.webhooks.all_of(account.id, transaction):
-                rooms.webhooks.delete(transaction, webhook)
+        context, account = self._context, self.set_suspended(name, True)
+        with context.database.transaction() as transaction:
+            for webhook in context.webhooks.ids_by_account(account.id, transaction):
+                context.webhooks.delete(transaction, webhook)
         while True:
-            for image_id in rooms.images.ids_of_account(account.id):
+            for image_id in context.images.ids_by_account(account.id):
                 self._delete_image(image_id)
-            with rooms.catalog.transaction() as transaction:
+            with context.database.transaction() as transaction:
                 # An upload that was under way may have put one more.
-                if not rooms.images.ids_of_account(account.id, transaction):
-                    rooms.accounts.delete(transaction, account.id)
+                if not context.images.ids_by_account(account.id, transaction):
+                    context.accounts.delete(transaction, account.id)
                     return

@@ -16,7 +16,7 @@ from pathlib import Path
 from attrs import field, frozen
 
 from imagehost_core.ids import ImageId
-from imagehost_core.services.context import Rooms
+from imagehost_core.services.context import HostContext
 
 _BATCH = 1_000
 """Of how many files at a time the catalog is asked whether they have a record."""
@@ -25,24 +25,24 @@ log = logging.getLogger(__name__)
 
 
 @frozen
-class Leftovers:
+class GarbageCollector:
     """The leftovers of a host."""
 
-    _rooms: Rooms = field(repr=False)
+    _context: HostContext = field(repr=False)
 
     def finish_deletions(self) -> None:
         """Erase what is left of deleted images, by processes that died or by attempts that failed.
 
         What cannot be erased now either is left for the next time, and stops nothing else.
         """
-        rooms = self._rooms
-        for image_id in rooms.images.graves():
-            with rooms.locks.hold("image", image_id), rooms.stamps.changing(image_id):
+        context = self._context
+        for image_id in context.images.tombstones():
+            with context.locks.acquire("image", image_id), context.generations.bump(image_id):
                 # Whoever was just deleting it has held the lock.
-                if rooms.images.grave(image_id) is not None:
-                    try_to_erase(rooms, image_id)
+                if context.images.tombstone(image_id) is not None:
+                    erase_files(context, image_id)
 
-    def tidy(self) -> tuple[ImageId, ...]:
+    def collect_marked(self) -> tuple[ImageId, ...]:
         """Finish what was left unfinished, as far as there is a sign of it.
 
         Where there is none, this asks for a few names of files and makes one query; and nobody does it twice
@@ -51,28 +51,28 @@ class Leftovers:
         Returns:
             The ids under which there were files of uploads that never ended.
         """
-        rooms = self._rooms
-        with rooms.locks.attempt("collect") as alone:
+        context = self._context
+        with context.locks.try_acquire("collect") as alone:
             if not alone:
                 return ()
-            rooms.staging.sweep()
+            context.staging.remove_stale()
             self.finish_deletions()
-            rooms.reserve.keep()
-            signs = rooms.staging.signs()
+            context.reserve.acquire()
+            signs = context.staging.incomplete_markers()
             return self._remove_orphans(signs) if signs else ()
 
-    def collect(self) -> tuple[ImageId, ...]:
+    def collect_all(self) -> tuple[ImageId, ...]:
         """Remove what crashes have left over, sign or no sign, and the variants above their bound.
 
         Returns:
             The ids under which there were files of uploads that never ended.
         """
-        rooms = self._rooms
-        with rooms.locks.hold("collect", ""):
-            rooms.staging.sweep()
+        context = self._context
+        with context.locks.acquire("collect", ""):
+            context.staging.remove_stale()
             self.finish_deletions()
-            rooms.variants.sweep()
-            return self._remove_orphans(rooms.staging.signs())
+            context.variants.sweep()
+            return self._remove_orphans(context.staging.incomplete_markers())
 
     def _remove_orphans(self, signs: tuple[Path, ...]) -> tuple[ImageId, ...]:
         """Remove all files without a record, and then the signs of them, which were there before."""
@@ -87,37 +87,37 @@ class Leftovers:
 
     def _orphans(self) -> Iterator[ImageId]:
         """Yield the ids of files that had no record when they were looked at; an upload may be under way."""
-        ids = self._rooms.files.ids()
+        ids = self._context.blobs.ids()
         while batch := tuple(islice(ids, _BATCH)):
-            known = self._rooms.images.existing(batch)
+            known = self._context.images.existing(batch)
             yield from (image_id for image_id in batch if image_id not in known)
 
     def _collect(self, image_id: ImageId) -> bool | None:
         """Remove an orphan; return whether it was one, or `None` where it cannot be removed."""
-        rooms = self._rooms
+        context = self._context
         # An upload under way holds the lock until its record stands.
-        with rooms.locks.hold("image", image_id):
-            orphan = not rooms.images.exists(image_id) and rooms.files.has(image_id)
+        with context.locks.acquire("image", image_id):
+            orphan = not context.images.exists(image_id) and context.blobs.has(image_id)
             if orphan:
                 try:
-                    rooms.files.delete(image_id)
+                    context.blobs.delete(image_id)
                 except OSError:
                     log.exception("the files of %s, which has no record, cannot be removed", image_id)
                     return None
         return orphan
 
 
-def try_to_erase(rooms: Rooms, image_id: ImageId) -> Exception | None:
+def erase_files(context: HostContext, image_id: ImageId) -> Exception | None:
     """Remove all bytes of an image that has no record, and then its grave. The caller holds its lock.
 
     Returns:
         What went wrong, if anything did: then the grave is still there.
     """
     try:
-        rooms.variants.purge(image_id)
-        rooms.files.delete(image_id)
-        with rooms.catalog.transaction() as transaction:
-            rooms.images.forget(transaction, image_id)
+        context.variants.purge(image_id)
+        context.blobs.delete(image_id)
+        with context.database.transaction() as transaction:
+            context.images.delete_tombstone(transaction, image_id)
     except Exception as problem:
         log.warning("the bytes of %s are not all gone yet", image_id, exc_info=problem)
         return problem

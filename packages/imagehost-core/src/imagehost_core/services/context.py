@@ -1,4 +1,4 @@
-"""The rooms that a host stands on, opened together and closed together."""
+"""The context that a host stands on, opened together and closed together."""
 
 from __future__ import annotations
 
@@ -13,26 +13,33 @@ from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
 from imagehost_core.db import (
-    AccountRows,
-    AlbumRows,
-    AnswerRows,
-    Catalog,
-    Counters,
-    ImageRows,
-    KeyRows,
-    OutboxRows,
-    SessionRows,
-    WebhookRows,
+    AccountRepository,
+    AlbumRepository,
+    Database,
+    IdempotencyRepository,
+    ImageRepository,
+    KeyRepository,
+    OutboxRepository,
+    RateLimitStore,
+    SessionRepository,
+    WebhookRepository,
 )
 from imagehost_core.ids import Random
-from imagehost_core.pixels import CHROMA, REDUCER
-from imagehost_core.resources import Addresses
-from imagehost_core.services.unit_of_work import Changes
+from imagehost_core.pixels import CHROMA_SUBSAMPLING, RESAMPLER
+from imagehost_core.resources import UrlBuilder
+from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.settings import Settings
-from imagehost_core.storage import FileStore, Folders, Locks, Reserve, Staging, Stamps
-from imagehost_core.storage.durable import make_folder, open_private, sync_file, sync_folder
-from imagehost_core.storage.variant_cache import Variants
-from imagehost_core.workers import CageLimits, WorkerPool
+from imagehost_core.storage import (
+    DataLayout,
+    DiskReserve,
+    GenerationTable,
+    LocalBlobStore,
+    LockManager,
+    StagingArea,
+)
+from imagehost_core.storage.durable import make_folder, open_owner_only, sync_file, sync_folder
+from imagehost_core.storage.variant_cache import VariantCache
+from imagehost_core.workers import ImageExecutor, SandboxLimits
 
 log = logging.getLogger(__name__)
 
@@ -41,35 +48,35 @@ SECRET_BYTES = 32
 
 
 @frozen
-class Rooms:
+class HostContext:
     """What a host stands on.
 
     Everything else in `imagehost_core.services` is given one of these; none of it is public.
     """
 
     settings: Settings
-    addresses: Addresses
+    urls: UrlBuilder
     clock: Clock
     random: Random
-    folders: Folders
-    reserve: Reserve
-    locks: Locks
-    stamps: Stamps
-    staging: Staging
-    files: FileStore
-    catalog: Catalog
-    accounts: AccountRows
-    albums: AlbumRows
-    images: ImageRows
-    keys: KeyRows
-    sessions: SessionRows
-    answers: AnswerRows
-    webhooks: WebhookRows
-    outbox: OutboxRows
-    counters: Counters
-    changes: Changes
-    variants: Variants
-    workers: WorkerPool
+    layout: DataLayout
+    reserve: DiskReserve
+    locks: LockManager
+    generations: GenerationTable
+    staging: StagingArea
+    blobs: LocalBlobStore
+    database: Database
+    accounts: AccountRepository
+    albums: AlbumRepository
+    images: ImageRepository
+    keys: KeyRepository
+    sessions: SessionRepository
+    idempotency: IdempotencyRepository
+    webhooks: WebhookRepository
+    outbox: OutboxRepository
+    rate_limits: RateLimitStore
+    unit_of_work: UnitOfWorkFactory
+    variants: VariantCache
+    executor: ImageExecutor
     secret: bytes = field(repr=False)
     _opened: ExitStack = field(repr=False)
 
@@ -78,7 +85,9 @@ class Rooms:
         self._opened.close()
 
 
-def open_rooms(where: str | os.PathLike[str], settings: Settings, clock: Clock, random: Random) -> Rooms:
+def open_context(
+    where: str | os.PathLike[str], settings: Settings, clock: Clock, random: Random
+) -> HostContext:
     """Open a data folder, which is made if there is none.
 
     Args:
@@ -88,68 +97,68 @@ def open_rooms(where: str | os.PathLike[str], settings: Settings, clock: Clock, 
         random: The source of unpredictable bytes.
     """
     with ExitStack() as opened:
-        rooms = _open(where, settings, clock, random, opened)
+        context = _open(where, settings, clock, random, opened)
         # It is all there: from here on it is the caller who closes it.
-        return attrs.evolve(rooms, opened=opened.pop_all())
+        return attrs.evolve(context, opened=opened.pop_all())
 
 
 def _open(
     where: str | os.PathLike[str], settings: Settings, clock: Clock, random: Random, opened: ExitStack
-) -> Rooms:
+) -> HostContext:
     if where == ":memory:":
         where = opened.enter_context(tempfile.TemporaryDirectory(prefix="imagehost-"))
-    folders = Folders(Path(where).resolve())
+    folders = DataLayout(Path(where).resolve())
     make_folder(folders.root)
-    reserve = Reserve(folders.reserve)
-    reserve.keep()
-    locks = Locks(folders.locks)
-    stamps = opened.enter_context(closing(Stamps(folders.locks / "stamps")))
-    stamps.mend(locks, "image")
-    staging = opened.enter_context(closing(Staging(folders.staging, settings.storage.free_bytes)))
-    counters = opened.enter_context(closing(Counters(folders.counters, locks, clock, reserve)))
-    catalog = opened.enter_context(closing(Catalog(folders.catalog, locks)))
-    limits = CageLimits(memory_bytes=settings.workers.memory_bytes)
+    reserve = DiskReserve(folders.reserve)
+    reserve.acquire()
+    locks = LockManager(folders.locks)
+    stamps = opened.enter_context(closing(GenerationTable(folders.locks / "stamps")))
+    stamps.repair(locks, "image")
+    staging = opened.enter_context(closing(StagingArea(folders.staging, settings.storage.min_free_bytes)))
+    counters = opened.enter_context(closing(RateLimitStore(folders.rate_limits, locks, clock, reserve)))
+    catalog = opened.enter_context(closing(Database(folders.database, locks)))
+    limits = SandboxLimits(memory_bytes=settings.rendering.memory_limit_bytes)
     workers = opened.enter_context(
-        WorkerPool(settings.workers.processes, limits=limits, queue=settings.workers.queue)
+        ImageExecutor(settings.rendering.processes, limits=limits, queue=settings.rendering.queue)
     )
-    if REDUCER != "compiled":
+    if RESAMPLER != "native":
         log.info("pictures are reduced by Pillow, in four times the time: there was no compiler for ours")
-    if CHROMA != "light":
+    if CHROMA_SUBSAMPLING != "sharp":
         log.info("encoders choose the colours of 4:2:0, by numbers and not by light: there was no compiler")
-    images = ImageRows(catalog)
-    addresses = Addresses(settings.base_url, settings.delivery_url)
-    webhooks = WebhookRows(catalog)
-    outbox = OutboxRows(catalog, webhooks, random)
-    return Rooms(
+    images = ImageRepository(catalog)
+    addresses = UrlBuilder(settings.base_url, settings.delivery_url)
+    webhooks = WebhookRepository(catalog)
+    outbox = OutboxRepository(catalog, webhooks, random)
+    return HostContext(
         settings=settings,
-        addresses=addresses,
+        urls=addresses,
         clock=clock,
         random=random,
-        folders=folders,
+        layout=folders,
         reserve=reserve,
         locks=locks,
-        stamps=stamps,
+        generations=stamps,
         staging=staging,
-        files=FileStore(folders, staging),
-        catalog=catalog,
-        accounts=AccountRows(catalog),
-        albums=AlbumRows(catalog, images),
+        blobs=LocalBlobStore(folders, staging),
+        database=catalog,
+        accounts=AccountRepository(catalog),
+        albums=AlbumRepository(catalog, images),
         images=images,
-        keys=KeyRows(catalog),
-        sessions=SessionRows(catalog),
-        answers=AnswerRows(catalog),
+        keys=KeyRepository(catalog),
+        sessions=SessionRepository(catalog),
+        idempotency=IdempotencyRepository(catalog),
         webhooks=webhooks,
         outbox=outbox,
-        counters=counters,
-        changes=Changes(outbox, addresses, clock, random),
-        variants=Variants(folders, staging, locks, stamps, settings.delivery, images.exists),
-        workers=workers,
+        rate_limits=counters,
+        unit_of_work=UnitOfWorkFactory(outbox, addresses, clock, random),
+        variants=VariantCache(folders, staging, locks, stamps, settings.delivery, images.exists),
+        executor=workers,
         secret=_secret(folders, locks, random),
         opened=opened,
     )
 
 
-def _secret(folders: Folders, locks: Locks, random: Random) -> bytes:
+def _secret(folders: DataLayout, locks: LockManager, random: Random) -> bytes:
     """Return the signing secret of a data folder, which is made once.
 
     It gets its name when it is whole: whoever knew that a crash had left it empty could sign anything.
@@ -157,11 +166,11 @@ def _secret(folders: Folders, locks: Locks, random: Random) -> bytes:
     Raises:
         ValueError: The file holds fewer bytes than a secret has.
     """
-    with locks.hold("secret", ""):
+    with locks.acquire("secret", ""):
         if not folders.secret.exists():
             part = folders.root / "secret.part"
             part.unlink(missing_ok=True)
-            with open_private(part, "xb") as file:
+            with open_owner_only(part, "xb") as file:
                 file.write(random(SECRET_BYTES))
             sync_file(part)
             part.rename(folders.secret)

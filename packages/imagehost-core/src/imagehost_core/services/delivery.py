@@ -15,33 +15,33 @@ from urllib.parse import parse_qsl
 
 from attrs import evolve, field, frozen
 
-from imagehost_core._util.lru import Memory
+from imagehost_core._util.lru import LRUCache
 from imagehost_core.errors import NotFoundError
-from imagehost_core.formats import TRAITS, Format
-from imagehost_core.ids import AccountId, ImageId, no_picture, parse_image_id
+from imagehost_core.formats import FORMATS, Format
+from imagehost_core.ids import AccountId, ImageId, delivery_not_found_text, parse_image_id
 from imagehost_core.jobs import RenderJob
 from imagehost_core.models import Account, Image
 from imagehost_core.services import rendering as renders
-from imagehost_core.services.access import check_transform, may_view
-from imagehost_core.services.context import Rooms
+from imagehost_core.services.access import can_view, require_allowed_transform
+from imagehost_core.services.context import HostContext
 from imagehost_core.storage.staging import CHUNK
 from imagehost_core.transform import AUTO, DEFAULT_QUALITY, Transform, negotiate, parse_transform
 from imagehost_core.transform.geometry import Size, plan
 from imagehost_core.uploads.filenames import with_extension
-from imagehost_core.webhooks.signing import is_signed
+from imagehost_core.webhooks.signing import verify_signed_url
 
-RECORDS = 10_000
+IMAGE_CACHE_SIZE = 10_000
 """How many records are remembered in a process; each is about a kilobyte."""
-ADDRESSES = 10_000
+RESOLUTION_CACHE_SIZE = 10_000
 """How many addresses are remembered with what they mean, so that a warm one is neither parsed nor
 planned again; each is about two kilobytes."""
-LONGEST_ADDRESS = 500
+MAX_CACHED_URL = 500
 """An address that is longer, in characters with its `Accept`, is not remembered: nobody may fill the
 memory with names that mean nothing."""
 
 
 @frozen(cache_hash=True)
-class Delivery:
+class ResolvedImage:
     """What an address means, and what an answer says of it.
 
     As long as nothing has changed, `peek` gives the same object for the same address: what is made of
@@ -70,7 +70,7 @@ class Delivery:
     @property
     def media_type(self) -> str:
         """The media type of the bytes."""
-        return TRAITS[self.format].media_type
+        return FORMATS[self.format].media_type
 
     @property
     def is_public(self) -> bool:
@@ -132,18 +132,18 @@ class Blob:
 
 
 @frozen
-class _Known:
-    stamp: int
+class _CachedImage:
+    generation: int
     image: Image
 
 
 @frozen
-class _Meant:
-    stamp: int
-    delivery: Delivery
+class _CachedResolution:
+    generation: int
+    resolved: ResolvedImage
 
 
-class _Asked(NamedTuple):
+class _ResolutionKey(NamedTuple):
     """All that decides what an address means, beside the image and the moment."""
 
     path: str
@@ -152,7 +152,7 @@ class _Asked(NamedTuple):
     viewer: AccountId | None
 
     @classmethod
-    def of(cls, path: str, query: str, accept: str, viewer: Account | None) -> _Asked:
+    def of(cls, path: str, query: str, accept: str, viewer: Account | None) -> _ResolutionKey:
         """Return what was asked; `Accept` matters only where the format is left to the viewer.
 
         A query with escapes may spell `auto` in any way.
@@ -162,18 +162,21 @@ class _Asked(NamedTuple):
 
 
 @frozen
-class Deliveries:
+class ImageResolver:
     """The processing route of a host."""
 
-    _rooms: Rooms = field(repr=False)
-    _known: Memory[ImageId, _Known] = field(
-        factory=lambda: Memory[ImageId, _Known](RECORDS, lambda _: 1), repr=False
+    _context: HostContext = field(repr=False)
+    _images: LRUCache[ImageId, _CachedImage] = field(
+        factory=lambda: LRUCache[ImageId, _CachedImage](IMAGE_CACHE_SIZE, lambda _: 1), repr=False
     )
-    _meant: Memory[_Asked, _Meant] = field(
-        factory=lambda: Memory[_Asked, _Meant](ADDRESSES, lambda _: 1), repr=False
+    _resolutions: LRUCache[_ResolutionKey, _CachedResolution] = field(
+        factory=lambda: LRUCache[_ResolutionKey, _CachedResolution](RESOLUTION_CACHE_SIZE, lambda _: 1),
+        repr=False,
     )
 
-    def locate(self, path: str, query: str, accept: str, viewer: Account | None) -> Delivery:
+    def resolve(
+        self, path: str, query: str = "", *, accept: str = "", viewer: Account | None = None
+    ) -> ResolvedImage:
         """Return what an address means.
 
         Args:
@@ -187,17 +190,17 @@ class Deliveries:
             NotFoundError: There is no such image, extension, or none that may be seen.
             ForbiddenError: Transforms must be signed here, and this one is not.
         """
-        image_id, extension = _split(path)
+        image_id, extension = _split_path(path)
         transform = parse_transform(query, extension=extension)
-        known = self._known_image(image_id)
+        known = self._cached_image(image_id)
         # Contract 2: *similar time*. A refusal from memory would come sooner than one for want of a row.
         shown = known is not None and self._may_view(known.image, transform, query, viewer)
         image = known.image if known is not None and shown else self._read_image(image_id)
-        return self._locate(image, transform, query, accept, viewer)
+        return self._resolve(image, transform, query, accept, viewer)
 
-    def peek(
-        self, path: str, query: str, accept: str, viewer: Account | None
-    ) -> tuple[Delivery, Blob | None] | None:
+    def resolve_cached(
+        self, path: str, query: str = "", *, accept: str = "", viewer: Account | None = None
+    ) -> tuple[ResolvedImage, Blob | None] | None:
         """Return what an address means, and its bytes, as far as memory has them; never waits.
 
         Returns:
@@ -206,29 +209,31 @@ class Deliveries:
         Raises:
             ImageHostError: As `locate`.
         """
-        asked = _Asked.of(path, query, accept, viewer)
-        meant = self._meant.get(asked)
-        if meant is None or meant.stamp != self._rooms.stamps.read(meant.delivery.image.id):
-            meant = self._understand(asked, accept, viewer)
+        asked = _ResolutionKey.of(path, query, accept, viewer)
+        meant = self._resolutions.get(asked)
+        if meant is None or meant.generation != self._context.generations.read(meant.resolved.image.id):
+            meant = self._resolve_cached(asked, accept, viewer)
             if meant is None:
                 return None
-        delivery = meant.delivery
-        data = delivery.key and self._rooms.variants.peek(delivery.image.id, delivery.key)
+        delivery = meant.resolved
+        data = delivery.key and self._context.variants.get_memory(delivery.image.id, delivery.key)
         return delivery, Blob(data) if isinstance(data, bytes) else None
 
-    def fetch(self, delivery: Delivery) -> Blob:
+    def open(self, delivery: ResolvedImage) -> Blob:
         """Return the bytes of a delivery, made now if they must be.
 
         Raises:
             NotFoundError: The image was deleted meanwhile.
             UnavailableError: The workers have too much to do, or the work took too long.
         """
-        rooms, image, job = self._rooms, delivery.image, delivery.job
+        context, image, job = self._context, delivery.image, delivery.job
         if job is None or delivery.key is None:
-            return Blob(rooms.files.open(image.id))
-        return Blob(renders.obtain(rooms, image, delivery.key, job))
+            return Blob(context.blobs.open(image.id))
+        return Blob(renders.get_or_render(context, image, delivery.key, job))
 
-    def of(self, image: Image, transform: Transform, accept: str = "", *, whole: bool = False) -> Delivery:
+    def build(
+        self, image: Image, transform: Transform, accept: str = "", *, whole: bool = False
+    ) -> ResolvedImage:
         """Return what a transform of an image means, whoever asks.
 
         Args:
@@ -237,57 +242,59 @@ class Deliveries:
             accept: The request's `Accept` header, or "".
             whole: Whether the master itself will do where the format is the stored one.
         """
-        fmt = _format(transform, image, accept)
+        fmt = _choose_format(transform, image, accept)
         varies = transform.format is AUTO
         if whole and fmt is image.format:
-            return _delivery(image, None, None, fmt, image.sha256[:32], varies)
-        animated = image.is_animated and TRAITS[fmt].animated
+            return _resolved(image, None, None, fmt, image.sha256[:32], varies)
+        animated = image.is_animated and FORMATS[fmt].animated
         steps = plan(
             Size(image.width, image.height),
             transform,
             frames=image.frames if animated else 1,
-            max_side=TRAITS[fmt].max_side,
+            max_side=FORMATS[fmt].max_side,
         )
         default = DEFAULT_QUALITY.get(fmt)
         quality = None if default is None else transform.quality or default
         job = RenderJob(plan=steps, format=fmt, quality=quality, animated=animated)
-        key = renders.key_of(job)
-        return _delivery(image, key, job, fmt, f"{image.sha256[:16]}-{key}", varies)
+        key = renders.cache_key(job)
+        return _resolved(image, key, job, fmt, f"{image.sha256[:16]}-{key}", varies)
 
-    def _understand(self, asked: _Asked, accept: str, viewer: Account | None) -> _Meant | None:
+    def _resolve_cached(
+        self, asked: _ResolutionKey, accept: str, viewer: Account | None
+    ) -> _CachedResolution | None:
         """Return what an address means, from the record in memory, and remember it.
 
         A signed address is understood each time anew: whether it holds depends on the moment.
         """
-        image_id, extension = _split(asked.path)
+        image_id, extension = _split_path(asked.path)
         transform = parse_transform(asked.query, extension=extension)
-        known = self._known_image(image_id)
+        known = self._cached_image(image_id)
         if known is None or not self._may_view(known.image, transform, asked.query, viewer):
             return None
-        delivery = self._locate(known.image, transform, asked.query, accept, viewer)
-        meant = _Meant(known.stamp, delivery)
+        delivery = self._resolve(known.image, transform, asked.query, accept, viewer)
+        meant = _CachedResolution(known.generation, delivery)
         length = len(asked.path) + len(asked.query) + len(asked.accept)
-        if "sig=" not in asked.query and length <= LONGEST_ADDRESS:
-            self._meant.put(asked, meant)
+        if "sig=" not in asked.query and length <= MAX_CACHED_URL:
+            self._resolutions.put(asked, meant)
         return meant
 
-    def _locate(
+    def _resolve(
         self, image: Image, transform: Transform, query: str, accept: str, viewer: Account | None
-    ) -> Delivery:
-        delivery = self._rooms.settings.delivery
+    ) -> ResolvedImage:
+        delivery = self._context.settings.delivery
         signed = "sig=" in query and self._is_signed(image, transform, query)
-        if not may_view(image, viewer, signed, delivery):
-            raise NotFoundError(no_picture(image.id))
+        if not can_view(image, viewer, signed, delivery):
+            raise NotFoundError(delivery_not_found_text(image.id))
         # Contract 7: *no parameters, and `ext` absent or the stored format's: the master itself*.
         whole = "=" not in query or parse_transform(query) == Transform()
-        found = self.of(image, transform, accept, whole=whole)
+        found = self.build(image, transform, accept, whole=whole)
         if found.key is not None:
-            check_transform(transform, signed, delivery)
+            require_allowed_transform(transform, signed, delivery)
         return found
 
     def _may_view(self, image: Image, transform: Transform, query: str, viewer: Account | None) -> bool:
         signed = "sig=" in query and not image.is_public and self._is_signed(image, transform, query)
-        return may_view(image, viewer, signed, self._rooms.settings.delivery)
+        return can_view(image, viewer, signed, self._context.settings.delivery)
 
     def _is_signed(self, image: Image, transform: Transform, query: str) -> bool:
         """Return whether an address carries a signature that holds.
@@ -295,29 +302,29 @@ class Deliveries:
         The stored format is meant by an address that names it, in its path or in `fm`, and by one
         that names none; so whichever of the two was signed will do.
         """
-        given, now = dict(parse_qsl(query)), self._rooms.clock()
+        given, now = dict(parse_qsl(query)), self._context.clock()
         meant = [transform]
         if transform.format is image.format:
             meant.append(evolve(transform, format=None))
-        return any(is_signed(self._rooms.secret, image.id, each, given, now) for each in meant)
+        return any(verify_signed_url(self._context.secret, image.id, each, given, now) for each in meant)
 
-    def _known_image(self, image_id: ImageId) -> _Known | None:
-        known = self._known.get(image_id)
-        if known is None or known.stamp != self._rooms.stamps.read(image_id):
+    def _cached_image(self, image_id: ImageId) -> _CachedImage | None:
+        known = self._images.get(image_id)
+        if known is None or known.generation != self._context.generations.read(image_id):
             return None
         return known
 
     def _read_image(self, image_id: ImageId) -> Image:
-        stamp = self._rooms.stamps.read(image_id)
-        image = self._rooms.images.get(image_id)
+        stamp = self._context.generations.read(image_id)
+        image = self._context.images.get(image_id)
         if image is None:
-            raise NotFoundError(no_picture(image_id))
+            raise NotFoundError(delivery_not_found_text(image_id))
         if stamp is not None:
-            self._known.put(image_id, _Known(stamp, image))
+            self._images.put(image_id, _CachedImage(stamp, image))
         return image
 
 
-def _split(path: str) -> tuple[ImageId, str | None]:
+def _split_path(path: str) -> tuple[ImageId, str | None]:
     """Return the id and the extension of a delivery address's path.
 
     Raises:
@@ -327,19 +334,19 @@ def _split(path: str) -> tuple[ImageId, str | None]:
     try:
         return parse_image_id(name), extension if dot else None
     except NotFoundError:
-        raise NotFoundError(no_picture(path)) from None
+        raise NotFoundError(delivery_not_found_text(path)) from None
 
 
-def _format(transform: Transform, image: Image, accept: str) -> Format:
+def _choose_format(transform: Transform, image: Image, accept: str) -> Format:
     if transform.format is AUTO:
         return negotiate(accept, image.format, animated=image.is_animated)
     return image.format if transform.format is None else Format(transform.format)
 
 
-def _delivery(
+def _resolved(
     image: Image, key: str | None, job: RenderJob | None, fmt: Format, tag: str, varies: bool
-) -> Delivery:
-    return Delivery(
+) -> ResolvedImage:
+    return ResolvedImage(
         image=image,
         key=key,
         job=job,

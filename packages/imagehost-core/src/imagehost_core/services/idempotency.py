@@ -7,72 +7,97 @@ under way the second waits, or gets 409; another request under the same key → 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 
 from attrs import field, frozen
 
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.database import Transaction
-from imagehost_core.db.idempotency import Answer
-from imagehost_core.errors import BadRequestError, ConflictError, Fault, UnavailableError, quoted
+from imagehost_core.db.idempotency import StoredResponse
+from imagehost_core.errors import BadRequestError, ConflictError, FieldError, UnavailableError, quote_value
 from imagehost_core.ids import AccountId
 from imagehost_core.models import Account
-from imagehost_core.services.context import Rooms
+from imagehost_core.services.context import HostContext
 
-KEPT = timedelta(hours=24)
+RETENTION = timedelta(hours=24)
 MAX_KEY = 255
-PATIENCE_SECONDS = 20.0
+WAIT_SECONDS = 20.0
 """How long the second waits for the first."""
 
 
 @frozen
-class Part:
+class SubOperation:
     """One thing that a request makes: its file or its album of that number."""
 
-    _rooms: Rooms = field(repr=False)
+    _context: HostContext = field(repr=False)
     account_id: AccountId
     key: str
     number: int
 
-    def made(self) -> str | None:
+    def previous_result(self) -> str | None:
         """Return the id of what was made for it before, or `None`."""
-        return self._rooms.answers.made(self.account_id, self.key, self.number)
+        return self._context.idempotency.get_result(self.account_id, self.key, self.number)
 
-    def make(self, transaction: Transaction, made: str) -> None:
+    def record_result(self, transaction: Transaction, made: str) -> None:
         """Note what was made for it, in the transaction that made it."""
-        self._rooms.answers.make(transaction, self.account_id, self.key, self.number, made)
+        self._context.idempotency.put_result(transaction, self.account_id, self.key, self.number, made)
 
 
 @frozen
-class Claim:
+class IdempotentRequest:
     """A request under a key, while it is under way.
 
     Attributes:
         answer: What was answered when it came before, or `None`: do it now.
     """
 
-    _rooms: Rooms = field(repr=False)
+    _context: HostContext = field(repr=False)
     account_id: AccountId
     key: str
-    answer: Answer | None = None
+    response: StoredResponse | None = None
 
-    def part(self, number: int) -> Part:
+    def sub_operation(self, number: int) -> SubOperation:
         """Return what stands for one thing that it makes."""
-        return Part(self._rooms, self.account_id, self.key, number)
+        return SubOperation(self._context, self.account_id, self.key, number)
 
-    def answered(self, status: int, body: bytes) -> None:
+    def complete(self, status: int, body: bytes) -> None:
         """Note what was answered, to be given again."""
-        with self._rooms.catalog.transaction() as transaction:
-            self._rooms.answers.answer(transaction, self.account_id, self.key, Answer(status, body))
+        with self._context.database.transaction() as transaction:
+            self._context.idempotency.set_response(
+                transaction, self.account_id, self.key, StoredResponse(status, body)
+            )
+
+
+@frozen
+class IdempotencyService:
+    """The idempotency keys of a host."""
+
+    _context: HostContext = field(repr=False)
+
+    def begin(self, account: Account, key: str, request: str) -> AbstractContextManager[IdempotentRequest]:
+        """Return a context that runs a request once under its idempotency key.
+
+        Args:
+            account: The account that sent the request.
+            key: The `Idempotency-Key` header: 1–255 printable ASCII characters.
+            request: A fingerprint of the request.
+
+        Raises:
+            BadRequestError: The key has another form.
+            ConflictError: The key was used for another request, or the first is still in progress.
+        """
+        return begin_request(self._context, account, key, request)
 
 
 @contextmanager
-def claim(rooms: Rooms, account: Account, key: str, request: str) -> Iterator[Claim]:
+def begin_request(
+    context: HostContext, account: Account, key: str, request: str
+) -> Iterator[IdempotentRequest]:
     """Yield a request's claim on a key of an account; nobody else has the key meanwhile.
 
     Args:
-        rooms: Of the host.
+        context: Of the host.
         account: Whose key.
         key: 1–255 printable ASCII characters.
         request: What tells the request from others, such as a hash of all it says.
@@ -84,28 +109,28 @@ def claim(rooms: Rooms, account: Account, key: str, request: str) -> Iterator[Cl
     """
     if not (1 <= len(key) <= MAX_KEY and key.isascii() and key.isprintable()):
         expected = f"1 to {MAX_KEY} printable ASCII characters"
-        raise BadRequestError(faults=[Fault("Idempotency-Key", expected, quoted(key))])
-    with rooms.locks.wait("once", f"{account.id}/{key}", PATIENCE_SECONDS) as held:
+        raise BadRequestError(errors=[FieldError("Idempotency-Key", expected, quote_value(key))])
+    with context.locks.acquire_with_timeout("once", f"{account.id}/{key}", WAIT_SECONDS) as held:
         if not held:
-            if rooms.answers.get(account.id, key) is None:
+            if context.idempotency.get(account.id, key) is None:
                 # Another key has the same lock: nothing contradicts this request, it only has to wait.
                 raise UnavailableError("expected a lock for this Idempotency-Key but received none in time")
             raise ConflictError(
                 "expected one request at a time for this Idempotency-Key but received a second",
                 retry_after=1,
             )
-        yield _claim(rooms, account, key, request)
+        yield _begin(context, account, key, request)
 
 
-def _claim(rooms: Rooms, account: Account, key: str, request: str) -> Claim:
-    oldest = rooms.clock() - KEPT
-    kept = rooms.answers.get(account.id, key)
+def _begin(context: HostContext, account: Account, key: str, request: str) -> IdempotentRequest:
+    oldest = context.clock() - RETENTION
+    kept = context.idempotency.get(account.id, key)
     if kept is None or kept.created_at < to_micros(oldest):
-        with rooms.catalog.transaction() as transaction:
-            rooms.answers.delete_before(transaction, oldest)
-            rooms.answers.insert(transaction, account.id, key, request, rooms.clock())
-        return Claim(rooms, account.id, key)
+        with context.database.transaction() as transaction:
+            context.idempotency.delete_before(transaction, oldest)
+            context.idempotency.insert(transaction, account.id, key, request, context.clock())
+        return IdempotentRequest(context, account.id, key)
     if kept.request != request:
-        fault = Fault("Idempotency-Key", "a new key for another request", quoted(key))
-        raise ConflictError(faults=[fault])
-    return Claim(rooms, account.id, key, kept.answer)
+        fault = FieldError("Idempotency-Key", "a new key for another request", quote_value(key))
+        raise ConflictError(errors=[fault])
+    return IdempotentRequest(context, account.id, key, kept.response)

@@ -12,33 +12,33 @@ from attrs import field, frozen
 
 from imagehost_core.errors import (
     ConflictError,
-    Fault,
+    FieldError,
     InsufficientStorageError,
     NotFoundError,
     UnauthorizedError,
     ValidationError,
-    quoted,
+    quote_value,
 )
 from imagehost_core.ids import KeyId, new_key_id
-from imagehost_core.models import ALL_SCOPES, ApiKey, NewKey, Page, Principal, Scope
+from imagehost_core.models import ALL_SCOPES, ApiKey, ApiKeyWithToken, Page, Principal, Scope
 from imagehost_core.pagination import PageRequest
 from imagehost_core.services import owners
-from imagehost_core.services.context import Rooms
+from imagehost_core.services.context import HostContext
 from imagehost_core.services.owners import Owner
-from imagehost_core.tokens import PREFIX_LENGTH, TokenKind, mint, parse_token, token_hash
-from imagehost_core.uploads.options import UNSTORABLE, is_storable
+from imagehost_core.tokens import PREFIX_LENGTH, TokenKind, new_token, parse_token, token_hash
+from imagehost_core.uploads.options import INVALID_TEXT, is_valid_text
 
 MAX_NAME = 100
 """Characters of a key's name; the length that contract 6 gives albums."""
-_TOUCH = timedelta(minutes=1)
+LAST_USED_RESOLUTION = timedelta(minutes=1)
 """How exact `last_used_at` is: one write a minute, and not one a request."""
 
 
 @frozen
-class Keys:
+class KeyService:
     """The API keys of a host."""
 
-    _rooms: Rooms = field(repr=False)
+    _context: HostContext = field(repr=False)
 
     def create(
         self,
@@ -47,7 +47,7 @@ class Keys:
         name: str = "",
         scopes: Iterable[Scope | str] = ALL_SCOPES,
         expires_at: datetime | None = None,
-    ) -> NewKey:
+    ) -> ApiKeyWithToken:
         """Make a key; its token is to be had from the answer and never again.
 
         Args:
@@ -60,12 +60,12 @@ class Keys:
             NotFoundError: There is no such account.
             ValidationError: A value is not allowed. Names every fault.
         """
-        rooms = self._rooms
-        account, now = owners.find(rooms, owner), rooms.clock()
-        wanted = _check(name, list(scopes), expires_at, now)
-        token = mint(TokenKind.KEY, rooms.random)
+        context = self._context
+        account, now = owners.get_account(context, owner), context.clock()
+        wanted = _validate_key(name, list(scopes), expires_at, now)
+        token = new_token(TokenKind.KEY, context.random)
         key = ApiKey(
-            id=new_key_id(rooms.random),
+            id=new_key_id(context.random),
             account_id=account.id,
             name=name.strip(),
             prefix=token[:PREFIX_LENGTH],
@@ -75,14 +75,14 @@ class Keys:
             created_at=now,
             revoked_at=None,
         )
-        with rooms.catalog.transaction() as transaction:
-            rooms.keys.insert(transaction, key, token_hash(token))
-        return NewKey(key, token)
+        with context.database.transaction() as transaction:
+            context.keys.insert(transaction, key, token_hash(token))
+        return ApiKeyWithToken(key, token)
 
     def list(self, *, owner: Owner, page: PageRequest | None = None) -> Page[ApiKey]:
         """Return an account's keys, newest first, revoked ones too."""
-        account = owners.find(self._rooms, owner)
-        return self._rooms.keys.of_account(account.id, page or PageRequest())
+        account = owners.get_account(self._context, owner)
+        return self._context.keys.list_by_account(account.id, page or PageRequest())
 
     def get(self, key_id: str, *, owner: Owner) -> ApiKey:
         """Return a key of an account.
@@ -90,9 +90,9 @@ class Keys:
         Raises:
             NotFoundError: It has no such key.
         """
-        key = self._rooms.keys.get(KeyId(key_id), owners.find(self._rooms, owner).id)
+        key = self._context.keys.get(KeyId(key_id), owners.get_account(self._context, owner).id)
         if key is None:
-            raise NotFoundError(f"expected the id of a key of yours but received {quoted(key_id)}")
+            raise NotFoundError(f"expected the id of a key of yours but received {quote_value(key_id)}")
         return key
 
     def update(self, key_id: str, *, owner: Owner, **changes: object) -> ApiKey:
@@ -116,14 +116,14 @@ class Keys:
             **changes,
         }
         moved = values["expires_at"] if "expires_at" in changes else None
-        scopes = _check(values["name"], list(values["scopes"]), moved, self._rooms.clock())
+        scopes = _validate_key(values["name"], list(values["scopes"]), moved, self._context.clock())
         if key.revoked_at is not None:
             raise ConflictError("expected a key that is in force but received one that is revoked")
         changed = attrs.evolve(
             key, name=values["name"].strip(), scopes=scopes, expires_at=values["expires_at"]
         )
-        with self._rooms.catalog.transaction() as transaction:
-            self._rooms.keys.update(transaction, changed)
+        with self._context.database.transaction() as transaction:
+            self._context.keys.update(transaction, changed)
         return changed
 
     def revoke(self, key_id: str, *, owner: Owner) -> ApiKey:
@@ -134,9 +134,9 @@ class Keys:
         """
         key = self.get(key_id, owner=owner)
         if key.revoked_at is None:
-            key = attrs.evolve(key, revoked_at=self._rooms.clock())
-            with self._rooms.catalog.transaction() as transaction:
-                self._rooms.keys.update(transaction, key)
+            key = attrs.evolve(key, revoked_at=self._context.clock())
+            with self._context.database.transaction() as transaction:
+                self._context.keys.update(transaction, key)
         return key
 
     def authenticate(self, token: str) -> Principal:
@@ -146,47 +146,47 @@ class Keys:
             UnauthorizedError: The token is malformed, unknown, expired or revoked, or its account is
                 suspended. Which of these it is, is told to nobody.
         """
-        rooms, now = self._rooms, self._rooms.clock()
+        context, now = self._context, self._context.clock()
         if parse_token(token) is TokenKind.SESSION:
             return self._session(token, now)
-        found = rooms.keys.by_token_hash(token_hash(token))
+        found = context.keys.get_by_token_hash(token_hash(token))
         if found is None:
-            raise UnauthorizedError(_NO_TOKEN)
+            raise UnauthorizedError(INVALID_TOKEN)
         key, account = found
         expired = key.expires_at is not None and key.expires_at <= now
         if expired or key.revoked_at is not None or account.suspended_at is not None:
-            raise UnauthorizedError(_NO_TOKEN)
-        if key.last_used_at is None or now - key.last_used_at >= _TOUCH:
+            raise UnauthorizedError(INVALID_TOKEN)
+        if key.last_used_at is None or now - key.last_used_at >= LAST_USED_RESOLUTION:
             # A full disk must not lock anybody out: deleting is how room is made.
-            with suppress(InsufficientStorageError), rooms.catalog.transaction() as transaction:
-                rooms.keys.touch(transaction, key.id, now)
+            with suppress(InsufficientStorageError), context.database.transaction() as transaction:
+                context.keys.set_last_used(transaction, key.id, now)
         return Principal(account, key.scopes, key.id)
 
     def _session(self, token: str, now: datetime) -> Principal:
-        account = self._rooms.sessions.account_of(token_hash(token), now)
+        account = self._context.sessions.get_account(token_hash(token), now)
         if account is None or account.suspended_at is not None:
-            raise UnauthorizedError(_NO_TOKEN)
+            raise UnauthorizedError(INVALID_TOKEN)
         return Principal(account, ALL_SCOPES)
 
 
-_NO_TOKEN = "expected a token that is valid now but received one that is unknown, expired or revoked"  # noqa: S105
+INVALID_TOKEN = "expected a token that is valid now but received one that is unknown, expired or revoked"  # noqa: S105
 
 
-def _check(
+def _validate_key(
     name: str, scopes: list[Scope | str], expires_at: datetime | None, now: datetime
 ) -> frozenset[Scope]:
     faults = []
     if len(name.strip()) > MAX_NAME:
-        faults.append(Fault("name", f"at most {MAX_NAME} characters", f"{len(name.strip())}"))
-    if not is_storable(name):
-        faults.append(Fault("name", *UNSTORABLE))
+        faults.append(FieldError("name", f"at most {MAX_NAME} characters", f"{len(name.strip())}"))
+    if not is_valid_text(name):
+        faults.append(FieldError("name", *INVALID_TEXT))
     known = {scope.value for scope in Scope}
     unknown = [scope for scope in scopes if scope not in known]
     if unknown or not scopes:
-        received = ", ".join(map(quoted, unknown)) or "none"
-        faults.append(Fault("scopes", f"one or more of {', '.join(sorted(known))}", received))
+        received = ", ".join(map(quote_value, unknown)) or "none"
+        faults.append(FieldError("scopes", f"one or more of {', '.join(sorted(known))}", received))
     if expires_at is not None and (expires_at.tzinfo is None or expires_at <= now):
-        faults.append(Fault("expires_at", "a time to come, with its zone", quoted(expires_at)))
+        faults.append(FieldError("expires_at", "a time to come, with its zone", quote_value(expires_at)))
     if faults:
-        raise ValidationError(faults=faults)
+        raise ValidationError(errors=faults)
     return frozenset(map(Scope, scopes))

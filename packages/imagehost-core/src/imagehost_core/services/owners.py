@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from imagehost_core.errors import Fault, NotFoundError, ValidationError, quoted
+from imagehost_core.errors import FieldError, NotFoundError, ValidationError, quote_value
 from imagehost_core.models import Account
-from imagehost_core.services.context import Rooms
+from imagehost_core.services.context import HostContext
 
 Owner = Account | str
 """An account, or the name of one. A name that nobody has is given an account when something is first made
@@ -15,7 +15,7 @@ under it: the program that embeds the core knows its users, and has no other pla
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._@+-]{0,63}", re.ASCII)
 
 
-def check_name(name: str) -> None:
+def require_account_name(name: str) -> None:
     """Let the name of an account pass.
 
     Raises:
@@ -23,27 +23,27 @@ def check_name(name: str) -> None:
     """
     if _NAME.fullmatch(name) is None:
         expected = "1 to 64 letters, digits or ._@+-, beginning with a letter or digit,"
-        raise ValidationError(faults=[Fault("username", expected, quoted(name))])
+        raise ValidationError(errors=[FieldError("username", expected, quote_value(name))])
 
 
-def find(rooms: Rooms, owner: Owner) -> Account:
+def get_account(context: HostContext, owner: Owner) -> Account:
     """Return the account of an owner.
 
     Raises:
         NotFoundError: There is none.
     """
-    account = known(rooms, owner)
+    account = find_account(context, owner)
     if account is None:
-        raise NotFoundError(f"expected the name of an account but received {quoted(owner)}")
+        raise NotFoundError(f"expected the name of an account but received {quote_value(owner)}")
     return account
 
 
-def known(rooms: Rooms, owner: Owner) -> Account | None:
+def find_account(context: HostContext, owner: Owner) -> Account | None:
     """Return the account of an owner, or `None`: who has nothing yet, has an empty list."""
-    return owner if isinstance(owner, Account) else rooms.accounts.by_name(owner)
+    return owner if isinstance(owner, Account) else context.accounts.get_by_name(owner)
 
 
-def find_or_create(rooms: Rooms, owner: Owner) -> Account:
+def get_or_create_account(context: HostContext, owner: Owner) -> Account:
     """Return the account of an owner, made now if it is a name that nobody has.
 
     Raises:
@@ -51,19 +51,19 @@ def find_or_create(rooms: Rooms, owner: Owner) -> Account:
     """
     if isinstance(owner, Account):
         return owner
-    account = rooms.accounts.by_name(owner)
+    account = context.accounts.get_by_name(owner)
     if account is None:
-        check_name(owner)
-        with rooms.catalog.transaction() as transaction:
-            if rooms.accounts.by_name(owner, transaction) is None:
-                rooms.accounts.insert(transaction, owner, None, rooms.clock())
-        account = find(rooms, owner)
+        require_account_name(owner)
+        with context.database.transaction() as transaction:
+            if context.accounts.get_by_name(owner, transaction) is None:
+                context.accounts.insert(transaction, owner, None, context.clock())
+        account = get_account(context, owner)
     return account
 
 
-def owns(rooms: Rooms, owner: Owner | None, account_id: int | None) -> bool:
+def is_owner(context: HostContext, owner: Owner | None, account_id: int | None) -> bool:
     """Whether something of an account may be shown to an owner; `None` is the program itself."""
     if owner is None:
         return True
-    account = known(rooms, owner)
+    account = find_account(context, owner)
     return account is not None and account.id == account_id

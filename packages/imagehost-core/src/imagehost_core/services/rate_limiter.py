@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from attrs import field, frozen
 
-from imagehost_core.limits import Decision, Policy
-from imagehost_core.limits.keys import account_bucket, address_bucket, sign_in_buckets
+from imagehost_core.limits import Decision, RateLimitPolicy
+from imagehost_core.limits.keys import account_key, address_key, sign_in_keys
 from imagehost_core.models import Account
-from imagehost_core.services.context import Rooms
+from imagehost_core.services.context import HostContext
 from imagehost_core.settings import LimitSettings
 
 
@@ -29,14 +29,14 @@ class WindowState:
 
 
 @frozen
-class Limiter:
+class RateLimiter:
     """The limits of a host."""
 
-    _rooms: Rooms = field(repr=False)
+    _context: HostContext = field(repr=False)
 
-    def of(self, account: Account) -> LimitSettings:
+    def limits_of(self, account: Account) -> LimitSettings:
         """Return the limits of an account: the host's, but for those of its own."""
-        return self._rooms.settings.limits.of(account.limits)
+        return self._context.settings.limits.for_account(account.limits)
 
     def admit(self, account: Account, *, upload: bool = False) -> Decision:
         """Count one more API request of an account, if it is admitted.
@@ -45,12 +45,12 @@ class Limiter:
             account: Whose.
             upload: Whether it is an upload request.
         """
-        limits = self.of(account)
-        return self._admit(account_bucket(account.id), limits.uploads if upload else limits.api)
+        limits = self.limits_of(account)
+        return self._admit(account_key(account.id), limits.uploads if upload else limits.api)
 
     def admit_address(self, address: str) -> Decision:
         """Count one more request without a good token from a client address, if it is admitted."""
-        return self._admit(address_bucket(address), self._rooms.settings.limits.unauthenticated)
+        return self._admit(address_key(address), self._context.settings.limits.unauthenticated)
 
     def admit_sign_in(self, name: str, address: str) -> Decision:
         """Count one more attempt to sign in, if both the account and the address have one left.
@@ -58,8 +58,8 @@ class Limiter:
         The address is asked first, and an attempt that it refuses is none of the account's: nobody can
         use up the attempts of many accounts from one address.
         """
-        policy = self._rooms.settings.limits.sign_ins
-        of_account, of_address = sign_in_buckets(name, address)
+        policy = self._context.settings.limits.sign_ins
+        of_account, of_address = sign_in_keys(name, address)
         first = self._admit(of_address, policy)
         if not first.admitted:
             return first
@@ -72,9 +72,9 @@ class Limiter:
         Contract 9: *0 = none*. What has no limit is no window: a limit of 0 with nothing remaining would say
         the contrary of what it means.
         """
-        policy = self.of(account).uploads
-        now = self._rooms.clock()
-        hits = self._rooms.counters.look(account_bucket(account.id), policy)
+        policy = self.limits_of(account).uploads
+        now = self._context.clock()
+        hits = self._context.rate_limits.peek(account_key(account.id), policy)
         return tuple(
             WindowState(
                 name=window.name,
@@ -86,5 +86,5 @@ class Limiter:
             if window.limit
         )
 
-    def _admit(self, bucket: str, policy: Policy) -> Decision:
-        return self._rooms.counters.admit(bucket, policy)
+    def _admit(self, bucket: str, policy: RateLimitPolicy) -> Decision:
+        return self._context.rate_limits.admit(bucket, policy)

@@ -19,18 +19,18 @@ from attrs import frozen
 
 from imagehost_core.errors import NotFoundError
 from imagehost_core.formats import Format
-from imagehost_core.jobs import LADDER_SIDES, RenderJob, start_of
+from imagehost_core.jobs import DERIVATIVE_SIDES, RenderJob, pick_derivative
 from imagehost_core.models import Image
-from imagehost_core.pixels import codec_build
-from imagehost_core.services.context import Rooms
-from imagehost_core.storage.blob_store import MASTER, rung_name
+from imagehost_core.pixels import codec_fingerprint
+from imagehost_core.services.context import HostContext
+from imagehost_core.storage.blob_store import MASTER, derivative_name
 from imagehost_core.transform import Fit, Transform
 from imagehost_core.transform.geometry import Size, plan
-from imagehost_core.workers import Weight, weigh
+from imagehost_core.workers import JobClass, classify
 
 
 @frozen
-class Source:
+class RenderSource:
     """What a variant is made of.
 
     Attributes:
@@ -44,11 +44,11 @@ class Source:
     reduction: RenderJob | None = None
 
 
-def obtain(rooms: Rooms, image: Image, key: str, job: RenderJob) -> bytes:
+def get_or_render(context: HostContext, image: Image, key: str, job: RenderJob) -> bytes:
     """Return a variant, from wherever it is soonest had.
 
     Args:
-        rooms: Of the host.
+        context: Of the host.
         image: Of which image.
         key: The variant's file name, from `key_of`.
         job: What it is.
@@ -57,68 +57,70 @@ def obtain(rooms: Rooms, image: Image, key: str, job: RenderJob) -> bytes:
         NotFoundError: The image was deleted meanwhile.
         UnavailableError: The workers have too much to do, or the work took too long.
     """
-    found = rooms.variants.find(image.id, key)
+    found = context.variants.get(image.id, key)
     if found is not None:
         return found
-    source = source_of(image, job)
+    source = choose_source(image, job)
     if source.reduction is None:
-        return _made(rooms, image, job, key, source)
+        return _render_cached(context, image, job, key, source)
     # Both are kept as variants, one after the other: whoever held one's lock while it made the other could
     # wait for somebody who does it the other way round.
     reduction = source.reduction
-    small = _made(rooms, image, reduction, key_of(reduction), source)
-    weight = weigh(job, reduction.plan.output)
-    return rooms.variants.obtain(
-        image.id, key, lambda: _render(rooms, job, reduction.format, BytesIO(small), weight), weight
+    small = _render_cached(context, image, reduction, cache_key(reduction), source)
+    weight = classify(job, reduction.plan.output)
+    return context.variants.get_or_create(
+        image.id, key, lambda: _render(context, job, reduction.format, BytesIO(small), weight), weight
     )
 
 
-def source_of(image: Image, job: RenderJob) -> Source:
+def choose_source(image: Image, job: RenderJob) -> RenderSource:
     """Return what a variant is best made of."""
     whole = Size(image.width, image.height)
     if job.animated:
-        return Source(MASTER, whole)
-    rung = start_of(starmap(Size, image.rungs), job.plan.resize)
+        return RenderSource(MASTER, whole)
+    rung = pick_derivative(starmap(Size, image.derivatives), job.plan.resize)
     if rung is not None:
-        return Source(rung_name(max(rung.width, rung.height)), rung)
-    steps = plan(whole, Transform(max(LADDER_SIDES), max(LADDER_SIDES), fit=Fit.INSIDE))
+        return RenderSource(derivative_name(max(rung.width, rung.height)), rung)
+    steps = plan(whole, Transform(max(DERIVATIVE_SIDES), max(DERIVATIVE_SIDES), fit=Fit.INSIDE))
     reduction = RenderJob(steps, Format.PNG, None)
-    worth_it = weigh(job, whole) is Weight.HEAVY and weigh(job, steps.output) is Weight.LIGHT
-    serves = start_of([steps.output], job.plan.resize) is not None
-    return Source(MASTER, whole, reduction if worth_it and serves else None)
+    worth_it = classify(job, whole) is JobClass.HEAVY and classify(job, steps.output) is JobClass.LIGHT
+    serves = pick_derivative([steps.output], job.plan.resize) is not None
+    return RenderSource(MASTER, whole, reduction if worth_it and serves else None)
 
 
-def _made(rooms: Rooms, image: Image, job: RenderJob, key: str, source: Source) -> bytes:
-    weight = weigh(job, source.size, image.frames)
+def _render_cached(
+    context: HostContext, image: Image, job: RenderJob, key: str, source: RenderSource
+) -> bytes:
+    weight = classify(job, source.size, image.frames)
 
     def make() -> bytes:
-        with _opened(rooms, image, source.name) as file:
-            return _render(rooms, job, image.format, file, weight)
+        with _open_source(context, image, source.name) as file:
+            return _render(context, job, image.format, file, weight)
 
-    return rooms.variants.obtain(image.id, key, make, weight)
+    return context.variants.get_or_create(image.id, key, make, weight)
 
 
-def _opened(rooms: Rooms, image: Image, name: str) -> BinaryIO:
+def _open_source(context: HostContext, image: Image, name: str) -> BinaryIO:
     """Return one of an image's files; the master for a reduction that is lost."""
     try:
-        return rooms.files.open(image.id, name)
+        return context.blobs.open(image.id, name)
     except NotFoundError:
-        return rooms.files.open(image.id, MASTER)
+        return context.blobs.open(image.id, MASTER)
 
 
-def _render(rooms: Rooms, job: RenderJob, fmt: Format, file: BinaryIO, weight: Weight) -> bytes:
-    deadline = rooms.settings.workers.render_deadline
+def _render(context: HostContext, job: RenderJob, fmt: Format, file: BinaryIO, weight: JobClass) -> bytes:
+    deadline = context.settings.rendering.render_timeout_seconds
     length = file.seek(0, os.SEEK_END)
     file.seek(0)
-    return rooms.workers.render(job, fmt, file, length, deadline=deadline, weight=weight)[1]
+    return context.executor.render(job, fmt, file, length, deadline=deadline, weight=weight)[1]
 
 
 @cache
 def _build() -> str:
-    return codec_build()
+    return codec_fingerprint()
 
 
-def key_of(job: RenderJob) -> str:
+def cache_key(job: RenderJob) -> str:
     """Return the name of a variant: equal for requests that mean the same picture.
 
     It covers the plan and not the parameters (w=300 alone, and with the height that follows from it,

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
-from imagehost_core.db import OutboxRows
+from imagehost_core.db import OutboxRepository
 from imagehost_core.db.database import Transaction
 from imagehost_core.events import AlbumCreated, AlbumUpdated, DeletedImage, Event, ImageDeleted, ImageUploaded
 from imagehost_core.ids import AccountId, EventId, Random, new_event_id
 from imagehost_core.models import Album, Image
-from imagehost_core.resources import Addresses
+from imagehost_core.resources import UrlBuilder
 
 Subscriber = Callable[[Event], object]
 
@@ -23,13 +23,13 @@ log = logging.getLogger(__name__)
 
 
 @frozen
-class Subscribers:
+class EventBus:
     """The callbacks of the program that embeds the core."""
 
     _callbacks: list[Subscriber] = field(factory=list)
     _lock: threading.Lock = field(factory=threading.Lock, repr=False)
 
-    def add(self, callback: Subscriber) -> Callable[[], None]:
+    def subscribe(self, callback: Subscriber) -> Callable[[], None]:
         """Call a callback with each event from now on; return what ends that."""
         with self._lock:
             self._callbacks.append(callback)
@@ -41,7 +41,7 @@ class Subscribers:
 
         return remove
 
-    def tell(self, event: Event) -> None:
+    def publish(self, event: Event) -> None:
         """Call every callback; one that fails stops neither the others nor the change."""
         with self._lock:
             callbacks = list(self._callbacks)
@@ -53,11 +53,11 @@ class Subscribers:
 
 
 @frozen
-class Change:
+class UnitOfWork:
     """A change under way: it records its events in the transaction that makes it."""
 
-    _outbox: OutboxRows
-    _addresses: Addresses
+    _outbox: OutboxRepository
+    _addresses: UrlBuilder
     _clock: Clock
     _random: Random
     events: list[Event] = field(factory=list)
@@ -94,22 +94,22 @@ class Change:
 
 
 @frozen
-class Changes:
+class UnitOfWorkFactory:
     """How the host changes anything of which there is an event."""
 
-    _outbox: OutboxRows
-    _addresses: Addresses
+    _outbox: OutboxRepository
+    _addresses: UrlBuilder
     _clock: Clock
     _random: Random
-    subscribers: Subscribers = field(factory=Subscribers)
+    bus: EventBus = field(factory=EventBus)
 
     @contextmanager
-    def one(self) -> Iterator[Change]:
+    def begin(self) -> Iterator[UnitOfWork]:
         """Yield a change; its events are told when the block has ended well.
 
         Every lock is free then, so that a subscriber may ask the host for anything.
         """
-        change = Change(self._outbox, self._addresses, self._clock, self._random)
+        change = UnitOfWork(self._outbox, self._addresses, self._clock, self._random)
         yield change
         for event in change.events:
-            self.subscribers.tell(event)
+            self.bus.publish(event)

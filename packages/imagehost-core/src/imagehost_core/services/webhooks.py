@@ -12,43 +12,43 @@ import attrs
 from attrs import field, frozen
 
 from imagehost_core._util.clock import to_rfc3339
-from imagehost_core.db import Due, leases
-from imagehost_core.db.database import Reader, Transaction
-from imagehost_core.errors import Fault, NotFoundError, ValidationError, quoted
+from imagehost_core.db import LeasedDelivery, leases
+from imagehost_core.db.database import Queryable, Transaction
+from imagehost_core.errors import FieldError, NotFoundError, ValidationError, quote_value
 from imagehost_core.ids import DeliveryId, WebhookId, new_event_id, new_webhook_id
-from imagehost_core.models import Account, NewSecret, Page, Webhook, WebhookDelivery
+from imagehost_core.models import Account, Page, Webhook, WebhookDelivery, WebhookWithSecret
 from imagehost_core.pagination import PageRequest
 from imagehost_core.services import owners
-from imagehost_core.services.context import Rooms
+from imagehost_core.services.context import HostContext
 from imagehost_core.services.owners import Owner
-from imagehost_core.webhooks.retry import Attempt, judge
+from imagehost_core.webhooks.retry import Attempt, after_attempt
 from imagehost_core.webhooks.signing import new_webhook_secret
-from imagehost_core.webhooks.validation import Resolve, check_fields, resolve
+from imagehost_core.webhooks.validation import Resolve, resolve, validate_webhook
 
-OVERLAP = timedelta(hours=24)
+SECRET_OVERLAP = timedelta(hours=24)
 """For how long the old secret signs beside the new one."""
 TEST_EVENT = "webhook.test"
 """The kind of the event that `test` sends. It is none of SPEC 6: it tells of no change."""
-LEASE_SLACK = timedelta(seconds=30)
+LEASE_MARGIN = timedelta(seconds=30)
 """How much longer than its timeout an attempt is leased."""
-SEATS = 256
+MAX_SENDERS = 256
 """How many senders are known by a seat."""
-EACH = 8
+MAX_IN_FLIGHT_PER_ENDPOINT = 8
 """How many attempts to one destination are under way at a time."""
 MAX_WEBHOOKS = 100
 """How many destinations an account may have: each event is written once for each of them."""
 
 
 @frozen
-class Webhooks:
+class WebhookService:
     """The webhook destinations of a host."""
 
-    _rooms: Rooms = field(repr=False)
+    _context: HostContext = field(repr=False)
     _resolve: Resolve = field(default=resolve, repr=False)
 
     def create(
         self, *, owner: Owner, url: str, events: Iterable[str] = (), description: str = ""
-    ) -> NewSecret:
+    ) -> WebhookWithSecret:
         """Make a destination; its secret is to be had from the answer and never again.
 
         Args:
@@ -61,33 +61,33 @@ class Webhooks:
             ValidationError: A value is not allowed, or the account has 100 destinations. Names every
                 fault.
         """
-        rooms = self._rooms
-        account = owners.find_or_create(rooms, owner)
-        values = self._checked({"url": url, "events": tuple(events), "description": description})
+        context = self._context
+        account = owners.get_or_create_account(context, owner)
+        values = self._validated({"url": url, "events": tuple(events), "description": description})
         webhook = Webhook(
-            id=new_webhook_id(rooms.random),
+            id=new_webhook_id(context.random),
             account_id=account.id,
             url=url,
             events=values["events"],  # type: ignore[arg-type]
             description=description,
             is_active=True,
-            created_at=rooms.clock(),
+            created_at=context.clock(),
         )
-        secret = new_webhook_secret(rooms.random)
-        with rooms.catalog.transaction() as transaction:
-            if len(rooms.webhooks.all_of(account.id, transaction)) >= MAX_WEBHOOKS:
-                fault = Fault("webhooks", f"at most {MAX_WEBHOOKS} of an account", "one more")
-                raise ValidationError(faults=[fault])
-            rooms.webhooks.insert(transaction, webhook, secret)
-        return NewSecret(webhook, secret)
+        secret = new_webhook_secret(context.random)
+        with context.database.transaction() as transaction:
+            if len(context.webhooks.ids_by_account(account.id, transaction)) >= MAX_WEBHOOKS:
+                fault = FieldError("webhooks", f"at most {MAX_WEBHOOKS} of an account", "one more")
+                raise ValidationError(errors=[fault])
+            context.webhooks.insert(transaction, webhook, secret)
+        return WebhookWithSecret(webhook, secret)
 
     def list(self, *, owner: Owner, page: PageRequest | None = None) -> Page[Webhook]:
         """Return an account's destinations, newest first."""
-        account = owners.known(self._rooms, owner)
+        account = owners.find_account(self._context, owner)
         wanted = page or PageRequest()
         if account is None:
             return Page.empty(wanted.page, wanted.per_page)
-        return self._rooms.webhooks.of_account(account.id, wanted)
+        return self._context.webhooks.list_by_account(account.id, wanted)
 
     def get(self, webhook_id: str, *, owner: Owner) -> Webhook:
         """Return a destination of an account.
@@ -95,7 +95,7 @@ class Webhooks:
         Raises:
             NotFoundError: It has no such destination.
         """
-        return self._find(webhook_id, owners.find(self._rooms, owner), self._rooms.catalog)
+        return self._find(webhook_id, owners.get_account(self._context, owner), self._context.database)
 
     def update(self, webhook_id: str, *, owner: Owner, **changes: object) -> Webhook:
         """Change some of a destination's fields; what is not given stays.
@@ -111,18 +111,18 @@ class Webhooks:
             NotFoundError: The account has no such destination.
             ValidationError: A value is not allowed. Names every fault.
         """
-        rooms, account = self._rooms, owners.find(self._rooms, owner)
-        self._find(webhook_id, account, rooms.catalog)
-        values = self._checked(changes)
+        context, account = self._context, owners.get_account(self._context, owner)
+        self._find(webhook_id, account, context.database)
+        values = self._validated(changes)
         if values.get("is_active"):
             values["disabled_reason"] = None
-        with rooms.catalog.transaction() as transaction:
+        with context.database.transaction() as transaction:
             # As it is now: a sender may have disabled it since.
             webhook = self._find(webhook_id, account, transaction)
             changed = attrs.evolve(webhook, **values)  # type: ignore[arg-type]
-            rooms.webhooks.update(transaction, changed)
+            context.webhooks.update(transaction, changed)
             if webhook.is_active and not changed.is_active:
-                rooms.outbox.abandon(transaction, webhook.id)
+                context.outbox.cancel_pending(transaction, webhook.id)
         return changed
 
     def delete(self, webhook_id: str, *, owner: Owner) -> None:
@@ -132,20 +132,20 @@ class Webhooks:
             NotFoundError: The account has no such destination.
         """
         webhook = self.get(webhook_id, owner=owner)
-        with self._rooms.catalog.transaction() as transaction:
-            self._rooms.webhooks.delete(transaction, webhook.id)
+        with self._context.database.transaction() as transaction:
+            self._context.webhooks.delete(transaction, webhook.id)
 
-    def rotate_secret(self, webhook_id: str, *, owner: Owner) -> NewSecret:
+    def rotate_secret(self, webhook_id: str, *, owner: Owner) -> WebhookWithSecret:
         """Give a destination another secret. For 24 hours both sign.
 
         Raises:
             NotFoundError: The account has no such destination.
         """
-        rooms, webhook = self._rooms, self.get(webhook_id, owner=owner)
-        secret = new_webhook_secret(rooms.random)
-        with rooms.catalog.transaction() as transaction:
-            rooms.webhooks.rotate(transaction, webhook.id, secret, rooms.clock() + OVERLAP)
-        return NewSecret(webhook, secret)
+        context, webhook = self._context, self.get(webhook_id, owner=owner)
+        secret = new_webhook_secret(context.random)
+        with context.database.transaction() as transaction:
+            context.webhooks.rotate_secret(transaction, webhook.id, secret, context.clock() + SECRET_OVERLAP)
+        return WebhookWithSecret(webhook, secret)
 
     def test(self, webhook_id: str, *, owner: Owner) -> WebhookDelivery:
         """Send a destination an event of the kind `webhook.test`, whatever kinds it gets.
@@ -153,14 +153,14 @@ class Webhooks:
         Raises:
             NotFoundError: The account has no such destination.
         """
-        rooms, webhook = self._rooms, self.get(webhook_id, owner=owner)
-        now = rooms.clock()
+        context, webhook = self._context, self.get(webhook_id, owner=owner)
+        now = context.clock()
         body = {"type": TEST_EVENT, "timestamp": to_rfc3339(now), "data": {"webhook_id": webhook.id}}
         encoded = json.dumps(body, separators=(",", ":")).encode()
-        with rooms.catalog.transaction() as transaction:
-            event_id = new_event_id(rooms.random)
-            rooms.outbox.insert_event(transaction, webhook.account_id, event_id, TEST_EVENT, now, encoded)
-            made = rooms.outbox.insert_delivery(transaction, webhook.id, event_id, TEST_EVENT, now)
+        with context.database.transaction() as transaction:
+            event_id = new_event_id(context.random)
+            context.outbox.insert_event(transaction, webhook.account_id, event_id, TEST_EVENT, now, encoded)
+            made = context.outbox.insert_delivery(transaction, webhook.id, event_id, TEST_EVENT, now)
         return self.delivery(webhook.id, made, owner=owner)
 
     def deliveries(
@@ -172,7 +172,7 @@ class Webhooks:
             NotFoundError: The account has no such destination.
         """
         webhook = self.get(webhook_id, owner=owner)
-        return self._rooms.outbox.of_webhook(webhook.id, page or PageRequest())
+        return self._context.outbox.list_by_webhook(webhook.id, page or PageRequest())
 
     def delivery(self, webhook_id: str, delivery_id: str, *, owner: Owner) -> WebhookDelivery:
         """Return a delivery to a destination.
@@ -181,9 +181,9 @@ class Webhooks:
             NotFoundError: The account has no such destination, or that no such delivery.
         """
         webhook = self.get(webhook_id, owner=owner)
-        found = self._rooms.outbox.get(DeliveryId(delivery_id), webhook.id)
+        found = self._context.outbox.get(DeliveryId(delivery_id), webhook.id)
         if found is None:
-            raise NotFoundError(f"expected the id of a delivery but received {quoted(delivery_id)}")
+            raise NotFoundError(f"expected the id of a delivery but received {quote_value(delivery_id)}")
         return found
 
     def retry(self, webhook_id: str, delivery_id: str, *, owner: Owner) -> WebhookDelivery:
@@ -193,113 +193,121 @@ class Webhooks:
             NotFoundError: The account has no such destination, or that no such delivery.
         """
         delivery = self.delivery(webhook_id, delivery_id, owner=owner)
-        with self._rooms.catalog.transaction() as transaction:
-            self._rooms.outbox.requeue(transaction, delivery.id, self._rooms.clock())
+        with self._context.database.transaction() as transaction:
+            self._context.outbox.requeue(transaction, delivery.id, self._context.clock())
         return self.delivery(webhook_id, delivery_id, owner=owner)
 
-    def hasten(self) -> int:
+    def retry_all_now(self) -> int:
         """Make every delivery that waits for its next attempt due now, and return how many did.
 
         For the operator: the schedule has been waiting for others, but the fault was here.
         """
-        with self._rooms.catalog.transaction() as transaction:
-            return self._rooms.outbox.hasten(transaction, self._rooms.clock())
+        with self._context.database.transaction() as transaction:
+            return self._context.outbox.make_due_now(transaction, self._context.clock())
 
-    def lease(self, count: int) -> tuple[Due, ...]:
+    def lease(self, count: int) -> tuple[LeasedDelivery, ...]:
         """Take up to `count` deliveries that are due, for one sender; each is its own until it reports.
 
         A sender that dies gives back what it had when its seat is taken again, or when the lease ends: 30
         seconds after the timeout.
         """
-        return self.exchange((), count)
+        return self.report_and_lease((), count)
 
     @contextmanager
-    def seat(self) -> Iterator[int | None]:
+    def sender_slot(self) -> Iterator[int | None]:
         """Yield a seat for a sender, which is its own while the block runs; `None` if all are taken.
 
         The system lets go of the seat of a process that dies. Whoever takes it next gives back at once
         what the dead one had leased: a sender that is started again loses no time.
         """
-        rooms = self._rooms
-        for number in range(SEATS):
-            with rooms.locks.attempt("sender", number) as is_free:
+        context = self._context
+        for number in range(MAX_SENDERS):
+            with context.locks.try_acquire("sender", number) as is_free:
                 if is_free:
-                    with rooms.catalog.transaction() as transaction:
-                        leases.vacate(transaction, number)
+                    with context.database.transaction() as transaction:
+                        leases.release_all_of(transaction, number)
                     yield number
                     return
         yield None
 
-    def report(self, attempts: Iterable[tuple[Due, Attempt]]) -> None:
+    def report(self, attempts: Iterable[tuple[LeasedDelivery, Attempt]]) -> None:
         """Record what came of attempts, and what follows from each, in one durable commit.
 
         Args:
             attempts: Each delivery as it was leased, and what came of it.
         """
-        self.exchange(attempts, 0)
+        self.report_and_lease(attempts, 0)
 
-    def exchange(
-        self, attempts: Iterable[tuple[Due, Attempt]], count: int, seat: int | None = None
-    ) -> tuple[Due, ...]:
+    def report_and_lease(
+        self, attempts: Iterable[tuple[LeasedDelivery, Attempt]], count: int, sender_slot: int | None = None
+    ) -> tuple[LeasedDelivery, ...]:
         """Record what came of attempts, and take up to `count` deliveries more, in one durable commit.
 
         Args:
             attempts: Each delivery as it was leased, and what came of it.
             count: How many to take at most.
-            seat: That of the sender, if it has one.
+            sender_slot: That of the sender, if it has one.
         """
-        rooms, now, told = self._rooms, self._rooms.clock(), list(attempts)
-        if not told and not (count and leases.is_any_due(rooms.catalog, now, EACH)):
+        context, now, told = self._context, self._context.clock(), list(attempts)
+        if not told and not (count and leases.is_any_due(context.database, now, MAX_IN_FLIGHT_PER_ENDPOINT)):
             return ()
-        until = now + timedelta(seconds=rooms.settings.webhooks.timeout) + LEASE_SLACK
-        with rooms.catalog.transaction() as transaction:
+        until = now + timedelta(seconds=context.settings.webhooks.timeout_seconds) + LEASE_MARGIN
+        with context.database.transaction() as transaction:
             for due, attempt in told:
                 self._record(transaction, due, attempt)
-            return tuple(leases.take(transaction, now, until, count, EACH, seat)) if count else ()
+            return (
+                tuple(
+                    leases.lease_due(transaction, now, until, count, MAX_IN_FLIGHT_PER_ENDPOINT, sender_slot)
+                )
+                if count
+                else ()
+            )
 
     def next_due(self) -> datetime | None:
         """Return when the next delivery is due, or `None` where none is pending."""
-        return self._rooms.outbox.next_due()
+        return self._context.outbox.next_due()
 
-    def release(self, *dues: Due) -> None:
+    def release(self, *dues: LeasedDelivery) -> None:
         """Give back deliveries that were leased and not attempted."""
-        with self._rooms.catalog.transaction() as transaction:
+        with self._context.database.transaction() as transaction:
             leases.release(transaction, dues)
 
-    def prune(self) -> None:
+    def delete_expired(self) -> None:
         """Forget old events and their deliveries, as long ago as the setting says."""
-        before = self._rooms.clock() - timedelta(seconds=self._rooms.settings.webhooks.retention)
-        with self._rooms.catalog.transaction() as transaction:
-            self._rooms.outbox.prune(transaction, before)
+        before = self._context.clock() - timedelta(seconds=self._context.settings.webhooks.retention_seconds)
+        with self._context.database.transaction() as transaction:
+            self._context.outbox.delete_before(transaction, before)
 
-    def _record(self, transaction: Transaction, due: Due, attempt: Attempt) -> None:
+    def _record(self, transaction: Transaction, due: LeasedDelivery, attempt: Attempt) -> None:
         """Record what came of an attempt, if it still matters.
 
         A lease may have ended meanwhile, and another sender may have the delivery. Then a failure is
         nobody's business any more; but what has arrived has arrived.
         """
-        rooms, delivery = self._rooms, due.delivery
-        known = rooms.outbox.get(delivery.id, delivery.webhook_id, transaction)
+        context, delivery = self._context, due.delivery
+        known = context.outbox.get(delivery.id, delivery.webhook_id, transaction)
         if known is None or not (attempt.succeeded or leases.is_held(transaction, due)):
             return
         webhook_id = delivery.webhook_id
-        is_active = attempt.succeeded or rooms.webhooks.is_active(transaction, webhook_id)
+        is_active = attempt.succeeded or context.webhooks.is_active(transaction, webhook_id)
         # Chance spreads the load, no more.
-        verdict = judge(known, attempt, chances.random(), is_active=is_active)  # noqa: S311
-        rooms.outbox.attempted(transaction, verdict.delivery)
+        verdict = after_attempt(known, attempt, chances.random(), is_active=is_active)  # noqa: S311
+        context.outbox.record_attempt(transaction, verdict.delivery)
         if verdict.disable is not None:
             self._disable(transaction, webhook_id, verdict.disable)
 
-    def _find(self, webhook_id: str, account: Account, reader: Reader) -> Webhook:
-        found = self._rooms.webhooks.get(WebhookId(webhook_id), account.id, reader)
+    def _find(self, webhook_id: str, account: Account, reader: Queryable) -> Webhook:
+        found = self._context.webhooks.get(WebhookId(webhook_id), account.id, reader)
         if found is None:
-            raise NotFoundError(f"expected the id of a webhook of yours but received {quoted(webhook_id)}")
+            raise NotFoundError(
+                f"expected the id of a webhook of yours but received {quote_value(webhook_id)}"
+            )
         return found
 
     def _disable(self, transaction: Transaction, webhook_id: WebhookId, reason: str) -> None:
-        self._rooms.webhooks.disable(transaction, webhook_id, reason)
-        self._rooms.outbox.abandon(transaction, webhook_id)
+        self._context.webhooks.disable(transaction, webhook_id, reason)
+        self._context.outbox.cancel_pending(transaction, webhook_id)
 
-    def _checked(self, changes: Mapping[str, object]) -> dict[str, object]:
-        allow = self._rooms.settings.webhooks.allow_loopback
-        return check_fields(changes, self._resolve, allow_loopback=allow)
+    def _validated(self, changes: Mapping[str, object]) -> dict[str, object]:
+        allow = self._context.settings.webhooks.allow_loopback
+        return validate_webhook(changes, self._resolve, allow_loopback=allow)

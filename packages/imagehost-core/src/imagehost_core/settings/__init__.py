@@ -4,20 +4,20 @@ from imagehost_core.settings.model import (
     DeliverySettings,
     LimitSettings,
     PrivateDelivery,
+    RenderingSettings,
     SessionSettings,
     Settings,
     StorageSettings,
     WebhookSettings,
-    WorkerSettings,
 )
 
 __all__ = [
     "DeliverySettings",
     "LimitSettings",
     "PrivateDelivery",
+    "RenderingSettings",
     "SessionSettings",
     "Settings",
     "StorageSettings",
     "WebhookSettings",
-    "WorkerSettings",
 ]

@@ -26,12 +26,12 @@ ENVIRONMENT = "environment"
 S = TypeVar("S", bound=attrs.AttrsInstance)
 
 
-class SettingError(ValueError):
+class SettingsError(ValueError):
     """A setting cannot be read; its text names the setting, its source, and what was expected."""
 
 
 @frozen
-class Source:
+class SettingsSource:
     """Named values, by path: `{"limits.api_per_minute": "60"}`.
 
     Attributes:
@@ -44,7 +44,7 @@ class Source:
 
 
 @frozen
-class Resolved:
+class ResolvedSetting:
     """One setting: its path, its value, and where that came from."""
 
     path: str
@@ -54,26 +54,28 @@ class Resolved:
     @property
     def variable(self) -> str:
         """The variable that sets it."""
-        return variable(self.path)
+        return variable_name(self.path)
 
 
-def variable(path: str) -> str:
+def variable_name(path: str) -> str:
     """Return the name of the variable of a setting: `IMAGEHOST_LIMITS_QUOTA_BYTES`."""
     return PREFIX + path.replace(".", "_").upper()
 
 
-def paths(kind: type[attrs.AttrsInstance], prefix: str = "") -> Iterator[tuple[str, object]]:
+def setting_paths(kind: type[attrs.AttrsInstance], prefix: str = "") -> Iterator[tuple[str, object]]:
     """Yield the path and type of every setting of a tree of classes."""
     hints = get_type_hints(kind)
     for attribute in attrs.fields(kind):
         annotation = hints[attribute.name]
         if isinstance(annotation, type) and attrs.has(annotation):
-            yield from paths(annotation, f"{prefix}{attribute.name}.")
+            yield from setting_paths(annotation, f"{prefix}{attribute.name}.")
         else:
             yield prefix + attribute.name, annotation
 
 
-def environment(variables: Mapping[str, str], kind: type[attrs.AttrsInstance] = Settings) -> Source:
+def from_environment(
+    variables: Mapping[str, str], kind: type[attrs.AttrsInstance] = Settings
+) -> SettingsSource:
     """Return the settings that variables hold.
 
     Args:
@@ -81,15 +83,17 @@ def environment(variables: Mapping[str, str], kind: type[attrs.AttrsInstance] = 
         kind: The tree of classes.
 
     Raises:
-        SettingError: A variable begins with `IMAGEHOST_`, but there is no such setting: a setting
+        SettingsError: A variable begins with `IMAGEHOST_`, but there is no such setting: a setting
             spelled wrongly is not left out silently.
     """
-    names = {variable(path): path for path, _ in paths(kind)}
+    names = {variable_name(path): path for path, _ in setting_paths(kind)}
     meant = (name for name in variables if name.startswith(PREFIX) and not _FOREIGN.fullmatch(name))
     unknown = sorted(name for name in meant if name not in names and name not in CLIENT_VARIABLES)
     if unknown:
-        raise SettingError(f"expected the name of a setting but received {', '.join(unknown)}")
-    return Source(ENVIRONMENT, {names[name]: text for name, text in variables.items() if name in names})
+        raise SettingsError(f"expected the name of a setting but received {', '.join(unknown)}")
+    return SettingsSource(
+        ENVIRONMENT, {names[name]: text for name, text in variables.items() if name in names}
+    )
 
 
 CLIENT_VARIABLES = frozenset({PREFIX + "TOKEN"})
@@ -101,7 +105,9 @@ _FOREIGN = re.compile(
 """What Kubernetes sets in every container, beside a service that is called `imagehost`."""
 
 
-def table(origin: str, tree: Mapping[str, object], kind: type[attrs.AttrsInstance] = Settings) -> Source:
+def from_toml(
+    origin: str, tree: Mapping[str, object], kind: type[attrs.AttrsInstance] = Settings
+) -> SettingsSource:
     """Return the settings that a TOML file holds.
 
     Args:
@@ -110,17 +116,17 @@ def table(origin: str, tree: Mapping[str, object], kind: type[attrs.AttrsInstanc
         kind: The tree of classes.
 
     Raises:
-        SettingError: There is no setting of such a name.
+        SettingsError: There is no setting of such a name.
     """
-    known = {path for path, _ in paths(kind)}
+    known = {path for path, _ in setting_paths(kind)}
     values = dict(_flatten(tree, {path[: path.rfind(".") + 1] for path in known}))
     unknown = sorted(values.keys() - known)
     if unknown:
-        raise SettingError(f"expected the name of a setting in {origin} but received {', '.join(unknown)}")
-    return Source(origin, values)
+        raise SettingsError(f"expected the name of a setting in {origin} but received {', '.join(unknown)}")
+    return SettingsSource(origin, values)
 
 
-def resolve(sources: Sequence[Source], kind: type[S]) -> tuple[S, tuple[Resolved, ...]]:
+def resolve(sources: Sequence[SettingsSource], kind: type[S]) -> tuple[S, tuple[ResolvedSetting, ...]]:
     """Return the settings, and where each came from.
 
     Args:
@@ -128,10 +134,10 @@ def resolve(sources: Sequence[Source], kind: type[S]) -> tuple[S, tuple[Resolved
         kind: The tree of classes.
 
     Raises:
-        SettingError: A value cannot be read, or is not allowed.
+        SettingsError: A value cannot be read, or is not allowed.
     """
     found: dict[str, tuple[object, str]] = {}
-    for path, annotation in paths(kind):
+    for path, annotation in setting_paths(kind):
         for source in sources:
             if path in source.values:
                 found[path] = (_read(path, annotation, source), source.origin)
@@ -139,8 +145,8 @@ def resolve(sources: Sequence[Source], kind: type[S]) -> tuple[S, tuple[Resolved
     settings = _build(kind, "", found)
     default = "default"
     resolved = (
-        Resolved(path, _value(settings, path), found[path][1] if path in found else default)
-        for path, _ in paths(kind)
+        ResolvedSetting(path, _value(settings, path), found[path][1] if path in found else default)
+        for path, _ in setting_paths(kind)
     )
     return settings, tuple(resolved)
 
@@ -149,9 +155,9 @@ def from_env(variables: Mapping[str, str]) -> Settings:
     """Return the core's settings as variables give them.
 
     Raises:
-        SettingError: A value cannot be read, or a name is no setting's.
+        SettingsError: A value cannot be read, or a name is no setting's.
     """
-    return resolve([environment(variables)], Settings)[0]
+    return resolve([from_environment(variables)], Settings)[0]
 
 
 def _flatten(
@@ -179,7 +185,7 @@ def _build(kind: type[S], prefix: str, found: Mapping[str, tuple[object, str]]) 
         return kind(**values)
     except ValueError as error:
         origins = {found[prefix + name][1] for name in values if prefix + name in found}
-        raise SettingError(f"{error} (from {', '.join(sorted(origins))})") from error
+        raise SettingsError(f"{error} (from {', '.join(sorted(origins))})") from error
 
 
 def _validate(attribute: attrs.Attribute[object], value: object, name: str, origin: str) -> None:
@@ -190,13 +196,13 @@ def _validate(attribute: attrs.Attribute[object], value: object, name: str, orig
         attribute.validator(None, attribute, value)
     except ValueError as error:
         if f" for {attribute.name} but received " in str(error):
-            raise SettingError(f"{error} ({name}, {origin})") from error
+            raise SettingsError(f"{error} ({name}, {origin})") from error
         text = f"expected an allowed value for {name} but received {value!r} ({origin}): {error}"
-        raise SettingError(text) from error
+        raise SettingsError(text) from error
 
 
 def _name(path: str, origin: str) -> str:
-    return variable(path) if origin == ENVIRONMENT else path
+    return variable_name(path) if origin == ENVIRONMENT else path
 
 
 def _value(settings: object, path: str) -> object:
@@ -205,13 +211,13 @@ def _value(settings: object, path: str) -> object:
     return settings
 
 
-def _read(path: str, annotation: object, source: Source) -> object:
+def _read(path: str, annotation: object, source: SettingsSource) -> object:
     value = source.values[path]
     try:
         return _parse(annotation, value.strip() if isinstance(value, str) else value)
     except ValueError as error:
         name = _name(path, source.origin)
-        raise SettingError(f"expected {error} for {name} but received {value!r} ({source.origin})") from None
+        raise SettingsError(f"expected {error} for {name} but received {value!r} ({source.origin})") from None
 
 
 def _parse(annotation: object, value: object) -> object:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from attrs import Attribute, Factory, asdict, evolve, field, frozen
 from attrs.validators import ge
 
-from imagehost_core.limits import DAY, HOUR, MINUTE, Policy, Window
+from imagehost_core.limits import DAY, HOUR, MINUTE, RateLimitPolicy, Window
 from imagehost_core.models import LimitOverrides
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
@@ -28,7 +28,7 @@ class PrivateDelivery(StrEnum):
     """Whoever knows the address."""
 
 
-_ADDRESS = re.compile(
+_URL = re.compile(
     r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{1,5}))?"
     r"(?P<path>(?:/[A-Za-z0-9._~%!$+,;=:@-]+)*)",
     re.ASCII,
@@ -37,19 +37,19 @@ _ADDRESS = re.compile(
 has no user, query or fragment (RFC 3986, with what it allows cut down)."""
 
 
-def _is_address(text: str, ending: str = "") -> bool:
-    match = _ADDRESS.fullmatch(text)
+def _is_url(text: str, ending: str = "") -> bool:
+    match = _URL.fullmatch(text)
     return match is not None and int(match["port"] or 443) <= 65_535 and match["path"].endswith(ending)
 
 
-def _base_address(_settings: object, attribute: Attribute[str], value: str) -> None:
-    if not _is_address(value, "/v1"):
+def _require_base_url(_settings: object, attribute: Attribute[str], value: str) -> None:
+    if not _is_url(value, "/v1"):
         expected = "an http or https address that ends in /v1, without user, query or fragment,"
         raise ValueError(f"expected {expected} for {attribute.name} but received {value!r}")
 
 
-def _optional_address(_settings: object, attribute: Attribute[str | None], value: str | None) -> None:
-    if value is not None and not _is_address(value):
+def _require_optional_url(_settings: object, attribute: Attribute[str | None], value: str | None) -> None:
+    if value is not None and not _is_url(value):
         expected = "an http or https address without a trailing slash, user, query or fragment"
         raise ValueError(f"expected {expected} for {attribute.name} but received {value!r}")
 
@@ -57,7 +57,7 @@ def _optional_address(_settings: object, attribute: Attribute[str | None], value
 _ALLOWED_SIZE = re.compile(r"(?=.*[0-9])([1-9][0-9]{0,3})?x([1-9][0-9]{0,3})?", re.ASCII)
 
 
-def _sizes(_settings: object, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
+def _require_sizes(_settings: object, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
     for entry in value:
         if _ALLOWED_SIZE.fullmatch(entry) is None:
             expected = "sizes like 320x240, 640x or x480"
@@ -87,7 +87,7 @@ class LimitSettings:
     quota_bytes: int = field(default=0, validator=ge(0))
 
     @property
-    def api(self) -> Policy:
+    def api(self) -> RateLimitPolicy:
         """The windows of every API request."""
         return (
             Window("api_per_minute", MINUTE, self.api_per_minute),
@@ -96,22 +96,22 @@ class LimitSettings:
         )
 
     @property
-    def uploads(self) -> Policy:
+    def uploads(self) -> RateLimitPolicy:
         """The windows of an upload request."""
         return (*self.api, Window("uploads_per_minute", MINUTE, self.uploads_per_minute))
 
     @property
-    def sign_ins(self) -> Policy:
+    def sign_ins(self) -> RateLimitPolicy:
         """The windows of an attempt to sign in."""
         return (Window("sign_ins_per_minute", MINUTE, self.sign_ins_per_minute),)
 
-    def of(self, own: LimitOverrides) -> LimitSettings:
+    def for_account(self, own: LimitOverrides) -> LimitSettings:
         """Return the limits of an account that has some of its own."""
         given = asdict(own, filter=lambda _, value: value is not None)
         return evolve(self, **given)
 
     @property
-    def unauthenticated(self) -> Policy:
+    def unauthenticated(self) -> RateLimitPolicy:
         """The windows of a request without a good token."""
         return (Window("unauthenticated_per_minute", MINUTE, self.unauthenticated_per_minute),)
 
@@ -134,11 +134,11 @@ class DeliverySettings:
 
     private: PrivateDelivery = PrivateDelivery.RESTRICTED
     require_signed: bool = False
-    allowed_sizes: tuple[str, ...] = field(default=(), validator=_sizes)
-    max_age: int = field(default=86_400, validator=ge(0))
+    allowed_sizes: tuple[str, ...] = field(default=(), validator=_require_sizes)
+    max_age_seconds: int = field(default=86_400, validator=ge(0))
     variants_per_image: int = field(default=200, validator=ge(1))
-    cache_bytes: int = field(default=10 * GIB, validator=ge(0))
-    memory_bytes: int = field(default=64 * MIB, validator=ge(0))
+    disk_cache_bytes: int = field(default=10 * GIB, validator=ge(0))
+    memory_cache_bytes: int = field(default=64 * MIB, validator=ge(0))
 
 
 @frozen(kw_only=True)
@@ -149,11 +149,11 @@ class StorageSettings:
         free_bytes: The floor: a write that would leave less of the disk free is refused.
     """
 
-    free_bytes: int = field(default=512 * MIB, validator=ge(0))
+    min_free_bytes: int = field(default=512 * MIB, validator=ge(0))
 
 
 @frozen(kw_only=True)
-class WorkerSettings:
+class RenderingSettings:
     """The processes that decode and encode.
 
     Attributes:
@@ -167,9 +167,9 @@ class WorkerSettings:
 
     processes: int = field(default=Factory(lambda: os.cpu_count() or 1), validator=ge(1))
     queue: int = field(default=64, validator=ge(1))
-    ingest_deadline: float = field(default=60.0, validator=ge(0.1))
-    render_deadline: float = field(default=20.0, validator=ge(0.1))
-    memory_bytes: int = field(default=4 * GIB, validator=ge(0))
+    ingest_timeout_seconds: float = field(default=60.0, validator=ge(0.1))
+    render_timeout_seconds: float = field(default=20.0, validator=ge(0.1))
+    memory_limit_bytes: int = field(default=4 * GIB, validator=ge(0))
 
 
 @frozen(kw_only=True)
@@ -180,7 +180,7 @@ class SessionSettings:
         lifetime: Seconds after which a session ends by itself.
     """
 
-    lifetime: int = field(default=7 * DAY, validator=ge(60))
+    lifetime_seconds: int = field(default=7 * DAY, validator=ge(60))
 
 
 @frozen(kw_only=True)
@@ -195,11 +195,11 @@ class WebhookSettings:
         retention: Seconds for which events and their deliveries are kept.
     """
 
-    sender: bool = True
+    send_in_server: bool = True
     allow_loopback: bool = False
-    timeout: float = field(default=15.0, validator=ge(0.1))
+    timeout_seconds: float = field(default=15.0, validator=ge(0.1))
     concurrency: int = field(default=32, validator=ge(1))
-    retention: int = field(default=30 * DAY, validator=ge(DAY))
+    retention_seconds: int = field(default=30 * DAY, validator=ge(DAY))
 
 
 @frozen(kw_only=True)
@@ -220,12 +220,12 @@ class Settings:
         ValueError: A value is not allowed.
     """
 
-    base_url: str = field(default="http://127.0.0.1:8000/v1", validator=_base_address)
-    cdn_url: str | None = field(default=None, validator=_optional_address)
+    base_url: str = field(default="http://127.0.0.1:8000/v1", validator=_require_base_url)
+    cdn_url: str | None = field(default=None, validator=_require_optional_url)
     limits: LimitSettings = LimitSettings()
     delivery: DeliverySettings = DeliverySettings()
     storage: StorageSettings = StorageSettings()
-    workers: WorkerSettings = Factory(WorkerSettings)
+    rendering: RenderingSettings = Factory(RenderingSettings)
     sessions: SessionSettings = SessionSettings()
     webhooks: WebhookSettings = WebhookSettings()
 

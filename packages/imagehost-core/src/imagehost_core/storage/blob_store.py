@@ -8,21 +8,27 @@ from pathlib import Path
 from typing import BinaryIO
 
 from imagehost_core.errors import NotFoundError
-from imagehost_core.ids import ImageId, no_picture, parse_image_id
-from imagehost_core.storage.durable import OWNERS_FOLDER, make_folder, room_on_disk, sync_file, sync_folder
-from imagehost_core.storage.layout import Folders
-from imagehost_core.storage.staging import Staging
+from imagehost_core.ids import ImageId, delivery_not_found_text, parse_image_id
+from imagehost_core.storage.durable import (
+    OWNER_ONLY_DIR,
+    make_folder,
+    sync_file,
+    sync_folder,
+    translate_disk_full,
+)
+from imagehost_core.storage.layout import DataLayout
+from imagehost_core.storage.staging import StagingArea
 
 MASTER = "master"
 """The name of the master in its folder, without an extension: the record says what it is."""
 
 
-def rung_name(side: int) -> str:
+def derivative_name(side: int) -> str:
     """Return the name of the reduction whose longer side has that many pixels."""
     return f"rung-{side}"
 
 
-class FileStore:
+class LocalBlobStore:
     """Masters and reductions in a data folder.
 
     Args:
@@ -30,10 +36,10 @@ class FileStore:
         staging: This process's staging folder, on the same file system.
     """
 
-    def __init__(self, folders: Folders, staging: Staging) -> None:
+    def __init__(self, folders: DataLayout, staging: StagingArea) -> None:
         self._folders = folders
         self._staging = staging
-        self._shelves: set[Path] = set()
+        self._synced_shards: set[Path] = set()
         make_folder(folders.images)
 
     def put(self, image_id: ImageId, built: Path) -> None:
@@ -47,11 +53,11 @@ class FileStore:
             InsufficientStorageError: The disk has no room.
         """
         home = self._folders.image(image_id)
-        with room_on_disk():
+        with translate_disk_full():
             for path in built.iterdir():
                 sync_file(path)
             sync_folder(built)
-            self._make_shelf(home.parent)
+            self._ensure_shard(home.parent)
             built.rename(home)
             sync_folder(home.parent)
 
@@ -64,11 +70,11 @@ class FileStore:
         try:
             return (self._folders.image(image_id) / name).open("rb")
         except FileNotFoundError as error:
-            raise NotFoundError(no_picture(image_id)) from error
+            raise NotFoundError(delivery_not_found_text(image_id)) from error
 
     def delete(self, image_id: ImageId) -> None:
         """Remove all files of an image; when it returns, a power cut cannot bring them back."""
-        self._staging.discard(self._folders.image(image_id))
+        self._staging.remove_tree_atomically(self._folders.image(image_id))
 
     def has(self, image_id: ImageId) -> bool:
         """Return whether there are files of an image."""
@@ -82,13 +88,13 @@ class FileStore:
                 if home == self._folders.image(image_id):
                     yield image_id
 
-    def _make_shelf(self, shelf: Path) -> None:
+    def _ensure_shard(self, shelf: Path) -> None:
         """Make the folder that names an image's.
 
         That it is there does not say that it is durable: another process may have made it a moment
         ago, and still be waiting for the disk. So each process waits for itself, once a shelf.
         """
-        if shelf not in self._shelves:
-            shelf.mkdir(OWNERS_FOLDER, exist_ok=True)
+        if shelf not in self._synced_shards:
+            shelf.mkdir(OWNER_ONLY_DIR, exist_ok=True)
             sync_folder(shelf.parent)
-            self._shelves.add(shelf)
+            self._synced_shards.add(shelf)

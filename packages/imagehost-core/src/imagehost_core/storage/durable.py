@@ -18,15 +18,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from imagehost_core.errors import Fault, InsufficientStorageError
+from imagehost_core.errors import FieldError, InsufficientStorageError
 
-OWNERS_FOLDER, OWNERS_FILE = 0o700, 0o600
+OWNER_ONLY_DIR, OWNER_ONLY_FILE = 0o700, 0o600
 """The modes of what its owner alone may enter, and read and write."""
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 @contextmanager
-def room_on_disk() -> Iterator[None]:
+def translate_disk_full() -> Iterator[None]:
     """Turn the operating system's refusal for lack of room into ours.
 
     Raises:
@@ -35,13 +35,13 @@ def room_on_disk() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _NO_ROOM:
+        if error.errno not in _DISK_FULL:
             raise
-        fault = Fault("the disk", "room for the file", "none")
-        raise InsufficientStorageError(faults=[fault]) from error
+        fault = FieldError("the disk", "room for the file", "none")
+        raise InsufficientStorageError(errors=[fault]) from error
 
 
-def check_free(folder: Path, more: int, floor: int) -> None:
+def require_free_bytes(folder: Path, more: int, floor: int) -> None:
     """Let a write of `more` bytes below a folder pass.
 
     Args:
@@ -55,7 +55,7 @@ def check_free(folder: Path, more: int, floor: int) -> None:
     free = free_bytes(folder)
     if free - more < floor:
         expected = f"{floor} bytes left free after writing {more}"
-        raise InsufficientStorageError(faults=[Fault("the disk", expected, f"{free} bytes free")])
+        raise InsufficientStorageError(errors=[FieldError("the disk", expected, f"{free} bytes free")])
 
 
 def free_bytes(folder: Path) -> int:
@@ -78,34 +78,34 @@ def sync_folder(path: Path) -> None:
         sync_file(path)
 
 
-def make_folder(path: Path, *, durably: bool = True) -> None:
+def make_folder(path: Path, *, fsync: bool = True) -> None:
     """Make a folder and its parents, for their owner alone.
 
     Args:
         path: The folder; those that are there stay as they are.
-        durably: Whether each survives a power cut when this returns.
+        fsync: Whether each survives a power cut when this returns.
     """
     if path.is_dir():
         return
-    make_folder(path.parent, durably=durably)
-    path.mkdir(OWNERS_FOLDER, exist_ok=True)
-    if durably:
+    make_folder(path.parent, fsync=fsync)
+    path.mkdir(OWNER_ONLY_DIR, exist_ok=True)
+    if fsync:
         sync_folder(path.parent)
 
 
-def open_private(path: Path, mode: str) -> BinaryIO:
+def open_owner_only(path: Path, mode: str) -> BinaryIO:
     """Return a file opened in a binary mode of `open`; if it is made now, for its owner alone."""
-    file = open(path, mode, opener=lambda name, flags: os.open(name, flags, OWNERS_FILE))  # noqa: SIM115
+    file = open(path, mode, opener=lambda name, flags: os.open(name, flags, OWNER_ONLY_FILE))  # noqa: SIM115
     return cast("BinaryIO", file)
 
 
-def remove_folder(path: Path, grave: Path) -> bool:
+def remove_folder(path: Path, trash: Path) -> bool:
     """Remove a folder at once and for good: out of its place by one rename, then file by file.
 
     Args:
         path: The folder. There may be none: then somebody may have taken it away without having
             waited for the disk, which is made up for.
-        grave: A path beside, on the same file system, that nothing has.
+        trash: A path beside, on the same file system, that nothing has.
 
     Returns:
         Whether there was such a folder.
@@ -114,7 +114,7 @@ def remove_folder(path: Path, grave: Path) -> bool:
         OSError: Some of it is still there, at the one path or at the other.
     """
     try:
-        path.rename(grave)
+        path.rename(trash)
     except FileNotFoundError:
         if path.exists():
             raise
@@ -124,7 +124,7 @@ def remove_folder(path: Path, grave: Path) -> bool:
     with suppress(FileNotFoundError):
         sync_folder(path.parent)
     if found:
-        remove_tree(grave)
+        remove_tree(trash)
     return found
 
 

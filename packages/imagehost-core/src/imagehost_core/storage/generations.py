@@ -19,15 +19,15 @@ from pathlib import Path
 from struct import calcsize
 from typing import Final
 
-from imagehost_core.storage.durable import open_private
-from imagehost_core.storage.locks import STRIPES, Locks, stripe
+from imagehost_core.storage.durable import open_owner_only
+from imagehost_core.storage.locks import STRIPES, LockManager, stripe
 
 _COUNTER: Final = "Q"
 """64 bits in the machine's own order and alignment, so that they are read and written in one go."""
 _BYTES = STRIPES * calcsize(_COUNTER)
 
 
-class Stamps:
+class GenerationTable:
     """The counters of a data folder.
 
     Args:
@@ -35,7 +35,7 @@ class Stamps:
     """
 
     def __init__(self, path: Path) -> None:
-        with open_private(path, "a+b") as file:
+        with open_owner_only(path, "a+b") as file:
             # Written, and not just made that long: a page that finds no room on the disk when it is first
             # touched ends the process.
             if file.seek(0, 2) < _BYTES:
@@ -50,7 +50,7 @@ class Stamps:
         return None if count % 2 else count
 
     @contextmanager
-    def changing(self, key: str) -> Iterator[None]:
+    def bump(self, key: str) -> Iterator[None]:
         """Make everything that is remembered of a key unbelievable, from before to after a change.
 
         The caller holds the lock of the key: its stripe is the same.
@@ -64,7 +64,7 @@ class Stamps:
         finally:
             self._counters[number] = odd + 1
 
-    def mend(self, locks: Locks, purpose: str) -> None:
+    def repair(self, locks: LockManager, purpose: str) -> None:
         """Set right what processes that died in the middle of a change have left.
 
         Args:
@@ -73,7 +73,7 @@ class Stamps:
         """
         for number in range(STRIPES):
             if self._counters[number] % 2:
-                with locks.attempt(purpose, number) as alone:
+                with locks.try_acquire(purpose, number) as alone:
                     if alone and self._counters[number] % 2:
                         self._counters[number] += 1
 

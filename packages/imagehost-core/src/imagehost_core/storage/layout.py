@@ -25,7 +25,7 @@ from imagehost_core.ids import ImageId
 
 
 @frozen
-class Folders:
+class DataLayout:
     """A data folder.
 
     Attributes:
@@ -35,12 +35,12 @@ class Folders:
     root: Path
 
     @property
-    def catalog(self) -> Path:
+    def database(self) -> Path:
         """The file of the records."""
         return self.root / "catalog.sqlite3"
 
     @property
-    def counters(self) -> Path:
+    def rate_limits(self) -> Path:
         """The file of the counts of requests."""
         return self.root / "counters.sqlite3"
 

@@ -86,7 +86,7 @@ def lock_file(path: Path, *, wait: bool = True) -> int | None:
     return None
 
 
-class Locks:
+class LockManager:
     """The locks of a data folder.
 
     Args:
@@ -95,10 +95,10 @@ class Locks:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        make_folder(folder, durably=False)
+        make_folder(folder, fsync=False)
 
     @contextmanager
-    def hold(self, purpose: str, key: str) -> Iterator[None]:
+    def acquire(self, purpose: str, key: str) -> Iterator[None]:
         """Hold the lock of a key, waiting for it.
 
         Not reentrant: a thread that asks for a stripe which it holds waits for ever, so nobody takes
@@ -116,7 +116,7 @@ class Locks:
             unlock_file(descriptor)
 
     @contextmanager
-    def attempt(self, purpose: str, number: int = 0) -> Iterator[bool]:
+    def try_acquire(self, purpose: str, number: int = 0) -> Iterator[bool]:
         """Hold a lock unless another does; tells which.
 
         Args:
@@ -131,7 +131,7 @@ class Locks:
                 unlock_file(descriptor)
 
     @contextmanager
-    def wait(self, purpose: str, key: str, seconds: float) -> Iterator[bool]:
+    def acquire_with_timeout(self, purpose: str, key: str, seconds: float) -> Iterator[bool]:
         """Hold the lock of a key, waiting no longer than some seconds; tells whether it is held.
 
         The lock is no thread's: the block may end in another thread than it began in.
@@ -151,15 +151,15 @@ class Locks:
             if descriptor is not None:
                 unlock_file(descriptor)
 
-    def gate(self, purpose: str) -> Gate:
+    def named_lock(self, purpose: str) -> FileLock:
         """Return a lock for something of which there is one, and which is asked for all the time."""
-        return Gate(self._path(purpose, stripe("")))
+        return FileLock(self._path(purpose, stripe("")))
 
     def _path(self, purpose: str, number: int) -> Path:
         return self._folder / f"{purpose}-{number:02x}"
 
 
-class Gate:
+class FileLock:
     """One lock whose file stays open, which saves half of what holding it costs.
 
     Args:
@@ -172,7 +172,7 @@ class Gate:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     @contextmanager
-    def hold(self) -> Iterator[None]:
+    def acquire(self) -> Iterator[None]:
         """Hold the lock, waiting for it. Not reentrant."""
         with self._threads:
             _acquire(self._descriptor, wait=True)

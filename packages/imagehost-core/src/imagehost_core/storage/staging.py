@@ -18,17 +18,17 @@ from types import TracebackType
 from typing import BinaryIO
 from uuid import uuid4
 
-from imagehost_core.limits import FILE_BYTES, check_file_size
+from imagehost_core.limits import MAX_FILE_BYTES, require_file_size
 from imagehost_core.storage.durable import (
-    OWNERS_FILE,
-    OWNERS_FOLDER,
-    check_free,
+    OWNER_ONLY_DIR,
+    OWNER_ONLY_FILE,
     make_folder,
-    open_private,
+    open_owner_only,
     remove_folder,
     remove_tree,
-    room_on_disk,
+    require_free_bytes,
     sync_folder,
+    translate_disk_full,
 )
 from imagehost_core.storage.locks import lock_file, unlock_file
 
@@ -38,13 +38,13 @@ _LOCK = "lock"
 _NEW = ".new"
 _OLD_SECONDS = 3_600
 """A folder that is still being made after an hour is a dead process's."""
-_GRAVE = "grave-"
+_TRASH = "grave-"
 """How a folder's name begins that is being removed; the rest of it tells which."""
-_SIGN = ".unfinished"
+_MARKER = ".unfinished"
 """How the name of a sign ends."""
 
 
-class Staged:
+class StagedFile:
     """A file that is being received.
 
     It grows by `write`, is hashed as it grows, and vanishes when its `with` block ends. Bytes beyond
@@ -55,12 +55,12 @@ class Staged:
         limit: The most bytes that are kept.
     """
 
-    def __init__(self, path: Path, limit: int = FILE_BYTES) -> None:
+    def __init__(self, path: Path, limit: int = MAX_FILE_BYTES) -> None:
         self.path = path
         self.size = 0
         self._limit = limit
         self._hash = sha256()
-        self._file: BinaryIO = open_private(path, "xb")
+        self._file: BinaryIO = open_owner_only(path, "xb")
 
     def write(self, data: bytes | memoryview) -> None:
         """Take the next bytes.
@@ -71,7 +71,7 @@ class Staged:
         self.size += len(data)
         if self.size <= self._limit:
             self._hash.update(data)
-            with room_on_disk():
+            with translate_disk_full():
                 self._file.write(data)
 
     def finish(self) -> None:
@@ -81,8 +81,8 @@ class Staged:
             PayloadTooLargeError: It is larger than the limit.
             InsufficientStorageError: The disk has no room.
         """
-        check_file_size("the file", self.size, self._limit)
-        with room_on_disk():
+        require_file_size("the file", self.size, self._limit)
+        with translate_disk_full():
             self._file.close()
 
     @property
@@ -96,7 +96,7 @@ class Staged:
             self._file.close()
         self.path.unlink(missing_ok=True)
 
-    def __enter__(self) -> Staged:
+    def __enter__(self) -> StagedFile:
         return self
 
     def __exit__(
@@ -108,7 +108,7 @@ class Staged:
         self.close()
 
 
-class Staging:
+class StagingArea:
     """The staging folder of this process.
 
     Args:
@@ -117,57 +117,57 @@ class Staging:
     """
 
     def __init__(self, folder: Path, floor: int) -> None:
-        make_folder(folder, durably=False)
-        self._floor = floor
-        self._all = folder
+        make_folder(folder, fsync=False)
+        self._min_free_bytes = floor
+        self._root = folder
         # Made under another name and locked before it gets its own: nobody can take it for a dead one.
-        self._own = folder / uuid4().hex
-        making = folder / f"{self._own.name}{_NEW}"
-        making.mkdir(OWNERS_FOLDER)
+        self._process_dir = folder / uuid4().hex
+        making = folder / f"{self._process_dir.name}{_NEW}"
+        making.mkdir(OWNER_ONLY_DIR)
         self._lock = lock_file(making / _LOCK)
-        making.rename(self._own)
+        making.rename(self._process_dir)
         # After a power cut too it shall tell that there was a process.
         sync_folder(folder)
 
-    def stage(self) -> Staged:
+    def stage(self) -> StagedFile:
         """Return an empty file to be received.
 
         Raises:
             InsufficientStorageError: The disk has less room than its floor.
         """
-        self.check_room(0)
-        with room_on_disk():
-            return Staged(self._own / uuid4().hex)
+        self.require_free_space(0)
+        with translate_disk_full():
+            return StagedFile(self._process_dir / uuid4().hex)
 
-    def check_room(self, more: int) -> None:
+    def require_free_space(self, more: int) -> None:
         """Let a write of `more` bytes pass.
 
         Raises:
             InsufficientStorageError: It would leave less of the disk free than its floor.
         """
-        check_free(self._own, more, self._floor)
+        require_free_bytes(self._process_dir, more, self._min_free_bytes)
 
     @contextmanager
     def folder(self) -> Iterator[Path]:
         """Yield an empty folder to build something in; what is left of it vanishes."""
-        path = self._own / uuid4().hex
-        with room_on_disk():
-            path.mkdir(OWNERS_FOLDER)
+        path = self._process_dir / uuid4().hex
+        with translate_disk_full():
+            path.mkdir(OWNER_ONLY_DIR)
         try:
             yield path
         finally:
             shutil.rmtree(path, ignore_errors=True)
 
     @contextmanager
-    def place(self) -> Iterator[Path]:
+    def temporary_path(self) -> Iterator[Path]:
         """Yield a path for a file that is moved away when it is whole; what is left of it vanishes."""
-        path = self._own / uuid4().hex
+        path = self._process_dir / uuid4().hex
         try:
             yield path
         finally:
             path.unlink(missing_ok=True)
 
-    def discard(self, path: Path) -> None:
+    def remove_tree_atomically(self, path: Path) -> None:
         """Remove a folder of an image at once; when it returns, a power cut cannot bring it back.
 
         What an attempt that failed has left of it, in whatever process, goes as well.
@@ -178,40 +178,40 @@ class Staging:
         Raises:
             OSError: Some of it is still there; another attempt will find it.
         """
-        grave = f"{_GRAVE}{path.parent.parent.name}-{path.name}"
-        for folder in self._all.iterdir():
+        grave = f"{_TRASH}{path.parent.parent.name}-{path.name}"
+        for folder in self._root.iterdir():
             remove_tree(folder / grave)
-        remove_folder(path, self._own / grave)
+        remove_folder(path, self._process_dir / grave)
 
-    def sweep(self) -> None:
+    def remove_stale(self) -> None:
         """Remove the folders of processes that are gone, and what others could not remove.
 
         Of each process that is gone a sign remains.
         """
-        for folder in self._all.iterdir():
+        for folder in self._root.iterdir():
             if folder.suffix == _NEW and not _is_old(folder):
                 continue
-            descriptor = None if folder == self._own else _try_lock(folder / _LOCK)
+            descriptor = None if folder == self._process_dir else _try_lock(folder / _LOCK)
             if descriptor is not None:
-                self.leave_sign(folder.name)
+                self.mark_incomplete(folder.name)
                 shutil.rmtree(folder, ignore_errors=True)
                 unlock_file(descriptor)
             else:
-                for grave in folder.glob(f"{_GRAVE}*"):
+                for grave in folder.glob(f"{_TRASH}*"):
                     shutil.rmtree(grave, ignore_errors=True)
 
-    def leave_sign(self, name: str) -> None:
+    def mark_incomplete(self, name: str) -> None:
         """Leave a sign that there may be files without a record; on a full disk there is none."""
         with suppress(OSError):
-            (self._all / f"{name}{_SIGN}").touch(OWNERS_FILE)
+            (self._root / f"{name}{_MARKER}").touch(OWNER_ONLY_FILE)
 
-    def signs(self) -> tuple[Path, ...]:
+    def incomplete_markers(self) -> tuple[Path, ...]:
         """Return all signs that there may be files without a record."""
-        return tuple(self._all.glob(f"*{_SIGN}"))
+        return tuple(self._root.glob(f"*{_MARKER}"))
 
     def close(self) -> None:
         """Remove this process's folder."""
-        shutil.rmtree(self._own, ignore_errors=True)
+        shutil.rmtree(self._process_dir, ignore_errors=True)
         if self._lock is not None:
             unlock_file(self._lock)
             self._lock = None

@@ -18,18 +18,18 @@ from zlib import crc32
 
 from attrs import frozen
 
-from imagehost_core._util.lru import Memory
-from imagehost_core._util.singleflight import Flights
+from imagehost_core._util.lru import LRUCache
+from imagehost_core._util.singleflight import SingleFlight
 from imagehost_core.errors import InsufficientStorageError, NotFoundError
-from imagehost_core.ids import ImageId, no_picture
+from imagehost_core.ids import ImageId, delivery_not_found_text
 from imagehost_core.settings import DeliverySettings
-from imagehost_core.storage import Folders, Locks, Staging, Stamps
-from imagehost_core.storage.durable import make_folder, open_private, room_on_disk
-from imagehost_core.workers import Weight
+from imagehost_core.storage import DataLayout, GenerationTable, LockManager, StagingArea
+from imagehost_core.storage.durable import make_folder, open_owner_only, translate_disk_full
+from imagehost_core.workers import JobClass
 
 _HEAD = struct.Struct("<4sIQ")
 _MAGIC = b"ihv1"
-_SPARE_SHARE = 8
+_EVICT_SHARE = 8
 """Of the variants of an image, this part goes when there is one too many."""
 _SWEEP_SHARE = 20
 """A process sweeps once it has added a twentieth of the bound."""
@@ -38,12 +38,12 @@ log = logging.getLogger(__name__)
 
 
 @frozen
-class _Kept:
-    stamp: int
+class _MemoryEntry:
+    generation: int
     data: bytes
 
 
-class Variants:
+class VariantCache:
     """The variants of a data folder.
 
     Args:
@@ -57,10 +57,10 @@ class Variants:
 
     def __init__(
         self,
-        folders: Folders,
-        staging: Staging,
-        locks: Locks,
-        stamps: Stamps,
+        folders: DataLayout,
+        staging: StagingArea,
+        locks: LockManager,
+        stamps: GenerationTable,
         settings: DeliverySettings,
         exists: Callable[[ImageId], bool],
     ) -> None:
@@ -70,28 +70,28 @@ class Variants:
         self._stamps = stamps
         self._settings = settings
         self._exists = exists
-        self._memory: Memory[tuple[ImageId, str], _Kept] = Memory(
-            settings.memory_bytes, lambda kept: len(kept.data)
+        self._memory: LRUCache[tuple[ImageId, str], _MemoryEntry] = LRUCache(
+            settings.memory_cache_bytes, lambda kept: len(kept.data)
         )
-        self._flights: Flights[tuple[ImageId, str], bytes] = Flights()
+        self._flights: SingleFlight[tuple[ImageId, str], bytes] = SingleFlight()
         self._added = 0
 
-    def peek(self, image_id: ImageId, key: str) -> bytes | None:
+    def get_memory(self, image_id: ImageId, key: str) -> bytes | None:
         """Return a variant if it is in memory and still true; never waits."""
         kept = self._memory.get((image_id, key))
         if kept is None:
             return None
-        if kept.stamp != self._stamps.read(image_id):
+        if kept.generation != self._stamps.read(image_id):
             self._memory.drop((image_id, key))
             return None
         return kept.data
 
-    def find(self, image_id: ImageId, key: str) -> bytes | None:
+    def get(self, image_id: ImageId, key: str) -> bytes | None:
         """Return a variant if it is in memory or on disk."""
-        return self.peek(image_id, key) or self._read(image_id, key)
+        return self.get_memory(image_id, key) or self._read(image_id, key)
 
-    def obtain(
-        self, image_id: ImageId, key: str, make: Callable[[], bytes], weight: Weight = Weight.HEAVY
+    def get_or_create(
+        self, image_id: ImageId, key: str, make: Callable[[], bytes], weight: JobClass = JobClass.HEAVY
     ) -> bytes:
         """Return a variant, from wherever it is soonest had.
 
@@ -104,37 +104,37 @@ class Variants:
         Raises:
             NotFoundError: The image was deleted meanwhile.
         """
-        found = self.find(image_id, key)
-        return found or self._flights.run((image_id, key), lambda: self._make(image_id, key, make, weight))
+        found = self.get(image_id, key)
+        return found or self._flights.run((image_id, key), lambda: self._create(image_id, key, make, weight))
 
     def purge(self, image_id: ImageId) -> None:
         """Remove all variants of an image. The caller holds its lock, and has moved its stamp."""
-        self._staging.discard(self._folders.variants_of(image_id))
+        self._staging.remove_tree_atomically(self._folders.variants_of(image_id))
 
     def sweep(self) -> None:
         """Bring the variants on disk below their bound, the least recently used first."""
-        with self._locks.attempt("sweep") as alone:
+        with self._locks.try_acquire("sweep") as alone:
             if not alone:
                 return
             found = sorted(self._all(), key=lambda entry: entry[0])
             total = sum(size for _, size, _ in found)
             for _, size, path in found:
-                if total <= self._settings.cache_bytes:
+                if total <= self._settings.disk_cache_bytes:
                     break
                 path.unlink(missing_ok=True)
                 total -= size
 
-    def _make(self, image_id: ImageId, key: str, make: Callable[[], bytes], weight: Weight) -> bytes:
+    def _create(self, image_id: ImageId, key: str, make: Callable[[], bytes], weight: JobClass) -> bytes:
         # Other processes of this machine want the same variant as well: one of them makes it. Two variants
         # can share a lock; so light work has locks of its own, and waits for no heavy work here either.
-        with self._locks.hold(f"render-{weight.value}", f"{image_id}/{key}"):
+        with self._locks.acquire(f"render-{weight.value}", f"{image_id}/{key}"):
             found = self._read(image_id, key)
             if found is not None:
                 return found
             data = make()
             self._publish(image_id, key, data)
         self._added += len(data)
-        if self._added > self._settings.cache_bytes // _SWEEP_SHARE:
+        if self._added > self._settings.disk_cache_bytes // _SWEEP_SHARE:
             self._added = 0
             self.sweep()
         return data
@@ -153,31 +153,31 @@ class Variants:
             return None
         with suppress(FileNotFoundError):
             os.utime(path)
-        self._keep(image_id, key, stamp, data)
+        self._remember(image_id, key, stamp, data)
         return data
 
     def _publish(self, image_id: ImageId, key: str, data: bytes) -> None:
-        with self._locks.hold("image", image_id):
+        with self._locks.acquire("image", image_id):
             if not self._exists(image_id):
-                raise NotFoundError(no_picture(image_id))
+                raise NotFoundError(delivery_not_found_text(image_id))
             stamp = self._stamps.read(image_id)
             try:
                 self._write(self._folders.variants_of(image_id), key, data)
             except InsufficientStorageError:
                 log.warning("there is no room on the disk for a variant of %s", image_id)
-        self._keep(image_id, key, stamp, data)
+        self._remember(image_id, key, stamp, data)
 
     def _write(self, home: Path, key: str, data: bytes) -> None:
         # What can be made again must not take the room that changes and deletions need.
-        self._staging.check_room(len(data))
-        with self._staging.place() as part, room_on_disk():
-            with open_private(part, "xb") as file:
+        self._staging.require_free_space(len(data))
+        with self._staging.temporary_path() as part, translate_disk_full():
+            with open_owner_only(part, "xb") as file:
                 file.write(_HEAD.pack(_MAGIC, crc32(data), len(data)) + data)
-            make_folder(home, durably=False)
+            make_folder(home, fsync=False)
             part.replace(home / key)
-        self._thin(home)
+        self._evict(home)
 
-    def _thin(self, home: Path) -> None:
+    def _evict(self, home: Path) -> None:
         """Where an image has too many variants, remove the least recently used, and some to spare.
 
         To see which those are takes a look at every one. With some to spare that is not done each time.
@@ -185,12 +185,12 @@ class Variants:
         most = self._settings.variants_per_image
         if sum(1 for _ in home.iterdir()) > most:
             by_use = sorted(home.iterdir(), key=_last_used, reverse=True)
-            for path in by_use[most - most // _SPARE_SHARE :]:
+            for path in by_use[most - most // _EVICT_SHARE :]:
                 path.unlink(missing_ok=True)
 
-    def _keep(self, image_id: ImageId, key: str, stamp: int | None, data: bytes) -> None:
+    def _remember(self, image_id: ImageId, key: str, stamp: int | None, data: bytes) -> None:
         if stamp is not None:
-            self._memory.put((image_id, key), _Kept(stamp, data))
+            self._memory.put((image_id, key), _MemoryEntry(stamp, data))
 
     def _all(self) -> Iterator[tuple[int, int, Path]]:
         # Folders may vanish at any moment: their images are being deleted. `os.walk` passes over those.

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from attrs import field, frozen
 from attrs.validators import ge, instance_of
 
-from imagehost_core.errors import BadRequestError, Fault
+from imagehost_core.errors import BadRequestError, FieldError
 from imagehost_core.transform.parameters import Fit, Transform
 
 MAX_OUTPUT_PIXELS = 40_000_000
@@ -88,7 +88,7 @@ def plan(source: Size, transform: Transform, *, frames: int = 1, max_side: int |
             the format can hold.
     """
     steps = _plan(source, transform)
-    _check(steps.output, frames, max_side)
+    _require_output_size(steps.output, frames, max_side)
     return steps
 
 
@@ -157,14 +157,16 @@ _FITS: dict[Fit, Callable[[Size, Size], Plan]] = {
 }
 
 
-def _check(output: Size, frames: int, max_side: int | None) -> None:
+def _require_output_size(output: Size, frames: int, max_side: int | None) -> None:
     faults = []
     if output.pixels * frames > MAX_OUTPUT_PIXELS:
         shown = f"{output}" if frames == 1 else f"{output} with {frames} frames"
-        faults.append(Fault("the output", f"at most {MAX_OUTPUT_PIXELS:,} pixels over all frames", shown))
+        faults.append(
+            FieldError("the output", f"at most {MAX_OUTPUT_PIXELS:,} pixels over all frames", shown)
+        )
     if max_side is not None and max(output.width, output.height) > max_side:
         faults.append(
-            Fault("the output", f"sides of at most {max_side:,} pixels in this format", str(output))
+            FieldError("the output", f"sides of at most {max_side:,} pixels in this format", str(output))
         )
     if faults:
-        raise BadRequestError(faults=faults)
+        raise BadRequestError(errors=faults)

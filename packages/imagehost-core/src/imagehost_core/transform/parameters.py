@@ -20,8 +20,8 @@ from urllib.parse import parse_qsl, urlencode
 
 from attrs import field, frozen
 
-from imagehost_core.errors import BadRequestError, Fault, NotFoundError, quoted
-from imagehost_core.formats import BY_EXTENSION, TRAITS, Format
+from imagehost_core.errors import BadRequestError, FieldError, NotFoundError, quote_value
+from imagehost_core.formats import BY_EXTENSION, FORMATS, Format
 
 MAX_SIDE = 8192
 """The largest `w` or `h`, in pixels (contract 7)."""
@@ -74,12 +74,12 @@ def _as_fit(value: Fit | str) -> Fit:
     return FIT_NAMES.get(value, cast("Fit", value))
 
 
-def _range_fault(name: str, maximum: int, value: object) -> Fault:
-    return Fault(name, f"an integer from 1 to {maximum}", quoted(value))
+def _range_error(name: str, maximum: int, value: object) -> FieldError:
+    return FieldError(name, f"an integer from 1 to {maximum}", quote_value(value))
 
 
-def _choice_fault(name: str, table: Mapping[str, object], value: object) -> Fault:
-    return Fault(name, f"one of {', '.join(table)}", quoted(value))
+def _choice_error(name: str, table: Mapping[str, object], value: object) -> FieldError:
+    return FieldError(name, f"one of {', '.join(table)}", quote_value(value))
 
 
 def _is_a(value: object, *kinds: type) -> bool:
@@ -112,9 +112,9 @@ class Transform:
     format: Format | Auto | None = None
 
     def __attrs_post_init__(self) -> None:
-        faults = list(_faults(self))
+        faults = list(_errors(self))
         if faults:
-            raise BadRequestError(faults=faults)
+            raise BadRequestError(errors=faults)
 
     def to_query(self) -> str:
         """Return the canonical query: names in the order w, h, q, fit, fm, defaults left out.
@@ -132,7 +132,7 @@ class Transform:
         return urlencode({name: value for name, value in pairs.items() if value is not None})
 
 
-def _faults(transform: Transform) -> Iterator[Fault]:
+def _errors(transform: Transform) -> Iterator[FieldError]:
     ranges = (
         ("w", transform.width, MAX_SIDE),
         ("h", transform.height, MAX_SIDE),
@@ -140,11 +140,11 @@ def _faults(transform: Transform) -> Iterator[Fault]:
     )
     for name, value, maximum in ranges:
         if value is not None and not _is_within(value, maximum):
-            yield _range_fault(name, maximum, value)
+            yield _range_error(name, maximum, value)
     if not _is_a(transform.fit, Fit):
-        yield _choice_fault("fit", FIT_NAMES, transform.fit)
+        yield _choice_error("fit", FIT_NAMES, transform.fit)
     if transform.format is not None and not _is_a(transform.format, Format, Auto):
-        yield Fault("the format", "a Format, AUTO or None", quoted(transform.format))
+        yield FieldError("the format", "a Format, AUTO or None", quote_value(transform.format))
 
 
 def parse_transform(query: str | Mapping[str, str | int] = "", *, extension: str | None = None) -> Transform:
@@ -161,11 +161,11 @@ def parse_transform(query: str | Mapping[str, str | int] = "", *, extension: str
         NotFoundError: There is no such extension.
     """
     by_path = parse_extension(extension)
-    faults: list[Fault] = []
+    faults: list[FieldError] = []
     values: dict[str, str | int] = {}
     for name, text in _pairs(query):
         if name in values:
-            faults.append(Fault(name, "one value", "several"))
+            faults.append(FieldError(name, "one value", "several"))
         elif name in _NAMES:
             values[name] = text
     transform = Transform(
@@ -176,7 +176,7 @@ def parse_transform(query: str | Mapping[str, str | int] = "", *, extension: str
         format=_choice(values, "fm", FORMAT_NAMES, faults) or by_path,
     )
     if faults:
-        raise BadRequestError(faults=dict.fromkeys(faults))
+        raise BadRequestError(errors=dict.fromkeys(faults))
     return transform
 
 
@@ -191,7 +191,7 @@ def parse_extension(extension: str | None) -> Format | Auto | None:
     try:
         return EXTENSIONS[extension]
     except KeyError:
-        raise NotFoundError(faults=[_choice_fault("the extension", EXTENSIONS, extension)]) from None
+        raise NotFoundError(errors=[_choice_error("the extension", EXTENSIONS, extension)]) from None
 
 
 def negotiate(accept: str, stored: Format, *, animated: bool = False) -> Format:
@@ -210,8 +210,8 @@ def negotiate(accept: str, stored: Format, *, animated: bool = False) -> Format:
         animated: Whether the master has more than one frame.
     """
     accepted = set(_accepted(accept))
-    suitable = (fmt for fmt in (Format.AVIF, Format.WEBP) if TRAITS[fmt].animated or not animated)
-    return next((fmt for fmt in suitable if TRAITS[fmt].media_type in accepted), stored)
+    suitable = (fmt for fmt in (Format.AVIF, Format.WEBP) if FORMATS[fmt].animated or not animated)
+    return next((fmt for fmt in suitable if FORMATS[fmt].media_type in accepted), stored)
 
 
 T = TypeVar("T")
@@ -226,30 +226,32 @@ def _pairs(query: str | Mapping[str, str | int]) -> Iterable[tuple[str, str | in
     try:
         return parse_qsl(query, keep_blank_values=True, max_num_fields=MAX_PARAMETERS)
     except ValueError:
-        fault = Fault("the query", f"at most {MAX_PARAMETERS} parameters", "more")
-        raise BadRequestError(faults=[fault]) from None
+        fault = FieldError("the query", f"at most {MAX_PARAMETERS} parameters", "more")
+        raise BadRequestError(errors=[fault]) from None
 
 
-def _integer(values: Mapping[str, str | int], name: str, maximum: int, faults: list[Fault]) -> int | None:
+def _integer(
+    values: Mapping[str, str | int], name: str, maximum: int, faults: list[FieldError]
+) -> int | None:
     if name not in values:
         return None
     value = values[name]
     number = int(value) if isinstance(value, str) and _CANONICAL.fullmatch(value) else value
     if _is_within(number, maximum):
         return number
-    faults.append(_range_fault(name, maximum, value))
+    faults.append(_range_error(name, maximum, value))
     return None
 
 
 def _choice(
-    values: Mapping[str, str | int], name: str, table: Mapping[str, T], faults: list[Fault]
+    values: Mapping[str, str | int], name: str, table: Mapping[str, T], faults: list[FieldError]
 ) -> T | None:
     if name not in values:
         return None
     value = values[name]
     if isinstance(value, str) and value in table:
         return table[value]
-    faults.append(_choice_fault(name, table, value))
+    faults.append(_choice_error(name, table, value))
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from imagehost_core.errors import Fault, ValidationError, quoted
+from imagehost_core.errors import FieldError, ValidationError, quote_value
 from imagehost_core.formats import Format
 from imagehost_core.ids import parse_album_id
 from imagehost_core.uploads.options import STORED_FORMATS, UploadOptions
@@ -44,7 +44,7 @@ def upload_options(keywords: UploadKeywords) -> UploadOptions:
     if isinstance(fmt, str) and not isinstance(fmt, Format):
         if fmt not in STORED_FORMATS:
             raise ValidationError(
-                faults=[Fault("format", f"one of {', '.join(STORED_FORMATS)}", quoted(fmt))]
+                errors=[FieldError("format", f"one of {', '.join(STORED_FORMATS)}", quote_value(fmt))]
             )
         values["format"] = STORED_FORMATS[fmt]
     return UploadOptions(**values)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 
 from attrs import field, frozen
 
-from imagehost_core.errors import Fault, ValidationError, quoted
+from imagehost_core.errors import FieldError, ValidationError, quote_value
 from imagehost_core.formats import Format
 from imagehost_core.ids import AlbumId, parse_album_id
 
@@ -27,7 +27,7 @@ BOOLEANS: dict[str, bool] = {"true": True, "1": True, "false": False, "0": False
 """Contract 4: *`true|false|0|1` (any case)*."""
 
 
-def _as_album_id(value: int | str | None) -> AlbumId | None:
+def _convert_album_id(value: int | str | None) -> AlbumId | None:
     """Return what a value means; `_faults` names the one that means nothing."""
     try:
         return None if value is None else parse_album_id(value)
@@ -35,7 +35,7 @@ def _as_album_id(value: int | str | None) -> AlbumId | None:
         return cast("AlbumId", value)
 
 
-def _as_format(value: Format | str | None) -> Format | None:
+def _convert_format(value: Format | str | None) -> Format | None:
     """Return what a name means; `_faults` names the one that means nothing."""
     return None if value is None else STORED_FORMATS.get(value, cast("Format", value))
 
@@ -58,19 +58,19 @@ class UploadOptions:
         ValidationError: A value is not allowed. Names every fault.
     """
 
-    album_id: AlbumId | None = field(default=None, converter=_as_album_id)
+    album_id: AlbumId | None = field(default=None, converter=_convert_album_id)
     description: str = ""
     quality: int | None = None
-    format: Format | None = field(default=None, converter=_as_format)
+    format: Format | None = field(default=None, converter=_convert_format)
     remove_exif: bool = False
     convert_to_webp: bool | None = None
     auto_rename: bool = False
     is_public: bool = True
 
     def __attrs_post_init__(self) -> None:
-        faults = list(_faults(self))
+        faults = list(_errors(self))
         if faults:
-            raise ValidationError(faults=faults)
+            raise ValidationError(errors=faults)
 
 
 _FLAGS = (
@@ -82,51 +82,51 @@ _FLAGS = (
 """The attributes that are true or false, and their names in a form."""
 
 
-def _faults(options: UploadOptions) -> Iterator[Fault]:
-    yield from _album_faults(options.album_id)
+def _errors(options: UploadOptions) -> Iterator[FieldError]:
+    yield from _album_errors(options.album_id)
     quality = options.quality
     if quality is not None and not (type(quality) is int and 1 <= quality <= 100):
-        yield _quality_fault(quality)
-    yield from description_faults(options.description)
+        yield _quality_error(quality)
+    yield from description_errors(options.description)
     for attribute, name in _FLAGS:
         value = getattr(options, attribute)
         if not (isinstance(value, bool) or (attribute == "convert_to_webp" and value is None)):
-            yield Fault(name, "true or false", quoted(value))
+            yield FieldError(name, "true or false", quote_value(value))
     if options.format not in STORED_FORMATS.values():
-        yield Fault("format", f"one of {', '.join(STORED_FORMATS)}", quoted(options.format))
+        yield FieldError("format", f"one of {', '.join(STORED_FORMATS)}", quote_value(options.format))
     # Contract 4: *`format` set together with an explicit, contradicting `convertToWebP=true` → 422*.
     elif options.convert_to_webp and options.format not in (None, Format.WEBP):
-        yield Fault("convertToWebP", f"false beside format={options.format}", "true")
+        yield FieldError("convertToWebP", f"false beside format={options.format}", "true")
 
 
-def _album_faults(value: int | str | None) -> tuple[Fault, ...]:
+def _album_errors(value: int | str | None) -> tuple[FieldError, ...]:
     if value is None:
         return ()
     try:
         parse_album_id(value)
     except ValidationError as error:
-        return error.faults
+        return error.errors
     return ()
 
 
-def description_faults(text: object) -> Iterable[Fault]:
+def description_errors(text: object) -> Iterable[FieldError]:
     """Yield what is wrong with an image's or album's description."""
     if not isinstance(text, str):
-        yield Fault("description", "text", quoted(text))
+        yield FieldError("description", "text", quote_value(text))
         return
     if len(text) > MAX_DESCRIPTION:
-        yield Fault("description", f"at most {MAX_DESCRIPTION:,} characters", f"{len(text):,}")
-    if not is_storable(text):
-        yield Fault("description", *UNSTORABLE)
+        yield FieldError("description", f"at most {MAX_DESCRIPTION:,} characters", f"{len(text):,}")
+    if not is_valid_text(text):
+        yield FieldError("description", *INVALID_TEXT)
 
 
-UNSTORABLE = ("text without NUL and lone surrogates", "one with them")
+INVALID_TEXT = ("text without NUL and lone surrogates", "one with them")
 """What is expected, and was received, where text is not `is_storable`."""
 
 
-def is_storable(text: str) -> bool:
+def is_valid_text(text: str) -> bool:
     """Whether text can be kept: PostgreSQL stores no NUL, and UTF-8 holds no half of a surrogate pair."""
-    return _UNSTORABLE.search(text) is None
+    return _INVALID_CHARACTERS.search(text) is None
 
 
 def parse_upload_options(fields: Iterable[tuple[str, str]]) -> UploadOptions:
@@ -140,11 +140,11 @@ def parse_upload_options(fields: Iterable[tuple[str, str]]) -> UploadOptions:
     Raises:
         ValidationError: A value is not allowed, or a name repeated. Names every fault.
     """
-    faults: list[Fault] = []
+    faults: list[FieldError] = []
     values: dict[str, str] = {}
     for name, value in fields:
         if name in values:
-            faults.append(Fault(name, "one value", "several"))
+            faults.append(FieldError(name, "one value", "several"))
         elif name in _NAMES:
             values[name] = value
     parsed = {
@@ -160,15 +160,15 @@ def parse_upload_options(fields: Iterable[tuple[str, str]]) -> UploadOptions:
     try:
         options = UploadOptions(**parsed)  # type: ignore[arg-type]
     except ValidationError as error:
-        faults.extend(error.faults)
+        faults.extend(error.errors)
     if faults:
-        raise ValidationError(faults=dict.fromkeys(faults))
+        raise ValidationError(errors=dict.fromkeys(faults))
     return options
 
 
 T = TypeVar("T")
 _CANONICAL = re.compile(r"[1-9][0-9]{0,2}", re.ASCII)
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_INVALID_CHARACTERS = re.compile("[\0\ud800-\udfff]")
 _NAMES = {
     "album_id",
     "description",
@@ -181,25 +181,25 @@ _NAMES = {
 }
 
 
-def _quality_fault(value: object) -> Fault:
-    return Fault("quality", "an integer from 1 to 100", quoted(value))
+def _quality_error(value: object) -> FieldError:
+    return FieldError("quality", "an integer from 1 to 100", quote_value(value))
 
 
-def _quality(values: dict[str, str], faults: list[Fault]) -> int | None:
+def _quality(values: dict[str, str], faults: list[FieldError]) -> int | None:
     text = values.get("quality")
     if text is None:
         return None
     if _CANONICAL.fullmatch(text) is not None and int(text) <= 100:
         return int(text)
-    faults.append(_quality_fault(text))
+    faults.append(_quality_error(text))
     return None
 
 
-def _choice(values: dict[str, str], name: str, table: dict[str, T], faults: list[Fault]) -> T | None:
+def _choice(values: dict[str, str], name: str, table: dict[str, T], faults: list[FieldError]) -> T | None:
     text = values.get(name)
     if text is None:
         return None
     if text.lower() in table:
         return table[text.lower()]
-    faults.append(Fault(name, f"one of {', '.join(table)}", quoted(text)))
+    faults.append(FieldError(name, f"one of {', '.join(table)}", quote_value(text)))
     return None

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from attrs import frozen
 
-from imagehost_core.errors import Fault, ValidationError, quoted
+from imagehost_core.errors import FieldError, ValidationError, quote_value
 
 MAX_URL = 2_000
 """Characters of a destination."""
@@ -23,7 +23,7 @@ HTTPS_PORT = 443
 _FIRST_FREE_PORT = 1_024
 """Below it are ports of other services (RFC 6335, section 6); only that of HTTPS is taken."""
 
-Address = IPv4Address | IPv6Address
+IPAddress = IPv4Address | IPv6Address
 
 _REFUSED_V4 = tuple(
     map(
@@ -80,7 +80,7 @@ _INTERNAL_ENDINGS = (
 
 
 @frozen
-class Destination:
+class Endpoint:
     """A destination whose form is allowed.
 
     Attributes:
@@ -105,7 +105,7 @@ class Destination:
         return name if self.port == standard else f"{name}:{self.port}"
 
 
-def parse_destination(url: str, *, allow_loopback: bool = False) -> Destination:
+def parse_endpoint_url(url: str, *, allow_loopback: bool = False) -> Endpoint:
     """Return a destination whose form is allowed.
 
     Args:
@@ -117,11 +117,11 @@ def parse_destination(url: str, *, allow_loopback: bool = False) -> Destination:
     """
     try:
         return _parse(url, allow_loopback)
-    except _RefusedError as refused:
-        raise ValidationError(faults=[Fault("url", refused.expected, quoted(url))]) from None
+    except _InvalidEndpoint as refused:
+        raise ValidationError(errors=[FieldError("url", refused.expected, quote_value(url))]) from None
 
 
-def is_address(host: str) -> bool:
+def is_ip_address(host: str) -> bool:
     """Return whether a host is an address already, and no name that must be resolved."""
     try:
         ip_address(host)
@@ -130,7 +130,7 @@ def is_address(host: str) -> bool:
     return True
 
 
-def check_address(address: str, *, allow_loopback: bool = False) -> Address:
+def require_public_address(address: str, *, allow_loopback: bool = False) -> IPAddress:
     """Let an address that is about to be connected to pass.
 
     Args:
@@ -146,21 +146,23 @@ def check_address(address: str, *, allow_loopback: bool = False) -> Address:
         parsed = None
     if parsed is not None and (_is_global(parsed) or (allow_loopback and _is_loopback(parsed))):
         return parsed
-    fault = Fault("the destination's address", "one that is reachable from everywhere", quoted(address))
-    raise ValidationError(faults=[fault])
+    fault = FieldError(
+        "the destination's address", "one that is reachable from everywhere", quote_value(address)
+    )
+    raise ValidationError(errors=[fault])
 
 
-def check_addresses(addresses: Iterable[str], *, allow_loopback: bool = False) -> None:
+def require_public_addresses(addresses: Iterable[str], *, allow_loopback: bool = False) -> None:
     """Let the addresses of a name pass, if every one of them does.
 
     Raises:
         ValidationError: One is none that everybody can reach.
     """
     for address in addresses:
-        check_address(address, allow_loopback=allow_loopback)
+        require_public_address(address, allow_loopback=allow_loopback)
 
 
-class _RefusedError(Exception):
+class _InvalidEndpoint(Exception):
     """What is wrong with an address: what would have been right."""
 
     def __init__(self, expected: str) -> None:
@@ -168,52 +170,52 @@ class _RefusedError(Exception):
         self.expected = expected
 
 
-def _parse(url: str, allow_loopback: bool) -> Destination:
+def _parse(url: str, allow_loopback: bool) -> Endpoint:
     if len(url) > MAX_URL or _PRINTABLE.fullmatch(url) is None or "\\" in url:
-        raise _RefusedError(f"an address of at most {MAX_URL} printable ASCII characters")
+        raise _InvalidEndpoint(f"an address of at most {MAX_URL} printable ASCII characters")
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
     except ValueError:
         # It speaks of its own matters, to whoever calls it.
-        raise _RefusedError("an https address whose host and port can be read") from None
+        raise _InvalidEndpoint("an https address whose host and port can be read") from None
     loopback = allow_loopback and host in _LOOPBACK_NAMES
     if parts.scheme != "https" and not (parts.scheme == "http" and loopback):
-        raise _RefusedError("an https address")
+        raise _InvalidEndpoint("an https address")
     if "@" in parts.netloc:
-        raise _RefusedError("an address without user and password")
+        raise _InvalidEndpoint("an address without user and password")
     if "#" in url:
-        raise _RefusedError("an address without a fragment")
+        raise _InvalidEndpoint("an address without a fragment")
     # `urlsplit` takes no notice of what stands around brackets, and lets versions to come (`[v1.x]`) pass.
     if _AUTHORITY.fullmatch(parts.netloc) is None:
-        raise _RefusedError("an IPv6 address, and nothing else, in brackets")
+        raise _InvalidEndpoint("an IPv6 address, and nothing else, in brackets")
     if port is None:
         port = HTTPS_PORT if parts.scheme == "https" else 80
     if not loopback:
         _check_host(host)
         if port != HTTPS_PORT and port < _FIRST_FREE_PORT:
-            raise _RefusedError(f"the port {HTTPS_PORT}, or one from {_FIRST_FREE_PORT} on,")
+            raise _InvalidEndpoint(f"the port {HTTPS_PORT}, or one from {_FIRST_FREE_PORT} on,")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Destination(url, parts.scheme == "https", host, port, target)
+    return Endpoint(url, parts.scheme == "https", host, port, target)
 
 
 def _check_host(host: str) -> None:
     if ":" in host or _NAME.fullmatch(host) is None:
         # Only the one usual way of writing an address is read: no octal, hexadecimal or short forms.
         try:
-            check_address(host)
+            require_public_address(host)
         except ValidationError:
-            raise _RefusedError("an https address that everybody can reach") from None
+            raise _InvalidEndpoint("an https address that everybody can reach") from None
     elif len(host) > 253 or host.endswith(_INTERNAL_ENDINGS):
-        raise _RefusedError("an address whose name is known everywhere")
+        raise _InvalidEndpoint("an address whose name is known everywhere")
 
 
-def _is_global(address: Address) -> bool:
+def _is_global(address: IPAddress) -> bool:
     if isinstance(address, IPv4Address):
         return not any(address in network for network in _REFUSED_V4)
     refused = any(address in network for network in _REFUSED_V6)
     return address in _GLOBAL_V6 and not refused and address.scope_id is None
 
 
-def _is_loopback(address: Address) -> bool:
+def _is_loopback(address: IPAddress) -> bool:
     return address in (ip_address("127.0.0.1"), ip_address("::1"))

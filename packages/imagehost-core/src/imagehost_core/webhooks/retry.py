@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 
 from imagehost_core.models import DeliveryState, WebhookDelivery
 
-OFFSETS = tuple(
+RETRY_SCHEDULE = tuple(
     timedelta(seconds=seconds)
     for seconds in (0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
 )
@@ -20,7 +20,7 @@ OFFSETS = tuple(
 JITTER = 0.1
 """By what share of itself a wait is made longer or shorter, so that what failed together does not come
 back together."""
-ANSWER_BYTES = 500
+RESPONSE_EXCERPT_BYTES = 500
 """How much of an answer is kept, in bytes."""
 GONE = 410
 
@@ -39,7 +39,7 @@ class Attempt:
     at: datetime
     status: int | None
     duration_ms: int
-    answer: str
+    response: str
 
     @property
     def succeeded(self) -> bool:
@@ -48,7 +48,7 @@ class Attempt:
 
 
 @frozen
-class Verdict:
+class NextStep:
     """What follows from an attempt.
 
     Attributes:
@@ -60,13 +60,15 @@ class Verdict:
     disable: str | None = None
 
 
-def judge(delivery: WebhookDelivery, attempt: Attempt, chance: float, *, is_active: bool = True) -> Verdict:
+def after_attempt(
+    delivery: WebhookDelivery, attempt: Attempt, jitter: float, *, is_active: bool = True
+) -> NextStep:
     """Return what follows from an attempt.
 
     Args:
         delivery: As it stood before.
         attempt: What came of it.
-        chance: A random number from 0 to below 1, for the jitter.
+        jitter: A random number from 0 to below 1, for the jitter.
         is_active: Whether the destination is sent events; one that is not is tried by hand only.
     """
     count = delivery.attempts + 1
@@ -77,29 +79,29 @@ def judge(delivery: WebhookDelivery, attempt: Attempt, chance: float, *, is_acti
         last_attempt_at=attempt.at,
         last_status=attempt.status,
         last_duration_ms=attempt.duration_ms,
-        last_answer=attempt.answer[:ANSWER_BYTES],
+        last_response=attempt.response[:RESPONSE_EXCERPT_BYTES],
     )
     if attempt.succeeded:
-        return Verdict(evolve(tried, state=DeliveryState.DELIVERED))
+        return NextStep(evolve(tried, state=DeliveryState.DELIVERED))
     failed = evolve(tried, state=DeliveryState.FAILED)
     if not is_active:
-        return Verdict(failed)
+        return NextStep(failed)
     if attempt.status == GONE:
-        return Verdict(failed, "the destination answered 410 Gone")
-    if count == len(OFFSETS):
+        return NextStep(failed, "the destination answered 410 Gone")
+    if count == len(RETRY_SCHEDULE):
         said = "did not answer" if attempt.status is None else f"answered {attempt.status}"
-        return Verdict(failed, f"{count} attempts failed; at the last the destination {said}")
-    if count > len(OFFSETS):
-        return Verdict(failed)  # one that was retried by hand, after all attempts
-    return Verdict(evolve(tried, next_attempt_at=attempt.at + wait_after(count, chance)))
+        return NextStep(failed, f"{count} attempts failed; at the last the destination {said}")
+    if count > len(RETRY_SCHEDULE):
+        return NextStep(failed)  # one that was retried by hand, after all attempts
+    return NextStep(evolve(tried, next_attempt_at=attempt.at + retry_delay(count, jitter)))
 
 
-def wait_after(attempts: int, chance: float) -> timedelta:
+def retry_delay(attempts: int, jitter: float) -> timedelta:
     """Return how long to wait after so many attempts.
 
     Args:
         attempts: How many were made, 1 to 9.
-        chance: A random number from 0 to below 1.
+        jitter: A random number from 0 to below 1.
     """
-    whole = OFFSETS[attempts] - OFFSETS[attempts - 1]
-    return whole * (1 + JITTER * (2 * chance - 1))
+    whole = RETRY_SCHEDULE[attempts] - RETRY_SCHEDULE[attempts - 1]
+    return whole * (1 + JITTER * (2 * jitter - 1))

@@ -18,13 +18,13 @@ from hmac import new as hmac
 from imagehost_core.ids import Random
 from imagehost_core.transform import Transform
 
-MAX_LIFETIME = 365 * 86_400
+MAX_LIFETIME_SECONDS = 365 * 86_400
 """The longest life of a signed address, in seconds."""
 
 _EXPIRY = re.compile(r"[1-9][0-9]{0,11}", re.ASCII)
 
 
-def sign_delivery(secret: bytes, image_id: str, transform: Transform, expires: int) -> str:
+def sign_url(secret: bytes, image_id: str, transform: Transform, expires: int) -> str:
     """Return the value of `sig` for a delivery address.
 
     Args:
@@ -38,7 +38,7 @@ def sign_delivery(secret: bytes, image_id: str, transform: Transform, expires: i
     return urlsafe_b64encode(hmac(secret, meant.encode(), sha256).digest()).decode().rstrip("=")
 
 
-def is_signed(
+def verify_signed_url(
     secret: bytes, image_id: str, transform: Transform, query: Mapping[str, str], now: datetime
 ) -> bool:
     """Return whether a delivery address carries a signature that holds at this moment.
@@ -53,7 +53,7 @@ def is_signed(
     expiry, given = query.get("exp", ""), query.get("sig", "")
     if _EXPIRY.fullmatch(expiry) is None or int(expiry) <= now.timestamp():
         return False
-    right = sign_delivery(secret, image_id, transform, int(expiry))
+    right = sign_url(secret, image_id, transform, int(expiry))
     return compare_digest(right.encode(), given.encode("utf-8", "replace"))
 
 

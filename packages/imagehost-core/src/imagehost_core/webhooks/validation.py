@@ -5,10 +5,10 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterable, Mapping
 
-from imagehost_core.errors import Fault, ValidationError, quoted
+from imagehost_core.errors import FieldError, ValidationError, quote_value
 from imagehost_core.events import EVENT_TYPES
-from imagehost_core.uploads.options import description_faults
-from imagehost_core.webhooks.endpoint import check_addresses, parse_destination
+from imagehost_core.uploads.options import description_errors
+from imagehost_core.webhooks.endpoint import parse_endpoint_url, require_public_addresses
 
 Resolve = Callable[[str, int], Iterable[str]]
 """A function that returns the addresses of a name."""
@@ -23,7 +23,7 @@ def resolve(host: str, port: int) -> list[str]:
     return [str(address[0]) for *_, address in found]
 
 
-def check_fields(
+def validate_webhook(
     changes: Mapping[str, object], resolve: Resolve, *, allow_loopback: bool
 ) -> dict[str, object]:
     """Return fields as they are stored.
@@ -36,63 +36,67 @@ def check_fields(
     Raises:
         ValidationError: A value is not allowed. Names every fault.
     """
-    values, faults = dict(changes), list[Fault]()
-    for name, check in _CHECKS.items():
+    values, faults = dict(changes), list[FieldError]()
+    for name, check in _VALIDATORS.items():
         if name in values:
             faults.extend(check(values[name]))
     url = values.get("url")
     if isinstance(url, str):
-        faults.extend(_destination_faults(url, resolve, allow_loopback))
+        faults.extend(_endpoint_errors(url, resolve, allow_loopback))
     if faults:
-        raise ValidationError(faults=faults)
+        raise ValidationError(errors=faults)
     if "events" in values:
         values["events"] = tuple(dict.fromkeys(values["events"]))  # type: ignore[call-overload]
     return values
 
 
-def _destination_faults(url: str, resolve: Resolve, allow_loopback: bool) -> Iterable[Fault]:
+def _endpoint_errors(url: str, resolve: Resolve, allow_loopback: bool) -> Iterable[FieldError]:
     try:
-        destination = parse_destination(url, allow_loopback=allow_loopback)
+        destination = parse_endpoint_url(url, allow_loopback=allow_loopback)
     except ValidationError as error:
-        return error.faults
+        return error.errors
     try:
         # A name that does not resolve yet is taken; its addresses are checked at each attempt.
-        check_addresses(resolve(destination.host, destination.port), allow_loopback=allow_loopback)
+        require_public_addresses(resolve(destination.host, destination.port), allow_loopback=allow_loopback)
     except ValidationError:
         # Which addresses a name has within our network is nothing to learn from.
-        return [Fault("url", "an https address whose name leads only to where everybody can", quoted(url))]
+        return [
+            FieldError(
+                "url", "an https address whose name leads only to where everybody can", quote_value(url)
+            )
+        ]
     return ()
 
 
-def _url_faults(value: object) -> Iterable[Fault]:
+def _url_errors(value: object) -> Iterable[FieldError]:
     if not isinstance(value, str):
-        yield Fault("url", "an https address", quoted(value))
+        yield FieldError("url", "an https address", quote_value(value))
 
 
-def _events_faults(value: object) -> Iterable[Fault]:
+def _events_errors(value: object) -> Iterable[FieldError]:
     known = ", ".join(EVENT_TYPES)
     if not isinstance(value, tuple | list):
-        yield Fault("events", f"a list of some of {known}", quoted(value))
+        yield FieldError("events", f"a list of some of {known}", quote_value(value))
         return
     unknown = [kind for kind in value if kind not in EVENT_TYPES]
     if unknown:
-        yield Fault("events", f"some of {known}", ", ".join(map(quoted, unknown)))
+        yield FieldError("events", f"some of {known}", ", ".join(map(quote_value, unknown)))
 
 
-def _description_faults(value: object) -> Iterable[Fault]:
+def _description_errors(value: object) -> Iterable[FieldError]:
     if isinstance(value, str):
-        return description_faults(value)
-    return [Fault("description", "text", quoted(value))]
+        return description_errors(value)
+    return [FieldError("description", "text", quote_value(value))]
 
 
-def _active_faults(value: object) -> Iterable[Fault]:
+def _active_errors(value: object) -> Iterable[FieldError]:
     if not isinstance(value, bool):
-        yield Fault("is_active", "true or false", quoted(value))
+        yield FieldError("is_active", "true or false", quote_value(value))
 
 
-_CHECKS: dict[str, Callable[[object], Iterable[Fault]]] = {
-    "url": _url_faults,
-    "events": _events_faults,
-    "description": _description_faults,
-    "is_active": _active_faults,
+_VALIDATORS: dict[str, Callable[[object], Iterable[FieldError]]] = {
+    "url": _url_errors,
+    "events": _events_errors,
+    "description": _description_errors,
+    "is_active": _active_errors,
 }

@@ -38,11 +38,11 @@ ENCODE_SECONDS = {
 }
 """What encoding a million pixels costs, in seconds of one core (`docs/design/2026-11-21-pixels.md`). Only
 the order of magnitude matters here."""
-KEPT_SHARE = 4
+RESERVED_SHARE = 4
 """Of each kind of order that has some, one place of the queue in so many is kept for it."""
 
 
-class Weight(Enum):
+class JobClass(Enum):
     """What an order is expected to cost, well below a second or more; or that it is an upload."""
 
     LIGHT = "light"
@@ -50,12 +50,12 @@ class Weight(Enum):
     UPLOAD = "upload"
 
 
-KEPT = (Weight.LIGHT, Weight.UPLOAD)
+RESERVED_CLASSES = (JobClass.LIGHT, JobClass.UPLOAD)
 """The kinds of orders that have a desk of their own, and places of the queue."""
 
 
 @frozen
-class Desk:
+class Slot:
     """Where an order is worked on.
 
     Attributes:
@@ -63,12 +63,12 @@ class Desk:
         own: Whether the desk is that kind's own, and none of the shared ones.
     """
 
-    weight: Weight
-    own: bool = False
+    job_class: JobClass
+    reserved: bool = False
 
 
 @frozen
-class Counts:
+class QueueCounts:
     """How many orders there are of each kind.
 
     Attributes:
@@ -86,12 +86,12 @@ class Counts:
         """All together."""
         return self.light + self.heavy + self.upload
 
-    def of(self, weight: Weight) -> int:
+    def of(self, weight: JobClass) -> int:
         """Return how many there are of a kind."""
-        return {Weight.LIGHT: self.light, Weight.HEAVY: self.heavy, Weight.UPLOAD: self.upload}[weight]
+        return {JobClass.LIGHT: self.light, JobClass.HEAVY: self.heavy, JobClass.UPLOAD: self.upload}[weight]
 
 
-def weigh(job: RenderJob, source: Size, frames: int = 1) -> Weight:
+def classify(job: RenderJob, source: Size, frames: int = 1) -> JobClass:
     """Return what a render is expected to cost.
 
     Args:
@@ -99,16 +99,16 @@ def weigh(job: RenderJob, source: Size, frames: int = 1) -> Weight:
         source: The size of the picture that is decoded for it.
         frames: How many frames that has.
     """
-    return Weight.LIGHT if expected_seconds(job, source, frames) < LIGHT_SECONDS else Weight.HEAVY
+    return JobClass.LIGHT if estimate_seconds(job, source, frames) < LIGHT_SECONDS else JobClass.HEAVY
 
 
-def expected_seconds(job: RenderJob, source: Size, frames: int = 1) -> float:
+def estimate_seconds(job: RenderJob, source: Size, frames: int = 1) -> float:
     """Return how long a render is expected to take on one core, in seconds; arguments as for `weigh`."""
     decoded, encoded = source.pixels * DECODE_SECONDS, job.plan.output.pixels * ENCODE_SECONDS[job.format]
     return (decoded + encoded) * (frames if job.animated else 1) / 1e6
 
 
-def desk_for(weight: Weight, taken: Collection[Desk], size: int) -> Desk | None:
+def find_slot(weight: JobClass, taken: Collection[Slot], size: int) -> Slot | None:
     """Return where one more order can be worked on, or `None` where it must wait.
 
     Args:
@@ -117,21 +117,21 @@ def desk_for(weight: Weight, taken: Collection[Desk], size: int) -> Desk | None:
         size: How many shared desks there are.
     """
     if _shared(taken) < size:
-        return Desk(weight)
-    at_work = any(desk.weight is weight for desk in taken)
-    return Desk(weight, own=True) if weight in KEPT and not at_work else None
+        return Slot(weight)
+    at_work = any(desk.job_class is weight for desk in taken)
+    return Slot(weight, reserved=True) if weight in RESERVED_CLASSES and not at_work else None
 
 
-def free_desks(weight: Weight, taken: Collection[Desk], size: int) -> int:
+def free_slots(weight: JobClass, taken: Collection[Slot], size: int) -> int:
     """Return how many orders of a kind could begin at once; arguments as for `desk_for`."""
-    return max(0, size - _shared(taken)) or int(desk_for(weight, taken, size) is not None)
+    return max(0, size - _shared(taken)) or int(find_slot(weight, taken, size) is not None)
 
 
-def _shared(taken: Collection[Desk]) -> int:
-    return sum(not desk.own for desk in taken)
+def _shared(taken: Collection[Slot]) -> int:
+    return sum(not desk.reserved for desk in taken)
 
 
-def may_wait(weight: Weight, line: Counts, taken: Collection[Desk], size: int, queue: int) -> bool:
+def can_enqueue(weight: JobClass, line: QueueCounts, taken: Collection[Slot], size: int, queue: int) -> bool:
     """Return whether one more order may join the line.
 
     Whoever can have a worker at once passes through the line, and takes no place of the queue.
@@ -144,11 +144,11 @@ def may_wait(weight: Weight, line: Counts, taken: Collection[Desk], size: int, q
         queue: How many orders may wait.
     """
     joined = evolve(line, **{weight.value: line.of(weight) + 1})
-    others = [kind for kind in KEPT if kind is not weight]
+    others = [kind for kind in RESERVED_CLASSES if kind is not weight]
     # Whichever of these are left out of the count, the places that are kept for them stay free.
     for left_out in chain.from_iterable(combinations(others, count) for count in range(len(others) + 1)):
-        counted = [kind for kind in Weight if kind not in left_out and joined.of(kind)]
-        able = max(0, size - _shared(taken)) or sum(bool(desk_for(kind, taken, size)) for kind in counted)
-        if sum(map(joined.of, counted)) - able > queue - len(left_out) * (queue // KEPT_SHARE):
+        counted = [kind for kind in JobClass if kind not in left_out and joined.of(kind)]
+        able = max(0, size - _shared(taken)) or sum(bool(find_slot(kind, taken, size)) for kind in counted)
+        if sum(map(joined.of, counted)) - able > queue - len(left_out) * (queue // RESERVED_SHARE):
             return False
     return True

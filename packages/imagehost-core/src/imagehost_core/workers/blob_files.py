@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 
-class Spool:
+class BlobFiles:
     """Files in a folder, numbered in order. After an exception in its `with` block none is left.
 
     Args:
@@ -29,7 +29,7 @@ class Spool:
             for path in self._paths:
                 path.unlink(missing_ok=True)
 
-    def add(self, pieces: Iterator[bytes]) -> Path:
+    def write(self, pieces: Iterator[bytes]) -> Path:
         """Write the pieces of one blob to the next file and return its path.
 
         Raises:

@@ -18,35 +18,35 @@ from attrs import frozen
 
 from imagehost_core.errors import InternalError
 from imagehost_core.formats import Format
-from imagehost_core.jobs import Ingested, IngestJob, Rendered, RenderJob
-from imagehost_core.sandbox.enter import CageLimits, CageStatus
+from imagehost_core.jobs import IngestJob, IngestResult, RenderJob, RenderResult
+from imagehost_core.sandbox.enter import SandboxLimits, SandboxStatus
 from imagehost_core.workers import failures as mishaps
 from imagehost_core.workers import messages as wire
-from imagehost_core.workers.admission import Weight
-from imagehost_core.workers.blob_files import Spool
+from imagehost_core.workers.admission import JobClass
+from imagehost_core.workers.blob_files import BlobFiles
 from imagehost_core.workers.frames import FrameError, Readable
-from imagehost_core.workers.pool import Crew, Load
+from imagehost_core.workers.pool import PoolLoad, ProcessPool
 from imagehost_core.workers.process import (
-    Ending,
-    LostError,
-    NotReadyError,
+    ExitInfo,
     Receive,
-    Recipe,
     Worker,
-    blaming_worker,
+    WorkerLost,
+    WorkerNotReady,
+    WorkerSpec,
+    worker_errors,
 )
 
 TASKS = "imagehost_core.workers.tasks"
 """The module of the tasks that `ingest` and `render` ask for."""
-MAX_ORDERS = 1000
+MAX_TASKS_PER_WORKER = 1000
 """After how many orders a worker is replaced: whatever leaks, leaks no longer than this."""
-MAX_BYTES = 2**30
+MAX_WORKER_BYTES = 2**30
 """A worker that held more than this, in bytes, is replaced after its order: it takes 0.3 s to start
 one, and seconds to need that much."""
 
-PATIENCE_SECONDS = 1.0
+EXIT_GRACE_SECONDS = 1.0
 """How long a worker that closed its pipe may take to end, so that we learn by what it ended."""
-FAIR_SHARE = 0.5
+MIN_WORK_SHARE = 0.5
 """The share of the deadline that an order must have had for the picture to be called too slow. The
 verdict on an upload must not hang on how busy the server is."""
 
@@ -55,7 +55,7 @@ Blob = TypeVar("Blob")
 
 
 @frozen
-class Call(Generic[Outcome]):
+class TaskCall(Generic[Outcome]):
     """A task of the table, and what it is asked.
 
     Attributes:
@@ -70,20 +70,20 @@ class Call(Generic[Outcome]):
     outcome: type[Outcome]
     blobs: Callable[[Outcome], int]
 
-    def made(self, answer: wire.Answer, lengths: tuple[int, ...]) -> Outcome:
+    def parse_result(self, answer: wire.TaskResult, lengths: tuple[int, ...]) -> Outcome:
         """Return the outcome that an answer holds.
 
         Raises:
-            LostError: It is none of this call.
+            WorkerLost: It is none of this call.
         """
-        with blaming_worker():
-            made = wire.read(answer.outcome, self.outcome)
+        with worker_errors():
+            made = wire.from_json(answer.outcome, self.outcome)
         if len(lengths) != self.blobs(made):
-            raise LostError(f"expected {self.blobs(made)} blobs but received {len(lengths)}")
+            raise WorkerLost(f"expected {self.blobs(made)} blobs but received {len(lengths)}")
         return made
 
 
-class WorkerPool:
+class ImageExecutor:
     """Up to `size` worker processes, and the calls that go to them.
 
     Which call is served next, and which may wait, is told by `imagehost_core.workers.admission`. While all
@@ -105,10 +105,10 @@ class WorkerPool:
         self,
         size: int,
         *,
-        limits: CageLimits = CageLimits(),  # noqa: B008 - it is frozen
+        limits: SandboxLimits = SandboxLimits(),  # noqa: B008 - it is frozen
         queue: int = 64,
-        max_orders: int = MAX_ORDERS,
-        max_bytes: int = MAX_BYTES,
+        max_orders: int = MAX_TASKS_PER_WORKER,
+        max_bytes: int = MAX_WORKER_BYTES,
         tasks: str = TASKS,
     ) -> None:
         if size < 1 or queue < 0 or max_orders < 1:
@@ -116,13 +116,13 @@ class WorkerPool:
                 f"expected at least 1 for size and max_orders, and 0 for queue, "
                 f"but received {size}, {max_orders} and {queue}"
             )
-        recipe = Recipe(tasks, limits)
-        self._crew = Crew(recipe, size=size, queue=queue, max_orders=max_orders, max_bytes=max_bytes)
-        self._close = weakref.finalize(self, self._crew.close)
+        recipe = WorkerSpec(tasks, limits)
+        self._pool = ProcessPool(recipe, size=size, queue=queue, max_orders=max_orders, max_bytes=max_bytes)
+        self._close = weakref.finalize(self, self._pool.close)
 
     def start(self) -> None:
         """Start all processes now, so that the first call finds a warm one. Returns at once."""
-        self._crew.start()
+        self._pool.start()
 
     def close(self) -> None:
         """End all processes; calls that are under way end with `UnavailableError`."""
@@ -137,11 +137,11 @@ class WorkerPool:
         self.close()
 
     @property
-    def load(self) -> Load:
+    def load(self) -> PoolLoad:
         """How many processes are busy and idle, and how many calls wait."""
-        return self._crew.load
+        return self._pool.load
 
-    def status(self, *, deadline: float = 10.0) -> CageStatus:
+    def status(self, *, deadline: float = 10.0) -> SandboxStatus:
         """Return what the cage of a process is made of on this system.
 
         Args:
@@ -151,20 +151,20 @@ class WorkerPool:
             UnavailableError: None was free by then.
             InternalError: None can be started; the cause says why.
         """
-        with mishaps.judged(mishaps.RENDER), self._hired(deadline, Weight.LIGHT) as worker:
+        with mishaps.mapped_to(mishaps.RENDER_ERRORS), self._acquired(deadline, JobClass.LIGHT) as worker:
             return worker.ready()
 
     @overload
     def ingest(
         self, job: IngestJob, source: Readable, length: int, *, deadline: float, into: Path
-    ) -> tuple[Ingested, list[Path]]: ...
+    ) -> tuple[IngestResult, list[Path]]: ...
     @overload
     def ingest(
         self, job: IngestJob, source: Readable, length: int, *, deadline: float, into: None = None
-    ) -> tuple[Ingested, list[bytes]]: ...
+    ) -> tuple[IngestResult, list[bytes]]: ...
     def ingest(
         self, job: IngestJob, source: Readable, length: int, *, deadline: float, into: Path | None = None
-    ) -> tuple[Ingested, list[Path]] | tuple[Ingested, list[bytes]]:
+    ) -> tuple[IngestResult, list[Path]] | tuple[IngestResult, list[bytes]]:
         """Make of an upload what is stored: the master, then the reductions.
 
         Args:
@@ -181,15 +181,15 @@ class WorkerPool:
             UnavailableError: There was no worker in time, or too many calls wait for one.
             InternalError: The worker made a mistake; the cause is its traceback.
         """
-        call = Call("ingest", (job,), Ingested, lambda made: 1 + len(made.rungs))
-        with mishaps.judged(mishaps.UPLOAD):
+        call = TaskCall("ingest", (job,), IngestResult, lambda made: 1 + len(made.derivatives))
+        with mishaps.mapped_to(mishaps.UPLOAD_ERRORS):
             if into is None:
                 return self.run(
-                    call, source, length, deadline=deadline, receive=b"".join, weight=Weight.UPLOAD
+                    call, source, length, deadline=deadline, receive=b"".join, weight=JobClass.UPLOAD
                 )
-            with Spool(into) as spool:
+            with BlobFiles(into) as spool:
                 return self.run(
-                    call, source, length, deadline=deadline, receive=spool.add, weight=Weight.UPLOAD
+                    call, source, length, deadline=deadline, receive=spool.write, weight=JobClass.UPLOAD
                 )
 
     def render(
@@ -200,8 +200,8 @@ class WorkerPool:
         length: int,
         *,
         deadline: float,
-        weight: Weight = Weight.HEAVY,
-    ) -> tuple[Rendered, bytes]:
+        weight: JobClass = JobClass.HEAVY,
+    ) -> tuple[RenderResult, bytes]:
         """Make a variant of a master, or of one of its reductions.
 
         Args:
@@ -217,8 +217,8 @@ class WorkerPool:
                 took too long, needed too much memory, or ended the worker.
             InternalError: The worker made a mistake; the cause is its traceback.
         """
-        call = Call("render", (job, source_format), Rendered, lambda _made: 1)
-        with mishaps.judged(mishaps.RENDER):
+        call = TaskCall("render", (job, source_format), RenderResult, lambda _made: 1)
+        with mishaps.mapped_to(mishaps.RENDER_ERRORS):
             made, (variant,) = self.run(
                 call, source, length, deadline=deadline, receive=b"".join, weight=weight
             )
@@ -226,13 +226,13 @@ class WorkerPool:
 
     def run(
         self,
-        call: Call[Outcome],
+        call: TaskCall[Outcome],
         source: Readable,
         length: int,
         *,
         deadline: float,
         receive: Receive[Blob],
-        weight: Weight = Weight.HEAVY,
+        weight: JobClass = JobClass.HEAVY,
     ) -> tuple[Outcome, list[Blob]]:
         """Have any task of the table done.
 
@@ -245,48 +245,48 @@ class WorkerPool:
             weight: What it is expected to cost.
 
         Raises:
-            MishapError: There was no answer.
+            WorkerFailure: There was no answer.
             ImageHostError: What the task raised; `UnavailableError` where there is no worker,
                 `InternalError` where the source is shorter than `length`.
             OSError: The source cannot be read, or `receive` cannot write.
         """
-        with self._hired(deadline, weight) as worker:
+        with self._acquired(deadline, weight) as worker:
             try:
-                answer, lengths = worker.ask(call.task, wire.show(call.arguments), source, length)
+                answer, lengths = worker.request(call.task, wire.to_json(call.arguments), source, length)
             except FrameError as cause:
                 raise InternalError from cause
             if answer.failure is None:
-                made = call.made(answer, lengths)
-                return made, worker.take(lengths, receive)
+                made = call.parse_result(answer, lengths)
+                return made, worker.read_blobs(lengths, receive)
             if answer.failure.code == wire.OUT_OF_MEMORY:
-                raise mishaps.OutOfMemoryError("the task asked for more memory than the cage has", deadline)
-            with blaming_worker():
-                error = wire.rebuilt(answer.failure)
+                raise mishaps.WorkerOutOfMemory("the task asked for more memory than the cage has", deadline)
+            with worker_errors():
+                error = wire.to_exception(answer.failure)
         raise error
 
     @contextmanager
-    def _hired(self, deadline: float, weight: Weight = Weight.HEAVY) -> Iterator[Worker]:
+    def _acquired(self, deadline: float, weight: JobClass = JobClass.HEAVY) -> Iterator[Worker]:
         """Have a warm worker for oneself, which is killed when the deadline comes."""
         until = time.monotonic() + deadline
-        with self._crew.hire(until, weight) as worker:
-            alarm = self._crew.keeper.at(until, worker.kill)
+        with self._pool.acquire(until, weight) as worker:
+            alarm = self._pool.watchdog.call_at(until, worker.kill)
             fair = False
             try:
                 worker.ready()
-                fair = until - time.monotonic() >= FAIR_SHARE * deadline
+                fair = until - time.monotonic() >= MIN_WORK_SHARE * deadline
                 yield worker
-            except LostError as error:
-                late = not self._crew.keeper.cancel(alarm)
-                ending = worker.end(PATIENCE_SECONDS)
-                too_late = mishaps.TooSlowError if fair else mishaps.HurriedError
-                kind = too_late if late else self._mishap(error, ending)
-                raise kind(ending.words, deadline) from error
+            except WorkerLost as error:
+                late = not self._pool.watchdog.cancel(alarm)
+                ending = worker.end(EXIT_GRACE_SECONDS)
+                too_late = mishaps.DeadlineExceeded if fair else mishaps.QueuedTooLong
+                kind = too_late if late else self._classify_loss(error, ending)
+                raise kind(ending.message, deadline) from error
             finally:
                 # It may have been killed between its answer and here.
-                worker.worn |= not self._crew.keeper.cancel(alarm)
+                worker.retired |= not self._pool.watchdog.cancel(alarm)
 
-    def _mishap(self, error: LostError, ending: Ending) -> type[mishaps.MishapError]:
+    def _classify_loss(self, error: WorkerLost, ending: ExitInfo) -> type[mishaps.WorkerFailure]:
         """Return what happened to a worker that was lost before the deadline."""
-        if self._crew.closed or (ending.signal == "SIGKILL" and not ending.by_us):
-            return mishaps.KilledError
-        return mishaps.NotStartedError if isinstance(error, NotReadyError) else mishaps.CrashedError
+        if self._pool.closed or (ending.signal == "SIGKILL" and not ending.killed_by_pool):
+            return mishaps.WorkerKilled
+        return mishaps.WorkerStartFailed if isinstance(error, WorkerNotReady) else mishaps.WorkerCrashed

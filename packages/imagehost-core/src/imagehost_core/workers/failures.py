@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from imagehost_core.errors import Fault, ImageHostError, InternalError, UnavailableError, ValidationError
+from imagehost_core.errors import FieldError, ImageHostError, InternalError, UnavailableError, ValidationError
 
 
-class MishapError(Exception):
+class WorkerFailure(Exception):
     """A worker had an order and gave no answer to it.
 
     Args:
@@ -27,72 +27,72 @@ class MishapError(Exception):
         self.seconds = seconds
 
 
-class TooSlowError(MishapError):
+class DeadlineExceeded(WorkerFailure):
     """The deadline came first, and the worker was killed."""
 
 
-class HurriedError(MishapError):
+class QueuedTooLong(WorkerFailure):
     """The deadline came first, but more than half of it had gone by in waiting for a worker."""
 
 
-class CrashedError(MishapError):
+class WorkerCrashed(WorkerFailure):
     """The worker ended, or talked nonsense."""
 
 
-class OutOfMemoryError(MishapError):
+class WorkerOutOfMemory(WorkerFailure):
     """The task asked for more memory than the cage has."""
 
 
-class KilledError(MishapError):
+class WorkerKilled(WorkerFailure):
     """Somebody else ended the worker: an operator, or the kernel when the machine had no memory."""
 
 
-class NotStartedError(MishapError):
+class WorkerStartFailed(WorkerFailure):
     """No worker came so far as to take the order."""
 
 
-Judge = Callable[[MishapError], ImageHostError]
+ErrorMapper = Callable[[WorkerFailure], ImageHostError]
 
 
-def _file(received: str) -> Judge:
-    def error(mishap: MishapError) -> ImageHostError:
+def _file(received: str) -> ErrorMapper:
+    def error(mishap: WorkerFailure) -> ImageHostError:
         expected = f"an image that can be decoded within {mishap.seconds:g} seconds"
-        return ValidationError(faults=[Fault("the file", expected, received)])
+        return ValidationError(errors=[FieldError("the file", expected, received)])
 
     return error
 
 
-def _busy(details: str) -> Judge:
+def _busy(details: str) -> ErrorMapper:
     return lambda _mishap: UnavailableError(details, retry_after=2)
 
 
-def _ours(_mishap: MishapError) -> ImageHostError:
+def _ours(_mishap: WorkerFailure) -> ImageHostError:
     return InternalError()
 
 
-_COMMON: dict[type[MishapError], Judge] = {
-    HurriedError: _busy("expected a free worker in time but all were busy"),
-    KilledError: _busy("the work was interrupted"),
-    NotStartedError: _ours,
+_COMMON: dict[type[WorkerFailure], ErrorMapper] = {
+    QueuedTooLong: _busy("expected a free worker in time but all were busy"),
+    WorkerKilled: _busy("the work was interrupted"),
+    WorkerStartFailed: _ours,
 }
-UPLOAD: dict[type[MishapError], Judge] = _COMMON | {
-    TooSlowError: _file("one that took longer than that to decode"),
-    CrashedError: _file("one on which the decoder failed"),
-    OutOfMemoryError: _file("one that needs more memory than is allowed"),
+UPLOAD_ERRORS: dict[type[WorkerFailure], ErrorMapper] = _COMMON | {
+    DeadlineExceeded: _file("one that took longer than that to decode"),
+    WorkerCrashed: _file("one on which the decoder failed"),
+    WorkerOutOfMemory: _file("one that needs more memory than is allowed"),
 }
 """What each mishap means for an upload."""
-RENDER: dict[type[MishapError], Judge] = _COMMON | {
-    TooSlowError: _busy("the picture took too long to make"),
-    CrashedError: _busy("the picture could not be made"),
-    OutOfMemoryError: _busy("the picture needs more memory than is allowed"),
+RENDER_ERRORS: dict[type[WorkerFailure], ErrorMapper] = _COMMON | {
+    DeadlineExceeded: _busy("the picture took too long to make"),
+    WorkerCrashed: _busy("the picture could not be made"),
+    WorkerOutOfMemory: _busy("the picture needs more memory than is allowed"),
 }
 """What each mishap means for a render."""
 
 
 @contextmanager
-def judged(verdicts: dict[type[MishapError], Judge]) -> Iterator[None]:
+def mapped_to(verdicts: dict[type[WorkerFailure], ErrorMapper]) -> Iterator[None]:
     """Turn a mishap into the error of the contract, whose cause it is."""
     try:
         yield
-    except MishapError as mishap:
+    except WorkerFailure as mishap:
         raise verdicts[type(mishap)](mishap) from mishap

@@ -17,12 +17,12 @@ from typing import BinaryIO
 from attrs import frozen
 
 from imagehost_core.sandbox import enter as cage
-from imagehost_core.sandbox.enter import CageLimits
+from imagehost_core.sandbox.enter import SandboxLimits
 from imagehost_core.workers import frames
 from imagehost_core.workers import messages as wire
 from imagehost_core.workers.frames import Head
-from imagehost_core.workers.resource_usage import Meter
-from imagehost_core.workers.task import Task, load
+from imagehost_core.workers.resource_usage import ResourceMeter
+from imagehost_core.workers.task import Task, load_tasks
 
 NICENESS = 10
 """How much a worker leaves the processor to others (POSIX: 0 to 19): a tenth of a share beside whoever
@@ -36,7 +36,7 @@ AUTOGROUP_SECONDS = 0.11
 
 
 @frozen
-class Start:
+class WorkerArgs:
     """What a worker is told when it is started, as JSON in its first argument.
 
     Attributes:
@@ -51,7 +51,7 @@ class Start:
     package: list[str]
     tasks: str
     parent: int
-    limits: CageLimits
+    limits: SandboxLimits
 
 
 def main(argument: str) -> None:
@@ -60,19 +60,19 @@ def main(argument: str) -> None:
     Args:
         argument: A `Start` as JSON.
     """
-    start = wire.unpack(argument.encode(), Start)
-    cage.die_with_parent(start.parent)
-    step_back()
-    requests, answers = take_streams()
+    start = wire.decode(argument.encode(), WorkerArgs)
+    cage.exit_with_parent(start.parent)
+    lower_priority()
+    requests, answers = claim_pipes()
     faulthandler.enable()
-    tasks = load(start.tasks)
-    meter = Meter()
-    status = cage.close(start.limits)
-    frames.write_head(answers, Head(wire.pack(wire.Ready(status))))
-    serve(requests, answers, tasks, meter.read)
+    tasks = load_tasks(start.tasks)
+    meter = ResourceMeter()
+    status = cage.enter_sandbox(start.limits)
+    frames.write_head(answers, Head(wire.encode(wire.Ready(status))))
+    run_loop(requests, answers, tasks, meter.read)
 
 
-def step_back() -> None:
+def lower_priority() -> None:
     """Leave the processor to others, as far as the system lets us say so."""
     if hasattr(os, "nice"):
         os.nice(NICENESS)
@@ -87,7 +87,7 @@ def step_back() -> None:
             return
 
 
-def take_streams() -> tuple[BinaryIO, BinaryIO]:
+def claim_pipes() -> tuple[BinaryIO, BinaryIO]:
     """Return the two pipes, and leave nothing to read and the log to write in their usual places."""
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
@@ -98,11 +98,11 @@ def take_streams() -> tuple[BinaryIO, BinaryIO]:
     return requests, answers
 
 
-def serve(
+def run_loop(
     requests: frames.Readable,
     answers: frames.Writable,
     tasks: Mapping[str, Task],
-    usage: Callable[[], wire.Usage],
+    usage: Callable[[], wire.ResourceUsage],
 ) -> None:
     """Do one order after the other until there are no more.
 
@@ -116,20 +116,20 @@ def serve(
         FrameError: What came is no order.
     """
     while (head := frames.read_head(requests)) is not None:
-        order = wire.unpack(head.header, wire.Order)
+        order = wire.decode(head.header, wire.TaskRequest)
         sources = [frames.read_blob(requests, length) for length in head.lengths]
-        outcome, failed, blobs = _done(order, sources, tasks)
-        answer = wire.Answer(order.number, usage(), outcome, failed)
-        frames.write_head(answers, Head(wire.pack(answer), tuple(map(len, blobs))))
+        outcome, failed, blobs = _run_task(order, sources, tasks)
+        answer = wire.TaskResult(order.number, usage(), outcome, failed)
+        frames.write_head(answers, Head(wire.encode(answer), tuple(map(len, blobs))))
         for blob in blobs:
             frames.write(answers, blob)
 
 
-def _done(
-    order: wire.Order, sources: list[bytes], tasks: Mapping[str, Task]
-) -> tuple[wire.Json, wire.Failure | None, list[bytes]]:
+def _run_task(
+    order: wire.TaskRequest, sources: list[bytes], tasks: Mapping[str, Task]
+) -> tuple[wire.Json, wire.TaskError | None, list[bytes]]:
     try:
         outcome, blobs = tasks[order.task](order.arguments, *sources)
     except Exception as error:
-        return wire.Json(None), wire.failure(error), []
+        return wire.Json(None), wire.from_exception(error), []
     return outcome, None, blobs

@@ -10,8 +10,8 @@ from attrs import frozen
 from cattrs import BaseValidationError
 from cattrs.preconf.json import make_converter
 
-from imagehost_core.errors import BY_CODE, Fault, ImageHostError, InternalError
-from imagehost_core.sandbox.enter import CageStatus
+from imagehost_core.errors import BY_CODE, FieldError, ImageHostError, InternalError
+from imagehost_core.sandbox.enter import SandboxStatus
 from imagehost_core.workers.frames import FrameError
 
 OUT_OF_MEMORY = "OUT_OF_MEMORY"
@@ -30,12 +30,12 @@ _converter = make_converter(forbid_extra_keys=True)
 _converter.register_structure_hook(Json, lambda value, _kind: value)
 
 
-class WorkerFaultError(Exception):
+class WorkerTaskError(Exception):
     """What a worker stumbled over, for the log: the traceback that it sent, or its last words."""
 
 
 @frozen
-class Order:
+class TaskRequest:
     """What a worker is asked to do with the one blob of the frame.
 
     Attributes:
@@ -50,7 +50,7 @@ class Order:
 
 
 @frozen
-class Failure:
+class TaskError:
     """An error on its way to the pool.
 
     Attributes:
@@ -65,13 +65,13 @@ class Failure:
     code: str
     message: str = ""
     details: str = ""
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[FieldError, ...] = ()
     retry_after: int | None = None
     trace: str = ""
 
 
 @frozen
-class Usage:
+class ResourceUsage:
     """What a worker has used since it was started.
 
     Attributes:
@@ -84,28 +84,28 @@ class Usage:
 
 
 @frozen
-class Answer:
+class TaskResult:
     """What came of an order: an outcome and the frame's blobs, or a failure and no blobs."""
 
     number: int
-    usage: Usage
+    usage: ResourceUsage
     outcome: Json = Json(None)
-    failure: Failure | None = None
+    failure: TaskError | None = None
 
 
 @frozen
 class Ready:
     """The first thing that a worker says, once it is warm and its cage is closed."""
 
-    cage: CageStatus
+    sandbox: SandboxStatus
 
 
-def pack(message: object) -> bytes:
+def encode(message: object) -> bytes:
     """Return a message, an attrs object, as a frame's header."""
     return json.dumps(_converter.unstructure(message), separators=(",", ":")).encode()
 
 
-def unpack(header: bytes, kind: type[T]) -> T:
+def decode(header: bytes, kind: type[T]) -> T:
     """Return a frame's header as the message that it should be.
 
     Raises:
@@ -115,15 +115,15 @@ def unpack(header: bytes, kind: type[T]) -> T:
         value = json.loads(header)
     except (ValueError, RecursionError) as error:
         raise FrameError(f"expected JSON for a header but received {header[:60]!r}") from error
-    return read(value, kind)
+    return from_json(value, kind)
 
 
-def show(value: object) -> Json:
+def to_json(value: object) -> Json:
     """Return `value`, an attrs object or something that holds some, as JSON."""
     return Json(_converter.unstructure(value))
 
 
-def read(value: Json, kind: type[T]) -> T:
+def from_json(value: Json, kind: type[T]) -> T:
     """Return JSON as an object of the kind that it should be.
 
     Raises:
@@ -136,24 +136,24 @@ def read(value: Json, kind: type[T]) -> T:
         raise FrameError(f"expected {kind.__name__} for a message but received {shown}") from error
 
 
-def failure(error: BaseException) -> Failure:
+def from_exception(error: BaseException) -> TaskError:
     """Return an error as it crosses to the pool; what nobody raised on purpose becomes our own fault."""
     if isinstance(error, MemoryError):
-        return Failure(code=OUT_OF_MEMORY)
+        return TaskError(code=OUT_OF_MEMORY)
     if not isinstance(error, ImageHostError):
-        return Failure(
+        return TaskError(
             code=InternalError.code, trace="".join(traceback.format_exception(error))[-TRACE_CHARACTERS:]
         )
-    return Failure(
+    return TaskError(
         code=error.code,
         message=error.message[:TEXT_CHARACTERS],
         details=error.details[:TEXT_CHARACTERS],
-        faults=error.faults[:16],
+        faults=error.errors[:16],
         retry_after=getattr(error, "retry_after", None),
     )
 
 
-def rebuilt(failed: Failure) -> ImageHostError:
+def to_exception(failed: TaskError) -> ImageHostError:
     """Return the error that a worker raised; its traceback, if one crossed, is the cause.
 
     Raises:
@@ -163,9 +163,9 @@ def rebuilt(failed: Failure) -> ImageHostError:
     if kind is None:
         raise FrameError(f"expected the code of an error but received {failed.code[:60]!r}")
     error = kind.__new__(kind)
-    ImageHostError.__init__(error, failed.details, message=failed.message or None, faults=failed.faults)
+    ImageHostError.__init__(error, failed.details, message=failed.message or None, errors=failed.faults)
     if failed.retry_after is not None:
         error.__dict__["retry_after"] = failed.retry_after
     if failed.trace:
-        error.__cause__ = WorkerFaultError(failed.trace)
+        error.__cause__ = WorkerTaskError(failed.trace)
     return error

@@ -15,13 +15,13 @@ from typing import IO, TypeVar
 
 from attrs import frozen
 
-from imagehost_core.sandbox.enter import CageLimits, CageStatus
+from imagehost_core.sandbox.enter import SandboxLimits, SandboxStatus
 from imagehost_core.workers import frames
 from imagehost_core.workers import messages as wire
 from imagehost_core.workers.frames import FrameError, Head
-from imagehost_core.workers.main import Start
+from imagehost_core.workers.main import WorkerArgs
 
-BOOT = """
+BOOTSTRAP = """
 import json, sys, types
 told = json.loads(sys.argv[1])
 sys.path[:] = told["path"]
@@ -35,7 +35,7 @@ current folder changes what it imports, and finds what the parent can import all
 stands there without its public names: with them come the host and its database, which a worker has no
 use for and which double the time that it takes to start."""
 
-KEPT_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
+PASSED_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 """What a worker gets of the environment: where the system's libraries are, and no secret."""
 SET_VARIABLES = {
     "MALLOC_ARENA_MAX": "2",
@@ -46,7 +46,7 @@ SET_VARIABLES = {
 processor. And it keeps up to 32 MiB for the next picture, which it would give back after each and have
 filled with zeros again: a sixth of the time of a thumbnail."""
 
-LAST_WORDS_BYTES = 4096
+STDERR_TAIL_BYTES = 4096
 """How much of what a worker said on its standard error goes to the log."""
 
 T = TypeVar("T")
@@ -54,16 +54,16 @@ Receive = Callable[[Iterator[bytes]], T]
 """What is done with the pieces of each blob that comes back."""
 
 
-class LostError(Exception):
+class WorkerLost(Exception):
     """The worker has ended, or talks nonsense: there will be no answer from it."""
 
 
-class NotReadyError(LostError):
+class WorkerNotReady(WorkerLost):
     """The worker never got so far as to take an order."""
 
 
 @frozen
-class Ending:
+class ExitInfo:
     """How a worker ended.
 
     Attributes:
@@ -73,16 +73,16 @@ class Ending:
     """
 
     signal: str | None
-    by_us: bool
-    words: str
+    killed_by_pool: bool
+    message: str
 
 
 @frozen
-class Recipe:
+class WorkerSpec:
     """What a worker is made with: the module of its tasks, and what it may use."""
 
     tasks: str
-    limits: CageLimits
+    limits: SandboxLimits
 
 
 class Worker:
@@ -99,15 +99,15 @@ class Worker:
         worn: Whether somebody found that it is to be replaced.
     """
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, recipe: WorkerSpec) -> None:
         path = [str(Path(entry).absolute()) for entry in sys.path]
         package = list(sys.modules["imagehost_core"].__path__)
-        start = Start(path, package, recipe.tasks, os.getpid(), recipe.limits)
-        kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+        start = WorkerArgs(path, package, recipe.tasks, os.getpid(), recipe.limits)
+        kept = {name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ}
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
         try:
             self._process = subprocess.Popen(  # noqa: S603 - it runs this interpreter, and our own words
-                [sys.executable, "-I", "-X", "utf8", "-c", BOOT, wire.pack(start).decode()],
+                [sys.executable, "-I", "-X", "utf8", "-c", BOOTSTRAP, wire.encode(start).decode()],
                 bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -123,41 +123,41 @@ class Worker:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._requests, self._answers = self._process.stdin, self._process.stdout
-        self._ending = threading.Lock()
-        self._ended: Ending | None = None
+        self._exit_info = threading.Lock()
+        self._ended: ExitInfo | None = None
         self._killed = False
-        self._cage: CageStatus | None = None
-        self.worn = False
-        self.orders = 0
-        self.usage = wire.Usage(0, 0.0)
+        self._sandbox: SandboxStatus | None = None
+        self.retired = False
+        self.task_count = 0
+        self.usage = wire.ResourceUsage(0, 0.0)
 
     @property
     def pid(self) -> int:
         """The number of the process."""
         return self._process.pid
 
-    def fit(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the process is still there. One that is only starting counts: `ready` will tell."""
-        with self._ending:
-            return self._cage is None or self._process.poll() is None
+        with self._exit_info:
+            return self._sandbox is None or self._process.poll() is None
 
-    def ready(self) -> CageStatus:
+    def ready(self) -> SandboxStatus:
         """Wait until the worker can take orders; return what its cage is made of.
 
         Raises:
-            NotReadyError: It ended before.
+            WorkerNotReady: It ended before.
         """
-        if self._cage is None:
+        if self._sandbox is None:
             try:
-                with blaming_worker():
-                    self._cage = wire.unpack(self._head().header, wire.Ready).cage
-            except LostError as error:
-                raise NotReadyError("the worker did not start") from error
-        return self._cage
+                with worker_errors():
+                    self._sandbox = wire.decode(self._head().header, wire.Ready).sandbox
+            except WorkerLost as error:
+                raise WorkerNotReady("the worker did not start") from error
+        return self._sandbox
 
-    def ask(
+    def request(
         self, task: str, arguments: wire.Json, source: frames.Readable, length: int
-    ) -> tuple[wire.Answer, tuple[int, ...]]:
+    ) -> tuple[wire.TaskResult, tuple[int, ...]]:
         """Give the worker an order; return its answer, and the lengths of the blobs that `take` takes.
 
         After any exception the worker is of no more use: `end` it.
@@ -169,27 +169,28 @@ class Worker:
             length: How long the blob is, in bytes.
 
         Raises:
-            LostError: The worker has ended, or its answer is none.
+            WorkerLost: The worker has ended, or its answer is none.
             FrameError: The source ends before `length`.
         """
         self.ready()
-        self.orders += 1
-        with blaming_worker():
+        self.task_count += 1
+        with worker_errors():
             frames.write_head(
-                self._requests, Head(wire.pack(wire.Order(self.orders, task, arguments)), (length,))
+                self._requests,
+                Head(wire.encode(wire.TaskRequest(self.task_count, task, arguments)), (length,)),
             )
         for chunk in frames.chunks(source, length):
-            with blaming_worker():
+            with worker_errors():
                 frames.write(self._requests, chunk)
         head = self._head()
-        with blaming_worker():
-            answer = wire.unpack(head.header, wire.Answer)
-        if answer.number != self.orders or (answer.failure is not None and head.lengths):
-            raise LostError("the worker answered another order")
+        with worker_errors():
+            answer = wire.decode(head.header, wire.TaskResult)
+        if answer.number != self.task_count or (answer.failure is not None and head.lengths):
+            raise WorkerLost("the worker answered another order")
         self.usage = answer.usage
         return answer, head.lengths
 
-    def take(self, lengths: tuple[int, ...], receive: Receive[T]) -> list[T]:
+    def read_blobs(self, lengths: tuple[int, ...], receive: Receive[T]) -> list[T]:
         """Return what `receive` makes of each blob of an answer.
 
         Args:
@@ -197,30 +198,30 @@ class Worker:
             receive: Called for each blob with its pieces, which it must use up.
 
         Raises:
-            LostError: The worker ended before the blobs did.
+            WorkerLost: The worker ended before the blobs did.
         """
         return [receive(self._pieces(length)) for length in lengths]
 
     def kill(self) -> None:
         """End the process at once, with all that it started. Whoever waits for it is told."""
-        with self._ending:
+        with self._exit_info:
             self._kill()
 
-    def end(self, patience: float = 0) -> Ending:
+    def end(self, patience: float = 0) -> ExitInfo:
         """End the process, if it has not ended, and give back all that it took of this one.
 
         Args:
             patience: How long it may take to end by itself, in seconds.
         """
-        with self._ending:
+        with self._exit_info:
             if self._ended is None:
                 with suppress(subprocess.TimeoutExpired):
                     self._process.wait(patience)
                 self._kill()
-                self._ended = self._bury(self._process.wait())
+                self._ended = self._reap(self._process.wait())
             return self._ended
 
-    def forget(self) -> None:
+    def detach(self) -> None:
         """Let go of a process that belongs to the parent, after a fork: it is not ours to end."""
         self._process.returncode = 0
         self._close()
@@ -236,30 +237,30 @@ class Worker:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
-    def _bury(self, status: int) -> Ending:
+    def _reap(self, status: int) -> ExitInfo:
         size = self._log.seek(0, os.SEEK_END)
-        self._log.seek(max(0, size - LAST_WORDS_BYTES))
+        self._log.seek(max(0, size - STDERR_TAIL_BYTES))
         said = self._log.read().decode(errors="replace").strip()
         self._close()
         name = _signal_name(status)
         words = f"worker {self.pid} ended with {name or f'status {status}'}"
-        return Ending(name, self._killed, f"{words}: {said}" if said else words)
+        return ExitInfo(name, self._killed, f"{words}: {said}" if said else words)
 
     def _close(self) -> None:
         for stream in (self._requests, self._answers, self._log):
             stream.close()
 
     def _head(self) -> Head:
-        with blaming_worker():
+        with worker_errors():
             head = frames.read_head(self._answers)
         if head is None:
-            raise LostError("the worker has ended")
+            raise WorkerLost("the worker has ended")
         return head
 
     def _pieces(self, length: int) -> Iterator[bytes]:
         pieces = frames.chunks(self._answers, length)
         while True:
-            with blaming_worker():
+            with worker_errors():
                 piece = next(pieces, None)
             if piece is None:
                 return
@@ -267,12 +268,12 @@ class Worker:
 
 
 @contextmanager
-def blaming_worker() -> Iterator[None]:
+def worker_errors() -> Iterator[None]:
     """Tell trouble with what a worker says from trouble with anything else that is read or written."""
     try:
         yield
     except (OSError, FrameError) as error:
-        raise LostError("the worker has ended, or talks nonsense") from error
+        raise WorkerLost("the worker has ended, or talks nonsense") from error
 
 
 def _signal_name(status: int) -> str | None:

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from imagehost_core.workers.messages import Usage
+from imagehost_core.workers.messages import ResourceUsage
 
 if sys.platform != "win32":
     import resource
@@ -15,7 +15,7 @@ if sys.platform != "win32":
 _PEAK = re.compile(rb"^VmHWM:\s*(\d+) kB$", re.MULTILINE)
 
 
-class Meter:
+class ResourceMeter:
     """Reads the memory and the time of this process; make it before the cage closes.
 
     Linux counts the largest size of a process in two places. `ru_maxrss` begins with that of the
@@ -27,9 +27,9 @@ class Meter:
         status = Path("/proc/self/status")
         self._status = status.open("rb", buffering=0) if status.exists() else None
 
-    def read(self) -> Usage:
+    def read(self) -> ResourceUsage:
         """Return what was used so far."""
-        return Usage(self._peak_bytes(), time.process_time())
+        return ResourceUsage(self._peak_bytes(), time.process_time())
 
     def close(self) -> None:
         """Close the file."""

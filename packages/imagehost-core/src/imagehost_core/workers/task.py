@@ -36,13 +36,13 @@ class Task:
         if not isinstance(arguments, list) or len(arguments) != len(self.arguments):
             raise FrameError(f"expected {len(self.arguments)} arguments but received {arguments!r:.60}")
         values: list[object] = [
-            wire.read(value, kind) for value, kind in zip(arguments, self.arguments, strict=True)
+            wire.from_json(value, kind) for value, kind in zip(arguments, self.arguments, strict=True)
         ]
         outcome, blobs = self.run(*values, blob)
-        return wire.show(outcome), blobs
+        return wire.to_json(outcome), blobs
 
 
-def load(module: str) -> Mapping[str, Task]:
+def load_tasks(module: str) -> Mapping[str, Task]:
     """Import a table of tasks, warm it up and return it.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 
-from imagehost_core.formats import TRAITS, Format
+from imagehost_core.formats import FORMATS, Format
 from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.render import render
@@ -27,8 +27,8 @@ def warm_up() -> None:
     """Bring every decoder and encoder to life once, while files can still be opened."""
     size = Size(3, 1)
     plan = Plan(resize=size, crop=ORIGIN, pad=ORIGIN, output=size)
-    for fmt, traits in TRAITS.items():
-        job = RenderJob(plan, fmt, 80 if traits.quality else None, animated=True)
+    for fmt, traits in FORMATS.items():
+        job = RenderJob(plan, fmt, 80 if traits.has_quality else None, animated=True)
         render(job, Format.GIF, _SMALLEST)
         if traits.uploadable:
             _, (master, *_) = ingest(IngestJob(Format.GIF, wanted=fmt), _SMALLEST)

@@ -16,30 +16,30 @@ from collections.abc import Callable
 Action = Callable[[], object]
 
 
-class Alarm:
+class Timer:
     """Something that the keeper will do, if it is not told otherwise before."""
 
     def __init__(self, action: Action) -> None:
         self.action: Action | None = action
-        self.rung = False
+        self.fired = False
 
 
-class Keeper:
+class Watchdog:
     """A thread which does things at their time; it is started with the first of them.
 
     Actions are quick and raise nothing.
     """
 
     def __init__(self) -> None:
-        self._due: list[tuple[float, int, Alarm]] = []
+        self._due: list[tuple[float, int, Timer]] = []
         self._numbers = itertools.count()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def at(self, moment: float, action: Action) -> Alarm:
+    def call_at(self, moment: float, action: Action) -> Timer:
         """Have something done at a moment of `time.monotonic()`, in seconds."""
-        alarm = Alarm(action)
+        alarm = Timer(action)
         with self._changed:
             heapq.heappush(self._due, (moment, next(self._numbers), alarm))
             if self._thread is None and not self._closed:
@@ -49,11 +49,11 @@ class Keeper:
                 self._changed.notify()
         return alarm
 
-    def cancel(self, alarm: Alarm) -> bool:
+    def cancel(self, alarm: Timer) -> bool:
         """Take an alarm back; return whether that came in time, so that nothing was or will be done."""
         with self._changed:
             alarm.action = None
-            return not alarm.rung
+            return not alarm.fired
 
     def close(self) -> None:
         """Do nothing any more. What is being done is done when this returns."""
@@ -79,6 +79,6 @@ class Keeper:
                     self._changed.wait(left)
                     continue
                 _, _, alarm = heapq.heappop(self._due)
-                alarm.rung = True
+                alarm.fired = True
                 return alarm.action
         return None

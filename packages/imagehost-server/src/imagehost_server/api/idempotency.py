@@ -9,29 +9,29 @@ import msgspec
 
 from imagehost_core import ImageHost
 from imagehost_core.models import Account
-from imagehost_core.services import Claim
-from imagehost_server.http.responses import JSON_HEADERS, Headers, Reply
+from imagehost_core.services import IdempotentRequest
+from imagehost_server.http.responses import JSON_HEADERS, Headers, RawResponse
 
-REPLAYED: Headers = (("idempotent-replayed", "true"),)
+REPLAYED_HEADERS: Headers = (("idempotent-replayed", "true"),)
 
 
-def fingerprint(operation: str, told: object) -> str:
+def fingerprint(operation: str, payload: object) -> str:
     """Return what tells a request from others under the same key: a hash of all that it says.
 
     Args:
         operation: Which operation is asked for.
-        told: What is said, as JSON can have it.
+        payload: What is said, as JSON can have it.
     """
-    return sha256(msgspec.json.encode([operation, told])).hexdigest()
+    return sha256(msgspec.json.encode([operation, payload])).hexdigest()
 
 
-def answer_once(
+def run_idempotent(
     host: ImageHost,
     account: Account,
     key: str | None,
     request: str,
-    act: Callable[[Claim | None], Reply],
-) -> Reply:
+    act: Callable[[IdempotentRequest | None], RawResponse],
+) -> RawResponse:
     """Return what a request is answered; what it does is done once.
 
     Only success is kept: a request that failed has done nothing, and may be tried again.
@@ -49,9 +49,9 @@ def answer_once(
     """
     if key is None:
         return act(None)
-    with host.claim(account, key, request) as claim:
-        if claim.answer is not None:
-            return Reply(claim.answer.status, claim.answer.body, (*JSON_HEADERS, *REPLAYED))
+    with host.idempotency.begin(account, key, request) as claim:
+        if claim.response is not None:
+            return RawResponse(claim.response.status, claim.response.body, (*JSON_HEADERS, *REPLAYED_HEADERS))
         reply = act(claim)
-        claim.answered(reply.status, reply.body)
+        claim.complete(reply.status, reply.body)
         return reply

@@ -8,7 +8,7 @@ from attrs import frozen
 from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 
-from imagehost_server.auth.scopes import ACCESS, Need
+from imagehost_server.auth.scopes import ROUTE_SCOPES, Requirement
 
 Shape = type | Mapping[str, object] | tuple["Shape", ...]
 """A class, the classes of members by their names, or several shapes of which one holds."""
@@ -38,29 +38,29 @@ class Operation:
         path: The path, with `{name}` for what varies.
         name: The operation's id.
         summary: One line.
-        answer: The shape of `data`, or the media type of a whole answer that has no envelope.
+        response: The shape of `data`, or the media type of a whole answer that has no envelope.
         status: The status of success.
         body: The class of the JSON body, a media type of another, or `None`.
         query: The query parameters.
         errors: Statuses of errors that do not follow from the rest.
-        once: Whether it takes an `Idempotency-Key`.
+        idempotent: Whether it takes an `Idempotency-Key`.
     """
 
     method: str
     path: str
     name: str
     summary: str
-    answer: Shape | str
+    response: Shape | str
     status: int = 200
     body: type | str | None = None
     query: tuple[Parameter, ...] = ()
     errors: tuple[int, ...] = ()
-    once: bool = False
+    idempotent: bool = False
 
     @property
-    def need(self) -> Need | None:
+    def need(self) -> Requirement | None:
         """What a token must allow, or `None`: no token is asked for."""
-        return ACCESS[f"{self.method} {self.path}"]
+        return ROUTE_SCOPES[f"{self.method} {self.path}"]
 
 
 PAGING = (
@@ -86,26 +86,26 @@ def operation(
     route: str,
     *,
     summary: str,
-    answer: Shape | str,
+    response: Shape | str,
     status: int = 200,
     body: type | str | None = None,
     query: tuple[Parameter, ...] = (),
     errors: tuple[int, ...] = (),
-    once: bool = False,
+    idempotent: bool = False,
 ) -> Callable[[Handler], HTTPRouteHandler]:
     """Make a handler of a function; the route must stand in `auth.ACCESS`.
 
     Args:
         route: Method and path: `GET /v1/images/{image_id}`.
         summary: One line.
-        answer: See `Operation`.
+        response: See `Operation`.
         status: The status of success.
         body: See `Operation`.
         query: The query parameters.
         errors: See `Operation`.
-        once: See `Operation`.
+        idempotent: See `Operation`.
     """
-    assert route in ACCESS, route
+    assert route in ROUTE_SCOPES, route
     method, path = route.split(" ")
 
     def decorate(function: Handler) -> HTTPRouteHandler:
@@ -114,12 +114,12 @@ def operation(
             path=path,
             name=function.__name__,
             summary=summary,
-            answer=answer,
+            response=response,
             status=status,
             body=body,
             query=query,
             errors=errors,
-            once=once,
+            idempotent=idempotent,
         )
         return HTTPRouteHandler(
             path.replace("}", ":str}"),

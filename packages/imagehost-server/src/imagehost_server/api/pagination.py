@@ -27,7 +27,7 @@ class Pagination:
     next_cursor: str | None
 
 
-def listed(name: str, page: Page[T], record: Callable[[T], object]) -> dict[str, object]:
+def page_response(name: str, page: Page[T], record: Callable[[T], object]) -> dict[str, object]:
     """Return a page as it is shown.
 
     Args:

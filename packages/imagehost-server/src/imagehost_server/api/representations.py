@@ -11,13 +11,13 @@ from attrs import asdict, field, frozen
 
 from imagehost_core.models import (
     Account,
+    AccountUsage,
     ApiKey,
-    NewKey,
-    NewSecret,
-    NewSession,
-    Usage,
+    ApiKeyWithToken,
+    SessionWithToken,
     Webhook,
     WebhookDelivery,
+    WebhookWithSecret,
 )
 from imagehost_core.services import WindowState
 
@@ -44,7 +44,7 @@ class NewKeyRecord(KeyRecord):
 
 
 @frozen(kw_only=True)
-class AccountName:
+class AccountSummary:
     """An account, as its owner sees it."""
 
     name: str
@@ -57,7 +57,7 @@ class SessionRecord:
 
     token: str = field(repr=False)
     expires_at: datetime
-    account: AccountName
+    account: AccountSummary
 
 
 @frozen(kw_only=True)
@@ -91,7 +91,7 @@ class LimitRecord:
 class AccountRecord:
     """Usage, quota and limits of an account."""
 
-    account: AccountName
+    account: AccountSummary
     usage: UsageRecord
     quota: QuotaRecord
     limits: list[LimitRecord]
@@ -152,25 +152,25 @@ def key_record(key: ApiKey) -> KeyRecord:
     return KeyRecord(**_key_members(key))  # type: ignore[arg-type]
 
 
-def new_key_record(made: NewKey) -> NewKeyRecord:
+def new_key_record(made: ApiKeyWithToken) -> NewKeyRecord:
     """Return an API key just made as it is shown, once."""
     return NewKeyRecord(**_key_members(made.key), token=made.token)  # type: ignore[arg-type]
 
 
-def session_record(session: NewSession) -> SessionRecord:
+def session_record(session: SessionWithToken) -> SessionRecord:
     """Return a session just begun as it is shown, once."""
     return SessionRecord(
-        token=session.token, expires_at=session.expires_at, account=account_name(session.account)
+        token=session.token, expires_at=session.expires_at, account=account_summary(session.account)
     )
 
 
-def account_name(account: Account) -> AccountName:
+def account_summary(account: Account) -> AccountSummary:
     """Return an account as its owner sees it."""
-    return AccountName(name=account.name, created_at=account.created_at)
+    return AccountSummary(name=account.name, created_at=account.created_at)
 
 
 def account_record(
-    account: Account, usage: Usage, quota: int, windows: tuple[WindowState, ...]
+    account: Account, usage: AccountUsage, quota: int, windows: tuple[WindowState, ...]
 ) -> AccountRecord:
     """Return usage, quota and limits of an account as they are shown.
 
@@ -181,7 +181,7 @@ def account_record(
         windows: The windows that limit its requests.
     """
     return AccountRecord(
-        account=account_name(account),
+        account=account_summary(account),
         usage=UsageRecord(bytes=usage.bytes, images=usage.images, albums=usage.albums),
         quota=QuotaRecord(bytes=quota or None, remaining=max(0, quota - usage.bytes) if quota else None),
         limits=[
@@ -201,7 +201,7 @@ def webhook_record(webhook: Webhook) -> WebhookRecord:
     return WebhookRecord(**_webhook_members(webhook))  # type: ignore[arg-type]
 
 
-def new_webhook_record(made: NewSecret) -> NewWebhookRecord:
+def new_webhook_record(made: WebhookWithSecret) -> NewWebhookRecord:
     """Return a destination with a new secret as it is shown, once."""
     return NewWebhookRecord(**_webhook_members(made.webhook), secret=made.secret)  # type: ignore[arg-type]
 
@@ -220,9 +220,9 @@ def delivery_record(delivery: WebhookDelivery) -> DeliveryRecord:
         created_at=delivery.created_at,
         last_attempt_at=delivery.last_attempt_at,
         response_status=delivery.last_status,
-        response_excerpt=delivery.last_answer if answered else "",
+        response_excerpt=delivery.last_response if answered else "",
         duration_ms=delivery.last_duration_ms,
-        error=None if answered or not delivery.last_answer else delivery.last_answer,
+        error=None if answered or not delivery.last_response else delivery.last_response,
     )
 
 

@@ -8,14 +8,14 @@ from litestar import Request, Response
 from litestar.datastructures import State
 
 from imagehost_core import ImageHost
-from imagehost_core.errors import BadRequestError, Fault
+from imagehost_core.errors import BadRequestError, FieldError
 from imagehost_core.models import Account, Principal
 from imagehost_core.pagination import PageRequest, parse_page_request
-from imagehost_server._executors import Rooms
+from imagehost_server._executors import Executors
 from imagehost_server.api.schemas import decode
-from imagehost_server.auth.identity import Caller
+from imagehost_server.auth.identity import RequestIdentity
 from imagehost_server.http.body import JSON_BYTES, is_json, read_body
-from imagehost_server.http.responses import Headers, Reply, success
+from imagehost_server.http.responses import Headers, RawResponse, success
 from imagehost_server.settings import ServerSettings
 
 T = TypeVar("T")
@@ -39,11 +39,11 @@ class ApiRequest(Request[Account, Principal, State]):
         return settings
 
     @property
-    def rooms(self) -> Rooms:
+    def executors(self) -> Executors:
         """Where blocking work runs."""
-        rooms = self.app.state["rooms"]
-        assert isinstance(rooms, Rooms)
-        return rooms
+        executors = self.app.state["executors"]
+        assert isinstance(executors, Executors)
+        return executors
 
     @property
     def account(self) -> Account:
@@ -51,10 +51,10 @@ class ApiRequest(Request[Account, Principal, State]):
         return self.auth.account
 
     @property
-    def caller(self) -> Caller:
+    def identity(self) -> RequestIdentity:
         """Who is asking, with or without a token; not on the routes that tell of the service."""
         caller = self.scope["state"]["caller"]
-        assert isinstance(caller, Caller)
+        assert isinstance(caller, RequestIdentity)
         return caller
 
     @property
@@ -71,10 +71,10 @@ class ApiRequest(Request[Account, Principal, State]):
         """
         values = self.headers.getall("idempotency-key", [])
         if len(values) > 1:
-            raise BadRequestError(faults=[Fault("Idempotency-Key", "one header", f"{len(values)}")])
+            raise BadRequestError(errors=[FieldError("Idempotency-Key", "one header", f"{len(values)}")])
         return values[0] if values else None
 
-    def parameter(self, name: str) -> str | None:
+    def query_param(self, name: str) -> str | None:
         """Return the value of a query parameter, or `None`.
 
         Raises:
@@ -82,18 +82,18 @@ class ApiRequest(Request[Account, Principal, State]):
         """
         values = self.query_params.getall(name, [])
         if len(values) > 1:
-            raise BadRequestError(faults=[Fault(name, "one value", f"{len(values)}")])
+            raise BadRequestError(errors=[FieldError(name, "one value", f"{len(values)}")])
         return str(values[0]) if values else None
 
-    def page(self) -> PageRequest:
+    def page_request(self) -> PageRequest:
         """Return which part of a list the query asks for.
 
         Raises:
             BadRequestError: A parameter is wrong. Names every fault.
         """
-        return parse_page_request(*map(self.parameter, ("page", "per_page", "cursor")))
+        return parse_page_request(*map(self.query_param, ("page", "per_page", "cursor")))
 
-    async def read(self, kind: type[T]) -> T:
+    async def json_body(self, kind: type[T]) -> T:
         """Return the JSON body as a value of `kind`.
 
         Raises:
@@ -103,15 +103,15 @@ class ApiRequest(Request[Account, Principal, State]):
             ValidationError: A value in it has a wrong type. Names every fault.
         """
         is_json(self.headers.get("content-type"))
-        return decode(kind, await read_body(self.receive, JSON_BYTES, self.settings.body))
+        return decode(kind, await read_body(self.receive, JSON_BYTES, self.settings.http))
 
 
-def answer(data: object, status: int = 200, headers: Headers = ()) -> Response[bytes]:
+def ok(data: object, status: int = 200, headers: Headers = ()) -> Response[bytes]:
     """Return the answer that holds `data`, in Litestar's words."""
-    return respond(success(data, status, headers))
+    return to_litestar(success(data, status, headers))
 
 
-def respond(reply: Reply) -> Response[bytes]:
+def to_litestar(reply: RawResponse) -> Response[bytes]:
     """Return an answer in Litestar's words."""
     headers = dict(reply.headers)
     media_type = headers.pop("content-type")

@@ -13,13 +13,13 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import FieldInfo, fields
 
-from imagehost_core.errors import BadRequestError, Fault, ValidationError, quoted
+from imagehost_core.errors import BadRequestError, FieldError, ValidationError, quote_value
 
 T = TypeVar("T")
 
 SECRETS = frozenset({"password"})
 """Members whose values are shown nowhere, also where they are of a wrong type."""
-MAX_SHOWN = 60
+MAX_QUOTED = 60
 """Characters of a wrong value that are shown in a message."""
 
 
@@ -48,7 +48,7 @@ class AlbumChanges(Struct, kw_only=True):
     is_public: bool | UnsetType = UNSET
 
 
-class Members(Struct, kw_only=True):
+class AlbumMembers(Struct, kw_only=True):
     """The body of `PUT|DELETE /albums/{id}/images`."""
 
     image_ids: list[str]
@@ -101,7 +101,7 @@ class WebhookChanges(Struct, kw_only=True):
     is_active: bool | UnsetType = UNSET
 
 
-class SignedAddress(Struct, kw_only=True):
+class SignedUrlRequest(Struct, kw_only=True):
     """The body of `POST /images/{id}/signed-url`: the parameters of a variant, and seconds."""
 
     expires_in: int
@@ -130,15 +130,15 @@ def decode(kind: type[T], body: bytes) -> T:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequestError(f"expected JSON for the body but received something else: {error}") from None
     if not isinstance(tree, dict):
-        raise ValidationError(faults=[Fault("the body", "an object", _received(tree))])
+        raise ValidationError(errors=[FieldError("the body", "an object", _received(tree))])
     found = {name: value for name, value in tree.items() if isinstance(name, str)}
-    faults = [fault for info in fields(kind) for fault in _faults(info, found)]  # type: ignore[arg-type]
+    faults = [fault for info in fields(kind) for fault in _field_errors(info, found)]  # type: ignore[arg-type]
     if faults:
-        raise ValidationError(faults=faults)
+        raise ValidationError(errors=faults)
     return msgspec.convert(tree, kind)
 
 
-def moment(name: str, text: str | UnsetType | None) -> datetime | None:
+def parse_timestamp(name: str, text: str | UnsetType | None) -> datetime | None:
     """Return a time that came as text, or `None`.
 
     Raises:
@@ -151,33 +151,33 @@ def moment(name: str, text: str | UnsetType | None) -> datetime | None:
         # The last hours of the year 9999 are none in UTC.
         return found.astimezone(UTC)
     except (msgspec.ValidationError, OverflowError):
-        fault = Fault(name, "a time of RFC 3339, with its zone,", quoted(text))
-        raise ValidationError(faults=[fault]) from None
+        fault = FieldError(name, "a time of RFC 3339, with its zone,", quote_value(text))
+        raise ValidationError(errors=[fault]) from None
 
 
-def given(value: Struct) -> dict[str, object]:
+def set_fields(value: Struct) -> dict[str, object]:
     """Return the members of a body that were in it, by name."""
     members = {info.name: getattr(value, info.name) for info in fields(value)}
     return {name: member for name, member in members.items() if member is not UNSET}
 
 
-def _faults(info: FieldInfo, found: dict[str, object]) -> list[Fault]:
+def _field_errors(info: FieldInfo, found: dict[str, object]) -> list[FieldError]:
     if info.encode_name not in found:
-        return [Fault(info.encode_name, _EXPECTED[info.type], "nothing")] if info.required else []
+        return [FieldError(info.encode_name, _EXPECTED[info.type], "nothing")] if info.required else []
     value = found[info.encode_name]
     try:
         msgspec.convert(value, info.type)
     except msgspec.ValidationError:
         received = "another type" if info.encode_name in SECRETS else _received(value)
-        return [Fault(info.encode_name, _EXPECTED[info.type], received)]
+        return [FieldError(info.encode_name, _EXPECTED[info.type], received)]
     return []
 
 
 def _received(value: object) -> str:
     if isinstance(value, str):
-        return quoted(value)
+        return quote_value(value)
     text = msgspec.json.encode(value).decode()
-    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
+    return text if len(text) <= MAX_QUOTED else f"{text[: MAX_QUOTED - 1]}…"
 
 
 _EXPECTED: dict[object, str] = {

@@ -10,7 +10,7 @@ from imagehost_core.errors import RateLimitError
 from imagehost_server.api.request import ApiRequest
 
 
-async def admit_attempt(request: ApiRequest, name: str) -> None:
+async def throttle_password_attempt(request: ApiRequest, name: str) -> None:
     """Let an attempt pass that the account's and the address's windows have room for.
 
     The headers of the answer then tell of these windows, where they are the tighter ones.
@@ -22,10 +22,10 @@ async def admit_attempt(request: ApiRequest, name: str) -> None:
     Raises:
         RateLimitError: There is no room.
     """
-    admit, state = request.host.limiter.admit_sign_in, request.scope["state"]
-    decision = await request.rooms.catalog.run(admit, name, request.caller.address)
+    admit, state = request.host.rate_limiter.admit_sign_in, request.scope["state"]
+    decision = await request.executors.database.run(admit, name, request.identity.ip_address)
     try:
-        decision.check(request.host.now())
+        decision.raise_if_refused(request.host.now())
     except RateLimitError:
         state["decision"] = decision
         raise

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from imagehost_core.errors import UnauthorizedError
 
 
-def bearer(headers: Iterable[tuple[bytes, bytes]]) -> str:
+def bearer_token(headers: Iterable[tuple[bytes, bytes]]) -> str:
     """Return the token that a request's headers carry (RFC 6750, 2.1; the scheme's case is free).
 
     Raises:

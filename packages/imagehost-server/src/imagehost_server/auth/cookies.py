@@ -16,13 +16,13 @@ from hmac import compare_digest
 
 from litestar.datastructures import Cookie
 
-from imagehost_core.errors import Fault, ForbiddenError
+from imagehost_core.errors import FieldError, ForbiddenError
 
 SESSION_COOKIE = "__Host-imagehost-session"
 CSRF_COOKIE = "__Host-imagehost-csrf"
 CSRF_HEADER = b"x-csrf-token"
 _SESSION_KEY = SESSION_COOKIE.encode()
-_LONGEST = 100
+MAX_COOKIE_BYTES = 100
 """Bytes of a cookie's value that are looked at; a token has 40."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -42,12 +42,12 @@ def session_cookie(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
         if name == b"cookie":
             for pair in value.split(b";"):
                 key, _, token = pair.strip().partition(b"=")
-                if key == _SESSION_KEY and len(token) <= _LONGEST:
+                if key == _SESSION_KEY and len(token) <= MAX_COOKIE_BYTES:
                     return token.decode("latin-1")
     return None
 
 
-def check_csrf(method: str, headers: Iterable[tuple[bytes, bytes]], session_token: str) -> None:
+def require_csrf_token(method: str, headers: Iterable[tuple[bytes, bytes]], session_token: str) -> None:
     """Let a request pass that came with a cookie, if it is safe or proves that our page sent it.
 
     Raises:
@@ -59,8 +59,8 @@ def check_csrf(method: str, headers: Iterable[tuple[bytes, bytes]], session_toke
     values = [value for name, value in headers if name == CSRF_HEADER]
     if len(values) != 1 or not compare_digest(values[0], right):
         received = "another value" if values else "none"
-        fault = Fault("X-CSRF-Token", f"the value of the cookie {CSRF_COOKIE}", received)
-        raise ForbiddenError(faults=[fault])
+        fault = FieldError("X-CSRF-Token", f"the value of the cookie {CSRF_COOKIE}", received)
+        raise ForbiddenError(errors=[fault])
 
 
 def session_cookies(token: str, now: datetime, expires_at: datetime) -> tuple[Cookie, Cookie]:

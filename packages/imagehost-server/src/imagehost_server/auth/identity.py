@@ -18,8 +18,8 @@ from imagehost_core import ImageHost
 from imagehost_core.errors import RateLimitError, UnauthorizedError
 from imagehost_core.limits import Decision
 from imagehost_core.models import Principal
-from imagehost_server._executors import Rooms
-from imagehost_server.auth.bearer import bearer
+from imagehost_server._executors import Executors
+from imagehost_server.auth.bearer import bearer_token
 from imagehost_server.auth.cookies import session_cookie
 from imagehost_server.http.responses import failure
 
@@ -32,7 +32,7 @@ UNCOUNTED = frozenset({"/v1/openapi.json", "/v1/docs"})
 
 
 @frozen(repr=False)
-class Caller:
+class RequestIdentity:
     """Who is asking.
 
     Attributes:
@@ -44,25 +44,25 @@ class Caller:
     """
 
     principal: Principal | None
-    refusal: UnauthorizedError | None
+    auth_error: UnauthorizedError | None
     by_cookie: bool
     token: str
-    address: str
+    ip_address: str
 
 
-class Callers:
+class IdentityMiddleware:
     """An ASGI application around the JSON interface.
 
     Args:
         app: The interface.
         host: Knows tokens and counts requests.
-        rooms: Where it is asked.
+        executors: Where it is asked.
     """
 
-    def __init__(self, app: ASGIApp, host: ImageHost, rooms: Rooms) -> None:
+    def __init__(self, app: ASGIApp, host: ImageHost, executors: Executors) -> None:
         self._app = app
         self._host = host
-        self._rooms = rooms
+        self._executors = executors
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer 429, or pass the request on."""
@@ -76,32 +76,32 @@ class Callers:
 
     async def _counted(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         state = scope["state"]
-        state["caller"], state["decision"] = await self._rooms.catalog.run(self._meet, scope)
-        telling = _Telling(send, scope)
+        state["caller"], state["decision"] = await self._executors.database.run(self._identify, scope)
+        telling = _RateLimitHeaders(send, scope)
         try:
-            state["decision"].check(self._host.now())
+            state["decision"].raise_if_refused(self._host.now())
         except RateLimitError as error:
             await failure(error, str(state["request_id"])).send(telling)
         else:
             await self._app(scope, receive, telling)
 
-    def _meet(self, scope: HTTPScope) -> tuple[Caller, Decision]:
+    def _identify(self, scope: HTTPScope) -> tuple[RequestIdentity, Decision]:
         """Find out who is asking, and count the request. Runs in a thread, in one go."""
         address = str(scope["state"]["address"])
         token, by_cookie, refusal, principal = "", False, None, None
         try:
             cookie = session_cookie(scope["headers"])
             by_cookie = cookie is not None and not _has_authorization(scope)
-            token = cookie if by_cookie and cookie is not None else bearer(scope["headers"])
+            token = cookie if by_cookie and cookie is not None else bearer_token(scope["headers"])
             principal = self._host.authenticate(token)
         except UnauthorizedError as error:
             refusal = error
         if principal is None:
-            decision = self._host.limiter.admit_address(address)
+            decision = self._host.rate_limiter.admit_address(address)
         else:
             upload = (scope["method"], scope["path"]) == UPLOAD
-            decision = self._host.limiter.admit(principal.account, upload=upload)
-        return Caller(principal, refusal, by_cookie, token, address), decision
+            decision = self._host.rate_limiter.admit(principal.account, upload=upload)
+        return RequestIdentity(principal, refusal, by_cookie, token, address), decision
 
 
 def _is_counted(path: str) -> bool:
@@ -112,7 +112,7 @@ def _has_authorization(scope: HTTPScope) -> bool:
     return any(name == b"authorization" for name, _ in scope["headers"])
 
 
-class _Telling:
+class _RateLimitHeaders:
     """The sending side of a request: adds what is left in the window that will refuse first."""
 
     def __init__(self, send: Send, scope: HTTPScope) -> None:
@@ -123,11 +123,11 @@ class _Telling:
         if message["type"] == "http.response.start":
             # Looked up now: signing in has windows of its own, which may be the tighter ones.
             decision = self._scope["state"]["decision"]
-            message["headers"] = [*message["headers"], *rate_headers(decision)]
+            message["headers"] = [*message["headers"], *rate_limit_headers(decision)]
         await self._send(message)
 
 
-def rate_headers(decision: Decision) -> list[tuple[bytes, bytes]]:
+def rate_limit_headers(decision: Decision) -> list[tuple[bytes, bytes]]:
     """Return the rate limit headers of SPEC 8; none where there is no limit."""
     if decision.window is None:
         return []

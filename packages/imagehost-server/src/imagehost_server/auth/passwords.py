@@ -11,7 +11,7 @@ from functools import cache
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerifyMismatchError
 
-from imagehost_core.errors import Fault, ValidationError
+from imagehost_core.errors import FieldError, ValidationError
 from imagehost_core.ids import Random, base62
 
 MIN_PASSWORD = 8
@@ -31,26 +31,26 @@ def new_password(random: Random = os.urandom) -> str:
     return base62(LENGTH, random)
 
 
-def check_new_password(password: str) -> None:
+def require_new_password(password: str) -> None:
     """Let a password pass that somebody has chosen.
 
     Raises:
         ValidationError: It is too short or too long. Never shows it.
     """
     if len(password) < MIN_PASSWORD:
-        fault = Fault("password", f"at least {MIN_PASSWORD} characters", f"{len(password)}")
-        raise ValidationError(faults=[fault])
-    check_length(password)
+        fault = FieldError("password", f"at least {MIN_PASSWORD} characters", f"{len(password)}")
+        raise ValidationError(errors=[fault])
+    require_length(password)
 
 
-def check_length(password: str) -> None:
+def require_length(password: str) -> None:
     """Let a password pass that is not too long to be hashed.
 
     Raises:
         ValidationError: It is. Never shows it.
     """
     if len(password.encode()) > MAX_PASSWORD:
-        raise ValidationError(faults=[Fault("password", f"at most {MAX_PASSWORD} bytes", "more")])
+        raise ValidationError(errors=[FieldError("password", f"at most {MAX_PASSWORD} bytes", "more")])
 
 
 def verify_password(stored: str | None, password: str) -> bool:
@@ -64,14 +64,14 @@ def verify_password(stored: str | None, password: str) -> bool:
         password: What was given.
     """
     try:
-        PasswordHasher().verify(stored or _nobody(), password)
+        PasswordHasher().verify(stored or _dummy_hash(), password)
     except (VerifyMismatchError, InvalidHashError):
         return False
     return stored is not None
 
 
 @cache
-def _nobody() -> str:
+def _dummy_hash() -> str:
     return hash_password(new_password())
 
 

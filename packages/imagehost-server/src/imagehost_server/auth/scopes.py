@@ -13,26 +13,26 @@ from typing import TYPE_CHECKING
 from imagehost_core import ImageHost
 from imagehost_core.errors import ForbiddenError
 from imagehost_core.models import Principal, Scope
-from imagehost_core.tokens import authorize
-from imagehost_server._executors import Rooms
-from imagehost_server.auth.bearer import bearer
-from imagehost_server.auth.cookies import check_csrf
-from imagehost_server.auth.identity import Caller
+from imagehost_core.tokens import require_scope
+from imagehost_server._executors import Executors
+from imagehost_server.auth.bearer import bearer_token
+from imagehost_server.auth.cookies import require_csrf_token
+from imagehost_server.auth.identity import RequestIdentity
 
 if TYPE_CHECKING:
     from litestar.connection import ASGIConnection
     from litestar.handlers import BaseRouteHandler
 
 
-class Session(Enum):
+class SessionRequirement(Enum):
     """What manages keys: *a session token acts with all scopes and alone manages keys* (contract 8)."""
 
     ONLY = "session"
 
 
-Need = Scope | Session
+Requirement = Scope | SessionRequirement
 
-ACCESS: dict[str, Need | None] = {
+ROUTE_SCOPES: dict[str, Requirement | None] = {
     "POST /v1/upload": Scope.IMAGES_WRITE,
     "GET /v1/images": Scope.IMAGES_READ,
     "GET /v1/images/{image_id}": Scope.IMAGES_READ,
@@ -48,14 +48,14 @@ ACCESS: dict[str, Need | None] = {
     "PUT /v1/albums/{album_id}/images": Scope.ALBUMS_WRITE,
     "DELETE /v1/albums/{album_id}/images": Scope.ALBUMS_WRITE,
     "POST /v1/session": None,
-    "DELETE /v1/session": Session.ONLY,
+    "DELETE /v1/session": SessionRequirement.ONLY,
     "POST /v1/accounts": None,
     "GET /v1/account": Scope.ACCOUNT_READ,
-    "GET /v1/keys": Session.ONLY,
-    "POST /v1/keys": Session.ONLY,
-    "GET /v1/keys/{key_id}": Session.ONLY,
-    "PATCH /v1/keys/{key_id}": Session.ONLY,
-    "DELETE /v1/keys/{key_id}": Session.ONLY,
+    "GET /v1/keys": SessionRequirement.ONLY,
+    "POST /v1/keys": SessionRequirement.ONLY,
+    "GET /v1/keys/{key_id}": SessionRequirement.ONLY,
+    "PATCH /v1/keys/{key_id}": SessionRequirement.ONLY,
+    "DELETE /v1/keys/{key_id}": SessionRequirement.ONLY,
     "GET /v1/webhooks": Scope.WEBHOOKS_MANAGE,
     "POST /v1/webhooks": Scope.WEBHOOKS_MANAGE,
     "GET /v1/webhooks/{webhook_id}": Scope.WEBHOOKS_MANAGE,
@@ -73,7 +73,7 @@ ACCESS: dict[str, Need | None] = {
 """What a token must allow for each route; `None`: no token is asked for."""
 
 
-async def check_access(connection: ASGIConnection, handler: BaseRouteHandler) -> None:  # type: ignore[type-arg]
+async def require_access(connection: ASGIConnection, handler: BaseRouteHandler) -> None:  # type: ignore[type-arg]
     """Let a request pass whose token has what its route needs, and note who is asking.
 
     Runs before anything of the body is read.
@@ -83,38 +83,40 @@ async def check_access(connection: ASGIConnection, handler: BaseRouteHandler) ->
         ForbiddenError: The token lacks the scope, is no session's, or a browser's page did not send it.
     """
     route = handler.opt.get("route")
-    need = ACCESS[route] if route else None
+    need = ROUTE_SCOPES[route] if route else None
     if need is None:
         return
     caller = connection.scope["state"]["caller"]
-    assert isinstance(caller, Caller)
+    assert isinstance(caller, RequestIdentity)
     if caller.principal is None:
-        assert caller.refusal is not None
-        raise caller.refusal
+        assert caller.auth_error is not None
+        raise caller.auth_error
     if caller.by_cookie:
         method = str(connection.scope.get("method"))
-        check_csrf(method, connection.scope["headers"], caller.token)
-    check_need(caller.principal, need)
+        require_csrf_token(method, connection.scope["headers"], caller.token)
+    check_requirement(caller.principal, need)
     connection.scope["auth"] = caller.principal
     connection.scope["user"] = caller.principal.account
 
 
-def check_need(principal: Principal, need: Need) -> None:
+def check_requirement(principal: Principal, need: Requirement) -> None:
     """Let a principal pass that has what a route needs.
 
     Raises:
         ForbiddenError: It has not.
     """
     if isinstance(need, Scope):
-        authorize(principal, need)
+        require_scope(principal, need)
     elif not principal.is_session:
         raise ForbiddenError("expected a session's token for this operation but received a key's")
 
 
-async def identify(host: ImageHost, rooms: Rooms, headers: Iterable[tuple[bytes, bytes]]) -> Principal:
+async def authenticate(
+    host: ImageHost, executors: Executors, headers: Iterable[tuple[bytes, bytes]]
+) -> Principal:
     """Return who is asking.
 
     Raises:
         UnauthorizedError: There is no good token.
     """
-    return await rooms.catalog.run(host.authenticate, bearer(headers))
+    return await executors.database.run(host.authenticate, bearer_token(headers))

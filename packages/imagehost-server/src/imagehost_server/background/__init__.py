@@ -1,7 +1,7 @@
 """The worker: it takes events that are due from the outbox and sends them to their destinations."""
 
-from imagehost_server.background.webhook_http import Posted, post
-from imagehost_server.background.webhook_runner import sending, work
-from imagehost_server.background.webhook_sender import Sender
+from imagehost_server.background.webhook_http import WebhookResponse, post
+from imagehost_server.background.webhook_runner import run_forever, running_sender
+from imagehost_server.background.webhook_sender import WebhookSender
 
-__all__ = ["Posted", "Sender", "post", "sending", "work"]
+__all__ = ["WebhookResponse", "WebhookSender", "post", "run_forever", "running_sender"]

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 
 from imagehost_core import ImageHost
 
-PERIOD_SECONDS = 60.0
+INTERVAL_SECONDS = 60.0
 """How often leftovers are looked for. Where there are none, that is one query and a few names of files, and
 of several processes one does it at a time."""
 
@@ -17,7 +17,7 @@ log = logging.getLogger("imagehost.server")
 
 
 @asynccontextmanager
-async def tidying(host: ImageHost, period: float = PERIOD_SECONDS) -> AsyncIterator[None]:
+async def periodic_cleanup(host: ImageHost, period: float = INTERVAL_SECONDS) -> AsyncIterator[None]:
     """Tidy a host up, at once and then every so often, while the block runs.
 
     Args:
@@ -25,7 +25,7 @@ async def tidying(host: ImageHost, period: float = PERIOD_SECONDS) -> AsyncItera
         period: How many seconds to wait in between.
     """
     ended = asyncio.Event()
-    running = asyncio.create_task(_tidy(host, ended, period), name="tidying")
+    running = asyncio.create_task(_run(host, ended, period), name="tidying")
     try:
         yield
     finally:
@@ -33,10 +33,10 @@ async def tidying(host: ImageHost, period: float = PERIOD_SECONDS) -> AsyncItera
         await running
 
 
-async def _tidy(host: ImageHost, ended: asyncio.Event, period: float) -> None:
+async def _run(host: ImageHost, ended: asyncio.Event, period: float) -> None:
     while not ended.is_set():
         try:
-            await asyncio.to_thread(host.tidy)
+            await asyncio.to_thread(host.maintenance.cleanup)
         except Exception:
             log.exception("tidying up failed; it is tried again")
         with suppress(TimeoutError):

@@ -19,8 +19,8 @@ import h11
 from attrs import frozen
 
 from imagehost_core.errors import ValidationError
-from imagehost_core.webhooks.endpoint import Destination, check_address, is_address
-from imagehost_core.webhooks.retry import ANSWER_BYTES
+from imagehost_core.webhooks.endpoint import Endpoint, is_ip_address, require_public_address
+from imagehost_core.webhooks.retry import RESPONSE_EXCERPT_BYTES
 
 READ_BYTES = 4_096
 """How much is read at a time. An answer's head may be 16 KiB at most, which is h11's own limit."""
@@ -34,7 +34,7 @@ class UnreachableError(Exception):
 
 
 @frozen
-class Posted:
+class WebhookResponse:
     """An answer.
 
     Attributes:
@@ -55,7 +55,7 @@ async def resolve(host: str, port: int) -> list[str]:
     Raises:
         OSError: It has none.
     """
-    if is_address(host):
+    if is_ip_address(host):
         return [host]
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[list[str]] = loop.create_future()
@@ -83,7 +83,7 @@ async def resolve(host: str, port: int) -> list[str]:
 
 
 async def post(
-    destination: Destination,
+    destination: Endpoint,
     headers: dict[str, str],
     body: bytes,
     *,
@@ -91,7 +91,7 @@ async def post(
     allow_loopback: bool = False,
     tls: ssl.SSLContext | None = None,
     resolve: Resolve = resolve,
-) -> Posted:
+) -> WebhookResponse:
     """Send a body and return the answer.
 
     Args:
@@ -109,13 +109,13 @@ async def post(
     try:
         async with asyncio.timeout(timeout):
             addresses = await _addresses(destination, allow_loopback, resolve)
-            async with _connected(destination, addresses, tls) as (reader, writer):
+            async with _connect(destination, addresses, tls) as (reader, writer):
                 return await _exchange(destination, headers, body, reader, writer)
     except TimeoutError:
         raise UnreachableError(f"no answer within {timeout:g} seconds") from None
     except ValidationError as error:
         # Whose webhook it is does not learn which address that is: it may be one of the operator's network.
-        raise UnreachableError(_INSIDE) from error
+        raise UnreachableError(_NOT_PUBLIC) from error
     except ssl.SSLError as error:
         raise UnreachableError(f"TLS failed: {error.reason or error}") from error
     except h11.RemoteProtocolError as error:
@@ -124,22 +124,22 @@ async def post(
         raise UnreachableError(f"no connection: {error.strerror or error}") from error
 
 
-_INSIDE = "expected a destination that is reachable from everywhere but received one that is not"
+_NOT_PUBLIC = "expected a destination that is reachable from everywhere but received one that is not"
 
 
-async def _addresses(destination: Destination, allow_loopback: bool, resolve: Resolve) -> list[str]:
+async def _addresses(destination: Endpoint, allow_loopback: bool, resolve: Resolve) -> list[str]:
     """Return the addresses of a destination, if every one of them may be connected to."""
     addresses = list(dict.fromkeys(await resolve(destination.host, destination.port)))
     if not addresses:
         raise OSError("the name has no address")
     for address in addresses:
-        check_address(address, allow_loopback=allow_loopback)
+        require_public_address(address, allow_loopback=allow_loopback)
     return addresses
 
 
 @asynccontextmanager
-async def _connected(
-    destination: Destination, addresses: list[str], tls: ssl.SSLContext | None
+async def _connect(
+    destination: Endpoint, addresses: list[str], tls: ssl.SSLContext | None
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """Connect to the first address that answers; each is one that was checked, and no name."""
     context = (tls or ssl.create_default_context()) if destination.secure else None
@@ -164,12 +164,12 @@ async def _connected(
 
 
 async def _exchange(
-    destination: Destination,
+    destination: Endpoint,
     headers: dict[str, str],
     body: bytes,
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
-) -> Posted:
+) -> WebhookResponse:
     connection = h11.Connection(our_role=h11.CLIENT)
     request = h11.Request(
         method="POST",
@@ -185,7 +185,7 @@ async def _exchange(
         writer.write(connection.send(part) or b"")
     await writer.drain()
     status, excerpt = 0, b""
-    while len(excerpt) < ANSWER_BYTES:
+    while len(excerpt) < RESPONSE_EXCERPT_BYTES:
         event = connection.next_event()
         if event is h11.NEED_DATA:
             connection.receive_data(await reader.read(READ_BYTES))
@@ -195,4 +195,6 @@ async def _exchange(
             excerpt += bytes(event.data)
         elif not isinstance(event, h11.InformationalResponse):
             break
-    return Posted(status, excerpt[:ANSWER_BYTES].decode("utf-8", "replace").replace("\0", ""))
+    return WebhookResponse(
+        status, excerpt[:RESPONSE_EXCERPT_BYTES].decode("utf-8", "replace").replace("\0", "")
+    )

@@ -13,19 +13,19 @@ import attrs
 import click
 
 from imagehost_core import ImageHost
-from imagehost_core._util.clock import now, to_rfc3339
+from imagehost_core._util.clock import to_rfc3339, utc_now
 from imagehost_core.models import ALL_SCOPES, Account, ApiKey, LimitOverrides, Page, Scope
 from imagehost_core.pagination import MAX_PER_PAGE, parse_page_request
-from imagehost_core.settings.loader import SettingError
-from imagehost_server.api.schemas import moment
-from imagehost_server.auth.passwords import check_new_password, hash_password, new_password
-from imagehost_server.cli.common import data_option, opened
+from imagehost_core.settings.loader import SettingsError
+from imagehost_server.api.schemas import parse_timestamp
+from imagehost_server.auth.passwords import hash_password, new_password, require_new_password
+from imagehost_server.cli.common import data_option, open_host
 
 LIMITS = tuple(attribute.name for attribute in attrs.fields(LimitOverrides))
 """The limits that an account may have of its own."""
 
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
-_WHILE = re.compile(r"(?P<number>[0-9]{1,5})(?P<unit>[mhd])", re.ASCII)
+_DURATION = re.compile(r"(?P<number>[0-9]{1,5})(?P<unit>[mhd])", re.ASCII)
 
 
 @click.group()
@@ -39,7 +39,7 @@ def users() -> None:
 @click.option("--ask", is_flag=True, help="Ask for a password instead of making one.")
 def create_user(data: Path, name: str, ask: bool) -> None:
     """Make an account, and print its password once."""
-    with opened(data) as host:
+    with open_host(data) as host:
         password = _password(ask)
         host.accounts.create(name, password_hash=hash_password(password))
     _show(name, password, asked=ask)
@@ -49,7 +49,7 @@ def create_user(data: Path, name: str, ask: bool) -> None:
 @data_option
 def list_users(data: Path) -> None:
     """Print all accounts: name, when it was made, images, bytes, and whether it is suspended."""
-    with opened(data) as host:
+    with open_host(data) as host:
         for account in host.accounts.list():
             click.echo("\t".join(_user(host, account)))
 
@@ -60,7 +60,7 @@ def list_users(data: Path) -> None:
 @click.option("--generate", is_flag=True, help="Make a password and print it, instead of asking for one.")
 def set_password(data: Path, name: str, generate: bool) -> None:
     """Give an account another password, and end all its sessions."""
-    with opened(data) as host:
+    with open_host(data) as host:
         host.accounts.get(name)
         password = _password(not generate)
         host.accounts.set_password_hash(name, hash_password(password))
@@ -72,7 +72,7 @@ def set_password(data: Path, name: str, generate: bool) -> None:
 @click.argument("name")
 def suspend_user(data: Path, name: str) -> None:
     """Refuse an account's tokens from now on, and end its sessions. Its pictures are served as before."""
-    with opened(data) as host:
+    with open_host(data) as host:
         host.accounts.set_suspended(name, True)
 
 
@@ -81,7 +81,7 @@ def suspend_user(data: Path, name: str) -> None:
 @click.argument("name")
 def resume_user(data: Path, name: str) -> None:
     """Take the keys of a suspended account again."""
-    with opened(data) as host:
+    with open_host(data) as host:
         host.accounts.set_suspended(name, False)
 
 
@@ -95,7 +95,7 @@ def set_limits(data: Path, name: str, limits: tuple[str, ...]) -> None:
     LIMIT is api_per_minute, api_per_hour, api_per_day, uploads_per_minute or quota_bytes. 0 stands for no
     limit, `default` for that of the host. What is not named stays.
     """
-    with opened(data) as host:
+    with open_host(data) as host:
         had = host.accounts.get(name).limits
         account = host.accounts.set_limits(name, attrs.evolve(had, **dict(map(_limit, limits))))
     for limit, value in attrs.asdict(account.limits).items():
@@ -108,7 +108,7 @@ def set_limits(data: Path, name: str, limits: tuple[str, ...]) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask whether it is meant.")
 def delete_user(data: Path, name: str, yes: bool) -> None:
     """Delete an account with all its images, albums, keys, sessions and webhooks, for good."""
-    with opened(data) as host:
+    with open_host(data) as host:
         usage = host.accounts.usage(name)
         question = f"Delete {name} with {usage.images} images ({usage.bytes} bytes) for good?"
         if not yes:
@@ -136,8 +136,8 @@ def keys() -> None:
 def create_key(data: Path, user: str, name: str, scopes: tuple[str, ...], expires: str | None) -> None:
     """Make an API key, and print its token, alone, on standard output."""
     wanted = map(Scope, scopes) if scopes else ALL_SCOPES
-    with opened(data) as host:
-        made = host.keys.create(owner=user, name=name, scopes=wanted, expires_at=_end(expires))
+    with open_host(data) as host:
+        made = host.keys.create(owner=user, name=name, scopes=wanted, expires_at=_expiry(expires))
     click.echo(made.token)
 
 
@@ -146,7 +146,7 @@ def create_key(data: Path, user: str, name: str, scopes: tuple[str, ...], expire
 @click.option("--user", required=True, metavar="NAME", help="Whose keys.")
 def list_keys(data: Path, user: str) -> None:
     """Print an account's keys: id, the token's beginning, state, end, last use, scopes, name."""
-    with opened(data) as host:
+    with open_host(data) as host:
         cursor: str | None = None
         while True:
             request = parse_page_request(None, str(MAX_PER_PAGE), cursor)
@@ -164,7 +164,7 @@ def list_keys(data: Path, user: str) -> None:
 @click.argument("key_id", metavar="ID")
 def revoke_key(data: Path, user: str, key_id: str) -> None:
     """Stop a key for good, at once and in every process."""
-    with opened(data) as host:
+    with open_host(data) as host:
         host.keys.revoke(key_id, owner=user)
 
 
@@ -172,7 +172,7 @@ def _password(ask: bool) -> str:
     if not ask:
         return new_password()
     password: str = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
-    check_new_password(password)
+    require_new_password(password)
     return password
 
 
@@ -189,7 +189,7 @@ def _user(host: ImageHost, account: Account) -> tuple[str, ...]:
 
 
 def _key(key: ApiKey) -> tuple[str, ...]:
-    ended = key.expires_at is not None and key.expires_at <= now()
+    ended = key.expires_at is not None and key.expires_at <= utc_now()
     state = "revoked" if key.revoked_at else "expired" if ended else "active"
     times = (to_rfc3339(time) if time else "never" for time in (key.expires_at, key.last_used_at))
     return key.id, key.prefix, state, *times, " ".join(sorted(key.scopes)), key.name
@@ -198,17 +198,17 @@ def _key(key: ApiKey) -> tuple[str, ...]:
 def _limit(text: str) -> tuple[str, int | None]:
     name, _, value = text.partition("=")
     if name not in LIMITS or not (value == "default" or (value.isascii() and value.isdecimal())):
-        raise SettingError(f"expected one of {', '.join(LIMITS)}, = and a number but received {text!r}")
+        raise SettingsError(f"expected one of {', '.join(LIMITS)}, = and a number but received {text!r}")
     return name, None if value == "default" else int(value)
 
 
-def _end(text: str | None) -> datetime | None:
+def _expiry(text: str | None) -> datetime | None:
     """Return when a key ends, told as a time or as a while from now.
 
     Raises:
         ValidationError: It is neither.
     """
-    while_ = _WHILE.fullmatch(text or "")
+    while_ = _DURATION.fullmatch(text or "")
     if while_ is None:
-        return moment("--expires", text)
-    return now() + int(while_["number"]) * _UNITS[while_["unit"]]
+        return parse_timestamp("--expires", text)
+    return utc_now() + int(while_["number"]) * _UNITS[while_["unit"]]

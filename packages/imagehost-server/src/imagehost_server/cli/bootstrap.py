@@ -14,7 +14,7 @@ KEY_NAME = "first token"
 
 
 @frozen
-class Welcome:
+class InitialCredentials:
     """What is told once.
 
     Attributes:
@@ -29,7 +29,7 @@ class Welcome:
     password: str = field(repr=False)
     token: str = field(repr=False)
     upload: str = field(repr=False)
-    address: str = ""
+    image_url: str = ""
 
     def text(self) -> str:
         """Return it as it is printed."""
@@ -41,11 +41,11 @@ class Welcome:
             "Upload a picture:\n"
             f"  {self.upload}\n"
             "The answer has its address in data.url:\n"
-            f"  {self.address}\n"
+            f"  {self.image_url}\n"
         )
 
 
-def welcome(host: ImageHost, data: Path) -> Welcome | None:
+def create_initial_credentials(host: ImageHost, data: Path) -> InitialCredentials | None:
     """Give the first account of a fresh folder a password and a token; return what is to be told.
 
     Args:
@@ -62,6 +62,6 @@ def welcome(host: ImageHost, data: Path) -> Welcome | None:
     host.accounts.set_password_hash(name, hash_password(password))
     token = host.keys.create(owner=name, name=KEY_NAME).token
     sample = write_sample(data)
-    addresses = host.addresses
+    addresses = host.urls
     command = f"curl -H 'Authorization: Bearer {token}' -F 'image=@{sample}' {addresses.base_url}/upload"
-    return Welcome(name, password, token, command, f"{addresses.cdn_url}/<id>.webp")
+    return InitialCredentials(name, password, token, command, f"{addresses.cdn_url}/<id>.webp")

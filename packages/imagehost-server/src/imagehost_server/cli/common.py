@@ -12,7 +12,7 @@ import click
 
 from imagehost_core import ImageHost
 from imagehost_core.errors import ImageHostError
-from imagehost_core.settings.loader import SettingError
+from imagehost_core.settings.loader import SettingsError
 from imagehost_server.settings import ServerSettings, load
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -30,22 +30,22 @@ def data_option(command: F) -> F:
 
 
 @contextmanager
-def opened(data: Path) -> Iterator[ImageHost]:
+def open_host(data: Path) -> Iterator[ImageHost]:
     """Open the host of a data folder for the length of a block, whose errors are told."""
-    with told(), ImageHost.open(data, settings=settings_of(data)) as host:
+    with cli_errors(), ImageHost.open(data, settings=load_settings(data)) as host:
         yield host
 
 
-def settings_of(data: Path, flags: Mapping[str, object] | None = None) -> ServerSettings:
+def load_settings(data: Path, flags: Mapping[str, object] | None = None) -> ServerSettings:
     """Return the settings of a data folder, as flags and the environment give them."""
-    with told():
+    with cli_errors():
         return load(data, flags or {}, os.environ)[0]
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def cli_errors() -> Iterator[None]:
     """Tell what went wrong in a line, without a traceback."""
     try:
         yield
-    except (ImageHostError, SettingError, OSError) as error:
+    except (ImageHostError, SettingsError, OSError) as error:
         raise click.ClickException(str(error)) from error

@@ -10,10 +10,10 @@ import click
 
 from imagehost_core import ImageHost
 from imagehost_server import logging_config as logs
-from imagehost_server.background import work
+from imagehost_server.background import run_forever
 from imagehost_server.cli.accounts import keys, users
-from imagehost_server.cli.bootstrap import welcome
-from imagehost_server.cli.common import data_option, opened, settings_of, told
+from imagehost_server.cli.bootstrap import create_initial_credentials
+from imagehost_server.cli.common import cli_errors, data_option, load_settings, open_host
 from imagehost_server.serve import runner as serving
 from imagehost_server.settings import load
 
@@ -37,15 +37,15 @@ def serve(data: Path, **flags: object) -> None:
     On an empty folder it makes the account `admin`, and prints its password and a first API token once.
     """
     given = {f"server.{name}": value for name, value in flags.items() if value is not None}
-    settings = settings_of(data, given)
-    with told():
+    settings = load_settings(data, given)
+    with cli_errors():
         if settings.server.port == 0:
             given["server.port"] = serving.free_port(settings.server.host)
-            settings = settings_of(data, given)
+            settings = load_settings(data, given)
         serving.check_tls(settings.server.tls_cert, settings.server.tls_key)
         serving.check_port(settings.server.host, settings.server.port)
-    with told(), ImageHost.open(data, settings=settings) as host:
-        first = welcome(host, data)
+    with cli_errors(), ImageHost.open(data, settings=settings) as host:
+        first = create_initial_credentials(host, data)
     if first is not None:
         click.echo(first.text())
     click.echo(f"Serving {settings.base_url}")
@@ -54,23 +54,23 @@ def serve(data: Path, **flags: object) -> None:
 
 @main.command()
 @data_option
-def worker(data: Path) -> None:
+def webhook_sender(data: Path) -> None:
     """Send webhooks, in a process of its own.
 
-    The server sends them too, unless IMAGEHOST_WEBHOOKS_SENDER=false. Any number of both may run.
+    The server sends them too, unless IMAGEHOST_WEBHOOKS_SEND_IN_SERVER=false. Any number of both may run.
     """
-    settings = settings_of(data)
-    dictConfig(logs.configuration(settings.log.level))
-    with told(), ImageHost.open(data, settings=settings) as host:
+    settings = load_settings(data)
+    dictConfig(logs.logging_config(settings.log.level))
+    with cli_errors(), ImageHost.open(data, settings=settings) as host:
         click.echo("Sending webhooks")
-        work(host)
+        run_forever(host)
 
 
 @main.command()
 @data_option
 def config(data: Path) -> None:
     """Print every setting, its value and where it came from."""
-    with told():
+    with cli_errors():
         _, resolved = load(data, {}, os.environ)
     for setting in resolved:
         click.echo(f"{setting.path} = {setting.value!r}  ({setting.origin})")
@@ -81,15 +81,15 @@ def webhooks() -> None:
     """Webhooks."""
 
 
-@webhooks.command("hasten")
+@webhooks.command("retry-now")
 @data_option
-def hasten_webhooks(data: Path) -> None:
+def retry_webhooks(data: Path) -> None:
     """Make every delivery that waits for its next attempt due now.
 
     For when the network of this host was at fault, and not the destinations.
     """
-    with opened(data) as host:
-        click.echo(f"{host.webhooks.hasten()} deliveries are due now")
+    with open_host(data) as host:
+        click.echo(f"{host.webhooks.retry_all_now()} deliveries are due now")
 
 
 main.add_command(users)

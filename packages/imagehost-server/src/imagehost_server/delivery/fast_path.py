@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from imagehost_core import ImageHost
 from imagehost_core.errors import ImageHostError
-from imagehost_server.delivery.route import DeliveryRoute, Prepared, asked_headers
+from imagehost_server.delivery.route import DeliveryRoute, ResponseStartCache, relevant_headers
 from imagehost_server.http.client_address import client_address
-from imagehost_server.http.conditional import is_unchanged
-from imagehost_server.middleware.security import Guard, check_request, is_https
+from imagehost_server.http.conditional import is_not_modified
+from imagehost_server.middleware.security import SecurityMiddleware, is_https, require_valid_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,10 +39,10 @@ REQUEST = re.compile(
 MAX_BYTES = 4_096
 """Of a request. What clients say of themselves is remembered by its bytes, so they are bounded."""
 
-REMEMBERED = 1_000
+MAX_CACHED_STARTS = 1_000
 """How many heads of requests are remembered: a client sends the same one again and again."""
 
-LONG_WAY = frozenset(
+SLOW_PATH_HEADERS = frozenset(
     (
         b"authorization", b"content-length", b"expect", b"if-range", b"range", b"te", b"trailer",
         b"transfer-encoding", b"upgrade",
@@ -65,17 +65,17 @@ class Peer(NamedTuple):
     client: tuple[str, int] | None
 
 
-class _Asked(NamedTuple):
+class _RequestHeaders(NamedTuple):
     """What a request's fields say that an answer can depend on."""
 
     accept: str
     if_none_match: str | None
     if_modified_since: str | None
-    address: str
+    ip_address: str
     is_https: bool
 
 
-class FastLane:
+class FastPath:
     """Answers for what is in memory.
 
     Args:
@@ -86,14 +86,18 @@ class FastLane:
     """
 
     def __init__(
-        self, host: ImageHost, route: DeliveryRoute, guard: Guard, name_of: Callable[[str], str | None]
+        self,
+        host: ImageHost,
+        route: DeliveryRoute,
+        guard: SecurityMiddleware,
+        name_of: Callable[[str], str | None],
     ) -> None:
         self._host = host
         self._guard = guard
         self._name_of = name_of
-        self._unchanged = Prepared(lambda delivery, _: _text(route.begin_unchanged(delivery)))
-        self._whole = Prepared(lambda delivery, size: _text(route.begin_whole(delivery, size)))
-        self._understand = lru_cache(REMEMBERED)(self._read_fields)
+        self._unchanged = ResponseStartCache(lambda delivery, _: _text(route.not_modified_start(delivery)))
+        self._whole = ResponseStartCache(lambda delivery, size: _text(route.ok_start(delivery, size)))
+        self._understand = lru_cache(MAX_CACHED_STARTS)(self._read_fields)
         # The headers of all answers as they came last, and as they are sent.
         self._common: tuple[RawHeaders, bytes] = [], b""
 
@@ -116,14 +120,16 @@ class FastLane:
         if name is None or asked is None:
             return None
         try:
-            found = self._host.peek(name, (query or b"").decode(), accept=asked.accept)
+            found = self._host.delivery.resolve_cached(name, (query or b"").decode(), accept=asked.accept)
         except ImageHostError:
             return None
         if found is None:
             return None
         delivery, blob = found
         status, body = 304, b""
-        if is_unchanged(delivery.etag, delivery.last_modified, asked.if_none_match, asked.if_modified_since):
+        if is_not_modified(
+            delivery.etag, delivery.last_modified, asked.if_none_match, asked.if_modified_since
+        ):
             beginning = self._unchanged.of(delivery, 0)
         elif blob is None or blob.data is None:
             return None
@@ -133,16 +139,16 @@ class FastLane:
         if common is not self._common[0]:
             self._common = common, _lines(common)
         request_id = self._guard.new_request_id()
-        own = _lines(self._guard.own_headers(request_id, asked.is_https))
-        self._guard.log("GET", path.decode(), asked.address, status, request_id, began)
+        own = _lines(self._guard.common_headers(request_id, asked.is_https))
+        self._guard.log("GET", path.decode(), asked.ip_address, status, request_id, began)
         return b"%b%b%b\r\n" % (beginning, self._common[1], own), body
 
-    def _read_fields(self, fields: bytes, peer: Peer) -> _Asked | None:
+    def _read_fields(self, fields: bytes, peer: Peer) -> _RequestHeaders | None:
         """Return what a request's fields say, or `None` where they are not for the lane."""
         lines = (line.partition(b":") for line in fields.split(b"\r\n") if line)
         headers = [(name.lower(), value.strip(b" \t")) for name, _, value in lines]
         for name, value in headers:
-            if name in LONG_WAY or (name == b"connection" and value.lower() != b"keep-alive"):
+            if name in SLOW_PATH_HEADERS or (name == b"connection" and value.lower() != b"keep-alive"):
                 return None
         scope: HTTPScope = {  # type: ignore[typeddict-item]
             "http_version": "1.1",
@@ -151,11 +157,11 @@ class FastLane:
             "headers": headers,
         }
         try:
-            check_request(scope, self._guard.trusted)
+            require_valid_request(scope, self._guard.trusted)
         except ImageHostError:
             return None
-        asked = asked_headers(headers)
-        return _Asked(
+        asked = relevant_headers(headers)
+        return _RequestHeaders(
             asked.get(b"accept", ""),
             asked.get(b"if-none-match"),
             asked.get(b"if-modified-since"),

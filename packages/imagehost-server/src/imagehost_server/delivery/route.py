@@ -11,13 +11,19 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Generic, TypeVar
 from urllib.parse import quote
 
-from imagehost_core import Blob, Delivery, ImageHost
+from imagehost_core import Blob, ImageHost, ResolvedImage
 from imagehost_core.errors import ImageHostError, MethodNotAllowedError, UnauthorizedError
 from imagehost_core.models import Account, Scope
-from imagehost_server._executors import Rooms
-from imagehost_server.auth.scopes import identify
-from imagehost_server.http.conditional import UNSATISFIABLE, Span, asked_span, http_date, is_unchanged
-from imagehost_server.http.responses import Headers, Reply, failure
+from imagehost_server._executors import Executors
+from imagehost_server.auth.scopes import authenticate
+from imagehost_server.http.conditional import (
+    UNSATISFIABLE,
+    ByteRange,
+    http_date,
+    is_not_modified,
+    parse_range,
+)
+from imagehost_server.http.responses import Headers, RawResponse, failure
 
 if TYPE_CHECKING:
     from litestar.types import HTTPResponseBodyEvent, HTTPResponseStartEvent, HTTPScope, Send
@@ -28,21 +34,21 @@ RawHeaders = list[tuple[bytes, bytes]]
 
 METHODS = "GET, HEAD, OPTIONS"
 
-REMEMBERED = 10_000
+MAX_CACHED_STARTS = 10_000
 """Of how many variants the beginning of an answer is kept as it is sent. Each is about two kilobytes; the
 oldest is forgotten for a new one."""
 
-ASKED = frozenset(
+RELEVANT_HEADERS = frozenset(
     (b"accept", b"authorization", b"if-none-match", b"if-modified-since", b"range", b"if-range")
 )
 """The headers that an answer can depend on."""
 
 NO_BODY: HTTPResponseBodyEvent = {"type": "http.response.body", "body": b"", "more_body": False}
 
-PIECE_BYTES = 2**20
+CHUNK_BYTES = 2**20
 """How much of a file is read at a time: 1 MiB."""
 
-SAFE_HEADERS: RawHeaders = [
+SECURITY_HEADERS: RawHeaders = [
     (b"x-content-type-options", b"nosniff"),
     (b"content-security-policy", b"default-src 'none'; sandbox"),
     (b"cross-origin-resource-policy", b"cross-origin"),
@@ -50,7 +56,7 @@ SAFE_HEADERS: RawHeaders = [
 ]
 """On every picture (contract 7): it may be shown anywhere, and can do nothing anywhere."""
 
-PREFLIGHT = Reply(
+PREFLIGHT = RawResponse(
     204,
     b"",
     (
@@ -65,7 +71,7 @@ PREFLIGHT = Reply(
 """The answer to `OPTIONS`: a script may read pictures, with a token too."""
 
 
-class Prepared(Generic[T]):
+class ResponseStartCache(Generic[T]):
     """The beginnings of answers, remembered by the very object that they are made of.
 
     As long as nothing has changed, `ImageHost.peek` gives the same `Delivery` for the same address. To
@@ -75,17 +81,17 @@ class Prepared(Generic[T]):
         make: Makes the beginning for a delivery of so many bytes.
     """
 
-    def __init__(self, make: Callable[[Delivery, int], T]) -> None:
+    def __init__(self, make: Callable[[ResolvedImage, int], T]) -> None:
         self._make = make
-        self._kept: OrderedDict[tuple[int, int], tuple[Delivery, T]] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, int], tuple[ResolvedImage, T]] = OrderedDict()
 
-    def of(self, delivery: Delivery, size: int) -> T:
+    def of(self, delivery: ResolvedImage, size: int) -> T:
         """Return the beginning; nobody may change it."""
         # What is kept lives, so no other object can have its identity meanwhile.
         key = id(delivery), size
         kept = self._kept.get(key)
         if kept is None:
-            if len(self._kept) >= REMEMBERED:
+            if len(self._kept) >= MAX_CACHED_STARTS:
                 self._kept.popitem(last=False)
             kept = self._kept[key] = delivery, self._make(delivery, size)
         return kept[1]
@@ -96,15 +102,15 @@ class DeliveryRoute:
 
     Args:
         host: The host that answers.
-        rooms: Where blocking work runs.
+        executors: Where blocking work runs.
     """
 
-    def __init__(self, host: ImageHost, rooms: Rooms) -> None:
+    def __init__(self, host: ImageHost, executors: Executors) -> None:
         self._host = host
-        self._rooms = rooms
-        self._max_age = f"public, max-age={host.settings.delivery.max_age}".encode()
-        self._unchanged = Prepared(lambda delivery, _: self.begin_unchanged(delivery))
-        self._whole = Prepared(self.begin_whole)
+        self._executors = executors
+        self._max_age = f"public, max-age={host.settings.delivery.max_age_seconds}".encode()
+        self._unchanged = ResponseStartCache(lambda delivery, _: self.not_modified_start(delivery))
+        self._whole = ResponseStartCache(self.ok_start)
 
     async def __call__(self, path: str, scope: HTTPScope, send: Send) -> None:
         """Answer a request.
@@ -123,19 +129,22 @@ class DeliveryRoute:
                 raise MethodNotAllowedError(f"expected one of {METHODS}")
         except ImageHostError as error:
             reply = failure(error, str(scope["state"]["request_id"]))
-            await Reply(reply.status, reply.body, (*reply.headers, *_error_headers(error))).send(send)
+            await RawResponse(reply.status, reply.body, (*reply.headers, *_error_headers(error))).send(send)
 
     async def _deliver(self, path: str, scope: HTTPScope, send: Send) -> None:
-        headers = asked_headers(scope["headers"])
+        headers = relevant_headers(scope["headers"])
         query = scope["query_string"].decode("latin-1")
         accept = headers.get(b"accept", "")
         viewer = await self._viewer(scope) if b"authorization" in headers else None
-        found = self._host.peek(path, query, accept=accept, viewer=viewer)
+        found = self._host.delivery.resolve_cached(path, query, accept=accept, viewer=viewer)
         if found is None:
-            locate = self._host.locate
-            found = await self._rooms.catalog.run(locate, path, query, accept=accept, viewer=viewer), None
+            locate = self._host.delivery.resolve
+            found = (
+                await self._executors.database.run(locate, path, query, accept=accept, viewer=viewer),
+                None,
+            )
         delivery, blob = found
-        if is_unchanged(
+        if is_not_modified(
             delivery.etag,
             delivery.last_modified,
             headers.get(b"if-none-match"),
@@ -146,22 +155,26 @@ class DeliveryRoute:
             return
         if blob is None:
             # A master is read from a file, and waits for nobody who waits for a render.
-            room = self._rooms.files if delivery.key is None else self._rooms.variants
-            blob = await room.run(self._host.fetch, delivery)
+            room = self._executors.files if delivery.key is None else self._executors.variants
+            blob = await room.run(self._host.delivery.open, delivery)
         try:
             await self._send(delivery, blob, headers, scope["method"] == "HEAD", send)
         finally:
             blob.close()
 
     async def _send(
-        self, delivery: Delivery, blob: Blob, headers: dict[bytes, str], head: bool, send: Send
+        self, delivery: ResolvedImage, blob: Blob, headers: dict[bytes, str], head: bool, send: Send
     ) -> None:
         # RFC 9110, 14.2: Range means something for GET alone.
         range_ = None if head else headers.get(b"range")
-        span = asked_span(blob.size, delivery.etag, delivery.last_modified, range_, headers.get(b"if-range"))
+        span = parse_range(blob.size, delivery.etag, delivery.last_modified, range_, headers.get(b"if-range"))
         if span is UNSATISFIABLE:
             raise RangeError(blob.size)
-        begin = self._whole.of(delivery, blob.size) if span is None else self._part(delivery, blob.size, span)
+        begin = (
+            self._whole.of(delivery, blob.size)
+            if span is None
+            else self.partial_start(delivery, blob.size, span)
+        )
         await send(begin)
         if head:
             await send(NO_BODY)
@@ -169,47 +182,48 @@ class DeliveryRoute:
             data = blob.data if span is None else blob.data[span.start : span.stop]
             await send({"type": "http.response.body", "body": data, "more_body": False})
         else:
-            await self._stream(blob, span or Span(0, blob.size), send)
+            await self._stream(blob, span or ByteRange(0, blob.size), send)
 
-    async def _stream(self, blob: Blob, span: Span, send: Send) -> None:
+    async def _stream(self, blob: Blob, span: ByteRange, send: Send) -> None:
         """Send the bytes of a file, each piece read in a thread."""
         place = span.start
         while place < span.stop:
-            piece = await self._rooms.files.run(blob.read, place, min(place + PIECE_BYTES, span.stop))
+            piece = await self._executors.files.run(blob.read, place, min(place + CHUNK_BYTES, span.stop))
             if not piece:
                 raise EOFError(f"expected {span.stop} bytes in a file but received {place}")
             place += len(piece)
             await send({"type": "http.response.body", "body": piece, "more_body": place < span.stop})
 
-    def begin_unchanged(self, delivery: Delivery) -> HTTPResponseStartEvent:
+    def not_modified_start(self, delivery: ResolvedImage) -> HTTPResponseStartEvent:
         """Return the beginning of the answer that somebody has the bytes already."""
         return _start(304, self._validators(delivery))
 
-    def begin_whole(self, delivery: Delivery, size: int) -> HTTPResponseStartEvent:
+    def ok_start(self, delivery: ResolvedImage, size: int) -> HTTPResponseStartEvent:
         """Return the beginning of the answer with all of a delivery's bytes."""
         length = (b"content-length", b"%d" % size)
         return _start(200, [*self._validators(delivery), *_description(delivery), length])
 
-    def _part(self, delivery: Delivery, size: int, span: Span) -> HTTPResponseStartEvent:
+    def partial_start(self, delivery: ResolvedImage, size: int, span: ByteRange) -> HTTPResponseStartEvent:
+        """Return the start of a 206 response."""
         which = (b"content-range", b"bytes %d-%d/%d" % (span.start, span.stop - 1, size))
         length = (b"content-length", b"%d" % (span.stop - span.start))
         return _start(206, [*self._validators(delivery), *_description(delivery), which, length])
 
-    def _validators(self, delivery: Delivery) -> RawHeaders:
+    def _validators(self, delivery: ResolvedImage) -> RawHeaders:
         """Return the headers that 200 and 304 have in common (RFC 9110, 15.4.5)."""
         return [
             (b"etag", delivery.etag.encode()),
             (b"last-modified", http_date(delivery.last_modified).encode()),
             (b"cache-control", self._max_age if delivery.is_public else b"private, no-store"),
             (b"cache-tag", b"img-" + delivery.image.id.encode()),
-            *SAFE_HEADERS,
+            *SECURITY_HEADERS,
             *([(b"vary", b"Accept")] if delivery.varies else ()),
         ]
 
     async def _viewer(self, scope: HTTPScope) -> Account | None:
         """Return who is asking, or `None` without a good token for images: public ones need none."""
         try:
-            principal = await identify(self._host, self._rooms, scope["headers"])
+            principal = await authenticate(self._host, self._executors, scope["headers"])
         except UnauthorizedError:
             return None
         return principal.account if Scope.IMAGES_READ in principal.scopes else None
@@ -223,7 +237,7 @@ class RangeError(ImageHostError):
     """
 
     code = "BAD_REQUEST"
-    status_hint = 416
+    status = 416
     default_message = "The range cannot be had"
 
     def __init__(self, size: int) -> None:
@@ -241,17 +255,17 @@ def _error_headers(error: ImageHostError) -> Headers:
     return shared
 
 
-def asked_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, str]:
+def relevant_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, str]:
     """Return the headers that matter by name, repeated ones joined as lists (RFC 9110, 5.3)."""
     found: dict[bytes, str] = {}
     for name, value in headers:
-        if name in ASKED:
+        if name in RELEVANT_HEADERS:
             text = value.decode("latin-1")
             found[name] = f"{found[name]}, {text}" if name in found else text
     return found
 
 
-def _description(delivery: Delivery) -> RawHeaders:
+def _description(delivery: ResolvedImage) -> RawHeaders:
     return [
         (b"content-type", delivery.media_type.encode()),
         (b"content-disposition", disposition(delivery.filename)),

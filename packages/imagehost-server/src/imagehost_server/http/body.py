@@ -9,12 +9,12 @@ from anyio import current_time, fail_after
 
 from imagehost_core.errors import (
     BadRequestError,
-    Fault,
+    FieldError,
     PayloadTooLargeError,
     UnsupportedMediaTypeError,
-    quoted,
+    quote_value,
 )
-from imagehost_server.settings import BodySettings
+from imagehost_server.settings import HttpSettings
 
 if TYPE_CHECKING:
     from litestar.types import Receive
@@ -23,7 +23,7 @@ JSON_BYTES = 2**20
 """The largest JSON body: 1 MiB, of which the longest sensible one (10,000 image ids) is a fifth."""
 
 
-async def pieces(receive: Receive, idle: float, total: float) -> AsyncIterator[bytes]:
+async def iter_body(receive: Receive, idle: float, total: float) -> AsyncIterator[bytes]:
     """Yield the body's pieces, none of them empty.
 
     Args:
@@ -42,7 +42,7 @@ async def pieces(receive: Receive, idle: float, total: float) -> AsyncIterator[b
             with fail_after(wait):
                 message = await receive()
         except TimeoutError:
-            late = _TOO_LONG.format(total, seen) if wait < idle else _STALLED.format(idle, seen)
+            late = _TOTAL_TIMEOUT.format(total, seen) if wait < idle else _IDLE_TIMEOUT.format(idle, seen)
             raise BadRequestError(late) from None
         if message["type"] != "http.request":
             raise BadRequestError(f"expected the whole body but received its first {seen} bytes and no more")
@@ -54,7 +54,7 @@ async def pieces(receive: Receive, idle: float, total: float) -> AsyncIterator[b
             return
 
 
-async def read_body(receive: Receive, limit: int, deadlines: BodySettings) -> bytes:
+async def read_body(receive: Receive, limit: int, deadlines: HttpSettings) -> bytes:
     """Return the whole body of a request that takes JSON.
 
     Args:
@@ -67,13 +67,15 @@ async def read_body(receive: Receive, limit: int, deadlines: BodySettings) -> by
         BadRequestError: It did not come to its end.
     """
     body = bytearray()
-    async for piece in pieces(receive, deadlines.idle_seconds, deadlines.json_seconds):
+    async for piece in iter_body(
+        receive, deadlines.body_idle_timeout_seconds, deadlines.json_body_timeout_seconds
+    ):
         body += piece
         if len(body) > limit:
             received = f"at least {len(body)} bytes"
             raise PayloadTooLargeError(
                 message="The body is too large",
-                faults=[Fault("the body", f"at most {limit} bytes", received)],
+                errors=[FieldError("the body", f"at most {limit} bytes", received)],
             )
     return bytes(body)
 
@@ -87,17 +89,17 @@ def is_json(content_type: str | None) -> None:
     """
     media_type = (content_type or "").partition(";")[0].strip().lower()
     if media_type != "application/json":
-        raise wrong_kind("application/json", content_type)
+        raise unsupported_media_type("application/json", content_type)
 
 
-def wrong_kind(expected: str, content_type: str | None) -> UnsupportedMediaTypeError:
+def unsupported_media_type(expected: str, content_type: str | None) -> UnsupportedMediaTypeError:
     """Return the error for a body that is declared as something else."""
-    received = quoted(content_type) if content_type else "none"
+    received = quote_value(content_type) if content_type else "none"
     return UnsupportedMediaTypeError(
         message="The body's content type is not supported",
-        faults=[Fault("Content-Type", expected, received)],
+        errors=[FieldError("Content-Type", expected, received)],
     )
 
 
-_TOO_LONG = "expected the whole body within {:g} s but received {} bytes"
-_STALLED = "expected the body without pauses above {:g} s but received nothing more after {} bytes"
+_TOTAL_TIMEOUT = "expected the whole body within {:g} s but received {} bytes"
+_IDLE_TIMEOUT = "expected the body without pauses above {:g} s but received nothing more after {} bytes"

@@ -29,7 +29,7 @@ def client_address(scope: HTTPScope, trusted: tuple[Network, ...]) -> str:
         return address
     values = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
     hops = [hop.strip().decode("latin-1") for value in values for hop in value.split(b",")]
-    while hops and is_trusted(address, trusted):
+    while hops and is_trusted_proxy(address, trusted):
         hop = _parsed(hops.pop())
         if hop is None:
             break
@@ -37,7 +37,7 @@ def client_address(scope: HTTPScope, trusted: tuple[Network, ...]) -> str:
     return address
 
 
-def is_trusted(address: str, trusted: tuple[Network, ...]) -> bool:
+def is_trusted_proxy(address: str, trusted: tuple[Network, ...]) -> bool:
     """Whether an address is that of a proxy which is believed."""
     parsed = _parsed(address)
     return parsed is not None and any(parsed in network for network in trusted)

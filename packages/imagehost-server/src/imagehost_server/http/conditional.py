@@ -20,14 +20,14 @@ MAX_DIGITS = 18
 
 
 @frozen
-class Span:
+class ByteRange:
     """The bytes of an answer, from `start` to before `stop`."""
 
     start: int
     stop: int
 
 
-UNSATISFIABLE = Span(0, 0)
+UNSATISFIABLE = ByteRange(0, 0)
 """What no answer can have: a range without a byte in it."""
 
 
@@ -37,7 +37,7 @@ def http_date(moment: datetime) -> str:
     return format_datetime(moment.astimezone(UTC), usegmt=True)
 
 
-def is_unchanged(
+def is_not_modified(
     etag: str, modified: datetime, if_none_match: str | None, if_modified_since: str | None
 ) -> bool:
     """Return whether the sender has the current bytes already, so that 304 is the answer.
@@ -60,9 +60,9 @@ def is_unchanged(
     return since is not None and modified.replace(microsecond=0) <= since
 
 
-def asked_span(
+def parse_range(
     size: int, etag: str, modified: datetime, range_: str | None, if_range: str | None
-) -> Span | None:
+) -> ByteRange | None:
     """Return which bytes are asked for.
 
     Args:
@@ -76,7 +76,7 @@ def asked_span(
         `None` for all of them: no range, one that is not understood, several, or one that is asked for
         of other bytes than these. `UNSATISFIABLE` where it begins beyond the end.
     """
-    if range_ is None or (if_range is not None and not _is_current(etag, modified, if_range)):
+    if range_ is None or (if_range is not None and not _if_range_matches(etag, modified, if_range)):
         return None
     match = _RANGE.fullmatch(range_)
     if match is None or match[1] == match[2] == "" or max(map(len, match.groups())) > MAX_DIGITS:
@@ -88,10 +88,10 @@ def asked_span(
         start, stop = int(first), min(size, int(last) + 1) if last else size
         if last and int(last) < start:
             return None
-    return Span(start, stop) if start < stop else UNSATISFIABLE
+    return ByteRange(start, stop) if start < stop else UNSATISFIABLE
 
 
-def _is_current(etag: str, modified: datetime, if_range: str) -> bool:
+def _if_range_matches(etag: str, modified: datetime, if_range: str) -> bool:
     condition = if_range.strip()
     if condition.startswith(('"', "W/")):
         return condition == etag

@@ -1,6 +1,6 @@
 """The body of an upload: multipart form data, streamed to staged files as it arrives.
 
-`FormReader` is fed bytes in pieces of any size and knows no network; `read_form` feeds it from a request
+`MultipartFormParser` is fed bytes in pieces of any size and knows no network; `read_form` feeds it from a request
 in threads, so that neither hashing nor the disk holds up the event loop. Memory does not grow with the
 body: what is kept is one batch of pieces and the text fields.
 """
@@ -21,12 +21,18 @@ from multipart import (  # type: ignore[import-untyped]
     parse_options_header,
 )
 
-from imagehost_core.errors import BadRequestError, Fault, PayloadTooLargeError, ValidationError, quoted
-from imagehost_core.limits import FILES_PER_REQUEST, check_file_count
-from imagehost_core.storage import Staged
-from imagehost_server._executors import Room
-from imagehost_server.http.body import pieces, wrong_kind
-from imagehost_server.settings import BodySettings
+from imagehost_core.errors import (
+    BadRequestError,
+    FieldError,
+    PayloadTooLargeError,
+    ValidationError,
+    quote_value,
+)
+from imagehost_core.limits import MAX_FILES_PER_REQUEST, require_file_count
+from imagehost_core.storage import StagedFile
+from imagehost_server._executors import ThreadLimiter
+from imagehost_server.http.body import iter_body, unsupported_media_type
+from imagehost_server.settings import HttpSettings
 
 if TYPE_CHECKING:
     from litestar.types import Receive
@@ -35,25 +41,25 @@ FIELD_BYTES = 16 * 2**10
 """The longest text field: twice the 2,000 characters of a description at 4 bytes each."""
 FIELDS_BYTES = 64 * 2**10
 """All text fields of a form together."""
-MAX_PARTS = FILES_PER_REQUEST + 80
+MAX_PARTS = MAX_FILES_PER_REQUEST + 80
 """Parts of a form. An upload has 8 fields of ours; programs add a few of their own for each file."""
 BATCH_BYTES = 2**20
 """How many bytes are gathered before a thread parses, hashes and writes them."""
 
 
-class Form(Enum):
+class UploadForm(Enum):
     """The two forms of an upload (SPEC 4.1)."""
 
-    MANY = "files[]"
-    ONE = "image"
+    BATCH = "files[]"
+    SINGLE = "image"
 
 
-FILE_FIELDS: dict[str, Form] = {
-    "files[]": Form.MANY,
-    "files": Form.MANY,
-    "files%5B%5D": Form.MANY,
-    "image": Form.ONE,
-    "file": Form.ONE,
+FILE_FIELDS: dict[str, UploadForm] = {
+    "files[]": UploadForm.BATCH,
+    "files": UploadForm.BATCH,
+    "files%5B%5D": UploadForm.BATCH,
+    "image": UploadForm.SINGLE,
+    "file": UploadForm.SINGLE,
 }
 """The names of file parts. Some clients percent-encode names (aiohttp does), hence the third."""
 
@@ -68,11 +74,11 @@ class UploadedFile:
     """
 
     filename: str | None
-    staged: Staged
+    staged: StagedFile
 
 
 @frozen
-class UploadForm:
+class ParsedForm:
     """A form that was read to its end.
 
     Attributes:
@@ -81,12 +87,12 @@ class UploadForm:
         files: At least one file, in order.
     """
 
-    kind: Form
+    kind: UploadForm
     fields: tuple[tuple[str, str], ...]
     files: tuple[UploadedFile, ...]
 
 
-class FormReader:
+class MultipartFormParser:
     """Makes a form of pieces of bytes. The files that it has staged vanish with `close`.
 
     Args:
@@ -98,7 +104,7 @@ class FormReader:
         BadRequestError: It names no boundary.
     """
 
-    def __init__(self, content_type: str | None, stage: Callable[[], Staged]) -> None:
+    def __init__(self, content_type: str | None, stage: Callable[[], StagedFile]) -> None:
         # Latin-1 keeps the bytes of names as they came; `_name` reads them.
         self._parser = PushMultipartParser(
             boundary(content_type), max_segment_count=MAX_PARTS, header_charset="latin-1"
@@ -126,13 +132,13 @@ class FormReader:
         try:
             for event in self._parser.parse(piece):
                 if isinstance(event, MultipartSegment):
-                    self._part = self._begin(event)
+                    self._part = self._on_part(event)
                 elif event is not None:
-                    self._take(event)
+                    self._on_data(event)
         except MultipartError as error:
             raise _broken(error) from error
 
-    def finish(self) -> UploadForm:
+    def finish(self) -> ParsedForm:
         """Return the form, once the body has ended.
 
         Raises:
@@ -145,21 +151,23 @@ class FormReader:
             raise _broken(error) from error
         # A browser sends an empty part without a name for a file input that nobody filled.
         files = [part for part in self._files if part.filename or part.staged.size]
-        check_file_count(len(files))
+        require_file_count(len(files))
         kinds = {part.kind for part in files}
         if len(kinds) > 1:
             # Contract 4: one form or the other.
-            raise BadRequestError(faults=[Fault("the form", "files[] or image", "both")])
+            raise BadRequestError(errors=[FieldError("the form", "files[] or image", "both")])
         uploaded = tuple(UploadedFile(part.filename, part.staged) for part in files)
-        form = UploadForm(kinds.pop(), tuple(_texts(self._texts)), uploaded)
-        if form.kind is Form.ONE and len(files) > 1:
-            raise BadRequestError(faults=[Fault("image", "one file", f"{len(files)}; files[] takes several")])
+        form = ParsedForm(kinds.pop(), tuple(_texts(self._texts)), uploaded)
+        if form.kind is UploadForm.SINGLE and len(files) > 1:
+            raise BadRequestError(
+                errors=[FieldError("image", "one file", f"{len(files)}; files[] takes several")]
+            )
         return form
 
-    def _begin(self, segment: MultipartSegment) -> _FilePart | _TextPart | None:
+    def _on_part(self, segment: MultipartSegment) -> _FilePart | _TextPart | None:
         name = _name(segment.name) or ""
         if name in FILE_FIELDS:
-            check_file_count(len(self._files) + 1)
+            require_file_count(len(self._files) + 1)
             filename, staged = _name(segment.filename), self._stack.enter_context(self._stage())
             part = _FilePart(FILE_FIELDS[name], filename, staged)
             self._files.append(part)
@@ -171,17 +179,19 @@ class FormReader:
         self._texts.append(text)
         return text
 
-    def _take(self, data: bytes) -> None:
+    def _on_data(self, data: bytes) -> None:
         if isinstance(self._part, _FilePart):
             self._part.staged.write(data)
         elif isinstance(self._part, _TextPart):
             self._part.data += data
             self._text_bytes += len(data)
-            _check_text("the form's text fields", self._text_bytes, FIELDS_BYTES)
-            _check_text(self._part.name, len(self._part.data), FIELD_BYTES)
+            _require_text_size("the form's text fields", self._text_bytes, FIELDS_BYTES)
+            _require_text_size(self._part.name, len(self._part.data), FIELD_BYTES)
 
 
-async def read_form(receive: Receive, reader: FormReader, room: Room, deadlines: BodySettings) -> UploadForm:
+async def parse_form(
+    receive: Receive, reader: MultipartFormParser, room: ThreadLimiter, deadlines: HttpSettings
+) -> ParsedForm:
     """Return the form that a request's body holds.
 
     Args:
@@ -191,11 +201,13 @@ async def read_form(receive: Receive, reader: FormReader, room: Room, deadlines:
         deadlines: How long it may take.
 
     Raises:
-        ImageHostError: As `FormReader`, and for bodies that are too slow or cut short.
+        ImageHostError: As `MultipartFormParser`, and for bodies that are too slow or cut short.
     """
     batch: list[bytes] = []
     size = 0
-    async for piece in pieces(receive, deadlines.idle_seconds, deadlines.total_seconds):
+    async for piece in iter_body(
+        receive, deadlines.body_idle_timeout_seconds, deadlines.body_timeout_seconds
+    ):
         batch.append(piece)
         size += len(piece)
         if size >= BATCH_BYTES:
@@ -214,11 +226,13 @@ def boundary(content_type: str | None) -> str:
     """
     media_type, options = parse_options_header(content_type or "")
     if media_type != "multipart/form-data":
-        raise wrong_kind("multipart/form-data", content_type)
+        raise unsupported_media_type("multipart/form-data", content_type)
     text = options.get("boundary", "")
     if not (1 <= len(text) <= MAX_BOUNDARY and text.isascii() and text.isprintable()):
-        received = quoted(text) if text else "none"
-        raise BadRequestError(faults=[Fault("Content-Type", "a boundary of 1 to 70 characters", received)])
+        received = quote_value(text) if text else "none"
+        raise BadRequestError(
+            errors=[FieldError("Content-Type", "a boundary of 1 to 70 characters", received)]
+        )
     return str(text)
 
 
@@ -227,9 +241,9 @@ MAX_BOUNDARY = 70
 
 @frozen
 class _FilePart:
-    kind: Form
+    kind: UploadForm
     filename: str | None
-    staged: Staged
+    staged: StagedFile
 
 
 class _TextPart:
@@ -247,11 +261,11 @@ def _name(latin: str | None) -> str | None:
     return None if latin is None else latin.encode("latin-1").decode(errors="replace")
 
 
-def _check_text(name: str, size: int, limit: int) -> None:
+def _require_text_size(name: str, size: int, limit: int) -> None:
     if size > limit:
         raise PayloadTooLargeError(
             message="The form's text is too large",
-            faults=[Fault(name, f"at most {limit} bytes", f"at least {size} bytes")],
+            errors=[FieldError(name, f"at most {limit} bytes", f"at least {size} bytes")],
         )
 
 
@@ -261,9 +275,9 @@ def _texts(parts: list[_TextPart]) -> list[tuple[str, str]]:
         try:
             fields.append((part.name, part.data.decode()))
         except UnicodeDecodeError:
-            faults.append(Fault(part.name, "UTF-8 text", "other bytes"))
+            faults.append(FieldError(part.name, "UTF-8 text", "other bytes"))
     if faults:
-        raise ValidationError(faults=faults)
+        raise ValidationError(errors=faults)
     return fields
 
 

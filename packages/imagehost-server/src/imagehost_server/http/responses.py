@@ -47,7 +47,7 @@ JSON_HEADERS: Headers = (
 
 
 @frozen
-class Reply:
+class RawResponse:
     """A whole answer: status, headers and body, in no framework's words."""
 
     status: int
@@ -62,7 +62,7 @@ class Reply:
         await send({"type": "http.response.body", "body": self.body, "more_body": False})
 
 
-def success(data: object, status: int = 200, headers: Headers = ()) -> Reply:
+def success(data: object, status: int = 200, headers: Headers = ()) -> RawResponse:
     """Return the answer that holds `data`.
 
     Args:
@@ -70,29 +70,29 @@ def success(data: object, status: int = 200, headers: Headers = ()) -> Reply:
         status: The HTTP status.
         headers: Beside those of every JSON answer.
     """
-    body = _encode({"success": True, "data": shown(data)})
-    return Reply(status, body, (*JSON_HEADERS, *headers))
+    body = _encode({"success": True, "data": to_jsonable(data)})
+    return RawResponse(status, body, (*JSON_HEADERS, *headers))
 
 
-def failure(error: Exception, request_id: str) -> Reply:
+def failure(error: Exception, request_id: str) -> RawResponse:
     """Return the answer to a request that failed, and log what only the operator may see.
 
     Args:
         error: What was raised, by the core, by Litestar, or by a fault of ours.
         request_id: The request's id, under which the log has the cause.
     """
-    known = as_known(error)
+    known = to_api_error(error)
     log_cause(known, error, request_id)
-    body = _encode({"success": False, "error": error_members(known)})
-    return Reply(known.status_hint, body, (*JSON_HEADERS, *_error_headers(known, error)))
+    body = _encode({"success": False, "error": error_dict(known)})
+    return RawResponse(known.status, body, (*JSON_HEADERS, *_error_headers(known, error)))
 
 
-def error_members(error: ImageHostError) -> dict[str, str]:
+def error_dict(error: ImageHostError) -> dict[str, str]:
     """Return the three public members of an error."""
     return {"code": error.code, "message": error.message, "details": error.details}
 
 
-def as_known(error: Exception) -> ImageHostError:
+def to_api_error(error: Exception) -> ImageHostError:
     """Return the error of the contract's table that `error` stands for.
 
     Whatever is not raised on purpose is a fault of ours, and its text is not for the public.
@@ -110,23 +110,23 @@ def as_known(error: Exception) -> ImageHostError:
 def log_cause(known: ImageHostError, error: Exception, request_id: str) -> None:
     """Log the cause of a fault of ours, or of a store that does not answer."""
     cause = error if isinstance(known, InternalError) else known.__cause__
-    if known.status_hint >= 500 and cause is not None:
+    if known.status >= 500 and cause is not None:
         fields = {"request_id": request_id, "code": known.code}
         logger.error("the request failed", exc_info=cause, extra={"fields": fields})
 
 
-def shown(value: object) -> object:
+def to_jsonable(value: object) -> object:
     """Return `value` in types that JSON has, times as the contract writes them."""
     if isinstance(value, str | int | None):
         return value
     if isinstance(value, datetime):
         return to_rfc3339(value)
     if isinstance(value, Mapping):
-        return {name: shown(item) for name, item in value.items()}
+        return {name: to_jsonable(item) for name, item in value.items()}
     if attrs.has(type(value)):
-        return {name: shown(getattr(value, name)) for name in _names(type(value))}
+        return {name: to_jsonable(getattr(value, name)) for name in _names(type(value))}
     if isinstance(value, list | tuple):
-        return [shown(item) for item in value]
+        return [to_jsonable(item) for item in value]
     return value
 
 
@@ -141,9 +141,7 @@ def _names(kind: type) -> tuple[str, ...]:
 
 
 _BY_STATUS: dict[int, type[ImageHostError]] = {
-    kind.status_hint: kind
-    for kind in BY_CODE.values()
-    if not issubclass(kind, RateLimitError | UnavailableError)
+    kind.status: kind for kind in BY_CODE.values() if not issubclass(kind, RateLimitError | UnavailableError)
 }
 
 _LITESTAR: dict[type[HTTPException], Callable[[Exception], ImageHostError]] = {

@@ -8,13 +8,13 @@ the system's own filter counts them by address (`docs/proxy.md`).
 from __future__ import annotations
 
 from imagehost_core.errors import RateLimitError
-from imagehost_core.limits.keys import address_bucket
+from imagehost_core.limits.keys import address_key
 
-RETRY_SECONDS = 1
+RETRY_AFTER_SECONDS = 1
 """When to try again: most requests take less."""
 
 
-class Crowd:
+class ConcurrencyLimiter:
     """The requests under way, by client address; used by one event loop.
 
     Args:
@@ -23,9 +23,9 @@ class Crowd:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._under_way: dict[str, int] = {}
+        self._in_progress: dict[str, int] = {}
 
-    def enter(self, address: str) -> str:
+    def acquire(self, address: str) -> str:
         """Count a request; return what `leave` wants when it is done.
 
         Args:
@@ -34,22 +34,22 @@ class Crowd:
         Raises:
             RateLimitError: It has too many under way already.
         """
-        bucket = address_bucket(address)
-        under_way = self._under_way.get(bucket, 0)
+        bucket = address_key(address)
+        under_way = self._in_progress.get(bucket, 0)
         if under_way >= self._limit > 0:
             raise RateLimitError(
                 f"expected at most {self._limit} requests at a time from one address but received one more",
-                retry_after=RETRY_SECONDS,
+                retry_after=RETRY_AFTER_SECONDS,
             )
-        self._under_way[bucket] = under_way + 1
+        self._in_progress[bucket] = under_way + 1
         return bucket
 
-    def leave(self, bucket: str) -> None:
+    def release(self, bucket: str) -> None:
         """Count a request no longer.
 
         Args:
             bucket: What `enter` returned.
         """
-        left = self._under_way.pop(bucket) - 1
+        left = self._in_progress.pop(bucket) - 1
         if left:
-            self._under_way[bucket] = left
+            self._in_progress[bucket] = left

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 from litestar.enums import ScopeType
 
-from imagehost_core.errors import BadRequestError, Fault, ForbiddenError, UnavailableError, quoted
-from imagehost_server.http.client_address import Network, client_address, is_trusted
+from imagehost_core.errors import BadRequestError, FieldError, ForbiddenError, UnavailableError, quote_value
+from imagehost_server.http.client_address import Network, client_address, is_trusted_proxy
 from imagehost_server.http.responses import failure
-from imagehost_server.middleware.concurrency import Crowd
-from imagehost_server.middleware.unread_body import Body
+from imagehost_server.middleware.concurrency import ConcurrencyLimiter
+from imagehost_server.middleware.unread_body import RequestBody
 from imagehost_server.settings import is_loopback
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ HTTP_1_0 = ("1.0", "1")
 """How ASGI calls HTTP/1.0, and how some servers do."""
 
 
-class Guard:
+class SecurityMiddleware:
     """An ASGI application around another.
 
     Args:
@@ -63,7 +63,7 @@ class Guard:
         self.app = app
         self.trusted = tuple(ip_network(entry) for entry in trusted_proxies)
         self.log_access = log_access
-        self._crowd = Crowd(requests_per_address)
+        self._concurrency = ConcurrencyLimiter(requests_per_address)
         self._random = Random(os.urandom(REQUEST_ID_BITS))  # noqa: S311 - no secret
         told = f"max-age={hsts_seconds}".encode()
         self._hsts = ((b"strict-transport-security", told),) if hsts_seconds else ()
@@ -76,22 +76,22 @@ class Guard:
         request_id = self.new_request_id()
         address = client_address(scope, self.trusted)
         scope.setdefault("state", {}).update(request_id=request_id, address=address)
-        body = Body(scope, receive)
-        answer = _Answer(send, body, self.own_headers(request_id, is_https(scope, self.trusted)))
+        body = RequestBody(scope, receive)
+        answer = _ResponseSender(send, body, self.common_headers(request_id, is_https(scope, self.trusted)))
         began = time.perf_counter()
         try:
-            check_request(scope, self.trusted)
-            answer.may_read = True
-            place = self._crowd.enter(address)
+            require_valid_request(scope, self.trusted)
+            answer.may_drain = True
+            place = self._concurrency.acquire(address)
             try:
                 await self.app(scope, body, answer.send)
             finally:
-                self._crowd.leave(place)
+                self._concurrency.release(place)
         except asyncio.CancelledError:
             # The server stops, and has waited long enough.
             if answer.status:
                 raise
-            answer.may_read = False
+            answer.may_drain = False
             await failure(UnavailableError("the server is stopping"), request_id).send(answer.send)
         except Exception as error:
             reply = failure(error, request_id)
@@ -106,7 +106,7 @@ class Guard:
         """Return an id for a request."""
         return f"{self._random.getrandbits(REQUEST_ID_BITS):0{REQUEST_ID_BITS // 4}x}"
 
-    def own_headers(self, request_id: str, over_https: bool) -> tuple[tuple[bytes, bytes], ...]:
+    def common_headers(self, request_id: str, over_https: bool) -> tuple[tuple[bytes, bytes], ...]:
         """Return the headers that every answer has, whoever gives it."""
         # RFC 6797, 7.2: never in plain HTTP, where anybody could have written it.
         return ((b"x-request-id", request_id.encode()), *(self._hsts if over_https else ()))
@@ -125,7 +125,7 @@ class Guard:
         if self.log_access and access_log.isEnabledFor(logging.INFO):
             fields = {
                 "method": method,
-                "path": quoted(path, 200)[1:-1],
+                "path": quote_value(path, 200)[1:-1],
                 "status": status,
                 "ms": f"{(time.perf_counter() - began) * 1000:.1f}",
                 "client": address,
@@ -134,7 +134,7 @@ class Guard:
             access_log.info("request", extra={"fields": fields})
 
 
-def check_request(scope: HTTPScope, trusted: tuple[Network, ...]) -> None:
+def require_valid_request(scope: HTTPScope, trusted: tuple[Network, ...]) -> None:
     """Let a request go on, judged by its headers alone.
 
     Args:
@@ -158,18 +158,18 @@ def check_request(scope: HTTPScope, trusted: tuple[Network, ...]) -> None:
     # An HTTP server shows a missing Host as an empty one. RFC 9112, 3.2: HTTP/1.1 is the first to ask for it.
     if (len(hosts) != 1 or not hosts[0]) and (len(hosts) > 1 or scope["http_version"] not in HTTP_1_0):
         received = f"{len(hosts)}" if len(hosts) > 1 else "none"
-        faults.append(Fault("Host", "exactly one header", received))
+        faults.append(FieldError("Host", "exactly one header", received))
     # RFC 9112, 6.1: both together may be an attempt at request smuggling.
     if codings and has_length:
         both = "Transfer-Encoding and Content-Length"
-        faults.append(Fault("the body's length", "one header", both))
+        faults.append(FieldError("the body's length", "one header", both))
     # RFC 9112, 6.1: what a body is wrapped in beside its chunks, nobody here would unwrap.
     elif codings and codings != [b"chunked"]:
-        faults.append(Fault("Transfer-Encoding", "chunked", "another coding"))
+        faults.append(FieldError("Transfer-Encoding", "chunked", "another coding"))
     if size > MAX_HEADER_BYTES:
-        faults.append(Fault("all headers", f"at most {MAX_HEADER_BYTES} bytes", f"{size}"))
+        faults.append(FieldError("all headers", f"at most {MAX_HEADER_BYTES} bytes", f"{size}"))
     if faults:
-        raise BadRequestError(faults=faults)
+        raise BadRequestError(errors=faults)
     if not is_private(scope, trusted):
         raise ForbiddenError(_HTTPS_ONLY)
 
@@ -182,7 +182,7 @@ _HTTPS_ONLY = (
 
 def is_https(scope: HTTPScope, trusted: tuple[Network, ...]) -> bool:
     """Return whether a request came over HTTPS: to us, or to a proxy that is trusted and says so."""
-    return scope["scheme"] == "https" or _said(scope, trusted) is True
+    return scope["scheme"] == "https" or _forwarded_https(scope, trusted) is True
 
 
 def is_private(scope: HTTPScope, trusted: tuple[Network, ...]) -> bool:
@@ -194,13 +194,13 @@ def is_private(scope: HTTPScope, trusted: tuple[Network, ...]) -> bool:
     """
     if scope["scheme"] == "https":
         return True
-    said = _said(scope, trusted)
+    said = _forwarded_https(scope, trusted)
     return is_loopback(_peer(scope)) if said is None else said
 
 
-def _said(scope: HTTPScope, trusted: tuple[Network, ...]) -> bool | None:
+def _forwarded_https(scope: HTTPScope, trusted: tuple[Network, ...]) -> bool | None:
     """Return whether a trusted proxy says that it was asked over HTTPS; `None` where none says anything."""
-    if not trusted or not is_trusted(_peer(scope), trusted):
+    if not trusted or not is_trusted_proxy(_peer(scope), trusted):
         return None
     said = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"]
     if not said:
@@ -212,10 +212,10 @@ def _peer(scope: HTTPScope) -> str:
     return (scope["client"] or ("", 0))[0]
 
 
-_LAST = ((b"connection", b"close"),)
+CONNECTION_CLOSE = ((b"connection", b"close"),)
 
 
-class _Answer:
+class _ResponseSender:
     """The sending side of a request: adds headers, and remembers the status.
 
     Attributes:
@@ -223,18 +223,18 @@ class _Answer:
         status: What was answered; 0 = nothing yet.
     """
 
-    def __init__(self, send: Send, body: Body, headers: tuple[tuple[bytes, bytes], ...]) -> None:
+    def __init__(self, send: Send, body: RequestBody, headers: tuple[tuple[bytes, bytes], ...]) -> None:
         self._send = send
         self._body = body
-        self.may_read = False
+        self.may_drain = False
         self._headers = headers
         self.status = 0
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            last = self._body.is_left and await self._body.leave(read=self.may_read)
+            last = self._body.has_unread and await self._body.drain(read=self.may_drain)
             # The message may be one that is sent again and again: it is not ours to change.
-            headers = [*message["headers"], *self._headers, *(_LAST if last else ())]
+            headers = [*message["headers"], *self._headers, *(CONNECTION_CLOSE if last else ())]
             message = {**message, "headers": headers}
         await self._send(message)

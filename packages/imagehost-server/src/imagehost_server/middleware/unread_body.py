@@ -14,13 +14,13 @@ from anyio import move_on_after
 if TYPE_CHECKING:
     from litestar.types import HTTPReceiveMessage, HTTPScope, Receive, WebSocketReceiveMessage
 
-SMALL = 64 * 2**10
+MAX_DRAIN_BYTES = 64 * 2**10
 """Bytes of a body that are read and thrown away."""
-PATIENCE_SECONDS = 1.0
+DRAIN_TIMEOUT = 1.0
 """How long the answer waits for them."""
 
 
-class Body:
+class RequestBody:
     """The receiving side of a request, which knows whether anything is left to be received.
 
     Args:
@@ -33,27 +33,27 @@ class Body:
         headers = dict(scope["headers"])
         coded = b"transfer-encoding" in headers
         length = headers.get(b"content-length", b"0")
-        declared = int(length) if length.isdigit() else SMALL + 1
+        declared = int(length) if length.isdigit() else MAX_DRAIN_BYTES + 1
         # Reading on would ask a client for the body that it has kept back.
-        self._is_small = declared <= SMALL and not coded and b"expect" not in headers
+        self._is_small = declared <= MAX_DRAIN_BYTES and not coded and b"expect" not in headers
         self._is_first_version = scope["http_version"].startswith("1")
-        self.is_left = coded or declared > 0
+        self.has_unread = coded or declared > 0
 
     async def __call__(self) -> HTTPReceiveMessage | WebSocketReceiveMessage:
         """Receive the next piece."""
         message = await self._receive()
         if message["type"] != "http.request" or not message.get("more_body", False):
-            self.is_left = False
+            self.has_unread = False
         return message
 
-    async def leave(self, *, read: bool) -> bool:
+    async def drain(self, *, read: bool) -> bool:
         """Read what is left, if it is small; return whether the connection must be closed.
 
         Args:
             read: Whether anything may be read at all.
         """
-        if self.is_left and self._is_small and read:
-            with move_on_after(PATIENCE_SECONDS):
-                while self.is_left:
+        if self.has_unread and self._is_small and read:
+            with move_on_after(DRAIN_TIMEOUT):
+                while self.has_unread:
                     await self()
-        return self.is_left and self._is_first_version
+        return self.has_unread and self._is_first_version

@@ -13,13 +13,13 @@ import msgspec
 
 from imagehost_core.errors import BY_CODE, ImageHostError
 from imagehost_core.events.schemas import event_schemas
-from imagehost_core.formats import BY_EXTENSION, TRAITS
+from imagehost_core.formats import BY_EXTENSION, FORMATS
 from imagehost_core.services.idempotency import MAX_KEY
 from imagehost_core.transform import FORMAT_NAMES, MAX_QUALITY, MAX_SIDE, Fit
 from imagehost_core.uploads.options import BOOLEANS, MAX_DESCRIPTION, STORED_FORMATS
 from imagehost_server.api.operation import Operation, Parameter, Shape
 from imagehost_server.auth.cookies import CSRF_COOKIE, SESSION_COOKIE
-from imagehost_server.auth.scopes import Need, Session
+from imagehost_server.auth.scopes import Requirement, SessionRequirement
 
 Schema = dict[str, object]
 
@@ -104,7 +104,7 @@ def document(operations: Iterable[Operation], base_url: str, delivery_url: str) 
         "webhooks": {name: {"post": _event(name, schema)} for name, schema in event_schemas().items()},
         "components": {
             "schemas": {**components, "Error": _ERROR},
-            "responses": {str(kind.status_hint): _error(kind) for kind in BY_CODE.values()},
+            "responses": {str(kind.status): _error(kind) for kind in BY_CODE.values()},
             "securitySchemes": SECURITY_SCHEMES,
         },
     }
@@ -115,7 +115,7 @@ def _path(item: Operation) -> str:
 
 
 def _classes(item: Operation) -> Iterator[object]:
-    yield from _parts(item.answer)
+    yield from _parts(item.response)
     if isinstance(item.body, type):
         yield item.body
 
@@ -136,7 +136,7 @@ def _operation(item: Operation, schemas: dict[object, Schema]) -> Schema:
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in in_path
     ]
     parameters += map(_query, item.query)
-    if item.once:
+    if item.idempotent:
         parameters.append(_IDEMPOTENCY_KEY)
     told: Schema = {
         "operationId": item.name,
@@ -153,10 +153,10 @@ def _operation(item: Operation, schemas: dict[object, Schema]) -> Schema:
     return told
 
 
-def _security(need: Need | None) -> list[Schema]:
+def _security(need: Requirement | None) -> list[Schema]:
     if need is None:
         return []
-    if need is Session.ONLY:
+    if need is SessionRequirement.ONLY:
         return [{"session": []}, {"cookie": [], "csrf": []}]
     return [{"token": [need.value]}, {"session": []}, {"cookie": [], "csrf": []}]
 
@@ -184,9 +184,9 @@ def _query(parameter: Parameter) -> Schema:
 
 
 def _success(item: Operation, schemas: dict[object, Schema]) -> Schema:
-    if isinstance(item.answer, str):
-        return {"description": item.summary, "content": {item.answer: {}}}
-    body = _object({"success": {"const": True}, "data": _shape(item.answer, schemas)})
+    if isinstance(item.response, str):
+        return {"description": item.summary, "content": {item.response: {}}}
+    body = _object({"success": {"const": True}, "data": _shape(item.response, schemas)})
     return {
         "description": item.summary,
         "headers": _headers(item),
@@ -196,7 +196,7 @@ def _success(item: Operation, schemas: dict[object, Schema]) -> Schema:
 
 def _headers(item: Operation) -> Schema:
     named = ("X-Request-Id", *(_COUNTED if item.path.startswith("/v1/") else ()))
-    once = ("Idempotent-Replayed",) if item.once else ()
+    once = ("Idempotent-Replayed",) if item.idempotent else ()
     return {name: {"schema": {"type": "string"}} for name in (*named, *once)}
 
 
@@ -224,7 +224,7 @@ def _object(properties: dict[str, Schema]) -> Schema:
 
 def _errors(item: Operation) -> dict[str, Schema]:
     statuses = {*_ANYWHERE, *item.errors}
-    if item.once:
+    if item.idempotent:
         statuses |= {409}
     if item.need:
         statuses |= {401}
@@ -292,7 +292,7 @@ def _event(name: str, schema: Mapping[str, object]) -> Schema:
 
 
 def _delivery() -> Schema:
-    images: Schema = {traits.media_type: {} for traits in TRAITS.values()}
+    images: Schema = {traits.media_type: {} for traits in FORMATS.values()}
     name = {
         "name": "file",
         "in": "path",

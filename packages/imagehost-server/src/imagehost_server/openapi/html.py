@@ -15,7 +15,7 @@ import msgspec
 from attrs import frozen
 
 from imagehost_server.api.operation import Operation
-from imagehost_server.http.responses import JSON_HEADERS, Reply
+from imagehost_server.http.responses import JSON_HEADERS, RawResponse
 from imagehost_server.openapi.document import document
 
 STYLE = """
@@ -31,14 +31,14 @@ POLICY = f"default-src 'none'; style-src 'sha256-{_HASH}'; base-uri 'none'; fram
 
 
 @frozen
-class Pages:
+class ApiDescription:
     """The two answers that describe the interface."""
 
-    document: Reply
-    docs: Reply
+    document: RawResponse
+    docs: RawResponse
 
 
-def describe(operations: Iterable[Operation], base_url: str, delivery_url: str) -> Pages:
+def build_description(operations: Iterable[Operation], base_url: str, delivery_url: str) -> ApiDescription:
     """Return both answers.
 
     Args:
@@ -53,12 +53,13 @@ def describe(operations: Iterable[Operation], base_url: str, delivery_url: str) 
         ("x-content-type-options", "nosniff"),
         ("referrer-policy", "no-referrer"),
     )
-    return Pages(
-        Reply(200, msgspec.json.encode(tree), JSON_HEADERS), Reply(200, page(tree).encode(), headers)
+    return ApiDescription(
+        RawResponse(200, msgspec.json.encode(tree), JSON_HEADERS),
+        RawResponse(200, render_html(tree).encode(), headers),
     )
 
 
-def page(tree: Mapping[str, Any]) -> str:
+def render_html(tree: Mapping[str, Any]) -> str:
     """Return an OpenAPI document as an HTML page."""
     sections = []
     for path, methods in tree["paths"].items():

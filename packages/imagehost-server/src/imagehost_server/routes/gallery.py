@@ -6,21 +6,21 @@ from litestar import Response
 
 from imagehost_core.resources import PublicImageRecord
 from imagehost_server.api.operation import PAGING, operation
-from imagehost_server.api.pagination import Pagination, listed
-from imagehost_server.api.request import ApiRequest, answer
+from imagehost_server.api.pagination import Pagination, page_response
+from imagehost_server.api.request import ApiRequest, ok
 
 
 @operation(
     "GET /v1/gallery",
     summary="List the public images of all accounts, newest first.",
     query=PAGING,
-    answer={"images": list[PublicImageRecord], "pagination": Pagination},
+    response={"images": list[PublicImageRecord], "pagination": Pagination},
 )
 async def list_gallery(request: ApiRequest) -> Response[bytes]:
     """Answer a page of public images, in the public record."""
     host = request.host
-    found = await request.rooms.catalog.run(host.gallery, request.page())
-    return answer(listed("images", found, host.addresses.public_record))
+    found = await request.executors.database.run(host.gallery, request.page_request())
+    return ok(page_response("images", found, host.urls.public_record))
 
 
 ROUTES = (list_gallery,)

@@ -7,29 +7,35 @@ from litestar import Response
 
 from imagehost_core import ImageHost
 from imagehost_core.errors import (
-    Fault,
+    FieldError,
     ImageHostError,
     InternalError,
     NotFoundError,
     UnavailableError,
     ValidationError,
-    quoted,
+    quote_value,
 )
-from imagehost_core.limits import check_file_size
+from imagehost_core.limits import require_file_size
 from imagehost_core.models import Account, Image
 from imagehost_core.resources import ImageRecord
-from imagehost_core.services import Claim, Part
+from imagehost_core.services import IdempotentRequest, SubOperation
 from imagehost_core.uploads.filenames import clean_filename
 from imagehost_core.uploads.options import UploadOptions, parse_upload_options
-from imagehost_server.api.idempotency import answer_once, fingerprint
+from imagehost_server.api.idempotency import fingerprint, run_idempotent
 from imagehost_server.api.operation import operation
-from imagehost_server.api.request import ApiRequest, respond
-from imagehost_server.http.multipart import Form, FormReader, UploadedFile, UploadForm, read_form
-from imagehost_server.http.responses import Reply, as_known, error_members, log_cause, success
+from imagehost_server.api.request import ApiRequest, to_litestar
+from imagehost_server.http.multipart import (
+    MultipartFormParser,
+    ParsedForm,
+    UploadedFile,
+    UploadForm,
+    parse_form,
+)
+from imagehost_server.http.responses import RawResponse, error_dict, log_cause, success, to_api_error
 
 
 @frozen(kw_only=True)
-class FileError:
+class FileErrorRecord:
     """A file of form 1 that was not stored."""
 
     index: int
@@ -43,26 +49,28 @@ class FileError:
     "POST /v1/upload",
     summary="Upload one image, or up to 20.",
     body="multipart/form-data",
-    answer=(ImageRecord, {"images": list[ImageRecord], "errors": list[FileError]}),
-    once=True,
+    response=(ImageRecord, {"images": list[ImageRecord], "errors": list[FileErrorRecord]}),
+    idempotent=True,
 )
 async def upload_images(request: ApiRequest) -> Response[bytes]:
     """Answer the record (form 2), or what became of each file (form 1)."""
-    rooms, host = request.rooms, request.host
-    reader = FormReader(request.headers.get("content-type"), host.stage)
+    executors, host = request.executors, request.host
+    reader = MultipartFormParser(request.headers.get("content-type"), host.uploads.stage)
     try:
-        form = await read_form(request.receive, reader, rooms.bodies, request.settings.body)
+        form = await parse_form(request.receive, reader, executors.upload_bodies, request.settings.http)
         key = request.idempotency_key
-        reply = await rooms.uploads.run(upload, host, request.account, form, request.id, key)
+        reply = await executors.uploads.run(upload, host, request.account, form, request.id, key)
     finally:
-        await rooms.bodies.run(reader.close)
-    return respond(reply)
+        await executors.upload_bodies.run(reader.close)
+    return to_litestar(reply)
 
 
 ROUTES = (upload_images,)
 
 
-def upload(host: ImageHost, account: Account, form: UploadForm, request_id: str, key: str | None) -> Reply:
+def upload(
+    host: ImageHost, account: Account, form: ParsedForm, request_id: str, key: str | None
+) -> RawResponse:
     """Store the files of a form, once for a key, and return the answer.
 
     Raises:
@@ -70,13 +78,17 @@ def upload(host: ImageHost, account: Account, form: UploadForm, request_id: str,
     """
     files = [(file.filename, file.staged.size, file.staged.sha256) for file in form.files]
     request = fingerprint("upload", [form.kind.value, form.fields, files])
-    return answer_once(
+    return run_idempotent(
         host, account, key, request, lambda claim: success(store(host, account, form, request_id, claim))
     )
 
 
 def store(
-    host: ImageHost, account: Account, form: UploadForm, request_id: str, claim: Claim | None = None
+    host: ImageHost,
+    account: Account,
+    form: ParsedForm,
+    request_id: str,
+    claim: IdempotentRequest | None = None,
 ) -> object:
     """Store the files of a form; return `data` of the answer.
 
@@ -89,8 +101,8 @@ def store(
     """
     options = parse_upload_options(form.fields)
     _check_album(host, account, options)
-    record = host.addresses.image_record
-    if form.kind is Form.ONE:
+    record = host.urls.image_record
+    if form.kind is UploadForm.SINGLE:
         return record(_store(host, account, form.files[0], options, _part(claim, 0)))
     images, errors = [], []
     failures: list[ImageHostError] = []
@@ -98,25 +110,25 @@ def store(
         try:
             images.append(record(_store(host, account, file, options, _part(claim, index))))
         except Exception as error:
-            known = as_known(error)
+            known = to_api_error(error)
             log_cause(known, error, request_id)
             failures.append(known)
             name = clean_filename(file.filename)
-            errors.append(FileError(index=index, filename=name, **error_members(known)))
+            errors.append(FileErrorRecord(index=index, filename=name, **error_dict(known)))
     if not images:
         raise _common(failures, errors)
     return {"images": images, "errors": errors}
 
 
-def _part(claim: Claim | None, index: int) -> Part | None:
-    return None if claim is None else claim.part(index)
+def _part(claim: IdempotentRequest | None, index: int) -> SubOperation | None:
+    return None if claim is None else claim.sub_operation(index)
 
 
 def _store(
-    host: ImageHost, account: Account, file: UploadedFile, options: UploadOptions, once: Part | None
+    host: ImageHost, account: Account, file: UploadedFile, options: UploadOptions, once: SubOperation | None
 ) -> Image:
-    check_file_size(clean_filename(file.filename), file.staged.size)
-    return host.upload(file.staged, owner=account, filename=file.filename, options=options, once=once)
+    require_file_size(clean_filename(file.filename), file.staged.size)
+    return host.upload(file.staged, owner=account, filename=file.filename, options=options, idempotency=once)
 
 
 def _check_album(host: ImageHost, account: Account, options: UploadOptions) -> None:
@@ -126,11 +138,11 @@ def _check_album(host: ImageHost, account: Account, options: UploadOptions) -> N
     try:
         host.albums.get(options.album_id, owner=account)
     except NotFoundError:
-        fault = Fault("album_id", "the id of an album of yours", quoted(options.album_id))
-        raise ValidationError(faults=[fault]) from None
+        fault = FieldError("album_id", "the id of an album of yours", quote_value(options.album_id))
+        raise ValidationError(errors=[fault]) from None
 
 
-def _common(failures: list[ImageHostError], errors: list[FileError]) -> ImageHostError:
+def _common(failures: list[ImageHostError], errors: list[FileErrorRecord]) -> ImageHostError:
     """Return the error of a request of which no file was stored."""
     details = "; ".join(f"files[{error.index}] {error.filename}: {error.details}" for error in errors)
     kinds = {type(failure) for failure in failures}

@@ -18,7 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from imagehost_core.errors import BadRequestError, ImageHostError, UnavailableError
 from imagehost_server.app import Application
 from imagehost_server.delivery.fast_path import Peer
-from imagehost_server.http.responses import Reply, failure
+from imagehost_server.http.responses import RawResponse, failure
 from imagehost_server.middleware.security import MAX_HEADER_BYTES
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MAX_HEAD_BYTES = 2 * MAX_HEADER_BYTES
 """All fields of a request, trailers too, and what may come of one line; the guard is stricter."""
 
-SPARE_CONNECTIONS = 512
+EXTRA_CONNECTIONS = 512
 """How many connections beyond their bound are taken, to tell them so. More are cut off."""
 
 MAX_PIPELINED = 100
@@ -55,11 +55,11 @@ class HeadTooLongError(ImageHostError):
     """The lines of a request are too long, or too many (RFC 6585, 5)."""
 
     code = "BAD_REQUEST"
-    status_hint = 431
+    status = 431
     default_message = "The request's headers are too long"
 
 
-class Connection(HttpToolsProtocol):
+class HttpProtocol(HttpToolsProtocol):
     """A connection, as uvicorn makes one for each client; arguments as uvicorn gives them."""
 
     def __init__(
@@ -71,18 +71,18 @@ class Connection(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         application = cast("Application", config.loaded_app)
-        self._lane = application.lane
-        self._bounds = application.connections
+        self._fast_path = application.fast_path
+        self._limits = application.connections
         self._peer = Peer("http", None)
         # Whether there were too many connections when this one came.
-        self._is_extra = False
+        self._over_capacity_at_connect = False
         # The request that is being answered; `cycle` is the newest one, which may wait behind it.
-        self._running: RequestResponseCycle | None = None
+        self._active_cycle: RequestResponseCycle | None = None
         # Whether a part of a request has come, or of its head, and of how many bytes its fields are.
         self._is_reading, self._is_in_head, self._field_bytes = False, False, 0
         self._would_upgrade = False
         # Bytes of which the parser has told us nothing yet.
-        self._untold = 0
+        self._unparsed_bytes = 0
         # Whether nothing more is read, and whether the last answer is on its way.
         self._is_over, self._is_lingering = False, False
         # Since when we wait for a request, by the loop's clock; `None` while it is our turn.
@@ -93,44 +93,49 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: BaseTransport) -> None:
         """Begin to wait for a request."""
         super().connection_made(cast("Transport", transport))
-        if len(self.connections) > self._bounds.total + SPARE_CONNECTIONS:
+        if len(self.connections) > self._limits.max_connections + EXTRA_CONNECTIONS:
             self.transport.abort()
             return
-        self._is_extra = len(self.connections) > self._bounds.total
+        self._over_capacity_at_connect = len(self.connections) > self._limits.max_connections
         self._peer = Peer(self.scheme or "http", self.client)
         self._waits_since = self.loop.time()
-        self._timer = self.loop.call_later(self._bounds.header_seconds, self._look)
+        self._timer = self.loop.call_later(self._limits.header_timeout_seconds, self._check_deadlines)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let go of everything."""
         if self._timer is not None:
             self._timer.cancel()
-        if self._running is not None:
-            _stop(self._running)
+        if self._active_cycle is not None:
+            _stop(self._active_cycle)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Answer a whole request by the lane, or take a part of one."""
         if self._is_over:
-            self._untold += len(data)
-            if self._untold > LINGER_BYTES:
+            self._unparsed_bytes += len(data)
+            if self._unparsed_bytes > LINGER_BYTES:
                 self.transport.abort()
             return
-        if not self._is_reading and self._is_free() and not self.flow.write_paused and not self._is_crowded():
-            answer = self._lane.answer(data, self._peer, self.server_state.default_headers)
+        if (
+            not self._is_reading
+            and self._is_free()
+            and not self.flow.write_paused
+            and not self._over_capacity()
+        ):
+            answer = self._fast_path.answer(data, self._peer, self.server_state.default_headers)
             if answer is not None:
                 self._waits_since = self.loop.time()
                 self.transport.writelines(answer if answer[1] else answer[:1])
                 return
-        self._untold += len(data)
+        self._unparsed_bytes += len(data)
         self._unset_keepalive_if_required()
         try:
             self._feed(data)
         except HttpParserError:
             too_long = self._field_bytes > MAX_HEAD_BYTES
-            self._refuse(HeadTooLongError(_TOO_LONG) if too_long else BadRequestError("expected HTTP/1.1"))
-        if self._untold > MAX_HEAD_BYTES and not self._is_over:
-            self._refuse(HeadTooLongError(_TOO_LONG))
+            self._reject(HeadTooLongError(_TOO_LONG) if too_long else BadRequestError("expected HTTP/1.1"))
+        if self._unparsed_bytes > MAX_HEAD_BYTES and not self._is_over:
+            self._reject(HeadTooLongError(_TOO_LONG))
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Give the answers that are due to a client that has said all it will say.
@@ -140,7 +145,7 @@ class Connection(HttpToolsProtocol):
         """
         if not self._is_over and not self._is_free():
             if self.cycle.more_body:
-                self._refuse(BadRequestError("expected the whole body but received a part of it"))
+                self._reject(BadRequestError("expected the whole body but received a part of it"))
             else:
                 self.cycle.keep_alive = False
                 self._is_over = True
@@ -148,25 +153,25 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """Remember that a request has begun."""
-        self._is_reading, self._is_in_head, self._field_bytes, self._untold = True, True, 0, 0
+        self._is_reading, self._is_in_head, self._field_bytes, self._unparsed_bytes = True, True, 0, 0
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
         """Take a part of the address."""
-        self._untold = 0
+        self._unparsed_bytes = 0
         super().on_url(url)
         self._count(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a field of the head. Nobody asks for those that follow a body in chunks (RFC 9110, 6.5.1)."""
-        self._untold = 0
+        self._unparsed_bytes = 0
         self._count(len(name) + len(value))
         if self._is_in_head:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Give the request to the application, or say that there are too many connections."""
-        self._untold, self._waits_since = 0, None
+        self._unparsed_bytes, self._waits_since = 0, None
         version = self.parser.get_http_version()
         if version not in VERSIONS or self.parser.get_method() == b"CONNECT":
             raise ValueError("expected HTTP/1.1")
@@ -176,21 +181,21 @@ class Connection(HttpToolsProtocol):
         if self.parser.should_upgrade():
             self._would_upgrade = True
             return
-        if self._is_crowded():
-            self.app = partial(_refused, UnavailableError(_CROWDED, retry_after=RETRY_SECONDS))
+        if self._over_capacity():
+            self.app = partial(_refused, UnavailableError(_OVER_CAPACITY, retry_after=RETRY_SECONDS))
         # RFC 9110, 10.1.1: HTTP/1.0 does not know what to do with an answer before the answer.
         self.expect_100_continue = self.expect_100_continue and version != "1.0"
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
-        self._untold = 0
+        self._unparsed_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Remember that the request has ended."""
         if not self._would_upgrade:
-            self._is_reading, self._untold = False, 0
+            self._is_reading, self._unparsed_bytes = False, 0
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -202,7 +207,7 @@ class Connection(HttpToolsProtocol):
         """Do nothing: uvicorn's own timer knows nothing of the lane, and `_look` sees more."""
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        self._running = cycle
+        self._active_cycle = cycle
         super()._start_asgi_task(cycle, app)
 
     def _feed(self, data: bytes) -> None:
@@ -231,10 +236,12 @@ class Connection(HttpToolsProtocol):
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is None or cycle.response_complete
 
-    def _is_crowded(self) -> bool:
+    def _over_capacity(self) -> bool:
         """Whether there is no room for this connection; whoever was here before it goes on."""
-        self._is_extra = self._is_extra and len(self.connections) > self._bounds.total
-        return self._is_extra
+        self._over_capacity_at_connect = (
+            self._over_capacity_at_connect and len(self.connections) > self._limits.max_connections
+        )
+        return self._over_capacity_at_connect
 
     def _count(self, size: int) -> None:
         self._field_bytes += size
@@ -242,9 +249,9 @@ class Connection(HttpToolsProtocol):
             # The parser gives up.
             raise ValueError(_TOO_LONG)
 
-    def _refuse(self, error: ImageHostError) -> None:
+    def _reject(self, error: ImageHostError) -> None:
         """Give the last answer of this connection. What was asked in order before is answered first."""
-        self._is_over, self._untold = True, 0
+        self._is_over, self._unparsed_bytes = True, 0
         broken = None if self._is_free() else self.cycle
         if broken is not None and (broken.response_started or not broken.more_body):
             broken.keep_alive = False
@@ -256,9 +263,9 @@ class Connection(HttpToolsProtocol):
         else:
             if broken is not None:
                 _stop(broken)
-            self._send_last(_last(error))
+            self._send_final(_last(error))
 
-    def _send_last(self, reply: Reply) -> None:
+    def _send_final(self, reply: RawResponse) -> None:
         """Send an answer past the application, and end the connection when it has been read."""
         self._is_lingering = True
         date = ((name.decode(), value.decode()) for name, value in self.server_state.default_headers)
@@ -275,9 +282,9 @@ class Connection(HttpToolsProtocol):
         else:
             self.transport.close()
 
-    def _look(self) -> None:
+    def _check_deadlines(self) -> None:
         """End the connection if its client has done nothing for too long; otherwise look again later."""
-        now, seconds = self.loop.time(), self._bounds.header_seconds
+        now, seconds = self.loop.time(), self._limits.header_timeout_seconds
         unsent, before = self.transport.get_write_buffer_size(), self._unsent
         if unsent and unsent == before:
             # Not a byte has been taken since the last look.
@@ -290,11 +297,11 @@ class Connection(HttpToolsProtocol):
         if rest <= 0:
             self.transport.close()
         else:
-            self._timer = self.loop.call_later(rest, self._look)
+            self._timer = self.loop.call_later(rest, self._check_deadlines)
 
 
 _TOO_LONG = f"expected at most {MAX_HEAD_BYTES} bytes of headers but received more"
-_CROWDED = "expected fewer connections at a time"
+_OVER_CAPACITY = "expected fewer connections at a time"
 
 
 def _stop(cycle: RequestResponseCycle) -> None:
@@ -303,12 +310,12 @@ def _stop(cycle: RequestResponseCycle) -> None:
     cycle.message_event.set()
 
 
-def _last(error: ImageHostError) -> Reply:
+def _last(error: ImageHostError) -> RawResponse:
     """Return the answer with which a connection ends."""
     request_id = uuid4().hex[:24]
     reply = failure(error, request_id)
     own = (("x-request-id", request_id), ("connection", "close"))
-    return Reply(reply.status, reply.body, (*reply.headers, *own))
+    return RawResponse(reply.status, reply.body, (*reply.headers, *own))
 
 
 async def _refused(error: ImageHostError, _scope: Scope, _receive: Receive, send: Send) -> None:

@@ -23,7 +23,7 @@ from uvicorn.supervisors import Multiprocess
 from imagehost_core import ImageHost
 from imagehost_server import logging_config as logs
 from imagehost_server.app import Application, create_app
-from imagehost_server.serve.protocol import Connection
+from imagehost_server.serve.protocol import HttpProtocol
 from imagehost_server.settings import ServerSettings
 
 if sys.platform == "win32":
@@ -36,19 +36,19 @@ else:
     except ImportError:  # another Python than CPython
         from asyncio import SelectorEventLoop as _Loop  # type: ignore[assignment]
 
-SPARE_FILES = 1_024
+EXTRA_FILES = 1_024
 """Open files that a process needs beside its connections."""
 PORT_SECONDS = 3.0
 """How long a start waits for a port that another process is letting go of."""
 STOP_SECONDS = 10
 """How long requests under way may still take when the server is told to stop, and then all the rest."""
-SILENT_SECONDS = 15
+HEALTHCHECK_SECONDS = 15
 """After how long a process that says nothing is taken for dead, and replaced."""
 RETRY_SECONDS = 5
 """How long a process that cannot open its folder waits before it is replaced."""
 HANDSHAKE_SECONDS = 10.0
 """How long a client may take for the TLS handshake; half-open ones are not counted as connections."""
-GOODBYE_SECONDS = 2.0
+TLS_SHUTDOWN_SECONDS = 2.0
 """How long it may take to end TLS."""
 
 logger = logging.getLogger("imagehost.server")
@@ -66,28 +66,28 @@ def run(data: Path, settings: ServerSettings) -> None:
     Raises:
         SystemExit: A process could not begin to serve; the log says why.
     """
-    listen, connections = settings.server, settings.connections
+    listen, connections = settings.server, settings.http
     # Half-open TLS connections are files, too.
-    allow_files(connections.total * (4 if listen.tls_cert else 1) + SPARE_FILES)
+    raise_file_limit(connections.max_connections * (4 if listen.tls_cert else 1) + EXTRA_FILES)
     config = Config(
         partial(open_app, data, settings),
         factory=True,
         interface="asgi3",
         lifespan="on",
-        loop="imagehost_server.serve.runner:EventLoop",
+        loop="imagehost_server.serve.runner:TlsTimeoutLoop",
         workers=listen.workers,
-        http=Connection,
+        http=HttpProtocol,
         ws="none",
         # The guard judges for itself whom to believe.
         proxy_headers=False,
         server_header=False,
         access_log=False,
-        log_config=logs.configuration(settings.log.level),
+        log_config=logs.logging_config(settings.log.level),
         ssl_certfile=listen.tls_cert,
         ssl_keyfile=listen.tls_key,
-        timeout_keep_alive=ceil(connections.header_seconds),
+        timeout_keep_alive=ceil(connections.header_timeout_seconds),
         timeout_graceful_shutdown=STOP_SECONDS,
-        timeout_worker_healthcheck=SILENT_SECONDS,
+        timeout_worker_healthcheck=HEALTHCHECK_SECONDS,
     )
     family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
     with socket.create_server((listen.host, listen.port), family=family) as listener:
@@ -116,13 +116,16 @@ def check_tls(certificate: str | None, key: str | None) -> None:
         raise OSError(f"expected a certificate in {certificate} and its key in {key}: {error}") from error
 
 
-class EventLoop(_Loop):
+class TlsTimeoutLoop(_Loop):
     """An event loop whose servers wait for TLS no longer than they should."""
 
     async def create_server(self, *args: Any, **options: Any) -> Any:
         """Listen as asyncio does."""
         if options.get("ssl") is not None:
-            options |= {"ssl_handshake_timeout": HANDSHAKE_SECONDS, "ssl_shutdown_timeout": GOODBYE_SECONDS}
+            options |= {
+                "ssl_handshake_timeout": HANDSHAKE_SECONDS,
+                "ssl_shutdown_timeout": TLS_SHUTDOWN_SECONDS,
+            }
         return await super().create_server(*args, **options)
 
 
@@ -154,10 +157,10 @@ def open_app(data: Path, settings: ServerSettings) -> Application:
     """Open a data folder and return the application that serves it; called in each process."""
     parent = multiprocessing.parent_process()
     if parent is not None:
-        Thread(target=_end_with, args=(parent,), name="parent", daemon=True).start()
+        Thread(target=_exit_with_parent, args=(parent,), name="parent", daemon=True).start()
     try:
         host = ImageHost.open(data, settings=settings)
-        host.start()
+        host.maintenance.start_workers()
         return create_app(host, settings)
     except Exception:
         # This process is replaced until it can; the others go on.
@@ -166,7 +169,7 @@ def open_app(data: Path, settings: ServerSettings) -> Application:
         raise
 
 
-def _end_with(parent: BaseProcess) -> None:
+def _exit_with_parent(parent: BaseProcess) -> None:
     """End this process when its parent is gone.
 
     Whoever kills the server means all of it: an orphan would go on answering, and hold the port.
@@ -175,7 +178,7 @@ def _end_with(parent: BaseProcess) -> None:
     os._exit(1)
 
 
-def allow_files(wanted: int) -> None:
+def raise_file_limit(wanted: int) -> None:
     """Let this process and its children have that many open files, as far as the system allows it."""
     if sys.platform == "win32":
         return
