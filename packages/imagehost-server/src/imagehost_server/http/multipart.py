@@ -1,6 +1,6 @@
 """The body of an upload: multipart form data, streamed to staged files as it arrives.
 
-`MultipartFormParser` is fed bytes in pieces of any size and knows no network; `read_form` feeds it from a request
+`MultipartFormParser` is fed bytes in chunks of any size and does no I/O; `parse_form` feeds it from a request
 in threads, so that neither hashing nor the disk holds up the event loop. Memory does not grow with the
 body: what is kept is one batch of pieces and the text fields.
 """
