@@ -1,6 +1,6 @@
-"""Whether the built documentation stands on its own: a page that is read offline asks no other host.
+"""Fail if a page of the built documentation loads a resource from another host.
 
-Usage: python check_site.py FOLDER
+Usage: python check_site.py DIRECTORY
 """
 
 from __future__ import annotations
@@ -9,26 +9,26 @@ import re
 import sys
 from pathlib import Path
 
-LOADS = {
+EXTERNAL_RESOURCES = {
     ".html": re.compile(
         r"<(?:script|img|iframe|source|link)\b[^>]*\b(?:src|href)=[\"']?(?:https?:)?//[^\s\"'>]+"
     ),
     ".css": re.compile(r"(?:@import|url\()\s*[\"']?(?:https?:)?//[^\s\"')]+"),
 }
-"""What makes a browser load something from another host, by the kind of file."""
+"""Markup that makes a browser load a resource from another host, by file extension."""
 
 
-def foreign(folder: Path) -> list[str]:
-    """Return what the files of a site load from elsewhere, with the file that does."""
+def external_resources(directory: Path) -> list[str]:
+    """Return the external resources of a site, each with the file that loads it."""
     return [
-        f"{path.relative_to(folder)}: {found}"
-        for path in sorted(folder.rglob("*"))
-        if path.suffix in LOADS
-        for found in LOADS[path.suffix].findall(path.read_text(encoding="utf-8"))
+        f"{path.relative_to(directory)}: {match}"
+        for path in sorted(directory.rglob("*"))
+        if path.suffix in EXTERNAL_RESOURCES
+        for match in EXTERNAL_RESOURCES[path.suffix].findall(path.read_text(encoding="utf-8"))
     ]
 
 
 if __name__ == "__main__":
-    loads = foreign(Path(sys.argv[1]))
-    print("\n".join(loads) or "the site loads nothing from elsewhere")
-    sys.exit(bool(loads))
+    resources = external_resources(Path(sys.argv[1]))
+    print("\n".join(resources) or "no page loads a resource from another host")
+    sys.exit(bool(resources))

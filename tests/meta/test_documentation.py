@@ -1,4 +1,4 @@
-"""The documentation tells the truth about the code."""
+"""The documentation agrees with the code."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ def page(workspace: Path, name: str) -> str:
 
 
 def pages(workspace: Path) -> dict[str, str]:
-    """Return every page of the site and README by its path."""
-    paths = [workspace / "README.md", *sorted((workspace / "docs").rglob("*.md"))]
+    """Return every page for readers by its path: the site, and the files beside it in the repository."""
+    paths = [*workspace.glob("*.md"), workspace / "bench" / "README.md", *(workspace / "docs").rglob("*.md")]
+    paths.sort()
     return {str(path.relative_to(workspace)): path.read_text(encoding="utf-8") for path in paths}
 
 
@@ -36,11 +37,11 @@ def pages(workspace: Path) -> dict[str, str]:
 def test_every_error_code_is_documented_with_its_status_and_class(code: str, workspace: Path) -> None:
     kind = BY_CODE[code]
     row = f"| {kind.status} | `{code}` | `{kind.__name__}` |"
-    assert row in page(workspace, "errors.md")
+    assert row in page(workspace, "http.md")
 
 
 def test_no_error_code_is_documented_that_does_not_exist(workspace: Path) -> None:
-    rows = re.findall(r"^\| \d{3} \| `([A-Z_]+)` \|", page(workspace, "errors.md"), re.MULTILINE)
+    rows = re.findall(r"^\| \d{3} \| `([A-Z_]+)` \|", page(workspace, "http.md"), re.MULTILINE)
     assert sorted(rows) == sorted(BY_CODE)
 
 
@@ -79,14 +80,49 @@ def test_every_member_of_a_record_is_documented(record: type[attrs.AttrsInstance
 
 def test_every_page_can_be_reached_from_the_navigation(workspace: Path) -> None:
     navigation = (workspace / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:\n")[1]
-    listed = set(re.findall(r"[\w/-]+\.md", navigation))
-    written = {str(path.relative_to(workspace / "docs")) for path in (workspace / "docs").rglob("*.md")}
-    assert {name for name in written if not re.match(r"design/\d", name)} == listed
+    listed = re.findall(r"[\w/-]+\.md", navigation)
+    written = [str(path.relative_to(workspace / "docs")) for path in (workspace / "docs").rglob("*.md")]
+    assert sorted(listed) == sorted(written)
 
 
-def test_every_design_note_is_listed(workspace: Path) -> None:
-    notes = {path.name for path in (workspace / "docs" / "design").glob("2*.md")}
-    assert set(re.findall(r"\]\((2[\w-]+\.md)\)", page(workspace, "design/index.md"))) == notes
+def records(workspace: Path) -> list[Path]:
+    """Return the decision records."""
+    return sorted((workspace / "docs" / "decisions").glob("[0-9]*.md"))
+
+
+def test_every_decision_record_is_listed(workspace: Path) -> None:
+    listed = re.findall(r"\]\((\d[\w-]+\.md)\)", page(workspace, "decisions/index.md"))
+    assert listed == [path.name for path in records(workspace)]
+
+
+def test_decision_records_are_few_short_and_of_one_form(workspace: Path) -> None:
+    assert len(records(workspace)) <= 8
+    for path in records(workspace):
+        text = path.read_text(encoding="utf-8")
+        assert text.startswith(f"# {path.name[:4]} ")
+        assert len(text.splitlines()) <= 60
+        headings = re.findall(r"^## (\w+)", text, re.MULTILINE)
+        assert headings == ["Context", "Decision", "Consequences"]
+
+
+PRIVATE_WORDS = (
+    *("crew", "cage", "keeper", "rung", "ladder", "leftovers", "grave", "stamp", "crowd", "floor"),
+    *("whoever", "nobody", "somebody", "house rules"),
+)
+"""Words that only the authors of the code once understood, and that no page may use."""
+
+OUTSIDE_DOCUMENTS = r"(?:contract|spec|evidence) \d|(?:spec|contract|evidence|architecture|names)\.(?:txt|md)"
+"""References to documents that are not in the repository."""
+
+
+def test_no_page_uses_a_private_word_or_names_a_document_outside_the_repository(workspace: Path) -> None:
+    words = "|".join(rf"{word}s?" for word in PRIVATE_WORDS)
+    pattern = re.compile(rf"\b(?:{words}|{OUTSIDE_DOCUMENTS})\b", re.IGNORECASE)
+    assert {name: found for name, text in pages(workspace).items() if (found := pattern.findall(text))} == {}
+
+
+def test_readme_is_short(workspace: Path) -> None:
+    assert len((workspace / "README.md").read_text(encoding="utf-8").splitlines()) <= 90
 
 
 def test_every_link_within_the_repository_leads_somewhere(workspace: Path) -> None:
@@ -99,7 +135,7 @@ def test_every_link_within_the_repository_leads_somewhere(workspace: Path) -> No
     assert [link for link in links if not (workspace / link[0]).parent.joinpath(link[1]).exists()] == []
 
 
-def test_every_example_stands_on_a_page_and_every_included_example_exists(workspace: Path) -> None:
+def test_every_example_is_included_in_a_page_and_every_included_example_exists(workspace: Path) -> None:
     included = {name for text in pages(workspace).values() for name in re.findall(r'--8<-- "([\w.]+)', text)}
     assert included == {path.name for path in (workspace / "docs" / "examples").iterdir() if path.is_file()}
 
@@ -121,7 +157,7 @@ def test_readme_shows_the_first_example_word_for_word(workspace: Path) -> None:
     assert f"```python\n{example}```" in (workspace / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_site_asks_no_foreign_host_for_fonts(workspace: Path) -> None:
+def test_the_site_loads_no_fonts_from_another_host(workspace: Path) -> None:
     assert re.search(r"^  font: false$", (workspace / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
 
 

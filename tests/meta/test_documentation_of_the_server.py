@@ -1,4 +1,4 @@
-"""The pages about the server tell the truth about it."""
+"""The pages about the server agree with it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def commands(group: click.Group, name: str) -> Iterator[str]:
 
 
 def test_every_route_is_documented_with_its_scope(workspace: Path) -> None:
-    text = (workspace / "docs" / "serve.md").read_text(encoding="utf-8")
+    text = (workspace / "docs" / "http.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `([A-Z]+ /\S+)` \| `?([\w: ]+?)`? \|", text, re.MULTILINE))
     shown: dict[Requirement | None, str] = {None: "no token", SessionRequirement.ONLY: "a session"}
     routes = {
@@ -51,12 +51,12 @@ def test_every_route_is_documented_with_its_scope(workspace: Path) -> None:
 
 
 def test_every_scope_is_documented(workspace: Path) -> None:
-    text = (workspace / "docs" / "accounts.md").read_text(encoding="utf-8")
+    text = (workspace / "docs" / "http.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `(\w+:\w+)` \|", text, re.MULTILINE)) == {scope.value for scope in Scope}
 
 
 def test_every_event_is_documented(workspace: Path) -> None:
-    text = (workspace / "docs" / "webhooks.md").read_text(encoding="utf-8")
+    text = (workspace / "docs" / "events.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `(\w+\.\w+)` \|", text, re.MULTILINE)) == set(EVENT_TYPES)
 
 
