@@ -12,7 +12,7 @@ with Client() as client:
     print(client.albums.update(album, name="One cat").name)
     print([one.id == image.id for one in client.images.list(album_id=album)])
 
-    client.albums.delete(album)  # its images stay; delete_images=True deletes them too
+    client.albums.delete(album)  # keeps its images; delete_images=True deletes them too
     print(client.images.get(image).album_id)
 # ['added', 'not_found'] 2
 # One cat

@@ -15,9 +15,9 @@ with Client(max_retries=5, timeout=30) as client:
     try:
         client.upload(make_png(), quality=101)
     except ValidationError as error:
-        print(error.field)  # error.details says what was expected, and what was received
+        print(error.field)  # error.details names the expected and the received value
     except RateLimitError as error:
-        print("again in", error.retry_after, "s", error.rate_limit)
+        print("retry after", error.retry_after, "s", error.rate_limit)
     except ImageHostError as error:
         print(error.message, error.details, error.request_id)
 

@@ -9,13 +9,13 @@ with Client() as client:
     changed = client.images.update(image, description="A cat", filename="tom.png")
     print(changed.filename, changed.description, changed.is_public)
 
-    # The bytes: as they are stored, or any size and format. Your token goes along, for private images.
+    # The bytes: as stored, or in any size and format. The token is sent, so private images work too.
     stored = client.images.render(image)
     Path("cat.png").write_bytes(stored.data)
     print(stored.media_type, len(stored.data) == image.size)
     print(client.images.render(image, w=32, fm="webp").meta.tries)
 
-    print(any(public.id == image.id for public in client.gallery()))  # everybody's public images
+    print(any(public.id == image.id for public in client.gallery()))  # public images of all accounts
     print(client.images.delete(image).deleted)
 # tom.png A cat False
 # image/png True

@@ -6,7 +6,7 @@ with Client() as client:
     for number in range(5):
         client.upload(make_png(10 + number, 10), album_id=album)
 
-    # Fetched as it is read, by cursor: nothing is skipped or repeated while images come and go.
+    # Pages are requested during iteration, by cursor: nothing is skipped or repeated.
     print([image.width for image in client.images.list(album_id=album, per_page=2)])
     print([len(page) for page in client.images.list(album_id=album, per_page=2).pages()])
 

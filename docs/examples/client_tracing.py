@@ -16,6 +16,6 @@ with Client() as client, suppress(NotFoundError):
     client.images.get("0" * 16)
 
 for span in spans.get_finished_spans():
-    known = span.attributes or {}
-    print(span.name, known["http.response.status_code"], known["error.type"])
+    attributes = span.attributes or {}
+    print(span.name, attributes["http.response.status_code"], attributes["error.type"])
 # GET 404 404

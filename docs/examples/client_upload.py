@@ -16,13 +16,13 @@ def show(sent: int, total: int) -> None:
 with Client() as client:
     album = client.albums.create("Holiday")
 
-    # A path, bytes, an open file from where it stands, or a name and any of these.
+    # A path, bytes, an open file (from its position), or a pair of a name and any of these.
     client.upload("photos/0.png", album_id=album, is_public=False)
-    client.upload(make_png(), description="Made on the spot")
+    client.upload(make_png(), description="Drawn by a program")
     client.upload(("red.png", io.BytesIO(make_png(2, 2, (255, 0, 0)))), convert_to_webp=False, checksum=True)
     client.upload(Path("photos/0.png"), progress=show)
 
-    # Folders and patterns, a few at a time. The journal lets a stopped run go on where it was.
+    # Directories and patterns, some at a time. The journal lets an interrupted run continue.
     results = client.upload_many(["photos"], album_id=album, parallel=4, journal="photos.journal")
     for result in results:
         print("failed" if result.image is None else f"{result.image.width}x{result.image.height}")

@@ -2,9 +2,9 @@ from imagehost_client import Client
 
 with Client() as client:
     webhook = client.webhooks.create("https://93.184.215.14/hook", events=["image.uploaded"])
-    print(webhook.secret.startswith("whsec_"))  # shown this once: keep it
+    print(webhook.secret.startswith("whsec_"))  # returned once: store it
 
-    client.webhooks.update(webhook, events=[], description="All kinds of events")
+    client.webhooks.update(webhook, events=[], description="All events")
     delivery = client.webhooks.test(webhook)
     for one in client.webhooks.deliveries(webhook):
         print(one.event, one.id == delivery.id)

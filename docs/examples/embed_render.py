@@ -4,8 +4,8 @@ from imagehost_core.testing import make_image
 with ImageHost.open(":memory:") as host:
     image = host.upload(make_image(640, 480), owner="anna", filename="cat.png")
     for query in ("w=200", "w=200&h=200&fm=jpg", "w=200&h=200&fit=inside&fm=avif"):
-        made = host.render(image.id, query)
-        print(made.media_type, made.width, made.height)
+        variant = host.render(image.id, query)
+        print(variant.media_type, variant.width, variant.height)
 
 # image/webp 200 150
 # image/jpeg 200 200

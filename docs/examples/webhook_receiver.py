@@ -1,4 +1,4 @@
-"""Takes webhooks: verify, keep, answer; work comes after. Run it with WEBHOOK_SECRET=whsec_…"""
+"""Webhook receiver: verify, store, respond, then process. Run it with WEBHOOK_SECRET=whsec_…"""
 
 import json
 import os
@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from imagehost_client import WebhookVerificationError, webhooks
 
-SECRETS = os.environ["WEBHOOK_SECRET"].split()  # two of them, with a space between, while you change over
-LARGEST = 2**20  # no event is nearly as large as a megabyte
+SECRETS = os.environ["WEBHOOK_SECRET"].split()  # two, separated by a space, during a rotation
+MAX_BODY_BYTES = 2**20  # events are far smaller than a megabyte
 arrived = threading.Event()
 
 
@@ -23,17 +23,17 @@ class Receiver(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
-        if not length.isdecimal() or int(length) > LARGEST:
+        if not length.isdecimal() or int(length) > MAX_BODY_BYTES:
             return self.send(413)
-        body = self.rfile.read(int(length))  # the bytes as they came: the signature is over these
+        body = self.rfile.read(int(length))  # the signature covers these bytes
         try:
             event = webhooks.unwrap(body, dict(self.headers.items()), SECRETS)
         except WebhookVerificationError:
             return self.send(401)
-        with closing(inbox()) as kept:  # an event that comes once more finds its id, and changes nothing
-            kept.execute("INSERT OR IGNORE INTO events (id, body) VALUES (?, ?)", (event.id, body))
+        with closing(inbox()) as database:  # a duplicate event has the same id and is ignored
+            database.execute("INSERT OR IGNORE INTO events (id, body) VALUES (?, ?)", (event.id, body))
         arrived.set()
-        return self.send(204)  # it is safe here now, so the host need not send it again
+        return self.send(204)  # the event is stored, so the host need not send it again
 
     def send(self, status: int) -> None:
         self.send_response(status)
@@ -45,25 +45,25 @@ class Receiver(BaseHTTPRequestHandler):
 
 
 def handle(kind: str, data: dict[str, object]) -> None:
-    """Do what is to be done. If it fails or dies half-way it is done again, so it must not mind that."""
+    """Process an event. After a failure it is processed again, so this must be idempotent."""
     print(kind, data.get("id"), flush=True)
 
 
 def work() -> None:
-    with closing(inbox()) as kept:
+    with closing(inbox()) as database:
         while True:
             arrived.clear()
-            for event_id, body in kept.execute("SELECT id, body FROM events WHERE done = 0").fetchall():
+            for event_id, body in database.execute("SELECT id, body FROM events WHERE done = 0").fetchall():
                 event = json.loads(body)
                 handle(event["type"], event["data"])
-                kept.execute("UPDATE events SET done = 1 WHERE id = ?", (event_id,))
+                database.execute("UPDATE events SET done = 1 WHERE id = ?", (event_id,))
             arrived.wait()
 
 
 if __name__ == "__main__":
-    with closing(inbox()) as kept:
-        kept.execute("PRAGMA journal_mode = WAL")
-        kept.execute(
+    with closing(inbox()) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute(
             "CREATE TABLE IF NOT EXISTS events (id TEXT PRIMARY KEY, body BLOB, done INTEGER DEFAULT 0)"
         )
     server = ThreadingHTTPServer(("127.0.0.1", int(os.environ.get("PORT", "9000"))), Receiver)

@@ -28,8 +28,8 @@ def page(workspace: Path, name: str) -> str:
 
 def pages(workspace: Path) -> dict[str, str]:
     """Return every page for readers by its path: the site, and the files beside it in the repository."""
-    paths = [*workspace.glob("*.md"), workspace / "bench" / "README.md", *(workspace / "docs").rglob("*.md")]
-    paths.sort()
+    patterns = ("*.md", "bench/*.md", "docs/**/*.md", "packages/*/README.md")
+    paths = sorted(path for pattern in patterns for path in workspace.glob(pattern))
     return {str(path.relative_to(workspace)): path.read_text(encoding="utf-8") for path in paths}
 
 
