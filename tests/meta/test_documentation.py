@@ -13,6 +13,7 @@ from imagehost_core.headers import SourceLimits
 from imagehost_core.limits import MAX_FILE_BYTES, MAX_FILES_PER_REQUEST
 from imagehost_core.models import Page
 from imagehost_core.pagination import MAX_PER_PAGE
+from imagehost_core.pixels.source_quality import MAX_QUALITY, MIN_QUALITY
 from imagehost_core.resources import AlbumRecord, ImageRecord, Links, PublicImageRecord
 from imagehost_core.settings import LimitSettings
 from imagehost_core.settings.loader import resolve, variable_name
@@ -70,6 +71,13 @@ def test_every_limit_is_documented_with_its_value(workspace: Path) -> None:
     ]
     text = page(workspace, "limits.md")
     assert [limit for limit in limits if not re.search(rf"(?<![\d,]){limit:,}(?![\d,])", text)] == []
+
+
+def test_the_quality_of_masters_is_documented_on_one_page(workspace: Path) -> None:
+    assert f"at least {MIN_QUALITY} and at most {MAX_QUALITY}" in page(workspace, "http.md")
+    ranges = re.compile(rf"\b(?:{MIN_QUALITY}|90)(?:–|-| to | and )(?:9\d)\b")
+    named = [name for name, text in pages(workspace).items() if ranges.search(text)]
+    assert named == []
 
 
 @pytest.mark.parametrize("record", [ImageRecord, PublicImageRecord, AlbumRecord, Links, Page])

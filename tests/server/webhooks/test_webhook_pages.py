@@ -43,9 +43,8 @@ def test_the_published_schemas_are_those_of_the_code(workspace: Path) -> None:
     assert published == {name: dialect | schema for name, schema in event_schemas().items()}
 
 
-def test_every_kind_of_event_stands_on_both_pages_with_its_schema(pages: dict[str, str]) -> None:
-    for text in pages.values():
-        assert set(re.findall(r"^\| `(\w+\.\w+)` \|", text, re.MULTILINE)) == set(EVENT_TYPES)
+def test_every_event_type_is_documented_with_its_schema(pages: dict[str, str]) -> None:
+    assert set(re.findall(r"^\| `(\w+\.\w+)` \|", pages["events.md"], re.MULTILINE)) == set(EVENT_TYPES)
     assert re.findall(r"\]\(schemas/(.*)\.json\)", pages["events.md"]) == list(EVENT_TYPES)
 
 

@@ -71,7 +71,7 @@ class ImageHostError(Exception):
     Args:
         details: The longer explanation, *expected … but received …*.
         message: The short text; each class has a default.
-        faults: The single faults, where several were found at once.
+        errors: The individual errors, if several were found at once.
     """
 
     code: ClassVar[str] = "INTERNAL_ERROR"
@@ -144,7 +144,7 @@ class ConflictError(ImageHostError):
 
     Args:
         details: The longer explanation.
-        faults: The single faults.
+        errors: The individual errors.
         retry_after: Whole seconds after which another try is worth making, where it is.
     """
 

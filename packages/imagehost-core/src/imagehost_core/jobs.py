@@ -26,14 +26,14 @@ PRIORITY_SIDE = 1024
 MIN_DOWNSCALE = (5, 4)
 """A rung serves targets that it exceeds by at least this much, on both axes: 5 to 4.
 
-Measured in `docs/design/2026-11-21-pixels.md`: being reduced in linear light, a rung of 1,024 px gives
+Measured in `docs/decisions/0004`: being reduced in linear light, a rung of 1,024 px gives
 an 820-px JPEG within half a point of SSIMULACRA2 of one made from the whole picture.
 """
 
 PREFERRED_DOWNSCALE = (2, 1)
 """What a target gets where it costs little, which is from rungs of at most `KEY_SIDE`: 2 to 1.
 
-Measured in `docs/design/2026-11-21-quality.md`: worth 0.9 points of SSIMULACRA2 at 320 px.
+Measured in `docs/decisions/0004`: worth 0.9 points of SSIMULACRA2 at 320 px.
 """
 
 

@@ -32,7 +32,7 @@ class Codec:
         name: Pillow's name of the plug-in. Only the named one may open the bytes.
         quality: The quality where none is asked for, or `None` where the format has none.
         settings: What else the encoder is told; the figures behind it are in
-            `docs/design/2026-11-21-pixels.md`.
+            `docs/decisions/0005`.
         graded: Returns how the encoder is told a quality.
         halved: Where the format keeps one colour for every two by two pixels: the mode in which a
             picture is given to the encoder once they are chosen.
@@ -53,7 +53,7 @@ _JPEG = _settings(optimize=True, progressive=True)
 # One thread and no tiles by count of processors: the bytes may not depend on the machine.
 _AVIF = _settings(codec="aom", speed=9, max_threads=1, autotiling=False, subsampling="4:2:0")
 _AVIF_TUNING = _settings(advanced={"color:tune": "ssimulacra2"})
-"""0.1 to 3 points of SSIMULACRA2 at equal bytes for the same time: `docs/design/2026-11-21-quality.md`."""
+"""0.1 to 3 points of SSIMULACRA2 at equal bytes for the same time: `docs/decisions/0005`."""
 
 
 def supported_avif_options(settings: Mapping[str, object]) -> Mapping[str, object]:

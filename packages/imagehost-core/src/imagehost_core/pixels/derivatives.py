@@ -2,7 +2,7 @@
 
 All rungs together take at most a quarter of the master's bytes. So they are made as good as that
 allows: nearly without loss where the master is large, leaner where it is small, and not at all where
-even that would be too much. The figures are in `docs/design/2026-11-21-quality.md`.
+even that would be too much. The figures are in `docs/decisions/0004`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The tables of libjpeg (ITU-T T.81, K.1 and K.2) spend bytes on detail that is hardly seen. Ours are
 a formula of three numbers for each of brightness and colour, which were searched for at equal bytes on
 eight large photographs reduced to 640 pixels: at libjpeg's bytes for quality 80 they score 2.1 points of
-SSIMULACRA2 more on the mean, and more on each. `docs/design/2026-11-21-quality.md` has the figures.
+SSIMULACRA2 more on the mean, and more on each. `docs/decisions/0005` has the figures.
 """
 
 from __future__ import annotations

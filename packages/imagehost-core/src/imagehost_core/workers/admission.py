@@ -36,7 +36,7 @@ ENCODE_SECONDS = {
     Format.PNG: 0.09,
     Format.GIF: 0.05,
 }
-"""What encoding a million pixels costs, in seconds of one core (`docs/design/2026-11-21-pixels.md`). Only
+"""What encoding a million pixels costs, in seconds of one core (`bench/render.py`). Only
 the order of magnitude matters here."""
 RESERVED_SHARE = 4
 """Of each kind of order that has some, one place of the queue in so many is kept for it."""
