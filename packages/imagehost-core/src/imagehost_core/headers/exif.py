@@ -1,48 +1,119 @@
-"""The orientation in EXIF: one tag, read without trusting anything around it.
+"""The EXIF orientation tag: read it from a file's headers or from a block of bytes, and reset it.
 
-EXIF is a TIFF file (Exif 2.32, section 4.5): a byte order, the offset of the first directory, and that
-directory's entries of 12 bytes each. Nothing else is followed, so there are no loops to be caught in.
+EXIF is a TIFF file (Exif 2.32, section 4.5): a byte order, the offset of the first directory (IFD0), and
+that directory's entries of 12 bytes each. No other offset is followed, so the parser cannot loop.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+
+from attrs import frozen
 
 from imagehost_core.headers.reader import HeaderReader
 
 ORIENTATION = 0x0112
 UPRIGHT = 1
+"""The orientation of an image that is neither rotated nor mirrored."""
 PREFIX = b"Exif\0\0"
-"""What precedes the TIFF file in JPEG, and wrongly in some files of the other formats as well."""
+"""The identifier before the TIFF file in JPEG; some files of other formats have it in error."""
 
+_MAX_PREFIXES = 2
+"""Pillow puts a prefix before the EXIF of a PNG, which may have one in error already."""
 _BYTE_ORDERS = {b"II*\0": "<", b"MM\0*": ">"}
-_SHORT, _LONG = 3, 4
+_VALUE_FORMATS = {3: "H", 4: "I"}
+"""The `struct` format of a value by the tag's type: SHORT and LONG."""
+
+_Peek = Callable[[int, int], bytes]
+"""Returns up to so many bytes (second argument) of the EXIF block from an offset (first argument)."""
 
 
-def orientation(reader: HeaderReader, place: tuple[int, int] | None) -> int:
-    """Return the orientation, 1 to 8, that EXIF tells.
+@frozen
+class _Tag:
+    """The orientation tag of an EXIF block.
 
-    Whatever is wrong with EXIF, the picture itself is whole: it then counts as upright.
+    Attributes:
+        offset: Offset of the value in the block, in bytes.
+        format: The value's `struct` format, byte order included.
+        value: The stored value, in range or not.
+    """
+
+    offset: int
+    format: str
+    value: int
+
+    @property
+    def orientation(self) -> int:
+        """The value, 1 to 8; 1 if it is out of range."""
+        return self.value if 1 <= self.value <= 8 else UPRIGHT
+
+
+def scan_orientation(reader: HeaderReader, span: tuple[int, int] | None) -> int:
+    """Return the orientation, 1 to 8, of the EXIF block in a file; 1 if it is missing or malformed.
 
     Args:
         reader: The file.
-        place: The offsets of EXIF's first byte and of the byte after it; `None` where there is no EXIF.
+        span: Offsets in bytes of the block's first byte and of the byte after its last, or `None` if the
+            file has no EXIF.
+
+    Raises:
+        ValidationError: The file ends before the block does.
     """
-    if place is None:
+    if span is None:
         return UPRIGHT
-    start, end = place
-    if reader.peek(start, len(PREFIX)) == PREFIX:
-        start += len(PREFIX)
-    order = _BYTE_ORDERS.get(reader.peek(start, 4))
-    if order is None or end - start < 8:
-        return UPRIGHT
-    directory = start + struct.unpack(f"{order}I", reader.read_exactly(start + 4, 4))[0]
-    if directory + 2 > end:
-        return UPRIGHT
-    count: int = struct.unpack(f"{order}H", reader.read_exactly(directory, 2))[0]
-    entries = reader.peek(directory + 2, min(count, (end - directory - 2) // 12) * 12)
-    for tag, kind, values, raw in struct.iter_unpack(f"{order}HHI4s", entries[: len(entries) // 12 * 12]):
-        if tag == ORIENTATION and kind in (_SHORT, _LONG) and values == 1:
-            value: int = struct.unpack(f"{order}{'H2x' if kind == _SHORT else 'I'}", raw)[0]
-            return value if 1 <= value <= 8 else UPRIGHT
-    return UPRIGHT
+    start, end = span
+
+    def peek(offset: int, count: int) -> bytes:
+        return reader.read_exactly(start + offset, max(0, min(count, end - start - offset)))
+
+    tag = _find_orientation(peek, end - start)
+    return UPRIGHT if tag is None else tag.orientation
+
+
+def read_orientation(exif: bytes) -> int:
+    """Return the orientation, 1 to 8, of an EXIF block; 1 if it is missing or malformed."""
+    tag = _find_in_bytes(exif)
+    return UPRIGHT if tag is None else tag.orientation
+
+
+def reset_orientation(exif: bytes) -> bytes:
+    """Return an EXIF block with its orientation set to 1 and all other bytes unchanged."""
+    tag = _find_in_bytes(exif)
+    if tag is None:
+        return exif
+    value = struct.pack(tag.format, UPRIGHT)
+    return exif[: tag.offset] + value + exif[tag.offset + len(value) :]
+
+
+def _find_in_bytes(exif: bytes) -> _Tag | None:
+    return _find_orientation(lambda offset, count: exif[offset : offset + count], len(exif))
+
+
+def _find_orientation(peek: _Peek, size: int) -> _Tag | None:
+    """Return the first orientation tag of IFD0, of type SHORT or LONG and with one value.
+
+    Args:
+        peek: Reads bytes of the block.
+        size: Length of the block in bytes.
+    """
+    start = 0
+    for _ in range(_MAX_PREFIXES):
+        if peek(start, len(PREFIX)) == PREFIX:
+            start += len(PREFIX)
+    header = peek(start, 8)
+    order = _BYTE_ORDERS.get(header[:4])
+    if order is None or len(header) < 8:
+        return None
+    directory = start + int(struct.unpack(f"{order}I", header[4:])[0])
+    if directory + 2 > size:
+        return None
+    (count,) = struct.unpack(f"{order}H", peek(directory, 2))
+    first = directory + 2
+    entries = peek(first, min(count, (size - first) // 12) * 12)
+    for index, (tag, kind, values, raw) in enumerate(struct.iter_unpack(f"{order}HHI4s", entries)):
+        if tag == ORIENTATION and kind in _VALUE_FORMATS and values == 1:
+            value_format = order + _VALUE_FORMATS[kind]
+            value = int(struct.unpack_from(value_format, raw)[0])
+            return _Tag(first + 12 * index + 8, value_format, value)
+    return None

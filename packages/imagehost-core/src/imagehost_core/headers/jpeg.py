@@ -10,7 +10,7 @@ import re
 import struct
 
 from imagehost_core.formats import Format
-from imagehost_core.headers.exif import orientation
+from imagehost_core.headers.exif import scan_orientation
 from imagehost_core.headers.header import ImageHeader, MetadataCounter, MetadataKind
 from imagehost_core.headers.reader import HeaderReader, damaged_file
 
@@ -83,7 +83,7 @@ def read(reader: HeaderReader) -> ImageHeader:
         format=Format.JPEG,
         width=size[0],
         height=size[1],
-        orientation=orientation(reader, tally.exif),
+        orientation=scan_orientation(reader, tally.exif),
         end_offset=offset,
         scans=scans,
         metadata=frozenset(tally.kinds),

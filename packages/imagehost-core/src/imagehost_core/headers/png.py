@@ -10,7 +10,7 @@ import zlib
 
 from imagehost_core.formats import Format
 from imagehost_core.headers.apng import ApngFrameCounter
-from imagehost_core.headers.exif import orientation
+from imagehost_core.headers.exif import scan_orientation
 from imagehost_core.headers.header import ImageHeader, MetadataCounter, MetadataKind
 from imagehost_core.headers.reader import HeaderReader, damaged_file, fourcc
 
@@ -87,7 +87,7 @@ def read(reader: HeaderReader) -> ImageHeader:
         width=width,
         height=height,
         frames=animation.frames(),
-        orientation=orientation(reader, place),
+        orientation=scan_orientation(reader, place),
         has_alpha=alpha,
         end_offset=offset,
         metadata=frozenset(tally.kinds),

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from attrs import frozen
 
 from imagehost_core.formats import Format
-from imagehost_core.headers.exif import orientation
+from imagehost_core.headers.exif import scan_orientation
 from imagehost_core.headers.header import ImageHeader, MetadataCounter, MetadataKind
 from imagehost_core.headers.reader import HeaderReader, damaged_file, fourcc
 
@@ -69,7 +69,7 @@ def read(reader: HeaderReader) -> ImageHeader:
     flags, size = reader.read_exactly(first.start, 1)[0], reader.read_exactly(first.start + 4, 6)
     canvas = _Bitstream(_uint24(size[:3]) + 1, _uint24(size[3:]) + 1, bool(flags & _ALPHA))
     frames = (_animated if flags & _ANIMATED else _still)(reader, chunks, canvas, tally)
-    turned = orientation(reader, tally.exif) if flags & _EXIF else 1
+    turned = scan_orientation(reader, tally.exif) if flags & _EXIF else 1
     return _header(canvas, frames, turned, end, tally)
 
 

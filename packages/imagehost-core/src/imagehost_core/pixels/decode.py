@@ -16,8 +16,8 @@ from PIL import Image, ImageFile, PngImagePlugin
 
 from imagehost_core.errors import FieldError, ValidationError
 from imagehost_core.formats import Format
+from imagehost_core.headers.exif import read_orientation
 from imagehost_core.pixels.codecs import CODECS
-from imagehost_core.pixels.exif import read_orientation
 from imagehost_core.pixels.webp_alpha_flag import set_alpha_flag
 from imagehost_core.transform.geometry import Size
 

@@ -11,10 +11,10 @@ from attrs import frozen
 from PIL import Image, ImageFile, PngImagePlugin
 
 from imagehost_core.formats import FORMATS, Format
+from imagehost_core.headers.exif import PREFIX
 from imagehost_core.pixels.chroma_subsampling import subsample_420
 from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.colour import flatten_on_white
-from imagehost_core.pixels.exif import PREFIX
 from imagehost_core.pixels.palette import quantize
 
 _WEBP_OUT_OF_MEMORY = "encoding error 1"

@@ -10,6 +10,7 @@ from PIL import Image, ImageFile, JpegImagePlugin
 
 from imagehost_core.errors import FieldError, ValidationError
 from imagehost_core.formats import FORMATS, Format
+from imagehost_core.headers.exif import reset_orientation
 from imagehost_core.jobs import IngestJob, IngestResult
 from imagehost_core.pixels.animation import Animation, encode_animation, read_animation
 from imagehost_core.pixels.colour import NormalizedImage, flatten_on_white, normalize, to_srgb
@@ -25,7 +26,6 @@ from imagehost_core.pixels.decode import (
 )
 from imagehost_core.pixels.derivatives import make_derivatives
 from imagehost_core.pixels.encode import NO_SETTINGS, Metadata, encode
-from imagehost_core.pixels.exif import reset_orientation
 from imagehost_core.pixels.source_quality import match_source_quality
 from imagehost_core.pixels.strip_metadata import strip_metadata
 from imagehost_core.pixels.thumbhash import thumbhash
