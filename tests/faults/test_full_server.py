@@ -45,7 +45,7 @@ def stored(data: Path) -> list[str]:
 def left_over(data: Path) -> list[Path]:
     """Return what uploads have left behind; a sign that a process has died is nothing of an upload."""
     files = [path for path in (data / "staging").rglob("*") if path.is_file()]
-    return [path for path in files if path.name != "lock" and path.suffix != ".unfinished"]
+    return [path for path in files if path.name != "lock" and path.suffix != ".incomplete"]
 
 
 def upload_until_killed(server: RunningServer, token: str, picture: bytes, kill_after: int) -> None:

@@ -92,4 +92,4 @@ def test_every_answered_upload_is_there_byte_for_byte_and_nothing_half_made_is_l
 def left_over(data: Path) -> list[Path]:
     """Return the files of the staging folder, less locks of living processes and signs of dead ones."""
     files = [path for path in (data / "staging").rglob("*") if path.is_file()]
-    return [path for path in files if path.name != "lock" and path.suffix != ".unfinished"]
+    return [path for path in files if path.name != "lock" and path.suffix != ".incomplete"]

@@ -123,7 +123,7 @@ def start(data: Path) -> subprocess.Popen[bytes]:
 
 def pending(host: ImageHost) -> int:
     rows = host._context.database.fetch_all(
-        "SELECT count(*) AS n FROM deliveries WHERE state = 'pending'", {}
+        "SELECT count(*) AS n FROM webhook_deliveries WHERE state = 'pending'", {}
     )
     return int(str(rows[0]["n"]))
 
@@ -158,7 +158,7 @@ def test_every_event_arrives_though_receivers_fail_and_senders_are_killed(
         worker.terminate()
         assert worker.wait(30) == 0
         assert pending(host) == 0
-        left = host._context.database.fetch_all("SELECT state, attempts FROM deliveries", {})
+        left = host._context.database.fetch_all("SELECT state, attempts FROM webhook_deliveries", {})
         events = host._context.database.fetch_all("SELECT id, body FROM events", {})
     ids = {str(row["id"]) for row in events}
     assert sorted(json.loads(bytes(row["body"]))["data"]["id"] for row in events) == sorted(told)  # type: ignore[arg-type]

@@ -85,7 +85,7 @@ def check_told(host: ImageHost) -> None:
     membership = [data for name, data in told if name == "album.updated" and data["name"] == "Cats"]
     taken_out = sum(row["album_id"] is None for row in images)
     assert len(membership) == taken_out
-    delivered = catalog.fetch_all("SELECT event_id FROM deliveries", {})
+    delivered = catalog.fetch_all("SELECT event_id FROM webhook_deliveries", {})
     assert sorted(str(row["event_id"]) for row in delivered) == sorted(str(row["id"]) for row in rows)
 
 

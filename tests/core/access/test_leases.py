@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_core import ImageHost, Settings
-from imagehost_core._util.clock import to_micros
-from imagehost_core.db import LeasedDelivery, leases
+from imagehost_core.db import LeasedDelivery
 from imagehost_core.models import DeliveryState, Webhook, WebhookDelivery
 from imagehost_core.services.webhooks import MAX_IN_FLIGHT_PER_ENDPOINT, MAX_SENDERS, WebhookService
 from imagehost_core.settings import RenderingSettings, WebhookSettings
@@ -281,20 +280,3 @@ def test_of_one_destination_what_has_waited_longest_comes_first(
         clock.advance(seconds=1)
     made = [due.delivery.created_at for due in host.webhooks.lease(3)]
     assert made == sorted(made)
-
-
-@pytest.mark.parametrize("sql", [leases._WAITING, leases._DUE])
-def test_what_is_due_is_found_by_indexes_however_long_the_queues_are(host: ImageHost, sql: str) -> None:
-    values = {
-        "now": to_micros(DEFAULT_NOW),
-        "each": MAX_IN_FLIGHT_PER_ENDPOINT,
-        "count": 32,
-        "webhook": "x",
-        "free": 8,
-    }
-    needed = {name: value for name, value in values.items() if f":{name}" in sql}
-    rows = host._context.database.fetch_all(f"EXPLAIN QUERY PLAN {sql}", needed)  # type: ignore[arg-type]
-    plan = [str(row["detail"]) for row in rows if "deliveries" in str(row["detail"])]
-    assert plan
-    assert [line for line in plan if "deliveries_due" not in line and "deliveries_leased" not in line] == []
-    assert not any(line.startswith("SCAN") for line in plan), plan

@@ -100,7 +100,7 @@ def test_no_window_ever_admits_more_than_its_limit(tmp_path_factory: object, gap
     assert hasattr(tmp_path_factory, "mktemp")
     folder: Path = tmp_path_factory.mktemp("counters")
     clock = FrozenClock()
-    counters = RateLimitStore(folder / "counters.sqlite3", LockManager(folder / "locks"), clock)
+    counters = RateLimitStore(folder / "rate_limits.sqlite3", LockManager(folder / "locks"), clock)
     admitted: list[int] = []
     for gap in gaps:
         clock.moment += timedelta(seconds=gap)
@@ -119,7 +119,9 @@ def test_no_window_ever_admits_more_than_its_limit(tmp_path_factory: object, gap
 
 
 def test_threads_together_get_exactly_the_limit(tmp_path: Path) -> None:
-    counters = RateLimitStore(tmp_path / "counters.sqlite3", LockManager(tmp_path / "locks"), FrozenClock())
+    counters = RateLimitStore(
+        tmp_path / "rate_limits.sqlite3", LockManager(tmp_path / "locks"), FrozenClock()
+    )
     policy = (Window("minute", 60, 37),)
     with ThreadPoolExecutor(8) as threads:
         decisions = list(threads.map(lambda _: counters.admit("bucket", policy).admitted, range(200)))
@@ -136,7 +138,7 @@ from imagehost_core.limits import Window
 from imagehost_core.storage import LockManager
 
 folder = Path(sys.argv[1])
-counters = RateLimitStore(folder / "counters.sqlite3", LockManager(folder / "locks"), utc_now)
+counters = RateLimitStore(folder / "rate_limits.sqlite3", LockManager(folder / "locks"), utc_now)
 policy = (Window("second", 1, 25),)
 sys.stdin.readline()
 print(json.dumps([d.reset for d in (counters.admit("bucket", policy) for _ in range(1500)) if d.admitted]))
@@ -169,7 +171,7 @@ def test_bursts_of_four_processes_across_borders_get_exactly_the_limit(tmp_path:
 def test_counts_outlive_the_process(tmp_path: Path) -> None:
     for expected in (2, 1):
         counters = RateLimitStore(
-            tmp_path / "counters.sqlite3", LockManager(tmp_path / "locks"), FrozenClock()
+            tmp_path / "rate_limits.sqlite3", LockManager(tmp_path / "locks"), FrozenClock()
         )
         assert counters.admit("bucket", POLICY).remaining == expected
         counters.close()
@@ -177,7 +179,7 @@ def test_counts_outlive_the_process(tmp_path: Path) -> None:
 
 def test_buckets_that_nobody_uses_are_thrown_away(tmp_path: Path) -> None:
     clock = FrozenClock()
-    counters = RateLimitStore(tmp_path / "counters.sqlite3", LockManager(tmp_path / "locks"), clock)
+    counters = RateLimitStore(tmp_path / "rate_limits.sqlite3", LockManager(tmp_path / "locks"), clock)
     for number in range(999):
         counters.admit(f"address:{number}", POLICY)
     clock.advance(days=2)

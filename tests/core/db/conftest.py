@@ -20,7 +20,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Iterator[Database]:
-    made = Database(tmp_path / "catalog.sqlite3", LockManager(tmp_path / "locks"))
+    made = Database(tmp_path / "imagehost.sqlite3", LockManager(tmp_path / "locks"))
     yield made
     made.close()
 

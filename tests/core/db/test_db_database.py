@@ -26,7 +26,7 @@ WRITE = """
     from imagehost_core.db import Database
     from imagehost_core.storage import LockManager
     folder = Path(sys.argv[1])
-    catalog = Database(folder / "catalog.sqlite3", LockManager(folder / "locks"))
+    catalog = Database(folder / "imagehost.sqlite3", LockManager(folder / "locks"))
     with catalog.transaction() as transaction:
         row = {"name": sys.argv[2], "created_at": 0}
         transaction.insert("accounts", row)
@@ -139,10 +139,10 @@ def test_a_writer_waits_for_that_of_another_process(
 
 
 def test_a_writer_that_has_waited_too_long_is_503(tmp_path: Path, program: Callable[..., Program]) -> None:
-    catalog = Database(tmp_path / "catalog.sqlite3", LockManager(tmp_path / "locks"), patience=0.05)
+    catalog = Database(tmp_path / "imagehost.sqlite3", LockManager(tmp_path / "locks"), busy_timeout=0.05)
     other = program(WRITE, tmp_path, "other")
     assert other.hear() == "writing"
-    with pytest.raises(UnavailableError, match="others are writing"):
+    with pytest.raises(UnavailableError, match="other processes are writing"):
         insert(catalog, "ours")
     other.kill()
     insert(catalog, "ours")
@@ -175,7 +175,7 @@ def test_two_processes_may_open_a_fresh_folder_at_once(
         print("ready")
         folders = [Path(line.strip()) for line in iter(sys.stdin.readline, "\\n")]
         for folder in folders:
-            Database(folder / "catalog.sqlite3", LockManager(folder / "locks")).close()
+            Database(folder / "imagehost.sqlite3", LockManager(folder / "locks")).close()
         print("done")
     """
     both = [program(text), program(text)]
@@ -190,7 +190,7 @@ def test_two_processes_may_open_a_fresh_folder_at_once(
         other.tell("")
     assert [other.hear() for other in both] == ["done", "done"]
     for folder in folders:
-        catalog = Database(folder / "catalog.sqlite3", LockManager(folder / "locks"))
+        catalog = Database(folder / "imagehost.sqlite3", LockManager(folder / "locks"))
         insert(catalog, "usable")
         assert names(catalog) == ["usable"]
         catalog.close()
@@ -213,7 +213,7 @@ def test_a_full_disk_is_507_and_when_there_is_room_again_writes_go_on(
     small_disk: Callable[..., Path],
 ) -> None:
     disk = small_disk()
-    catalog = Database(disk / "catalog.sqlite3", LockManager(disk / "locks"))
+    catalog = Database(disk / "imagehost.sqlite3", LockManager(disk / "locks"))
     insert(catalog, "before")
     ballast = disk / "ballast"
     with suppress(OSError), ballast.open("wb", buffering=0) as file:

@@ -99,7 +99,7 @@ def test_counting_a_list_and_passing_over_items_reads_an_index_and_no_rows(
     catalog: Database, tmp_path: Path, name: str, request_: PageRequest
 ) -> None:
     """Anybody may ask for any page of the gallery: what is not shown must cost next to nothing."""
-    watched = Watched(tmp_path / "catalog.sqlite3", LockManager(tmp_path / "locks"))
+    watched = Watched(tmp_path / "imagehost.sqlite3", LockManager(tmp_path / "locks"))
     lists(watched)[name](request_)
     count, rows = watched.plans
     watched.close()
@@ -148,7 +148,7 @@ class Walking(RuleBasedStateMachine):
     @initialize(per_page=st.integers(1, 4))
     def begin(self, per_page: int) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="imagehost-test-"))
-        self.catalog = Database(self.folder / "catalog.sqlite3", LockManager(self.folder / "locks"))
+        self.catalog = Database(self.folder / "imagehost.sqlite3", LockManager(self.folder / "locks"))
         self.images = ImageRepository(self.catalog)
         accounts = AccountRepository(self.catalog)
         with self.catalog.transaction() as transaction:

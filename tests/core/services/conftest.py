@@ -82,7 +82,7 @@ def left_over() -> Callable[[Path], list[str]]:
         return sorted(
             str(path.relative_to(folder))
             for path in found
-            if path.name != "lock" and path.suffix != ".unfinished"
+            if path.name != "lock" and path.suffix != ".incomplete"
         )
 
     return look

@@ -293,7 +293,7 @@ def test_tidying_beside_uploads_and_deletions_takes_nothing_of_them(
 @pytest.fixture
 def broken(host: ImageHost, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
     """Break the catalog by some SQL at the moment at which an upload's files are put in their place."""
-    rename, database = os.rename, sqlite3.connect(folder / "catalog.sqlite3", isolation_level=None)
+    rename, database = os.rename, sqlite3.connect(folder / "imagehost.sqlite3", isolation_level=None)
 
     def break_by(sql: str) -> None:
         def broken_rename(source: Path, target: Path) -> None:
@@ -354,5 +354,5 @@ def test_an_upload_tells_why_it_failed_though_nobody_can_say_whether_its_record_
 
 
 def mend(folder: Path, sql: str) -> None:
-    with closing(sqlite3.connect(folder / "catalog.sqlite3", isolation_level=None)) as database:
+    with closing(sqlite3.connect(folder / "imagehost.sqlite3", isolation_level=None)) as database:
         database.execute(sql)

@@ -94,8 +94,8 @@ def test_whatever_is_in_a_data_folder_is_its_owner_s_alone_whoever_may_enter_the
         seen = {name.split("/")[0] for name in modes}
     assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}
     assert seen >= {
-        *(f"catalog.sqlite3{ending}" for ending in ("", "-wal", "-shm")),
-        *(f"counters.sqlite3{ending}" for ending in ("", "-wal", "-shm")),
+        *(f"imagehost.sqlite3{ending}" for ending in ("", "-wal", "-shm")),
+        *(f"rate_limits.sqlite3{ending}" for ending in ("", "-wal", "-shm")),
         *("images", "variants", "staging", "locks", "secret", "reserve"),
     }
 

@@ -68,11 +68,11 @@ def test_closing_leaves_nothing_open_and_no_process_and_may_be_done_twice(tmp_pa
 
 
 def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
-    (tmp_path / "catalog.sqlite3").write_bytes(b"this is not a database, but it is long enough" * 100)
+    (tmp_path / "imagehost.sqlite3").write_bytes(b"this is not a database, but it is long enough" * 100)
     with pytest.raises(sqlite3.DatabaseError):
         ImageHost.open(tmp_path, settings=ONE_WORKER)
     assert list((tmp_path / "staging").iterdir()) == []
-    (tmp_path / "catalog.sqlite3").unlink()
+    (tmp_path / "imagehost.sqlite3").unlink()
     with ImageHost.open(tmp_path, settings=ONE_WORKER) as host:
         host.maintenance.check_ready()
 

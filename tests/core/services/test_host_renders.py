@@ -100,7 +100,7 @@ def test_a_reduction_goes_with_its_image(host: ImageHost, data: Path, bare: Imag
 def test_a_rung_that_is_lost_is_no_loss(host: ImageHost, data: Path, upload: bytes) -> None:
     image = host.upload(upload, owner="admin")
     assert image.derivatives
-    for path in (data / "images").rglob("rung-*"):
+    for path in (data / "images").rglob("derivative-*"):
         if path.parent.name == image.id:
             path.unlink()
     assert made(host, image, job_of(image, 300)).size == (300, 300)
@@ -145,4 +145,4 @@ def test_all_frames_come_from_the_master(image: Image) -> None:
     animation = attrs.evolve(image, width=4_000, height=4_000, frames=9, derivatives=((2048, 2048),))
     steps = plan(Size(4_000, 4_000), Transform(200))
     assert choose_source(animation, RenderJob(steps, Format.WEBP, 80, animated=True)).name == MASTER
-    assert choose_source(animation, RenderJob(steps, Format.WEBP, 80)).name == "rung-2048"
+    assert choose_source(animation, RenderJob(steps, Format.WEBP, 80)).name == "derivative-2048"

@@ -44,9 +44,9 @@ def test_each_file_then_its_folder_then_the_new_place_is_synced_around_one_renam
 ) -> None:
     with staging.folder() as built:
         (built / "master").write_bytes(b"1")
-        (built / "rung-512").write_bytes(b"2")
+        (built / "derivative-512").write_bytes(b"2")
         files.put(ID, built)
-    assert sorted(asked_of_disk[:2]) == ["sync master", "sync rung-512"]
+    assert sorted(asked_of_disk[:2]) == ["sync derivative-512", "sync master"]
     assert asked_of_disk[2:] == [
         f"sync {built.name}",
         "sync images",
@@ -70,7 +70,7 @@ def test_a_shelf_that_another_process_has_just_made_is_synced_by_us_as_well(
 def test_a_file_that_is_not_there_is_404(files: LocalBlobStore, staging: StagingArea) -> None:
     put(files, staging, ID, master=b"1")
     with pytest.raises(NotFoundError):
-        files.open(ID, "rung-512")
+        files.open(ID, "derivative-512")
     with pytest.raises(NotFoundError):
         files.open(new_image_id())
 

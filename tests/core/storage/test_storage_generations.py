@@ -22,7 +22,7 @@ CHANGE = """
     from pathlib import Path
     from imagehost_core.storage import LockManager, GenerationTable
     folder, key = Path(sys.argv[1]), sys.argv[2]
-    with LockManager(folder).acquire("image", key), GenerationTable(folder / "stamps").bump(key):
+    with LockManager(folder).acquire("image", key), GenerationTable(folder / "generations").bump(key):
         print("changing")
         sys.stdin.readline()
     print("changed")
@@ -32,7 +32,7 @@ CHANGE = """
 
 @pytest.fixture
 def stamps(tmp_path: Path) -> Iterator[GenerationTable]:
-    made = GenerationTable(tmp_path / "stamps")
+    made = GenerationTable(tmp_path / "generations")
     yield made
     made.close()
 
@@ -45,7 +45,7 @@ def test_a_stamp_stays_while_nothing_changes(stamps: GenerationTable) -> None:
 def test_no_stamp_from_before_a_change_is_ever_seen_again(
     tmp_path_factory: pytest.TempPathFactory, changes: int
 ) -> None:
-    stamps = GenerationTable(tmp_path_factory.mktemp("stamps") / "stamps")
+    stamps = GenerationTable(tmp_path_factory.mktemp("generations") / "generations")
     seen = [stamps.read(KEY)]
     for _ in range(changes):
         with stamps.bump(KEY):
@@ -115,17 +115,17 @@ def test_the_counters_have_their_room_on_the_disk_from_the_start(
     stamps: GenerationTable, tmp_path: Path
 ) -> None:
     """A mapped page for which there is no room, when it is first written to, ends the process."""
-    status = (tmp_path / "stamps").stat()
+    status = (tmp_path / "generations").stat()
     assert status.st_blocks * 512 >= status.st_size > 0
 
 
 def test_the_counters_outlive_the_process(tmp_path: Path) -> None:
-    first = GenerationTable(tmp_path / "stamps")
+    first = GenerationTable(tmp_path / "generations")
     with first.bump(KEY):
         pass
     after = first.read(KEY)
     first.close()
-    second = GenerationTable(tmp_path / "stamps")
+    second = GenerationTable(tmp_path / "generations")
     assert second.read(KEY) == after
     assert second.read("another key") == 0 or stripe("another key") == stripe(KEY)
     second.close()

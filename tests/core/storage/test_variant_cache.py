@@ -35,7 +35,7 @@ OBTAIN = """
     from imagehost_core.storage.variant_cache import VariantCache
 
     folders = DataLayout(Path(sys.argv[1]))
-    locks, stamps = LockManager(folders.locks), GenerationTable(folders.locks / "stamps")
+    locks, stamps = LockManager(folders.locks), GenerationTable(folders.generations)
     staging = StagingArea(folders.staging, 0)
     variants = VariantCache(folders, staging, locks, stamps, DeliverySettings(), lambda _image: True)
 
@@ -56,7 +56,7 @@ class Room:
     def __init__(self, root: Path, floor: int = 0) -> None:
         self.folders = DataLayout(root)
         self.locks = LockManager(self.folders.locks)
-        self.stamps = GenerationTable(self.folders.locks / "stamps")
+        self.stamps = GenerationTable(self.folders.generations)
         self.staging = StagingArea(self.folders.staging, floor)
         self.gone: set[ImageId] = set()
 

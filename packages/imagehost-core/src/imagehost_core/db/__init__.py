@@ -1,4 +1,4 @@
-"""The catalog: the records of accounts, keys, albums, images and events, in SQLite."""
+"""The database: accounts, API keys, albums, images and events in SQLite, and the rate limit counters."""
 
 from imagehost_core.db.accounts import AccountRepository
 from imagehost_core.db.albums import AlbumRepository

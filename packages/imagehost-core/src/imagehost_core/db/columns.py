@@ -1,4 +1,4 @@
-"""How values cross between rows and models."""
+"""Typed access to the columns of a row."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from imagehost_core.db.database import Row
 
 
 def integer(row: Row, name: str) -> int:
-    """Return a column that holds an integer."""
+    """Return the value of an integer column."""
     value = row[name]
     assert isinstance(value, int), name
     return value
 
 
 def text(row: Row, name: str) -> str:
-    """Return a column that holds text."""
+    """Return the value of a text column."""
     value = row[name]
     assert isinstance(value, str), name
     return value
 
 
 def timestamp(row: Row, name: str) -> datetime:
-    """Return a column that holds a time."""
+    """Return the value of a timestamp column."""
     return from_micros(integer(row, name))
 
 
 def optional_timestamp(row: Row, name: str) -> datetime | None:
-    """Return a column that may hold a time."""
+    """Return the value of a nullable timestamp column."""
     return None if row[name] is None else timestamp(row, name)
 
 
 def to_optional_micros(value: datetime | None) -> int | None:
-    """Return what a column holds for a time that may be missing."""
+    """Return the value to store in a nullable timestamp column."""
     return None if value is None else to_micros(value)

@@ -1,9 +1,9 @@
-"""The database under the catalog: one writer at a time, readers that never wait for it.
+"""The SQLite database: one writer at a time, and readers that never wait for it.
 
-SQLite in WAL mode with `synchronous=FULL`: a commit that was acknowledged survives a power cut
-(with `NORMAL` every commit of the last second was lost in each cut that was measured). Reads that are
-under way at the same time have a connection each; all writes of a process go through one, and those
-of several processes queue at SQLite's lock.
+SQLite runs in WAL mode with `synchronous=FULL`, so an acknowledged commit survives a power failure
+(with `NORMAL`, every measured power failure lost the commits of the last second). Concurrent reads use
+one connection each. All writes of a process share one connection; writes of several processes queue at
+SQLite's lock.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ Value = str | int | bytes | None
 Row = dict[str, Value]
 
 BUSY_TIMEOUT_SECONDS = 30.0
-"""How long a write waits for those of other processes."""
+"""How long a write waits for the writes of other processes."""
 
 
 class Database:
-    """The database of a data folder.
+    """The database of a data directory.
 
     Args:
-        path: Its file; it is made, and brought up to date, if need be.
-        locks: Of the data folder, so that only one process migrates.
-        patience: How many seconds a write waits for those of other processes.
+        path: The database file; it is created and migrated if needed.
+        locks: The locks of the data directory; one process migrates at a time.
+        busy_timeout: How long a write waits for the writes of other processes, in seconds.
     """
 
-    def __init__(self, path: Path, locks: LockManager, *, patience: float = BUSY_TIMEOUT_SECONDS) -> None:
+    def __init__(self, path: Path, locks: LockManager, *, busy_timeout: float = BUSY_TIMEOUT_SECONDS) -> None:
         self._path = path
-        self._busy_timeout = patience
-        self._idle: list[SqliteDatabase] = []
-        self._writing = threading.Lock()
+        self._busy_timeout = busy_timeout
+        self._idle_readers: list[SqliteDatabase] = []
+        self._write_lock = threading.Lock()
         with locks.acquire("migrate", ""):
-            # SQLite gives its log and its index the mode that the database has.
+            # SQLite creates the WAL and its index with the mode of the database file.
             path.touch(OWNER_ONLY_FILE)
             self._writer = self._connect()
             self._writer.enable_wal()
@@ -56,19 +56,19 @@ class Database:
         return rows[0] if rows else None
 
     def fetch_all(self, sql: str, values: Mapping[str, Value]) -> list[Row]:
-        """Return all rows of a query."""
+        """Return all rows of a query. They come from one snapshot; two queries may see two."""
         with self._reader() as reader:
             return list(reader.query(sql, dict(values)))
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """Yield a transaction: all of it is durable when the block ends, or none of it happened.
+        """Run a block in a write transaction: durable when the block ends, rolled back if it raises.
 
         Raises:
-            InsufficientStorageError: The disk has no room.
-            UnavailableError: Another process has been writing all the time.
+            InsufficientStorageError: The disk is full.
+            UnavailableError: Another process held the write lock for the whole busy timeout.
         """
-        with self._writing, translate_disk_full(), _translate_errors():
+        with self._write_lock, translate_disk_full(), _translate_errors():
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 yield Transaction(self._writer)
@@ -78,29 +78,29 @@ class Database:
                 raise
 
     def close(self) -> None:
-        """Let go of the file. No thread may be using the catalog any more."""
+        """Close all connections. No other thread may be using the database any more."""
         self._writer.close()
-        while self._idle:
-            self._idle.pop().close()
+        while self._idle_readers:
+            self._idle_readers.pop().close()
 
     @contextmanager
     def _reader(self) -> Iterator[SqliteDatabase]:
-        """Lend a connection that only reads: one that is idle, or a new one where none is.
+        """Borrow an idle read-only connection, or open one if all are in use.
 
-        They belong to no thread, so that threads may come and go without leaving any behind.
+        Connections belong to no thread, so a thread that ends leaves none open.
         """
         try:
-            reader = self._idle.pop()
+            reader = self._idle_readers.pop()
         except IndexError:
             reader = self._connect()
             reader.execute("PRAGMA query_only = ON")
         try:
             yield reader
         except BaseException:
-            # What state it is in is nobody's business any more.
+            # The state of the connection is unknown after an error.
             reader.close()
             raise
-        self._idle.append(reader)
+        self._idle_readers.append(reader)
 
     def _connect(self) -> SqliteDatabase:
         database = SqliteDatabase(
@@ -114,7 +114,7 @@ class Database:
 
 
 class Transaction:
-    """A transaction under way; it reads its own writes.
+    """An open write transaction; it reads its own writes.
 
     Args:
         database: The writer's connection.
@@ -132,25 +132,25 @@ class Transaction:
         return list(self._database.query(sql, dict(values)))
 
     def execute(self, sql: str, values: Mapping[str, Value]) -> int:
-        """Run a statement; return how many rows it changed."""
+        """Execute a statement and return the number of rows that it changed."""
         return self._database.execute(sql, dict(values)).rowcount
 
     def insert(self, table: str, row: Mapping[str, Value]) -> int:
-        """Insert a row; return its number."""
+        """Insert a row and return its rowid."""
         names = ", ".join(row)
-        places = ", ".join(f":{name}" for name in row)
-        # Names are our own columns, never input.
-        sql = f"INSERT INTO {table} ({names}) VALUES ({places})"  # noqa: S608
+        placeholders = ", ".join(f":{name}" for name in row)
+        # Table and column names are constants, never input.
+        sql = f"INSERT INTO {table} ({names}) VALUES ({placeholders})"  # noqa: S608
         return self._database.execute(sql, dict(row)).lastrowid or 0
 
 
 Queryable = Database | Transaction
-"""What a query can be asked of."""
+"""Where a query can run: on the database, or in an open transaction."""
 
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Turn SQLite's words for a full disk and for a lock that cannot be had into those that we use."""
+    """Translate SQLite's errors for a full disk and for a busy database."""
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -159,6 +159,6 @@ def _translate_errors() -> Iterator[None]:
             raise OSError(errno.ENOSPC, "the disk is full") from error
         if code == sqlite3.SQLITE_BUSY:
             raise UnavailableError(
-                "expected the catalog to be free in time but others are writing"
+                "expected the database's write lock in time but other processes are writing"
             ) from error
         raise

@@ -1,7 +1,7 @@
-"""The rows of answers that may have to be given again, and of what was made for each.
+"""Idempotency keys: the stored response of each request, and the records that it created.
 
-What was made for a request is noted in the transaction that made it. So a request that comes again
-after a crash in the middle finds what is there already, and makes only the rest.
+The id of a created record is stored in the transaction that creates the record. A request that is
+repeated after a crash finds the results of the first attempt and does only the rest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from imagehost_core.ids import AccountId
 
 @frozen
 class StoredResponse:
-    """An answer that was given: its HTTP status and its body."""
+    """A response that was sent: its HTTP status and its body."""
 
     status: int
     body: bytes = field(repr=False)
@@ -26,82 +26,92 @@ class StoredResponse:
 
 @frozen
 class IdempotencyRecord:
-    """What is kept of a request.
+    """A row of `idempotency_keys`.
 
     Attributes:
-        request: What tells it from others under the same key.
-        created_at: When it came first, in microseconds.
-        answer: What was answered, or `None` where it never came to that.
+        fingerprint: A hash that tells the request from others under the same key.
+        created_at: When the request was first received, in microseconds since 1970.
+        response: The response, or `None` if the request never completed.
     """
 
-    request: str
+    fingerprint: str
     created_at: int
     response: StoredResponse | None
 
 
 @frozen
 class IdempotencyRepository:
-    """Answers in the catalog."""
+    """Idempotency keys and results in the database."""
 
-    catalog: Database
+    database: Database
 
     def get(self, account_id: AccountId, key: str) -> IdempotencyRecord | None:
-        """Return what is kept under a key of an account, or `None`."""
-        row = self.catalog.fetch_one(
-            "SELECT * FROM answers WHERE account_id = :account AND key = :key",
+        """Return the record of an account's key, or `None`."""
+        row = self.database.fetch_one(
+            "SELECT * FROM idempotency_keys WHERE account_id = :account AND key = :key",
             {"account": account_id, "key": key},
         )
         if row is None:
             return None
-        body = row["body"]
-        answer = StoredResponse(integer(row, "status"), body) if isinstance(body, bytes) else None
-        return IdempotencyRecord(text(row, "request"), integer(row, "created_at"), answer)
+        body = row["response_body"]
+        response = StoredResponse(integer(row, "response_status"), body) if isinstance(body, bytes) else None
+        return IdempotencyRecord(text(row, "request_fingerprint"), integer(row, "created_at"), response)
 
     def insert(
-        self, transaction: Transaction, account_id: AccountId, key: str, request: str, now: datetime
+        self, transaction: Transaction, account_id: AccountId, key: str, fingerprint: str, now: datetime
     ) -> None:
-        """Note that a request is under way."""
+        """Insert the record of a request that is starting."""
         transaction.insert(
-            "answers",
-            {"account_id": account_id, "key": key, "request": request, "created_at": to_micros(now)},
+            "idempotency_keys",
+            {
+                "account_id": account_id,
+                "key": key,
+                "request_fingerprint": fingerprint,
+                "created_at": to_micros(now),
+            },
         )
 
     def set_response(
-        self, transaction: Transaction, account_id: AccountId, key: str, answer: StoredResponse
+        self, transaction: Transaction, account_id: AccountId, key: str, response: StoredResponse
     ) -> None:
-        """Note what was answered."""
+        """Store the response of a request."""
         transaction.execute(
-            "UPDATE answers SET status = :status, body = :body WHERE account_id = :account AND key = :key",
-            {"account": account_id, "key": key, "status": answer.status, "body": answer.body},
+            "UPDATE idempotency_keys SET response_status = :status, response_body = :body "
+            "WHERE account_id = :account AND key = :key",
+            {"account": account_id, "key": key, "status": response.status, "body": response.body},
         )
 
     def delete(self, transaction: Transaction, account_id: AccountId, key: str) -> None:
-        """Forget a request; what it has made stays."""
+        """Delete the record of a key; the records that the request created stay."""
         transaction.execute(
-            "DELETE FROM answers WHERE account_id = :account AND key = :key",
+            "DELETE FROM idempotency_keys WHERE account_id = :account AND key = :key",
             {"account": account_id, "key": key},
         )
 
-    def delete_before(self, transaction: Transaction, moment: datetime) -> None:
-        """Forget all requests that came before a moment."""
-        transaction.execute("DELETE FROM answers WHERE created_at < :moment", {"moment": to_micros(moment)})
+    def delete_before(self, transaction: Transaction, before: datetime) -> None:
+        """Delete the records of all requests that were first received before a time."""
+        transaction.execute(
+            "DELETE FROM idempotency_keys WHERE created_at < :before", {"before": to_micros(before)}
+        )
 
     def get_result(
-        self, account_id: AccountId, key: str, part: int, reader: Queryable | None = None
+        self, account_id: AccountId, key: str, sub_operation: int, reader: Queryable | None = None
     ) -> str | None:
-        """Return the id of what was made for a part of a request, or `None`."""
-        row = (reader or self.catalog).fetch_one(
-            "SELECT made FROM effects WHERE account_id = :account AND key = :key AND part = :part",
-            {"account": account_id, "key": key, "part": part},
+        """Return the id of the record that a sub-operation created, or `None`."""
+        row = (reader or self.database).fetch_one(
+            "SELECT result_id FROM idempotency_results "
+            "WHERE account_id = :account AND key = :key AND sub_operation = :sub_operation",
+            {"account": account_id, "key": key, "sub_operation": sub_operation},
         )
-        return None if row is None else text(row, "made")
+        return None if row is None else text(row, "result_id")
 
     def put_result(
-        self, transaction: Transaction, account_id: AccountId, key: str, part: int, made: str
+        self, transaction: Transaction, account_id: AccountId, key: str, sub_operation: int, result_id: str
     ) -> None:
-        """Note what was made for a part of a request, in place of what was there before."""
+        """Store the id of the record that a sub-operation created, replacing an earlier one."""
         transaction.execute(
-            "INSERT INTO effects (account_id, key, part, made) VALUES (:account, :key, :part, :made) "
-            "ON CONFLICT (account_id, key, part) DO UPDATE SET made = excluded.made",
-            {"account": account_id, "key": key, "part": part, "made": made},
+            "INSERT INTO idempotency_results (account_id, key, sub_operation, result_id) "
+            "VALUES (:account, :key, :sub_operation, :result_id) "
+            "ON CONFLICT (account_id, key, sub_operation) DO UPDATE SET result_id = excluded.result_id",
+            {"account": account_id, "key": key, "sub_operation": sub_operation, "result_id": result_id},
         )

@@ -1,4 +1,4 @@
-"""The rows of API keys. Of a token only its hash is here."""
+"""The api_keys table. Tokens are stored as hashes."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from imagehost_core.ids import AccountId, KeyId
 from imagehost_core.models import Account, ApiKey, Page, Scope
 from imagehost_core.pagination import PageRequest
 
-_SELECT = "SELECT * FROM keys AS item"
+_SELECT = "SELECT * FROM api_keys AS item"
 
 
 @frozen
 class KeyRepository:
-    """API keys in the catalog."""
+    """API keys in the database."""
 
-    catalog: Database
+    database: Database
 
     def get_by_token_hash(self, token_hash: str) -> tuple[ApiKey, Account] | None:
-        """Return the key of a token and whose it is, or `None`."""
-        row = self.catalog.fetch_one("SELECT * FROM keys WHERE token_hash = :hash", {"hash": token_hash})
+        """Return the key with a token hash and the account that owns it, or `None`."""
+        row = self.database.fetch_one("SELECT * FROM api_keys WHERE token_hash = :hash", {"hash": token_hash})
         if row is None:
             return None
-        account = self.catalog.fetch_one("SELECT * FROM accounts WHERE id = :id", {"id": row["account_id"]})
+        account = self.database.fetch_one("SELECT * FROM accounts WHERE id = :id", {"id": row["account_id"]})
         return None if account is None else (to_key(row), to_account(account))
 
     def get(self, key_id: KeyId, account_id: AccountId) -> ApiKey | None:
         """Return a key of an account, or `None`."""
-        row = self.catalog.fetch_one(
+        row = self.database.fetch_one(
             f"{_SELECT} WHERE id = :id AND account_id = :account", {"id": key_id, "account": account_id}
         )
         return None if row is None else to_key(row)
 
     def list_by_account(self, account_id: AccountId, request: PageRequest) -> Page[ApiKey]:
-        """Return the keys of an account, revoked ones too."""
+        """Return one page of an account's keys, including revoked ones."""
         where = "item.account_id = :account"
-        return paginate(self.catalog, "keys", where, {"account": account_id}, request, to_key)
+        return paginate(self.database, "api_keys", where, {"account": account_id}, request, to_key)
 
     def insert(self, transaction: Transaction, key: ApiKey, token_hash: str) -> None:
-        """Record a key."""
+        """Insert a key."""
         transaction.insert(
-            "keys",
+            "api_keys",
             {
                 "id": key.id,
                 "account_id": key.account_id,
@@ -61,9 +61,9 @@ class KeyRepository:
         )
 
     def update(self, transaction: Transaction, key: ApiKey) -> None:
-        """Record what may change of a key: its name, scopes and end, and whether it is revoked."""
+        """Update a key's name, scopes, expiry and revocation."""
         transaction.execute(
-            "UPDATE keys SET name = :name, scopes = :scopes, expires_at = :expires_at, "
+            "UPDATE api_keys SET name = :name, scopes = :scopes, expires_at = :expires_at, "
             "revoked_at = :revoked_at WHERE id = :id",
             {
                 "id": key.id,
@@ -77,18 +77,18 @@ class KeyRepository:
     def revoke_all(self, transaction: Transaction, account_id: AccountId, now: datetime) -> None:
         """Revoke all keys of an account."""
         transaction.execute(
-            "UPDATE keys SET revoked_at = :now WHERE account_id = :account AND revoked_at IS NULL",
+            "UPDATE api_keys SET revoked_at = :now WHERE account_id = :account AND revoked_at IS NULL",
             {"account": account_id, "now": to_micros(now)},
         )
 
     def set_last_used(self, transaction: Transaction, key_id: KeyId, now: datetime) -> None:
-        """Note that a key was used."""
-        sql = "UPDATE keys SET last_used_at = :now WHERE id = :id"
+        """Update the time at which a key was last used."""
+        sql = "UPDATE api_keys SET last_used_at = :now WHERE id = :id"
         transaction.execute(sql, {"id": key_id, "now": to_micros(now)})
 
 
 def to_key(row: Row) -> ApiKey:
-    """Return a row as a key."""
+    """Convert a row of `api_keys`."""
     return ApiKey(
         id=KeyId(text(row, "id")),
         account_id=AccountId(integer(row, "account_id")),

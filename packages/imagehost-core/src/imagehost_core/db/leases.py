@@ -1,8 +1,8 @@
-"""Leases: which deliveries are due, and which sender has which of them.
+"""Leases on webhook deliveries: a sender takes due deliveries for a limited time.
 
-Of each destination a few are under way at a time, however many wait, and those with the fewest come
-first: one that is slow, or has a long queue, holds up no other. A lease ends by itself, so what a sender
-that died had taken is due again then; sooner, where another sender takes its seat.
+At most a few deliveries to one webhook are leased at a time, and webhooks with the fewest leases come
+first, so a slow endpoint or a long queue delays no other webhook. A lease expires, so the deliveries of a
+sender that died become due again; at once, if another sender takes over its slot.
 """
 
 from __future__ import annotations
@@ -19,126 +19,156 @@ from imagehost_core.db.outbox import to_delivery
 from imagehost_core.db.webhooks import to_secrets, to_webhook
 from imagehost_core.models import Webhook, WebhookDelivery
 
-_FREE = "state = 'pending' AND due_at <= :now AND (leased_until IS NULL OR leased_until <= :now)"
-_WAITING = f"""
-WITH RECURSIVE destinations (id) AS (
-    SELECT min(webhook_id) FROM deliveries WHERE state = 'pending'
+_IS_DUE = """
+state = 'pending' AND next_attempt_at <= :now AND (lease_expires_at IS NULL OR lease_expires_at <= :now)
+"""
+# The recursive part seeks from one webhook to the next in the index (a skip scan), so the length of the
+# queues costs nothing.
+_WEBHOOKS_WITH_DUE = f"""
+WITH RECURSIVE pending_webhooks (id) AS (
+    SELECT min(webhook_id) FROM webhook_deliveries WHERE state = 'pending'
     UNION ALL
-    SELECT (SELECT min(webhook_id) FROM deliveries WHERE state = 'pending' AND webhook_id > destinations.id)
-    FROM destinations WHERE destinations.id IS NOT NULL
+    SELECT (
+        SELECT min(webhook_id) FROM webhook_deliveries
+        WHERE state = 'pending' AND webhook_id > pending_webhooks.id
+    )
+    FROM pending_webhooks WHERE pending_webhooks.id IS NOT NULL
 ), queues AS (
     SELECT id,
-        (SELECT count(*) FROM deliveries WHERE webhook_id = destinations.id AND leased_until > :now) AS busy,
-        (SELECT due_at FROM deliveries WHERE webhook_id = destinations.id AND {_FREE}
-            ORDER BY due_at LIMIT 1) AS first
-    FROM destinations WHERE id IS NOT NULL
+        (SELECT count(*) FROM webhook_deliveries
+            WHERE webhook_id = pending_webhooks.id AND lease_expires_at > :now) AS leased,
+        (SELECT next_attempt_at FROM webhook_deliveries
+            WHERE webhook_id = pending_webhooks.id AND {_IS_DUE}
+            ORDER BY next_attempt_at LIMIT 1) AS first_due
+    FROM pending_webhooks WHERE id IS NOT NULL
 )
-SELECT id, busy FROM queues WHERE first IS NOT NULL AND busy < :each ORDER BY busy, first LIMIT :count
-"""  # noqa: S608 - all of it is ours
-"""The destinations that something can be sent to. The first part leaps from one to the next in the index,
-so the length of their queues costs nothing."""
-_DUE = f"""
-SELECT id, due_at FROM deliveries WHERE webhook_id = :webhook AND {_FREE} ORDER BY due_at, id LIMIT :free
-"""  # noqa: S608 - all of it is ours
-_WHOLE = """
-SELECT item.*, events.body AS body FROM deliveries AS item JOIN events ON events.id = item.event_id
+SELECT id, leased FROM queues WHERE first_due IS NOT NULL AND leased < :max_per_webhook
+ORDER BY leased, first_due LIMIT :count
+"""  # noqa: S608 - constants only
+_DUE_DELIVERIES = f"""
+SELECT id, next_attempt_at FROM webhook_deliveries WHERE webhook_id = :webhook AND {_IS_DUE}
+ORDER BY next_attempt_at, id LIMIT :count
+"""  # noqa: S608 - constants only
+_DELIVERY_WITH_BODY = """
+SELECT item.*, events.body AS body FROM webhook_deliveries AS item JOIN events ON events.id = item.event_id
 WHERE item.id = :id
 """
 
 
 @frozen
 class LeasedDelivery:
-    """A delivery whose time has come, leased to one sender.
+    """A due delivery, leased to one sender.
 
     Attributes:
-        delivery: What is known of it.
-        webhook: Where it goes.
-        secrets: What it is signed with, the newest secret first.
-        body: What is sent; the same bytes at each attempt.
-        until: When the lease ends.
+        delivery: The delivery before this attempt.
+        webhook: The webhook that it is sent to.
+        secrets: The signing secrets, newest first.
+        body: The request body; the same bytes at each attempt.
+        lease_expires_at: When the lease expires.
     """
 
     delivery: WebhookDelivery
     webhook: Webhook
     secrets: tuple[str, ...] = field(repr=False)
     body: bytes = field(repr=False)
-    until: datetime
+    lease_expires_at: datetime
 
 
 def is_any_due(reader: Queryable, now: datetime, max_per_endpoint: int) -> bool:
-    """Return whether there is anything to take; asks without waiting for those who write."""
-    return bool(reader.fetch_all(_WAITING, {"now": to_micros(now), "each": max_per_endpoint, "count": 1}))
+    """Return whether a delivery can be leased; does not wait for the write lock."""
+    values: dict[str, Value] = {"now": to_micros(now), "max_per_webhook": max_per_endpoint, "count": 1}
+    return bool(reader.fetch_all(_WEBHOOKS_WITH_DUE, values))
 
 
 def lease_due(
     transaction: Transaction,
     now: datetime,
-    until: datetime,
+    lease_expires_at: datetime,
     count: int,
     max_per_endpoint: int,
     sender_slot: int | None,
 ) -> list[LeasedDelivery]:
-    """Take deliveries that are due; nobody else gets them before the lease ends.
+    """Lease due deliveries to one sender; no other sender gets them until the leases expire.
 
     Args:
-        transaction: In which the leases are recorded.
-        now: The present moment.
-        until: When the leases end.
-        count: How many at most.
-        max_per_endpoint: How many of one destination may be leased at a time.
-        sender_slot: That of the sender, if it has one.
+        transaction: The transaction that stores the leases.
+        now: The current time.
+        lease_expires_at: When the leases expire.
+        count: The most deliveries to lease.
+        max_per_endpoint: The most deliveries to one webhook that are leased at a time.
+        sender_slot: The number of the sender's slot, if it has one.
     """
     at = to_micros(now)
-    turns: list[tuple[int, int, str]] = []
-    for queue in transaction.fetch_all(_WAITING, {"now": at, "each": max_per_endpoint, "count": count}):
-        busy = integer(queue, "busy")
+    # Round robin: (position in its webhook's queue with leased ones counted, due time, id).
+    candidates: list[tuple[int, int, str]] = []
+    queues = transaction.fetch_all(
+        _WEBHOOKS_WITH_DUE, {"now": at, "max_per_webhook": max_per_endpoint, "count": count}
+    )
+    for queue in queues:
+        leased = integer(queue, "leased")
         rows = transaction.fetch_all(
-            _DUE, {"now": at, "webhook": queue["id"], "free": max_per_endpoint - busy}
+            _DUE_DELIVERIES, {"now": at, "webhook": queue["id"], "count": max_per_endpoint - leased}
         )
-        turns += [(busy + place, integer(row, "due_at"), text(row, "id")) for place, row in enumerate(rows)]
-    taken, destinations = [id_ for _, _, id_ in sorted(turns)[:count]], dict[str, Row]()
-    for id_ in taken:
-        sql = "UPDATE deliveries SET leased_until = :until, leased_by = :seat WHERE id = :id"
-        transaction.execute(sql, {"id": id_, "until": to_micros(until), "seat": sender_slot})
-    return [_read(transaction, id_, now, until, destinations) for id_ in taken]
+        candidates += [
+            (leased + position, integer(row, "next_attempt_at"), text(row, "id"))
+            for position, row in enumerate(rows)
+        ]
+    delivery_ids = [delivery_id for _, _, delivery_id in sorted(candidates)[:count]]
+    for delivery_id in delivery_ids:
+        transaction.execute(
+            "UPDATE webhook_deliveries SET lease_expires_at = :expires_at, leased_by = :slot WHERE id = :id",
+            {"id": delivery_id, "expires_at": to_micros(lease_expires_at), "slot": sender_slot},
+        )
+    webhooks: dict[str, Row] = {}
+    return [_read(transaction, id_, now, lease_expires_at, webhooks) for id_ in delivery_ids]
 
 
 def release_all_of(transaction: Transaction, sender_slot: int) -> None:
-    """Give back all that is leased to a seat, whose last holder is gone."""
-    sql = "UPDATE deliveries SET leased_until = NULL WHERE leased_until IS NOT NULL AND leased_by = :seat"
-    transaction.execute(sql, {"seat": sender_slot})
-
-
-def is_held(transaction: Transaction, due: LeasedDelivery) -> bool:
-    """Return whether a lease still stands: it has not ended, and nobody has made an end of it."""
-    return (
-        transaction.fetch_one("SELECT id FROM deliveries WHERE id = :id AND leased_until = :until", _key(due))
-        is not None
+    """Release all leases of a sender slot, whose previous holder has exited."""
+    transaction.execute(
+        "UPDATE webhook_deliveries SET lease_expires_at = NULL "
+        "WHERE lease_expires_at IS NOT NULL AND leased_by = :slot",
+        {"slot": sender_slot},
     )
 
 
-def release(transaction: Transaction, dues: Iterable[LeasedDelivery]) -> None:
-    """Give leases back, as if they had not been taken; those that stand no more are left alone."""
-    for due in dues:
-        sql = "UPDATE deliveries SET leased_until = NULL WHERE id = :id AND leased_until = :until"
-        transaction.execute(sql, _key(due))
+def is_held(transaction: Transaction, leased: LeasedDelivery) -> bool:
+    """Return whether a lease is still the delivery's current one: neither released nor replaced."""
+    sql = "SELECT id FROM webhook_deliveries WHERE id = :id AND lease_expires_at = :expires_at"
+    return transaction.fetch_one(sql, _lease_key(leased)) is not None
+
+
+def release(transaction: Transaction, deliveries: Iterable[LeasedDelivery]) -> None:
+    """Release leases without an attempt; those that are not held any more are ignored."""
+    for leased in deliveries:
+        transaction.execute(
+            "UPDATE webhook_deliveries SET lease_expires_at = NULL "
+            "WHERE id = :id AND lease_expires_at = :expires_at",
+            _lease_key(leased),
+        )
 
 
 def _read(
-    transaction: Transaction, delivery_id: str, now: datetime, until: datetime, destinations: dict[str, Row]
+    transaction: Transaction,
+    delivery_id: str,
+    now: datetime,
+    lease_expires_at: datetime,
+    webhooks: dict[str, Row],
 ) -> LeasedDelivery:
-    row = transaction.fetch_one(_WHOLE, {"id": delivery_id})
-    # It goes with its event, and with its destination (ON DELETE CASCADE).
+    row = transaction.fetch_one(_DELIVERY_WITH_BODY, {"id": delivery_id})
+    # A delivery is deleted with its event and with its webhook (ON DELETE CASCADE).
     assert row is not None
     webhook_id, body = text(row, "webhook_id"), row["body"]
     assert isinstance(body, bytes)
-    if webhook_id not in destinations:
-        found = transaction.fetch_one("SELECT * FROM webhooks WHERE id = :id", {"id": webhook_id})
-        assert found is not None
-        destinations[webhook_id] = found
-    webhook = destinations[webhook_id]
-    return LeasedDelivery(to_delivery(row), to_webhook(webhook), to_secrets(webhook, now), body, until)
+    if webhook_id not in webhooks:
+        webhook_row = transaction.fetch_one("SELECT * FROM webhooks WHERE id = :id", {"id": webhook_id})
+        assert webhook_row is not None
+        webhooks[webhook_id] = webhook_row
+    webhook = webhooks[webhook_id]
+    return LeasedDelivery(
+        to_delivery(row), to_webhook(webhook), to_secrets(webhook, now), body, lease_expires_at
+    )
 
 
-def _key(due: LeasedDelivery) -> dict[str, Value]:
-    return {"id": due.delivery.id, "until": to_micros(due.until)}
+def _lease_key(leased: LeasedDelivery) -> dict[str, Value]:
+    return {"id": leased.delivery.id, "expires_at": to_micros(leased.lease_expires_at)}

@@ -1,7 +1,6 @@
-"""The rows of events and of their deliveries: written with the change, sent later.
+"""The transactional outbox: events and their webhook deliveries, recorded with the change, sent later.
 
-Contract 10: *the event is recorded in the same transaction as the change*. So is one delivery for
-each destination that listens.
+An event and one delivery for each subscribed webhook are inserted in the transaction of the change.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ from imagehost_core.ids import AccountId, DeliveryId, EventId, Random, WebhookId
 from imagehost_core.models import DeliveryState, Page, WebhookDelivery
 from imagehost_core.pagination import PageRequest
 
-_SELECT = "SELECT * FROM deliveries AS item"
+_SELECT = "SELECT * FROM webhook_deliveries AS item"
 
 
 @frozen
 class OutboxRepository:
-    """Events and deliveries in the catalog."""
+    """Events and webhook deliveries in the database."""
 
-    catalog: Database
+    database: Database
     webhooks: WebhookRepository
     random: Random
 
     def record(self, transaction: Transaction, account_id: AccountId, event: Event) -> None:
-        """Record an event, and a delivery for each destination that listens."""
+        """Insert an event, and a delivery for each subscribed webhook."""
         self.insert_event(
             transaction, account_id, event.id, event.type, event.timestamp, serialize_event(event)
         )
@@ -44,105 +43,124 @@ class OutboxRepository:
         transaction: Transaction,
         account_id: AccountId,
         event_id: EventId,
-        kind: str,
-        moment: datetime,
+        event_type: str,
+        created_at: datetime,
         body: bytes,
     ) -> None:
-        """Record an event by its fields."""
-        at = to_micros(moment)
-        row: Row = {"id": event_id, "account_id": account_id, "type": kind, "created_at": at, "body": body}
-        transaction.insert("events", row)
+        """Insert an event."""
+        transaction.insert(
+            "events",
+            {
+                "id": event_id,
+                "account_id": account_id,
+                "type": event_type,
+                "body": body,
+                "created_at": to_micros(created_at),
+            },
+        )
 
     def insert_delivery(
-        self, transaction: Transaction, webhook_id: WebhookId, event_id: EventId, kind: str, now: datetime
+        self,
+        transaction: Transaction,
+        webhook_id: WebhookId,
+        event_id: EventId,
+        event_type: str,
+        now: datetime,
     ) -> DeliveryId:
-        """Record that an event is to go to a destination, at once."""
+        """Insert a delivery of an event to a webhook, due now."""
         delivery_id = new_delivery_id(self.random)
         transaction.insert(
-            "deliveries",
+            "webhook_deliveries",
             {
                 "id": delivery_id,
                 "webhook_id": webhook_id,
                 "event_id": event_id,
-                "type": kind,
+                "type": event_type,
                 "state": DeliveryState.PENDING.value,
-                "due_at": to_micros(now),
+                "next_attempt_at": to_micros(now),
                 "created_at": to_micros(now),
             },
         )
         return delivery_id
 
     def record_attempt(self, transaction: Transaction, delivery: WebhookDelivery) -> None:
-        """Record what came of an attempt, and give the lease back."""
+        """Store the outcome of an attempt, and release the lease."""
         row: Row = {
             "id": delivery.id,
             "state": delivery.state.value,
             "attempts": delivery.attempts,
-            "due_at": to_optional_micros(delivery.next_attempt_at),
+            "next_attempt_at": to_optional_micros(delivery.next_attempt_at),
             "last_attempt_at": to_optional_micros(delivery.last_attempt_at),
             "last_status": delivery.last_status,
             "last_duration_ms": delivery.last_duration_ms,
-            "last_answer": delivery.last_response,
+            "last_response": delivery.last_response,
         }
-        sets = ", ".join(f"{name} = :{name}" for name in row if name != "id")
-        transaction.execute(f"UPDATE deliveries SET {sets}, leased_until = NULL WHERE id = :id", row)  # noqa: S608
+        assignments = ", ".join(f"{name} = :{name}" for name in row if name != "id")
+        transaction.execute(
+            f"UPDATE webhook_deliveries SET {assignments}, lease_expires_at = NULL WHERE id = :id",  # noqa: S608
+            row,
+        )
 
     def requeue(self, transaction: Transaction, delivery_id: DeliveryId, now: datetime) -> None:
-        """Make a delivery due at once, whatever came of it before."""
+        """Make a delivery pending and due now, in whatever state it is."""
         transaction.execute(
-            "UPDATE deliveries SET state = 'pending', due_at = :now, leased_until = NULL WHERE id = :id",
+            "UPDATE webhook_deliveries SET state = 'pending', next_attempt_at = :now, "
+            "lease_expires_at = NULL WHERE id = :id",
             {"id": delivery_id, "now": to_micros(now)},
         )
 
     def make_due_now(self, transaction: Transaction, now: datetime) -> int:
-        """Make all deliveries that wait for their next attempt due at once; return how many."""
+        """Make all pending deliveries due now, and return how many were scheduled for later."""
         return transaction.execute(
-            "UPDATE deliveries SET due_at = :now WHERE state = 'pending' AND due_at > :now",
+            "UPDATE webhook_deliveries SET next_attempt_at = :now "
+            "WHERE state = 'pending' AND next_attempt_at > :now",
             {"now": to_micros(now)},
         )
 
     def cancel_pending(self, transaction: Transaction, webhook_id: WebhookId) -> None:
-        """Give up all that was still to be sent to a destination."""
+        """Mark all pending deliveries to a webhook as failed."""
         transaction.execute(
-            "UPDATE deliveries SET state = 'failed', due_at = NULL, leased_until = NULL "
-            "WHERE webhook_id = :webhook AND state = 'pending'",
+            "UPDATE webhook_deliveries SET state = 'failed', next_attempt_at = NULL, "
+            "lease_expires_at = NULL WHERE webhook_id = :webhook AND state = 'pending'",
             {"webhook": webhook_id},
         )
 
     def get(
         self, delivery_id: DeliveryId, webhook_id: WebhookId, reader: Queryable | None = None
     ) -> WebhookDelivery | None:
-        """Return a delivery to a destination, or `None`."""
-        row = (reader or self.catalog).fetch_one(
+        """Return a delivery to a webhook, or `None`."""
+        row = (reader or self.database).fetch_one(
             f"{_SELECT} WHERE id = :id AND webhook_id = :webhook", {"id": delivery_id, "webhook": webhook_id}
         )
         return None if row is None else to_delivery(row)
 
     def list_by_webhook(self, webhook_id: WebhookId, request: PageRequest) -> Page[WebhookDelivery]:
-        """Return the deliveries to a destination, newest first."""
+        """Return one page of the deliveries to a webhook, newest first."""
         where = "item.webhook_id = :webhook"
-        return paginate(self.catalog, "deliveries", where, {"webhook": webhook_id}, request, to_delivery)
+        values = {"webhook": webhook_id}
+        return paginate(self.database, "webhook_deliveries", where, values, request, to_delivery)
 
     def next_due(self) -> datetime | None:
-        """Return when the next delivery is due, leased or not, or `None`."""
-        row = self.catalog.fetch_one(
-            "SELECT min(max(due_at, coalesce(leased_until, 0))) AS due "
-            "FROM deliveries WHERE state = 'pending'",
+        """Return when the next pending delivery is due and not leased, or `None` if none is pending."""
+        row = self.database.fetch_one(
+            "SELECT min(max(next_attempt_at, coalesce(lease_expires_at, 0))) AS next_due "
+            "FROM webhook_deliveries WHERE state = 'pending'",
             {},
         )
-        return None if row is None else optional_timestamp(row, "due")
+        return None if row is None else optional_timestamp(row, "next_due")
 
     def delete_before(self, transaction: Transaction, before: datetime) -> None:
-        """Forget events that happened before a moment, with their deliveries, but for those under way."""
+        """Delete events older than a time with their deliveries, unless a delivery is pending."""
         transaction.execute(
-            "DELETE FROM events WHERE created_at < :before AND NOT EXISTS (SELECT 1 FROM deliveries "
-            "WHERE deliveries.event_id = events.id AND deliveries.state = 'pending')",
+            "DELETE FROM events WHERE created_at < :before AND NOT EXISTS ("
+            "SELECT 1 FROM webhook_deliveries "
+            "WHERE webhook_deliveries.event_id = events.id AND webhook_deliveries.state = 'pending')",
             {"before": to_micros(before)},
         )
 
 
 def to_delivery(row: Row) -> WebhookDelivery:
-    """Return a row as a delivery."""
+    """Convert a row of `webhook_deliveries`."""
     return WebhookDelivery(
         id=DeliveryId(text(row, "id")),
         webhook_id=WebhookId(text(row, "webhook_id")),
@@ -150,10 +168,10 @@ def to_delivery(row: Row) -> WebhookDelivery:
         type=text(row, "type"),
         state=DeliveryState(text(row, "state")),
         attempts=integer(row, "attempts"),
-        next_attempt_at=optional_timestamp(row, "due_at"),
+        next_attempt_at=optional_timestamp(row, "next_attempt_at"),
         created_at=timestamp(row, "created_at"),
         last_attempt_at=optional_timestamp(row, "last_attempt_at"),
         last_status=None if row["last_status"] is None else integer(row, "last_status"),
         last_duration_ms=None if row["last_duration_ms"] is None else integer(row, "last_duration_ms"),
-        last_response=text(row, "last_answer"),
+        last_response=text(row, "last_response"),
     )

@@ -1,8 +1,8 @@
-"""Lists in pages: one query for all of them, newest first by (created_at, id).
+"""Pagination: one query for all lists, newest first by (created_at, id).
 
-Each answer has the total (contract 5), and a page may be far from the first. Both are had from an index
-alone, which has all columns that the conditions name: of 100,000 items they take 9 ms, and from the rows
-350 ms and more. Only the items that are shown are read.
+Each page has the total number of items, and a page may be far from the first. The total and the ids of
+the page's items come from a covering index, which has every column that the conditions name: with 100,000
+items that takes 9 ms, and 350 ms or more from the rows. Only the rows of the page's items are read.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ def paginate(
     where: str,
     values: Mapping[str, Value],
     request: PageRequest,
-    read: Callable[[Row], T],
-    source: str = "",
+    to_item: Callable[[Row], T],
+    select: str = "",
 ) -> Page[T]:
-    """Return the part of a list that is asked for.
+    """Return one page of a list.
 
-    One item more than asked for is read: its presence says whether there is a next page.
+    One item more than requested is read: it tells whether there is a next page.
 
     Args:
-        reader: The catalog or a transaction.
-        table: The table; its rows have `created_at` and `id`.
-        where: The conditions, in which it is called `item`.
-        values: What the conditions name.
-        request: Which part.
-        read: Makes an item of a row.
-        source: A query without conditions for what is read of each `item`, if that is more than its row.
+        reader: The database or a transaction.
+        table: The table; it has the columns `created_at` and `id`.
+        where: The conditions, in which the table's alias is `item`.
+        values: The parameters of the conditions.
+        request: The page's number or cursor, and its size.
+        to_item: Converts a row.
+        select: A query without conditions for the items' rows; by default all columns of the table.
     """
     items = f"FROM {table} AS item WHERE {where}"
     (count,) = reader.fetch_all(f"SELECT count(*) AS total {items}", values)
-    after, bounds = "", dict(values)
+    after, parameters = "", dict(values)
     if request.after is not None:
         after = "AND (item.created_at, item.id) < (:after_micros, :after_id)"
-        bounds |= {"after_micros": request.after.micros, "after_id": request.after.id}
-    bounds |= {"count": request.per_page + 1, "offset": request.offset}
+        parameters |= {"after_micros": request.after.micros, "after_id": request.after.id}
+    parameters |= {"count": request.per_page + 1, "offset": request.offset}
     order = "ORDER BY item.created_at DESC, item.id DESC"
-    wanted = f"SELECT item.id {items} {after} {order} LIMIT :count OFFSET :offset"
-    whole = source or f"SELECT * FROM {table} AS item"  # noqa: S608
-    rows = reader.fetch_all(f"{whole} WHERE item.id IN ({wanted}) {order}", bounds)
-    shown = rows[: request.per_page]
+    page_ids = f"SELECT item.id {items} {after} {order} LIMIT :count OFFSET :offset"
+    select = select or f"SELECT * FROM {table} AS item"  # noqa: S608
+    rows = reader.fetch_all(f"{select} WHERE item.id IN ({page_ids}) {order}", parameters)
+    page_rows = rows[: request.per_page]
     return Page(
-        items=tuple(map(read, shown)),
+        items=tuple(map(to_item, page_rows)),
         page=request.page,
         per_page=request.per_page,
         total=int(count["total"] or 0),
-        next_cursor=encode_cursor(_cursor_position(shown[-1])) if len(rows) > len(shown) else None,
+        next_cursor=encode_cursor(_cursor_position(page_rows[-1])) if len(rows) > len(page_rows) else None,
     )
 
 

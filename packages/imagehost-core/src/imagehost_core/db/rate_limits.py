@@ -1,8 +1,8 @@
-"""The counts of requests in their windows, true between threads and processes.
+"""The request counts of rate limit windows, exact across threads and processes.
 
-They live in a file of their own, without a sync at each write: after a power cut a few requests of
-the last seconds may be forgotten, which costs nobody anything. Within a running system every count
-is exact, because reading, deciding and writing happen under one lock.
+They are stored in a database file of their own, which is not synced at each write: after a power
+failure the requests of the last seconds may be forgotten, which harms no client. In a running system
+every count is exact, because it is read, decided on and written under one lock.
 """
 
 from __future__ import annotations
@@ -18,28 +18,29 @@ from imagehost_core.storage import DiskReserve, LockManager
 from imagehost_core.storage.durable import OWNER_ONLY_FILE
 
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS counts (
-    bucket TEXT PRIMARY KEY,
-    hits TEXT NOT NULL,
-    touched INTEGER NOT NULL
+CREATE TABLE IF NOT EXISTS rate_limits (
+    key TEXT PRIMARY KEY,
+    windows TEXT NOT NULL,
+    updated_at INTEGER NOT NULL
 ) WITHOUT ROWID
 """
-_PRUNE_EVERY = 1_000
-"""After how many new buckets the old ones are thrown away."""
+_PRUNE_INTERVAL = 1_000
+"""Old keys are deleted after this many insertions of new ones."""
 
-Hits = dict[str, tuple[int, int]]
-"""By window: when it began, and how many requests it has admitted. Kept as words: name, beginning, count."""
+WindowCounts = dict[str, tuple[int, int]]
+"""By window name: its start as a Unix timestamp, and the requests admitted since. Stored as text, words
+separated by spaces: name, start, count."""
 
 
 class RateLimitStore:
-    """The counts of a data folder.
+    """The rate limit counters of a data directory.
 
     Args:
-        path: Their file; it is made if there is none.
-        locks: Of the data folder: whoever counts queues there, where waiting costs no polling.
+        path: The database file; it is created if needed.
+        locks: The locks of the data directory: counting waits at a file lock, which needs no polling.
         clock: The source of the time. It is read while the lock is held, so that time does not run
             backwards from one count to the next.
-        reserve: Room for counting on a full disk: whoever wants to delete something is counted too.
+        reserve: Released to count on a full disk, because requests that delete are counted as well.
     """
 
     def __init__(
@@ -47,82 +48,80 @@ class RateLimitStore:
     ) -> None:
         self._reserve = reserve
         self._clock = clock
-        self._threads = threading.Lock()
-        self._new = 0
-        self._gate = locks.named_lock("count")
-        with self._gate.acquire():
+        self._thread_lock = threading.Lock()
+        self._insertions = 0
+        self._file_lock = locks.named_lock("count")
+        with self._file_lock.acquire():
             path.touch(OWNER_ONLY_FILE)
             self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = OFF")
             self._connection.execute(_SCHEMA)
 
-    def admit(self, bucket: str, policy: RateLimitPolicy) -> Decision:
-        """Count one more request, if it is admitted.
-
-        Contract 9: *a request that is refused does not count*.
+    def admit(self, key: str, policy: RateLimitPolicy) -> Decision:
+        """Decide on a request, and count it if it is admitted. A rejected request does not count.
 
         Args:
-            bucket: Whose requests are counted.
-            policy: The windows that it falls into.
+            key: What is limited, such as an account or an IP address.
+            policy: The windows that apply.
         """
         if not any(window.limit for window in policy):
             return decide(policy, {}, self._clock())
-        with self._threads, self._gate.acquire():
+        with self._thread_lock, self._file_lock.acquire():
             now = self._clock()
-            hits = self._read(bucket)
-            decision = decide(policy, _current(policy, hits, now), now)
+            counts = self._read(key)
+            decision = decide(policy, _current(policy, counts, now), now)
             if decision.admitted and decision.window is not None:
                 for window in policy:
-                    start, count = hits.get(window.name, (0, 0))
-                    began = window.start(now)
-                    hits[window.name] = (began, count + 1 if start == began else 1)
-                self._write(bucket, hits, now)
+                    stored_start, count = counts.get(window.name, (0, 0))
+                    start = window.start(now)
+                    counts[window.name] = (start, count + 1 if stored_start == start else 1)
+                self._write(key, counts, now)
         return decision
 
-    def peek(self, bucket: str, policy: RateLimitPolicy) -> dict[str, int]:
-        """Return how many requests each window has admitted so far, by the window's name."""
-        with self._threads:
-            return _current(policy, self._read(bucket), self._clock())
+    def peek(self, key: str, policy: RateLimitPolicy) -> dict[str, int]:
+        """Return the number of requests that each current window has admitted, by window name."""
+        with self._thread_lock:
+            return _current(policy, self._read(key), self._clock())
 
     def keys(self) -> int:
-        """Return how many buckets are kept."""
-        with self._threads:
-            (count,) = self._connection.execute("SELECT count(*) FROM counts").fetchone()
+        """Return the number of stored keys."""
+        with self._thread_lock:
+            (count,) = self._connection.execute("SELECT count(*) FROM rate_limits").fetchone()
         return int(count)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the connection and the lock file."""
         self._connection.close()
-        self._gate.close()
+        self._file_lock.close()
 
-    def _read(self, bucket: str) -> Hits:
-        row = self._connection.execute("SELECT hits FROM counts WHERE bucket = ?", (bucket,)).fetchone()
+    def _read(self, key: str) -> WindowCounts:
+        row = self._connection.execute("SELECT windows FROM rate_limits WHERE key = ?", (key,)).fetchone()
         words = iter(row[0].split() if row else ())
         return {
             name: (int(start), int(count)) for name, start, count in zip(words, words, words, strict=True)
         }
 
-    def _write(self, bucket: str, hits: Hits, now: datetime) -> None:
+    def _write(self, key: str, counts: WindowCounts, now: datetime) -> None:
         if self._reserve is not None:
             self._reserve.release()
-        touched = int(now.timestamp())
-        text = " ".join(f"{name} {start} {count}" for name, (start, count) in hits.items())
-        known = self._connection.execute(
-            "UPDATE counts SET hits = ?, touched = ? WHERE bucket = ?", (text, touched, bucket)
+        updated_at = int(now.timestamp())
+        windows = " ".join(f"{name} {start} {count}" for name, (start, count) in counts.items())
+        updated_rows = self._connection.execute(
+            "UPDATE rate_limits SET windows = ?, updated_at = ? WHERE key = ?", (windows, updated_at, key)
         ).rowcount
-        if known:
+        if updated_rows:
             return
-        self._connection.execute("INSERT INTO counts VALUES (?, ?, ?)", (bucket, text, touched))
-        self._new += 1
-        if self._new % _PRUNE_EVERY == 0:
-            self._connection.execute("DELETE FROM counts WHERE touched < ?", (touched - DAY,))
+        self._connection.execute("INSERT INTO rate_limits VALUES (?, ?, ?)", (key, windows, updated_at))
+        self._insertions += 1
+        if self._insertions % _PRUNE_INTERVAL == 0:
+            self._connection.execute("DELETE FROM rate_limits WHERE updated_at < ?", (updated_at - DAY,))
 
 
-def _current(policy: RateLimitPolicy, hits: Hits, now: datetime) -> dict[str, int]:
-    """Return the counts of the windows that hold `now`; those of windows that have ended are nothing."""
+def _current(policy: RateLimitPolicy, counts: WindowCounts, now: datetime) -> dict[str, int]:
+    """Return the counts of the windows that contain `now`, by window name."""
     return {
-        window.name: hits[window.name][1]
+        window.name: counts[window.name][1]
         for window in policy
-        if window.name in hits and hits[window.name][0] == window.start(now)
+        if window.name in counts and counts[window.name][0] == window.start(now)
     }

@@ -1,7 +1,8 @@
-"""The tables, as a list of migrations: what was released is never edited, only added to.
+"""The database schema, as a list of migrations.
 
-Times are whole microseconds since 1970 in UTC; booleans are 0 and 1. Ids of albums are never used
-again (`AUTOINCREMENT`). Lists are sorted by (created_at, id), so each index ends with these two.
+A released migration is never edited: a change of the schema is a new migration. Timestamps are whole
+microseconds since 1970-01-01T00:00:00Z and booleans are 0 or 1. Ids of accounts and albums are never
+reused (`AUTOINCREMENT`). Lists are sorted by (created_at, id), so their indexes end with these columns.
 """
 
 from __future__ import annotations
@@ -12,57 +13,45 @@ migrations = Migrations("imagehost")
 
 
 @migrations()
-def accounts_albums_images_keys(database: Database) -> None:
-    """The first tables."""
-    for statement in _FIRST.split(";"):
+def initial_schema(database: Database) -> None:
+    """Create all tables and indexes."""
+    for statement in _INITIAL_SCHEMA.split(";"):
         database.execute(statement)
 
 
-@migrations()
-def access_and_events(database: Database) -> None:
-    """Limits of accounts, sessions, answers to be given again, events and where they go."""
-    for statement in _SECOND.split(";"):
-        database.execute(statement)
-
-
-@migrations()
-def deliveries_by_destination(database: Database) -> None:
-    """What is due is asked of each destination by itself: a long queue of one slows down no other."""
-    for statement in _THIRD.split(";"):
-        database.execute(statement)
-
-
-@migrations()
-def seats_of_senders(database: Database) -> None:
-    """Who has a lease, so that what a sender that died had taken is given back at once."""
-    database.execute("ALTER TABLE deliveries ADD COLUMN leased_by INTEGER")
-
-
-@migrations()
-def graves_of_accounts_and_albums(database: Database) -> None:
-    """Whose image a grave is, and of which album: who deletes these waits for its bytes to go."""
-    database.execute("ALTER TABLE graves ADD COLUMN account_id INTEGER")
-    database.execute("ALTER TABLE graves ADD COLUMN album_id INTEGER")
-
-
-@migrations()
-def gallery_from_its_index_alone(database: Database) -> None:
-    """All that a page of the gallery asks of pictures which are not shown on it."""
-    database.execute("DROP INDEX images_in_gallery")
-    database.execute(
-        "CREATE INDEX images_in_gallery ON images (created_at, id, account_id, is_public) WHERE is_public = 1"
-    )
-
-
-_FIRST = """
+_INITIAL_SCHEMA = """
 CREATE TABLE accounts (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     name TEXT NOT NULL UNIQUE,
     password_hash TEXT,
+    limits TEXT NOT NULL DEFAULT '{}',
+    used_bytes INTEGER NOT NULL DEFAULT 0 CHECK (used_bytes >= 0),
     created_at INTEGER NOT NULL,
-    suspended_at INTEGER,
-    used_bytes INTEGER NOT NULL DEFAULT 0 CHECK (used_bytes >= 0)
+    suspended_at INTEGER
 );
+
+CREATE TABLE api_keys (
+    id TEXT PRIMARY KEY,
+    account_id INTEGER NOT NULL REFERENCES accounts (id),
+    name TEXT NOT NULL,
+    prefix TEXT NOT NULL,
+    token_hash TEXT NOT NULL UNIQUE,
+    scopes TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    last_used_at INTEGER,
+    revoked_at INTEGER
+) WITHOUT ROWID;
+CREATE INDEX api_keys_by_account ON api_keys (account_id, created_at, id);
+
+CREATE TABLE sessions (
+    token_hash TEXT PRIMARY KEY,
+    account_id INTEGER NOT NULL REFERENCES accounts (id),
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX sessions_by_account ON sessions (account_id);
+
 CREATE TABLE albums (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     account_id INTEGER NOT NULL REFERENCES accounts (id),
@@ -73,6 +62,7 @@ CREATE TABLE albums (
     updated_at INTEGER NOT NULL
 );
 CREATE INDEX albums_by_account ON albums (account_id, created_at, id);
+
 CREATE TABLE images (
     id TEXT PRIMARY KEY,
     account_id INTEGER NOT NULL REFERENCES accounts (id),
@@ -89,68 +79,54 @@ CREATE TABLE images (
     has_alpha INTEGER NOT NULL,
     sha256 TEXT NOT NULL,
     placeholder TEXT NOT NULL,
-    rungs TEXT NOT NULL,
+    derivatives TEXT NOT NULL,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX images_by_account ON images (account_id, created_at, id);
 CREATE INDEX images_by_album ON images (album_id, created_at, id);
-CREATE INDEX images_in_gallery ON images (created_at, id) WHERE is_public = 1;
-CREATE TABLE graves (
+-- Covering: it has every column that the gallery's conditions name.
+CREATE INDEX images_in_gallery ON images (created_at, id, account_id, is_public) WHERE is_public = 1;
+
+-- Deleted images whose files may still be on the disk.
+CREATE TABLE tombstones (
     image_id TEXT PRIMARY KEY,
+    account_id INTEGER NOT NULL,
+    album_id INTEGER,
     deleted_at INTEGER NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE keys (
-    id TEXT PRIMARY KEY,
-    account_id INTEGER NOT NULL REFERENCES accounts (id),
-    name TEXT NOT NULL,
-    prefix TEXT NOT NULL,
-    token_hash TEXT NOT NULL UNIQUE,
-    scopes TEXT NOT NULL,
-    expires_at INTEGER,
-    last_used_at INTEGER,
-    created_at INTEGER NOT NULL,
-    revoked_at INTEGER
-) WITHOUT ROWID;
-CREATE INDEX keys_by_account ON keys (account_id, created_at, id)
-"""
 
-_SECOND = """
-ALTER TABLE accounts ADD COLUMN limits TEXT NOT NULL DEFAULT '{}';
-CREATE TABLE sessions (
-    token_hash TEXT PRIMARY KEY,
-    account_id INTEGER NOT NULL REFERENCES accounts (id),
-    created_at INTEGER NOT NULL,
-    expires_at INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX sessions_by_account ON sessions (account_id);
-CREATE TABLE answers (
+CREATE TABLE idempotency_keys (
     account_id INTEGER NOT NULL REFERENCES accounts (id),
     key TEXT NOT NULL,
-    request TEXT NOT NULL,
+    request_fingerprint TEXT NOT NULL,
     created_at INTEGER NOT NULL,
-    status INTEGER,
-    body BLOB,
+    response_status INTEGER,
+    response_body BLOB,
     PRIMARY KEY (account_id, key)
 ) WITHOUT ROWID;
-CREATE INDEX answers_by_age ON answers (created_at);
-CREATE TABLE effects (
+CREATE INDEX idempotency_keys_by_created_at ON idempotency_keys (created_at);
+
+-- The records that a request has created, one row for each of its sub-operations.
+CREATE TABLE idempotency_results (
     account_id INTEGER NOT NULL,
     key TEXT NOT NULL,
-    part INTEGER NOT NULL,
-    made TEXT NOT NULL,
-    PRIMARY KEY (account_id, key, part),
-    FOREIGN KEY (account_id, key) REFERENCES answers (account_id, key) ON DELETE CASCADE
+    sub_operation INTEGER NOT NULL,
+    result_id TEXT NOT NULL,
+    PRIMARY KEY (account_id, key, sub_operation),
+    FOREIGN KEY (account_id, key) REFERENCES idempotency_keys (account_id, key) ON DELETE CASCADE
 ) WITHOUT ROWID;
+
 CREATE TABLE events (
     id TEXT PRIMARY KEY,
     account_id INTEGER NOT NULL REFERENCES accounts (id),
     type TEXT NOT NULL,
-    created_at INTEGER NOT NULL,
-    body BLOB NOT NULL
+    body BLOB NOT NULL,
+    created_at INTEGER NOT NULL
 ) WITHOUT ROWID;
-CREATE INDEX events_by_age ON events (created_at);
+CREATE INDEX events_by_created_at ON events (created_at);
 CREATE INDEX events_by_account ON events (account_id);
+
 CREATE TABLE webhooks (
     id TEXT PRIMARY KEY,
     account_id INTEGER NOT NULL REFERENCES accounts (id),
@@ -160,33 +136,32 @@ CREATE TABLE webhooks (
     is_active INTEGER NOT NULL,
     disabled_reason TEXT,
     secret TEXT NOT NULL,
-    old_secret TEXT,
-    old_secret_until INTEGER,
+    previous_secret TEXT,
+    previous_secret_expires_at INTEGER,
     created_at INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX webhooks_by_account ON webhooks (account_id, created_at, id);
-CREATE TABLE deliveries (
+
+CREATE TABLE webhook_deliveries (
     id TEXT PRIMARY KEY,
     webhook_id TEXT NOT NULL REFERENCES webhooks (id) ON DELETE CASCADE,
     event_id TEXT NOT NULL REFERENCES events (id) ON DELETE CASCADE,
     type TEXT NOT NULL,
     state TEXT NOT NULL,
     attempts INTEGER NOT NULL DEFAULT 0,
-    due_at INTEGER,
-    leased_until INTEGER,
-    created_at INTEGER NOT NULL,
+    next_attempt_at INTEGER,
+    lease_expires_at INTEGER,
+    leased_by INTEGER,
     last_attempt_at INTEGER,
     last_status INTEGER,
     last_duration_ms INTEGER,
-    last_answer TEXT NOT NULL DEFAULT ''
+    last_response TEXT NOT NULL DEFAULT '',
+    created_at INTEGER NOT NULL
 ) WITHOUT ROWID;
-CREATE INDEX deliveries_by_webhook ON deliveries (webhook_id, created_at, id);
-CREATE INDEX deliveries_by_event ON deliveries (event_id);
-CREATE INDEX deliveries_due ON deliveries (due_at) WHERE state = 'pending'
-"""
-
-_THIRD = """
-DROP INDEX deliveries_due;
-CREATE INDEX deliveries_due ON deliveries (webhook_id, due_at, id) WHERE state = 'pending';
-CREATE INDEX deliveries_leased ON deliveries (webhook_id, leased_until) WHERE leased_until IS NOT NULL
+CREATE INDEX webhook_deliveries_by_webhook ON webhook_deliveries (webhook_id, created_at, id);
+CREATE INDEX webhook_deliveries_by_event ON webhook_deliveries (event_id);
+CREATE INDEX webhook_deliveries_pending ON webhook_deliveries (webhook_id, next_attempt_at, id)
+    WHERE state = 'pending';
+CREATE INDEX webhook_deliveries_leased ON webhook_deliveries (webhook_id, lease_expires_at)
+    WHERE lease_expires_at IS NOT NULL
 """

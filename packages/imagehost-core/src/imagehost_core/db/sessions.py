@@ -1,4 +1,4 @@
-"""The rows of sessions. Of a token only its hash is here."""
+"""The sessions table. Tokens are stored as hashes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from imagehost_core.models import Account
 
 @frozen
 class SessionRepository:
-    """Sessions in the catalog."""
+    """Sessions in the database."""
 
-    catalog: Database
+    database: Database
 
     def get_account(self, token_hash: str, now: datetime) -> Account | None:
-        """Return whose session a token is, or `None` where there is none, or it has ended."""
-        row = self.catalog.fetch_one(
+        """Return the account of an unexpired session, or `None`."""
+        row = self.database.fetch_one(
             "SELECT accounts.* FROM sessions JOIN accounts ON accounts.id = sessions.account_id "
             "WHERE sessions.token_hash = :hash AND sessions.expires_at > :now",
             {"hash": token_hash, "now": to_micros(now)},
@@ -36,7 +36,7 @@ class SessionRepository:
         now: datetime,
         expires_at: datetime,
     ) -> None:
-        """Record a session, and forget those that have ended."""
+        """Insert a session, and delete the expired ones."""
         transaction.execute("DELETE FROM sessions WHERE expires_at <= :now", {"now": to_micros(now)})
         transaction.insert(
             "sessions",
@@ -49,9 +49,9 @@ class SessionRepository:
         )
 
     def delete(self, transaction: Transaction, token_hash: str) -> None:
-        """End a session."""
+        """Delete a session."""
         transaction.execute("DELETE FROM sessions WHERE token_hash = :hash", {"hash": token_hash})
 
     def delete_all(self, transaction: Transaction, account_id: AccountId) -> None:
-        """End all sessions of an account."""
+        """Delete all sessions of an account."""
         transaction.execute("DELETE FROM sessions WHERE account_id = :account", {"account": account_id})

@@ -1,4 +1,4 @@
-"""The rows of webhook destinations."""
+"""The webhooks table: endpoints and their signing secrets."""
 
 from __future__ import annotations
 
@@ -16,82 +16,86 @@ from imagehost_core.models import Page, Webhook
 from imagehost_core.pagination import PageRequest
 
 _SELECT = "SELECT * FROM webhooks AS item"
-_CHANGEABLE = ("url", "events", "description", "is_active", "disabled_reason")
+_UPDATABLE = ("url", "events", "description", "is_active", "disabled_reason")
 
 
 @frozen
 class WebhookRepository:
-    """Webhook destinations in the catalog."""
+    """Webhooks in the database."""
 
-    catalog: Database
+    database: Database
 
     def get(
         self, webhook_id: WebhookId, account_id: AccountId | None = None, reader: Queryable | None = None
     ) -> Webhook | None:
-        """Return a destination, of one account if that is given, or `None`."""
-        row = (reader or self.catalog).fetch_one(f"{_SELECT} WHERE id = :id", {"id": webhook_id})
+        """Return a webhook, of any account or of one, or `None`."""
+        row = (reader or self.database).fetch_one(f"{_SELECT} WHERE id = :id", {"id": webhook_id})
         if row is None or (account_id is not None and integer(row, "account_id") != account_id):
             return None
         return to_webhook(row)
 
     def list_by_account(self, account_id: AccountId, request: PageRequest) -> Page[Webhook]:
-        """Return the destinations of an account."""
+        """Return one page of an account's webhooks."""
         where = "item.account_id = :account"
-        return paginate(self.catalog, "webhooks", where, {"account": account_id}, request, to_webhook)
+        return paginate(self.database, "webhooks", where, {"account": account_id}, request, to_webhook)
 
     def ids_by_account(self, account_id: AccountId, transaction: Transaction) -> list[WebhookId]:
-        """Return the ids of all destinations of an account."""
+        """Return the ids of all webhooks of an account."""
         rows = transaction.fetch_all("SELECT id FROM webhooks WHERE account_id = :id", {"id": account_id})
         return [WebhookId(text(row, "id")) for row in rows]
 
-    def subscribed(self, transaction: Transaction, account_id: AccountId, kind: str) -> list[WebhookId]:
-        """Return the destinations of an account that get events of a kind."""
+    def subscribed(self, transaction: Transaction, account_id: AccountId, event_type: str) -> list[WebhookId]:
+        """Return the ids of an account's active webhooks that subscribe to an event type."""
         rows = transaction.fetch_all(
             "SELECT * FROM webhooks WHERE account_id = :account AND is_active = 1", {"account": account_id}
         )
-        hooks = map(to_webhook, rows)
-        return [hook.id for hook in hooks if not hook.events or kind in hook.events]
+        webhooks = map(to_webhook, rows)
+        return [webhook.id for webhook in webhooks if not webhook.events or event_type in webhook.events]
 
     def is_active(self, transaction: Transaction, webhook_id: WebhookId) -> bool:
-        """Return whether events are sent to a destination."""
+        """Return whether a webhook exists and is active."""
         sql = "SELECT id FROM webhooks WHERE id = :id AND is_active = 1"
         return transaction.fetch_one(sql, {"id": webhook_id}) is not None
 
     def insert(self, transaction: Transaction, webhook: Webhook, secret: str) -> None:
-        """Record a destination."""
+        """Insert a webhook with its signing secret."""
         transaction.insert("webhooks", {**_to_row(webhook), "secret": secret})
 
     def update(self, transaction: Transaction, webhook: Webhook) -> None:
-        """Record what may change of a destination."""
+        """Update the columns of a webhook that may change."""
         row = _to_row(webhook)
-        sets = ", ".join(f"{name} = :{name}" for name in _CHANGEABLE)
-        values = {name: row[name] for name in ("id", *_CHANGEABLE)}
-        transaction.execute(f"UPDATE webhooks SET {sets} WHERE id = :id", values)  # noqa: S608
+        assignments = ", ".join(f"{name} = :{name}" for name in _UPDATABLE)
+        values = {name: row[name] for name in ("id", *_UPDATABLE)}
+        transaction.execute(f"UPDATE webhooks SET {assignments} WHERE id = :id", values)  # noqa: S608
 
     def disable(self, transaction: Transaction, webhook_id: WebhookId, reason: str) -> None:
-        """Send nothing more to a destination, and say why."""
+        """Deactivate a webhook and store the reason."""
         transaction.execute(
             "UPDATE webhooks SET is_active = 0, disabled_reason = :reason WHERE id = :id",
             {"id": webhook_id, "reason": reason},
         )
 
     def rotate_secret(
-        self, transaction: Transaction, webhook_id: WebhookId, secret: str, old_until: datetime
+        self,
+        transaction: Transaction,
+        webhook_id: WebhookId,
+        secret: str,
+        previous_expires_at: datetime,
     ) -> None:
-        """Give a destination another secret; the one before signs beside it for a while."""
+        """Replace a webhook's secret; the previous secret signs as well until it expires."""
         transaction.execute(
-            "UPDATE webhooks SET old_secret = secret, old_secret_until = :until, secret = :secret "
-            "WHERE id = :id",
-            {"id": webhook_id, "secret": secret, "until": to_micros(old_until)},
+            "UPDATE webhooks SET previous_secret = secret, previous_secret_expires_at = :expires_at, "
+            "secret = :secret WHERE id = :id",
+            {"id": webhook_id, "secret": secret, "expires_at": to_micros(previous_expires_at)},
         )
 
     def delete(self, transaction: Transaction, webhook_id: WebhookId) -> None:
-        """Remove a destination, and all that was still to be sent to it."""
+        """Delete a webhook and its deliveries."""
         transaction.execute("DELETE FROM webhooks WHERE id = :id", {"id": webhook_id})
 
 
 def to_webhook(row: Row) -> Webhook:
-    """Return a row as a destination."""
+    """Convert a row of `webhooks`."""
     reason = row["disabled_reason"]
     return Webhook(
         id=WebhookId(text(row, "id")),
@@ -106,13 +110,11 @@ def to_webhook(row: Row) -> Webhook:
 
 
 def to_secrets(row: Row, now: datetime) -> tuple[str, ...]:
-    """Return what events to a destination are signed with, the newest secret first.
-
-    There are two while one is being rotated out.
-    """
-    until = row["old_secret_until"]
-    old = (text(row, "old_secret"),) if isinstance(until, int) and until > to_micros(now) else ()
-    return (text(row, "secret"), *old)
+    """Return a webhook's signing secrets, newest first: two until the previous secret expires."""
+    expires_at = row["previous_secret_expires_at"]
+    is_rotating = isinstance(expires_at, int) and expires_at > to_micros(now)
+    previous = (text(row, "previous_secret"),) if is_rotating else ()
+    return (text(row, "secret"), *previous)
 
 
 def _to_row(webhook: Webhook) -> Row:

@@ -112,7 +112,7 @@ def _open(
     reserve = DiskReserve(folders.reserve)
     reserve.acquire()
     locks = LockManager(folders.locks)
-    stamps = opened.enter_context(closing(GenerationTable(folders.locks / "stamps")))
+    stamps = opened.enter_context(closing(GenerationTable(folders.generations)))
     stamps.repair(locks, "image")
     staging = opened.enter_context(closing(StagingArea(folders.staging, settings.storage.min_free_bytes)))
     counters = opened.enter_context(closing(RateLimitStore(folders.rate_limits, locks, clock, reserve)))

@@ -130,7 +130,7 @@ def _begin(context: HostContext, account: Account, key: str, request: str) -> Id
             context.idempotency.delete_before(transaction, oldest)
             context.idempotency.insert(transaction, account.id, key, request, context.clock())
         return IdempotentRequest(context, account.id, key)
-    if kept.request != request:
+    if kept.fingerprint != request:
         fault = FieldError("Idempotency-Key", "a new key for another request", quote_value(key))
         raise ConflictError(errors=[fault])
     return IdempotentRequest(context, account.id, key, kept.response)

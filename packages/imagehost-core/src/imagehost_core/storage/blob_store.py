@@ -25,7 +25,7 @@ MASTER = "master"
 
 def derivative_name(side: int) -> str:
     """Return the name of the reduction whose longer side has that many pixels."""
-    return f"rung-{side}"
+    return f"derivative-{side}"
 
 
 class LocalBlobStore:

@@ -1,18 +1,18 @@
-"""The layout of a data folder.
+"""The layout of a data directory.
 
 ```
-catalog.sqlite3         the records
-counters.sqlite3        the counts of requests
-images/ab/<id>/         one folder an image: its master and its reductions
-variants/ab/<id>/       one folder an image: what the processing route has made of it
-staging/<process>/      what is being received or made; emptied when the process is gone
-locks/                  who is changing what, across processes
-secret                  the key of signed addresses
-reserve                 room that is kept for deleting
+imagehost.sqlite3       the database
+rate_limits.sqlite3     the rate limit counters
+images/ab/<id>/         one directory per image: its master and its derivatives
+variants/ab/<id>/       one directory per image: its cached variants
+staging/<process>/      files being received or built; removed when the process has exited
+locks/                  advisory lock files, and the generations of images
+secret                  the key of signed URLs
+reserve                 disk space reserved for deletions
 ```
 
-`ab` is the id's first two characters. Everything of an image lies in two folders, so that deleting
-them is complete.
+`ab` is the shard: the first two characters of the image's id. An image's files are in two directories,
+so removing these removes all of them.
 """
 
 from __future__ import annotations
@@ -26,43 +26,48 @@ from imagehost_core.ids import ImageId
 
 @frozen
 class DataLayout:
-    """A data folder.
+    """The paths in a data directory.
 
     Attributes:
-        root: The folder itself.
+        root: The data directory.
     """
 
     root: Path
 
     @property
     def database(self) -> Path:
-        """The file of the records."""
-        return self.root / "catalog.sqlite3"
+        """The file of the database."""
+        return self.root / "imagehost.sqlite3"
 
     @property
     def rate_limits(self) -> Path:
-        """The file of the counts of requests."""
-        return self.root / "counters.sqlite3"
+        """The file of the rate limit counters."""
+        return self.root / "rate_limits.sqlite3"
 
     @property
     def images(self) -> Path:
-        """Masters and reductions."""
+        """The directory of masters and derivatives."""
         return self.root / "images"
 
     @property
     def variants(self) -> Path:
-        """What the processing route has made."""
+        """The directory of cached variants."""
         return self.root / "variants"
 
     @property
     def staging(self) -> Path:
-        """What is not finished."""
+        """The directory of the staging areas of all processes."""
         return self.root / "staging"
 
     @property
     def locks(self) -> Path:
-        """Who is changing what."""
+        """The directory of the lock files."""
         return self.root / "locks"
+
+    @property
+    def generations(self) -> Path:
+        """The file of the generation table."""
+        return self.locks / "generations"
 
     @property
     def secret(self) -> Path:
@@ -71,13 +76,18 @@ class DataLayout:
 
     @property
     def reserve(self) -> Path:
-        """The file that keeps room for deleting."""
+        """The file that reserves disk space for deletions."""
         return self.root / "reserve"
 
     def image(self, image_id: ImageId) -> Path:
-        """Return the folder of an image's master."""
-        return self.images / image_id[:2] / image_id
+        """Return the directory of an image's master and derivatives."""
+        return self.images / shard(image_id) / image_id
 
     def variants_of(self, image_id: ImageId) -> Path:
-        """Return the folder of an image's variants."""
-        return self.variants / image_id[:2] / image_id
+        """Return the directory of an image's cached variants."""
+        return self.variants / shard(image_id) / image_id
+
+
+def shard(image_id: ImageId) -> str:
+    """Return the name of the directory that holds an image's directory."""
+    return image_id[:2]

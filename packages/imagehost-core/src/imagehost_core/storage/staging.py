@@ -40,7 +40,7 @@ _OLD_SECONDS = 3_600
 """A folder that is still being made after an hour is a dead process's."""
 _TRASH = "grave-"
 """How a folder's name begins that is being removed; the rest of it tells which."""
-_MARKER = ".unfinished"
+_MARKER = ".incomplete"
 """How the name of a sign ends."""
 
 
