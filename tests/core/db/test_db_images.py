@@ -61,7 +61,7 @@ def test_an_image_comes_back_as_it_was_recorded(
 def test_an_update_changes_what_an_owner_may_change_and_nothing_else(
     catalog: Database, images: ImageRepository, account: Account, add: Callable[..., Image]
 ) -> None:
-    albums = AlbumRepository(catalog, images)
+    albums = AlbumRepository(catalog)
     made = add()
     with catalog.transaction() as transaction:
         fields: dict[str, str | int | bytes | None] = {"name": "a", "description": "", "is_public": 1}
@@ -112,7 +112,7 @@ def test_a_buried_image_is_in_no_list_and_its_grave_waits_until_it_is_forgotten(
 def test_an_image_of_an_album_that_is_deleted_is_in_no_album(
     catalog: Database, images: ImageRepository, account: Account, add: Callable[..., Image]
 ) -> None:
-    albums = AlbumRepository(catalog, images)
+    albums = AlbumRepository(catalog)
     with catalog.transaction() as transaction:
         fields: dict[str, str | int | bytes | None] = {"name": "a", "description": "", "is_public": 1}
         album_id = albums.insert(transaction, account.id, fields, START)

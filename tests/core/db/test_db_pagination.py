@@ -83,7 +83,7 @@ def lists(catalog: Database) -> dict[str, Callable[[PageRequest], object]]:
         "images of an account": partial(images.list_by_account, AccountId(1)),
         "images of an album": partial(images.list_by_album, AlbumId(1)),
         "gallery": images.list_public,
-        "albums": partial(AlbumRepository(catalog, images).list_by_account, AccountId(1)),
+        "albums": partial(AlbumRepository(catalog).list_by_account, AccountId(1)),
         "keys": partial(KeyRepository(catalog).list_by_account, AccountId(1)),
         "webhooks": partial(WebhookRepository(catalog).list_by_account, AccountId(1)),
     }
@@ -124,7 +124,7 @@ def test_albums_of_one_moment_are_walked_by_number_and_not_by_text(
     catalog: Database, images: ImageRepository, account: Account
 ) -> None:
     """As text `9` would come after `10`, and a walk would skip or repeat."""
-    albums = AlbumRepository(catalog, images)
+    albums = AlbumRepository(catalog)
     fields: dict[str, str | int | bytes | None] = {"name": "a", "description": "", "is_public": 1}
     with catalog.transaction() as transaction:
         made = [albums.insert(transaction, account.id, fields, START) for _ in range(25)]

@@ -142,7 +142,7 @@ def _open(
         blobs=LocalBlobStore(folders, staging),
         database=catalog,
         accounts=AccountRepository(catalog),
-        albums=AlbumRepository(catalog, images),
+        albums=AlbumRepository(catalog),
         images=images,
         keys=KeyRepository(catalog),
         sessions=SessionRepository(catalog),

@@ -1,0 +1,80 @@
+"""Albums are read with their image count and cover from one snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from imagehost_core.db import AlbumRepository, Database
+from imagehost_core.db.database import Row, Value
+from imagehost_core.ids import AlbumId
+from imagehost_core.models import Account, Image
+from imagehost_core.pagination import PageRequest
+from imagehost_core.storage import LockManager
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class DeletesImagesAfterReadingAlbums(Database):
+    """A database in which another client deletes all images as soon as a query has returned an album."""
+
+    def fetch_all(self, sql: str, values: Mapping[str, Value]) -> list[Row]:
+        rows = super().fetch_all(sql, values)
+        if any("image_count" in row for row in rows):
+            with self.transaction() as transaction:
+                transaction.execute("DELETE FROM images", {})
+        return rows
+
+
+@pytest.fixture
+def album_id(catalog: Database, account: Account) -> AlbumId:
+    fields: dict[str, Value] = {"name": "Cats", "description": "", "is_public": 1}
+    with catalog.transaction() as transaction:
+        return AlbumRepository(catalog).insert(transaction, account.id, fields, NOW)
+
+
+@pytest.fixture
+def racing(catalog: Database, tmp_path: Path) -> Iterator[AlbumRepository]:
+    database = DeletesImagesAfterReadingAlbums(
+        tmp_path / "imagehost.sqlite3", LockManager(tmp_path / "locks")
+    )
+    yield AlbumRepository(database)
+    database.close()
+
+
+def test_the_cover_is_the_newest_image_as_it_was_recorded(
+    catalog: Database, account: Account, album_id: AlbumId, add: Callable[..., Image]
+) -> None:
+    albums = AlbumRepository(catalog)
+    empty = albums.get(album_id, account.id)
+    assert empty is not None
+    assert (empty.image_count, empty.cover) == (0, None)
+    newest = add(album_id=album_id, created_at=NOW + timedelta(seconds=1), derivatives=((200, 100),))
+    add(album_id=album_id, created_at=NOW)
+    album = albums.get(album_id, account.id)
+    assert album is not None
+    assert (album.image_count, album.cover) == (2, newest)
+    assert albums.list_by_account(account.id, PageRequest()).items == (album,)
+
+
+def test_a_cover_that_is_deleted_while_its_album_is_read_agrees_with_the_count(
+    racing: AlbumRepository, account: Account, album_id: AlbumId, add: Callable[..., Image]
+) -> None:
+    image = add(album_id=album_id)
+    album = racing.get(album_id, account.id)
+    assert album is not None
+    assert (album.image_count, album.cover) == (1, image)
+    album = racing.get(album_id, account.id)
+    assert album is not None
+    assert (album.image_count, album.cover) == (0, None)
+
+
+def test_covers_that_are_deleted_while_albums_are_listed_agree_with_the_counts(
+    racing: AlbumRepository, account: Account, album_id: AlbumId, add: Callable[..., Image]
+) -> None:
+    image = add(album_id=album_id)
+    (album,) = racing.list_by_account(account.id, PageRequest())
+    assert (album.image_count, album.cover) == (1, image)
