@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_client import UNSET
-from imagehost_client._calls import access, albums, hooks, images
+from imagehost_client._calls import access, albums, images, webhooks
 
 
 @pytest.mark.parametrize("bad", ["", ".", ".."])
 def test_an_id_that_would_address_something_else_is_refused(bad: str) -> None:
-    for make in (images.get_image, images.delete_image, access.delete_key, hooks.delete_webhook):
+    for make in (images.get_image, images.delete_image, access.delete_key, webhooks.delete_webhook):
         with pytest.raises(ValueError, match="expected an id"):
             make(bad)
 
@@ -84,14 +84,14 @@ def test_only_what_is_given_is_sent() -> None:
         "scopes": ["images:read"],
         "expires_at": "2026-01-01T00:00:00Z",
     }
-    assert hooks.update_webhook("a", events=["image.deleted"]).body == {"events": ["image.deleted"]}
+    assert webhooks.update_webhook("a", events=["image.deleted"]).body == {"events": ["image.deleted"]}
     assert repr(UNSET) == "UNSET"
 
 
 def test_a_text_in_the_place_of_a_list_is_refused() -> None:
     for make in (
         lambda: access.create_key("k", scopes="images:read"),
-        lambda: hooks.create_webhook("u", events="x"),
+        lambda: webhooks.create_webhook("u", events="x"),
     ):
         with pytest.raises(TypeError, match="list"):
             make()

@@ -323,7 +323,7 @@ def test_the_settings_are_shown_with_their_origin_and_without_the_token(
     shown = capsys.readouterr().out
     assert shown.splitlines() == [
         "base_url\thttps://h/v1\tIMAGEHOST_BASE_URL",
-        "cdn_url\thttps://h/img\tthe base address",
+        "cdn_url\thttps://h/img\tbase_url",
         "token\tihk_01…\tIMAGEHOST_TOKEN",
     ]
     monkeypatch.delenv("IMAGEHOST_TOKEN")
@@ -340,7 +340,7 @@ def test_without_an_address_the_way_to_give_one_is_told(capsys: pytest.CaptureFi
     assert main(["ls"]) == 2
     assert "IMAGEHOST_BASE_URL" in capsys.readouterr().err
     assert main(["--retries", "0", "--base-url", "http://127.0.0.1:9/v1", "ls"]) == 1
-    assert "is the host running" in capsys.readouterr().err
+    assert "check that the host is running" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from attrs import evolve
 
 from imagehost_client import errors
-from imagehost_client._calls import Call, access, albums, hooks, images
+from imagehost_client._calls import Call, access, albums, images, webhooks
 from imagehost_client._config import Config, resolve
 from imagehost_client._exchange import Environment, Failure, Open, Reply, Send, Sleep, Step, exchange
 from imagehost_client._multipart import MultipartBody
@@ -143,10 +143,10 @@ def test_after_the_last_retry_the_last_error_is_raised() -> None:
         access.create_key("k"),
         access.create_account("a", "b"),
         access.create_session("a", "b"),
-        hooks.create_webhook("https://h"),
-        hooks.test_webhook("w"),
-        hooks.rotate_webhook_secret("w"),
-        hooks.retry_delivery("w", "d"),
+        webhooks.create_webhook("https://h"),
+        webhooks.test_webhook("w"),
+        webhooks.rotate_webhook_secret("w"),
+        webhooks.retry_delivery("w", "d"),
     ],
     ids=lambda call: call.path,
 )

@@ -13,7 +13,7 @@ import pytest
 from imagehost_client import Client, ForbiddenError, NotFoundError, UnauthorizedError, UnavailableError
 from imagehost_client.testing import FakeImageHost, make_gif, make_png
 from imagehost_client.testing._forms import MAX_BYTES
-from imagehost_client.testing._pictures import read_image_info
+from imagehost_client.testing._image_files import read_image_info
 
 
 @pytest.fixture
@@ -237,7 +237,7 @@ def test_a_test_can_let_requests_fail(host: FakeImageHost) -> None:
                 client.account()
             assert caught.value.retry_after == 3
         host.fail(418)
-        with pytest.raises(Exception, match="the test asked for it"):
+        with pytest.raises(Exception, match="failure planned by the test"):
             client.account()
         assert client.account().usage.images == 0
 

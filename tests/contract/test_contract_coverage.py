@@ -6,7 +6,7 @@ import inspect
 import re
 from typing import Any
 
-from imagehost_client._calls import Call, access, albums, hooks, images
+from imagehost_client._calls import Call, access, albums, images, webhooks
 from imagehost_client.testing._routes import PUBLIC_ROUTES, ROUTES
 from imagehost_server.auth.scopes import ROUTE_SCOPES
 
@@ -38,15 +38,15 @@ CALLS: dict[str, Call[Any]] = {
     "create_account": access.create_account("x", "y"),
     "create_session": access.create_session("x", "y"),
     "delete_session": access.delete_session(),
-    "list_webhooks": hooks.list_webhooks(),
-    "create_webhook": hooks.create_webhook("x"),
-    "get_webhook": hooks.get_webhook("x"),
-    "update_webhook": hooks.update_webhook("x"),
-    "delete_webhook": hooks.delete_webhook("x"),
-    "test_webhook": hooks.test_webhook("x"),
-    "rotate_webhook_secret": hooks.rotate_webhook_secret("x"),
-    "list_deliveries": hooks.list_deliveries("x"),
-    "retry_delivery": hooks.retry_delivery("x", "x"),
+    "list_webhooks": webhooks.list_webhooks(),
+    "create_webhook": webhooks.create_webhook("x"),
+    "get_webhook": webhooks.get_webhook("x"),
+    "update_webhook": webhooks.update_webhook("x"),
+    "delete_webhook": webhooks.delete_webhook("x"),
+    "test_webhook": webhooks.test_webhook("x"),
+    "rotate_webhook_secret": webhooks.rotate_webhook_secret("x"),
+    "list_deliveries": webhooks.list_deliveries("x"),
+    "retry_delivery": webhooks.retry_delivery("x", "x"),
 }
 """Every operation with any arguments."""
 
@@ -59,7 +59,7 @@ def shape(route: str) -> str:
 
 
 def test_every_operation_of_the_client_is_looked_at() -> None:
-    for room in (images, albums, access, hooks):
+    for room in (images, albums, access, webhooks):
         functions = {
             name
             for name, value in vars(room).items()

@@ -71,15 +71,15 @@ class AsyncKeys(AsyncResource):
 class AsyncWebhooks(AsyncResource):
     """The destinations of events."""
 
-    list = AsyncListing(_calls.hooks.list_webhooks)
-    create = AsyncOperation(_calls.hooks.create_webhook)
-    get = AsyncOperation(_calls.hooks.get_webhook)
-    update = AsyncOperation(_calls.hooks.update_webhook)
-    delete = AsyncOperation(_calls.hooks.delete_webhook)
-    test = AsyncOperation(_calls.hooks.test_webhook)
-    rotate_secret = AsyncOperation(_calls.hooks.rotate_webhook_secret)
-    deliveries = AsyncListing(_calls.hooks.list_deliveries)
-    retry = AsyncOperation(_calls.hooks.retry_delivery)
+    list = AsyncListing(_calls.webhooks.list_webhooks)
+    create = AsyncOperation(_calls.webhooks.create_webhook)
+    get = AsyncOperation(_calls.webhooks.get_webhook)
+    update = AsyncOperation(_calls.webhooks.update_webhook)
+    delete = AsyncOperation(_calls.webhooks.delete_webhook)
+    test = AsyncOperation(_calls.webhooks.test_webhook)
+    rotate_secret = AsyncOperation(_calls.webhooks.rotate_webhook_secret)
+    deliveries = AsyncListing(_calls.webhooks.list_deliveries)
+    retry = AsyncOperation(_calls.webhooks.retry_delivery)
 
 
 class AsyncAccounts(AsyncResource):

@@ -1,4 +1,4 @@
-"""The command line `imagehost-client`: it reads arguments, runs a command, and says what went wrong."""
+"""Entry point of the command line `imagehost-client`: parses arguments, runs a command, reports errors."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from imagehost_client.errors import (
     UnauthorizedError,
 )
 
-FAILED, MISUSED, INTERRUPTED = 1, 2, 130
-"""Exit statuses; 130 is what shells give to a command that Ctrl-C ends."""
+EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+"""Exit statuses; 130 is the shells' status for a command ended by SIGINT."""
 
 HINTS: dict[type[ImageHostError], str] = {
     ConfigurationError: "set IMAGEHOST_BASE_URL, or use --base-url, such as https://images.example.com/v1",
     UnauthorizedError: "set IMAGEHOST_TOKEN to a token of this host",
-    ForbiddenError: "`imagehost-client login NAME` prints a token that may do everything",
-    APIConnectionError: "is the host running, and IMAGEHOST_BASE_URL right?",
+    ForbiddenError: "`imagehost-client login NAME` prints a session token, which has all scopes",
+    APIConnectionError: "check that the host is running, and that IMAGEHOST_BASE_URL is correct",
 }
-"""What may help after an error."""
+"""Hints by class of error."""
 
 
 def main(argv: Sequence[str] | None = None, *, connect: Callable[..., Client] = Client) -> int:
     """Run the command line, and return its exit status.
 
     Args:
-        argv: The arguments; those of the process by default.
-        connect: Makes the client.
+        argv: The arguments; by default `sys.argv[1:]`.
+        connect: The factory of the client.
     """
     args = build_parser().parse_args(argv)
-    out = Console(sys.stdout, sys.stderr, sys.stdin)
+    console = Console(sys.stdout, sys.stderr, sys.stdin)
     if args.verbose:
         logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
         logging.getLogger("imagehost_client").setLevel(logging.DEBUG)
     try:
         if args.offline:
-            args.action(args, out)
+            args.action(args, console)
             return 0
         with connect(
             base_url=args.base_url,
@@ -54,30 +54,30 @@ def main(argv: Sequence[str] | None = None, *, connect: Callable[..., Client] = 
             max_retries=args.retries,
             allow_http=args.allow_http,
         ) as client:
-            args.action(client, args, out)
+            args.action(client, args, console)
     except ImageHostError as error:
-        out.notify(str(error))
+        console.notify(str(error))
         hint = next((text for kind, text in HINTS.items() if isinstance(error, kind)), None)
         if hint:
-            out.notify(hint)
-        return MISUSED if isinstance(error, ConfigurationError) else FAILED
+            console.notify(hint)
+        return EXIT_USAGE if isinstance(error, ConfigurationError) else EXIT_FAILURE
     except (CommandError, Aborted):
-        return FAILED
+        return EXIT_FAILURE
     except BrokenPipeError:
         _mute_output()
-        return FAILED
+        return EXIT_FAILURE
     except OSError as error:
-        out.notify(str(error))
-        return FAILED
+        console.notify(str(error))
+        return EXIT_FAILURE
     except (ValueError, TypeError) as error:
-        out.notify(str(error))
-        return MISUSED
+        console.notify(str(error))
+        return EXIT_USAGE
     except KeyboardInterrupt:
-        out.notify("interrupted")
-        return INTERRUPTED
+        console.notify("interrupted")
+        return EXIT_INTERRUPTED
     return 0
 
 
 def _mute_output() -> None:
-    """Let the rest of the output go nowhere, for its reader has gone (as Python's docs on SIGPIPE advise)."""
+    """Redirect standard output to the null device after a broken pipe, as Python's docs on SIGPIPE advise."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -71,15 +71,15 @@ class Keys(Resource):
 class Webhooks(Resource):
     """The destinations of events."""
 
-    list = Listing(_calls.hooks.list_webhooks)
-    create = Operation(_calls.hooks.create_webhook)
-    get = Operation(_calls.hooks.get_webhook)
-    update = Operation(_calls.hooks.update_webhook)
-    delete = Operation(_calls.hooks.delete_webhook)
-    test = Operation(_calls.hooks.test_webhook)
-    rotate_secret = Operation(_calls.hooks.rotate_webhook_secret)
-    deliveries = Listing(_calls.hooks.list_deliveries)
-    retry = Operation(_calls.hooks.retry_delivery)
+    list = Listing(_calls.webhooks.list_webhooks)
+    create = Operation(_calls.webhooks.create_webhook)
+    get = Operation(_calls.webhooks.get_webhook)
+    update = Operation(_calls.webhooks.update_webhook)
+    delete = Operation(_calls.webhooks.delete_webhook)
+    test = Operation(_calls.webhooks.test_webhook)
+    rotate_secret = Operation(_calls.webhooks.rotate_webhook_secret)
+    deliveries = Listing(_calls.webhooks.list_deliveries)
+    retry = Operation(_calls.webhooks.retry_delivery)
 
 
 class Accounts(Resource):

@@ -4,7 +4,7 @@ Both clients take their methods from here (`_methods`), names, parameters and do
 here sends anything; what cannot be right is refused here, before it is sent.
 """
 
-from imagehost_client._calls import access, albums, hooks, images
+from imagehost_client._calls import access, albums, images, webhooks
 from imagehost_client._calls._call import UNSET, Call, FilePart, Unset, next_page, with_meta
 from imagehost_client._calls._refs import AlbumRef, DeliveryRef, ImageRef, KeyRef, WebhookRef
 
@@ -20,8 +20,8 @@ __all__ = [
     "WebhookRef",
     "access",
     "albums",
-    "hooks",
     "images",
     "next_page",
+    "webhooks",
     "with_meta",
 ]

@@ -1,1 +1,1 @@
-"""The parts of the command line: its arguments, what its commands do, and what they show."""
+"""The command line `imagehost-client`: arguments, commands, output and shell completion."""

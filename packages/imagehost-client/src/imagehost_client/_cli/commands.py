@@ -1,4 +1,4 @@
-"""What the commands do: each asks the client, and shows what came of it."""
+"""The commands of the command line: each calls the client and prints the result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class CommandError(Exception):
-    """A part of a command failed; what failed has been said already."""
+    """A part of a command failed, and its error has been printed."""
 
 
 LINKS: dict[str | None, Callable[[Image], str]] = {
@@ -35,16 +35,16 @@ LINKS: dict[str | None, Callable[[Image], str]] = {
     "html": lambda image: image.links.html,
     "bbcode": lambda image: image.links.bbcode,
 }
-"""What `upload` prints for an image, by its flag."""
+"""The line that `upload` prints for an image, by output flag."""
 
 
-def upload(client: Client, args: Namespace, out: Console) -> None:
+def upload(client: Client, args: Namespace, console: Console) -> None:
     """Upload files, and print a line for each in the order of the arguments."""
-    piped = (args.name or "stdin", sys.stdin.buffer)
-    sources: list[Source] = [piped if file == "-" else file for file in args.files]
+    stdin = (args.name or "stdin", sys.stdin.buffer)
+    sources: list[Source] = [stdin if file == "-" else file for file in args.files]
     if args.name and args.files != ["-"]:
         if len(args.files) > 1:
-            raise ValueError("expected one file beside --name but received several")
+            raise ValueError("expected one file with --name but received several")
         sources = [(args.name, args.files[0])]
     options: UploadOptions = {
         "album_id": args.album,
@@ -57,7 +57,7 @@ def upload(client: Client, args: Namespace, out: Console) -> None:
         "is_public": False if args.private else None,
         "checksum": args.checksum,
     }
-    with ProgressBar(out, shown=not args.quiet) as bar:
+    with ProgressBar(console, enabled=not args.quiet) as bar:
         results = client.upload_many(
             sources,
             parallel=args.parallel,
@@ -69,243 +69,243 @@ def upload(client: Client, args: Namespace, out: Console) -> None:
     failed = [result for result in results if result.error is not None]
     for result in results:
         if result.image is not None:
-            out.print(LINKS[args.show](result.image))
+            console.print(LINKS[args.show](result.image))
     for result in failed:
-        out.notify(f"{_named(result)}: {result.error}")
+        console.notify(f"{_source_name(result)}: {result.error}")
     if failed or not results:
-        out.notify(f"{len(failed)} of {len(results)} files failed" if results else "no images found")
+        console.notify(f"{len(failed)} of {len(results)} files failed" if results else "no images found")
         raise CommandError
 
 
-def list_images(client: Client, args: Namespace, out: Console) -> None:
+def list_images(client: Client, args: Namespace, console: Console) -> None:
     """List images."""
-    _table(out, args, client.images.list(album_id=args.album, per_page=_size(args)), _image_row)
+    _table(console, args, client.images.list(album_id=args.album, per_page=_page_size(args)), _image_row)
 
 
-def show_images(client: Client, args: Namespace, out: Console) -> None:
-    """Print images' records."""
+def show_images(client: Client, args: Namespace, console: Console) -> None:
+    """Print images as JSON."""
     for image in args.images:
-        _record(out, client.images.get(image))
+        _record(console, client.images.get(image))
 
 
-def update_image(client: Client, args: Namespace, out: Console) -> None:
-    """Change an image's record, and print it."""
-    album = None if args.no_album else _changed(args.album)
-    changed = client.images.update(
+def update_image(client: Client, args: Namespace, console: Console) -> None:
+    """Change an image, and print it."""
+    image = client.images.update(
         args.id,
-        album_id=album,
-        description=_changed(args.description),
-        is_public=_changed(args.is_public),
-        filename=_changed(args.name),
+        album_id=None if args.no_album else _or_unset(args.album),
+        description=_or_unset(args.description),
+        is_public=_or_unset(args.is_public),
+        filename=_or_unset(args.name),
     )
-    _record(out, changed)
+    _record(console, image)
 
 
-def list_gallery(client: Client, args: Namespace, out: Console) -> None:
-    """List everybody's public images."""
-    _table(out, args, client.gallery(per_page=_size(args)), _public_row)
+def list_gallery(client: Client, args: Namespace, console: Console) -> None:
+    """List the public images of all accounts."""
+    _table(console, args, client.gallery(per_page=_page_size(args)), _public_row)
 
 
-def render_image(client: Client, args: Namespace, out: Console) -> None:
-    """Fetch a picture, and write its bytes."""
-    rendered = client.images.render(args.image, **_measures(args), **_style(args))
+def render_image(client: Client, args: Namespace, console: Console) -> None:
+    """Fetch an image, and write its bytes."""
+    rendered = client.images.render(args.image, **_size(args), **_style(args))
     if args.output:
         Path(args.output).write_bytes(rendered.data)
-        out.notify(f"{args.output}: {len(rendered.data)} bytes of {rendered.media_type}")
-    elif out.results.isatty():
-        raise ValueError("expected --output FILE, or a pipe, for a picture but received a terminal")
+        console.notify(f"{args.output}: {len(rendered.data)} bytes of {rendered.media_type}")
+    elif console.stdout.isatty():
+        raise ValueError("expected --output FILE or a pipe for an image but received a terminal")
     else:
         sys.stdout.buffer.write(rendered.data)
 
 
-def delete_images(client: Client, args: Namespace, out: Console) -> None:
-    """Delete images; one that fails does not stop the others."""
-    out.confirm(f"Delete {len(args.images)} image(s) for good?", args.yes)
+def delete_images(client: Client, args: Namespace, console: Console) -> None:
+    """Delete images; a failure does not stop the others."""
+    console.confirm(f"Permanently delete {len(args.images)} image(s)?", args.yes)
     failed = False
     for image in args.images:
         try:
-            out.print(client.images.delete(image).id)
+            console.print(client.images.delete(image).id)
         except ImageHostError as error:
-            out.notify(f"{image}: {error}")
+            console.notify(f"{image}: {error}")
             failed = True
     if failed:
         raise CommandError
 
 
-def image_url(client: Client, args: Namespace, out: Console) -> None:
-    """Print an address, a srcset or a picture element."""
-    size, look = _measures(args), _style(args)
+def image_url(client: Client, args: Namespace, console: Console) -> None:
+    """Print a URL, a srcset or a `<picture>` element."""
+    size, style = _size(args), _style(args)
     if args.signed:
-        out.print(client.images.signed_url(args.image, expires_in=args.signed, **size, **look).url)
+        console.print(client.images.signed_url(args.image, expires_in=args.signed, **size, **style).url)
     elif args.srcset:
-        out.print(client.srcset(client.images.get(args.image), args.srcset, **look))
+        console.print(client.srcset(client.images.get(args.image), args.srcset, **style))
     elif args.picture:
         image = client.images.get(args.image)
-        out.print(client.picture_html(image, args.picture, q=args.quality, fit=args.fit))
+        console.print(client.picture_html(image, args.picture, q=args.quality, fit=args.fit))
     else:
-        out.print(client.image_url(args.image, **size, **look))
+        console.print(client.image_url(args.image, **size, **style))
 
 
-def list_albums(client: Client, args: Namespace, out: Console) -> None:
+def list_albums(client: Client, args: Namespace, console: Console) -> None:
     """List albums."""
-    _table(out, args, client.albums.list(per_page=_size(args)), _album_row)
+    _table(console, args, client.albums.list(per_page=_page_size(args)), _album_row)
 
 
-def create_album(client: Client, args: Namespace, out: Console) -> None:
-    """Make an album, and print its id."""
-    public = False if args.private else None
-    out.print(str(client.albums.create(args.name, description=args.description, is_public=public).id))
+def create_album(client: Client, args: Namespace, console: Console) -> None:
+    """Create an album, and print its id."""
+    is_public = False if args.private else None
+    album = client.albums.create(args.name, description=args.description, is_public=is_public)
+    console.print(str(album.id))
 
 
-def show_album(client: Client, args: Namespace, out: Console) -> None:
-    """Print an album's record."""
-    _record(out, client.albums.get(args.id))
+def show_album(client: Client, args: Namespace, console: Console) -> None:
+    """Print an album as JSON."""
+    _record(console, client.albums.get(args.id))
 
 
-def update_album(client: Client, args: Namespace, out: Console) -> None:
-    """Change an album's record, and print it."""
-    name, description, public = map(_changed, (args.name, args.description, args.is_public))
-    _record(out, client.albums.update(args.id, name=name, description=description, is_public=public))
+def update_album(client: Client, args: Namespace, console: Console) -> None:
+    """Change an album, and print it."""
+    name, description, public = map(_or_unset, (args.name, args.description, args.is_public))
+    _record(console, client.albums.update(args.id, name=name, description=description, is_public=public))
 
 
-def delete_album(client: Client, args: Namespace, out: Console) -> None:
+def delete_album(client: Client, args: Namespace, console: Console) -> None:
     """Delete an album."""
-    with_images = " and all its images for good" if args.delete_images else ""
-    out.confirm(f"Delete album {args.id}{with_images}?", args.yes)
-    out.print(str(client.albums.delete(args.id, delete_images=args.delete_images).id))
+    with_images = " and permanently all its images" if args.delete_images else ""
+    console.confirm(f"Delete album {args.id}{with_images}?", args.yes)
+    console.print(str(client.albums.delete(args.id, delete_images=args.delete_images).id))
 
 
-def add_images(client: Client, args: Namespace, out: Console) -> None:
-    """Put images into an album."""
-    _members(out, client.albums.add_images(args.id, args.images))
+def add_images(client: Client, args: Namespace, console: Console) -> None:
+    """Add images to an album."""
+    _members(console, client.albums.add_images(args.id, args.images))
 
 
-def remove_images(client: Client, args: Namespace, out: Console) -> None:
-    """Take images out of an album."""
-    _members(out, client.albums.remove_images(args.id, args.images))
+def remove_images(client: Client, args: Namespace, console: Console) -> None:
+    """Remove images from an album."""
+    _members(console, client.albums.remove_images(args.id, args.images))
 
 
-def list_keys(client: Client, args: Namespace, out: Console) -> None:
-    """List keys."""
-    _table(out, args, client.keys.list(per_page=_size(args)), _key_row)
+def list_keys(client: Client, args: Namespace, console: Console) -> None:
+    """List API keys."""
+    _table(console, args, client.keys.list(per_page=_page_size(args)), _key_row)
 
 
-def create_key(client: Client, args: Namespace, out: Console) -> None:
-    """Make a key, and print its token alone."""
-    out.print(client.keys.create(args.name, scopes=args.scope, expires_at=args.expires).token)
-    out.notify("keep this token: the host never shows it again")
+def create_key(client: Client, args: Namespace, console: Console) -> None:
+    """Create an API key, and print its token."""
+    console.print(client.keys.create(args.name, scopes=args.scope, expires_at=args.expires).token)
+    console.notify("keep this token: the host never shows it again")
 
 
-def show_key(client: Client, args: Namespace, out: Console) -> None:
-    """Print a key's record."""
-    _record(out, client.keys.get(args.id))
+def show_key(client: Client, args: Namespace, console: Console) -> None:
+    """Print an API key as JSON."""
+    _record(console, client.keys.get(args.id))
 
 
-def update_key(client: Client, args: Namespace, out: Console) -> None:
-    """Change a key's record, and print it."""
-    name, scopes, ends = map(_changed, (args.name, args.scope, args.expires))
-    _record(out, client.keys.update(args.id, name=name, scopes=scopes, expires_at=ends))
+def update_key(client: Client, args: Namespace, console: Console) -> None:
+    """Change an API key, and print it."""
+    name, scopes, expires_at = map(_or_unset, (args.name, args.scope, args.expires))
+    _record(console, client.keys.update(args.id, name=name, scopes=scopes, expires_at=expires_at))
 
 
-def delete_key(client: Client, args: Namespace, out: Console) -> None:
-    """Revoke a key."""
-    out.confirm(f"Revoke key {args.id}?", args.yes)
-    out.print(client.keys.delete(args.id).id)
+def delete_key(client: Client, args: Namespace, console: Console) -> None:
+    """Revoke an API key."""
+    console.confirm(f"Revoke key {args.id}?", args.yes)
+    console.print(client.keys.delete(args.id).id)
 
 
-def list_webhooks(client: Client, args: Namespace, out: Console) -> None:
-    """List destinations."""
-    _table(out, args, client.webhooks.list(per_page=_size(args)), _webhook_row)
+def list_webhooks(client: Client, args: Namespace, console: Console) -> None:
+    """List webhooks."""
+    _table(console, args, client.webhooks.list(per_page=_page_size(args)), _webhook_row)
 
 
-def create_webhook(client: Client, args: Namespace, out: Console) -> None:
-    """Add a destination, and print its id and secret."""
+def create_webhook(client: Client, args: Namespace, console: Console) -> None:
+    """Create a webhook, and print its id and secret."""
     webhook = client.webhooks.create(args.url, events=args.event, description=args.description)
-    out.print(f"{webhook.id}\t{webhook.secret}")
-    out.notify("keep this secret: the host never shows it again")
+    console.print(f"{webhook.id}\t{webhook.secret}")
+    console.notify("keep this secret: the host never shows it again")
 
 
-def show_webhook(client: Client, args: Namespace, out: Console) -> None:
-    """Print a destination's record."""
-    _record(out, client.webhooks.get(args.id))
+def show_webhook(client: Client, args: Namespace, console: Console) -> None:
+    """Print a webhook as JSON."""
+    _record(console, client.webhooks.get(args.id))
 
 
-def update_webhook(client: Client, args: Namespace, out: Console) -> None:
-    """Change a destination, and print it."""
-    url, events, text, active = map(_changed, (args.url, args.event, args.description, args.is_active))
-    changed = client.webhooks.update(args.id, url=url, events=events, description=text, is_active=active)
-    _record(out, changed)
+def update_webhook(client: Client, args: Namespace, console: Console) -> None:
+    """Change a webhook, and print it."""
+    url, events, text, active = map(_or_unset, (args.url, args.event, args.description, args.is_active))
+    webhook = client.webhooks.update(args.id, url=url, events=events, description=text, is_active=active)
+    _record(console, webhook)
 
 
-def delete_webhook(client: Client, args: Namespace, out: Console) -> None:
-    """Remove a destination."""
-    out.confirm(f"Remove webhook {args.id}?", args.yes)
-    out.print(client.webhooks.delete(args.id).id)
+def delete_webhook(client: Client, args: Namespace, console: Console) -> None:
+    """Delete a webhook."""
+    console.confirm(f"Delete webhook {args.id}?", args.yes)
+    console.print(client.webhooks.delete(args.id).id)
 
 
-def test_webhook(client: Client, args: Namespace, out: Console) -> None:
+def test_webhook(client: Client, args: Namespace, console: Console) -> None:
     """Send a test event."""
-    _record(out, client.webhooks.test(args.id))
+    _record(console, client.webhooks.test(args.id))
 
 
-def rotate_webhook(client: Client, args: Namespace, out: Console) -> None:
-    """Make a new secret, and print it alone."""
-    out.print(client.webhooks.rotate_secret(args.id).secret)
+def rotate_webhook(client: Client, args: Namespace, console: Console) -> None:
+    """Replace a webhook's signing secret, and print the new one."""
+    console.print(client.webhooks.rotate_secret(args.id).secret)
 
 
-def list_deliveries(client: Client, args: Namespace, out: Console) -> None:
-    """List the deliveries to a destination."""
-    _table(out, args, client.webhooks.deliveries(args.id, per_page=_size(args)), _delivery_row)
+def list_deliveries(client: Client, args: Namespace, console: Console) -> None:
+    """List a webhook's deliveries."""
+    _table(console, args, client.webhooks.deliveries(args.id, per_page=_page_size(args)), _delivery_row)
 
 
-def retry_delivery(client: Client, args: Namespace, out: Console) -> None:
+def retry_delivery(client: Client, args: Namespace, console: Console) -> None:
     """Send a delivery again."""
-    _record(out, client.webhooks.retry(args.id, args.delivery))
+    _record(console, client.webhooks.retry(args.id, args.delivery))
 
 
-def account(client: Client, _: Namespace, out: Console) -> None:
-    """Print the account's usage, quota and limits."""
-    _record(out, client.account())
+def account(client: Client, _: Namespace, console: Console) -> None:
+    """Print the account's usage, quota and rate limits."""
+    _record(console, client.account())
 
 
-def login(client: Client, args: Namespace, out: Console) -> None:
-    """Sign in, and print the session's token alone."""
-    out.print(client.sessions.create(args.username, _password()).token)
+def login(client: Client, args: Namespace, console: Console) -> None:
+    """Sign in, and print the session token."""
+    console.print(client.sessions.create(args.username, _password()).token)
 
 
-def register(client: Client, args: Namespace, out: Console) -> None:
-    """Make an account, and print its name."""
-    out.print(client.accounts.create(args.username, _password()).name)
+def register(client: Client, args: Namespace, console: Console) -> None:
+    """Create an account, and print its name."""
+    console.print(client.accounts.create(args.username, _password()).name)
 
 
-def logout(client: Client, _: Namespace, out: Console) -> None:
+def logout(client: Client, _: Namespace, console: Console) -> None:
     """End the session."""
     client.sessions.delete()
-    out.notify("signed out")
+    console.notify("signed out")
 
 
-def config(args: Namespace, out: Console) -> None:
-    """Print the settings and where each comes from; the token is hinted at only."""
+def config(args: Namespace, console: Console) -> None:
+    """Print the effective settings and their sources; of the token only the first characters."""
     resolved = _config.resolve(args.base_url, None, allow_http=args.allow_http)
-    origin = "--base-url" if args.base_url else _config.BASE_URL
-    cdn = _config.CDN_URL if os.environ.get(_config.CDN_URL) else "the base address"
+    base_url_source = "--base-url" if args.base_url else _config.BASE_URL
+    cdn_url_source = _config.CDN_URL if os.environ.get(_config.CDN_URL) else "base_url"
     hint = resolved.token.hint() if resolved.token else "none"
-    out.print(f"base_url\t{resolved.base_url}\t{origin}")
-    out.print(f"cdn_url\t{resolved.cdn_url}\t{cdn}")
-    out.print(f"token\t{hint}\t{_config.TOKEN}")
+    console.print(f"base_url\t{resolved.base_url}\t{base_url_source}")
+    console.print(f"cdn_url\t{resolved.cdn_url}\t{cdn_url_source}")
+    console.print(f"token\t{hint}\t{_config.TOKEN}")
 
 
 def _password() -> str:
-    """Return a password: asked for on a terminal, else the first line of standard input."""
+    """Return the password: prompted for on a terminal, else the first line of standard input."""
     return getpass.getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
 
 
-def _changed(value: T | None) -> T | Unset:
-    """Return what a flag says, or that it was left out."""
+def _or_unset(value: T | None) -> T | Unset:
+    """Return the value of a flag, or `UNSET` where the flag is absent."""
     return UNSET if value is None else value
 
 
-def _measures(args: Namespace) -> dict[str, int | None]:
+def _size(args: Namespace) -> dict[str, int | None]:
     return {"w": args.width, "h": args.height}
 
 
@@ -313,28 +313,30 @@ def _style(args: Namespace) -> dict[str, int | str | None]:
     return {"q": args.quality, "fit": args.fit, "fm": args.format}
 
 
-def _table(out: Console, args: Namespace, records: Iterable[T], row: Callable[[T], Iterable[object]]) -> None:
+def _table(
+    console: Console, args: Namespace, records: Iterable[T], row: Callable[[T], Iterable[object]]
+) -> None:
     for record in islice(records, args.limit):
-        out.print(json.dumps(_wire.encode(record)) if args.json else "\t".join(map(str, row(record))))
+        console.print(json.dumps(_wire.encode(record)) if args.json else "\t".join(map(str, row(record))))
 
 
-def _record(out: Console, record: object) -> None:
-    out.print(json.dumps(_wire.encode(record), indent=2, ensure_ascii=False))
+def _record(console: Console, record: object) -> None:
+    console.print(json.dumps(_wire.encode(record), indent=2, ensure_ascii=False))
 
 
-def _members(out: Console, changed: Membership) -> None:
-    for member in changed.results:
-        out.print(f"{member.image_id}\t{member.status}")
-    if any(member.status == "not_found" for member in changed.results):
+def _members(console: Console, membership: Membership) -> None:
+    for member in membership.results:
+        console.print(f"{member.image_id}\t{member.status}")
+    if any(member.status == "not_found" for member in membership.results):
         raise CommandError
 
 
-def _size(args: Namespace) -> int:
-    """Return how many records are asked for at once: no more than are shown."""
+def _page_size(args: Namespace) -> int:
+    """Return the page size for a list: no more than `--limit` shows."""
     return min(args.limit or 100, 100)
 
 
-def _named(result: UploadResult) -> str:
+def _source_name(result: UploadResult) -> str:
     source = result.source[0] if isinstance(result.source, tuple) else result.source
     return os.fspath(source) if isinstance(source, (str, os.PathLike)) else "file"
 

@@ -1,4 +1,4 @@
-"""Completion for shells, written from the parser itself, so it knows every command and flag."""
+"""Shell completion scripts, generated from the argument parser."""
 
 from __future__ import annotations
 
@@ -34,30 +34,28 @@ autoload -U +X bashcompinit && bashcompinit
 """
 
 
-def completion(args: Namespace, out: Console) -> None:
-    """Print the completion of one shell."""
-    from imagehost_client._cli.arguments import build_parser
-
-    tree = dict(command_tree(build_parser()))
+def print_completion(parser: argparse.ArgumentParser, args: Namespace, console: Console) -> None:
+    """Print the completion script of `parser` for the shell `args.shell`."""
+    tree = dict(command_tree(parser))
     if args.shell == "fish":
-        for path, known in tree.items():
+        for path, words in tree.items():
             seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in path.split("/") if word)
             test = seen or "__fish_use_subcommand"
-            out.print(f"complete -c imagehost-client -n '{test}' -a '{' '.join(known)}'")
+            console.print(f"complete -c imagehost-client -n '{test}' -a '{' '.join(words)}'")
         return
-    cases = "\n".join(f"        '{path}') words='{' '.join(known)}';;" for path, known in tree.items())
+    cases = "\n".join(f"        '{path}') words='{' '.join(words)}';;" for path, words in tree.items())
     script = _BASH.format(groups=" ".join(path for path in tree if path), cases=cases)
-    out.print((_ZSH if args.shell == "zsh" else "") + script.rstrip())
+    console.print((_ZSH if args.shell == "zsh" else "") + script.rstrip())
 
 
 def command_tree(parser: argparse.ArgumentParser, path: str = "") -> Iterator[tuple[str, list[str]]]:
-    """Return what may follow each command: its commands and flags, by the command's path."""
-    known: list[str] = []
-    below: list[tuple[str, argparse.ArgumentParser]] = []
-    for action in parser._actions:  # noqa: SLF001 - argparse has no other way to read a parser
-        known += [flag for flag in action.option_strings if flag.startswith("--")]
+    """Return pairs of a command's path, such as `albums/ls`, and its subcommands and flags, sorted."""
+    flags: list[str] = []
+    subcommands: list[tuple[str, argparse.ArgumentParser]] = []
+    for action in parser._actions:  # noqa: SLF001 - argparse has no public API to read a parser
+        flags += [flag for flag in action.option_strings if flag.startswith("--")]
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
-            below += action.choices.items()
-    yield path, sorted([name for name, _ in below] + known)
-    for name, child in below:
+            subcommands += action.choices.items()
+    yield path, sorted([name for name, _ in subcommands] + flags)
+    for name, child in subcommands:
         yield from command_tree(child, f"{path}/{name}" if path else name)

@@ -1,4 +1,4 @@
-"""What the command line shows: lines for scripts, notes for people, and a bar while files are sent."""
+"""Output of the command line: results on standard output, messages and a progress bar on standard error."""
 
 from __future__ import annotations
 
@@ -16,64 +16,64 @@ if TYPE_CHECKING:
     from imagehost_client._many import UploadResult
 
 WIDTH = 30
-"""Characters of the bar."""
+"""The width of the progress bar, in characters."""
 
 
 class Aborted(Exception):
-    """Whoever was asked said no."""
+    """The user declined a confirmation."""
 
 
 @frozen
 class Console:
-    """Where a command writes.
+    """The streams of a command.
 
     Attributes:
-        results: What scripts read: standard output.
-        notes: What people read: standard error.
-        answers: Where a yes or no comes from: standard input.
+        stdout: Results.
+        stderr: Messages and prompts.
+        stdin: Replies to prompts.
     """
 
-    results: TextIO
-    notes: TextIO
-    answers: TextIO
+    stdout: TextIO
+    stderr: TextIO
+    stdin: TextIO
 
     def print(self, text: str) -> None:
-        """Write a line of the result, at once; control characters of records do not reach a terminal."""
-        shown = "".join(
+        """Write a line to standard output and flush it; control characters become `?`."""
+        printable = "".join(
             character if character.isprintable() or character in "\t\n" else "?" for character in text
         )
-        self.results.write(f"{shown}\n")
-        self.results.flush()
+        self.stdout.write(f"{printable}\n")
+        self.stdout.flush()
 
     def notify(self, text: str) -> None:
-        """Write a line for people."""
-        self.notes.write(f"imagehost-client: {text}\n")
+        """Write a message to standard error."""
+        self.stderr.write(f"imagehost-client: {text}\n")
 
-    def confirm(self, question: str, agreed: bool) -> None:
-        """Ask before what cannot be undone, where somebody is there to be asked.
+    def confirm(self, question: str, confirmed: bool) -> None:
+        """Prompt for confirmation, unless already confirmed or standard input is not a terminal.
 
         Raises:
-            Declined: The answer is not yes.
+            Aborted: The reply is not yes.
         """
-        if agreed or not self.answers.isatty():
+        if confirmed or not self.stdin.isatty():
             return
-        self.notes.write(f"{question} [y/N] ")
-        self.notes.flush()
-        if self.answers.readline().strip().lower() not in {"y", "yes"}:
+        self.stderr.write(f"{question} [y/N] ")
+        self.stderr.flush()
+        if self.stdin.readline().strip().lower() not in {"y", "yes"}:
             raise Aborted
 
 
 class ProgressBar:
-    """A line on the terminal that says how far an upload has come; nothing where no terminal is.
+    """A progress bar on standard error, drawn only on a terminal.
 
     Args:
-        out: Where it is drawn.
-        shown: Whether it is drawn at all.
+        console: The streams.
+        enabled: Whether the bar is drawn at all.
     """
 
-    def __init__(self, out: Console, *, shown: bool = True) -> None:
-        self._notes = out.notes
-        self._shown = shown and out.notes.isatty()
+    def __init__(self, console: Console, *, enabled: bool = True) -> None:
+        self._stderr = console.stderr
+        self._enabled = enabled and console.stderr.isatty()
         self._lock = threading.Lock()
         self._sizes: dict[int, tuple[int, int]] = {}
         self._done = self._failed = 0
@@ -86,33 +86,33 @@ class ProgressBar:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._drawn:
-            self._notes.write("\r\x1b[K")
-            self._notes.flush()
+            self._stderr.write("\r\x1b[K")
+            self._stderr.flush()
 
     def progress(self, source: Source, sent: int, total: int) -> None:
-        """Take note of a file that is being sent."""
+        """Update the bytes sent of one file."""
         self._sizes[id(source)] = sent, total
         self._draw()
 
     def result(self, result: UploadResult) -> None:
-        """Take note of a file that is done."""
+        """Count the result of one file."""
         self._done += result.error is None
         self._failed += result.error is not None
         self._draw()
 
     def _draw(self) -> None:
-        if not self._shown:
+        if not self._enabled:
             return
         with self._lock:
-            sent, total = (sum(pair[place] for pair in list(self._sizes.values())) for place in (0, 1))
+            sent, total = (sum(pair[index] for pair in list(self._sizes.values())) for index in (0, 1))
             failed = f", {self._failed} failed" if self._failed else ""
             filled = WIDTH * sent // total if total else WIDTH
             bar = "█" * filled + "░" * (WIDTH - filled)
             text = f"\r{bar} {_megabytes(sent)} of {_megabytes(total)} MB, {self._done} done{failed}\x1b[K"
             if text != self._drawn:
                 self._drawn = text
-                self._notes.write(text)
-                self._notes.flush()
+                self._stderr.write(text)
+                self._stderr.flush()
 
 
 def _megabytes(size: int) -> str:

@@ -1,4 +1,4 @@
-"""The double's accounts: keys, sessions, and what is used."""
+"""Account, API key and session routes of the in-memory host."""
 
 from __future__ import annotations
 
@@ -12,67 +12,67 @@ from imagehost_client.testing import _forms
 from imagehost_client.testing._request import FakeRequest
 from imagehost_client.testing._store import SCOPES, Record, TokenGrant, now
 
-PASSWORD = "secret"  # noqa: S105 - it is no secret: every account that a test makes has it
+PASSWORD = "secret"  # noqa: S105 - the documented password of accounts that tests create
 MIN_PASSWORD = 8
-"""Characters of a password that somebody chooses."""
+"""The minimum length of a chosen password, in characters."""
 _NAME = re.compile(r"[A-Za-z0-9][\w.@+-]{0,63}", re.ASCII)
 PREFIX = 12
-"""Characters of a token that its key's record shows."""
+"""Characters of a token that its key's record contains."""
 
 
-def list_keys(asked: FakeRequest) -> object:
-    """List keys, revoked ones too."""
-    return asked.table("keys").page(asked.query, lambda row: row.owner == asked.grant.account)
+def list_keys(request: FakeRequest) -> object:
+    """List API keys, including revoked ones."""
+    return request.table("keys").page(request.query, lambda row: row.owner == request.grant.account)
 
 
-def create_key(asked: FakeRequest) -> object:
-    """Make a key, whose token works from now on."""
+def create_key(request: FakeRequest) -> object:
+    """Create an API key."""
     token = "ihk_" + secrets.token_hex(16)
     record: Record = {
-        **_key_values(asked.json(), {"name": "", "scopes": SCOPES, "expires_at": None}),
+        **_key_values(request.json(), {"name": "", "scopes": SCOPES, "expires_at": None}),
         "prefix": token[:PREFIX],
         "last_used_at": None,
         "revoked_at": None,
     }
-    row = asked.table("keys").add(asked.grant.account, record, secret=token)
-    asked.host.tokens[token] = TokenGrant(asked.grant.account, tuple(record["scopes"]), row.record["id"])
+    row = request.table("keys").add(request.grant.account, record, secret=token)
+    request.host.tokens[token] = TokenGrant(request.grant.account, tuple(record["scopes"]), row.record["id"])
     return {**row.record, "token": token}
 
 
-def get_key(asked: FakeRequest) -> object:
-    """Return a key's record."""
-    return asked.row("keys").record
+def get_key(request: FakeRequest) -> object:
+    """Return an API key."""
+    return request.row("keys").record
 
 
-def update_key(asked: FakeRequest) -> object:
-    """Change a key that is in force."""
-    body, row = asked.json(), asked.row("keys")
+def update_key(request: FakeRequest) -> object:
+    """Change an API key that is not revoked."""
+    body, row = request.json(), request.row("keys")
     changes = _key_values(body, row.record)
     if row.record["revoked_at"] is not None:
-        raise ConflictError("expected a key that is in force but received one that is revoked")
+        raise ConflictError("expected an active key but received a revoked one")
     row.record |= changes
-    asked.host.tokens[row.secret] = TokenGrant(row.owner, tuple(changes["scopes"]), row.record["id"])
+    request.host.tokens[row.secret] = TokenGrant(row.owner, tuple(changes["scopes"]), row.record["id"])
     return row.record
 
 
-def delete_key(asked: FakeRequest) -> object:
-    """Revoke a key; its record stays."""
-    row = asked.row("keys")
+def delete_key(request: FakeRequest) -> object:
+    """Revoke an API key; its record stays."""
+    row = request.row("keys")
     row.record["revoked_at"] = row.record["revoked_at"] or now()
-    asked.host.tokens.pop(row.secret, None)
+    request.host.tokens.pop(row.secret, None)
     return {"id": row.record["id"], "deleted": True}
 
 
-def get_account(asked: FakeRequest) -> object:
-    """Return what the account is, uses and may use."""
-    owner = asked.grant.account
+def get_account(request: FakeRequest) -> object:
+    """Return the account with its usage, quota and rate limits."""
+    owner = request.grant.account
     images, albums = (
-        [row for row in asked.table(name).rows.values() if row.owner == owner]
+        [row for row in request.table(name).rows.values() if row.owner == owner]
         for name in ("images", "albums")
     )
     reset = rfc3339(datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=1))
     return {
-        "account": _shown(asked, owner),
+        "account": _summary(request, owner),
         "usage": {
             "bytes": sum(row.record["size"] for row in images),
             "images": len(images),
@@ -83,12 +83,12 @@ def get_account(asked: FakeRequest) -> object:
     }
 
 
-def create_account(asked: FakeRequest) -> object:
-    """Make an account, where registration is open."""
-    host = asked.host
+def create_account(request: FakeRequest) -> object:
+    """Create an account, where registration is open."""
+    host = request.host
     if not host.registration:
-        raise NotFoundError(f"expected a route of the interface but received {asked.path}")
-    body = asked.json()
+        raise NotFoundError(f"expected a route of the API but received {request.path}")
+    body = request.json()
     name, password = (_forms.required(body, field) for field in ("username", "password"))
     if not _NAME.fullmatch(name):
         raise ValidationError(f"expected 1 to 64 letters, digits or ._@+- for username but received {name!r}")
@@ -97,61 +97,61 @@ def create_account(asked: FakeRequest) -> object:
             f"expected at least {MIN_PASSWORD} characters for password but received {len(password)}"
         )
     if name in host.accounts:
-        raise ConflictError(f"expected one that is free for username but received {name!r}")
+        raise ConflictError(f"expected an unused name for username but received {name!r}")
     host.add_account(name)
     host.passwords[name] = password
-    return _shown(asked, name)
+    return _summary(request, name)
 
 
-def create_session(asked: FakeRequest) -> object:
-    """Sign in: any account that the double has; those that a test made have the password `secret`."""
-    body, host = asked.json(), asked.host
+def create_session(request: FakeRequest) -> object:
+    """Create a session; accounts that a test has added have the password `secret`."""
+    body, host = request.json(), request.host
     name, password = (_forms.required(body, field) for field in ("username", "password"))
     if name not in host.accounts or password != host.passwords.get(name, PASSWORD):
         raise UnauthorizedError("expected the name and password of an account but received others")
     token = "ihs_" + secrets.token_hex(16)
-    asked.host.tokens[token] = TokenGrant(name)
+    request.host.tokens[token] = TokenGrant(name)
     expires = rfc3339(datetime.now(UTC) + timedelta(days=1))
-    return {"token": token, "expires_at": expires, "account": _shown(asked, name)}
+    return {"token": token, "expires_at": expires, "account": _summary(request, name)}
 
 
-def delete_session(asked: FakeRequest) -> object:
-    """Sign out: the session's token works no more."""
-    tokens = asked.host.tokens
-    for token in [text for text, grant in tokens.items() if grant is asked.grant]:
+def delete_session(request: FakeRequest) -> object:
+    """End the session of the request's token."""
+    tokens = request.host.tokens
+    for token in [text for text, grant in tokens.items() if grant is request.grant]:
         del tokens[token]
     return {"ended": True}
 
 
-def _shown(asked: FakeRequest, name: str) -> Record:
-    return {"name": name, "created_at": asked.host.started}
+def _summary(request: FakeRequest, name: str) -> Record:
+    return {"name": name, "created_at": request.host.started}
 
 
 def _key_values(body: Record, record: Record) -> Record:
-    scopes = _forms.texts(body, "scopes", SCOPES, record["scopes"])
+    scopes = _forms.expect_list(body, "scopes", SCOPES, record["scopes"])
     if not scopes:
         raise ValidationError("expected one scope or more for scopes but received none")
     return {
-        "name": _forms.name_in({"name": record["name"], **body}, minimum=0),
+        "name": _forms.parse_name({"name": record["name"], **body}, minimum=0),
         "scopes": sorted(set(scopes)),
-        "expires_at": _end(body["expires_at"]) if "expires_at" in body else record["expires_at"],
+        "expires_at": _parse_expiry(body["expires_at"]) if "expires_at" in body else record["expires_at"],
     }
 
 
-def _end(value: object) -> str | None:
-    """Return a time to come as records hold it.
+def _parse_expiry(value: object) -> str | None:
+    """Return an expiry as RFC 3339, or `None` for no expiry.
 
     Raises:
-        ValidationError: It is none.
+        ValidationError: The value is not a time in the future with a UTC offset.
     """
     if value is None:
         return None
     try:
-        moment = datetime.fromisoformat(str(value))
+        expiry = datetime.fromisoformat(str(value))
     except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None or moment <= datetime.now(UTC):
+        expiry = None
+    if expiry is None or expiry.tzinfo is None or expiry <= datetime.now(UTC):
         raise ValidationError(
-            f"expected a time to come, with its zone, for expires_at but received {value!r}"
+            f"expected a future time with a UTC offset for expires_at but received {value!r}"
         )
-    return rfc3339(moment)
+    return rfc3339(expiry)

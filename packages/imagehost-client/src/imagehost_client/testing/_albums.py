@@ -1,4 +1,4 @@
-"""The double's albums: the contract's rules over records in memory."""
+"""Album routes of the in-memory host."""
 
 from __future__ import annotations
 
@@ -9,70 +9,70 @@ from imagehost_client.testing._images import emit_deleted
 from imagehost_client.testing._request import FakeRequest
 from imagehost_client.testing._store import Record, now
 
-MAX_MEMBERS = 1_000
-"""How many images may join or leave an album in one request."""
+MAX_IMAGES_PER_REQUEST = 1_000
+"""The maximum number of images to add or remove in one request."""
 
 
-def list_albums(asked: FakeRequest) -> object:
+def list_albums(request: FakeRequest) -> object:
     """List albums."""
-    page = asked.table("albums").page(asked.query, lambda row: row.owner == asked.grant.account)
-    return {**page, "albums": [_counted(asked, record) for record in page["albums"]]}
+    page = request.table("albums").page(request.query, lambda row: row.owner == request.grant.account)
+    return {**page, "albums": [_with_count(request, record) for record in page["albums"]]}
 
 
-def create_album(asked: FakeRequest) -> object:
-    """Make an album (contract 6)."""
-    body, albums, moment = asked.json(), asked.table("albums"), now()
+def create_album(request: FakeRequest) -> object:
+    """Create an album."""
+    body, albums, timestamp = request.json(), request.table("albums"), now()
     record = {
         "id": albums.count + 1,
         **_album_values(body, {"name": "", "description": "", "is_public": True}),
-        "created_at": moment,
-        "updated_at": moment,
+        "created_at": timestamp,
+        "updated_at": timestamp,
     }
-    shown = _counted(asked, albums.add(asked.grant.account, record).record)
-    asked.host.emit(EventKind.ALBUM_CREATED, shown, asked.grant.account)
-    return shown
+    album = _with_count(request, albums.add(request.grant.account, record).record)
+    request.host.emit(EventKind.ALBUM_CREATED, album, request.grant.account)
+    return album
 
 
-def get_album(asked: FakeRequest) -> object:
-    """Return an album's record."""
-    return _counted(asked, asked.row("albums").record)
+def get_album(request: FakeRequest) -> object:
+    """Return an album."""
+    return _with_count(request, request.row("albums").record)
 
 
-def update_album(asked: FakeRequest) -> object:
-    """Change an album's record."""
-    body, record = asked.json(), asked.row("albums").record
+def update_album(request: FakeRequest) -> object:
+    """Change an album."""
+    body, record = request.json(), request.row("albums").record
     record |= _album_values(body, record)
-    return _album_updated(asked, record)
+    return _touch(request, record)
 
 
-def delete_album(asked: FakeRequest) -> object:
-    """Drop an album; its images stay unless they are to go."""
-    with_images = asked.query.get("delete_images", "false").lower()
+def delete_album(request: FakeRequest) -> object:
+    """Delete an album, with its images where the query says so."""
+    with_images = request.query.get("delete_images", "false").lower()
     if with_images not in _forms.BOOLEANS:
         raise BadRequestError(f"expected true, false, 0 or 1 for delete_images but received {with_images!r}")
-    row = asked.table("albums").remove(asked.grant.account, asked.ids[0])
-    images = asked.table("images").rows
-    for number, image in list(images.items()):
+    row = request.table("albums").remove(request.grant.account, request.ids[0])
+    images = request.table("images").rows
+    for image_id, image in list(images.items()):
         if image.record["album_id"] == row.record["id"]:
             if _forms.BOOLEANS[with_images]:
-                emit_deleted(asked, images.pop(number).record)
+                emit_deleted(request, images.pop(image_id).record)
             image.record["album_id"] = None
     return {"id": row.record["id"], "deleted": True}
 
 
-def add_images(asked: FakeRequest) -> object:
-    """Put images into an album."""
-    return _members(asked, "added")
+def add_images(request: FakeRequest) -> object:
+    """Add images to an album."""
+    return _change_members(request, "added")
 
 
-def remove_images(asked: FakeRequest) -> object:
-    """Take images out of an album."""
-    return _members(asked, "removed")
+def remove_images(request: FakeRequest) -> object:
+    """Remove images from an album."""
+    return _change_members(request, "removed")
 
 
-def _counted(asked: FakeRequest, record: Record) -> Record:
+def _with_count(request: FakeRequest, record: Record) -> Record:
     members = [
-        row.record for row in asked.table("images").rows.values() if row.record["album_id"] == record["id"]
+        row.record for row in request.table("images").rows.values() if row.record["album_id"] == record["id"]
     ]
     cover = members[-1] if members else {"id": None, "thumb_url": None}
     return {
@@ -85,40 +85,43 @@ def _counted(asked: FakeRequest, record: Record) -> Record:
 
 def _album_values(body: Record, record: Record) -> Record:
     return {
-        "name": _forms.name_in({"name": record["name"], **body}),
+        "name": _forms.parse_name({"name": record["name"], **body}),
         "description": _forms.parse_description(body, record["description"]),
         "is_public": _forms.expect_type(body, "is_public", bool, record["is_public"]),
     }
 
 
-def _album_updated(asked: FakeRequest, record: Record) -> Record:
+def _touch(request: FakeRequest, record: Record) -> Record:
+    """Update an album's timestamp, emit its event, and return its record with counts."""
     record["updated_at"] = now()
-    shown = _counted(asked, record)
-    asked.host.emit(EventKind.ALBUM_UPDATED, shown, asked.grant.account)
-    return shown
+    album = _with_count(request, record)
+    request.host.emit(EventKind.ALBUM_UPDATED, album, request.grant.account)
+    return album
 
 
-def _members(asked: FakeRequest, verb: str) -> object:
-    ids, album = asked.json().get("image_ids"), asked.row("albums").record
-    if not isinstance(ids, list) or not all(isinstance(number, str) for number in ids):
+def _change_members(request: FakeRequest, status: str) -> object:
+    """Add (`status="added"`) or remove (`"removed"`) the images that a request names."""
+    ids, album = request.json().get("image_ids"), request.row("albums").record
+    if not isinstance(ids, list) or not all(isinstance(image_id, str) for image_id in ids):
         raise ValidationError(f"expected a list of ids for image_ids but received {ids!r}")
-    if not 1 <= len(set(ids)) <= MAX_MEMBERS:
-        raise ValidationError(f"expected 1 to {MAX_MEMBERS} ids for image_ids but received {len(set(ids))}")
-    target = album["id"] if verb == "added" else None
-    results = []
-    for number in dict.fromkeys(ids):
-        row = asked.table("images").rows.get(number)
-        if row is None or row.owner != asked.grant.account:
-            results.append({"image_id": number, "status": "not_found"})
-            continue
-        changes = (
-            row.record["album_id"] != album["id"]
-            if verb == "added"
-            else row.record["album_id"] == album["id"]
+    if not 1 <= len(set(ids)) <= MAX_IMAGES_PER_REQUEST:
+        raise ValidationError(
+            f"expected 1 to {MAX_IMAGES_PER_REQUEST} ids for image_ids but received {len(set(ids))}"
         )
+    target = album["id"] if status == "added" else None
+    results = []
+    for image_id in dict.fromkeys(ids):
+        row = request.table("images").rows.get(image_id)
+        if row is None or row.owner != request.grant.account:
+            results.append({"image_id": image_id, "status": "not_found"})
+            continue
+        is_member = row.record["album_id"] == album["id"]
+        changes = is_member == (status == "removed")
         if changes:
             row.record |= {"album_id": target, "updated_at": now()}
-        results.append({"image_id": number, "status": verb if changes else "unchanged"})
-    changed = any(result["status"] == verb for result in results)
-    shown = _album_updated(asked, album) if changed else _counted(asked, album)
-    return {"results": results, "album": shown}
+        results.append({"image_id": image_id, "status": status if changes else "unchanged"})
+    changed = any(result["status"] == status for result in results)
+    return {
+        "results": results,
+        "album": _touch(request, album) if changed else _with_count(request, album),
+    }

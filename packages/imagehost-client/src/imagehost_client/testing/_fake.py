@@ -1,9 +1,7 @@
-"""The double itself: a host that is an httpx2 transport."""
+"""`FakeImageHost`: an in-memory host that is an httpx2 transport."""
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 import secrets
 import threading
@@ -29,23 +27,29 @@ from imagehost_client.errors import (
     UnauthorizedError,
     UnavailableError,
 )
-from imagehost_client.testing._hooks import deliver_event
 from imagehost_client.testing._images import deliver
 from imagehost_client.testing._request import FakeRequest, Route
-from imagehost_client.testing._routes import IDEMPOTENT, STATUS_201, WITH_LOCATION, find, methods
-from imagehost_client.testing._store import Record, Table, TokenGrant, now
+from imagehost_client.testing._routes import (
+    IDEMPOTENT,
+    STATUS_201,
+    WITH_LOCATION,
+    allowed_methods,
+    find_route,
+)
+from imagehost_client.testing._state import HostState
+from imagehost_client.testing._store import Record, TokenGrant, now
 
 STATUSES: dict[type[ImageHostError], int] = {kind: status for status, kind in BY_STATUS.items()} | {
     UnavailableError: 503
 }
 
 
-class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
-    """An image host in memory, to test programs with that use this client.
+class FakeImageHost(HostState, httpx2.BaseTransport, httpx2.AsyncBaseTransport):
+    """An in-memory image host, for the tests of programs that use this client.
 
-    It keeps images, albums, keys and webhooks, checks requests as the real host does, and answers with
-    the same records and errors. It decodes no picture: widths and heights are read from headers, and the
-    bytes stay as they came, also where the record names the format that was asked for.
+    It keeps images, albums, keys and webhooks, validates requests as the real host does, and returns
+    the same records and errors. It decodes no images: widths and heights are read from file headers, and
+    bytes are stored as sent, also where the record names another requested format.
 
     ```python
     host = FakeImageHost()
@@ -55,15 +59,15 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
     ```
 
     Args:
-        base_url: The address of the interface.
-        cdn_url: Where images are served.
-        registration: Whether anybody may make an account; as at a host, not by default.
+        base_url: The base URL of the API.
+        cdn_url: The base URL of image delivery.
+        registration: Whether `accounts.create` is open; closed by default, as on a real host.
 
     Attributes:
-        requests: Method and path of every request to the interface.
-        events: The events of all changes, as webhooks would bring them.
-        accounts: A token for each account, by name; `client` takes one of the names.
-        passwords: What accounts are signed in to with, where that is not `secret`.
+        requests: Method and path of every API request.
+        events: The events of all changes, as webhooks would receive them.
+        accounts: A session token for each account, by the names that `client` takes.
+        passwords: Passwords by account, where they differ from `secret`.
     """
 
     def __init__(
@@ -73,99 +77,76 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         cdn_url: str = "https://imagehost.test/img",
         registration: bool = False,
     ) -> None:
-        self.base_url = base_url
-        self.cdn_url = cdn_url
-        self.registration = registration
-        self.passwords: dict[str, str] = {}
-        self.started: str = now()
+        super().__init__(base_url=base_url, cdn_url=cdn_url, registration=registration)
         self.requests: list[tuple[str, str]] = []
-        self.events: list[Record] = []
-        self.accounts: dict[str, str] = {}
-        self.tokens: dict[str, TokenGrant] = {}
-        self.tables: dict[str, Table] = {
-            name: Table(name) for name in ("images", "albums", "keys", "webhooks", "deliveries")
-        }
         self._failures: deque[httpx2.Response | None] = deque()
-        self._claimed: dict[tuple[str, str], object] = {}
-        self._answered: dict[tuple[str, str], httpx2.Response] = {}
-        self._secret = secrets.token_bytes(32)
+        self._fingerprints: dict[tuple[str, str], object] = {}
+        self._responses: dict[tuple[str, str], httpx2.Response] = {}
         self._lock = threading.RLock()
         self.add_account("admin")
 
-    def add_account(self, name: str) -> str:
-        """Make an account, and return a token that may do everything in its name."""
-        token = "ihs_" + secrets.token_hex(16)
-        self.accounts[name] = token
-        self.tokens[token] = TokenGrant(name)
-        return token
-
     def client(self, account: str = "admin", *, max_retries: int = 3) -> Client:
-        """Return a client of this host."""
+        """Return a client of this host, authenticated as `account`."""
         token = self.accounts[account]
         return Client(self.base_url, token, cdn_url=self.cdn_url, max_retries=max_retries, transport=self)
 
     def async_client(self, account: str = "admin", *, max_retries: int = 3) -> AsyncClient:
-        """Return an async client of this host."""
+        """Return an async client of this host, authenticated as `account`."""
         token = self.accounts[account]
         return AsyncClient(
             self.base_url, token, cdn_url=self.cdn_url, max_retries=max_retries, transport=self
         )
 
     def fail(self, status: int, *, times: int = 1, retry_after: int | None = None) -> None:
-        """Let the next requests fail.
+        """Make the next requests fail with an error response.
 
         Args:
-            status: The status that they are answered with.
-            times: How many.
-            retry_after: The seconds in `Retry-After`, if there is to be one.
+            status: The HTTP status.
+            times: The number of requests.
+            retry_after: Seconds for the `Retry-After` header; `None` sends none.
         """
         kind = BY_STATUS.get(status, ServerError)
         headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
         for _ in range(times):
-            self._failures.append(_refused(kind("the test asked for it"), status, headers))
+            self._failures.append(_error_response(kind("failure planned by the test"), status, headers))
 
     def drop(self, *, times: int = 1) -> None:
-        """Let the next requests find no connection."""
+        """Make the next requests fail to connect.
+
+        Args:
+            times: The number of requests.
+        """
         self._failures.extend([None] * times)
 
     def content(self, image_id: str) -> bytes:
-        """Return the bytes of an image."""
+        """Return the stored bytes of an image."""
         return self.tables["images"].rows[image_id].content
 
-    def emit(self, kind: str, data: Record, owner: str) -> None:
-        """Note an event, and its deliveries to its owner's destinations."""
-        self.events.append({"type": str(kind), "timestamp": now(), "data": dict(data)})
-        deliver_event(self, owner, kind)
-
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Answer a request."""
+        """Handle a request of a sync client."""
         request.read()
         return self._handle(request)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Answer a request."""
+        """Handle a request of an async client."""
         await request.aread()
         return self._handle(request)
-
-    def signature(self, text: str) -> str:
-        """Return what signs a delivery address."""
-        return hmac.new(self._secret, text.encode(), hashlib.sha256).hexdigest()
 
     def _handle(self, request: httpx2.Request) -> httpx2.Response:
         with self._lock:
             url = self._canonical_url(str(request.url.copy_with(query=None)))
             try:
                 if url.startswith(f"{self.cdn_url}/"):
-                    return self._image(request, url.removeprefix(f"{self.cdn_url}/"))
-                return self._answer(request, url)
+                    return self._deliver_image(request, url.removeprefix(f"{self.cdn_url}/"))
+                return self._handle_api(request, url)
             except MethodNotAllowedError as error:
-                allowed = ", ".join(methods(url.removeprefix(self.base_url)))
-                return _refused(error, 405, {"Allow": allowed})
+                allowed = ", ".join(allowed_methods(url.removeprefix(self.base_url)))
+                return _error_response(error, 405, {"Allow": allowed})
             except ImageHostError as error:
-                return _refused(error, STATUSES.get(type(error), 500))
+                return _error_response(error, STATUSES.get(type(error), 500))
 
     def _canonical_url(self, url: str) -> str:
-        """Return the address that an alias stands for: `/api/v1` for `/v1`, `/v1/img` for the `cdn_url`."""
+        """Return the URL behind an alias: `/api/v1` means `/v1`, and `/v1/img` means the `cdn_url`."""
         origin = self.base_url.removesuffix("/v1")
         if url.startswith(f"{origin}/api/v1/"):
             url = f"{origin}/v1/{url.removeprefix(f'{origin}/api/v1/')}"
@@ -173,17 +154,17 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
             url = f"{self.cdn_url}/{url.removeprefix(f'{self.base_url}/img/')}"
         return url
 
-    def _answer(self, request: httpx2.Request, url: str) -> httpx2.Response:
+    def _handle_api(self, request: httpx2.Request, url: str) -> httpx2.Response:
         if not url.startswith(f"{self.base_url}/"):
-            raise NotFoundError(f"expected an address below {self.base_url} but received {url}")
+            raise NotFoundError(f"expected a URL below {self.base_url} but received {url}")
         path = url.removeprefix(self.base_url)
         self.requests.append((request.method, path))
-        if planned := self._next_planned_failure(request):
-            return planned
-        route, ids, needs = find(request.method, path)
-        asked = FakeRequest(
+        if failure := self._next_planned_failure(request):
+            return failure
+        route, ids, scopes = find_route(request.method, path)
+        parsed = FakeRequest(
             host=self,
-            grant=self._granted(request, needs),
+            grant=self._authorize(request, scopes),
             path=path,
             ids=ids,
             query=_query(request),
@@ -191,58 +172,68 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
             body=request.content,
         )
         key = request.headers.get("idempotency-key")
-        return (
-            _done(asked, route) if key is None or route not in IDEMPOTENT else self._once(asked, route, key)
-        )
+        if key is None or route not in IDEMPOTENT:
+            return _run_route(parsed, route)
+        return self._run_idempotent(parsed, route, key)
 
     def _next_planned_failure(self, request: httpx2.Request) -> httpx2.Response | None:
-        """Return what a test wants in the place of the next answer, or `None`: it wants none.
+        """Return the error response that a test has planned for this request, or `None`.
 
         Raises:
-            httpx2.ConnectError: It wants the connection to fail.
+            httpx2.ConnectError: The test has planned a connection failure.
         """
         if not self._failures:
             return None
-        planned = self._failures.popleft()
-        if planned is None:
-            raise httpx2.ConnectError("the test asked for it", request=request)
-        return planned
+        failure = self._failures.popleft()
+        if failure is None:
+            raise httpx2.ConnectError("failure planned by the test", request=request)
+        return failure
 
-    def _once(self, asked: FakeRequest, route: Route, key: str) -> httpx2.Response:
-        """Answer a repeated key as the first time (contract 2); another request under it is refused.
+    def _run_idempotent(self, request: FakeRequest, route: Route, key: str) -> httpx2.Response:
+        """Run a route once for an idempotency key, and replay its response to repetitions.
 
-        What was refused is not kept: it has done nothing, and is tried again.
+        An error response is not stored, because the request has had no effect.
+
+        Raises:
+            BadRequestError: The key is malformed.
+            ConflictError: The key was used for a different request.
         """
         if not (1 <= len(key) <= 255 and key.isascii() and key.isprintable()):
             raise BadRequestError(
                 f"expected 1 to 255 printable characters for Idempotency-Key but received {len(key)}"
             )
-        mark = asked.idempotency_fingerprint()
-        if self._claimed.setdefault((asked.grant.account, key), mark) != mark:
+        slot = request.grant.account, key
+        fingerprint = request.idempotency_fingerprint()
+        if self._fingerprints.setdefault(slot, fingerprint) != fingerprint:
             raise ConflictError(
                 f"expected a new key for another request for Idempotency-Key but received {key!r}"
             )
-        first = self._answered.get((asked.grant.account, key))
+        first = self._responses.get(slot)
         if first is None:
-            self._answered[asked.grant.account, key] = response = _done(asked, route)
+            self._responses[slot] = response = _run_route(request, route)
             return response
         headers = {**first.headers, "Idempotent-Replayed": "true"}
         return httpx2.Response(first.status_code, headers=headers, content=first.content)
 
-    def _granted(self, request: httpx2.Request, needs: tuple[str | None, ...]) -> TokenGrant:
-        """Return who asks, if they may (contract 2: 401 without a good token, 403 without the scope)."""
-        grant = self._grant(request)
-        if not needs:
+    def _authorize(self, request: httpx2.Request, scopes: tuple[str | None, ...]) -> TokenGrant:
+        """Return the grant of the request's token.
+
+        Raises:
+            UnauthorizedError: The route needs a token, and there is no valid one.
+            ForbiddenError: The token lacks the route's scope.
+        """
+        grant = self._find_grant(request)
+        if not scopes:
             return grant or TokenGrant("")
         if grant is None:
             raise UnauthorizedError("expected a known token for Authorization but received none")
-        if grant.scopes is not None and needs[0] not in grant.scopes:
+        if grant.scopes is not None and scopes[0] not in grant.scopes:
             raise ForbiddenError(
-                f"expected the scope {needs[0] or 'of a session'} but received a token without it"
+                f"expected the scope {scopes[0] or 'of a session'} but received a token without it"
             )
         return grant
 
-    def _grant(self, request: httpx2.Request) -> TokenGrant | None:
+    def _find_grant(self, request: httpx2.Request) -> TokenGrant | None:
         grant = self.tokens.get(request.headers.get("authorization", "").removeprefix("Bearer "))
         if grant is None or grant.key is None:
             return grant
@@ -252,10 +243,10 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         key["last_used_at"] = now()
         return grant
 
-    def _image(self, request: httpx2.Request, name: str) -> httpx2.Response:
-        if planned := self._next_planned_failure(request):
-            return planned
-        row = deliver(self, name, _query(request), self._grant(request))
+    def _deliver_image(self, request: httpx2.Request, name: str) -> httpx2.Response:
+        if failure := self._next_planned_failure(request):
+            return failure
+        row = deliver(self, name, _query(request), self._find_grant(request))
         headers = {"Content-Type": row.record["mime_type"], "ETag": f'"{row.record["sha256"][:32]}"'}
         return httpx2.Response(200, headers=headers, content=row.content)
 
@@ -270,22 +261,24 @@ def _query(request: httpx2.Request) -> dict[str, str]:
     return query
 
 
-def _done(asked: FakeRequest, route: Route) -> httpx2.Response:
-    data = route(asked)
+def _run_route(request: FakeRequest, route: Route) -> httpx2.Response:
+    data = route(request)
     headers = {}
     if route in WITH_LOCATION and isinstance(data, dict):
-        headers["Location"] = f"{asked.host.base_url}{asked.path}/{data['id']}"
+        headers["Location"] = f"{request.host.base_url}{request.path}/{data['id']}"
     return _response(201 if route in STATUS_201 else 200, {"success": True, "data": data}, headers)
 
 
-def _refused(error: ImageHostError, status: int, headers: Mapping[str, str] | None = None) -> httpx2.Response:
-    shown = {"code": error.code, "message": error.message, "details": error.details}
-    extra = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-    return _response(status, {"success": False, "error": shown}, {**extra, **(headers or {})})
+def _error_response(
+    error: ImageHostError, status: int, headers: Mapping[str, str] | None = None
+) -> httpx2.Response:
+    body = {"code": error.code, "message": error.message, "details": error.details}
+    challenge = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    return _response(status, {"success": False, "error": body}, {**challenge, **(headers or {})})
 
 
 def _response(status: int, envelope: Record, headers: Mapping[str, str] | None = None) -> httpx2.Response:
-    shown = {
+    all_headers = {
         "Content-Type": "application/json",
         "X-Request-Id": f"fake-{secrets.token_hex(4)}",
         "X-RateLimit-Limit": "60",
@@ -293,4 +286,4 @@ def _response(status: int, envelope: Record, headers: Mapping[str, str] | None =
         "X-RateLimit-Reset": str(int(time.time()) // 60 * 60 + 60),
         **(headers or {}),
     }
-    return httpx2.Response(status, headers=shown, content=json.dumps(envelope).encode())
+    return httpx2.Response(status, headers=all_headers, content=json.dumps(envelope).encode())

@@ -1,4 +1,4 @@
-"""What the double reads of requests: form data, JSON, and the values in them."""
+"""Parsing of requests to the in-memory host: form data, JSON, and the values in them."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from imagehost_client.errors import (
 T = TypeVar("T")
 
 MAX_BYTES = 52_428_800
-"""The size of the largest file: 50 MB."""
+"""The maximum size of a file: 50 MiB."""
 MAX_FILES = 20
 
 MANY, ONE = ("files[]", "files"), ("image", "file")
-"""The names of file fields: in form 1, and in form 2."""
+"""The file fields of a batch upload, and of a single upload."""
 
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 FORMATS = ("auto", "jpeg", "png", "webp")
 FLAGS = ("remove_exif", "convertToWebP", "auto_rename", "is_public")
 OPTIONS = ("album_id", "description", "quality", "format", *FLAGS)
-"""The text fields that mean something; all others are ignored."""
+"""The text fields of an upload; all others are ignored."""
 MAX_DESCRIPTION = 2_000
-"""Characters."""
+"""The maximum length of a description, in characters."""
 
 INTEGER = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
-"""A positive integer, written canonically."""
+"""A positive integer in canonical decimal form."""
 
 _NAME = re.compile(r'\bname="([^"]*)"')
 _FILENAME = re.compile(r'\bfilename="([^"]*)"')
@@ -52,13 +52,13 @@ class Part:
 
 @frozen
 class UploadForm:
-    """An upload as it was sent.
+    """The parsed form data of an upload.
 
     Attributes:
         files: The files, in order.
-        many: Whether form 1 was used.
+        many: Whether it is a batch upload.
         fields: The options, by name.
-        repeated: The options that are there more than once.
+        repeated: The names of options that occur more than once.
     """
 
     files: tuple[Part, ...]
@@ -71,8 +71,8 @@ def read_upload(content_type: str, body: bytes) -> UploadForm:
     """Return the form in a request's body.
 
     Raises:
-        UnsupportedMediaTypeError: The body is no form data.
-        BadRequestError: It is damaged, has no file, too many, or both forms at once.
+        UnsupportedMediaTypeError: The body is not form data.
+        BadRequestError: The form is malformed, has no files or too many, or mixes batch and single fields.
     """
     kind, _, rest = content_type.partition(";")
     if kind.strip().lower() != "multipart/form-data":
@@ -100,46 +100,37 @@ def read_upload(content_type: str, body: bytes) -> UploadForm:
     return UploadForm(files, forms == {True}, fields, repeated)
 
 
-def check_size(part: Part) -> None:
-    """Refuse a file that is too large.
-
-    Raises:
-        PayloadTooLargeError: It is; both sizes are named.
-    """
+def require_size(part: Part) -> None:
+    """Raise PayloadTooLargeError unless a file is at most `MAX_BYTES` long."""
     if len(part.content) > MAX_BYTES:
         raise PayloadTooLargeError(
             f"expected at most {MAX_BYTES} bytes for {part.filename} but received {len(part.content)}"
         )
 
 
-def check_options(form: UploadForm) -> None:
-    """Refuse options that are not allowed.
-
-    Raises:
-        ValidationError: One is not; every fault is named.
-    """
+def require_options(form: UploadForm) -> None:
+    """Raise ValidationError, with all errors, unless the options of an upload are valid."""
     fields = form.fields
-    faults = [f"expected one value for {name} but received several" for name in form.repeated]
-    faults += [
+    errors = [f"expected one value for {name} but received several" for name in form.repeated]
+    errors += [
         f"expected true, false, 0 or 1 for {name} but received {fields[name]!r}"
         for name in FLAGS
         if name in fields and fields[name].lower() not in BOOLEANS
     ]
     quality = fields.get("quality", "1")
     if not (re.fullmatch(r"[1-9][0-9]{0,2}", quality, re.ASCII) and int(quality) <= 100):
-        faults.append(f"expected an integer from 1 to 100 for quality but received {quality!r}")
-    wanted = fields.get("format", "auto")
-    if wanted not in FORMATS:
-        faults.append(f"expected one of {', '.join(FORMATS)} for format but received {wanted!r}")
-    elif wanted in {"jpeg", "png"} and parse_bool(fields, "convertToWebP", default=False):
-        faults.append(f"expected false for convertToWebP beside format={wanted} but received true")
-    faults += description_faults(fields.get("description", ""))
-    if faults:
-        raise ValidationError("; ".join(faults))
+        errors.append(f"expected an integer from 1 to 100 for quality but received {quality!r}")
+    stored_format = fields.get("format", "auto")
+    if stored_format not in FORMATS:
+        errors.append(f"expected one of {', '.join(FORMATS)} for format but received {stored_format!r}")
+    elif stored_format in {"jpeg", "png"} and parse_bool(fields, "convertToWebP", default=False):
+        errors.append(f"expected false for convertToWebP with format={stored_format} but received true")
+    errors += _description_errors(fields.get("description", ""))
+    if errors:
+        raise ValidationError("; ".join(errors))
 
 
-def description_faults(text: str) -> list[str]:
-    """Return what is wrong with a description."""
+def _description_errors(text: str) -> list[str]:
     if len(text) <= MAX_DESCRIPTION:
         return []
     return [f"expected at most {MAX_DESCRIPTION} characters for description but received {len(text)}"]
@@ -149,12 +140,12 @@ def parse_description(body: Mapping[str, object], default: str) -> str:
     """Return the description in a JSON object.
 
     Raises:
-        ValidationError: It is no text, or too long.
+        ValidationError: The value is not a string, or is too long.
     """
     text = expect_type(body, "description", str, default)
-    faults = description_faults(text)
-    if faults:
-        raise ValidationError(faults[0])
+    errors = _description_errors(text)
+    if errors:
+        raise ValidationError(errors[0])
     return text
 
 
@@ -167,9 +158,9 @@ def read_json(content_type: str, body: bytes) -> dict[str, object]:
     """Return the object in a request's body.
 
     Raises:
-        UnsupportedMediaTypeError: The body is not declared as JSON.
-        BadRequestError: It is no JSON.
-        ValidationError: It is, but no object.
+        UnsupportedMediaTypeError: The content type is not JSON.
+        BadRequestError: The body is not JSON.
+        ValidationError: The JSON is not an object.
     """
     if content_type.partition(";")[0].strip().lower() != "application/json":
         raise UnsupportedMediaTypeError(
@@ -185,7 +176,7 @@ def read_json(content_type: str, body: bytes) -> dict[str, object]:
 
 
 def _no_constant(text: str) -> object:
-    """Refuse `NaN` and `Infinity`, which Python reads and JSON has not (RFC 8259, section 6)."""
+    """Reject `NaN` and `Infinity`, which Python accepts and JSON does not have (RFC 8259, section 6)."""
     raise ValueError(text)
 
 
@@ -193,7 +184,7 @@ def expect_type(body: Mapping[str, object], name: str, kind: type[T], default: T
     """Return a member of a JSON object.
 
     Raises:
-        ValidationError: It is of another type.
+        ValidationError: The value has another type.
     """
     value = body.get(name, default)
     if type(value) is not kind:
@@ -202,10 +193,10 @@ def expect_type(body: Mapping[str, object], name: str, kind: type[T], default: T
 
 
 def required(body: Mapping[str, object], name: str) -> str:
-    """Return a text in a JSON object that must be there.
+    """Return a required string of a JSON object.
 
     Raises:
-        ValidationError: It is not.
+        ValidationError: The member is missing, or is not a string.
     """
     value = body.get(name)
     if not isinstance(value, str):
@@ -213,13 +204,13 @@ def required(body: Mapping[str, object], name: str) -> str:
     return value
 
 
-def texts(
+def expect_list(
     body: Mapping[str, object], name: str, allowed: tuple[str, ...], default: Sequence[str]
 ) -> list[str]:
-    """Return a list of texts in a JSON object, each one of those that are allowed.
+    """Return a list of strings of a JSON object, each one of `allowed`.
 
     Raises:
-        ValidationError: It is no such list.
+        ValidationError: The value is not such a list.
     """
     value = body.get(name, list(default))
     if not isinstance(value, list) or not set(map(str, value)) <= set(allowed):
@@ -227,11 +218,11 @@ def texts(
     return value
 
 
-def name_in(body: Mapping[str, object], minimum: int = 1) -> str:
-    """Return the name in a JSON object, trimmed.
+def parse_name(body: Mapping[str, object], minimum: int = 1) -> str:
+    """Return the name in a JSON object, without leading and trailing whitespace.
 
     Raises:
-        ValidationError: It has not `minimum` to 100 characters.
+        ValidationError: The name is not `minimum` to 100 characters long.
     """
     name = expect_type(body, "name", str, "").strip()
     if not minimum <= len(name) <= 100:
@@ -240,10 +231,10 @@ def name_in(body: Mapping[str, object], minimum: int = 1) -> str:
 
 
 def integer(query: Mapping[str, str], name: str, default: int, maximum: int) -> int:
-    """Return a number of a query.
+    """Return an integer query parameter, from 1 to `maximum`.
 
     Raises:
-        BadRequestError: It is none, or out of its range.
+        BadRequestError: The value is not an integer in this range.
     """
     text = query.get(name, str(default))
     if not INTEGER.fullmatch(text) or int(text) > maximum:
@@ -252,28 +243,28 @@ def integer(query: Mapping[str, str], name: str, default: int, maximum: int) -> 
 
 
 def _is_file(part: Part) -> bool:
-    """Say whether a part is a file; a browser sends an empty one without a name where none was chosen."""
+    """Return whether a part is a file; browsers send an empty, nameless part where no file was chosen."""
     return part.filename is not None and (part.filename != "" or part.content != b"")
 
 
 def _parts(body: bytes, boundary: bytes) -> list[Part]:
-    pieces = (b"\r\n" + body).split(b"\r\n--" + boundary)
-    if len(pieces) < 2 or not pieces[-1].startswith(b"--"):
+    chunks = (b"\r\n" + body).split(b"\r\n--" + boundary)
+    if len(chunks) < 2 or not chunks[-1].startswith(b"--"):
         raise BadRequestError("expected form data up to its last boundary for the body but received less")
-    return [_part(piece) for piece in pieces[1:-1]]
+    return [_part(chunk) for chunk in chunks[1:-1]]
 
 
-def _part(piece: bytes) -> Part:
-    head, gap, content = piece.partition(b"\r\n\r\n")
+def _part(chunk: bytes) -> Part:
+    head, separator, content = chunk.partition(b"\r\n\r\n")
     text = head.decode("utf-8", "replace")
     name = _NAME.search(text.replace("filename=", "file-name="))
-    if not gap or name is None:
+    if not separator or name is None:
         raise BadRequestError("expected a name for each part of the form but received none")
     filename = _FILENAME.search(text)
-    return Part(_unescaped(name[1]), None if filename is None else _unescaped(filename[1]), content)
+    return Part(_unescape(name[1]), None if filename is None else _unescape(filename[1]), content)
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     for code, character in _DECODED:
         text = text.replace(code, character)
     return text

@@ -1,31 +1,28 @@
-"""A request as the double's routes see it."""
+"""A parsed request, as the routes of the in-memory host receive it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from attrs import frozen
 
 from imagehost_client.errors import ValidationError
 from imagehost_client.testing import _forms
+from imagehost_client.testing._state import HostState
 from imagehost_client.testing._store import Record, Row, Table, TokenGrant
-
-if TYPE_CHECKING:
-    from imagehost_client.testing._fake import FakeImageHost
 
 
 @frozen(kw_only=True)
 class FakeRequest:
-    """A request as the routes see it.
+    """A parsed request.
 
     Attributes:
-        grant: Who asks.
-        path: Below the base address.
-        ids: What the path names.
+        grant: The permissions of the caller's token.
+        path: The path below the base URL.
+        ids: The ids in the path.
     """
 
-    host: FakeImageHost
+    host: HostState
     grant: TokenGrant
     path: str
     ids: tuple[str, ...]
@@ -38,9 +35,9 @@ class FakeRequest:
         return _forms.read_json(self.content_type, self.body)
 
     def idempotency_fingerprint(self) -> object:
-        """Return what tells this request from others under the same idempotency key: what it says.
+        """Return what must be equal in every request under one idempotency key: path and content.
 
-        The same upload has another boundary with each try of most programs.
+        Form data is compared parsed, because most programs draw a new boundary for each attempt.
         """
         if self.path != "/upload":
             return self.path, self.json()
@@ -51,15 +48,15 @@ class FakeRequest:
         """Return the records of one kind."""
         return self.host.tables[name]
 
-    def row(self, name: str, place: int = 0) -> Row:
-        """Return the record that the path names."""
-        return self.table(name).get(self.grant.account, self.ids[place])
+    def row(self, name: str, index: int = 0) -> Row:
+        """Return the caller's record of one kind whose id is the path's id number `index`."""
+        return self.table(name).get(self.grant.account, self.ids[index])
 
     def album_id(self, value: object) -> int | None:
-        """Return the album that a value names (contract 3: an integer or its decimal text).
+        """Return the id of the caller's album that a value names: an integer or its decimal text.
 
         Raises:
-            ValidationError: There is no such album of the caller's.
+            ValidationError: The caller has no such album.
         """
         if value is None:
             return None
@@ -70,4 +67,4 @@ class FakeRequest:
 
 
 Route = Callable[[FakeRequest], object]
-"""What answers a request: the `data` of the envelope."""
+"""A function that handles a request and returns the `data` of the response's envelope."""

@@ -1,11 +1,11 @@
-"""The double's table of routes, and how a request finds its own."""
+"""The routing table of the in-memory host."""
 
 from __future__ import annotations
 
 import re
 
 from imagehost_client.errors import MethodNotAllowedError, NotFoundError
-from imagehost_client.testing import _accounts, _albums, _hooks, _images
+from imagehost_client.testing import _accounts, _albums, _images, _webhooks
 from imagehost_client.testing._request import Route
 
 ROUTES: tuple[tuple[str, str, Route, str | None], ...] = (
@@ -27,35 +27,35 @@ ROUTES: tuple[tuple[str, str, Route, str | None], ...] = (
     ("GET", "/keys/{}", _accounts.get_key, None),
     ("PATCH", "/keys/{}", _accounts.update_key, None),
     ("DELETE", "/keys/{}", _accounts.delete_key, None),
-    ("GET", "/webhooks", _hooks.list_webhooks, "webhooks:manage"),
-    ("POST", "/webhooks", _hooks.create_webhook, "webhooks:manage"),
-    ("GET", "/webhooks/{}", _hooks.get_webhook, "webhooks:manage"),
-    ("PATCH", "/webhooks/{}", _hooks.update_webhook, "webhooks:manage"),
-    ("DELETE", "/webhooks/{}", _hooks.delete_webhook, "webhooks:manage"),
-    ("POST", "/webhooks/{}/test", _hooks.test_webhook, "webhooks:manage"),
-    ("POST", "/webhooks/{}/rotate-secret", _hooks.rotate_secret, "webhooks:manage"),
-    ("GET", "/webhooks/{}/deliveries", _hooks.list_deliveries, "webhooks:manage"),
-    ("POST", "/webhooks/{}/deliveries/{}/retry", _hooks.retry_delivery, "webhooks:manage"),
+    ("GET", "/webhooks", _webhooks.list_webhooks, "webhooks:manage"),
+    ("POST", "/webhooks", _webhooks.create_webhook, "webhooks:manage"),
+    ("GET", "/webhooks/{}", _webhooks.get_webhook, "webhooks:manage"),
+    ("PATCH", "/webhooks/{}", _webhooks.update_webhook, "webhooks:manage"),
+    ("DELETE", "/webhooks/{}", _webhooks.delete_webhook, "webhooks:manage"),
+    ("POST", "/webhooks/{}/test", _webhooks.test_webhook, "webhooks:manage"),
+    ("POST", "/webhooks/{}/rotate-secret", _webhooks.rotate_secret, "webhooks:manage"),
+    ("GET", "/webhooks/{}/deliveries", _webhooks.list_deliveries, "webhooks:manage"),
+    ("POST", "/webhooks/{}/deliveries/{}/retry", _webhooks.retry_delivery, "webhooks:manage"),
     ("GET", "/account", _accounts.get_account, "account:read"),
     ("DELETE", "/session", _accounts.delete_session, None),
 )
-"""Method, path, what is done, and the scope that it needs; `None`: a session's token."""
+"""Method, path, function, and the required scope; `None` requires a session token."""
 
 PUBLIC_ROUTES: tuple[tuple[str, str, Route], ...] = (
     ("GET", "/gallery", _images.gallery),
     ("POST", "/session", _accounts.create_session),
     ("POST", "/accounts", _accounts.create_account),
 )
-"""What needs no token."""
+"""Routes that need no token."""
 
-WITH_LOCATION = frozenset({_albums.create_album, _accounts.create_key, _hooks.create_webhook})
-"""What answers with the address of what it made."""
+WITH_LOCATION = frozenset({_albums.create_album, _accounts.create_key, _webhooks.create_webhook})
+"""Routes whose responses have a `Location` header."""
 
-STATUS_201 = WITH_LOCATION | {_accounts.create_account, _accounts.create_session, _hooks.test_webhook}
-"""What answers 201."""
+STATUS_201 = WITH_LOCATION | {_accounts.create_account, _accounts.create_session, _webhooks.test_webhook}
+"""Routes whose responses have the status 201."""
 
 IDEMPOTENT = frozenset({_images.upload, _albums.create_album})
-"""What takes an idempotency key."""
+"""Routes that accept an idempotency key."""
 
 
 def _pattern(path: str) -> re.Pattern[str]:
@@ -68,23 +68,23 @@ _TABLE: list[tuple[str, re.Pattern[str], Route, tuple[str | None, ...]]] = [
 ]
 
 
-def find(method: str, path: str) -> tuple[Route, tuple[str, ...], tuple[str | None, ...]]:
-    """Return what answers a request, the ids in its path, and the scope that it needs, if any.
+def find_route(method: str, path: str) -> tuple[Route, tuple[str, ...], tuple[str | None, ...]]:
+    """Return the route of a request, the ids in its path, and its required scope (none for public routes).
 
     Raises:
-        NotFoundError: There is no such path.
-        MethodNotAllowedError: There is, but not for this method.
+        NotFoundError: No route has this path.
+        MethodNotAllowedError: A route has this path, but not this method.
     """
-    for verb, shape, route, needs in _TABLE:
-        found = shape.fullmatch(path)
-        if found and verb == method:
-            return route, found.groups(), needs
-    allowed = methods(path)
+    for route_method, pattern, route, scopes in _TABLE:
+        match = pattern.fullmatch(path)
+        if match and route_method == method:
+            return route, match.groups(), scopes
+    allowed = allowed_methods(path)
     if allowed:
         raise MethodNotAllowedError(f"expected one of {', '.join(allowed)} but received {method}")
-    raise NotFoundError(f"expected a route of the interface but received {path}")
+    raise NotFoundError(f"expected a route of the API but received {path}")
 
 
-def methods(path: str) -> list[str]:
+def allowed_methods(path: str) -> list[str]:
     """Return the methods that a path has, sorted."""
-    return sorted({verb for verb, shape, _, _ in _TABLE if shape.fullmatch(path)})
+    return sorted({method for method, pattern, _, _ in _TABLE if pattern.fullmatch(path)})

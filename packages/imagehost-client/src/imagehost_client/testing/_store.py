@@ -1,4 +1,4 @@
-"""What the double keeps: records as JSON objects, newest last, each with its owner."""
+"""Records of the in-memory host: JSON objects in order of creation, each with its owner."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ SCOPES = (
 )
 
 PLACEHOLDER = base64.b64encode(bytes.fromhex("a0f70500" + "88" * 20)).decode()
-"""A ThumbHash; every image has the same."""
+"""The ThumbHash of every image."""
 
 
 @define
 class Row:
-    """A record, its owner, and its place in the order of making."""
+    """A record, its owner, and its position in the order of creation."""
 
     serial: int
     owner: str
@@ -43,7 +43,7 @@ class Row:
 
 @frozen
 class TokenGrant:
-    """What a token may do; `scopes` of `None` are all, and the keys too: a session's."""
+    """The permissions of a token; `scopes` of `None` mean a session, with all scopes and key management."""
 
     account: str
     scopes: tuple[str, ...] | None = None
@@ -58,55 +58,55 @@ class Table:
     rows: dict[str, Row] = field(factory=dict)
     count: int = 0
 
-    def add(self, owner: str, record: Record, **rest: Any) -> Row:
-        """Keep a record; it gets an id, and the time if it has none."""
+    def add(self, owner: str, record: Record, *, content: bytes = b"", secret: str = "") -> Row:
+        """Store a record, with an id and a creation time where it has none."""
         self.count += 1
         record.setdefault("id", new_id())
         record.setdefault("created_at", now())
-        row = Row(self.count, owner, record, **rest)
+        row = Row(self.count, owner, record, content, secret)
         self.rows[str(record["id"])] = row
         return row
 
-    def get(self, owner: str, number: str) -> Row:
-        """Return a record of its owner's.
+    def get(self, owner: str, record_id: str) -> Row:
+        """Return the owner's record with an id.
 
         Raises:
-            NotFoundError: There is none, or it is somebody else's: no caller can tell which.
+            NotFoundError: There is no such record, or another account owns it.
         """
-        row = self.rows.get(number)
+        row = self.rows.get(record_id)
         if row is None or row.owner != owner:
-            raise NotFoundError(f"expected the id of one of your {self.name} but received {number!r}")
+            raise NotFoundError(f"expected the id of one of your {self.name} but received {record_id!r}")
         return row
 
-    def remove(self, owner: str, number: str) -> Row:
-        """Drop a record of its owner's, and return it."""
-        row = self.get(owner, number)
-        del self.rows[number]
+    def remove(self, owner: str, record_id: str) -> Row:
+        """Delete the owner's record with an id, and return it."""
+        row = self.get(owner, record_id)
+        del self.rows[record_id]
         return row
 
-    def page(self, query: Mapping[str, str], wanted: Callable[[Row], bool]) -> Record:
-        """Return a page of what is wanted, newest first.
+    def page(self, query: Mapping[str, str], matches: Callable[[Row], bool]) -> Record:
+        """Return one page of the rows that match, newest first.
 
         Raises:
-            BadRequestError: `page`, `per_page` or `cursor` is wrong.
+            BadRequestError: `page`, `per_page` or `cursor` is invalid.
         """
         page, size = integer(query, "page", 1, 2**31 - 1), integer(query, "per_page", 20, 100)
-        rows = [row for row in reversed(self.rows.values()) if wanted(row)]
+        rows = [row for row in reversed(self.rows.values()) if matches(row)]
         start = (page - 1) * size
         if "cursor" in query:
             before = _serial(query["cursor"])
             start = sum(1 for row in rows if row.serial >= before)
             page = start // size + 1
-        shown = rows[start : start + size]
-        more = start + size < len(rows)
+        items = rows[start : start + size]
+        has_more = start + size < len(rows)
         return {
-            self.name: [row.record for row in shown],
+            self.name: [row.record for row in items],
             "pagination": {
                 "page": page,
                 "per_page": size,
                 "total": len(rows),
                 "total_pages": -(-len(rows) // size),
-                "next_cursor": f"s{shown[-1].serial}" if more and shown else None,
+                "next_cursor": f"s{items[-1].serial}" if has_more and items else None,
             },
         }
 
@@ -114,15 +114,15 @@ class Table:
 def _serial(cursor: str) -> int:
     digits = cursor[1:]
     if not cursor.startswith("s") or not (digits.isascii() and digits.isdecimal() and len(digits) < 19):
-        raise BadRequestError(f"expected a cursor of an earlier page for cursor but received {cursor!r}")
+        raise BadRequestError(f"expected the cursor of a previous page for cursor but received {cursor!r}")
     return int(digits)
 
 
 def new_id() -> str:
-    """Return 16 characters that nothing else has."""
+    """Return a random id of 16 characters."""
     return secrets.token_hex(8)
 
 
 def now() -> str:
-    """Return the time as records hold it."""
+    """Return the current time in RFC 3339."""
     return rfc3339(datetime.now(UTC))

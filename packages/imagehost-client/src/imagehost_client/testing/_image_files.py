@@ -1,4 +1,4 @@
-"""What the double knows of pictures: it reads sizes from headers, and makes small ones."""
+"""Image files for tests: size and format from the header, and generators of small PNG and GIF files."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _SIZE_MARKERS = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
 
 @frozen
 class ImageInfo:
-    """What a picture's header says.
+    """Properties of an image, read from its header.
 
     Attributes:
-        length: The bytes up to the picture's end, where that can be told; what follows is not of it.
+        length: Bytes up to the end of the image data, where the format tells it; the rest is dropped.
     """
 
     format: str
@@ -38,11 +38,15 @@ class ImageInfo:
 
 
 def read_image_info(data: bytes, name: str) -> ImageInfo:
-    """Return what a file's header says.
+    """Return the properties of an image file.
+
+    Args:
+        data: The content of the file.
+        name: The file name, for errors.
 
     Raises:
-        UnsupportedMediaTypeError: It is no JPEG, PNG, WebP or GIF.
-        ValidationError: It is one, but its header is damaged.
+        UnsupportedMediaTypeError: The content is not JPEG, PNG, WebP or GIF.
+        ValidationError: The header is corrupt.
     """
     if data.startswith(b"\xff\xd8\xff"):
         reader = _jpeg
@@ -57,16 +61,16 @@ def read_image_info(data: bytes, name: str) -> ImageInfo:
             f"expected JPEG, PNG, WebP or GIF for {name} but received another content"
         )
     try:
-        facts = reader(data)
+        info = reader(data)
     except (struct.error, IndexError, ValueError):
-        facts = None
-    if facts is None or facts.width < 1 or facts.height < 1:
-        raise ValidationError(f"expected a whole picture for {name} but received a damaged one")
-    return facts
+        info = None
+    if info is None or info.width < 1 or info.height < 1:
+        raise ValidationError(f"expected a complete image for {name} but received a corrupt one")
+    return info
 
 
 def make_png(width: int = 2, height: int = 2, colour: tuple[int, int, int] = (200, 80, 40)) -> bytes:
-    """Return a PNG of one colour.
+    """Return a PNG filled with one colour.
 
     Args:
         width: Pixels.
@@ -80,7 +84,11 @@ def make_png(width: int = 2, height: int = 2, colour: tuple[int, int, int] = (20
 
 
 def make_gif(frames: int = 2) -> bytes:
-    """Return an animated GIF of one pixel."""
+    """Return an animated GIF of 1×1 pixel.
+
+    Args:
+        frames: The number of frames, from 1.
+    """
     header = b"GIF89a" + struct.pack("<HHBBB", 1, 1, 0x80, 0, 0) + b"\x00\x00\x00\xff\xff\xff"
     frame = b"\x21\xf9\x04\x00\x0a\x00\x00\x00" + b"\x2c" + struct.pack("<HHHHB", 0, 0, 1, 1, 0)
     return header + (frame + b"\x02\x02\x44\x01\x00") * frames + b"\x3b"
@@ -108,7 +116,7 @@ def _gif(data: bytes) -> ImageInfo | None:
 
 
 def _gif_frames(data: bytes, at: int) -> tuple[int, int]:
-    """Walk over blocks (GIF89a, appendix A); return the number of frames, and where the last block ends."""
+    """Return the number of frames, and the offset after the last block (GIF89a, appendix A)."""
     frames = 0
     while data[at] != 0x3B:
         if data[at] == 0x2C:
@@ -118,7 +126,7 @@ def _gif_frames(data: bytes, at: int) -> tuple[int, int]:
         elif data[at] == 0x21:
             at += 2
         else:
-            raise ValueError("no block")
+            raise ValueError("unknown block")
         while data[at]:
             at += data[at] + 1
         at += 1
