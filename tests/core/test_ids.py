@@ -156,6 +156,4 @@ def test_anything_else_is_no_album_id(value: object) -> None:
 def test_a_missing_thing_is_named_as_it_was_asked_for() -> None:
     assert image_not_found_text("x") == "expected the id of an image of yours but received 'x'"
     assert album_not_found_text(5) == "expected the id of an album of yours but received 5"
-    assert (
-        delivery_not_found_text("x") == "expected the address of an image that you may see but received 'x'"
-    )
+    assert delivery_not_found_text("x") == "expected the URL of an image that you may see but received 'x'"

@@ -39,7 +39,7 @@ def test_a_frozen_clock_stands_still_until_it_is_moved() -> None:
     assert clock() == clock() == DEFAULT_NOW == datetime(2026, 1, 1, tzinfo=UTC)
     clock.advance(days=1, seconds=2.5)
     assert clock() == DEFAULT_NOW + timedelta(days=1, seconds=2.5)
-    clock.moment = DEFAULT_NOW
+    clock.now = DEFAULT_NOW
     assert clock() == DEFAULT_NOW
 
 

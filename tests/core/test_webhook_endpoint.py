@@ -211,11 +211,10 @@ def test_no_odd_address_is_taken(url: str) -> None:
 
 
 EXPECTED = re.compile(
-    r"an https address( (whose host and port can be read|that everybody can reach))?"
-    r"|an address (of at most 2000 printable ASCII characters|without (user and password|a fragment)"
-    r"|whose name is known everywhere)"
-    r"|an IPv6 address, and nothing else, in brackets"
-    r"|the port 443, or one from 1024 on,"
+    r"an https URL( with (a valid host and port|a publicly reachable host))?"
+    r"|a URL (of at most 2000 printable ASCII characters|without (user and password|a fragment)"
+    r"|with (a public host name|only an IPv6 address in brackets)"
+    r"|whose port is 443 or at least 1024)"
 )
 
 

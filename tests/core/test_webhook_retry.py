@@ -66,7 +66,7 @@ def test_everything_else_is_tried_again_on_schedule(status: int | None, attempts
 
 def test_the_last_attempt_disables_the_destination_with_a_reason() -> None:
     last = evolve(FRESH, attempts=len(RETRY_SCHEDULE) - 1)
-    for status, said in ((500, "answered 500"), (None, "did not answer")):
+    for status, said in ((500, "responded with 500"), (None, "did not respond")):
         verdict = after_attempt(last, attempt(status), 0.5)
         assert verdict.delivery.state is DeliveryState.FAILED
         assert verdict.disable is not None
@@ -77,7 +77,7 @@ def test_410_disables_at_once() -> None:
     verdict = after_attempt(FRESH, attempt(410), 0.5)
     assert verdict.delivery.state is DeliveryState.FAILED
     assert verdict.delivery.next_attempt_at is None
-    assert verdict.disable == "the destination answered 410 Gone"
+    assert verdict.disable == "the endpoint responded with 410 Gone"
 
 
 def test_a_retry_by_hand_after_the_last_attempt_disables_nothing() -> None:

@@ -265,5 +265,5 @@ def test_who_is_refused_a_picture_is_not_spoken_to_as_an_owner(
         for image_id in (private, "0123456789abcdef", "short")
     }
     for image_id, error in said.items():
-        expected = f"expected the address of an image that you may see but received '{image_id}'"
+        expected = f"expected the URL of an image that you may see but received '{image_id}'"
         assert (error["code"], error["details"]) == ("NOT_FOUND", expected)

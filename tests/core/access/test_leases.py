@@ -135,7 +135,7 @@ def test_the_last_attempt_disables_the_destination_and_gives_up_the_rest(
     now = host.webhooks.get(webhook.id, owner="admin")
     assert (now.is_active, now.disabled_reason) == (
         False,
-        "10 attempts failed; at the last the destination did not answer",
+        "10 attempts failed; at the last the endpoint did not respond",
     )
     assert host.webhooks.lease(10) == ()
 
@@ -153,7 +153,7 @@ def test_a_change_by_the_owner_does_not_undo_what_a_sender_did_meanwhile(
 
     hooks = WebhookService(host._context, slowly)
     changed = hooks.update(webhook.id, owner="admin", url="https://hooks.example.com/")
-    assert (changed.is_active, changed.disabled_reason) == (False, "the destination answered 410 Gone")
+    assert (changed.is_active, changed.disabled_reason) == (False, "the endpoint responded with 410 Gone")
     assert host.webhooks.get(webhook.id, owner="admin") == changed
 
 

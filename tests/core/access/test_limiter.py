@@ -103,7 +103,7 @@ def test_no_window_ever_admits_more_than_its_limit(tmp_path_factory: object, gap
     counters = RateLimitStore(folder / "rate_limits.sqlite3", LockManager(folder / "locks"), clock)
     admitted: list[int] = []
     for gap in gaps:
-        clock.moment += timedelta(seconds=gap)
+        clock.now += timedelta(seconds=gap)
         if counters.admit("bucket", POLICY).admitted:
             admitted.append(int(clock().timestamp()))
         else:

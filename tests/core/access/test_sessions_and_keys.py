@@ -29,9 +29,9 @@ def test_a_session_acts_with_all_scopes_until_it_ends(host: ImageHost, clock: Fr
     principal = host.authenticate(session.token)
     assert (principal.account, principal.scopes, principal.is_session) == (account, ALL_SCOPES, True)
     assert session.expires_at - clock() == timedelta(days=7)
-    clock.moment = session.expires_at - timedelta(microseconds=1)
+    clock.now = session.expires_at - timedelta(microseconds=1)
     host.authenticate(session.token)
-    clock.moment = session.expires_at
+    clock.now = session.expires_at
     with pytest.raises(UnauthorizedError):
         host.authenticate(session.token)
 
@@ -81,7 +81,7 @@ def test_an_expired_or_revoked_key_stops_at_once(host: ImageHost, clock: FrozenC
     assert expiring.token not in repr(expiring)
     principal = host.authenticate(expiring.token)
     assert (principal.scopes, principal.is_session) == (frozenset({Scope.IMAGES_READ}), False)
-    clock.moment = ends
+    clock.now = ends
     host.keys.revoke(revoked.key.id, owner="admin")
     first = host.keys.get(revoked.key.id, owner="admin")
     assert host.keys.revoke(revoked.key.id, owner="admin") == first

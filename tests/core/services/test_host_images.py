@@ -142,7 +142,7 @@ def test_lists_are_newest_first_and_walked_by_page_and_cursor(
             cursor = page.next_cursor
         assert [each.id for each in walked] == expected
         assert made[3].id not in [each.id for each in timed.gallery(PageRequest(per_page=100))]
-        assert made[0].created_at - clock.moment < timedelta(0)
+        assert made[0].created_at - clock.now < timedelta(0)
 
 
 def test_the_gallery_shows_the_public_images_of_all_accounts_and_what_is_hidden_no_more(

@@ -92,7 +92,7 @@ def test_a_destination_that_is_gone_is_disabled_with_a_reason_until_it_is_made_a
         disabled = client.webhooks.get(made)
         assert (disabled.is_active, disabled.disabled_reason) == (
             False,
-            "the destination answered 410 Gone",
+            "the endpoint responded with 410 Gone",
         )
         client.albums.create("Dogs")
         assert len(list(client.webhooks.deliveries(made))) == 1

@@ -172,7 +172,7 @@ async def test_a_destination_that_fails_is_tried_again_with_the_same_id(
         host.albums.create(owner="admin", name="Cats")
         sender = WebhookSender(host)
         for wait in (timedelta(0), timedelta(seconds=6), timedelta(minutes=6)):
-            clock.moment += wait
+            clock.now += wait
             assert await sender.drain() == 1
             assert await sender.drain() == 0
     assert len({headers["webhook-id"] for headers, _ in receiver.requests}) == 1

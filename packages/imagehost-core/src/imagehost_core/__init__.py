@@ -1,4 +1,4 @@
-"""Host images inside a Python program.
+"""Image hosting inside a Python program.
 
 ```python
 from imagehost_core import ImageHost
@@ -9,100 +9,212 @@ with ImageHost.open("data") as host:
     thumb = host.render(image.id, "w=200&h=200&fit=cover&fm=webp")
 ```
 
-The pure functions stand alone: `parse_transform`, `plan`, `decide`, `scan`.
+The packages `transform`, `limits`, `events`, `uploads`, `webhooks` and `settings` are pure functions and
+values, and can be used alone. Names are imported from their modules on first use (PEP 562), so that these
+packages load neither Pillow nor SQLite.
 """
 
-from imagehost_core.errors import (
-    BadRequestError,
-    ConflictError,
-    FieldError,
-    ForbiddenError,
-    ImageHostError,
-    InsufficientStorageError,
-    InternalError,
-    MethodNotAllowedError,
-    NotFoundError,
-    PayloadTooLargeError,
-    RateLimitError,
-    UnauthorizedError,
-    UnavailableError,
-    UnsupportedMediaTypeError,
-    ValidationError,
-)
-from imagehost_core.events import (
-    AlbumCreated,
-    AlbumUpdated,
-    DeletedImage,
-    Event,
-    ImageDeleted,
-    ImageUploaded,
-    deserialize_event,
-    serialize_event,
-)
-from imagehost_core.events.schemas import event_schemas
-from imagehost_core.formats import Format, sniff
-from imagehost_core.headers import ImageHeader, SourceLimits, scan
-from imagehost_core.host import ImageHost, Rendered
-from imagehost_core.ids import AlbumId, ImageId, KeyId
-from imagehost_core.limits import Decision, Window, decide
-from imagehost_core.models import Account, Album, ApiKey, ApiKeyWithToken, Image, Page, Principal, Scope
-from imagehost_core.pagination import PageRequest, parse_page_request
-from imagehost_core.services import Blob, ResolvedImage
-from imagehost_core.settings import Settings
-from imagehost_core.transform import AUTO, Fit, Transform, parse_transform
-from imagehost_core.transform.geometry import Plan, Size, plan
-from imagehost_core.uploads.options import UploadOptions, parse_upload_options
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from imagehost_core._util.clock import Clock
+    from imagehost_core.errors import (
+        BadRequestError,
+        ConflictError,
+        FieldError,
+        ForbiddenError,
+        ImageHostError,
+        InsufficientStorageError,
+        InternalError,
+        MethodNotAllowedError,
+        NotFoundError,
+        PayloadTooLargeError,
+        RateLimitError,
+        UnauthorizedError,
+        UnavailableError,
+        UnsupportedMediaTypeError,
+        ValidationError,
+    )
+    from imagehost_core.events import (
+        AlbumCreated,
+        AlbumUpdated,
+        DeletedImage,
+        Event,
+        ImageDeleted,
+        ImageUploaded,
+        deserialize_event,
+        event_schemas,
+        serialize_event,
+    )
+    from imagehost_core.formats import Format, sniff
+    from imagehost_core.headers import ImageHeader, SourceLimits, scan
+    from imagehost_core.host import ImageHost, Rendered
+    from imagehost_core.ids import AccountId, AlbumId, DeliveryId, EventId, ImageId, KeyId, Random, WebhookId
+    from imagehost_core.jobs import RenderJob
+    from imagehost_core.limits import Decision, RateLimitPolicy, Window, decide
+    from imagehost_core.models import (
+        Account,
+        AccountUsage,
+        Album,
+        ApiKey,
+        ApiKeyWithToken,
+        DeliveryState,
+        Image,
+        ImageChanges,
+        LimitOverrides,
+        Page,
+        Principal,
+        Scope,
+        SessionWithToken,
+        Webhook,
+        WebhookDelivery,
+        WebhookWithSecret,
+    )
+    from imagehost_core.pagination import CursorPosition, PageRequest, parse_page_request
+    from imagehost_core.resources import AlbumRecord, ImageRecord, Links, PublicImageRecord, UrlBuilder
+    from imagehost_core.services import (
+        AccountService,
+        AlbumService,
+        Blob,
+        IdempotentRequest,
+        KeyService,
+        LeasedDelivery,
+        MembershipResult,
+        MemberStatus,
+        RateLimiter,
+        ResolvedImage,
+        SessionService,
+        SubOperation,
+        WebhookService,
+        WindowState,
+    )
+    from imagehost_core.services.delivery import ImageResolver
+    from imagehost_core.services.idempotency import IdempotencyService
+    from imagehost_core.services.images import ImageService
+    from imagehost_core.services.maintenance import Maintenance
+    from imagehost_core.services.owners import Owner
+    from imagehost_core.services.unit_of_work import Subscriber
+    from imagehost_core.services.upload import UploadService, UploadSource
+    from imagehost_core.settings import (
+        DeliverySettings,
+        LimitSettings,
+        PrivateDelivery,
+        RenderingSettings,
+        SessionSettings,
+        Settings,
+        StorageSettings,
+        WebhookSettings,
+    )
+    from imagehost_core.storage import StagedFile
+    from imagehost_core.transform import AUTO, Auto, Fit, Plan, Point, Size, Transform, parse_transform, plan
+    from imagehost_core.uploads import UploadKeywords, UploadOptions, parse_upload_options
+    from imagehost_core.webhooks import Attempt
 
 __all__ = [
     "AUTO",
     "Account",
+    "AccountId",
+    "AccountService",
+    "AccountUsage",
     "Album",
     "AlbumCreated",
     "AlbumId",
+    "AlbumRecord",
+    "AlbumService",
     "AlbumUpdated",
     "ApiKey",
     "ApiKeyWithToken",
+    "Attempt",
+    "Auto",
     "BadRequestError",
     "Blob",
+    "Clock",
     "ConflictError",
+    "CursorPosition",
     "Decision",
     "DeletedImage",
+    "DeliveryId",
+    "DeliverySettings",
+    "DeliveryState",
     "Event",
+    "EventId",
     "FieldError",
     "Fit",
     "ForbiddenError",
     "Format",
+    "IdempotencyService",
+    "IdempotentRequest",
     "Image",
+    "ImageChanges",
     "ImageDeleted",
     "ImageHeader",
     "ImageHost",
     "ImageHostError",
     "ImageId",
+    "ImageRecord",
+    "ImageResolver",
+    "ImageService",
     "ImageUploaded",
     "InsufficientStorageError",
     "InternalError",
     "KeyId",
+    "KeyService",
+    "LeasedDelivery",
+    "LimitOverrides",
+    "LimitSettings",
+    "Links",
+    "Maintenance",
+    "MemberStatus",
+    "MembershipResult",
     "MethodNotAllowedError",
     "NotFoundError",
+    "Owner",
     "Page",
     "PageRequest",
     "PayloadTooLargeError",
     "Plan",
+    "Point",
     "Principal",
+    "PrivateDelivery",
+    "PublicImageRecord",
+    "Random",
     "RateLimitError",
+    "RateLimitPolicy",
+    "RateLimiter",
+    "RenderJob",
     "Rendered",
+    "RenderingSettings",
     "ResolvedImage",
     "Scope",
+    "SessionService",
+    "SessionSettings",
+    "SessionWithToken",
     "Settings",
     "Size",
     "SourceLimits",
+    "StagedFile",
+    "StorageSettings",
+    "SubOperation",
+    "Subscriber",
     "Transform",
     "UnauthorizedError",
     "UnavailableError",
     "UnsupportedMediaTypeError",
+    "UploadKeywords",
     "UploadOptions",
+    "UploadService",
+    "UploadSource",
+    "UrlBuilder",
     "ValidationError",
+    "Webhook",
+    "WebhookDelivery",
+    "WebhookId",
+    "WebhookService",
+    "WebhookSettings",
+    "WebhookWithSecret",
     "Window",
+    "WindowState",
     "decide",
     "deserialize_event",
     "event_schemas",
@@ -114,3 +226,61 @@ __all__ = [
     "serialize_event",
     "sniff",
 ]
+
+_EXPORTS: dict[str, str] = {
+    "_util.clock": "Clock",
+    "errors": """
+        BadRequestError ConflictError FieldError ForbiddenError ImageHostError InsufficientStorageError
+        InternalError MethodNotAllowedError NotFoundError PayloadTooLargeError RateLimitError
+        UnauthorizedError UnavailableError UnsupportedMediaTypeError ValidationError
+    """,
+    "events": """
+        AlbumCreated AlbumUpdated DeletedImage Event ImageDeleted ImageUploaded deserialize_event
+        event_schemas serialize_event
+    """,
+    "formats": "Format sniff",
+    "headers": "ImageHeader SourceLimits scan",
+    "host": "ImageHost Rendered",
+    "ids": "AccountId AlbumId DeliveryId EventId ImageId KeyId Random WebhookId",
+    "jobs": "RenderJob",
+    "limits": "Decision RateLimitPolicy Window decide",
+    "models": """
+        Account AccountUsage Album ApiKey ApiKeyWithToken DeliveryState Image ImageChanges LimitOverrides Page
+        Principal Scope SessionWithToken Webhook WebhookDelivery WebhookWithSecret
+    """,
+    "pagination": "CursorPosition PageRequest parse_page_request",
+    "resources": "AlbumRecord ImageRecord Links PublicImageRecord UrlBuilder",
+    "services": """
+        AccountService AlbumService Blob IdempotentRequest KeyService LeasedDelivery MemberStatus
+        MembershipResult RateLimiter ResolvedImage SessionService SubOperation WebhookService WindowState
+    """,
+    "services.delivery": "ImageResolver",
+    "services.idempotency": "IdempotencyService",
+    "services.images": "ImageService",
+    "services.maintenance": "Maintenance",
+    "services.owners": "Owner",
+    "services.unit_of_work": "Subscriber",
+    "services.upload": "UploadService UploadSource",
+    "settings": """
+        DeliverySettings LimitSettings PrivateDelivery RenderingSettings SessionSettings Settings
+        StorageSettings WebhookSettings
+    """,
+    "storage": "StagedFile",
+    "transform": "AUTO Auto Fit Plan Point Size Transform parse_transform plan",
+    "uploads": "UploadKeywords UploadOptions parse_upload_options",
+    "webhooks": "Attempt",
+}
+"""The exported names of each module, separated by whitespace."""
+_MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

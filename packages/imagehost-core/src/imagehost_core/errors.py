@@ -1,4 +1,4 @@
-"""The ways in which a request can fail, one class per row of the contract's table.
+"""Exceptions of imagehost: one class per error code of the HTTP interface.
 
 ```
 Exception
@@ -18,8 +18,8 @@ Exception
     └── InsufficientStorageError        INSUFFICIENT_STORAGE    507
 ```
 
-`message` and `details` are public: they are shown to whoever sent the request. What only the
-operator may see is the exception's `__cause__`, which goes to the log and nowhere else.
+`message` and `details` are public: the client receives them. Internal causes belong in the exception's
+`__cause__`, which is logged only.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from attrs import frozen
 
 @frozen
 class FieldError:
-    """One thing that is wrong with a request.
+    """One invalid parameter, field or file of a request.
 
     Attributes:
-        name: The parameter, field or file that is at fault.
-        expected: What would have been right, as a noun phrase.
-        received: What was there instead, already quoted for reading.
+        name: The name of the parameter, field or file.
+        expected: A description of the allowed values, as a noun phrase.
+        received: The received value, already quoted for display.
     """
 
     name: str
@@ -49,16 +49,16 @@ class FieldError:
 
 
 def quote_value(value: object, limit: int = 60) -> str:
-    """Return `value` as it may be shown in a message: quoted, printable and short.
+    """Return a received value for display in a message: quoted, printable and shortened.
 
     Args:
-        value: Anything that was received.
-        limit: The longest text that is shown whole, in characters.
+        value: The received value, of any type.
+        limit: The longest text that is not shortened, in characters.
     """
     if isinstance(value, str):
         text = repr(value[: limit + 1])
     elif isinstance(value, int) and value.bit_length() > 4 * limit:
-        # Python turns no integer of more than 4,300 digits into text.
+        # Python converts no integer of more than 4,300 digits to text.
         text = f"an integer of {value.bit_length():,} bits"
     else:
         text = str(value)
@@ -66,12 +66,16 @@ def quote_value(value: object, limit: int = 60) -> str:
 
 
 class ImageHostError(Exception):
-    """The root of all errors that imagehost raises on purpose.
+    """Base class of all errors that imagehost raises deliberately.
 
     Args:
-        details: The longer explanation, *expected … but received …*.
-        message: The short text; each class has a default.
-        errors: The individual errors, if several were found at once.
+        details: The specific explanation, *expected … but received …*; the texts of `errors` by default.
+        message: A short summary; each class has a default.
+        errors: Every invalid field, where the error is about fields.
+
+    Attributes:
+        code: The error code of the HTTP interface.
+        status: The HTTP status code.
     """
 
     code: ClassVar[str] = "INTERNAL_ERROR"
@@ -100,7 +104,7 @@ def _rebuild(
 
 
 class BadRequestError(ImageHostError):
-    """The request's syntax, query or path parameters are wrong."""
+    """The request's syntax, a query parameter or a path parameter is invalid."""
 
     code = "BAD_REQUEST"
     status = 400
@@ -116,7 +120,7 @@ class UnauthorizedError(ImageHostError):
 
 
 class ForbiddenError(ImageHostError):
-    """The token is good, but does not allow the operation."""
+    """The token is valid but does not permit the operation."""
 
     code = "FORBIDDEN"
     status = 403
@@ -124,7 +128,7 @@ class ForbiddenError(ImageHostError):
 
 
 class NotFoundError(ImageHostError):
-    """The resource does not exist, or belongs to somebody else."""
+    """The resource does not exist or belongs to another account."""
 
     code = "NOT_FOUND"
     status = 404
@@ -132,7 +136,7 @@ class NotFoundError(ImageHostError):
 
 
 class MethodNotAllowedError(ImageHostError):
-    """The address exists, but not for this HTTP method."""
+    """The URL exists but does not support the HTTP method."""
 
     code = "METHOD_NOT_ALLOWED"
     status = 405
@@ -140,12 +144,12 @@ class MethodNotAllowedError(ImageHostError):
 
 
 class ConflictError(ImageHostError):
-    """The request contradicts another one, or the state that it meets.
+    """The request conflicts with another request or with the current state.
 
     Args:
-        details: The longer explanation.
-        errors: The individual errors.
-        retry_after: Whole seconds after which another try is worth making, where it is.
+        details: The specific explanation.
+        errors: Every invalid field.
+        retry_after: Seconds after which a retry can succeed; `None` if it cannot.
     """
 
     code = "CONFLICT"
@@ -160,7 +164,7 @@ class ConflictError(ImageHostError):
 
 
 class PayloadTooLargeError(ImageHostError):
-    """The file is larger than allowed."""
+    """The file or the request body exceeds its size limit."""
 
     code = "PAYLOAD_TOO_LARGE"
     status = 413
@@ -168,7 +172,7 @@ class PayloadTooLargeError(ImageHostError):
 
 
 class UnsupportedMediaTypeError(ImageHostError):
-    """The content is of no kind that is accepted."""
+    """The content has a format that is not accepted."""
 
     code = "UNSUPPORTED_MEDIA_TYPE"
     status = 415
@@ -176,7 +180,7 @@ class UnsupportedMediaTypeError(ImageHostError):
 
 
 class ValidationError(ImageHostError):
-    """The data was read, but a value in it is not allowed."""
+    """The data is well-formed but contains a value that is not allowed."""
 
     code = "VALIDATION_ERROR"
     status = 422
@@ -184,11 +188,11 @@ class ValidationError(ImageHostError):
 
 
 class RateLimitError(ImageHostError):
-    """Too many requests in a window.
+    """The limit of requests in a window is exceeded.
 
     Args:
-        details: The longer explanation.
-        retry_after: Whole seconds until the window ends.
+        details: The specific explanation.
+        retry_after: Seconds until the window ends.
     """
 
     code = "RATE_LIMIT_EXCEEDED"
@@ -201,7 +205,7 @@ class RateLimitError(ImageHostError):
 
 
 class InternalError(ImageHostError):
-    """A fault of our own; the cause is in the log, under the request's id."""
+    """An unexpected failure in imagehost; its cause is logged with the request's id."""
 
     code = "INTERNAL_ERROR"
     status = 500
@@ -209,11 +213,11 @@ class InternalError(ImageHostError):
 
 
 class UnavailableError(ImageHostError):
-    """There is no capacity for the work just now.
+    """There is temporarily no capacity for the request.
 
     Args:
-        details: The longer explanation.
-        retry_after: Whole seconds after which another try is worth making.
+        details: The specific explanation.
+        retry_after: Seconds after which a retry can succeed.
     """
 
     code = "SERVICE_UNAVAILABLE"
@@ -226,7 +230,7 @@ class UnavailableError(ImageHostError):
 
 
 class InsufficientStorageError(ImageHostError):
-    """The account's quota or the disk has no room."""
+    """The account's quota is exceeded or the disk is full."""
 
     code = "INSUFFICIENT_STORAGE"
     status = 507

@@ -1,4 +1,4 @@
-"""The table of image formats: how each is recognised, named, and what it can hold."""
+"""The table of image formats: names, media types, signatures and capabilities."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from attrs import frozen
 
 
 class Format(StrEnum):
-    """An image format; the value is its name in records and upload options."""
+    """An image format; the value is its name in image records and upload options."""
 
     JPEG = "jpeg"
     PNG = "png"
@@ -19,18 +19,18 @@ class Format(StrEnum):
 
 @frozen
 class FormatInfo:
-    """What is known of a format.
+    """Properties of an image format.
 
     Attributes:
         media_type: The registered media type.
-        extensions: File extensions without the dot; the first is the one that we write.
-        uploadable: Whether it may come in (SPEC 8: JPG, PNG, WebP, GIF).
-        alpha: Whether it can hold transparency.
-        animated: Whether we write animations in it (contract 7: webp and gif).
-        quality: Whether `q` means anything for it (contract 7: ignored for PNG and GIF).
-        max_side: The largest width or height that we write in it, in pixels: what its encoder takes
-            (libjpeg-turbo: 65,500; libwebp: 16,383; GIF's own fields: 65,535), and what can be read
-            again (libavif refuses sides above 32,768 unless told otherwise).
+        extensions: File extensions without the dot; the first one is used in new file names and URLs.
+        uploadable: Whether uploads in the format are accepted.
+        has_alpha: Whether the format supports transparency.
+        animated: Whether imagehost encodes animations in the format.
+        has_quality: Whether the encoder has a quality setting; `q` is ignored for the others.
+        max_side: The largest encoded width or height, in pixels: the limit of the encoder
+            (libjpeg-turbo: 65,500; libwebp: 16,383; the fields of GIF: 65,535) or of decoders
+            (libavif rejects sides above 32,768 by default).
     """
 
     media_type: str
@@ -50,23 +50,25 @@ FORMATS: dict[Format, FormatInfo] = {
     Format.AVIF: FormatInfo("image/avif", ("avif",), False, True, False, True, 32_768),
 }
 
-BY_EXTENSION: dict[str, Format] = {ext: fmt for fmt, traits in FORMATS.items() for ext in traits.extensions}
+BY_EXTENSION: dict[str, Format] = {
+    extension: fmt for fmt, info in FORMATS.items() for extension in info.extensions
+}
 """Every format by each of its extensions."""
 
-UPLOADABLE: tuple[Format, ...] = tuple(fmt for fmt, traits in FORMATS.items() if traits.uploadable)
+UPLOADABLE: tuple[Format, ...] = tuple(fmt for fmt, info in FORMATS.items() if info.uploadable)
 
 SNIFF_BYTES = 16
-"""How many bytes of a file `sniff` looks at."""
+"""The number of leading bytes of a file that `sniff` inspects."""
 
 
 def sniff(head: bytes) -> Format | None:
-    """Return the format that a file's first bytes say, or `None` for anything that may not come in.
+    """Return the format that a file's first bytes indicate, or `None` unless uploads accept it.
 
-    The file's name and declared type have no say. WebP is told by the RIFF container
+    File name and declared media type are ignored. WebP is recognised by its RIFF container
     (RFC 9649, section 2.4), the others by their signatures.
 
     Args:
-        head: The first `SNIFF_BYTES` bytes, or fewer where the file is shorter.
+        head: The first `SNIFF_BYTES` bytes, fewer if the file is shorter.
     """
     if head.startswith(b"\xff\xd8\xff"):
         return Format.JPEG

@@ -32,8 +32,7 @@ from imagehost_core.services.upload import UploadService, UploadSource
 from imagehost_core.services.webhooks import WebhookService
 from imagehost_core.settings import Settings
 from imagehost_core.transform import Transform, parse_transform
-from imagehost_core.uploads.keywords import UploadKeywords
-from imagehost_core.uploads.options import UploadOptions
+from imagehost_core.uploads.options import UploadKeywords, UploadOptions
 
 FIRST_ACCOUNT = "admin"
 """The account that a new data directory has."""

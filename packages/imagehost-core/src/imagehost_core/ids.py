@@ -1,7 +1,7 @@
-"""Identifiers: how they are made, and how text becomes one.
+"""Identifiers of resources: generation and parsing.
 
-An image id is 16 characters of base62: 62¹⁶ ≈ 2⁹⁵·²⁷, so at least 95 random bits. Being that
-random it needs no coordination between processes or machines, and cannot be guessed.
+An image id is 16 characters of base62: 62¹⁶ ≈ 2⁹⁵·²⁷, so at least 95 random bits. Such ids need no
+coordination between processes or machines and cannot be guessed.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from typing import NewType
 
+from imagehost_core._util.fields import parse_positive_int
 from imagehost_core.errors import FieldError, NotFoundError, ValidationError, quote_value
 
 ImageId = NewType("ImageId", str)
@@ -18,7 +19,7 @@ ImageId = NewType("ImageId", str)
 AlbumId = NewType("AlbumId", int)
 """A positive integer."""
 AccountId = NewType("AccountId", int)
-"""A positive integer; never shown outside."""
+"""A positive integer; internal, never part of a response."""
 KeyId = NewType("KeyId", str)
 """16 characters of `0-9A-Za-z`."""
 WebhookId = NewType("WebhookId", str)
@@ -29,7 +30,7 @@ EventId = NewType("EventId", str)
 """`msg_` and 24 characters of `0-9A-Za-z`; the `webhook-id` of each delivery of the event."""
 
 Random = Callable[[int], bytes]
-"""A function that returns that many unpredictable bytes; `os.urandom`, but for tests."""
+"""A function that returns a number of unpredictable bytes; `os.urandom` outside of tests."""
 
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 """The digits of base62, in ASCII order."""
@@ -39,16 +40,15 @@ MAX_ALBUM_ID = 2**63 - 1
 """The largest integer that both SQLite and PostgreSQL store in a column."""
 
 _ID = re.compile(rf"[0-9A-Za-z]{{{ID_LENGTH}}}", re.ASCII)
-_INTEGER = re.compile(r"[1-9][0-9]{0,18}", re.ASCII)
 
 
 def base62(length: int, random: Random = os.urandom) -> str:
-    """Return `length` characters drawn evenly from `ALPHABET`.
+    """Return uniformly distributed characters of `ALPHABET`.
 
-    Bytes of 248 and above are thrown away (248 = 4 × 62), which keeps every character equally likely.
+    Bytes of 248 and above are rejected (248 = 4 × 62), so that every character is equally likely.
 
     Args:
-        length: How many characters, each worth log2(62) ≈ 5.954 bits.
+        length: The number of characters, each worth log2(62) ≈ 5.954 bits.
         random: The source of unpredictable bytes.
     """
     text = ""
@@ -58,36 +58,36 @@ def base62(length: int, random: Random = os.urandom) -> str:
 
 
 def new_image_id(random: Random = os.urandom) -> ImageId:
-    """Return an image id that nothing else has."""
+    """Return a random image id."""
     return ImageId(base62(ID_LENGTH, random))
 
 
 def new_key_id(random: Random = os.urandom) -> KeyId:
-    """Return a key id that nothing else has."""
+    """Return a random key id."""
     return KeyId(base62(ID_LENGTH, random))
 
 
 def new_webhook_id(random: Random = os.urandom) -> WebhookId:
-    """Return a webhook id that nothing else has."""
+    """Return a random webhook id."""
     return WebhookId(base62(ID_LENGTH, random))
 
 
 def new_delivery_id(random: Random = os.urandom) -> DeliveryId:
-    """Return a delivery id that nothing else has."""
+    """Return a random delivery id."""
     return DeliveryId(base62(ID_LENGTH, random))
 
 
 def new_event_id(random: Random = os.urandom) -> EventId:
-    """Return an event id that nothing else has."""
+    """Return a random event id."""
     return EventId("msg_" + base62(24, random))
 
 
 def parse_image_id(text: str) -> ImageId:
-    """Return `text` as an image id.
+    """Return a text as an image id.
 
     Raises:
-        NotFoundError: It has not the shape of one, so no image can have it. The answer is the same
-            as for an id that nobody has: the shape of ids is nothing to learn from.
+        NotFoundError: The text does not have the form of an id. The error is that of an unknown id, so
+            that the form of ids is not disclosed.
     """
     if _ID.fullmatch(text) is None:
         raise NotFoundError(image_not_found_text(text))
@@ -95,33 +95,27 @@ def parse_image_id(text: str) -> ImageId:
 
 
 def parse_album_id(value: int | str) -> AlbumId:
-    """Return `value`, an integer or its canonical decimal text, as an album id.
-
-    Contract 3: *wherever an album id comes in, an integer or its decimal string is taken*.
+    """Return an integer or its canonical decimal text as an album id.
 
     Raises:
-        ValidationError: It is neither.
+        ValidationError: The value is neither, or not from 1 to `MAX_ALBUM_ID`.
     """
-    number = int(value) if isinstance(value, str) and _INTEGER.fullmatch(value) else value
-    if type(number) is int and 1 <= number <= MAX_ALBUM_ID:
-        return AlbumId(number)
-    raise ValidationError(errors=[FieldError("album_id", "a positive integer", quote_value(value))])
+    number = parse_positive_int(value, MAX_ALBUM_ID)
+    if number is None:
+        raise ValidationError(errors=[FieldError("album_id", "a positive integer", quote_value(value))])
+    return AlbumId(number)
 
 
 def image_not_found_text(image_id: str) -> str:
-    """Return the details of a `NotFoundError` for an image, the same for missing and foreign ones."""
+    """Return the details of a `NotFoundError` for an image, the same for a missing and a foreign one."""
     return f"expected the id of an image of yours but received {quote_value(image_id)}"
 
 
 def delivery_not_found_text(image_id: str) -> str:
-    """Return the details of a `NotFoundError` for a delivery address, the same for missing and private ones.
-
-    Args:
-        image_id: Of the image. Whoever asks need be nobody, and own nothing.
-    """
-    return f"expected the address of an image that you may see but received {quote_value(image_id)}"
+    """Return the details of a `NotFoundError` for a delivery URL, for a missing and a private image alike."""
+    return f"expected the URL of an image that you may see but received {quote_value(image_id)}"
 
 
 def album_not_found_text(album_id: int | str) -> str:
-    """Return the details of a `NotFoundError` for an album, the same for missing and foreign ones."""
+    """Return the details of a `NotFoundError` for an album, the same for a missing and a foreign one."""
     return f"expected the id of an album of yours but received {quote_value(album_id)}"

@@ -1,11 +1,11 @@
-"""What the host keeps: frozen values, as they stand in the catalog."""
+"""Stored resources as immutable values: accounts, images, albums, keys, sessions and webhooks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Generic, TypedDict, TypeVar
 
 from attrs import field, frozen
 from attrs.validators import ge, optional
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Scope(StrEnum):
-    """What a key may do (contract 8)."""
+    """A permission of an API key."""
 
     IMAGES_READ = "images:read"
     IMAGES_WRITE = "images:write"
@@ -33,14 +33,14 @@ ALL_SCOPES = frozenset(Scope)
 
 @frozen(kw_only=True)
 class LimitOverrides:
-    """The limits that an account has of its own; `None` stands for the host's, 0 for no limit.
+    """Limits of one account; `None` means the host's limit, 0 means unlimited.
 
     Attributes:
-        api_per_minute: API requests in a minute.
-        api_per_hour: The same in an hour.
-        api_per_day: The same in a day.
-        uploads_per_minute: Upload requests in a minute.
-        quota_bytes: Bytes of masters.
+        api_per_minute: API requests per minute.
+        api_per_hour: API requests per hour.
+        api_per_day: API requests per day.
+        uploads_per_minute: Upload requests per minute.
+        quota_bytes: Bytes of stored masters.
     """
 
     api_per_minute: int | None = field(default=None, validator=optional(ge(0)))
@@ -52,14 +52,14 @@ class LimitOverrides:
 
 @frozen(kw_only=True)
 class Account:
-    """A user of the host: whoever owns images, albums and keys.
+    """A user of the host, the owner of images, albums, keys and webhooks.
 
     Attributes:
-        id: Its number in this catalog; never shown outside.
-        name: Its name, unique in the catalog.
-        created_at: When it was made, in UTC.
-        suspended_at: Since when its tokens are refused, or `None`.
-        limits: The limits that it has of its own.
+        id: The number of the account in this database; internal, never part of a response.
+        name: The unique name.
+        created_at: The creation time, in UTC.
+        suspended_at: The time since which the account's tokens are rejected, or `None`.
+        limits: The limits that differ from the host's.
     """
 
     id: AccountId
@@ -71,27 +71,27 @@ class Account:
 
 @frozen(kw_only=True)
 class Image:
-    """An uploaded picture.
+    """An uploaded image.
 
     Attributes:
         id: 16 characters of base62.
-        account_id: Whose it is.
-        album_id: The album that it is in, or `None`.
-        filename: The name under which it is offered to browsers, with the stored format's extension.
-        original_filename: The name that it came with, freed of paths and control characters.
+        account_id: The owner.
+        album_id: The album that contains the image, or `None`.
+        filename: The download name, with the extension of the stored format.
+        original_filename: The uploaded file's name, without path and control characters.
         description: Up to 2,000 characters.
-        is_public: Whether it is shown in the gallery, and served to everybody.
+        is_public: Whether the image is in the gallery and delivered without a token.
         format: The stored format.
-        size: Bytes of the master.
-        width: Pixels of the upright picture.
-        height: The same.
+        size: The size of the master, in bytes.
+        width: Pixels, after EXIF orientation is applied.
+        height: Pixels, after EXIF orientation is applied.
         frames: 1, or more for an animation.
-        has_alpha: Whether a pixel of it is not opaque.
-        sha256: Of the master's bytes, 64 hexadecimal digits.
-        placeholder: A ThumbHash, base64.
-        created_at: When it was uploaded, in UTC.
-        updated_at: When its record last changed, in UTC.
-        rungs: The sizes of the reductions beside the master, largest first, in pixels.
+        has_alpha: Whether any pixel is not opaque.
+        sha256: The SHA-256 of the master, 64 hexadecimal digits.
+        placeholder: A ThumbHash, in base64.
+        created_at: The upload time, in UTC.
+        updated_at: The time of the last change of the record, in UTC.
+        derivatives: The sizes of the stored derivatives, largest first, in pixels.
     """
 
     id: ImageId
@@ -120,8 +120,17 @@ class Image:
 
     @property
     def is_animated(self) -> bool:
-        """Whether it has more than one frame."""
+        """Whether the image has more than one frame."""
         return self.frames > 1
+
+
+class ImageChanges(TypedDict, total=False):
+    """The fields of an image that can be updated; a field that is left out keeps its value."""
+
+    album_id: int | str | None
+    description: str
+    is_public: bool
+    filename: str
 
 
 @frozen(kw_only=True)
@@ -130,14 +139,14 @@ class Album:
 
     Attributes:
         id: A positive integer.
-        account_id: Whose it is.
+        account_id: The owner.
         name: 1–100 characters.
         description: Up to 2,000 characters.
-        is_public: A flag that is kept for the owner; the images' own flags decide what is shown.
-        image_count: How many images are in it.
-        cover: The image that stands for it: the newest in it, or `None`.
-        created_at: When it was made, in UTC.
-        updated_at: When its record or its membership last changed, in UTC.
+        is_public: A flag for the owner's use; visibility depends on the flag of each image only.
+        image_count: The number of images in the album.
+        cover: The newest image in the album, or `None`.
+        created_at: The creation time, in UTC.
+        updated_at: The time of the last change of the record or the membership, in UTC.
     """
 
     id: AlbumId
@@ -153,18 +162,18 @@ class Album:
 
 @frozen(kw_only=True)
 class ApiKey:
-    """A key of an account; its token is known to nobody but its holder.
+    """An API key of an account, without its token.
 
     Attributes:
         id: 16 characters of base62.
-        account_id: Whose it is.
-        name: What its maker calls it.
-        prefix: The first characters of the token, enough to tell keys apart.
-        scopes: What it may do.
-        expires_at: When it stops, or `None`.
-        last_used_at: When it was last used, to the minute, or `None`.
-        created_at: When it was made, in UTC.
-        revoked_at: When it was revoked, or `None`.
+        account_id: The owner.
+        name: The owner's name for the key.
+        prefix: The first characters of the token, to tell keys apart.
+        scopes: The permissions.
+        expires_at: The expiry time, or `None`.
+        last_used_at: The time of the last use, to the minute, or `None`.
+        created_at: The creation time, in UTC.
+        revoked_at: The time of revocation, or `None`.
     """
 
     id: KeyId
@@ -180,7 +189,7 @@ class ApiKey:
 
 @frozen
 class ApiKeyWithToken:
-    """A key just made, with the one sight of its token."""
+    """A new API key with its token, which cannot be retrieved later."""
 
     key: ApiKey
     token: str = field(repr=False)
@@ -188,12 +197,12 @@ class ApiKeyWithToken:
 
 @frozen
 class SessionWithToken:
-    """A session just begun, with the one sight of its token.
+    """A new session with its token, which cannot be retrieved later.
 
     Attributes:
-        account: Whose it is.
-        token: What the requests of it carry.
-        expires_at: When it ends by itself, in UTC.
+        account: The signed-in account.
+        token: The bearer token of the session's requests.
+        expires_at: The expiry time, in UTC.
     """
 
     account: Account
@@ -203,12 +212,12 @@ class SessionWithToken:
 
 @frozen
 class AccountUsage:
-    """What an account has stored.
+    """The resources that an account uses.
 
     Attributes:
-        images: How many images.
-        albums: How many albums.
-        bytes: Of its masters.
+        images: The number of images.
+        albums: The number of albums.
+        bytes: The total size of the masters.
     """
 
     images: int
@@ -217,7 +226,7 @@ class AccountUsage:
 
 
 class DeliveryState(StrEnum):
-    """What came of a webhook delivery so far."""
+    """The state of a webhook delivery."""
 
     PENDING = "pending"
     DELIVERED = "delivered"
@@ -226,17 +235,17 @@ class DeliveryState(StrEnum):
 
 @frozen(kw_only=True)
 class Webhook:
-    """A destination of events.
+    """An endpoint that receives events.
 
     Attributes:
         id: 16 characters of base62.
-        account_id: Whose events it gets.
-        url: Where they are sent.
-        events: The kinds that it gets; empty: all.
+        account_id: The account whose events are sent.
+        url: The endpoint's URL.
+        events: The subscribed event types; empty means all.
         description: Up to 2,000 characters.
-        is_active: Whether anything is sent.
-        created_at: When it was made, in UTC.
-        disabled_reason: Why we stopped sending, or `None`.
+        is_active: Whether events are sent.
+        created_at: The creation time, in UTC.
+        disabled_reason: The reason for which the host disabled the webhook, or `None`.
     """
 
     id: WebhookId
@@ -251,7 +260,7 @@ class Webhook:
 
 @frozen
 class WebhookWithSecret:
-    """A destination with the one sight of its secret: just made, or just rotated."""
+    """A webhook with a new signing secret, which cannot be retrieved later."""
 
     webhook: Webhook
     secret: str = field(repr=False)
@@ -259,21 +268,21 @@ class WebhookWithSecret:
 
 @frozen(kw_only=True)
 class WebhookDelivery:
-    """One event on its way to one destination.
+    """The delivery of one event to one webhook.
 
     Attributes:
         id: 16 characters of base62.
-        webhook_id: To which destination.
+        webhook_id: The receiving webhook.
         event_id: The `webhook-id` of every attempt.
-        type: The kind of the event.
-        state: What came of it so far.
-        attempts: How many attempts were made.
-        next_attempt_at: When the next is due, or `None`.
-        created_at: When the event happened, in UTC.
-        last_attempt_at: When the last attempt was made, or `None`.
-        last_status: The HTTP status of its answer, or `None` where there was none.
-        last_duration_ms: How long it took, in milliseconds, or `None`.
-        last_answer: The first bytes of its answer, or why there was none.
+        type: The event type.
+        state: The current state.
+        attempts: The number of attempts so far.
+        next_attempt_at: The time of the next attempt, or `None`.
+        created_at: The time of the event, in UTC.
+        last_attempt_at: The time of the last attempt, or `None`.
+        last_status: The HTTP status of the last response, or `None` without a response.
+        last_duration_ms: The duration of the last attempt, in milliseconds, or `None`.
+        last_response: The start of the last response's body, or the reason for which there was none.
     """
 
     id: DeliveryId
@@ -292,7 +301,7 @@ class WebhookDelivery:
 
 @frozen
 class Principal:
-    """Who is asking, and what the token that was shown allows."""
+    """An authenticated account with the permissions of its token."""
 
     account: Account
     scopes: frozenset[Scope]
@@ -300,20 +309,20 @@ class Principal:
 
     @property
     def is_session(self) -> bool:
-        """Whether the token is a session's: it alone manages keys (contract 8)."""
+        """Whether the token is a session's; only sessions can manage API keys."""
         return self.key_id is None
 
 
 @frozen
 class Page(Generic[T]):
-    """A part of a list, newest first.
+    """A page of a list, newest first.
 
     Attributes:
-        items: What is on it.
-        page: Its number, from 1.
-        per_page: How many items a page holds at most.
-        total: How many items the whole list has.
-        next_cursor: Where to walk on, or `None` at the end.
+        items: The items of the page.
+        page: The page number, from 1.
+        per_page: The maximum number of items on a page.
+        total: The number of items in the whole list.
+        next_cursor: The cursor of the following page, or `None` on the last one.
     """
 
     items: tuple[T, ...]
@@ -324,12 +333,12 @@ class Page(Generic[T]):
 
     @classmethod
     def empty(cls, page: int, per_page: int) -> Page[T]:
-        """Return a page of a list that has nothing."""
+        """Return a page of an empty list."""
         return cls((), page, per_page, 0, None)
 
     @property
     def total_pages(self) -> int:
-        """How many pages the whole list has; 0 where it is empty."""
+        """The number of pages in the whole list, 0 if it is empty."""
         return -(-self.total // self.per_page)
 
     def __iter__(self) -> Iterator[T]:

@@ -1,7 +1,7 @@
-"""Which part of a list is asked for: by page number, or by a cursor that walks on.
+"""Page requests: by page number, or by a cursor.
 
-A cursor holds the place of the last item seen (its time and id), so that walking on neither skips
-nor repeats anything while items are added or deleted.
+A cursor encodes the sort position (time and id) of the last item of a page, so that the next page neither
+skips nor repeats items while others are added or deleted.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 
 from attrs import frozen
 
+from imagehost_core._util.fields import is_within, parse_int_field, range_error
 from imagehost_core.errors import BadRequestError, FieldError, quote_value
 
 DEFAULT_PER_PAGE = 20
 MAX_PER_PAGE = 100
-"""SPEC 4.2."""
 MAX_PAGE = 2**31 - 1
 
 
 @frozen
 class CursorPosition:
-    """Where an item stands in a list that is sorted by time, then id, newest first."""
+    """The sort position of an item in a list that is sorted by time, then id, newest first."""
 
     micros: int
     id: str
@@ -29,15 +29,15 @@ class CursorPosition:
 
 @frozen
 class PageRequest:
-    """A part of a list that is asked for; it cannot be built wrong.
+    """A validated request for a page of a list.
 
     Attributes:
-        page: The page's number, from 1. Means nothing beside a cursor.
-        per_page: How many items, 1–100.
-        after: Walk on after this place.
+        page: The page number, from 1; ignored together with a cursor.
+        per_page: The maximum number of items, 1–100.
+        after: The position after which the page begins.
 
     Raises:
-        BadRequestError: A value is out of range. Names every fault.
+        BadRequestError: Values are out of range; every one is listed in `errors`.
     """
 
     page: int = 1
@@ -46,72 +46,61 @@ class PageRequest:
 
     def __attrs_post_init__(self) -> None:
         ranges = (("page", self.page, MAX_PAGE), ("per_page", self.per_page, MAX_PER_PAGE))
-        faults = [
-            _range_fault(name, maximum, value)
+        errors = [
+            range_error(name, maximum, value)
             for name, value, maximum in ranges
-            if not (type(value) is int and 1 <= value <= maximum)
+            if not is_within(value, maximum)
         ]
-        if faults:
-            raise BadRequestError(errors=faults)
+        if errors:
+            raise BadRequestError(errors=errors)
 
     @property
     def offset(self) -> int:
-        """How many items to pass over."""
+        """The number of items before the page."""
         return 0 if self.after else (self.page - 1) * self.per_page
 
 
 def parse_page_request(
     page: str | int | None = None, per_page: str | int | None = None, cursor: str | None = None
 ) -> PageRequest:
-    """Return what a list's query asks for.
+    """Return the page request of a list's query parameters.
+
+    Args:
+        page: The page number, an integer or its canonical decimal text.
+        per_page: The maximum number of items, likewise.
+        cursor: The `next_cursor` of the previous page.
 
     Raises:
-        BadRequestError: Something is not a canonical integer, out of range, or no cursor of ours.
-            Names every fault.
+        BadRequestError: Values are malformed or out of range; every one is listed in `errors`.
     """
-    faults: list[FieldError] = []
-    number = _integer("page", page, 1, MAX_PAGE, faults)
-    count = _integer("per_page", per_page, DEFAULT_PER_PAGE, MAX_PER_PAGE, faults)
-    after = _parse_cursor(cursor, faults)
-    if faults:
-        raise BadRequestError(errors=faults)
+    errors: list[FieldError] = []
+    number = 1 if page is None else parse_int_field("page", page, MAX_PAGE, errors)
+    count = (
+        DEFAULT_PER_PAGE if per_page is None else parse_int_field("per_page", per_page, MAX_PER_PAGE, errors)
+    )
+    after = None if cursor is None else _parse_cursor(cursor, errors)
+    if errors or number is None or count is None:
+        raise BadRequestError(errors=errors)
     return PageRequest(number, count, after)
 
 
-def encode_cursor(place: CursorPosition) -> str:
-    """Return the text of a place, which `parse_page_request` reads."""
-    return urlsafe_b64encode(f"{place.micros}.{place.id}".encode()).decode().rstrip("=")
+def encode_cursor(position: CursorPosition) -> str:
+    """Return the cursor of a position, which `parse_page_request` reads."""
+    return urlsafe_b64encode(f"{position.micros}.{position.id}".encode()).decode().rstrip("=")
 
 
-_CANONICAL = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
 _CURSOR = re.compile(r"([0-9]{1,18})\.([0-9A-Za-z_]{1,40})", re.ASCII)
 
 
-def _range_fault(name: str, maximum: int, value: object) -> FieldError:
-    return FieldError(name, f"an integer from 1 to {maximum}", quote_value(value))
-
-
-def _integer(name: str, value: str | int | None, default: int, maximum: int, faults: list[FieldError]) -> int:
-    if value is None:
-        return default
-    number = int(value) if isinstance(value, str) and _CANONICAL.fullmatch(value) else value
-    if type(number) is int and 1 <= number <= maximum:
-        return number
-    faults.append(_range_fault(name, maximum, value))
-    return default
-
-
-def _parse_cursor(cursor: str | None, faults: list[FieldError]) -> CursorPosition | None:
-    if cursor is None:
-        return None
+def _parse_cursor(cursor: str, errors: list[FieldError]) -> CursorPosition | None:
     try:
         text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii")
     except ValueError:
         text = ""
     match = _CURSOR.fullmatch(text)
-    place = None if match is None else CursorPosition(int(match[1]), match[2])
-    # Base64 can spell one place in many ways; only the way in which we spell it is a cursor.
-    if place is None or encode_cursor(place) != cursor:
-        faults.append(FieldError("cursor", "a next_cursor of this list", quote_value(cursor)))
+    position = None if match is None else CursorPosition(int(match[1]), match[2])
+    # Base64 can encode one position in several ways; only the encoding of `encode_cursor` is accepted.
+    if position is None or encode_cursor(position) != cursor:
+        errors.append(FieldError("cursor", "a next_cursor of this list", quote_value(cursor)))
         return None
-    return place
+    return position

@@ -1,6 +1,6 @@
-"""What is shown of images and albums: the records of the interface, of events and of links.
+"""Image and album records, as responses, events and links contain them.
 
-Contract 1: *every URL that we print is built from configured `base_url`/`cdn_url`*.
+Every URL is built from the configured `base_url` and `cdn_url`, never from a request.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from imagehost_core.ids import AlbumId, ImageId
 from imagehost_core.models import Album, Image
 
 THUMB_SIDE = 320
-"""The box of `thumb_url`, in pixels. A picture that lies within it is not enlarged."""
+"""The bounding box of `thumb_url`, in pixels. A smaller image is not enlarged."""
 THUMB_FRAMES = 390
-"""The longest animation that `thumb_url` shows moving: as many frames of 320×320 pixels as there are
-in an output of 40 million (contract 7). Of a longer one it shows the first."""
+"""The longest animation that `thumb_url` keeps animated: the frames of 320×320 pixels that fit into the
+largest output, 40 million pixels. A longer one is reduced to its first frame."""
 
 
 @frozen(kw_only=True)
 class Links:
-    """Ready texts for posting an image."""
+    """Snippets that embed an image in a page or post."""
 
     url: str
     html: str
@@ -33,7 +33,7 @@ class Links:
 
 @frozen(kw_only=True)
 class ImageRecord:
-    """An image as its owner sees it; the fields are those of contract 4."""
+    """An image record, as its owner sees it."""
 
     id: ImageId
     album_id: AlbumId | None
@@ -60,7 +60,7 @@ class ImageRecord:
 
 @frozen(kw_only=True)
 class PublicImageRecord:
-    """An image as everybody sees it in the gallery (contract 5)."""
+    """An image record of the public gallery."""
 
     id: ImageId
     description: str
@@ -75,7 +75,7 @@ class PublicImageRecord:
 
 @frozen(kw_only=True)
 class AlbumRecord:
-    """An album as its owner sees it; the fields are those of contract 6."""
+    """An album record, as its owner sees it."""
 
     id: AlbumId
     name: str
@@ -90,39 +90,39 @@ class AlbumRecord:
 
 @frozen
 class UrlBuilder:
-    """Where this host answers, and so how its addresses are written.
+    """Builder of image URLs and of the records that contain them.
 
     Attributes:
-        base_url: The interface, ending in `/v1`.
-        cdn_url: Where variants are served. Neither ends in a slash.
+        base_url: The URL of the HTTP interface, ending in `/v1`.
+        cdn_url: The URL of the image delivery route. Neither has a trailing slash.
     """
 
     base_url: str
     cdn_url: str
 
     def image(self, image: Image, query: str = "", extension: str | None = None) -> str:
-        """Return the delivery address of an image, or of a variant of it.
+        """Return the delivery URL of an image or of a variant of it.
 
         Args:
             image: The image.
             query: The canonical query of a transform (`Transform.to_query`), or "".
-            extension: Without its dot; the stored format's, unless given.
+            extension: The extension without its dot; by default that of the stored format.
         """
         suffix = extension or FORMATS[image.format].extensions[0]
         return f"{self.cdn_url}/{image.id}.{suffix}" + (f"?{query}" if query else "")
 
     def thumb(self, image: Image) -> str:
-        """Return the address of a small picture of an image, within 320×320 pixels.
+        """Return the URL of an image's thumbnail, within 320×320 pixels.
 
-        It is a WebP; for an animation that is too long to be shown as a whole, a JPEG.
+        The thumbnail is a WebP, or a JPEG if the image is an animation of more than `THUMB_FRAMES` frames.
         """
         fmt = Format.WEBP if image.frames <= THUMB_FRAMES else Format.JPEG
-        small = max(image.width, image.height) <= THUMB_SIDE
-        query = "" if small else f"w={THUMB_SIDE}&h={THUMB_SIDE}&fit=inside"
+        fits = max(image.width, image.height) <= THUMB_SIDE
+        query = "" if fits else f"w={THUMB_SIDE}&h={THUMB_SIDE}&fit=inside"
         return self.image(image, query, FORMATS[fmt].extensions[0])
 
     def links(self, image: Image) -> Links:
-        """Return ready texts for posting an image, each escaped for where it goes."""
+        """Return snippets that embed an image, escaped for HTML, Markdown and BBCode."""
         url, text = self.image(image), " ".join(image.description.split()) or image.filename
         size = f'width="{image.width}" height="{image.height}"'
         return Links(
@@ -133,7 +133,7 @@ class UrlBuilder:
         )
 
     def image_record(self, image: Image) -> ImageRecord:
-        """Return an image as its owner sees it."""
+        """Return an image's record for its owner."""
         return ImageRecord(
             id=image.id,
             album_id=image.album_id,
@@ -159,7 +159,7 @@ class UrlBuilder:
         )
 
     def public_record(self, image: Image) -> PublicImageRecord:
-        """Return an image as everybody sees it."""
+        """Return an image's record for the public gallery."""
         return PublicImageRecord(
             id=image.id,
             description=image.description,
@@ -173,7 +173,7 @@ class UrlBuilder:
         )
 
     def album_record(self, album: Album) -> AlbumRecord:
-        """Return an album as its owner sees it."""
+        """Return an album's record for its owner."""
         return AlbumRecord(
             id=album.id,
             name=album.name,
@@ -188,9 +188,9 @@ class UrlBuilder:
 
 
 def _markdown(text: str) -> str:
-    """Escape what would end or change the text between the brackets of a Markdown image."""
+    """Escape the characters that are special between the brackets of a Markdown image."""
     return "".join(f"\\{char}" if char in _MARKUP else char for char in text)
 
 
 _MARKUP = "\\`*_~|[]()!<>&"
-"""What means something in CommonMark, and in the tables and strikings-out that many add to it."""
+"""The special characters of CommonMark and of the common extensions for tables and strikethrough."""

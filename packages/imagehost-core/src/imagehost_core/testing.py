@@ -1,4 +1,4 @@
-"""For tests of programs that host images: pictures, a clock that stands still, a fleeting host."""
+"""Helpers for tests of programs that embed the host: generated images, a fixed clock, a temporary host."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from imagehost_core.settings import RenderingSettings, Settings
 from imagehost_core.transform.geometry import Size
 
 DEFAULT_NOW = datetime(2026, 1, 1, tzinfo=UTC)
+"""The initial time of a `FrozenClock`."""
 
 
 def make_image(width: int = 320, height: int = 240, *, seed: int = 0) -> bytes:
-    """Return a PNG of a smooth gradient, which is the same for the same arguments.
+    """Return a PNG of a smooth gradient, the same bytes for the same arguments.
 
     Args:
         width: Pixels, at least 1.
-        height: The same.
-        seed: Another number makes another picture.
+        height: Pixels, at least 1.
+        seed: A number that varies the colours.
     """
     size = Size(width, height)
     rows = bytearray()
@@ -39,23 +40,23 @@ def make_image(width: int = 320, height: int = 240, *, seed: int = 0) -> bytes:
 
 @define
 class FrozenClock:
-    """A clock that stands still until it is moved.
+    """A clock whose time changes only when it is set or advanced.
 
     Attributes:
-        moment: What it shows.
+        now: The current time of the clock, in UTC.
     """
 
-    moment: datetime = DEFAULT_NOW
+    now: datetime = DEFAULT_NOW
 
     def __call__(self) -> datetime:
-        """Return what the clock shows."""
-        return self.moment
+        """Return the current time of the clock."""
+        return self.now
 
     def advance(self, **amounts: float) -> None:
-        """Move on by `days`, `hours`, `minutes`, `seconds`, … as `timedelta` takes them."""
-        self.moment += timedelta(**amounts)
+        """Advance the time by `days`, `hours`, `minutes`, `seconds`, … as `timedelta` takes them."""
+        self.now += timedelta(**amounts)
 
 
 def memory_host(settings: Settings | None = None) -> ImageHost:
-    """Return a host on a temporary folder, with one worker, which vanishes on `close`."""
+    """Return a host with one worker in a temporary directory, which `close` removes."""
     return ImageHost.open(":memory:", settings=settings or Settings(rendering=RenderingSettings(processes=1)))

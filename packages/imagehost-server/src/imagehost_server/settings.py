@@ -17,7 +17,7 @@ from attrs import Attribute, field, frozen
 from attrs.validators import ge, gt, le
 
 from imagehost_core.limits import DAY
-from imagehost_core.settings import Settings
+from imagehost_core.settings import Settings, require_section
 from imagehost_core.settings.loader import (
     ResolvedSetting,
     SettingsError,
@@ -135,14 +135,15 @@ class ServerSettings(Settings):
         log: What is logged.
 
     Raises:
+        TypeError: A section is not an instance of its class.
         ValueError: A value is not allowed.
     """
 
     trusted_proxies: tuple[str, ...] = field(default=(), validator=_networks)
     registration: bool = False
-    server: ListenSettings = ListenSettings()
-    http: HttpSettings = HttpSettings()
-    log: LogSettings = LogSettings()
+    server: ListenSettings = field(factory=ListenSettings, validator=require_section(ListenSettings))
+    http: HttpSettings = field(factory=HttpSettings, validator=require_section(HttpSettings))
+    log: LogSettings = field(factory=LogSettings, validator=require_section(LogSettings))
 
 
 def load(

@@ -1,29 +1,31 @@
-"""What happened: one value for each event, in the shape in which it is sent.
+"""Event models and their serialization.
 
-Contract 10: *body `{"type", "timestamp", "data"}`; one event per image; `data` is the record (for
-image.deleted: `id, album_id, deleted_at`)*. The union `Event` is closed (SPEC 6). One converter writes
-and reads them, so that a program may pass events on through a queue of its own.
+The JSON body of an event is `{"type", "timestamp", "data"}`; the event's id is sent beside it, as
+`webhook-id`. There is one event per image and album. The same converter reads and writes bodies, so that an
+embedding program can pass events through a queue.
 """
 
 from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import ClassVar
+from functools import cache
+from typing import TYPE_CHECKING, ClassVar
 
 from attrs import frozen
-from cattrs import BaseValidationError, Converter
-from cattrs.gen import make_dict_unstructure_fn
 
 from imagehost_core._util.clock import to_rfc3339
 from imagehost_core.errors import FieldError, ValidationError, quote_value
 from imagehost_core.ids import AlbumId, EventId, ImageId
 from imagehost_core.resources import AlbumRecord, ImageRecord
 
+if TYPE_CHECKING:
+    from cattrs import Converter
+
 
 @frozen(kw_only=True)
 class DeletedImage:
-    """What is left to say of an image that is gone."""
+    """The record of a deleted image."""
 
     id: ImageId
     album_id: AlbumId | None
@@ -32,7 +34,7 @@ class DeletedImage:
 
 @frozen(kw_only=True)
 class ImageUploaded:
-    """An image was stored."""
+    """An image was uploaded."""
 
     type: ClassVar[str] = "image.uploaded"
     id: EventId
@@ -42,7 +44,7 @@ class ImageUploaded:
 
 @frozen(kw_only=True)
 class ImageDeleted:
-    """An image and all its variants are gone."""
+    """An image and all its variants were deleted."""
 
     type: ClassVar[str] = "image.deleted"
     id: EventId
@@ -52,7 +54,7 @@ class ImageDeleted:
 
 @frozen(kw_only=True)
 class AlbumCreated:
-    """An album was made."""
+    """An album was created."""
 
     type: ClassVar[str] = "album.created"
     id: EventId
@@ -62,7 +64,7 @@ class AlbumCreated:
 
 @frozen(kw_only=True)
 class AlbumUpdated:
-    """An album's record or its membership was changed (contract 6: not by uploads)."""
+    """An album's fields or membership were changed, other than by an upload."""
 
     type: ClassVar[str] = "album.updated"
     id: EventId
@@ -71,50 +73,59 @@ class AlbumUpdated:
 
 
 Event = ImageUploaded | ImageDeleted | AlbumCreated | AlbumUpdated
-"""Everything that can happen."""
+"""The closed union of all events."""
 
 EVENT_TYPES: dict[str, type[Event]] = {
     kind.type: kind for kind in (ImageUploaded, ImageDeleted, AlbumCreated, AlbumUpdated)
 }
-"""The kinds of events, by the names of SPEC 6."""
+"""Every event class by its type."""
 
 
 def serialize_event(event: Event) -> bytes:
-    """Return the JSON body under which an event is sent; the same bytes each time."""
+    """Return the JSON body of an event, the same bytes each time."""
     body = {"type": event.type, "timestamp": event.timestamp, "data": event.data}
-    return json.dumps(_converter.unstructure(body), ensure_ascii=False, separators=(",", ":")).encode()
+    return json.dumps(_converter().unstructure(body), ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def deserialize_event(event_id: str, body: bytes) -> Event:
-    """Return the event that a body tells of: the way back of `event_body`.
+    """Return the event of a JSON body that `serialize_event` returned.
 
     Args:
-        event_id: The event's id, which is not in its body: the value of `webhook-id`.
-        body: As it was sent.
+        event_id: The event's id, the value of `webhook-id`.
+        body: The JSON body.
 
     Raises:
-        ValidationError: It is not the body of an event.
+        ValidationError: The body is not that of an event.
     """
+    from cattrs import BaseValidationError
+
     kind: object = None
     try:
         members = json.loads(body)
         kind = members["type"]
-        return _converter.structure({**members, "id": event_id}, EVENT_TYPES[members["type"]])
+        return _converter().structure({**members, "id": event_id}, EVENT_TYPES[members["type"]])
     except (ValueError, TypeError, KeyError, BaseValidationError) as error:
-        fault = FieldError("the event", f"a body of one of {', '.join(EVENT_TYPES)}", quote_value(kind))
-        raise ValidationError(errors=[fault]) from error
+        expected = f"a body of one of {', '.join(EVENT_TYPES)}"
+        raise ValidationError(errors=[FieldError("the event", expected, quote_value(kind))]) from error
 
 
-def _moment(text: object, _kind: type[datetime]) -> datetime:
-    moment = datetime.fromisoformat(str(text))
-    if moment.tzinfo is None:
-        raise ValueError(f"expected a time with its zone but received {text}")
-    return moment
+def _parse_time(text: object, _kind: type[datetime]) -> datetime:
+    time = datetime.fromisoformat(str(text))
+    if time.tzinfo is None:
+        raise ValueError(f"expected a time with a UTC offset but received {text}")
+    return time
 
 
-_converter = Converter()
-_converter.register_unstructure_hook(datetime, to_rfc3339)
-_converter.register_structure_hook(datetime, _moment)
-_converter.register_unstructure_hook_factory(
-    lambda kind: hasattr(kind, "__attrs_attrs__"), lambda kind: make_dict_unstructure_fn(kind, _converter)
-)
+@cache
+def _converter() -> Converter:
+    # Imported on first use: cattrs takes longer to import than the rest of the package.
+    from cattrs import Converter
+    from cattrs.gen import make_dict_unstructure_fn
+
+    converter = Converter()
+    converter.register_unstructure_hook(datetime, to_rfc3339)
+    converter.register_structure_hook(datetime, _parse_time)
+    converter.register_unstructure_hook_factory(
+        lambda kind: hasattr(kind, "__attrs_attrs__"), lambda kind: make_dict_unstructure_fn(kind, converter)
+    )
+    return converter

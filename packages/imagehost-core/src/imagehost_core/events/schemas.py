@@ -1,6 +1,6 @@
-"""The JSON Schemas of events, made from the classes that are sent.
+"""JSON Schemas of event bodies, generated from the event classes.
 
-They are published with the interface, so they cannot tell of a member that is not there.
+They are published in `docs/schemas`; a test compares the two.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import Union, get_args, get_origin, get_type_hints
 
 import attrs
 
-from imagehost_core.events import EVENT_TYPES, Event
+from imagehost_core.events.models import EVENT_TYPES, Event
 
 Schema = dict[str, object]
+"""A JSON Schema, as Python values."""
 
-_PLAIN: dict[object, Schema] = {
+_PRIMITIVES: dict[object, Schema] = {
     str: {"type": "string"},
     int: {"type": "integer"},
     bool: {"type": "boolean"},
@@ -26,37 +27,37 @@ _PLAIN: dict[object, Schema] = {
 
 
 def event_schemas() -> dict[str, Schema]:
-    """Return the JSON Schema (2020-12) of the body of each kind of event, by the names of SPEC 6.
+    """Return the JSON Schema (2020-12) of every event's body, by event type.
 
-    Each stands alone, without a reference to another. Members may be added to records one day, so none
-    forbids what it does not know.
+    The schemas do not reference each other. They allow additional properties, because records may gain
+    fields.
     """
-    return {name: _event(kind) for name, kind in EVENT_TYPES.items()}
+    return {name: _event_schema(kind) for name, kind in EVENT_TYPES.items()}
 
 
-def _event(kind: type[Event]) -> Schema:
+def _event_schema(kind: type[Event]) -> Schema:
     hints = get_type_hints(kind)
-    members = {name: schema_of(hints[name]) for name in ("timestamp", "data")}
-    return _object({"type": {"const": kind.type}, **members}, kind)
+    properties = {name: schema_of(hints[name]) for name in ("timestamp", "data")}
+    return _object({"type": {"const": kind.type}, **properties}, kind)
 
 
 def schema_of(kind: object) -> Schema:
-    """Return the JSON Schema of a type: a plain one, an enum, an attrs class, or a union of these.
+    """Return the JSON Schema of a type: a primitive, an enum, an attrs class or a union of these.
 
     Raises:
-        TypeError: It is none of them.
+        TypeError: The type is none of these.
     """
     kind = getattr(kind, "__supertype__", kind)
-    if kind in _PLAIN:
-        return dict(_PLAIN[kind])
+    if kind in _PRIMITIVES:
+        return dict(_PRIMITIVES[kind])
     if isinstance(kind, type) and issubclass(kind, Enum):
         return {"type": "string", "enum": [member.value for member in kind]}
     if get_origin(kind) in (Union, UnionType):
-        return {"anyOf": [schema_of(one) for one in get_args(kind)]}
+        return {"anyOf": [schema_of(member) for member in get_args(kind)]}
     if isinstance(kind, type) and attrs.has(kind):
         hints = get_type_hints(kind)
         return _object({field.name: schema_of(hints[field.name]) for field in attrs.fields(kind)}, kind)
-    raise TypeError(f"expected a type of records but received {kind!r}")
+    raise TypeError(f"expected the type of a record's field but received {kind!r}")
 
 
 def _object(properties: dict[str, Schema], kind: type[object]) -> Schema:

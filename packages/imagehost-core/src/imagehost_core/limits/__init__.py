@@ -1,19 +1,27 @@
-"""Rate limit windows, quotas and request bounds as pure functions."""
+"""Rate limit windows, quotas and size limits as pure functions.
 
-from imagehost_core.limits.windows import (
-    DAY,
-    HOUR,
+The functions decide; counting requests and bytes is left to the caller.
+
+```python
+>>> from datetime import UTC, datetime
+>>> from imagehost_core.limits import MINUTE, Window, decide
+>>> policy = (Window("api_per_minute", MINUTE, limit=60),)
+>>> decision = decide(policy, {"api_per_minute": 59}, datetime(2026, 1, 1, tzinfo=UTC))
+>>> decision.admitted, decision.remaining
+(True, 0)
+
+```
+"""
+
+from imagehost_core.limits.keys import account_key, address_key, sign_in_keys
+from imagehost_core.limits.sizes import (
     MAX_FILE_BYTES,
     MAX_FILES_PER_REQUEST,
-    MINUTE,
-    Decision,
-    RateLimitPolicy,
-    Window,
-    decide,
     require_file_count,
     require_file_size,
     require_quota,
 )
+from imagehost_core.limits.windows import DAY, HOUR, MINUTE, Decision, RateLimitPolicy, Window, decide
 
 __all__ = [
     "DAY",
@@ -24,8 +32,11 @@ __all__ = [
     "Decision",
     "RateLimitPolicy",
     "Window",
+    "account_key",
+    "address_key",
     "decide",
     "require_file_count",
     "require_file_size",
     "require_quota",
+    "sign_in_keys",
 ]

@@ -1,4 +1,4 @@
-"""Whose requests are counted together."""
+"""Rate limit keys: which requests are counted together."""
 
 from __future__ import annotations
 
@@ -8,35 +8,36 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from imagehost_core.ids import AccountId
 
 MAX_NAME = 64
-"""Characters of an account's name (`imagehost_core.services.owners`)."""
-_SUBSCRIBER_BITS = 64
-"""One subscriber has a whole IPv6 network of this length (RFC 6177), so its addresses count as one."""
+"""The longest account name, in characters (`imagehost_core.services.owners`)."""
+_IPV6_PREFIX = 64
+"""An IPv6 subscriber has a network of this prefix length (RFC 6177), so its IP addresses count as one
+client."""
 
 
 def account_key(account_id: AccountId) -> str:
-    """Return the bucket of an account's requests."""
+    """Return the rate limit key of an account."""
     return f"account:{account_id}"
 
 
 def address_key(address: str) -> str:
-    """Return the bucket of requests from a client address.
+    """Return the rate limit key of a client IP address.
 
     Args:
-        address: As text; an IPv4 address that comes as an IPv6 one (`::ffff:192.0.2.1`) is the same
-            client. What is no address, such as a Unix socket, shares one bucket.
+        address: The IP address as text. An IPv4-mapped IPv6 address (`::ffff:192.0.2.1`) is the IPv4 client;
+            other text, such as that of a Unix socket, shares one key.
     """
     return f"address:{_client(address)}"
 
 
 def sign_in_keys(name: str, address: str) -> tuple[str, str]:
-    """Return the buckets of an attempt to sign in: that of the account, and that of the address.
+    """Return the rate limit keys of a sign-in attempt: of the account and of the client IP address.
 
     Args:
-        name: What was given for the account's name; all that are too long for one share a bucket.
-        address: The client's.
+        name: The received account name; names that are too long share one key.
+        address: The client IP address as text.
     """
-    shown = name if len(name) <= MAX_NAME else ""
-    return f"sign-in:account:{shown}", f"sign-in:address:{_client(address)}"
+    valid_name = name if len(name) <= MAX_NAME else ""
+    return f"sign-in:account:{valid_name}", f"sign-in:address:{_client(address)}"
 
 
 @lru_cache(10_000)
@@ -49,4 +50,4 @@ def _client(address: str) -> str:
         parsed = parsed.ipv4_mapped
     if isinstance(parsed, IPv4Address):
         return str(parsed)
-    return str(ip_network((parsed, _SUBSCRIBER_BITS), strict=False))
+    return str(ip_network((parsed, _IPV6_PREFIX), strict=False))

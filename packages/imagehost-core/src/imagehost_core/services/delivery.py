@@ -25,10 +25,16 @@ from imagehost_core.services import rendering as renders
 from imagehost_core.services.access import can_view, require_allowed_transform
 from imagehost_core.services.context import HostContext
 from imagehost_core.storage.staging import CHUNK
-from imagehost_core.transform import AUTO, DEFAULT_QUALITY, Transform, negotiate, parse_transform
+from imagehost_core.transform import (
+    AUTO,
+    DEFAULT_QUALITY,
+    Transform,
+    negotiate,
+    parse_transform,
+    verify_signed_url,
+)
 from imagehost_core.transform.geometry import Size, plan
 from imagehost_core.uploads.filenames import with_extension
-from imagehost_core.webhooks.signing import verify_signed_url
 
 IMAGE_CACHE_SIZE = 10_000
 """How many records are remembered in a process; each is about a kilobyte."""

@@ -21,7 +21,7 @@ from imagehost_core.ids import (
     parse_album_id,
     parse_image_id,
 )
-from imagehost_core.models import Account, Image, Page
+from imagehost_core.models import Account, Image, ImageChanges, Page
 from imagehost_core.pagination import PageRequest
 from imagehost_core.services import owners
 from imagehost_core.services.access import require_allowed_transform
@@ -31,11 +31,9 @@ from imagehost_core.services.context import HostContext
 from imagehost_core.services.delivery import ImageResolver
 from imagehost_core.services.owners import Owner
 from imagehost_core.services.unit_of_work import UnitOfWork
-from imagehost_core.transform import Transform, parse_transform
+from imagehost_core.transform import MAX_LIFETIME_SECONDS, Transform, parse_transform, sign_url
 from imagehost_core.uploads.filenames import clean_filename, with_extension
-from imagehost_core.uploads.keywords import ImageChanges
 from imagehost_core.uploads.options import description_errors
-from imagehost_core.webhooks.signing import MAX_LIFETIME_SECONDS, sign_url
 
 CHANGEABLE = ("album_id", "description", "is_public", "filename")
 """What an owner may change of an image (contract 5)."""

@@ -33,8 +33,7 @@ from imagehost_core.storage.blob_store import MASTER, derivative_name
 from imagehost_core.storage.durable import translate_disk_full
 from imagehost_core.storage.staging import CHUNK
 from imagehost_core.uploads.filenames import clean_filename, with_extension
-from imagehost_core.uploads.keywords import UploadKeywords, upload_options
-from imagehost_core.uploads.options import UploadOptions
+from imagehost_core.uploads.options import UploadKeywords, UploadOptions
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +66,7 @@ class UploadService:
         **keywords: Unpack[UploadKeywords],
     ) -> Image:
         """Store an image, as `ImageHost.upload` does."""
-        wanted = options or upload_options(keywords)
+        wanted = options or UploadOptions(**keywords)
         account = owners.get_or_create_account(self._context, owner)
         with as_staged_file(self._context, source) as complete:
             name = filename if filename is not None else default_filename(source)

@@ -1,5 +1,28 @@
-"""Settings of the core and the loader that reads them from the environment and TOML."""
+"""Settings of the core, and the loader that reads them from environment variables and TOML.
 
+```python
+>>> from imagehost_core.settings import LimitSettings, Settings, from_env
+>>> Settings(limits=LimitSettings(api_per_minute=120)).limits.api_per_minute
+120
+>>> from_env({"IMAGEHOST_LIMITS_API_PER_MINUTE": "90"}).limits.api_per_minute
+90
+
+```
+"""
+
+from imagehost_core.settings.loader import (
+    ENVIRONMENT,
+    PREFIX,
+    ResolvedSetting,
+    SettingsError,
+    SettingsSource,
+    from_env,
+    from_environment,
+    from_toml,
+    resolve,
+    setting_paths,
+    variable_name,
+)
 from imagehost_core.settings.model import (
     DeliverySettings,
     LimitSettings,
@@ -9,15 +32,28 @@ from imagehost_core.settings.model import (
     Settings,
     StorageSettings,
     WebhookSettings,
+    require_section,
 )
 
 __all__ = [
+    "ENVIRONMENT",
+    "PREFIX",
     "DeliverySettings",
     "LimitSettings",
     "PrivateDelivery",
     "RenderingSettings",
+    "ResolvedSetting",
     "SessionSettings",
     "Settings",
+    "SettingsError",
+    "SettingsSource",
     "StorageSettings",
     "WebhookSettings",
+    "from_env",
+    "from_environment",
+    "from_toml",
+    "require_section",
+    "resolve",
+    "setting_paths",
+    "variable_name",
 ]

@@ -1,8 +1,7 @@
-"""Where settings come from: any number of sources, of which the first that names one wins.
+"""Settings from several sources: for each setting, the first source that has it takes precedence.
 
-A setting is a leaf of a tree of attrs classes. `limits.api_per_minute` of `Settings` is the variable
-`IMAGEHOST_LIMITS_API_PER_MINUTE`; a table `[limits]` with `api_per_minute = 60` in a TOML file says
-the same.
+A setting is a leaf of a tree of attrs classes. `limits.api_per_minute` of `Settings` is set by the variable
+`IMAGEHOST_LIMITS_API_PER_MINUTE`, or by `api_per_minute = 60` in the table `[limits]` of a TOML file.
 """
 
 from __future__ import annotations
@@ -21,22 +20,22 @@ from imagehost_core.settings.model import Settings
 
 PREFIX = "IMAGEHOST_"
 ENVIRONMENT = "environment"
-"""What a source of variables is called."""
+"""The origin of settings from environment variables."""
 
 S = TypeVar("S", bound=attrs.AttrsInstance)
 
 
 class SettingsError(ValueError):
-    """A setting cannot be read; its text names the setting, its source, and what was expected."""
+    """A setting is invalid; the message names the setting, its origin and the expected value."""
 
 
 @frozen
 class SettingsSource:
-    """Named values, by path: `{"limits.api_per_minute": "60"}`.
+    """Settings by path, such as `{"limits.api_per_minute": "60"}`, from one source.
 
     Attributes:
-        origin: How to call it: `environment`, or a file's name.
-        values: Text, or what a TOML file holds.
+        origin: The source's name in messages: `environment`, or a file name.
+        values: Text, or values of TOML types.
     """
 
     origin: str
@@ -45,7 +44,7 @@ class SettingsSource:
 
 @frozen
 class ResolvedSetting:
-    """One setting: its path, its value, and where that came from."""
+    """A setting with the origin of its value."""
 
     path: str
     value: object
@@ -53,17 +52,17 @@ class ResolvedSetting:
 
     @property
     def variable(self) -> str:
-        """The variable that sets it."""
+        """The name of the setting's environment variable."""
         return variable_name(self.path)
 
 
 def variable_name(path: str) -> str:
-    """Return the name of the variable of a setting: `IMAGEHOST_LIMITS_QUOTA_BYTES`."""
+    """Return the name of a setting's environment variable, such as `IMAGEHOST_LIMITS_QUOTA_BYTES`."""
     return PREFIX + path.replace(".", "_").upper()
 
 
 def setting_paths(kind: type[attrs.AttrsInstance], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Yield the path and type of every setting of a tree of classes."""
+    """Yield the path and type of every setting in a tree of attrs classes."""
     hints = get_type_hints(kind)
     for attribute in attrs.fields(kind):
         annotation = hints[attribute.name]
@@ -76,19 +75,19 @@ def setting_paths(kind: type[attrs.AttrsInstance], prefix: str = "") -> Iterator
 def from_environment(
     variables: Mapping[str, str], kind: type[attrs.AttrsInstance] = Settings
 ) -> SettingsSource:
-    """Return the settings that variables hold.
+    """Return the settings in environment variables.
 
     Args:
-        variables: `os.environ`, or the like.
-        kind: The tree of classes.
+        variables: The environment, such as `os.environ`.
+        kind: The root class of the settings.
 
     Raises:
-        SettingsError: A variable begins with `IMAGEHOST_`, but there is no such setting: a setting
-            spelled wrongly is not left out silently.
+        SettingsError: A variable begins with `IMAGEHOST_` but is not a setting's: misspelled settings are
+            errors.
     """
     names = {variable_name(path): path for path, _ in setting_paths(kind)}
-    meant = (name for name in variables if name.startswith(PREFIX) and not _FOREIGN.fullmatch(name))
-    unknown = sorted(name for name in meant if name not in names and name not in CLIENT_VARIABLES)
+    prefixed = (name for name in variables if name.startswith(PREFIX) and not _KUBERNETES.fullmatch(name))
+    unknown = sorted(name for name in prefixed if name not in names and name not in CLIENT_VARIABLES)
     if unknown:
         raise SettingsError(f"expected the name of a setting but received {', '.join(unknown)}")
     return SettingsSource(
@@ -97,65 +96,66 @@ def from_environment(
 
 
 CLIENT_VARIABLES = frozenset({PREFIX + "TOKEN"})
-"""Variables of the same prefix which the client reads; `IMAGEHOST_BASE_URL` is read by both."""
+"""Variables with the same prefix that only the client reads; `IMAGEHOST_BASE_URL` is read by both."""
 
-_FOREIGN = re.compile(
+_KUBERNETES = re.compile(
     PREFIX + r"(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_[0-9]+_(TCP|UDP)(_(PROTO|PORT|ADDR))?)?)"
 )
-"""What Kubernetes sets in every container, beside a service that is called `imagehost`."""
+"""Variables that Kubernetes sets for a service named `imagehost`."""
 
 
 def from_toml(
     origin: str, tree: Mapping[str, object], kind: type[attrs.AttrsInstance] = Settings
 ) -> SettingsSource:
-    """Return the settings that a TOML file holds.
+    """Return the settings in a TOML document.
 
     Args:
         origin: The file's name.
-        tree: What it holds.
-        kind: The tree of classes.
+        tree: The parsed document.
+        kind: The root class of the settings.
 
     Raises:
-        SettingsError: There is no setting of such a name.
+        SettingsError: A key is not a setting's.
     """
-    known = {path for path, _ in setting_paths(kind)}
-    values = dict(_flatten(tree, {path[: path.rfind(".") + 1] for path in known}))
-    unknown = sorted(values.keys() - known)
+    paths = {path for path, _ in setting_paths(kind)}
+    values = dict(_flatten(tree, {path[: path.rfind(".") + 1] for path in paths}))
+    unknown = sorted(values.keys() - paths)
     if unknown:
         raise SettingsError(f"expected the name of a setting in {origin} but received {', '.join(unknown)}")
     return SettingsSource(origin, values)
 
 
 def resolve(sources: Sequence[SettingsSource], kind: type[S]) -> tuple[S, tuple[ResolvedSetting, ...]]:
-    """Return the settings, and where each came from.
+    """Return the settings from several sources, and each setting with its origin.
 
     Args:
-        sources: The first that names a setting wins; what none names has its default.
-        kind: The tree of classes.
+        sources: The sources, in order of precedence; a setting that none has keeps its default.
+        kind: The root class of the settings.
 
     Raises:
-        SettingsError: A value cannot be read, or is not allowed.
+        SettingsError: A value is malformed or not allowed.
     """
-    found: dict[str, tuple[object, str]] = {}
+    configured: dict[str, tuple[object, str]] = {}
     for path, annotation in setting_paths(kind):
         for source in sources:
             if path in source.values:
-                found[path] = (_read(path, annotation, source), source.origin)
+                configured[path] = (_read(path, annotation, source), source.origin)
                 break
-    settings = _build(kind, "", found)
-    default = "default"
+    settings = _build(kind, "", configured)
     resolved = (
-        ResolvedSetting(path, _value(settings, path), found[path][1] if path in found else default)
+        ResolvedSetting(
+            path, _value(settings, path), configured[path][1] if path in configured else "default"
+        )
         for path, _ in setting_paths(kind)
     )
     return settings, tuple(resolved)
 
 
 def from_env(variables: Mapping[str, str]) -> Settings:
-    """Return the core's settings as variables give them.
+    """Return the core's settings from environment variables.
 
     Raises:
-        SettingsError: A value cannot be read, or a name is no setting's.
+        SettingsError: A value is malformed or not allowed, or a variable is not a setting's.
     """
     return resolve([from_environment(variables)], Settings)[0]
 
@@ -170,26 +170,26 @@ def _flatten(
             yield prefix + name, value
 
 
-def _build(kind: type[S], prefix: str, found: Mapping[str, tuple[object, str]]) -> S:
+def _build(kind: type[S], prefix: str, configured: Mapping[str, tuple[object, str]]) -> S:
     hints = get_type_hints(kind)
     values: dict[str, object] = {}
     for attribute in attrs.fields(kind):
         path, annotation = prefix + attribute.name, hints[attribute.name]
         if isinstance(annotation, type) and attrs.has(annotation):
-            values[attribute.name] = _build(annotation, f"{path}.", found)
-        elif path in found:
-            value, origin = found[path]
+            values[attribute.name] = _build(annotation, f"{path}.", configured)
+        elif path in configured:
+            value, origin = configured[path]
             _validate(attribute, value, _name(path, origin), origin)
             values[attribute.name] = value
     try:
         return kind(**values)
     except ValueError as error:
-        origins = {found[prefix + name][1] for name in values if prefix + name in found}
+        origins = {configured[prefix + name][1] for name in values if prefix + name in configured}
         raise SettingsError(f"{error} (from {', '.join(sorted(origins))})") from error
 
 
 def _validate(attribute: attrs.Attribute[object], value: object, name: str, origin: str) -> None:
-    """Let a value pass that its class will take, so that an error can name where the value came from."""
+    """Raise SettingsError, naming the value's origin, unless the attribute's validator accepts the value."""
     if attribute.validator is None:
         return
     try:

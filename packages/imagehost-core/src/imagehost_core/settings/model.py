@@ -1,13 +1,15 @@
-"""Every setting of the core, with its default, in one place.
+"""All settings of the core, with their defaults.
 
-Each is read from the variable `IMAGEHOST_<SECTION>_<NAME>` (`imagehost_core.settings.loader`).
+`imagehost_core.settings.loader` reads each from the variable `IMAGEHOST_<SECTION>_<NAME>`.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from enum import StrEnum
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from attrs import Attribute, Factory, asdict, evolve, field, frozen
@@ -20,12 +22,12 @@ KIB, MIB, GIB = 2**10, 2**20, 2**30
 
 
 class PrivateDelivery(StrEnum):
-    """Who gets the bytes of images that are not public (contract 7)."""
+    """Access to images that are not public."""
 
     RESTRICTED = "restricted"
-    """Only the owner's token, or a signed address."""
+    """The owner's token or a signed URL is required."""
     UNLISTED = "unlisted"
-    """Whoever knows the address."""
+    """Every client that knows the URL has access."""
 
 
 _URL = re.compile(
@@ -33,24 +35,23 @@ _URL = re.compile(
     r"(?P<path>(?:/[A-Za-z0-9._~%!$+,;=:@-]+)*)",
     re.ASCII,
 )
-"""What is printed in every answer, page and link: nothing in it has to be escaped anywhere, and it
-has no user, query or fragment (RFC 3986, with what it allows cut down)."""
+"""A subset of RFC 3986 that needs no escaping in JSON, HTML or Markdown: no user, query or fragment."""
 
 
-def _is_url(text: str, ending: str = "") -> bool:
+def _is_url(text: str, suffix: str = "") -> bool:
     match = _URL.fullmatch(text)
-    return match is not None and int(match["port"] or 443) <= 65_535 and match["path"].endswith(ending)
+    return match is not None and int(match["port"] or 443) <= 65_535 and match["path"].endswith(suffix)
 
 
 def _require_base_url(_settings: object, attribute: Attribute[str], value: str) -> None:
     if not _is_url(value, "/v1"):
-        expected = "an http or https address that ends in /v1, without user, query or fragment,"
+        expected = "an http or https URL that ends in /v1, without user, query or fragment,"
         raise ValueError(f"expected {expected} for {attribute.name} but received {value!r}")
 
 
 def _require_optional_url(_settings: object, attribute: Attribute[str | None], value: str | None) -> None:
     if value is not None and not _is_url(value):
-        expected = "an http or https address without a trailing slash, user, query or fragment"
+        expected = "an http or https URL without a trailing slash, user, query or fragment"
         raise ValueError(f"expected {expected} for {attribute.name} but received {value!r}")
 
 
@@ -64,18 +65,32 @@ def _require_sizes(_settings: object, attribute: Attribute[tuple[str, ...]], val
             raise ValueError(f"expected {expected} for {attribute.name} but received {entry!r}")
 
 
+S = TypeVar("S")
+
+
+def require_section(section: type[S]) -> Callable[[object, Attribute[S], S], None]:
+    """Return an attrs validator that raises TypeError unless a value is an instance of a settings class."""
+
+    def validate(_settings: object, attribute: Attribute[S], value: S) -> None:
+        if not isinstance(value, section):
+            expected, received = section.__name__, type(value).__name__
+            raise TypeError(f"expected {expected} for {attribute.name} but received {received}")
+
+    return validate
+
+
 @frozen(kw_only=True)
 class LimitSettings:
-    """Requests in a window, and bytes; 0 = none, that is, no limit.
+    """Rate limits and quotas; 0 means unlimited.
 
     Attributes:
-        api_per_minute: API requests of an account in a minute.
-        api_per_hour: The same in an hour.
-        api_per_day: The same in a day.
-        uploads_per_minute: Upload requests of an account in a minute.
-        unauthenticated_per_minute: Requests without a good token from one client address in a minute.
-        sign_ins_per_minute: Attempts to sign in to one account, and from one client address, in a minute.
-        quota_bytes: Bytes of masters of an account.
+        api_per_minute: API requests per account and minute.
+        api_per_hour: API requests per account and hour.
+        api_per_day: API requests per account and day.
+        uploads_per_minute: Upload requests per account and minute.
+        unauthenticated_per_minute: Requests without a valid token per client IP address and minute.
+        sign_ins_per_minute: Sign-in attempts per minute, for each account and each client IP address.
+        quota_bytes: Bytes of masters per account.
     """
 
     api_per_minute: int = field(default=60, validator=ge(0))
@@ -88,7 +103,7 @@ class LimitSettings:
 
     @property
     def api(self) -> RateLimitPolicy:
-        """The windows of every API request."""
+        """The windows of an API request."""
         return (
             Window("api_per_minute", MINUTE, self.api_per_minute),
             Window("api_per_hour", HOUR, self.api_per_hour),
@@ -102,34 +117,33 @@ class LimitSettings:
 
     @property
     def sign_ins(self) -> RateLimitPolicy:
-        """The windows of an attempt to sign in."""
+        """The windows of a sign-in attempt."""
         return (Window("sign_ins_per_minute", MINUTE, self.sign_ins_per_minute),)
 
-    def for_account(self, own: LimitOverrides) -> LimitSettings:
-        """Return the limits of an account that has some of its own."""
-        given = asdict(own, filter=lambda _, value: value is not None)
-        return evolve(self, **given)
+    def for_account(self, overrides: LimitOverrides) -> LimitSettings:
+        """Return the limits of an account with overrides."""
+        return evolve(self, **asdict(overrides, filter=lambda _, value: value is not None))
 
     @property
     def unauthenticated(self) -> RateLimitPolicy:
-        """The windows of a request without a good token."""
+        """The windows of a request without a valid token."""
         return (Window("unauthenticated_per_minute", MINUTE, self.unauthenticated_per_minute),)
 
 
 @frozen(kw_only=True)
 class DeliverySettings:
-    """What the processing route serves, and to whom.
+    """The image delivery route and its caches.
 
     Attributes:
-        private: Who gets the bytes of images that are not public.
-        require_signed: Whether an address with parameters must be signed.
-        allowed_sizes: The only sizes that may be asked for, like `320x240`, `640x` or `x480`; empty:
-            all. The size of `thumb_url` is always allowed.
-        max_age: Seconds for which public variants may be kept by others.
-        variants_per_image: How many variants of one image are kept at most; beyond it the least recently
-            used eighth goes.
-        cache_bytes: How many bytes of variants are kept on disk.
-        memory_bytes: How many bytes of variants are kept in memory, in each process.
+        private: Access to images that are not public.
+        require_signed: Whether a URL with transform parameters must be signed.
+        allowed_sizes: The allowed output sizes, like `320x240`, `640x` or `x480`; empty allows all. The size
+            of `thumb_url` is always allowed.
+        max_age_seconds: The `max-age` of public variants in `Cache-Control`.
+        variants_per_image: The largest number of cached variants of an image; when it is exceeded, the least
+            recently used eighth is evicted.
+        disk_cache_bytes: The size of the variant cache on disk.
+        memory_cache_bytes: The size of the variant cache in memory, in each process.
     """
 
     private: PrivateDelivery = PrivateDelivery.RESTRICTED
@@ -143,10 +157,11 @@ class DeliverySettings:
 
 @frozen(kw_only=True)
 class StorageSettings:
-    """Where bytes are kept.
+    """File storage.
 
     Attributes:
-        free_bytes: The floor: a write that would leave less of the disk free is refused.
+        min_free_bytes: The free disk space that a write must leave; a write that would leave less is
+            rejected.
     """
 
     min_free_bytes: int = field(default=512 * MIB, validator=ge(0))
@@ -154,15 +169,15 @@ class StorageSettings:
 
 @frozen(kw_only=True)
 class RenderingSettings:
-    """The processes that decode and encode.
+    """The worker processes that decode and encode images.
 
     Attributes:
-        processes: How many there are; the machine's cores, unless set.
-        queue: How many requests may wait for one; a quarter of these places is kept for light variants, and
-            a quarter for uploads.
-        ingest_deadline: Seconds after which the work on an upload is stopped.
-        render_deadline: Seconds after which the work on a variant is stopped.
-        memory_bytes: The address space that each may use; 0 = no limit.
+        processes: The number of processes; by default that of CPU cores.
+        queue: The number of tasks that may wait for a process; a quarter of these places is reserved for
+            small renders and a quarter for uploads.
+        ingest_timeout_seconds: The longest processing time of an upload.
+        render_timeout_seconds: The longest rendering time of a variant.
+        memory_limit_bytes: The address space limit of each process; 0 means unlimited.
     """
 
     processes: int = field(default=Factory(lambda: os.cpu_count() or 1), validator=ge(1))
@@ -177,7 +192,7 @@ class SessionSettings:
     """Sessions of signed-in users.
 
     Attributes:
-        lifetime: Seconds after which a session ends by itself.
+        lifetime_seconds: The time from sign-in to expiry.
     """
 
     lifetime_seconds: int = field(default=7 * DAY, validator=ge(60))
@@ -185,14 +200,14 @@ class SessionSettings:
 
 @frozen(kw_only=True)
 class WebhookSettings:
-    """How events are sent.
+    """Webhook delivery.
 
     Attributes:
-        sender: Whether the server sends events itself; not where `imagehost worker` does.
-        allow_loopback: Whether plain http on loopback is taken for a destination.
-        timeout: Seconds that a destination has for its answer.
-        concurrency: How many attempts are under way at a time, in each sender.
-        retention: Seconds for which events and their deliveries are kept.
+        send_in_server: Whether the server sends webhooks; false if `imagehost webhook-sender` runs.
+        allow_loopback: Whether endpoints may be on loopback, and use http there.
+        timeout_seconds: The longest duration of an attempt.
+        concurrency: The number of concurrent attempts of each sender.
+        retention_seconds: The time for which events and their deliveries are stored.
     """
 
     send_in_server: bool = True
@@ -207,31 +222,34 @@ class Settings:
     """All settings of the core.
 
     Attributes:
-        base_url: The address of the interface, ending in `/v1`.
-        cdn_url: The address of the processing route; `<origin of base_url>/img`, unless set.
-        limits: Requests and bytes.
-        delivery: The processing route.
-        storage: Where bytes are kept.
-        workers: The processes that decode and encode.
+        base_url: The public URL of the HTTP interface, ending in `/v1`.
+        cdn_url: The public URL of the image delivery route; by default `<origin of base_url>/img`.
+        limits: Rate limits and quotas.
+        delivery: The image delivery route and its caches.
+        storage: File storage.
+        rendering: The worker processes that decode and encode images.
         sessions: Sessions of signed-in users.
-        webhooks: How events are sent.
+        webhooks: Webhook delivery.
 
     Raises:
+        TypeError: A section is not an instance of its class.
         ValueError: A value is not allowed.
     """
 
     base_url: str = field(default="http://127.0.0.1:8000/v1", validator=_require_base_url)
     cdn_url: str | None = field(default=None, validator=_require_optional_url)
-    limits: LimitSettings = LimitSettings()
-    delivery: DeliverySettings = DeliverySettings()
-    storage: StorageSettings = StorageSettings()
-    rendering: RenderingSettings = Factory(RenderingSettings)
-    sessions: SessionSettings = SessionSettings()
-    webhooks: WebhookSettings = WebhookSettings()
+    limits: LimitSettings = field(factory=LimitSettings, validator=require_section(LimitSettings))
+    delivery: DeliverySettings = field(factory=DeliverySettings, validator=require_section(DeliverySettings))
+    storage: StorageSettings = field(factory=StorageSettings, validator=require_section(StorageSettings))
+    rendering: RenderingSettings = field(
+        factory=RenderingSettings, validator=require_section(RenderingSettings)
+    )
+    sessions: SessionSettings = field(factory=SessionSettings, validator=require_section(SessionSettings))
+    webhooks: WebhookSettings = field(factory=WebhookSettings, validator=require_section(WebhookSettings))
 
     @property
     def delivery_url(self) -> str:
-        """The address of the processing route, as it is printed."""
+        """The public URL of the image delivery route."""
         if self.cdn_url is not None:
             return self.cdn_url
         parts = urlsplit(self.base_url)

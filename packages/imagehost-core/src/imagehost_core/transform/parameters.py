@@ -1,4 +1,4 @@
-"""What the processing route is asked for: the parameters `w`, `h`, `q`, `fit` and `fm`, parsed once.
+"""The transform parameters `w`, `h`, `q`, `fit` and `fm` of a delivery URL.
 
 ```python
 >>> parse_transform("w=300&fm=avif")
@@ -6,8 +6,8 @@ Transform(width=300, height=None, quality=None, fit=<Fit.COVER: 'cover'>, format
 
 ```
 
-Contract 7: values are canonical decimal integers; a repeated name is refused; unknown names are
-ignored. All faults of one query are reported together.
+Numbers are canonical decimal integers, a repeated parameter is an error, unknown parameters are ignored.
+All errors of a query are reported together.
 """
 
 from __future__ import annotations
@@ -15,27 +15,28 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import Final, TypeGuard, TypeVar, cast
+from typing import Final, TypeVar, cast
 from urllib.parse import parse_qsl, urlencode
 
 from attrs import field, frozen
 
+from imagehost_core._util.fields import choice_error, is_within, parse_choice, parse_int_field, range_error
 from imagehost_core.errors import BadRequestError, FieldError, NotFoundError, quote_value
 from imagehost_core.formats import BY_EXTENSION, FORMATS, Format
 
 MAX_SIDE = 8192
-"""The largest `w` or `h`, in pixels (contract 7)."""
+"""The largest `w` or `h`, in pixels."""
 MAX_QUALITY = 100
 
 DEFAULT_QUALITY: dict[Format, int] = {Format.JPEG: 80, Format.WEBP: 80, Format.AVIF: 60}
-"""The quality of an output for which none is asked (contract 7); PNG and GIF have none."""
+"""The quality of an output without `q`; PNG and GIF have no quality setting."""
 
 MAX_PARAMETERS = 64
-"""More names than this in one query are refused: there are five that mean anything."""
+"""The largest number of parameters in a query, known and unknown."""
 
 
 class Fit(StrEnum):
-    """How a picture is brought to a size of which both sides are given; sharp's five."""
+    """The way an image is fitted to a given width and height: the five modes of sharp."""
 
     COVER = "cover"
     CONTAIN = "contain"
@@ -45,7 +46,7 @@ class Fit(StrEnum):
 
 
 class Auto(StrEnum):
-    """The format is left to the viewer: the best that its `Accept` header names."""
+    """The output format is negotiated: the best one that the `Accept` header names."""
 
     AUTO = "auto"
 
@@ -59,67 +60,53 @@ FORMAT_NAMES: dict[str, Format | Auto] = {
     "avif": Format.AVIF,
     "auto": AUTO,
 }
-"""The values of `fm` (SPEC 4.6, and `auto`)."""
+"""The values of `fm`."""
 
 EXTENSIONS: dict[str, Format | Auto] = {**BY_EXTENSION, "auto": AUTO}
-"""The extensions of delivery addresses (contract 7)."""
-
+"""The file extensions of delivery URLs."""
 
 FIT_NAMES: dict[str, Fit] = {fit.value: fit for fit in Fit}
-"""The values of `fit` (SPEC 4.6)."""
+"""The values of `fit`."""
+
+T = TypeVar("T")
+_PARAMETERS = ("w", "h", "q", "fit", "fm")
 
 
-def _as_fit(value: Fit | str) -> Fit:
-    """Return what a name means; `_faults` names the one that means nothing."""
+def _convert_fit(value: Fit | str) -> Fit:
+    """Return a named fit; an unknown name is returned unchanged, for `_validate` to report."""
     return FIT_NAMES.get(value, cast("Fit", value))
-
-
-def _range_error(name: str, maximum: int, value: object) -> FieldError:
-    return FieldError(name, f"an integer from 1 to {maximum}", quote_value(value))
-
-
-def _choice_error(name: str, table: Mapping[str, object], value: object) -> FieldError:
-    return FieldError(name, f"one of {', '.join(table)}", quote_value(value))
-
-
-def _is_a(value: object, *kinds: type) -> bool:
-    return isinstance(value, kinds)
-
-
-def _is_within(value: object, maximum: int) -> TypeGuard[int]:
-    return type(value) is int and 1 <= value <= maximum
 
 
 @frozen
 class Transform:
-    """One picture that is asked for; it cannot be built wrong.
+    """A validated request for a variant of an image.
 
     Attributes:
-        width: Pixels of the upright picture, 1–8192, or `None`: not given.
-        height: The same.
-        quality: 1–100, or `None` for the format's default. Means nothing for PNG and GIF.
-        fit: What happens where both sides are given.
-        format: The format of the output; `AUTO` lets `Accept` decide; `None` keeps the stored one.
+        width: Output width, 1–8192 pixels, or `None`.
+        height: Output height, 1–8192 pixels, or `None`.
+        quality: 1–100, or `None` for the format's default; ignored for PNG and GIF.
+        fit: The fit mode, used if width and height are given.
+        format: The output format; `AUTO` negotiates it; `None` is the stored format.
 
     Raises:
-        BadRequestError: A value is not allowed. Names every fault.
+        BadRequestError: Values are not allowed; every one is listed in `errors`.
     """
 
     width: int | None = None
     height: int | None = None
     quality: int | None = None
-    fit: Fit = field(default=Fit.COVER, converter=_as_fit)
+    fit: Fit = field(default=Fit.COVER, converter=_convert_fit)
     format: Format | Auto | None = None
 
     def __attrs_post_init__(self) -> None:
-        faults = list(_errors(self))
-        if faults:
-            raise BadRequestError(errors=faults)
+        errors = list(_validate(self))
+        if errors:
+            raise BadRequestError(errors=errors)
 
     def to_query(self) -> str:
-        """Return the canonical query: names in the order w, h, q, fit, fm, defaults left out.
+        """Return the canonical query: parameters in the order w, h, q, fit, fm, without defaults.
 
-        GIF has no name in `fm`; it is asked for by the extension, so it is left out here.
+        GIF is not a value of `fm`, only an extension, so the query leaves it out.
         """
         names = {fmt: name for name, fmt in FORMAT_NAMES.items()}
         pairs: dict[str, object | None] = {
@@ -132,131 +119,108 @@ class Transform:
         return urlencode({name: value for name, value in pairs.items() if value is not None})
 
 
-def _errors(transform: Transform) -> Iterator[FieldError]:
+def _validate(transform: Transform) -> Iterator[FieldError]:
     ranges = (
         ("w", transform.width, MAX_SIDE),
         ("h", transform.height, MAX_SIDE),
         ("q", transform.quality, MAX_QUALITY),
     )
     for name, value, maximum in ranges:
-        if value is not None and not _is_within(value, maximum):
-            yield _range_error(name, maximum, value)
-    if not _is_a(transform.fit, Fit):
-        yield _choice_error("fit", FIT_NAMES, transform.fit)
-    if transform.format is not None and not _is_a(transform.format, Format, Auto):
-        yield FieldError("the format", "a Format, AUTO or None", quote_value(transform.format))
+        if value is not None and not is_within(value, maximum):
+            yield range_error(name, maximum, value)
+    # Annotations do not bind an embedding program.
+    fit, fmt = cast("object", transform.fit), cast("object", transform.format)
+    if not isinstance(fit, Fit):
+        yield choice_error("fit", FIT_NAMES, fit)
+    if fmt is not None and not isinstance(fmt, Format | Auto):
+        yield FieldError("the format", "a Format, AUTO or None", quote_value(fmt))
 
 
 def parse_transform(query: str | Mapping[str, str | int] = "", *, extension: str | None = None) -> Transform:
-    """Return what a delivery address asks for.
+    """Return the transform that a delivery URL requests.
 
     Args:
-        query: The query string as it came, without `?`, or names and values already decoded; there
-            numbers may be integers.
-        extension: The extension in the path, without its dot, or `None` where it has none. `fm`
-            beats it.
+        query: The URL's query string without `?`, or decoded parameters, whose numbers may be integers.
+        extension: The extension of the URL's path without its dot, or `None`. `fm` takes precedence.
 
     Raises:
-        BadRequestError: A value is not allowed, or a name repeated. Names every fault.
-        NotFoundError: There is no such extension.
+        BadRequestError: Values are not allowed or repeated; every one is listed in `errors`.
+        NotFoundError: The extension is unknown.
     """
-    by_path = parse_extension(extension)
-    faults: list[FieldError] = []
+    extension_format = parse_extension(extension)
+    errors: list[FieldError] = []
     values: dict[str, str | int] = {}
-    for name, text in _pairs(query):
+    for name, value in _parse_query(query):
         if name in values:
-            faults.append(FieldError(name, "one value", "several"))
-        elif name in _NAMES:
-            values[name] = text
+            errors.append(FieldError(name, "one value", "several"))
+        elif name in _PARAMETERS:
+            values[name] = value
+
+    def integer(name: str, maximum: int) -> int | None:
+        return parse_int_field(name, values[name], maximum, errors) if name in values else None
+
+    def choice(name: str, choices: Mapping[str, T]) -> T | None:
+        return parse_choice(name, values[name], choices, errors) if name in values else None
+
     transform = Transform(
-        width=_integer(values, "w", MAX_SIDE, faults),
-        height=_integer(values, "h", MAX_SIDE, faults),
-        quality=_integer(values, "q", MAX_QUALITY, faults),
-        fit=_choice(values, "fit", FIT_NAMES, faults) or Fit.COVER,
-        format=_choice(values, "fm", FORMAT_NAMES, faults) or by_path,
+        width=integer("w", MAX_SIDE),
+        height=integer("h", MAX_SIDE),
+        quality=integer("q", MAX_QUALITY),
+        fit=choice("fit", FIT_NAMES) or Fit.COVER,
+        format=choice("fm", FORMAT_NAMES) or extension_format,
     )
-    if faults:
-        raise BadRequestError(errors=dict.fromkeys(faults))
+    if errors:
+        raise BadRequestError(errors=dict.fromkeys(errors))
     return transform
 
 
 def parse_extension(extension: str | None) -> Format | Auto | None:
-    """Return the format that an extension of a delivery address means.
+    """Return the format of a delivery URL's extension, or `None` without an extension.
 
     Raises:
-        NotFoundError: There is no such extension: contract 7, *another → 404*.
+        NotFoundError: The extension is unknown.
     """
     if extension is None:
         return None
     try:
         return EXTENSIONS[extension]
     except KeyError:
-        raise NotFoundError(errors=[_choice_error("the extension", EXTENSIONS, extension)]) from None
+        raise NotFoundError(errors=[choice_error("the extension", EXTENSIONS, extension)]) from None
 
 
 def negotiate(accept: str, stored: Format, *, animated: bool = False) -> Format:
-    """Return the format that `AUTO` means for one viewer: AVIF, else WebP, else the stored kind.
+    """Return the format that `AUTO` selects: AVIF, else WebP, else the stored format.
 
-    An animation becomes no AVIF, of which we write the first frame only (contract 7: *animated
-    masters stay animated for webp and gif*).
+    AVIF is not selected for animations, because only the first frame is encoded in it.
 
-    A format counts as accepted where the header names its media type with a weight above zero
-    (RFC 9110, section 12.5.1). Wildcards do not count: every browser sends `*/*`, also those that
-    cannot show AVIF.
+    A format is acceptable if the header names its media type with a weight above zero (RFC 9110,
+    section 12.5.1). Wildcards do not count: every browser sends `*/*`, also those without AVIF support.
 
     Args:
         accept: The request's `Accept` header, or "".
         stored: The master's format.
         animated: Whether the master has more than one frame.
     """
-    accepted = set(_accepted(accept))
-    suitable = (fmt for fmt in (Format.AVIF, Format.WEBP) if FORMATS[fmt].animated or not animated)
-    return next((fmt for fmt in suitable if FORMATS[fmt].media_type in accepted), stored)
+    accepted = set(_accepted_media_types(accept))
+    candidates = (fmt for fmt in (Format.AVIF, Format.WEBP) if FORMATS[fmt].animated or not animated)
+    return next((fmt for fmt in candidates if FORMATS[fmt].media_type in accepted), stored)
 
 
-T = TypeVar("T")
-_NAMES = ("w", "h", "q", "fit", "fm")
-_CANONICAL = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
-_NO_WEIGHT = re.compile(r"q=0(\.0*)?", re.ASCII)
+_ZERO_WEIGHT = re.compile(r"q=0(\.0*)?", re.ASCII)
 
 
-def _pairs(query: str | Mapping[str, str | int]) -> Iterable[tuple[str, str | int]]:
+def _parse_query(query: str | Mapping[str, str | int]) -> Iterable[tuple[str, str | int]]:
     if not isinstance(query, str):
         return query.items()
     try:
         return parse_qsl(query, keep_blank_values=True, max_num_fields=MAX_PARAMETERS)
     except ValueError:
-        fault = FieldError("the query", f"at most {MAX_PARAMETERS} parameters", "more")
-        raise BadRequestError(errors=[fault]) from None
+        error = FieldError("the query", f"at most {MAX_PARAMETERS} parameters", "more")
+        raise BadRequestError(errors=[error]) from None
 
 
-def _integer(
-    values: Mapping[str, str | int], name: str, maximum: int, faults: list[FieldError]
-) -> int | None:
-    if name not in values:
-        return None
-    value = values[name]
-    number = int(value) if isinstance(value, str) and _CANONICAL.fullmatch(value) else value
-    if _is_within(number, maximum):
-        return number
-    faults.append(_range_error(name, maximum, value))
-    return None
-
-
-def _choice(
-    values: Mapping[str, str | int], name: str, table: Mapping[str, T], faults: list[FieldError]
-) -> T | None:
-    if name not in values:
-        return None
-    value = values[name]
-    if isinstance(value, str) and value in table:
-        return table[value]
-    faults.append(_choice_error(name, table, value))
-    return None
-
-
-def _accepted(accept: str) -> Iterator[str]:
+def _accepted_media_types(accept: str) -> Iterator[str]:
     for entry in accept.lower().split(","):
         media_type, *parameters = (part.strip() for part in entry.split(";"))
-        if not any(_NO_WEIGHT.fullmatch(parameter) for parameter in parameters):
+        if not any(_ZERO_WEIGHT.fullmatch(parameter) for parameter in parameters):
             yield media_type

@@ -1,19 +1,25 @@
-"""What an upload asks for beside its bytes; both upload forms take the same options."""
+"""Options of an upload, the same for forms with one file and with several.
+
+The attributes of `UploadOptions` are the one definition of the options: form fields and keywords follow them.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TypeVar, cast
+from typing import TypedDict, cast
 
+import attrs
 from attrs import field, frozen
 
+from imagehost_core._util.fields import choice_error, is_within, parse_choice, parse_int_field, range_error
 from imagehost_core.errors import FieldError, ValidationError, quote_value
 from imagehost_core.formats import Format
 from imagehost_core.ids import AlbumId, parse_album_id
 
 MAX_DESCRIPTION = 2_000
-"""Characters; the length that contract 6 gives albums, taken for images as well."""
+"""The longest description of an image, an album or a webhook, in characters."""
+MAX_QUALITY = 100
 
 STORED_FORMATS: dict[str, Format | None] = {
     "auto": None,
@@ -21,14 +27,27 @@ STORED_FORMATS: dict[str, Format | None] = {
     "png": Format.PNG,
     "webp": Format.WEBP,
 }
-"""The values of `format` (SPEC 4.1)."""
+"""The values of `format`."""
 
 BOOLEANS: dict[str, bool] = {"true": True, "1": True, "false": False, "0": False}
-"""Contract 4: *`true|false|0|1` (any case)*."""
+"""The values of boolean form fields and query parameters, in lower case."""
+
+
+class UploadKeywords(TypedDict, total=False):
+    """The options of an upload as keyword arguments: the attributes of `UploadOptions`."""
+
+    album_id: int | str | None
+    description: str
+    quality: int | None
+    format: Format | str | None
+    remove_exif: bool
+    convert_to_webp: bool | None
+    auto_rename: bool
+    is_public: bool
 
 
 def _convert_album_id(value: int | str | None) -> AlbumId | None:
-    """Return what a value means; `_faults` names the one that means nothing."""
+    """Return an album id; an invalid value is returned unchanged, for `_validate` to report."""
     try:
         return None if value is None else parse_album_id(value)
     except ValidationError:
@@ -36,26 +55,26 @@ def _convert_album_id(value: int | str | None) -> AlbumId | None:
 
 
 def _convert_format(value: Format | str | None) -> Format | None:
-    """Return what a name means; `_faults` names the one that means nothing."""
+    """Return a named format; an unknown name is returned unchanged, for `_validate` to report."""
     return None if value is None else STORED_FORMATS.get(value, cast("Format", value))
 
 
 @frozen(kw_only=True)
 class UploadOptions:
-    """What an upload asks for; it cannot be built wrong.
+    """Validated options of an upload.
 
     Attributes:
-        album_id: The album to put the image into, as an integer or its decimal text, or `None`.
+        album_id: The album of the new image, as an integer or its decimal text, or `None`.
         description: Up to 2,000 characters.
-        quality: 1–100, or `None`: no re-encode is asked for on its account.
+        quality: 1–100 to re-encode the image, or `None`.
         format: The format to store, or its name in `STORED_FORMATS`; `None` is `auto`.
-        remove_exif: Whether EXIF, XMP and IPTC go. ICC always stays.
-        convert_to_webp: `None` stands for the default, true.
-        auto_rename: Whether the image gets a random file name.
-        is_public: Whether it is shown in the gallery.
+        remove_exif: Whether to remove EXIF, XMP and IPTC metadata; the ICC profile is always kept.
+        convert_to_webp: Whether to store a WebP; `None` is the default, true, unless `format` is set.
+        auto_rename: Whether to replace the file name with a random one.
+        is_public: Whether the image is in the gallery and delivered without a token.
 
     Raises:
-        ValidationError: A value is not allowed. Names every fault.
+        ValidationError: Values are not allowed; every one is listed in `errors`.
     """
 
     album_id: AlbumId | None = field(default=None, converter=_convert_album_id)
@@ -68,33 +87,34 @@ class UploadOptions:
     is_public: bool = True
 
     def __attrs_post_init__(self) -> None:
-        faults = list(_errors(self))
-        if faults:
-            raise ValidationError(errors=faults)
+        errors = list(_validate(self))
+        if errors:
+            raise ValidationError(errors=errors)
 
 
-_FLAGS = (
-    ("remove_exif", "remove_exif"),
-    ("convert_to_webp", "convertToWebP"),
-    ("auto_rename", "auto_rename"),
-    ("is_public", "is_public"),
-)
-"""The attributes that are true or false, and their names in a form."""
+_FORM_NAMES = {"convert_to_webp": "convertToWebP"}
+"""The form fields that are not named like the attribute."""
+FORM_FIELDS: dict[str, str] = {
+    _FORM_NAMES.get(attribute.name, attribute.name): attribute.name
+    for attribute in attrs.fields(UploadOptions)
+}
+"""The form fields of an upload, with the attributes of `UploadOptions` that they set."""
+_FLAGS = ("remove_exif", "convert_to_webp", "auto_rename", "is_public")
+"""The boolean attributes."""
 
 
-def _errors(options: UploadOptions) -> Iterator[FieldError]:
+def _validate(options: UploadOptions) -> Iterator[FieldError]:
     yield from _album_errors(options.album_id)
-    quality = options.quality
-    if quality is not None and not (type(quality) is int and 1 <= quality <= 100):
-        yield _quality_error(quality)
+    if options.quality is not None and not is_within(options.quality, MAX_QUALITY):
+        yield range_error("quality", MAX_QUALITY, options.quality)
     yield from description_errors(options.description)
-    for attribute, name in _FLAGS:
+    for attribute in _FLAGS:
         value = getattr(options, attribute)
         if not (isinstance(value, bool) or (attribute == "convert_to_webp" and value is None)):
-            yield FieldError(name, "true or false", quote_value(value))
+            yield FieldError(_FORM_NAMES.get(attribute, attribute), "true or false", quote_value(value))
     if options.format not in STORED_FORMATS.values():
-        yield FieldError("format", f"one of {', '.join(STORED_FORMATS)}", quote_value(options.format))
-    # Contract 4: *`format` set together with an explicit, contradicting `convertToWebP=true` → 422*.
+        yield choice_error("format", STORED_FORMATS, options.format)
+    # Only an explicit true contradicts another format; the default yields to it.
     elif options.convert_to_webp and options.format not in (None, Format.WEBP):
         yield FieldError("convertToWebP", f"false beside format={options.format}", "true")
 
@@ -110,7 +130,7 @@ def _album_errors(value: int | str | None) -> tuple[FieldError, ...]:
 
 
 def description_errors(text: object) -> Iterable[FieldError]:
-    """Yield what is wrong with an image's or album's description."""
+    """Yield the errors of a description of an image, an album or a webhook."""
     if not isinstance(text, str):
         yield FieldError("description", "text", quote_value(text))
         return
@@ -121,85 +141,56 @@ def description_errors(text: object) -> Iterable[FieldError]:
 
 
 INVALID_TEXT = ("text without NUL and lone surrogates", "one with them")
-"""What is expected, and was received, where text is not `is_storable`."""
+"""The expected and received parts of the error for text that is not `is_valid_text`."""
+
+_INVALID_CHARACTERS = re.compile("[\0\ud800-\udfff]")
 
 
 def is_valid_text(text: str) -> bool:
-    """Whether text can be kept: PostgreSQL stores no NUL, and UTF-8 holds no half of a surrogate pair."""
+    """Return whether a database can store a text: PostgreSQL stores no NUL, UTF-8 has no lone surrogates."""
     return _INVALID_CHARACTERS.search(text) is None
 
 
 def parse_upload_options(fields: Iterable[tuple[str, str]]) -> UploadOptions:
-    """Return the options that the text fields of an upload form give.
-
-    Unknown names are ignored.
+    """Return the options in the text fields of an upload form. Unknown fields are ignored.
 
     Args:
-        fields: Names and values, in any order.
+        fields: Names and values of the fields, in any order.
 
     Raises:
-        ValidationError: A value is not allowed, or a name repeated. Names every fault.
+        ValidationError: Values are not allowed or repeated; every one is listed in `errors`.
     """
-    faults: list[FieldError] = []
-    values: dict[str, str] = {}
-    for name, value in fields:
-        if name in values:
-            faults.append(FieldError(name, "one value", "several"))
-        elif name in _NAMES:
-            values[name] = value
-    parsed = {
-        "album_id": values.get("album_id"),
-        "description": values.get("description", ""),
-        "quality": _quality(values, faults),
-        "format": _choice(values, "format", STORED_FORMATS, faults),
-        "remove_exif": _choice(values, "remove_exif", BOOLEANS, faults) or False,
-        "convert_to_webp": _choice(values, "convertToWebP", BOOLEANS, faults),
-        "auto_rename": _choice(values, "auto_rename", BOOLEANS, faults) or False,
-        "is_public": _choice(values, "is_public", BOOLEANS, faults) is not False,
-    }
+    errors: list[FieldError] = []
+    texts: dict[str, str] = {}
+    for name, text in fields:
+        if name in texts:
+            errors.append(FieldError(name, "one value", "several"))
+        elif name in FORM_FIELDS:
+            texts[name] = text
+    values: dict[str, object] = {}
+    for name, attribute in FORM_FIELDS.items():
+        if name in texts:
+            field_errors: list[FieldError] = []
+            value = _parse_field(name, attribute, texts[name], field_errors)
+            if field_errors:
+                errors.extend(field_errors)
+            else:
+                values[attribute] = value
     try:
-        options = UploadOptions(**parsed)  # type: ignore[arg-type]
+        options = UploadOptions(**values)  # type: ignore[arg-type]
     except ValidationError as error:
-        faults.extend(error.errors)
-    if faults:
-        raise ValidationError(errors=dict.fromkeys(faults))
+        errors.extend(error.errors)
+    if errors:
+        raise ValidationError(errors=dict.fromkeys(errors))
     return options
 
 
-T = TypeVar("T")
-_CANONICAL = re.compile(r"[1-9][0-9]{0,2}", re.ASCII)
-_INVALID_CHARACTERS = re.compile("[\0\ud800-\udfff]")
-_NAMES = {
-    "album_id",
-    "description",
-    "quality",
-    "format",
-    "remove_exif",
-    "convertToWebP",
-    "auto_rename",
-    "is_public",
-}
-
-
-def _quality_error(value: object) -> FieldError:
-    return FieldError("quality", "an integer from 1 to 100", quote_value(value))
-
-
-def _quality(values: dict[str, str], faults: list[FieldError]) -> int | None:
-    text = values.get("quality")
-    if text is None:
-        return None
-    if _CANONICAL.fullmatch(text) is not None and int(text) <= 100:
-        return int(text)
-    faults.append(_quality_error(text))
-    return None
-
-
-def _choice(values: dict[str, str], name: str, table: dict[str, T], faults: list[FieldError]) -> T | None:
-    text = values.get(name)
-    if text is None:
-        return None
-    if text.lower() in table:
-        return table[text.lower()]
-    faults.append(FieldError(name, f"one of {', '.join(table)}", quote_value(text)))
-    return None
+def _parse_field(name: str, attribute: str, text: str, errors: list[FieldError]) -> object:
+    """Return the value of a form field; text that needs no parsing is validated by `UploadOptions`."""
+    if attribute in _FLAGS:
+        return parse_choice(name, text, BOOLEANS, errors, ignore_case=True)
+    if attribute == "format":
+        return parse_choice(name, text, STORED_FORMATS, errors, ignore_case=True)
+    if attribute == "quality":
+        return parse_int_field(name, text, MAX_QUALITY, errors)
+    return text

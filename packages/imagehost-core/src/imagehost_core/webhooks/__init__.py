@@ -1,1 +1,53 @@
-"""Webhook rules: endpoint URLs, fields, signatures and the retry schedule."""
+"""Webhook rules: endpoint URLs, fields, signatures and the retry schedule.
+
+Pure functions: the caller resolves host names and sends requests.
+
+```python
+>>> from imagehost_core.webhooks import parse_endpoint_url, sign_webhook
+>>> endpoint = parse_endpoint_url("https://example.com/hooks?id=7")
+>>> endpoint.authority, endpoint.target
+('example.com', '/hooks?id=7')
+>>> sign_webhook("whsec_c2VjcmV0", "msg_1", 1767225600, b"{}")
+'v1,5iOIoSxoZUcQXVnXGtr3qWmi8O4F2yPJ0hPjKgI9zAM='
+
+```
+"""
+
+from imagehost_core.webhooks.endpoint import (
+    Endpoint,
+    IPAddress,
+    is_ip_address,
+    parse_endpoint_url,
+    require_public_address,
+    require_public_addresses,
+)
+from imagehost_core.webhooks.retry import (
+    RESPONSE_EXCERPT_BYTES,
+    RETRY_SCHEDULE,
+    Attempt,
+    NextStep,
+    after_attempt,
+    retry_delay,
+)
+from imagehost_core.webhooks.signing import new_webhook_secret, sign_webhook
+from imagehost_core.webhooks.validation import Resolve, resolve, validate_webhook
+
+__all__ = [
+    "RESPONSE_EXCERPT_BYTES",
+    "RETRY_SCHEDULE",
+    "Attempt",
+    "Endpoint",
+    "IPAddress",
+    "NextStep",
+    "Resolve",
+    "after_attempt",
+    "is_ip_address",
+    "new_webhook_secret",
+    "parse_endpoint_url",
+    "require_public_address",
+    "require_public_addresses",
+    "resolve",
+    "retry_delay",
+    "sign_webhook",
+    "validate_webhook",
+]

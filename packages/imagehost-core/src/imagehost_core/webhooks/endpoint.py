@@ -1,9 +1,9 @@
-"""Where webhooks may be sent: never to a place that only this machine or its network can reach.
+"""Validation of webhook endpoint URLs, against server-side request forgery (SSRF).
 
-Contract 10: *https only (http on loopback only when the operator allows it), no private, loopback,
-link-local, multicast, embedded-IPv4 or metadata addresses, checked when saved and again on the address
-really connected to*. The name is checked here by its form; its addresses, by `check_address`, each time
-one is about to be connected to.
+Endpoints use https; http is allowed on loopback only, and only if the operator allows loopback. Private,
+loopback, link-local, multicast, IPv4-embedding and metadata IP addresses are rejected. `parse_endpoint_url`
+checks the form of a URL when a webhook is saved; `require_public_address` checks the IP address of each
+connection before it is made.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from attrs import frozen
 from imagehost_core.errors import FieldError, ValidationError, quote_value
 
 MAX_URL = 2_000
-"""Characters of a destination."""
+"""The longest endpoint URL, in characters."""
 HTTPS_PORT = 443
-_FIRST_FREE_PORT = 1_024
-"""Below it are ports of other services (RFC 6335, section 6); only that of HTTPS is taken."""
+_MIN_PORT = 1_024
+"""Lower ports belong to other services (RFC 6335, section 6); of these only 443 is allowed."""
 
 IPAddress = IPv4Address | IPv6Address
 
-_REFUSED_V4 = tuple(
+_SPECIAL_V4 = tuple(
     map(
         ip_network,
         (
@@ -50,24 +50,25 @@ _REFUSED_V4 = tuple(
         ),
     )
 )
-"""The IPv4 networks of IANA's registry of special purposes, and multicast (RFC 5771)."""
+"""IANA's special-purpose IPv4 networks, and multicast (RFC 5771)."""
 _GLOBAL_V6 = IPv6Network("2000::/3")
-"""All global unicast addresses that IANA has given out. Everything else is refused: loopback, unique
-local, link-local, site-local, multicast, IPv4-mapped, IPv4-compatible, and the NAT64 prefixes."""
-_REFUSED_V6 = tuple(
+"""The allocated global unicast range. Everything outside it is rejected: loopback, unique local, link-local,
+site-local, multicast, IPv4-mapped, IPv4-compatible and the NAT64 prefixes."""
+_SPECIAL_V6 = tuple(
     map(IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"))
 )
-"""What is not for everybody within it: Teredo and others of 2001::/23, documentation, 6to4 (which embeds
-an IPv4 address), AS112."""
+"""Special-purpose networks within it: 2001::/23 with Teredo, documentation, 6to4 (which embeds an IPv4
+address), AS112."""
 
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME = re.compile(rf"(?:{_LABEL}\.)+(?=[a-z]){_LABEL}", re.ASCII)
-"""A name with a dot whose last label begins with a letter, so that no resolver reads it as an address."""
+"""A host name with a dot whose last label begins with a letter, so that no resolver parses it as an IP
+address."""
 _AUTHORITY = re.compile(r"(?:\[[^\[\]]*:[^\[\]]*\]|[^\[\]:]*)(?::[0-9]*)?", re.ASCII)
-"""A host and a port (RFC 3986, 3.2); in brackets is what has colons of its own."""
+"""A host and a port (RFC 3986, section 3.2); an IPv6 address is in brackets."""
 _PRINTABLE = re.compile(r"[!-~]+", re.ASCII)
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
-_INTERNAL_ENDINGS = (
+_INTERNAL_SUFFIXES = (
     ".localhost",
     ".local",
     ".internal",
@@ -81,14 +82,14 @@ _INTERNAL_ENDINGS = (
 
 @frozen
 class Endpoint:
-    """A destination whose form is allowed.
+    """A parsed and valid endpoint URL.
 
     Attributes:
-        url: As it was given.
-        secure: Whether it is https.
-        host: A name in lower case, or an address without brackets.
-        port: Its port.
-        target: The path and the query, as a request line has them.
+        url: The URL as received.
+        secure: Whether the scheme is https.
+        host: The host name in lower case, or the IP address without brackets.
+        port: The port, explicit or the scheme's default.
+        target: The path and query, as in a request line.
     """
 
     url: str
@@ -101,28 +102,28 @@ class Endpoint:
     def authority(self) -> str:
         """The value of the `Host` header."""
         name = f"[{self.host}]" if ":" in self.host else self.host
-        standard = HTTPS_PORT if self.secure else 80
-        return name if self.port == standard else f"{name}:{self.port}"
+        default_port = HTTPS_PORT if self.secure else 80
+        return name if self.port == default_port else f"{name}:{self.port}"
 
 
 def parse_endpoint_url(url: str, *, allow_loopback: bool = False) -> Endpoint:
-    """Return a destination whose form is allowed.
+    """Return the endpoint of a URL.
 
     Args:
-        url: As it was received.
-        allow_loopback: Whether loopback is taken, and http there.
+        url: The received URL.
+        allow_loopback: Whether loopback is allowed, and http there.
 
     Raises:
-        ValidationError: It is not allowed.
+        ValidationError: The URL is not allowed.
     """
     try:
         return _parse(url, allow_loopback)
-    except _InvalidEndpoint as refused:
-        raise ValidationError(errors=[FieldError("url", refused.expected, quote_value(url))]) from None
+    except _InvalidEndpoint as error:
+        raise ValidationError(errors=[FieldError("url", error.expected, quote_value(url))]) from None
 
 
 def is_ip_address(host: str) -> bool:
-    """Return whether a host is an address already, and no name that must be resolved."""
+    """Return whether a host is an IP address rather than a name."""
     try:
         ip_address(host)
     except ValueError:
@@ -131,14 +132,11 @@ def is_ip_address(host: str) -> bool:
 
 
 def require_public_address(address: str, *, allow_loopback: bool = False) -> IPAddress:
-    """Let an address that is about to be connected to pass.
+    """Raise ValidationError unless an IP address is public; return it.
 
     Args:
-        address: Of IPv4 or IPv6, as the resolver gave it.
-        allow_loopback: Whether loopback is taken.
-
-    Raises:
-        ValidationError: It is none that everybody can reach.
+        address: An IPv4 or IPv6 address as text, as the resolver returned it.
+        allow_loopback: Whether loopback is allowed.
     """
     try:
         parsed = ip_address(address)
@@ -146,24 +144,23 @@ def require_public_address(address: str, *, allow_loopback: bool = False) -> IPA
         parsed = None
     if parsed is not None and (_is_global(parsed) or (allow_loopback and _is_loopback(parsed))):
         return parsed
-    fault = FieldError(
-        "the destination's address", "one that is reachable from everywhere", quote_value(address)
+    raise ValidationError(
+        errors=[FieldError("the endpoint's IP address", "a public one", quote_value(address))]
     )
-    raise ValidationError(errors=[fault])
 
 
 def require_public_addresses(addresses: Iterable[str], *, allow_loopback: bool = False) -> None:
-    """Let the addresses of a name pass, if every one of them does.
-
-    Raises:
-        ValidationError: One is none that everybody can reach.
-    """
+    """Raise ValidationError unless all IP addresses of a host name are public."""
     for address in addresses:
         require_public_address(address, allow_loopback=allow_loopback)
 
 
 class _InvalidEndpoint(Exception):
-    """What is wrong with an address: what would have been right."""
+    """A URL is not allowed.
+
+    Args:
+        expected: A description of the allowed URLs.
+    """
 
     def __init__(self, expected: str) -> None:
         super().__init__(expected)
@@ -172,49 +169,48 @@ class _InvalidEndpoint(Exception):
 
 def _parse(url: str, allow_loopback: bool) -> Endpoint:
     if len(url) > MAX_URL or _PRINTABLE.fullmatch(url) is None or "\\" in url:
-        raise _InvalidEndpoint(f"an address of at most {MAX_URL} printable ASCII characters")
+        raise _InvalidEndpoint(f"a URL of at most {MAX_URL} printable ASCII characters")
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
     except ValueError:
-        # It speaks of its own matters, to whoever calls it.
-        raise _InvalidEndpoint("an https address whose host and port can be read") from None
+        raise _InvalidEndpoint("an https URL with a valid host and port") from None
     loopback = allow_loopback and host in _LOOPBACK_NAMES
     if parts.scheme != "https" and not (parts.scheme == "http" and loopback):
-        raise _InvalidEndpoint("an https address")
+        raise _InvalidEndpoint("an https URL")
     if "@" in parts.netloc:
-        raise _InvalidEndpoint("an address without user and password")
+        raise _InvalidEndpoint("a URL without user and password")
     if "#" in url:
-        raise _InvalidEndpoint("an address without a fragment")
-    # `urlsplit` takes no notice of what stands around brackets, and lets versions to come (`[v1.x]`) pass.
+        raise _InvalidEndpoint("a URL without a fragment")
+    # `urlsplit` ignores text around the brackets and accepts future IP versions (`[v1.x]`).
     if _AUTHORITY.fullmatch(parts.netloc) is None:
-        raise _InvalidEndpoint("an IPv6 address, and nothing else, in brackets")
+        raise _InvalidEndpoint("a URL with only an IPv6 address in brackets")
     if port is None:
         port = HTTPS_PORT if parts.scheme == "https" else 80
     if not loopback:
-        _check_host(host)
-        if port != HTTPS_PORT and port < _FIRST_FREE_PORT:
-            raise _InvalidEndpoint(f"the port {HTTPS_PORT}, or one from {_FIRST_FREE_PORT} on,")
+        _require_public_host(host)
+        if port != HTTPS_PORT and port < _MIN_PORT:
+            raise _InvalidEndpoint(f"a URL whose port is {HTTPS_PORT} or at least {_MIN_PORT}")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Endpoint(url, parts.scheme == "https", host, port, target)
 
 
-def _check_host(host: str) -> None:
+def _require_public_host(host: str) -> None:
     if ":" in host or _NAME.fullmatch(host) is None:
-        # Only the one usual way of writing an address is read: no octal, hexadecimal or short forms.
+        # Only the canonical form of an IP address is accepted: no octal, hexadecimal or short forms.
         try:
             require_public_address(host)
         except ValidationError:
-            raise _InvalidEndpoint("an https address that everybody can reach") from None
-    elif len(host) > 253 or host.endswith(_INTERNAL_ENDINGS):
-        raise _InvalidEndpoint("an address whose name is known everywhere")
+            raise _InvalidEndpoint("an https URL with a publicly reachable host") from None
+    elif len(host) > 253 or host.endswith(_INTERNAL_SUFFIXES):
+        raise _InvalidEndpoint("a URL with a public host name")
 
 
 def _is_global(address: IPAddress) -> bool:
     if isinstance(address, IPv4Address):
-        return not any(address in network for network in _REFUSED_V4)
-    refused = any(address in network for network in _REFUSED_V6)
-    return address in _GLOBAL_V6 and not refused and address.scope_id is None
+        return not any(address in network for network in _SPECIAL_V4)
+    special = any(address in network for network in _SPECIAL_V6)
+    return address in _GLOBAL_V6 and not special and address.scope_id is None
 
 
 def _is_loopback(address: IPAddress) -> bool:

@@ -1,7 +1,7 @@
-"""What is to be done with a webhook delivery after each attempt: decides, and sends nothing.
+"""The retry schedule of webhook deliveries.
 
-Contract 10: *attempts at 0, 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h, 24 h with jitter; only 2xx
-is success; 410 disables; after the last attempt the endpoint is disabled with a reason*.
+A 2xx response is success, 410 disables the webhook, anything else is retried. After the last attempt the
+webhook is disabled. The module decides and sends nothing.
 """
 
 from __future__ import annotations
@@ -16,24 +16,23 @@ RETRY_SCHEDULE = tuple(
     timedelta(seconds=seconds)
     for seconds in (0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
 )
-"""When each attempt is due, counted from the first."""
+"""The time of each attempt, relative to the first."""
 JITTER = 0.1
-"""By what share of itself a wait is made longer or shorter, so that what failed together does not come
-back together."""
+"""The largest relative change of a delay, so that simultaneous failures are not retried simultaneously."""
 RESPONSE_EXCERPT_BYTES = 500
-"""How much of an answer is kept, in bytes."""
+"""The length of the stored excerpt of a response, in bytes."""
 GONE = 410
 
 
 @frozen(kw_only=True)
 class Attempt:
-    """What came of one attempt.
+    """The outcome of one attempt to deliver an event.
 
     Attributes:
-        at: When it was begun.
-        status: The HTTP status of the answer, or `None` where there was none.
-        duration_ms: How long it took, in milliseconds.
-        answer: The first bytes of the answer as text, or why there was none.
+        at: The start of the attempt.
+        status: The HTTP status of the response, or `None` without a response.
+        duration_ms: The duration, in milliseconds.
+        response: The start of the response's body, or the reason for which there was none.
     """
 
     at: datetime
@@ -43,17 +42,17 @@ class Attempt:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the destination has taken the event."""
+        """Whether the endpoint accepted the event."""
         return self.status is not None and 200 <= self.status < 300
 
 
 @frozen
 class NextStep:
-    """What follows from an attempt.
+    """The consequence of an attempt.
 
     Attributes:
-        delivery: As it stands now.
-        disable: Why nothing more is to be sent to the destination, or `None`.
+        delivery: The updated delivery.
+        disable: The reason to disable the webhook, or `None`.
     """
 
     delivery: WebhookDelivery
@@ -63,16 +62,16 @@ class NextStep:
 def after_attempt(
     delivery: WebhookDelivery, attempt: Attempt, jitter: float, *, is_active: bool = True
 ) -> NextStep:
-    """Return what follows from an attempt.
+    """Return the consequence of an attempt.
 
     Args:
-        delivery: As it stood before.
-        attempt: What came of it.
-        jitter: A random number from 0 to below 1, for the jitter.
-        is_active: Whether the destination is sent events; one that is not is tried by hand only.
+        delivery: The delivery before the attempt.
+        attempt: The outcome of the attempt.
+        jitter: A random number from 0 to below 1.
+        is_active: Whether the webhook is active; deliveries of an inactive one are retried manually only.
     """
     count = delivery.attempts + 1
-    tried = evolve(
+    updated = evolve(
         delivery,
         attempts=count,
         next_attempt_at=None,
@@ -82,26 +81,26 @@ def after_attempt(
         last_response=attempt.response[:RESPONSE_EXCERPT_BYTES],
     )
     if attempt.succeeded:
-        return NextStep(evolve(tried, state=DeliveryState.DELIVERED))
-    failed = evolve(tried, state=DeliveryState.FAILED)
+        return NextStep(evolve(updated, state=DeliveryState.DELIVERED))
+    failed = evolve(updated, state=DeliveryState.FAILED)
     if not is_active:
         return NextStep(failed)
     if attempt.status == GONE:
-        return NextStep(failed, "the destination answered 410 Gone")
+        return NextStep(failed, "the endpoint responded with 410 Gone")
     if count == len(RETRY_SCHEDULE):
-        said = "did not answer" if attempt.status is None else f"answered {attempt.status}"
-        return NextStep(failed, f"{count} attempts failed; at the last the destination {said}")
+        outcome = "did not respond" if attempt.status is None else f"responded with {attempt.status}"
+        return NextStep(failed, f"{count} attempts failed; at the last the endpoint {outcome}")
     if count > len(RETRY_SCHEDULE):
-        return NextStep(failed)  # one that was retried by hand, after all attempts
-    return NextStep(evolve(tried, next_attempt_at=attempt.at + retry_delay(count, jitter)))
+        return NextStep(failed)  # retried manually after the last scheduled attempt
+    return NextStep(evolve(updated, next_attempt_at=attempt.at + retry_delay(count, jitter)))
 
 
 def retry_delay(attempts: int, jitter: float) -> timedelta:
-    """Return how long to wait after so many attempts.
+    """Return the delay before the next attempt.
 
     Args:
-        attempts: How many were made, 1 to 9.
+        attempts: The number of attempts so far, 1 to 9.
         jitter: A random number from 0 to below 1.
     """
-    whole = RETRY_SCHEDULE[attempts] - RETRY_SCHEDULE[attempts - 1]
-    return whole * (1 + JITTER * (2 * jitter - 1))
+    delay = RETRY_SCHEDULE[attempts] - RETRY_SCHEDULE[attempts - 1]
+    return delay * (1 + JITTER * (2 * jitter - 1))

@@ -1,0 +1,55 @@
+"""Signatures of delivery URLs, which grant access to an image for a limited time.
+
+The signature is an HMAC-SHA256 (RFC 2104) of the image's id, the canonical transform and the expiry time.
+It covers the parsed transform, not its spelling, so it stays valid if query parameters are reordered.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from datetime import datetime
+from hashlib import sha256
+from hmac import compare_digest
+from hmac import new as hmac
+
+from imagehost_core.transform.parameters import Transform
+
+MAX_LIFETIME_SECONDS = 365 * 86_400
+"""The longest lifetime of a signed URL, in seconds."""
+
+_EXPIRY = re.compile(r"[1-9][0-9]{0,11}", re.ASCII)
+
+
+def sign_url(secret: bytes, image_id: str, transform: Transform, expires: int) -> str:
+    """Return the value of `sig` for a delivery URL.
+
+    Args:
+        secret: The host's signing secret.
+        image_id: The image's id.
+        transform: The transform that the URL requests.
+        expires: The value of `exp`, a Unix timestamp.
+    """
+    fmt = transform.format.value if transform.format else ""
+    payload = f"{image_id}\n{transform.to_query()}\n{fmt}\n{expires}"
+    return urlsafe_b64encode(hmac(secret, payload.encode(), sha256).digest()).decode().rstrip("=")
+
+
+def verify_signed_url(
+    secret: bytes, image_id: str, transform: Transform, query: Mapping[str, str], now: datetime
+) -> bool:
+    """Return whether a delivery URL has a valid signature that has not expired.
+
+    Args:
+        secret: The host's signing secret.
+        image_id: The image's id.
+        transform: The transform that the URL requests.
+        query: The URL's query parameters, including `exp` and `sig`.
+        now: The current time.
+    """
+    expiry, signature = query.get("exp", ""), query.get("sig", "")
+    if _EXPIRY.fullmatch(expiry) is None or int(expiry) <= now.timestamp():
+        return False
+    expected = sign_url(secret, image_id, transform, int(expiry))
+    return compare_digest(expected.encode(), signature.encode("utf-8", "replace"))
