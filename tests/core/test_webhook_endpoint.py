@@ -211,7 +211,7 @@ def test_no_odd_address_is_taken(url: str) -> None:
 
 
 EXPECTED = re.compile(
-    r"an https URL( with (a valid host and port|a publicly reachable host))?"
+    r"a public https URL|an https URL( with a valid host and port)?"
     r"|a URL (of at most 2000 printable ASCII characters|without (user and password|a fragment)"
     r"|with (a public host name|only an IPv6 address in brackets)"
     r"|whose port is 443 or at least 1024)"

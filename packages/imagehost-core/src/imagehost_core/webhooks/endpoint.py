@@ -201,7 +201,7 @@ def _require_public_host(host: str) -> None:
         try:
             require_public_address(host)
         except ValidationError:
-            raise _InvalidEndpoint("an https URL with a publicly reachable host") from None
+            raise _InvalidEndpoint("a public https URL") from None
     elif len(host) > 253 or host.endswith(_INTERNAL_SUFFIXES):
         raise _InvalidEndpoint("a URL with a public host name")
 
