@@ -95,7 +95,7 @@ async def test_the_bytes_of_a_deletion_that_failed_go_at_the_next_pass(
     host: ImageHost, data: Path, stuck: Callable[[], None]
 ) -> None:
     image = host.upload(PNG, owner="admin")
-    async with periodic_cleanup(host, period=0.02):
+    async with periodic_cleanup(host, interval=0.02):
         with pytest.raises(OSError, match="Input/output error"):
             host.images.delete(image.id)
         await anyio.sleep(0.1)
@@ -131,8 +131,8 @@ async def test_a_pass_that_fails_is_not_the_last(
     stuck()
     away = data / "away"
     (data / "locks").rename(away)
-    async with periodic_cleanup(host, period=0.02):
-        await eventually(lambda: "tidying up failed" in caplog.text)
+    async with periodic_cleanup(host, interval=0.02):
+        await eventually(lambda: "cleanup failed" in caplog.text)
         away.rename(data / "locks")
         await eventually(lambda: not masters(data))
 

@@ -1,4 +1,4 @@
-"""imagehost over HTTP: an ASGI application around the core, and the command line `imagehost`."""
+"""The imagehost server: an ASGI application around the core, and the command `imagehost`."""
 
 from imagehost_server.app import create_app
 from imagehost_server.settings import ServerSettings

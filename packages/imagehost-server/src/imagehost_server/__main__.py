@@ -1,4 +1,4 @@
-"""The command line, as `python -m imagehost_server`."""
+"""The command `imagehost`, as `python -m imagehost_server`."""
 
 from imagehost_server.cli.main import main
 

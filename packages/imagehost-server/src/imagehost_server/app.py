@@ -112,7 +112,7 @@ def create_api(host: ImageHost, settings: ServerSettings, executors: Executors) 
         request_class=ApiRequest,
         # Bodies are read by our own readers, which have limits of their own.
         request_max_body_size=None,
-        state=State({"host": host, "settings": settings, "executors": executors, "pages": pages}),
+        state=State({"host": host, "settings": settings, "executors": executors, "api_description": pages}),
         debug=False,
     )
 

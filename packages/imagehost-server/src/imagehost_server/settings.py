@@ -1,7 +1,7 @@
-"""Every setting of the server beside the core's, and how both are read.
+"""The server's settings in addition to the core's, and their sources.
 
-A value comes from the first that names it: a flag of the command line, a variable
-`IMAGEHOST_<SECTION>_<NAME>`, the file `imagehost.toml` in the data folder, the default.
+The first source with a value wins: command line flag, environment variable `IMAGEHOST_<SECTION>_<NAME>`, the
+file `imagehost.toml` in the data directory, default.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from imagehost_core.settings.loader import (
 )
 
 FILE = "imagehost.toml"
-"""The name of the settings file in the data folder."""
+"""The name of the settings file in the data directory."""
 
-ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104
-"""Hosts that stand for every interface, and the one under which the machine reaches itself."""
+WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104
+"""Hosts that listen on every interface, with the loopback address to connect to instead."""
 
 
 class LogLevel(StrEnum):
-    """The least important messages that are logged."""
+    """The minimum level of logged messages."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -43,27 +43,29 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-def _networks(_settings: object, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
+def _require_networks(
+    _settings: object, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]
+) -> None:
     for entry in value:
         try:
             ip_network(entry)
         except ValueError:
-            expected = "addresses or networks like 10.0.0.7 or 10.0.0.0/8"
+            expected = "IP addresses or networks like 10.0.0.7 or 10.0.0.0/8"
             raise ValueError(f"expected {expected} for {attribute.name} but received {entry!r}") from None
 
 
 @frozen(kw_only=True)
 class ListenSettings:
-    """Where the server listens, and in how many processes.
+    """Interface, port, TLS and number of server processes.
 
     Attributes:
-        host: The address of the interface to listen on.
-        port: Its port; 0 takes a free one.
-        workers: How many processes answer requests.
-        tls_cert: A file with the certificate and its chain, PEM.
-        tls_key: A file with the certificate's key, PEM.
-        hsts_seconds: For how long browsers that were answered over HTTPS ask nothing of this name without it
-            (RFC 6797); 0 = they are not told, for whoever tries HTTPS out on a name that has other uses.
+        host: IP address or name of the interface to listen on.
+        port: TCP port; 0 picks a free one.
+        workers: Number of server processes.
+        tls_cert: Path of the TLS certificate with its chain, PEM.
+        tls_key: Path of the certificate's private key, PEM.
+        hsts_seconds: `max-age` of Strict-Transport-Security (RFC 6797), sent over HTTPS; 0 sends none, for
+            host names that also serve other things over plain HTTP.
     """
 
     host: str = "127.0.0.1"
@@ -80,15 +82,15 @@ class ListenSettings:
 
     @property
     def origin(self) -> str:
-        """Scheme, host and port under which this machine reaches the server."""
-        host = ANY_ADDRESS.get(self.host, self.host)
-        shown = f"[{host}]" if ":" in host else host
-        return f"{'https' if self.tls_cert else 'http'}://{shown}:{self.port}"
+        """Scheme, host and port by which this machine reaches the server."""
+        host = WILDCARD_HOSTS.get(self.host, self.host)
+        url_host = f"[{host}]" if ":" in host else host
+        return f"{'https' if self.tls_cert else 'http'}://{url_host}:{self.port}"
 
 
 @frozen(kw_only=True)
 class HttpSettings:
-    """Bounds of HTTP connections and request bodies, in each server process.
+    """Limits of HTTP connections and request bodies, in each server process.
 
     Attributes:
         header_timeout_seconds: For the headers of a request, between two requests of a connection, and while
@@ -112,11 +114,11 @@ class HttpSettings:
 
 @frozen(kw_only=True)
 class LogSettings:
-    """What is logged.
+    """Logging.
 
     Attributes:
-        level: The least important messages that are shown.
-        access: Whether each request has a line.
+        level: Minimum level of logged messages.
+        access: Whether to log each request.
     """
 
     level: LogLevel = LogLevel.INFO
@@ -128,18 +130,18 @@ class ServerSettings(Settings):
     """All settings: the core's and the server's.
 
     Attributes:
-        trusted_proxies: Addresses and networks whose `X-Forwarded-*` headers are believed.
-        registration: Whether anybody may make an account over HTTP.
-        server: Where the server listens.
-        http: Bounds of connections and request bodies.
-        log: What is logged.
+        trusted_proxies: IP addresses and networks of proxies whose `X-Forwarded-*` headers are used.
+        registration: Whether accounts can be created over HTTP without authentication.
+        server: Interface, port, TLS and processes.
+        http: Limits of HTTP connections and request bodies.
+        log: Logging.
 
     Raises:
         TypeError: A section is not an instance of its class.
         ValueError: A value is not allowed.
     """
 
-    trusted_proxies: tuple[str, ...] = field(default=(), validator=_networks)
+    trusted_proxies: tuple[str, ...] = field(default=(), validator=_require_networks)
     registration: bool = False
     server: ListenSettings = field(factory=ListenSettings, validator=require_section(ListenSettings))
     http: HttpSettings = field(factory=HttpSettings, validator=require_section(HttpSettings))
@@ -149,29 +151,29 @@ class ServerSettings(Settings):
 def load(
     data: Path, flags: Mapping[str, object], variables: Mapping[str, str]
 ) -> tuple[ServerSettings, tuple[ResolvedSetting, ...]]:
-    """Return the settings for a data folder, and where each came from.
+    """Return the settings of a data directory, and the source of each.
 
-    Without a `base_url` the address is made from where the server listens.
+    The default of `base_url` is derived from `server.host` and `server.port`.
 
     Args:
-        data: The data folder; neither it nor the file in it need exist.
-        flags: Values of the command line, by path: `{"server.port": 8000}`.
-        variables: `os.environ`, or the like.
+        data: The data directory; neither it nor a settings file in it need exist.
+        flags: Values of command line flags, by setting path: `{"server.port": 8000}`.
+        variables: Environment variables.
 
     Raises:
-        SettingsError: A value cannot be read or is not allowed, or there is no such setting.
+        SettingsError: A value cannot be parsed or is not allowed, or a setting is unknown.
     """
     sources = [
         SettingsSource("flags", flags),
         from_environment(variables, ServerSettings),
-        *_file(data / FILE),
+        *_read_file(data / FILE),
     ]
     listen = resolve(sources, ServerSettings)[0].server
     derived = SettingsSource("server.host and server.port", {"base_url": f"{listen.origin}/v1"})
     return resolve([*sources, derived], ServerSettings)
 
 
-def _file(path: Path) -> list[SettingsSource]:
+def _read_file(path: Path) -> list[SettingsSource]:
     try:
         tree = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -183,7 +185,7 @@ def _file(path: Path) -> list[SettingsSource]:
 
 @lru_cache(1_000)
 def is_loopback(host: str) -> bool:
-    """Return whether an address is the machine's own, 127.0.0.0/8 or ::1, also as `::ffff:127.0.0.1`."""
+    """Return whether a host is a loopback address: 127.0.0.0/8 or ::1, also as `::ffff:127.0.0.1`."""
     try:
         address = ip_address(host)
     except ValueError:

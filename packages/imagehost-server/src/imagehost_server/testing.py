@@ -1,4 +1,4 @@
-"""For tests of programs that speak to the interface: the real server in a process of its own.
+"""Test support for programs that use the API: the real server in a separate process.
 
 ```python
 with running(tmp_path / "data") as server:
@@ -28,14 +28,14 @@ STOP_SECONDS = 30.0
 
 @define
 class RunningServer:
-    """A server that was started by `imagehost serve`.
+    """A server process that was started by `imagehost serve`.
 
     Attributes:
-        data: Its data folder.
-        process: Its first process.
-        base_url: The address of the interface.
-        output: What it printed on its standard output before it served.
-        log: The file with its log.
+        data: The data directory.
+        process: The main process.
+        base_url: The base URL of the API.
+        output: The standard output until the server was ready.
+        log: The path of the log file.
     """
 
     data: Path
@@ -51,28 +51,28 @@ class RunningServer:
 
     @property
     def token(self) -> str:
-        """The token of the first start; it has every scope.
+        """The API token of the first start, which has all scopes.
 
         Raises:
-            LookupError: The folder was not empty.
+            LookupError: The data directory was not empty.
         """
-        found = re.search(r"\bihk_\w+", self.output)
-        if found is None:
+        match = re.search(r"\bihk_\w+", self.output)
+        if match is None:
             raise LookupError("expected the output of a first start")
-        return found[0]
+        return match[0]
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
+        """The TCP port."""
         return int(self.origin.rpartition(":")[2])
 
     def kill(self) -> None:
-        """End it as a crash would (SIGKILL), with all its processes."""
+        """Kill all processes of the server (SIGKILL), as a crash would."""
         self._signal_all(signal.SIGKILL)
         self.process.wait()
 
     def stop(self) -> int:
-        """Ask it to end (SIGTERM), and return its exit status; what is left after a while is killed."""
+        """Stop the server (SIGTERM) and return its exit status; kill it after `STOP_SECONDS`."""
         self.process.terminate()
         try:
             return self.process.wait(STOP_SECONDS)
@@ -89,12 +89,12 @@ def running(data: Path, *flags: str, variables: Mapping[str, str] | None = None)
     """Run a server on a free port until the block ends.
 
     Args:
-        data: The data folder; it is made if there is none.
-        flags: More flags of `imagehost serve`.
-        variables: Settings, as `IMAGEHOST_*` variables; those of the environment do not count.
+        data: The data directory; created if it does not exist.
+        flags: Further flags of `imagehost serve`.
+        variables: Settings as `IMAGEHOST_*` variables; those of this process are not inherited.
 
     Raises:
-        RuntimeError: It did not start.
+        RuntimeError: The server did not start.
     """
     server = start(data, *flags, variables=variables)
     try:
@@ -106,19 +106,24 @@ def running(data: Path, *flags: str, variables: Mapping[str, str] | None = None)
 
 
 def start(data: Path, *flags: str, variables: Mapping[str, str] | None = None) -> RunningServer:
-    """Start a server on a free port, and return it when it answers; arguments as for `running`.
+    """Start a server on a free port, and return it once it accepts connections.
+
+    Args:
+        data: The data directory; created if it does not exist.
+        flags: Further flags of `imagehost serve`.
+        variables: Settings as `IMAGEHOST_*` variables; those of this process are not inherited.
 
     Raises:
-        RuntimeError: It did not start.
+        RuntimeError: The server did not start.
     """
     log = data.with_suffix(".log")
     log.parent.mkdir(parents=True, exist_ok=True)
     port = () if "--port" in flags else ("--port", "0")
-    with log.open("ab") as errors:
+    with log.open("ab") as stderr:
         process = subprocess.Popen(  # noqa: S603
             [sys.executable, "-m", "imagehost_server", "serve", "--data", str(data), *port, *flags],
             stdout=subprocess.PIPE,
-            stderr=errors,
+            stderr=stderr,
             env=environment(variables),
             start_new_session=True,
             text=True,
@@ -129,27 +134,28 @@ def start(data: Path, *flags: str, variables: Mapping[str, str] | None = None) -
         line = process.stdout.readline()
         if not line:
             process.stdout.close()
-            raise RuntimeError(f"the server ended with {process.wait()}: {log.read_text(encoding='utf-8')}")
+            status = process.wait()
+            raise RuntimeError(f"server exited with status {status}: {log.read_text(encoding='utf-8')}")
         lines.append(line)
     base_url = lines[-1].split()[1]
     server = RunningServer(data, process, base_url, "".join(lines), log)
-    _wait(server)
+    _wait_until_ready(server)
     return server
 
 
 def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return this process's environment with other settings of imagehost, and no others."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("IMAGEHOST_")}
-    return {**kept, **(variables or {})}
+    """Return this process's environment variables without `IMAGEHOST_*`, plus the given ones."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("IMAGEHOST_")}
+    return {**inherited, **(variables or {})}
 
 
-def _wait(server: RunningServer) -> None:
-    """Wait until the server takes connections; over TLS, for whatever it answers to plain words."""
-    ends = time.monotonic() + START_SECONDS
-    address = f"http://{server.origin.partition('://')[2]}/healthz"
-    while time.monotonic() < ends and server.process.poll() is None:
+def _wait_until_ready(server: RunningServer) -> None:
+    """Wait until the server accepts connections; with TLS, any reaction to plain HTTP counts."""
+    deadline = time.monotonic() + START_SECONDS
+    url = f"http://{server.origin.partition('://')[2]}/healthz"
+    while time.monotonic() < deadline and server.process.poll() is None:
         try:
-            urlopen(address, timeout=5).close()
+            urlopen(url, timeout=5).close()
         except (ConnectionRefusedError, TimeoutError):
             pass
         except OSError as error:
@@ -161,4 +167,4 @@ def _wait(server: RunningServer) -> None:
             return
         time.sleep(0.05)
     server.kill()
-    raise RuntimeError(f"the server does not answer: {server.log.read_text(encoding='utf-8')}")
+    raise RuntimeError(f"server does not accept connections: {server.log.read_text(encoding='utf-8')}")

@@ -1,4 +1,4 @@
-"""Requests with an `Idempotency-Key`: answered once, and once more in the same words."""
+"""The `Idempotency-Key` header: a repeated request returns the stored response of the first."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ REPLAYED_HEADERS: Headers = (("idempotent-replayed", "true"),)
 
 
 def fingerprint(operation: str, payload: object) -> str:
-    """Return what tells a request from others under the same key: a hash of all that it says.
+    """Return a hash of a request, which distinguishes it from other requests under the same key.
 
     Args:
-        operation: Which operation is asked for.
-        payload: What is said, as JSON can have it.
+        operation: The operation's name.
+        payload: Everything the request contains, in types that JSON has.
     """
     return sha256(msgspec.json.encode([operation, payload])).hexdigest()
 
@@ -30,28 +30,29 @@ def run_idempotent(
     account: Account,
     key: str | None,
     request: str,
-    act: Callable[[IdempotentRequest | None], RawResponse],
+    action: Callable[[IdempotentRequest | None], RawResponse],
 ) -> RawResponse:
-    """Return what a request is answered; what it does is done once.
+    """Return the response of a request, which is processed once per idempotency key.
 
-    Only success is kept: a request that failed has done nothing, and may be tried again.
+    Only successful responses are stored: a request that failed has had no effect and may be repeated.
 
     Args:
-        host: The host that answers.
-        account: Whose request.
-        key: The `Idempotency-Key`, or `None`.
-        request: The request's fingerprint.
-        act: Does what is asked for.
+        host: The host that stores the response.
+        account: The account that sent the request.
+        key: The `Idempotency-Key`; `None` runs `action` without one.
+        request: The request's `fingerprint`.
+        action: Processes the request.
 
     Raises:
-        BadRequestError: The key is not one.
-        ConflictError: Another request has the key, or the first is still under way.
+        BadRequestError: The key is not 1–255 printable ASCII characters.
+        ConflictError: The key was used for another request, or the first is still in progress.
     """
     if key is None:
-        return act(None)
-    with host.idempotency.begin(account, key, request) as claim:
-        if claim.response is not None:
-            return RawResponse(claim.response.status, claim.response.body, (*JSON_HEADERS, *REPLAYED_HEADERS))
-        reply = act(claim)
-        claim.complete(reply.status, reply.body)
-        return reply
+        return action(None)
+    with host.idempotency.begin(account, key, request) as idempotent:
+        stored = idempotent.response
+        if stored is not None:
+            return RawResponse(stored.status, stored.body, (*JSON_HEADERS, *REPLAYED_HEADERS))
+        response = action(idempotent)
+        idempotent.complete(response.status, response.body)
+        return response

@@ -1,4 +1,4 @@
-"""An operation of the JSON interface: a route with what the OpenAPI document says of it."""
+"""API operations: routes with the information that the OpenAPI document needs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from litestar.handlers import HTTPRouteHandler
 from imagehost_server.auth.scopes import ROUTE_SCOPES, Requirement
 
 Shape = type | Mapping[str, object] | tuple["Shape", ...]
-"""A class, the classes of members by their names, or several shapes of which one holds."""
+"""A class; an object's members, by name; or alternatives, of which one applies."""
 
 
 @frozen(kw_only=True)
@@ -20,8 +20,8 @@ class Parameter:
 
     Attributes:
         name: Its name.
-        schema: What it may be, as a JSON schema.
-        summary: One line about it.
+        schema: Its JSON schema.
+        summary: One line of description.
     """
 
     name: str
@@ -31,19 +31,19 @@ class Parameter:
 
 @frozen(kw_only=True)
 class Operation:
-    """What is told of a route.
+    """The description of a route.
 
     Attributes:
-        method: The HTTP method; GET answers HEAD as well.
-        path: The path, with `{name}` for what varies.
-        name: The operation's id.
-        summary: One line.
-        response: The shape of `data`, or the media type of a whole answer that has no envelope.
-        status: The status of success.
-        body: The class of the JSON body, a media type of another, or `None`.
+        method: The HTTP method; GET includes HEAD.
+        path: The path, with parameters as `{name}`.
+        name: The operation id.
+        summary: One line of description.
+        response: The shape of `data`, or the media type of a response without envelope.
+        status: The HTTP status of success.
+        body: The class of the JSON body, the media type of another body, or `None`.
         query: The query parameters.
-        errors: Statuses of errors that do not follow from the rest.
-        idempotent: Whether it takes an `Idempotency-Key`.
+        errors: Error statuses that do not follow from the other attributes.
+        idempotent: Whether the operation accepts an `Idempotency-Key`.
     """
 
     method: str
@@ -58,24 +58,23 @@ class Operation:
     idempotent: bool = False
 
     @property
-    def need(self) -> Requirement | None:
-        """What a token must allow, or `None`: no token is asked for."""
+    def requirement(self) -> Requirement | None:
+        """The scope or session that the route requires; `None`: no token."""
         return ROUTE_SCOPES[f"{self.method} {self.path}"]
 
 
 PAGING = (
-    Parameter(
-        name="page", schema={"type": "integer", "minimum": 1, "default": 1}, summary="The page's number."
-    ),
+    Parameter(name="page", schema={"type": "integer", "minimum": 1, "default": 1}, summary="Page number."),
     Parameter(
         name="per_page",
         schema={"type": "integer", "minimum": 1, "maximum": 100, "default": 20},
-        summary="Items on a page.",
+        summary="Items per page.",
     ),
     Parameter(
         name="cursor",
         schema={"type": "string"},
-        summary="The `next_cursor` of the page before; neither skips nor repeats while items come and go.",
+        summary="The `next_cursor` of the previous page. Neither skips nor repeats items while others are "
+        "added or deleted.",
     ),
 )
 
@@ -93,23 +92,23 @@ def operation(
     errors: tuple[int, ...] = (),
     idempotent: bool = False,
 ) -> Callable[[Handler], HTTPRouteHandler]:
-    """Make a handler of a function; the route must stand in `auth.ACCESS`.
+    """Return a decorator that turns a function into a route handler with an `Operation`.
 
     Args:
-        route: Method and path: `GET /v1/images/{image_id}`.
-        summary: One line.
-        response: See `Operation`.
-        status: The status of success.
-        body: See `Operation`.
+        route: Method and path, such as `GET /v1/images/{image_id}`; a key of `ROUTE_SCOPES`.
+        summary: See `Operation`, as for the other arguments.
+        response: The shape of `data`, or a media type.
+        status: The HTTP status of success.
+        body: The class of the JSON body, or a media type.
         query: The query parameters.
-        errors: See `Operation`.
-        idempotent: See `Operation`.
+        errors: Further error statuses.
+        idempotent: Whether an `Idempotency-Key` is accepted.
     """
     assert route in ROUTE_SCOPES, route
     method, path = route.split(" ")
 
     def decorate(function: Handler) -> HTTPRouteHandler:
-        told = Operation(
+        info = Operation(
             method=method,
             path=path,
             name=function.__name__,
@@ -126,7 +125,7 @@ def operation(
             http_method=["GET", "HEAD"] if method == "GET" else [method],  # type: ignore[list-item]
             status_code=status,
             name=function.__name__,
-            opt={"route": route, "operation": told},
+            opt={"route": route, "operation": info},
         )(function)
 
     return decorate

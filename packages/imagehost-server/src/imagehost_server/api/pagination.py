@@ -1,8 +1,4 @@
-"""The shape of a page of a list.
-
-Contract 5: *`data` = `{"images": […], "pagination": {"page", "per_page", "total", "total_pages",
-"next_cursor"|null}}`*; albums are paged alike.
-"""
+"""The JSON shape of a page of a list."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ T = TypeVar("T")
 
 @frozen(kw_only=True)
 class Pagination:
-    """Where in its list a page stands."""
+    """The position of a page in its list, and the cursor of the next page."""
 
     page: int
     per_page: int
@@ -28,12 +24,12 @@ class Pagination:
 
 
 def page_response(name: str, page: Page[T], record: Callable[[T], object]) -> dict[str, object]:
-    """Return a page as it is shown.
+    """Return the `data` of a page: its records and its pagination.
 
     Args:
-        name: What the list is called.
+        name: The member that holds the records, such as `images`.
         page: The page.
-        record: Shows one item.
+        record: Returns the record of an item.
     """
     pagination = Pagination(
         page=page.page,

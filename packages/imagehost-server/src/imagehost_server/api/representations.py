@@ -1,7 +1,4 @@
-"""What is shown of keys, sessions, accounts and webhooks; the core has the records of events.
-
-The fields are those of contract 8 and 10.
-"""
+"""JSON records of keys, sessions, accounts and webhooks. Those of images and albums are the core's."""
 
 from __future__ import annotations
 
@@ -38,14 +35,14 @@ class KeyRecord:
 
 @frozen(kw_only=True)
 class NewKeyRecord(KeyRecord):
-    """An API key just made, with the one sight of its token."""
+    """A new API key, with its token, which is returned only once."""
 
     token: str = field(repr=False)
 
 
 @frozen(kw_only=True)
 class AccountSummary:
-    """An account, as its owner sees it."""
+    """The name of an account, and when it was created."""
 
     name: str
     created_at: datetime
@@ -53,7 +50,7 @@ class AccountSummary:
 
 @frozen(kw_only=True)
 class SessionRecord:
-    """A session just begun, with the one sight of its token."""
+    """A new session, with its token, which is returned only once."""
 
     token: str = field(repr=False)
     expires_at: datetime
@@ -62,7 +59,7 @@ class SessionRecord:
 
 @frozen(kw_only=True)
 class UsageRecord:
-    """What an account has stored: bytes of masters, images and albums."""
+    """The storage used by an account: bytes of masters, and numbers of images and albums."""
 
     bytes: int
     images: int
@@ -71,7 +68,7 @@ class UsageRecord:
 
 @frozen(kw_only=True)
 class QuotaRecord:
-    """How many bytes an account may store, and how many more; `null` where there is no quota."""
+    """The quota of an account and what remains of it, in bytes; `null` without a quota."""
 
     bytes: int | None
     remaining: int | None
@@ -79,7 +76,7 @@ class QuotaRecord:
 
 @frozen(kw_only=True)
 class LimitRecord:
-    """A window of requests that has a limit: `reset` is a time."""
+    """A rate limit window, and when it resets."""
 
     name: str
     limit: int
@@ -89,7 +86,7 @@ class LimitRecord:
 
 @frozen(kw_only=True)
 class AccountRecord:
-    """Usage, quota and limits of an account."""
+    """The usage, quota and rate limits of an account."""
 
     account: AccountSummary
     usage: UsageRecord
@@ -99,7 +96,7 @@ class AccountRecord:
 
 @frozen(kw_only=True)
 class WebhookRecord:
-    """A destination of events; no events stand for all."""
+    """A webhook endpoint; an empty list of events means all events."""
 
     id: str
     url: str
@@ -112,16 +109,16 @@ class WebhookRecord:
 
 @frozen(kw_only=True)
 class NewWebhookRecord(WebhookRecord):
-    """A destination with the one sight of its secret."""
+    """A webhook endpoint with its new secret, which is returned only once."""
 
     secret: str = field(repr=False)
 
 
 @frozen(kw_only=True)
 class DeliveryRecord:
-    """One event on its way to one destination, and what came of the last attempt.
+    """The delivery of one event to one webhook endpoint, with the result of its last attempt.
 
-    `error` says why there was no answer; `response_excerpt` has the first bytes of one.
+    `response_excerpt` has the first bytes of the response; `error` is the reason if there was none.
     """
 
     id: str
@@ -141,44 +138,44 @@ class DeliveryRecord:
 
 @frozen(kw_only=True)
 class Deleted:
-    """What is said of something that is gone."""
+    """The id of a deleted resource."""
 
     id: str
     deleted: bool = True
 
 
 def key_record(key: ApiKey) -> KeyRecord:
-    """Return an API key as it is shown."""
+    """Return the record of an API key."""
     return KeyRecord(**_key_members(key))  # type: ignore[arg-type]
 
 
-def new_key_record(made: ApiKeyWithToken) -> NewKeyRecord:
-    """Return an API key just made as it is shown, once."""
-    return NewKeyRecord(**_key_members(made.key), token=made.token)  # type: ignore[arg-type]
+def new_key_record(created: ApiKeyWithToken) -> NewKeyRecord:
+    """Return the record of a new API key, with its token."""
+    return NewKeyRecord(**_key_members(created.key), token=created.token)  # type: ignore[arg-type]
 
 
 def session_record(session: SessionWithToken) -> SessionRecord:
-    """Return a session just begun as it is shown, once."""
+    """Return the record of a new session, with its token."""
     return SessionRecord(
         token=session.token, expires_at=session.expires_at, account=account_summary(session.account)
     )
 
 
 def account_summary(account: Account) -> AccountSummary:
-    """Return an account as its owner sees it."""
+    """Return the summary of an account."""
     return AccountSummary(name=account.name, created_at=account.created_at)
 
 
 def account_record(
     account: Account, usage: AccountUsage, quota: int, windows: tuple[WindowState, ...]
 ) -> AccountRecord:
-    """Return usage, quota and limits of an account as they are shown.
+    """Return the record of an account's usage, quota and rate limits.
 
     Args:
-        account: Whose.
-        usage: What it has stored.
-        quota: Bytes that it may store; 0 = no quota.
-        windows: The windows that limit its requests.
+        account: The account.
+        usage: The storage that it uses.
+        quota: In bytes; 0 is unlimited.
+        windows: The state of its rate limit windows.
     """
     return AccountRecord(
         account=account_summary(account),
@@ -197,18 +194,18 @@ def account_record(
 
 
 def webhook_record(webhook: Webhook) -> WebhookRecord:
-    """Return a destination as it is shown."""
+    """Return the record of a webhook endpoint."""
     return WebhookRecord(**_webhook_members(webhook))  # type: ignore[arg-type]
 
 
-def new_webhook_record(made: WebhookWithSecret) -> NewWebhookRecord:
-    """Return a destination with a new secret as it is shown, once."""
-    return NewWebhookRecord(**_webhook_members(made.webhook), secret=made.secret)  # type: ignore[arg-type]
+def new_webhook_record(created: WebhookWithSecret) -> NewWebhookRecord:
+    """Return the record of a webhook endpoint, with its new secret."""
+    return NewWebhookRecord(**_webhook_members(created.webhook), secret=created.secret)  # type: ignore[arg-type]
 
 
 def delivery_record(delivery: WebhookDelivery) -> DeliveryRecord:
-    """Return a delivery as it is shown."""
-    answered = delivery.last_status is not None
+    """Return the record of a webhook delivery."""
+    has_response = delivery.last_status is not None
     return DeliveryRecord(
         id=delivery.id,
         webhook_id=delivery.webhook_id,
@@ -220,9 +217,9 @@ def delivery_record(delivery: WebhookDelivery) -> DeliveryRecord:
         created_at=delivery.created_at,
         last_attempt_at=delivery.last_attempt_at,
         response_status=delivery.last_status,
-        response_excerpt=delivery.last_response if answered else "",
+        response_excerpt=delivery.last_response if has_response else "",
         duration_ms=delivery.last_duration_ms,
-        error=None if answered or not delivery.last_response else delivery.last_response,
+        error=None if has_response or not delivery.last_response else delivery.last_response,
     )
 
 

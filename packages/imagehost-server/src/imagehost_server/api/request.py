@@ -1,4 +1,4 @@
-"""The request as handlers see it: the host, who is asking, and readers of query and body."""
+"""The request class of API handlers: host, identity, query parameters and JSON body."""
 
 from __future__ import annotations
 
@@ -22,44 +22,44 @@ T = TypeVar("T")
 
 
 class ApiRequest(Request[Account, Principal, State]):
-    """A request to the JSON interface."""
+    """A request to the JSON API."""
 
     @property
     def host(self) -> ImageHost:
-        """The host that answers."""
+        """The image host."""
         host = self.app.state["host"]
         assert isinstance(host, ImageHost)
         return host
 
     @property
     def settings(self) -> ServerSettings:
-        """The settings in force."""
+        """The settings of the server."""
         settings = self.app.state["settings"]
         assert isinstance(settings, ServerSettings)
         return settings
 
     @property
     def executors(self) -> Executors:
-        """Where blocking work runs."""
+        """The thread limiters for blocking calls."""
         executors = self.app.state["executors"]
         assert isinstance(executors, Executors)
         return executors
 
     @property
     def account(self) -> Account:
-        """Who is asking; only on routes that need a token."""
+        """The authenticated account; only on routes that require a token."""
         return self.auth.account
 
     @property
     def identity(self) -> RequestIdentity:
-        """Who is asking, with or without a token; not on the routes that tell of the service."""
-        caller = self.scope["state"]["caller"]
-        assert isinstance(caller, RequestIdentity)
-        return caller
+        """The identity of the request, also without a token; not on probes and the API description."""
+        identity = self.scope["state"]["identity"]
+        assert isinstance(identity, RequestIdentity)
+        return identity
 
     @property
     def id(self) -> str:
-        """The request's id."""
+        """The request id, as in `X-Request-Id`."""
         return str(self.scope["state"]["request_id"])
 
     @property
@@ -67,7 +67,7 @@ class ApiRequest(Request[Account, Principal, State]):
         """The `Idempotency-Key`, or `None`.
 
         Raises:
-            BadRequestError: There are several.
+            BadRequestError: The header is repeated.
         """
         values = self.headers.getall("idempotency-key", [])
         if len(values) > 1:
@@ -78,7 +78,7 @@ class ApiRequest(Request[Account, Principal, State]):
         """Return the value of a query parameter, or `None`.
 
         Raises:
-            BadRequestError: It is given more than once; of these, programs take different ones.
+            BadRequestError: It is repeated; parsers disagree on which value counts.
         """
         values = self.query_params.getall(name, [])
         if len(values) > 1:
@@ -86,10 +86,10 @@ class ApiRequest(Request[Account, Principal, State]):
         return str(values[0]) if values else None
 
     def page_request(self) -> PageRequest:
-        """Return which part of a list the query asks for.
+        """Return the requested page: `page` and `per_page`, or `cursor`.
 
         Raises:
-            BadRequestError: A parameter is wrong. Names every fault.
+            BadRequestError: A parameter is not allowed; every one is named.
         """
         return parse_page_request(*map(self.query_param, ("page", "per_page", "cursor")))
 
@@ -97,22 +97,22 @@ class ApiRequest(Request[Account, Principal, State]):
         """Return the JSON body as a value of `kind`.
 
         Raises:
-            UnsupportedMediaTypeError: It is declared as something else.
-            PayloadTooLargeError: It has more than `JSON_BYTES` bytes.
-            BadRequestError: It is no JSON, or cut short.
-            ValidationError: A value in it has a wrong type. Names every fault.
+            UnsupportedMediaTypeError: The content type is not JSON.
+            PayloadTooLargeError: The body has more than `JSON_BYTES` bytes.
+            BadRequestError: The body is not JSON, or truncated.
+            ValidationError: Values have a wrong type; every one is named.
         """
         is_json(self.headers.get("content-type"))
         return decode(kind, await read_body(self.receive, JSON_BYTES, self.settings.http))
 
 
 def ok(data: object, status: int = 200, headers: Headers = ()) -> Response[bytes]:
-    """Return the answer that holds `data`, in Litestar's words."""
+    """Return the success envelope of `data` as a Litestar response."""
     return to_litestar(success(data, status, headers))
 
 
-def to_litestar(reply: RawResponse) -> Response[bytes]:
-    """Return an answer in Litestar's words."""
-    headers = dict(reply.headers)
+def to_litestar(response: RawResponse) -> Response[bytes]:
+    """Return a response as a Litestar response."""
+    headers = dict(response.headers)
     media_type = headers.pop("content-type")
-    return Response(reply.body, status_code=reply.status, headers=headers, media_type=media_type)
+    return Response(response.body, status_code=response.status, headers=headers, media_type=media_type)

@@ -1,7 +1,7 @@
-"""What comes in as JSON: the shapes of bodies, and how text becomes one.
+"""JSON request bodies: their classes, and decoding with all errors collected.
 
-What goes out are the core's own records (`imagehost_core.resources`). Ranges are the core's to check;
-here is only what JSON can say wrong: types, and what is missing.
+Response records are the core's (`imagehost_core.resources`). Only JSON types and required members are
+checked here; ranges are the core's rules.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from imagehost_core.errors import BadRequestError, FieldError, ValidationError, 
 T = TypeVar("T")
 
 SECRETS = frozenset({"password"})
-"""Members whose values are shown nowhere, also where they are of a wrong type."""
+"""Members whose values never appear in messages, not even if they have a wrong type."""
 MAX_QUOTED = 60
-"""Characters of a wrong value that are shown in a message."""
+"""Longest quotation of a received value in a message, in characters."""
 
 
 class NewAlbum(Struct, kw_only=True):
@@ -32,7 +32,7 @@ class NewAlbum(Struct, kw_only=True):
 
 
 class ImageChanges(Struct, kw_only=True):
-    """The body of `PATCH /images/{id}`; what is left out stays as it is."""
+    """The body of `PATCH /images/{id}`; omitted members keep their values."""
 
     album_id: int | str | UnsetType | None = UNSET
     description: str | UnsetType = UNSET
@@ -41,7 +41,7 @@ class ImageChanges(Struct, kw_only=True):
 
 
 class AlbumChanges(Struct, kw_only=True):
-    """The body of `PATCH /albums/{id}`; what is left out stays as it is."""
+    """The body of `PATCH /albums/{id}`; omitted members keep their values."""
 
     name: str | UnsetType = UNSET
     description: str | UnsetType = UNSET
@@ -55,7 +55,7 @@ class AlbumMembers(Struct, kw_only=True):
 
 
 class SignIn(Struct, kw_only=True):
-    """The body of `POST /session`; its `repr` has no password."""
+    """The body of `POST /session`; its `repr` omits the password."""
 
     username: str
     password: str
@@ -69,7 +69,7 @@ class NewAccount(SignIn, kw_only=True):
 
 
 class NewKey(Struct, kw_only=True):
-    """The body of `POST /keys`; without scopes it has all."""
+    """The body of `POST /keys`; without `scopes` the key has all."""
 
     name: str | UnsetType = UNSET
     scopes: list[str] | UnsetType = UNSET
@@ -77,7 +77,7 @@ class NewKey(Struct, kw_only=True):
 
 
 class KeyChanges(Struct, kw_only=True):
-    """The body of `PATCH /keys/{id}`; what is left out stays as it is."""
+    """The body of `PATCH /keys/{id}`; omitted members keep their values."""
 
     name: str | UnsetType = UNSET
     scopes: list[str] | UnsetType = UNSET
@@ -85,7 +85,7 @@ class KeyChanges(Struct, kw_only=True):
 
 
 class NewWebhook(Struct, kw_only=True):
-    """The body of `POST /webhooks`; without events it gets all."""
+    """The body of `POST /webhooks`; without `events` it receives all."""
 
     url: str
     events: list[str] = []
@@ -93,7 +93,7 @@ class NewWebhook(Struct, kw_only=True):
 
 
 class WebhookChanges(Struct, kw_only=True):
-    """The body of `PATCH /webhooks/{id}`; what is left out stays as it is."""
+    """The body of `PATCH /webhooks/{id}`; omitted members keep their values."""
 
     url: str | UnsetType = UNSET
     events: list[str] | UnsetType = UNSET
@@ -102,7 +102,7 @@ class WebhookChanges(Struct, kw_only=True):
 
 
 class SignedUrlRequest(Struct, kw_only=True):
-    """The body of `POST /images/{id}/signed-url`: the parameters of a variant, and seconds."""
+    """The body of `POST /images/{id}/signed-url`: transform parameters, and the lifetime in seconds."""
 
     expires_in: int
     w: int | str | UnsetType = UNSET
@@ -115,65 +115,69 @@ class SignedUrlRequest(Struct, kw_only=True):
 def decode(kind: type[T], body: bytes) -> T:
     """Return a JSON body as a value of `kind`.
 
-    Unknown members are ignored. Values are not converted: `"1"` is no number and `1` no boolean.
+    Unknown members are ignored. Types are not converted: `"1"` is not a number and `1` not a boolean.
 
     Args:
         kind: One of the classes above.
-        body: The bytes that came.
+        body: The received bytes.
 
     Raises:
-        BadRequestError: They are no JSON.
-        ValidationError: They are, but not of this shape. Names every fault.
+        BadRequestError: The body is not JSON.
+        ValidationError: The body is JSON of another shape; every wrong member is named.
     """
     try:
         tree = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequestError(f"expected JSON for the body but received something else: {error}") from None
     if not isinstance(tree, dict):
-        raise ValidationError(errors=[FieldError("the body", "an object", _received(tree))])
-    found = {name: value for name, value in tree.items() if isinstance(name, str)}
-    faults = [fault for info in fields(kind) for fault in _field_errors(info, found)]  # type: ignore[arg-type]
-    if faults:
-        raise ValidationError(errors=faults)
+        raise ValidationError(errors=[FieldError("the body", "an object", _quote(tree))])
+    members = {name: value for name, value in tree.items() if isinstance(name, str)}
+    errors = [error for info in fields(kind) for error in _field_errors(info, members)]  # type: ignore[arg-type]
+    if errors:
+        raise ValidationError(errors=errors)
     return msgspec.convert(tree, kind)
 
 
 def parse_timestamp(name: str, text: str | UnsetType | None) -> datetime | None:
-    """Return a time that came as text, or `None`.
+    """Return an RFC 3339 timestamp as a datetime in UTC; `None` if there is no text.
+
+    Args:
+        name: The field's name, for the error.
+        text: The timestamp, with its time zone.
 
     Raises:
-        ValidationError: It is none of RFC 3339, with its zone.
+        ValidationError: The text is not RFC 3339, or has no time zone.
     """
     if not isinstance(text, str):
         return None
     try:
-        found: datetime = msgspec.convert(text, Annotated[datetime, Meta(tz=True)])
-        # The last hours of the year 9999 are none in UTC.
-        return found.astimezone(UTC)
+        timestamp: datetime = msgspec.convert(text, Annotated[datetime, Meta(tz=True)])
+        # The last hours of the year 9999, in zones west of UTC, overflow in UTC.
+        return timestamp.astimezone(UTC)
     except (msgspec.ValidationError, OverflowError):
-        fault = FieldError(name, "a time of RFC 3339, with its zone,", quote_value(text))
-        raise ValidationError(errors=[fault]) from None
+        error = FieldError(name, "a time of RFC 3339, with its zone,", quote_value(text))
+        raise ValidationError(errors=[error]) from None
 
 
 def set_fields(value: Struct) -> dict[str, object]:
-    """Return the members of a body that were in it, by name."""
+    """Return the members that a body contained, by name."""
     members = {info.name: getattr(value, info.name) for info in fields(value)}
     return {name: member for name, member in members.items() if member is not UNSET}
 
 
-def _field_errors(info: FieldInfo, found: dict[str, object]) -> list[FieldError]:
-    if info.encode_name not in found:
+def _field_errors(info: FieldInfo, members: dict[str, object]) -> list[FieldError]:
+    if info.encode_name not in members:
         return [FieldError(info.encode_name, _EXPECTED[info.type], "nothing")] if info.required else []
-    value = found[info.encode_name]
+    value = members[info.encode_name]
     try:
         msgspec.convert(value, info.type)
     except msgspec.ValidationError:
-        received = "another type" if info.encode_name in SECRETS else _received(value)
+        received = "another type" if info.encode_name in SECRETS else _quote(value)
         return [FieldError(info.encode_name, _EXPECTED[info.type], received)]
     return []
 
 
-def _received(value: object) -> str:
+def _quote(value: object) -> str:
     if isinstance(value, str):
         return quote_value(value)
     text = msgspec.json.encode(value).decode()
@@ -192,4 +196,4 @@ _EXPECTED: dict[object, str] = {
     list[str] | UnsetType: "a list of text",
     str | UnsetType | None: "a time of RFC 3339 or null",
 }
-"""How each type is called in messages."""
+"""The description of each type in messages."""

@@ -1,7 +1,7 @@
-"""Attempts that cost a hash of a password: signing in, and making an account.
+"""Throttling of password attempts: sign-in and registration.
 
-Contract 8: *sign-in is throttled per account and address*, and it is so before any hash is made: a hash
-costs a tenth of a second and 64 MiB, and whoever asks for many must not get them.
+Attempts are limited per account and per IP address, before any hash is computed: a hash costs 0.1 s of CPU
+and 64 MiB of memory.
 """
 
 from __future__ import annotations
@@ -11,25 +11,27 @@ from imagehost_server.api.request import ApiRequest
 
 
 async def throttle_password_attempt(request: ApiRequest, name: str) -> None:
-    """Let an attempt pass that the account's and the address's windows have room for.
+    """Count a password attempt, or raise RateLimitError.
 
-    The headers of the answer then tell of these windows, where they are the tighter ones.
+    The response's rate limit headers then describe these windows, if they are tighter than the API's.
 
     Args:
-        request: Which.
-        name: Of the account; there need not be one.
+        request: The request that has the password.
+        name: The account name; the account need not exist.
 
     Raises:
-        RateLimitError: There is no room.
+        RateLimitError: The account or the IP address has no attempts left.
     """
-    admit, state = request.host.rate_limiter.admit_sign_in, request.scope["state"]
-    decision = await request.executors.database.run(admit, name, request.identity.ip_address)
+    state = request.scope["state"]
+    decision = await request.executors.database.run(
+        request.host.rate_limiter.admit_sign_in, name, request.identity.ip_address
+    )
     try:
         decision.raise_if_refused(request.host.now())
     except RateLimitError:
         state["decision"] = decision
         raise
     if decision.window is not None:
-        others = state["decision"]
-        if others.window is None or decision.remaining < others.remaining:
+        api_decision = state["decision"]
+        if api_decision.window is None or decision.remaining < api_decision.remaining:
             state["decision"] = decision

@@ -1,4 +1,4 @@
-"""The token in a request's headers."""
+"""Bearer tokens in request headers (RFC 6750, section 2.1)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from imagehost_core.errors import UnauthorizedError
 
 
 def bearer_token(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """Return the token that a request's headers carry (RFC 6750, 2.1; the scheme's case is free).
+    """Return the bearer token of a request; the scheme is case-insensitive.
 
     Raises:
-        UnauthorizedError: There is none, or several. Never shows what was there.
+        UnauthorizedError: There is no `Authorization` header, several, or another scheme. The message never
+            contains the received value.
     """
     values = [value for name, value in headers if name == b"authorization"]
     if len(values) != 1:

@@ -1,9 +1,10 @@
-"""Sessions of browsers: a cookie that scripts cannot read, and a token that other sites cannot send.
+"""Session cookies of browsers, and their protection against cross-site request forgery (CSRF).
 
-A browser sends cookies unasked, also when another site makes it send a request. So with a cookie every
-unsafe request must repeat, in a header, a value that only our own pages can read: that of a second
-cookie, made from the session's token, so that it cannot be planted (OWASP, *signed double-submit cookie*).
-The prefix `__Host-` keeps both from being set by other hosts or without HTTPS (RFC 6265bis, 4.1.3.2).
+A browser also sends cookies with requests that another site causes. So an unsafe request that is
+authenticated by a cookie must repeat the value of a second cookie in a header, which only pages of this
+origin can read. That value is derived from the session token, so an injected cookie does not match (OWASP,
+*signed double-submit cookie*). The prefix `__Host-` keeps other hosts and plain HTTP from setting either
+cookie (RFC 6265bis, section 4.1.3.2).
 """
 
 from __future__ import annotations
@@ -21,60 +22,68 @@ from imagehost_core.errors import FieldError, ForbiddenError
 SESSION_COOKIE = "__Host-imagehost-session"
 CSRF_COOKIE = "__Host-imagehost-csrf"
 CSRF_HEADER = b"x-csrf-token"
-_SESSION_KEY = SESSION_COOKIE.encode()
+_SESSION_COOKIE_BYTES = SESSION_COOKIE.encode()
 MAX_COOKIE_BYTES = 100
-"""Bytes of a cookie's value that are looked at; a token has 40."""
+"""Longest cookie value that is parsed, in bytes; a session token has 40."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def csrf_token(session_token: str) -> str:
-    """Return the value that belongs to a session: a hash of its token, which tells nothing of it."""
+    """Return the CSRF token of a session: a hash of the session token, which cannot be computed back."""
     digest = sha256(b"csrf\n" + session_token.encode("latin-1")).digest()
     return urlsafe_b64encode(digest).decode().rstrip("=")
 
 
 def session_cookie(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """Return the session's token that a browser sent in its cookie, or `None`.
+    """Return the session token in the request's cookies, or `None`.
 
-    A token needs no quotes, so none are undone: to unquote is where parsers of cookies have been slow.
+    Quoted values are not unquoted: tokens need no quotes, and unquoting is where cookie parsers were slow.
     """
     for name, value in headers:
         if name == b"cookie":
             for pair in value.split(b";"):
                 key, _, token = pair.strip().partition(b"=")
-                if key == _SESSION_KEY and len(token) <= MAX_COOKIE_BYTES:
+                if key == _SESSION_COOKIE_BYTES and len(token) <= MAX_COOKIE_BYTES:
                     return token.decode("latin-1")
     return None
 
 
 def require_csrf_token(method: str, headers: Iterable[tuple[bytes, bytes]], session_token: str) -> None:
-    """Let a request pass that came with a cookie, if it is safe or proves that our page sent it.
+    """Raise ForbiddenError unless the method is safe or the request has the session's CSRF token.
+
+    Args:
+        method: The HTTP method, in upper case.
+        headers: The request headers, names in lower case.
+        session_token: The session token of the cookie.
 
     Raises:
-        ForbiddenError: It does not.
+        ForbiddenError: The header `X-CSRF-Token` is missing, repeated or different.
     """
     if method in SAFE_METHODS:
         return
-    right = csrf_token(session_token).encode()
+    expected = csrf_token(session_token).encode()
     values = [value for name, value in headers if name == CSRF_HEADER]
-    if len(values) != 1 or not compare_digest(values[0], right):
+    if len(values) != 1 or not compare_digest(values[0], expected):
         received = "another value" if values else "none"
-        fault = FieldError("X-CSRF-Token", f"the value of the cookie {CSRF_COOKIE}", received)
-        raise ForbiddenError(errors=[fault])
+        error = FieldError("X-CSRF-Token", f"the value of the cookie {CSRF_COOKIE}", received)
+        raise ForbiddenError(errors=[error])
 
 
 def session_cookies(token: str, now: datetime, expires_at: datetime) -> tuple[Cookie, Cookie]:
-    """Return the cookies of a session that has begun."""
-    age = int((expires_at - now).total_seconds())
-    return _cookie(SESSION_COOKIE, token, age, hidden=True), _cookie(
-        CSRF_COOKIE, csrf_token(token), age, hidden=False
+    """Return the session cookie and the CSRF cookie of a new session."""
+    max_age = int((expires_at - now).total_seconds())
+    return (
+        _cookie(SESSION_COOKIE, token, max_age, httponly=True),
+        _cookie(CSRF_COOKIE, csrf_token(token), max_age, httponly=False),
     )
 
 
 def ended_cookies() -> tuple[Cookie, Cookie]:
-    """Return what removes the cookies of a session that has ended."""
-    return _cookie(SESSION_COOKIE, "", 0, hidden=True), _cookie(CSRF_COOKIE, "", 0, hidden=False)
+    """Return the cookies that delete those of an ended session."""
+    return _cookie(SESSION_COOKIE, "", 0, httponly=True), _cookie(CSRF_COOKIE, "", 0, httponly=False)
 
 
-def _cookie(name: str, value: str, age: int, *, hidden: bool) -> Cookie:
-    return Cookie(name, value=value, max_age=age, path="/", secure=True, httponly=hidden, samesite="strict")
+def _cookie(name: str, value: str, max_age: int, *, httponly: bool) -> Cookie:
+    return Cookie(
+        name, value=value, max_age=max_age, path="/", secure=True, httponly=httponly, samesite="strict"
+    )

@@ -1,9 +1,8 @@
-"""Who is asking, and how much they may ask: settled for each request before its route is looked up.
+"""Identity middleware: authentication and rate limits of every API request, before routing.
 
-It stands around the JSON interface, so that every answer of it, also to unknown addresses and wrong
-methods, is counted and tells what is left. Contract 9: requests with a good token count for its account,
-all others for the client's address; *the processing route does not count*, and neither does what tells
-of the service itself.
+It wraps the JSON API, so that unknown paths and wrong methods are counted too, and every response has rate
+limit headers. Requests with a valid token count against its account, all others against the client's IP
+address. The delivery route, probes and the API's own description are not counted.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ UNCOUNTED = frozenset({"/v1/openapi.json", "/v1/docs"})
 
 @frozen(repr=False)
 class RequestIdentity:
-    """Who is asking.
+    """The authenticated identity of a request.
 
     Attributes:
-        principal: Whom the token stands for, or `None`.
-        refusal: Why there is none.
-        by_cookie: Whether the token came in a cookie, which a browser sends unasked.
-        token: The token itself, or "".
-        address: The client's address.
+        principal: The account and scopes of the token; `None` without a valid token.
+        auth_error: The reason why there is no principal.
+        by_cookie: Whether the token came in a cookie, so that unsafe requests need a CSRF token.
+        token: The token, or "".
+        ip_address: The client's IP address.
     """
 
     principal: Principal | None
@@ -51,12 +50,15 @@ class RequestIdentity:
 
 
 class IdentityMiddleware:
-    """An ASGI application around the JSON interface.
+    """ASGI middleware that authenticates requests and applies the rate limits.
+
+    It stores the `RequestIdentity` in `scope["state"]["identity"]` and the rate limit decision in
+    `scope["state"]["decision"]`.
 
     Args:
-        app: The interface.
-        host: Knows tokens and counts requests.
-        executors: Where it is asked.
+        app: The JSON API.
+        host: The host that authenticates tokens and counts requests.
+        executors: Its `database` runs both.
     """
 
     def __init__(self, app: ASGIApp, host: ImageHost, executors: Executors) -> None:
@@ -65,43 +67,43 @@ class IdentityMiddleware:
         self._executors = executors
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer 429, or pass the request on."""
+        """Respond with 429, or pass the request on."""
         if scope["type"] == ScopeType.HTTP:
-            # The framework finds `/v1//upload/` too: what is counted must be what is found.
+            # Litestar routes `/v1//upload/` too: count the path that it routes by.
             scope["path"] = normalize_path(scope["path"])
             if _is_counted(scope["path"]):
-                await self._counted(scope, receive, send)
+                await self._limit(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
-    async def _counted(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
+    async def _limit(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         state = scope["state"]
-        state["caller"], state["decision"] = await self._executors.database.run(self._identify, scope)
-        telling = _RateLimitHeaders(send, scope)
+        state["identity"], state["decision"] = await self._executors.database.run(self._identify, scope)
+        send_with_limits = _RateLimitHeaders(send, scope)
         try:
             state["decision"].raise_if_refused(self._host.now())
         except RateLimitError as error:
-            await failure(error, str(state["request_id"])).send(telling)
+            await failure(error, str(state["request_id"])).send(send_with_limits)
         else:
-            await self._app(scope, receive, telling)
+            await self._app(scope, receive, send_with_limits)
 
     def _identify(self, scope: HTTPScope) -> tuple[RequestIdentity, Decision]:
-        """Find out who is asking, and count the request. Runs in a thread, in one go."""
-        address = str(scope["state"]["address"])
-        token, by_cookie, refusal, principal = "", False, None, None
+        """Authenticate and count a request; blocking, in one call so that it needs one thread switch."""
+        ip_address = str(scope["state"]["address"])
+        token, by_cookie, auth_error, principal = "", False, None, None
         try:
             cookie = session_cookie(scope["headers"])
             by_cookie = cookie is not None and not _has_authorization(scope)
             token = cookie if by_cookie and cookie is not None else bearer_token(scope["headers"])
             principal = self._host.authenticate(token)
         except UnauthorizedError as error:
-            refusal = error
+            auth_error = error
         if principal is None:
-            decision = self._host.rate_limiter.admit_address(address)
+            decision = self._host.rate_limiter.admit_address(ip_address)
         else:
-            upload = (scope["method"], scope["path"]) == UPLOAD
-            decision = self._host.rate_limiter.admit(principal.account, upload=upload)
-        return RequestIdentity(principal, refusal, by_cookie, token, address), decision
+            is_upload = (scope["method"], scope["path"]) == UPLOAD
+            decision = self._host.rate_limiter.admit(principal.account, upload=is_upload)
+        return RequestIdentity(principal, auth_error, by_cookie, token, ip_address), decision
 
 
 def _is_counted(path: str) -> bool:
@@ -113,7 +115,7 @@ def _has_authorization(scope: HTTPScope) -> bool:
 
 
 class _RateLimitHeaders:
-    """The sending side of a request: adds what is left in the window that will refuse first."""
+    """ASGI `send` wrapper that adds the headers of the window that is closest to refusal."""
 
     def __init__(self, send: Send, scope: HTTPScope) -> None:
         self._send = send
@@ -121,14 +123,14 @@ class _RateLimitHeaders:
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            # Looked up now: signing in has windows of its own, which may be the tighter ones.
+            # Read late: a sign-in replaces the decision if its own windows are tighter.
             decision = self._scope["state"]["decision"]
             message["headers"] = [*message["headers"], *rate_limit_headers(decision)]
         await self._send(message)
 
 
 def rate_limit_headers(decision: Decision) -> list[tuple[bytes, bytes]]:
-    """Return the rate limit headers of SPEC 8; none where there is no limit."""
+    """Return the headers `X-RateLimit-Limit`, `-Remaining` and `-Reset`; none if there is no limit."""
     if decision.window is None:
         return []
     return [

@@ -1,7 +1,4 @@
-"""Passwords: made, and turned into what may be stored.
-
-The core keeps the text of a hash and knows nothing of how it was made.
-"""
+"""Passwords: generation, length rules, hashing and verification (argon2id)."""
 
 from __future__ import annotations
 
@@ -15,59 +12,59 @@ from imagehost_core.errors import FieldError, ValidationError
 from imagehost_core.ids import Random, base62
 
 MIN_PASSWORD = 8
-"""Characters of a password that somebody chooses (NIST SP 800-63B, 5.1.1.2)."""
+"""Minimum length of a chosen password, in characters (NIST SP 800-63B, section 5.1.1.2)."""
 MAX_PASSWORD = 1_024
-"""Bytes of a password that are looked at; more are refused."""
-LENGTH = 20
-"""Characters of a password that we make: 20 × log2 62 = 119 random bits."""
+"""Maximum length of a password, in bytes of UTF-8."""
+GENERATED_LENGTH = 20
+"""Length of a generated password, in characters: 20 × log2 62 = 119 random bits."""
 
 
 def new_password(random: Random = os.urandom) -> str:
-    """Return a password that nobody can guess.
+    """Return a random password.
 
     Args:
         random: The source of unpredictable bytes.
     """
-    return base62(LENGTH, random)
+    return base62(GENERATED_LENGTH, random)
 
 
 def require_new_password(password: str) -> None:
-    """Let a password pass that somebody has chosen.
+    """Raise ValidationError unless a chosen password has an allowed length.
 
     Raises:
-        ValidationError: It is too short or too long. Never shows it.
+        ValidationError: It is too short or too long. The message never contains it.
     """
     if len(password) < MIN_PASSWORD:
-        fault = FieldError("password", f"at least {MIN_PASSWORD} characters", f"{len(password)}")
-        raise ValidationError(errors=[fault])
-    require_length(password)
+        error = FieldError("password", f"at least {MIN_PASSWORD} characters", f"{len(password)}")
+        raise ValidationError(errors=[error])
+    require_max_length(password)
 
 
-def require_length(password: str) -> None:
-    """Let a password pass that is not too long to be hashed.
+def require_max_length(password: str) -> None:
+    """Raise ValidationError if a password is longer than `MAX_PASSWORD` bytes.
 
     Raises:
-        ValidationError: It is. Never shows it.
+        ValidationError: It is longer. The message never contains it.
     """
     if len(password.encode()) > MAX_PASSWORD:
         raise ValidationError(errors=[FieldError("password", f"at most {MAX_PASSWORD} bytes", "more")])
 
 
-def verify_password(stored: str | None, password: str) -> bool:
-    """Return whether a password is the one that was hashed.
+def verify_password(stored_hash: str | None, password: str) -> bool:
+    """Return whether a password matches a stored hash.
 
-    It takes as long where there is no account, or one without a password: who asks must not learn which
-    names there are.
+    It takes as long for an account that does not exist or has no password, so that response times do not
+    reveal account names.
 
     Args:
-        stored: The hash, or `None`.
-        password: What was given.
+        stored_hash: The hash, or `None` where there is none.
+        password: The password to verify.
     """
     try:
-        PasswordHasher().verify(stored or _dummy_hash(), password)
+        PasswordHasher().verify(stored_hash or _dummy_hash(), password)
     except (VerifyMismatchError, InvalidHashError):
         return False
-    return stored is not None
+    return stored_hash is not None
 
 
 @cache
@@ -76,5 +73,5 @@ def _dummy_hash() -> str:
 
 
 def hash_password(password: str) -> str:
-    """Return the argon2id hash of a password, with its salt and costs (RFC 9106, second recommendation)."""
+    """Return the argon2id hash of a password, with salt and parameters (RFC 9106, second recommendation)."""
     return PasswordHasher().hash(password)

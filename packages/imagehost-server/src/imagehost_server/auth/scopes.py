@@ -1,7 +1,7 @@
-"""Who may do what: the one table from route to what it needs, and the check that goes by it.
+"""Authorization: the table of routes and the scope that each requires, and the check.
 
-Contract 2: *401 for a missing, malformed, unknown, expired or revoked token; 403 when the token is good
-but lacks the scope.* The table is also where the OpenAPI document has its security from.
+No valid token is 401; a valid token without the required scope is 403. The OpenAPI document takes its
+security requirements from the same table.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class SessionRequirement(Enum):
-    """What manages keys: *a session token acts with all scopes and alone manages keys* (contract 8)."""
+    """The requirement of a session token; a key is not sufficient, whatever its scopes."""
 
     ONLY = "session"
 
@@ -70,43 +70,43 @@ ROUTE_SCOPES: dict[str, Requirement | None] = {
     "GET /healthz": None,
     "GET /readyz": None,
 }
-"""What a token must allow for each route; `None`: no token is asked for."""
+"""The requirement of each route, by method and path; `None`: no token is required."""
 
 
 async def require_access(connection: ASGIConnection, handler: BaseRouteHandler) -> None:  # type: ignore[type-arg]
-    """Let a request pass whose token has what its route needs, and note who is asking.
+    """Raise unless the request's token meets its route's requirement; set the connection's user and auth.
 
-    Runs before anything of the body is read.
+    A Litestar guard: it runs before any of the body is read.
 
     Raises:
-        UnauthorizedError: There is no good token.
-        ForbiddenError: The token lacks the scope, is no session's, or a browser's page did not send it.
+        UnauthorizedError: There is no valid token.
+        ForbiddenError: The token lacks the scope, is not a session's, or a cookie came without CSRF token.
     """
     route = handler.opt.get("route")
-    need = ROUTE_SCOPES[route] if route else None
-    if need is None:
+    requirement = ROUTE_SCOPES[route] if route else None
+    if requirement is None:
         return
-    caller = connection.scope["state"]["caller"]
-    assert isinstance(caller, RequestIdentity)
-    if caller.principal is None:
-        assert caller.auth_error is not None
-        raise caller.auth_error
-    if caller.by_cookie:
+    identity = connection.scope["state"]["identity"]
+    assert isinstance(identity, RequestIdentity)
+    if identity.principal is None:
+        assert identity.auth_error is not None
+        raise identity.auth_error
+    if identity.by_cookie:
         method = str(connection.scope.get("method"))
-        require_csrf_token(method, connection.scope["headers"], caller.token)
-    check_requirement(caller.principal, need)
-    connection.scope["auth"] = caller.principal
-    connection.scope["user"] = caller.principal.account
+        require_csrf_token(method, connection.scope["headers"], identity.token)
+    require_permission(identity.principal, requirement)
+    connection.scope["auth"] = identity.principal
+    connection.scope["user"] = identity.principal.account
 
 
-def check_requirement(principal: Principal, need: Requirement) -> None:
-    """Let a principal pass that has what a route needs.
+def require_permission(principal: Principal, requirement: Requirement) -> None:
+    """Raise ForbiddenError unless a principal meets a requirement.
 
     Raises:
-        ForbiddenError: It has not.
+        ForbiddenError: The scope is missing, or the token is a key's where a session is required.
     """
-    if isinstance(need, Scope):
-        require_scope(principal, need)
+    if isinstance(requirement, Scope):
+        require_scope(principal, requirement)
     elif not principal.is_session:
         raise ForbiddenError("expected a session's token for this operation but received a key's")
 
@@ -114,9 +114,9 @@ def check_requirement(principal: Principal, need: Requirement) -> None:
 async def authenticate(
     host: ImageHost, executors: Executors, headers: Iterable[tuple[bytes, bytes]]
 ) -> Principal:
-    """Return who is asking.
+    """Return the principal of the request's bearer token.
 
     Raises:
-        UnauthorizedError: There is no good token.
+        UnauthorizedError: There is no valid token.
     """
     return await executors.database.run(host.authenticate, bearer_token(headers))

@@ -1,4 +1,4 @@
-"""The worker: it takes events that are due from the outbox and sends them to their destinations."""
+"""Background tasks: the periodic cleanup and the webhook sender."""
 
 from imagehost_server.background.webhook_http import WebhookResponse, post
 from imagehost_server.background.webhook_runner import run_forever, running_sender

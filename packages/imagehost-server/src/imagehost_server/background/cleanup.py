@@ -1,4 +1,4 @@
-"""Tidying up while the server runs: what crashes and failed deletions have left goes without a restart."""
+"""Periodic cleanup: removes the files of crashed uploads and retries failed deletions, without a restart."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from contextlib import asynccontextmanager, suppress
 from imagehost_core import ImageHost
 
 INTERVAL_SECONDS = 60.0
-"""How often leftovers are looked for. Where there are none, that is one query and a few names of files, and
-of several processes one does it at a time."""
+"""Time between two runs. A run that finds nothing costs one query and one directory listing; of several
+processes, one runs at a time."""
 
 log = logging.getLogger("imagehost.server")
 
 
 @asynccontextmanager
-async def periodic_cleanup(host: ImageHost, period: float = INTERVAL_SECONDS) -> AsyncIterator[None]:
-    """Tidy a host up, at once and then every so often, while the block runs.
+async def periodic_cleanup(host: ImageHost, interval: float = INTERVAL_SECONDS) -> AsyncIterator[None]:
+    """Clean a host up while the block runs: at once, then once per interval.
 
     Args:
-        host: Which.
-        period: How many seconds to wait in between.
+        host: The host to clean up.
+        interval: Seconds between two runs.
     """
-    ended = asyncio.Event()
-    running = asyncio.create_task(_run(host, ended, period), name="tidying")
+    stopped = asyncio.Event()
+    task = asyncio.create_task(_run(host, stopped, interval), name="periodic cleanup")
     try:
         yield
     finally:
-        ended.set()
-        await running
+        stopped.set()
+        await task
 
 
-async def _run(host: ImageHost, ended: asyncio.Event, period: float) -> None:
-    while not ended.is_set():
+async def _run(host: ImageHost, stopped: asyncio.Event, interval: float) -> None:
+    while not stopped.is_set():
         try:
             await asyncio.to_thread(host.maintenance.cleanup)
         except Exception:
-            log.exception("tidying up failed; it is tried again")
+            log.exception("cleanup failed; retrying")
         with suppress(TimeoutError):
-            await asyncio.wait_for(ended.wait(), period)
+            await asyncio.wait_for(stopped.wait(), interval)

@@ -1,9 +1,8 @@
-"""One POST to one destination, over a connection whose address was checked.
+"""One webhook request: POST to an endpoint over a connection to a verified IP address.
 
-Contract 10: destinations are *checked when saved and again on the address really connected to*. So the
-name is resolved here, each of its addresses is checked, and the connection goes to one that passed:
-between check and connect nobody asks the resolver again. TLS is still verified for the name. Redirects
-are not followed; an answer that is not 2xx is simply none of success.
+Endpoints are validated when they are saved, and again here, against DNS rebinding: the name is resolved once,
+every address is checked, and the connection goes to a checked address without another DNS lookup. TLS
+certificates are verified for the name. Redirects are not followed: any status but 2xx is a failed attempt.
 """
 
 from __future__ import annotations
@@ -23,23 +22,23 @@ from imagehost_core.webhooks.endpoint import Endpoint, is_ip_address, require_pu
 from imagehost_core.webhooks.retry import RESPONSE_EXCERPT_BYTES
 
 READ_BYTES = 4_096
-"""How much is read at a time. An answer's head may be 16 KiB at most, which is h11's own limit."""
+"""Bytes per read. h11 limits the response's headers to 16 KiB."""
 
 Resolve = Callable[[str, int], Awaitable[Iterable[str]]]
-"""A coroutine function that returns the addresses of a name."""
+"""A coroutine function that returns the IP addresses of a host name and port."""
 
 
 class UnreachableError(Exception):
-    """There was no answer; the text says why, and is shown to the destination's owner."""
+    """A request without a response. The text is the reason, which the endpoint's owner can read."""
 
 
 @frozen
 class WebhookResponse:
-    """An answer.
+    """The response of an endpoint.
 
     Attributes:
-        status: Its HTTP status.
-        excerpt: The first bytes of its body, as text.
+        status: The HTTP status.
+        excerpt: The first `RESPONSE_EXCERPT_BYTES` bytes of the body, as text.
     """
 
     status: int
@@ -47,91 +46,91 @@ class WebhookResponse:
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """Return the addresses of a name, as the system resolves it.
+    """Return the IP addresses of a host name, from the system's resolver.
 
-    Each name has a thread of its own: one whose servers do not answer holds up nothing else, and not even
-    the end of the program.
+    Each lookup runs in a daemon thread: a name server that does not respond delays neither other lookups nor
+    the end of the process.
 
     Raises:
-        OSError: It has none.
+        OSError: The name cannot be resolved.
     """
     if is_ip_address(host):
         return [host]
     loop = asyncio.get_running_loop()
-    answer: asyncio.Future[list[str]] = loop.create_future()
+    result: asyncio.Future[list[str]] = loop.create_future()
 
-    def settle(addresses: list[str], error: OSError | None) -> None:
-        if answer.done():
-            return  # nobody waits for it any more
+    def set_result(addresses: list[str], error: OSError | None) -> None:
+        if result.done():
+            return  # cancelled: the timeout has expired
         if error is None:
-            answer.set_result(addresses)
+            result.set_result(addresses)
         else:
-            answer.set_exception(error)
+            result.set_exception(error)
 
     def look_up() -> None:
-        addresses, fault = list[str](), None
+        addresses, failure = list[str](), None
         try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            addresses = [str(address[0]) for *_, address in found]
+            infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            addresses = [str(sockaddr[0]) for *_, sockaddr in infos]
         except OSError as error:
-            fault = error
-        with suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(settle, addresses, fault)
+            failure = error
+        with suppress(RuntimeError):  # the event loop is closed
+            loop.call_soon_threadsafe(set_result, addresses, failure)
 
     threading.Thread(target=look_up, name=f"resolve {host}", daemon=True).start()
-    return await answer
+    return await result
 
 
 async def post(
-    destination: Endpoint,
+    endpoint: Endpoint,
     headers: dict[str, str],
     body: bytes,
     *,
-    timeout: float,  # noqa: ASYNC109 - it bounds the whole exchange, of which the caller sees nothing
+    timeout: float,  # noqa: ASYNC109 - covers the whole request, of which the caller sees no part
     allow_loopback: bool = False,
     tls: ssl.SSLContext | None = None,
     resolve: Resolve = resolve,
 ) -> WebhookResponse:
-    """Send a body and return the answer.
+    """Send a POST request and return the response.
 
     Args:
-        destination: Where to, parsed.
-        headers: Beside those that HTTP itself needs.
-        body: What is sent.
-        timeout: Seconds for all of it: resolving, connecting, sending, and reading the answer.
-        allow_loopback: Whether loopback may be connected to.
-        tls: How certificates are verified; the system's authorities, unless given.
-        resolve: Returns the addresses of a name.
+        endpoint: The parsed URL of the endpoint.
+        headers: Headers in addition to Host, Content-Length and Connection.
+        body: The request body.
+        timeout: Seconds for the whole request: resolve, connect, send, and read the response.
+        allow_loopback: Whether loopback addresses are allowed.
+        tls: The TLS context; by default one with the system's certificate authorities.
+        resolve: Resolves the host name.
 
     Raises:
-        UnreachableError: There was no answer, or the address may not be connected to.
+        UnreachableError: There was no response, or the endpoint's address is not allowed.
     """
     try:
         async with asyncio.timeout(timeout):
-            addresses = await _addresses(destination, allow_loopback, resolve)
-            async with _connect(destination, addresses, tls) as (reader, writer):
-                return await _exchange(destination, headers, body, reader, writer)
+            addresses = await _resolve_public(endpoint, allow_loopback, resolve)
+            async with _connect(endpoint, addresses, tls) as (reader, writer):
+                return await _exchange(endpoint, headers, body, reader, writer)
     except TimeoutError:
-        raise UnreachableError(f"no answer within {timeout:g} seconds") from None
+        raise UnreachableError(f"no response within {timeout:g} seconds") from None
     except ValidationError as error:
-        # Whose webhook it is does not learn which address that is: it may be one of the operator's network.
+        # The message omits the IP address, which may be of the operator's internal network.
         raise UnreachableError(_NOT_PUBLIC) from error
     except ssl.SSLError as error:
         raise UnreachableError(f"TLS failed: {error.reason or error}") from error
     except h11.RemoteProtocolError as error:
-        raise UnreachableError(f"the answer was no HTTP: {error}") from error
+        raise UnreachableError(f"the response was not HTTP: {error}") from error
     except OSError as error:
         raise UnreachableError(f"no connection: {error.strerror or error}") from error
 
 
-_NOT_PUBLIC = "expected a destination that is reachable from everywhere but received one that is not"
+_NOT_PUBLIC = "expected an endpoint with a public IP address but received one that is not public"
 
 
-async def _addresses(destination: Endpoint, allow_loopback: bool, resolve: Resolve) -> list[str]:
-    """Return the addresses of a destination, if every one of them may be connected to."""
-    addresses = list(dict.fromkeys(await resolve(destination.host, destination.port)))
+async def _resolve_public(endpoint: Endpoint, allow_loopback: bool, resolve: Resolve) -> list[str]:
+    """Return the IP addresses of an endpoint; raise ValidationError unless all of them are allowed."""
+    addresses = list(dict.fromkeys(await resolve(endpoint.host, endpoint.port)))
     if not addresses:
-        raise OSError("the name has no address")
+        raise OSError("the name has no IP address")
     for address in addresses:
         require_public_address(address, allow_loopback=allow_loopback)
     return addresses
@@ -139,32 +138,34 @@ async def _addresses(destination: Endpoint, allow_loopback: bool, resolve: Resol
 
 @asynccontextmanager
 async def _connect(
-    destination: Endpoint, addresses: list[str], tls: ssl.SSLContext | None
+    endpoint: Endpoint, addresses: list[str], tls: ssl.SSLContext | None
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """Connect to the first address that answers; each is one that was checked, and no name."""
-    context = (tls or ssl.create_default_context()) if destination.secure else None
-    name = destination.host if destination.secure else None
+    """Connect to the first of the checked IP addresses that accepts; never to the name."""
+    context = (tls or ssl.create_default_context()) if endpoint.secure else None
+    server_hostname = endpoint.host if endpoint.secure else None
     *others, last = addresses
     for address in others:
         with suppress(OSError):
             streams = await asyncio.open_connection(
-                address, destination.port, ssl=context, server_hostname=name
+                address, endpoint.port, ssl=context, server_hostname=server_hostname
             )
             break
     else:
-        streams = await asyncio.open_connection(last, destination.port, ssl=context, server_hostname=name)
+        streams = await asyncio.open_connection(
+            last, endpoint.port, ssl=context, server_hostname=server_hostname
+        )
     reader, writer = streams
     try:
         yield reader, writer
     finally:
-        # Nothing is asked of the connection any more: it is cut, not talked to.
+        # Abort instead of closing: a TLS shutdown would wait for the peer.
         writer.transport.abort()
         with suppress(OSError):
             await writer.wait_closed()
 
 
 async def _exchange(
-    destination: Endpoint,
+    endpoint: Endpoint,
     headers: dict[str, str],
     body: bytes,
     reader: asyncio.StreamReader,
@@ -173,27 +174,27 @@ async def _exchange(
     connection = h11.Connection(our_role=h11.CLIENT)
     request = h11.Request(
         method="POST",
-        target=destination.target,
+        target=endpoint.target,
         headers=[
-            ("Host", destination.authority),
+            ("Host", endpoint.authority),
             ("Content-Length", str(len(body))),
             ("Connection", "close"),
             *headers.items(),
         ],
     )
-    for part in (request, h11.Data(data=body), h11.EndOfMessage()):
-        writer.write(connection.send(part) or b"")
+    for event in (request, h11.Data(data=body), h11.EndOfMessage()):
+        writer.write(connection.send(event) or b"")
     await writer.drain()
     status, excerpt = 0, b""
     while len(excerpt) < RESPONSE_EXCERPT_BYTES:
-        event = connection.next_event()
-        if event is h11.NEED_DATA:
+        received = connection.next_event()
+        if received is h11.NEED_DATA:
             connection.receive_data(await reader.read(READ_BYTES))
-        elif isinstance(event, h11.Response):
-            status = event.status_code
-        elif isinstance(event, h11.Data):
-            excerpt += bytes(event.data)
-        elif not isinstance(event, h11.InformationalResponse):
+        elif isinstance(received, h11.Response):
+            status = received.status_code
+        elif isinstance(received, h11.Data):
+            excerpt += bytes(received.data)
+        elif not isinstance(received, h11.InformationalResponse):
             break
     return WebhookResponse(
         status, excerpt[:RESPONSE_EXCERPT_BYTES].decode("utf-8", "replace").replace("\0", "")

@@ -1,4 +1,4 @@
-"""Running a sender: beside the server in its event loop, or alone in a process of its own."""
+"""Running a webhook sender: as a task of the server, or alone in its own process."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from imagehost_core import ImageHost
 from imagehost_server.background.webhook_sender import WebhookSender
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-"""What asks a worker to end."""
+"""The signals that stop `run_forever`."""
 
 
 @asynccontextmanager
 async def running_sender(host: ImageHost) -> AsyncIterator[None]:
-    """Send the events of a host while the block runs; what is under way then is finished or given back."""
+    """Send webhooks while the block runs; attempts in flight at its end are finished or released."""
     sender = WebhookSender(host)
-    running = asyncio.create_task(sender.run(), name="sender")
+    task = asyncio.create_task(sender.run(), name="webhook sender")
     try:
         yield
     finally:
         sender.stop()
-        await running
+        await task
 
 
 def run_forever(host: ImageHost) -> None:
-    """Send the events of a host until a signal (SIGTERM, SIGINT) ends it."""
-    asyncio.run(_run_forever(host))
+    """Send webhooks until SIGTERM or SIGINT."""
+    asyncio.run(_run_until_signal(host))
 
 
-async def _run_forever(host: ImageHost) -> None:
-    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+async def _run_until_signal(host: ImageHost) -> None:
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
     for number in SIGNALS:
-        with suppress(NotImplementedError):  # Windows, where an interrupt cancels this instead
-            loop.add_signal_handler(number, ended.set)
+        with suppress(NotImplementedError):  # on Windows, where KeyboardInterrupt cancels this task instead
+            loop.add_signal_handler(number, stopped.set)
     async with running_sender(host):
-        await ended.wait()
+        await stopped.wait()

@@ -1,10 +1,9 @@
-"""The sender: leases what is due, posts it, and reports what came of it.
+"""Webhook sender: leases due deliveries, posts them and reports the results.
 
-Any number of senders may run, in this process and in others: each delivery is leased to one. What came
-of attempts is told to the catalog together with the request for more, since each such exchange costs
-one durable commit. A sender that is killed leaves leases behind, which end by themselves, or when another
-takes its seat; what it had sent and not reported is then sent once more, under the same `webhook-id`: at
-least once, never less.
+Any number of senders may run, in one process or several; each delivery is leased by one of them. Results are
+reported in the same transaction that leases more, so each round costs one durable commit. The leases of a
+sender that was killed expire, or are released when another sender takes its slot; what it had sent and not
+reported is sent again under the same `webhook-id`: delivery is at least once.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from imagehost_core.webhooks.signing import sign_webhook
 from imagehost_server.background.webhook_http import Resolve, UnreachableError, WebhookResponse, post, resolve
 
 POLL_SECONDS = 0.5
-"""How long a sender sleeps when nothing is due. Events of its own process wake it at once."""
+"""Time between polls of the outbox when idle. Events of the same process wake the sender at once."""
 PRUNE_SECONDS = 3_600
-"""How often old events are forgotten."""
+"""Time between deletions of expired events."""
 SHUTDOWN_GRACE_SECONDS = 5.0
-"""How long attempts under way may still take when a sender is stopped; the rest is given back."""
+"""Time that attempts in flight have to finish when a sender stops; the others are released."""
 USER_AGENT = "imagehost-webhooks/1"
 
 T = TypeVar("T")
@@ -40,12 +39,12 @@ log = logging.getLogger("imagehost.webhooks")
 
 
 class WebhookSender:
-    """Sends the events of a host.
+    """Sender of a host's webhook deliveries.
 
     Args:
-        host: Whose outbox.
-        tls: How certificates are verified; the system's authorities, unless given.
-        resolve: Returns the addresses of a name.
+        host: The host with the outbox.
+        tls: The TLS context; by default one with the system's certificate authorities.
+        resolve: Resolves host names.
     """
 
     def __init__(
@@ -59,35 +58,35 @@ class WebhookSender:
         self._wake = asyncio.Event()
         self._stopping = False
         self._in_flight: dict[asyncio.Task[None], LeasedDelivery] = {}
-        self._reports: list[tuple[LeasedDelivery, Attempt]] = []
-        self._pruned = time.monotonic()
-        # A thread of its own: no other work of the process can keep it waiting.
-        self._thread = ThreadPoolExecutor(1, "sender")
+        self._results: list[tuple[LeasedDelivery, Attempt]] = []
+        self._last_prune = time.monotonic()
+        # A dedicated thread, so that no other work of the process can delay reports and leases.
+        self._thread = ThreadPoolExecutor(1, "webhook-sender")
 
     async def run(self) -> None:
-        """Send until `stop`; then finish what is under way, or give it back."""
-        loop, held = asyncio.get_running_loop(), ExitStack()
+        """Send until `stop` is called; then finish or release the attempts in flight."""
+        loop, slot = asyncio.get_running_loop(), ExitStack()
         unsubscribe = self._host.subscribe(lambda _event: loop.call_soon_threadsafe(self._wake.set))
         try:
-            self._sender_slot = await self._in_thread(held.enter_context, self._host.webhooks.sender_slot())
+            self._sender_slot = await self._in_thread(slot.enter_context, self._host.webhooks.sender_slot())
             while not self._stopping:
                 await self._run_once()
         finally:
             unsubscribe()
-            await self._finish()
-            held.close()
+            await self._shut_down()
+            slot.close()
 
     def stop(self) -> None:
-        """Lease nothing more, and let `run` come to its end."""
+        """Lease nothing more, and make `run` return."""
         self._stopping = True
         self._wake.set()
 
     async def drain(self) -> int:
-        """Send all that is due now, and return how many attempts that took."""
+        """Send everything that is due now; return the number of attempts."""
         count = 0
         while True:
             count += await self._report_and_lease()
-            if not self._in_flight and not self._reports:
+            if not self._in_flight and not self._results:
                 return count
             if self._in_flight:
                 await asyncio.wait(self._in_flight, return_when=asyncio.FIRST_COMPLETED)
@@ -98,59 +97,59 @@ class WebhookSender:
             await self._report_and_lease()
             await self._prune()
         except Exception:
-            log.exception("the outbox did not answer")
+            log.exception("lease query failed; retrying")
             await asyncio.sleep(POLL_SECONDS)
         with suppress(TimeoutError):
             await asyncio.wait_for(self._wake.wait(), POLL_SECONDS)
 
     async def _report_and_lease(self) -> int:
-        """Report what has come of attempts, start as many more as there is room for, and return how many."""
-        room = self._settings.concurrency - len(self._in_flight)
-        reports, self._reports = self._reports, []
+        """Report results, start as many attempts as the concurrency allows, and return their number."""
+        limit = self._settings.concurrency - len(self._in_flight)
+        results, self._results = self._results, []
         try:
             leased = await self._in_thread(
-                self._host.webhooks.report_and_lease, reports, room, self._sender_slot
+                self._host.webhooks.report_and_lease, results, limit, self._sender_slot
             )
         except Exception:
-            self._reports = reports + self._reports  # nothing of it was recorded
+            self._results = results + self._results  # the transaction was rolled back
             raise
-        for due in leased:
-            task = asyncio.create_task(self._deliver(due))
-            self._in_flight[task] = due
+        for lease in leased:
+            task = asyncio.create_task(self._deliver(lease))
+            self._in_flight[task] = lease
             task.add_done_callback(self._on_done)
         return len(leased)
 
-    async def _deliver(self, due: LeasedDelivery) -> None:
-        begun, at = time.monotonic(), self._host.now()
+    async def _deliver(self, lease: LeasedDelivery) -> None:
+        started, at = time.monotonic(), self._host.now()
         try:
-            posted = await self._post(due, int(at.timestamp()))
-            status, answer = posted.status, posted.excerpt
+            response = await self._post(lease, int(at.timestamp()))
+            status, text = response.status, response.excerpt
         except (UnreachableError, ValidationError) as error:
-            status, answer = None, str(error)
+            status, text = None, str(error)
         except Exception:
-            # Ours to mend. It counts as an attempt, so that it cannot come back for ever.
-            log.exception("delivery %s failed", due.delivery.id)
-            status, answer = None, "the sender failed"
-        duration = round((time.monotonic() - begun) * 1_000)
-        self._reports.append((due, Attempt(at=at, status=status, duration_ms=duration, response=answer)))
+            # A bug. It counts as an attempt, so that it is not retried without end.
+            log.exception("webhook delivery failed delivery=%s", lease.delivery.id)
+            status, text = None, "internal error of the sender"
+        duration_ms = round((time.monotonic() - started) * 1_000)
+        self._results.append((lease, Attempt(at=at, status=status, duration_ms=duration_ms, response=text)))
 
-    async def _post(self, due: LeasedDelivery, timestamp: int) -> WebhookResponse:
-        delivery, allow = due.delivery, self._settings.allow_loopback
-        destination = parse_endpoint_url(due.webhook.url, allow_loopback=allow)
-        signatures = (sign_webhook(secret, delivery.event_id, timestamp, due.body) for secret in due.secrets)
+    async def _post(self, lease: LeasedDelivery, timestamp: int) -> WebhookResponse:
+        event_id, body = lease.delivery.event_id, lease.body
+        allow_loopback = self._settings.allow_loopback
+        signatures = (sign_webhook(secret, event_id, timestamp, body) for secret in lease.secrets)
         headers = {
             "Content-Type": "application/json",
             "User-Agent": USER_AGENT,
-            "webhook-id": delivery.event_id,
+            "webhook-id": event_id,
             "webhook-timestamp": str(timestamp),
             "webhook-signature": " ".join(signatures),
         }
         return await post(
-            destination,
+            parse_endpoint_url(lease.webhook.url, allow_loopback=allow_loopback),
             headers,
-            due.body,
+            body,
             timeout=self._settings.timeout_seconds,
-            allow_loopback=allow,
+            allow_loopback=allow_loopback,
             tls=self._tls,
             resolve=self._resolve,
         )
@@ -160,18 +159,18 @@ class WebhookSender:
         self._wake.set()
 
     async def _prune(self) -> None:
-        if time.monotonic() - self._pruned > PRUNE_SECONDS:
-            self._pruned = time.monotonic()
+        if time.monotonic() - self._last_prune > PRUNE_SECONDS:
+            self._last_prune = time.monotonic()
             await self._in_thread(self._host.webhooks.delete_expired)
 
-    async def _finish(self) -> None:
+    async def _shut_down(self) -> None:
         if self._in_flight:
             await asyncio.wait(self._in_flight, timeout=SHUTDOWN_GRACE_SECONDS)
         unfinished = dict(self._in_flight)
         for task in unfinished:
             task.cancel()
         await asyncio.gather(*unfinished, return_exceptions=True)
-        await self._in_thread(self._host.webhooks.report, self._reports)
+        await self._in_thread(self._host.webhooks.report, self._results)
         if unfinished:
             await self._in_thread(self._host.webhooks.release, *unfinished.values())
         self._thread.shutdown()

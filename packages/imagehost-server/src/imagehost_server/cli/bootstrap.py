@@ -1,4 +1,4 @@
-"""The first start on an empty data folder: an administrator, a token, and a picture to try them with."""
+"""The first start with an empty data directory: initial credentials, and a sample image to upload."""
 
 from __future__ import annotations
 
@@ -10,50 +10,50 @@ from imagehost_core import ImageHost
 from imagehost_server.auth.passwords import hash_password, new_password
 from imagehost_server.cli.sample_image import write_sample
 
-KEY_NAME = "first token"
+KEY_NAME = "initial key"
 
 
 @frozen
 class InitialCredentials:
-    """What is told once.
+    """The credentials that the first start prints.
 
     Attributes:
-        account: The administrator's name.
+        account: The account's name.
         password: Its password.
-        token: An API token with every scope.
-        upload: A command that uploads the sample.
-        address: The shape of the address that the picture will have.
+        token: An API token with all scopes.
+        upload_command: A `curl` command that uploads the sample image.
+        image_url: The pattern of the URL that the image will have.
     """
 
     account: str
     password: str = field(repr=False)
     token: str = field(repr=False)
-    upload: str = field(repr=False)
-    image_url: str = ""
+    upload_command: str = field(repr=False)
+    image_url: str
 
     def text(self) -> str:
-        """Return it as it is printed."""
+        """Return the text to print."""
         return (
-            "This folder was empty. Its first account, shown this once:\n"
+            f"Created account {self.account} (password and token are shown only once):\n"
             f"  account   {self.account}\n"
             f"  password  {self.password}\n"
             f"  token     {self.token}\n"
-            "Upload a picture:\n"
-            f"  {self.upload}\n"
-            "The answer has its address in data.url:\n"
+            "Upload an image:\n"
+            f"  {self.upload_command}\n"
+            "The response has the image URL in data.url:\n"
             f"  {self.image_url}\n"
         )
 
 
 def create_initial_credentials(host: ImageHost, data: Path) -> InitialCredentials | None:
-    """Give the first account of a fresh folder a password and a token; return what is to be told.
+    """Give the only account of a new data directory a password and an API token.
 
     Args:
-        host: The host of the folder.
-        data: The folder.
+        host: The host of the data directory.
+        data: The data directory; the sample image is written to it.
 
     Returns:
-        `None` where the folder is in use already: it has several accounts, or a key.
+        The credentials; `None` if the data directory is in use: it has several accounts, or an API key.
     """
     accounts = host.accounts.list()
     if len(accounts) != 1 or host.keys.list(owner=accounts[0]).total:
@@ -62,6 +62,5 @@ def create_initial_credentials(host: ImageHost, data: Path) -> InitialCredential
     host.accounts.set_password_hash(name, hash_password(password))
     token = host.keys.create(owner=name, name=KEY_NAME).token
     sample = write_sample(data)
-    addresses = host.urls
-    command = f"curl -H 'Authorization: Bearer {token}' -F 'image=@{sample}' {addresses.base_url}/upload"
-    return InitialCredentials(name, password, token, command, f"{addresses.cdn_url}/<id>.webp")
+    command = f"curl -H 'Authorization: Bearer {token}' -F 'image=@{sample}' {host.urls.base_url}/upload"
+    return InitialCredentials(name, password, token, command, f"{host.urls.cdn_url}/<id>.webp")

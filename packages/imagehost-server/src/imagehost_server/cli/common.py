@@ -1,4 +1,4 @@
-"""What all commands share: the data folder, and how they tell what went wrong."""
+"""Shared parts of all commands: the `--data` option, opening the host, and error output."""
 
 from __future__ import annotations
 
@@ -19,32 +19,37 @@ F = TypeVar("F", bound=Callable[..., None])
 
 
 def data_option(command: F) -> F:
-    """Add the option that every command has."""
+    """Add the `--data` option, which every command has."""
     return click.option(
         "--data",
         type=click.Path(file_okay=False, path_type=Path),
         required=True,
         metavar="DIR",
-        help="The data folder; it is made if there is none.",
+        help="Data directory; created if it does not exist.",
     )(command)
 
 
 @contextmanager
 def open_host(data: Path) -> Iterator[ImageHost]:
-    """Open the host of a data folder for the length of a block, whose errors are told."""
+    """Open the host of a data directory for a block; errors end the command."""
     with cli_errors(), ImageHost.open(data, settings=load_settings(data)) as host:
         yield host
 
 
 def load_settings(data: Path, flags: Mapping[str, object] | None = None) -> ServerSettings:
-    """Return the settings of a data folder, as flags and the environment give them."""
+    """Return the settings from flags, environment variables and `imagehost.toml`.
+
+    Args:
+        data: The data directory.
+        flags: Values of command line flags, by setting path.
+    """
     with cli_errors():
         return load(data, flags or {}, os.environ)[0]
 
 
 @contextmanager
 def cli_errors() -> Iterator[None]:
-    """Tell what went wrong in a line, without a traceback."""
+    """Turn expected errors of a block into a one-line message and exit status 1, without traceback."""
     try:
         yield
     except (ImageHostError, SettingsError, OSError) as error:

@@ -1,7 +1,7 @@
-"""The OpenAPI document, made from the routes themselves: their table of scopes and their classes.
+"""The OpenAPI document, generated from the operations and the table of route scopes.
 
-Schemas of records come from the classes that are sent and read (`msgspec.json.schema_components`), so the
-document cannot tell of a member that is not there.
+Schemas are generated from the classes that are encoded and decoded (`msgspec.json.schema_components`), so
+document and implementation have the same members.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ UPLOAD_FIELDS: dict[str, Schema] = {
     "auto_rename": {**_BOOLEAN, "default": "false"},
     "is_public": {**_BOOLEAN, "default": "true"},
 }
-"""The fields of an upload form (SPEC 4.1)."""
+"""The fields of the upload forms."""
 
 UPLOAD_FORM: Schema = {
     "type": "object",
-    "description": "`files[]` is form 1, `image` is form 2; one of them.",
+    "description": "Either `files[]` (form 1, up to 20 files) or `image` (form 2, one file).",
     "properties": UPLOAD_FIELDS,
     "oneOf": [{"required": ["files[]"]}, {"required": ["image"]}],
 }
@@ -56,43 +56,43 @@ DELIVERY_QUERY = (
     Parameter(
         name="q",
         schema={"type": "integer", "minimum": 1, "maximum": MAX_QUALITY},
-        summary="Compression quality.",
+        summary="Compression quality; ignored for PNG and GIF.",
     ),
     Parameter(
         name="fit",
         schema={"type": "string", "enum": [fit.value for fit in Fit], "default": Fit.COVER.value},
-        summary="What happens where both sides are given.",
+        summary="How the image fits width and height, if both are given.",
     ),
     Parameter(
         name="fm",
         schema={"type": "string", "enum": list(FORMAT_NAMES)},
-        summary="The format; `auto` goes by `Accept`.",
+        summary="Output format; `auto` negotiates by `Accept`.",
     ),
-    Parameter(name="exp", schema={"type": "integer"}, summary="Of a signed address: when it ends."),
-    Parameter(name="sig", schema={"type": "string"}, summary="Of a signed address: its signature."),
+    Parameter(name="exp", schema={"type": "integer"}, summary="Expiry of a signed URL, as a Unix timestamp."),
+    Parameter(name="sig", schema={"type": "string"}, summary="Signature of a signed URL."),
 )
-"""The parameters of the processing route (contract 7)."""
+"""The query parameters of image URLs."""
 
-_ANYWHERE = (400, 403, 500, 503)
-"""Errors that every operation may answer: a wrong request, plain HTTP, our faults, no capacity."""
+_COMMON_ERRORS = (400, 403, 500, 503)
+"""Error statuses of every operation: bad request, plain HTTP, internal error, overload."""
 
 
 def document(operations: Iterable[Operation], base_url: str, delivery_url: str) -> Schema:
     """Return the OpenAPI document.
 
     Args:
-        operations: All routes.
-        base_url: The address of the interface, ending in `/v1`.
-        delivery_url: The address of the processing route.
+        operations: The operations of all routes.
+        base_url: The base URL of the API, which ends in `/v1`.
+        delivery_url: The base URL of images.
     """
-    told = list(operations)
-    classes = list(dict.fromkeys(kind for item in told for kind in _classes(item)))
+    operations = list(operations)
+    classes = list(dict.fromkeys(kind for item in operations for kind in _classes(item)))
     schemas, components = msgspec.json.schema_components(classes, ref_template=_REF)
     by_class = dict(zip(classes, schemas, strict=True))
     paths: dict[str, dict[str, object]] = {}
-    for item in told:
+    for item in operations:
         paths.setdefault(_path(item), {})[item.method.lower()] = _operation(item, by_class)
-    for item in told:
+    for item in operations:
         if not item.path.startswith("/v1/"):
             paths[_path(item)]["servers"] = [{"url": base_url.removesuffix("/v1")}]
     paths["/{file}"] = {"servers": [{"url": delivery_url}], "get": _delivery()}
@@ -101,7 +101,7 @@ def document(operations: Iterable[Operation], base_url: str, delivery_url: str) 
         "info": {"title": "imagehost", "version": version("imagehost-server")},
         "servers": [{"url": base_url}],
         "paths": paths,
-        "webhooks": {name: {"post": _event(name, schema)} for name, schema in event_schemas().items()},
+        "webhooks": {name: {"post": _webhook(name, schema)} for name, schema in event_schemas().items()},
         "components": {
             "schemas": {**components, "Error": _ERROR},
             "responses": {str(kind.status): _error(kind) for kind in BY_CODE.values()},
@@ -115,61 +115,62 @@ def _path(item: Operation) -> str:
 
 
 def _classes(item: Operation) -> Iterator[object]:
-    yield from _parts(item.response)
+    yield from _shape_classes(item.response)
     if isinstance(item.body, type):
         yield item.body
 
 
-def _parts(shape: Shape | str) -> Iterator[object]:
+def _shape_classes(shape: Shape | str) -> Iterator[object]:
     if isinstance(shape, Mapping):
         yield from shape.values()
     elif isinstance(shape, tuple):
-        for one in shape:
-            yield from _parts(one)
+        for alternative in shape:
+            yield from _shape_classes(alternative)
     elif not isinstance(shape, str):
         yield shape
 
 
 def _operation(item: Operation, schemas: dict[object, Schema]) -> Schema:
-    in_path = [name.partition("}")[0] for name in item.path.split("{")[1:]]
+    path_parameters = [name.partition("}")[0] for name in item.path.split("{")[1:]]
     parameters: list[Schema] = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in in_path
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in path_parameters
     ]
     parameters += map(_query, item.query)
     if item.idempotent:
         parameters.append(_IDEMPOTENCY_KEY)
-    told: Schema = {
+    description: Schema = {
         "operationId": item.name,
         "summary": item.summary,
-        "security": _security(item.need),
+        "security": _security(item.requirement),
         "responses": {str(item.status): _success(item, schemas), **_errors(item)},
     }
     if parameters:
-        told["parameters"] = parameters
+        description["parameters"] = parameters
     if item.body is not None:
         media_type = item.body if isinstance(item.body, str) else "application/json"
         schema = UPLOAD_FORM if isinstance(item.body, str) else schemas[item.body]
-        told["requestBody"] = {"required": True, "content": {media_type: {"schema": schema}}}
-    return told
+        description["requestBody"] = {"required": True, "content": {media_type: {"schema": schema}}}
+    return description
 
 
-def _security(need: Requirement | None) -> list[Schema]:
-    if need is None:
+def _security(requirement: Requirement | None) -> list[Schema]:
+    if requirement is None:
         return []
-    if need is SessionRequirement.ONLY:
+    if requirement is SessionRequirement.ONLY:
         return [{"session": []}, {"cookie": [], "csrf": []}]
-    return [{"token": [need.value]}, {"session": []}, {"cookie": [], "csrf": []}]
+    return [{"token": [requirement.value]}, {"session": []}, {"cookie": [], "csrf": []}]
 
 
 SECURITY_SCHEMES: Schema = {
-    "token": {"type": "http", "scheme": "bearer", "description": "A key, with the scope that is named."},
-    "session": {"type": "http", "scheme": "bearer", "description": "A session, which has all scopes."},
+    "token": {"type": "http", "scheme": "bearer", "description": "An API key with the named scope."},
+    "session": {"type": "http", "scheme": "bearer", "description": "A session token, which has all scopes."},
     "cookie": {"type": "apiKey", "in": "cookie", "name": SESSION_COOKIE},
     "csrf": {
         "type": "apiKey",
         "in": "header",
         "name": "X-CSRF-Token",
-        "description": f"The value of the cookie {CSRF_COOKIE}; only for unsafe requests.",
+        "description": f"The value of the cookie {CSRF_COOKIE}; required for unsafe methods only.",
     },
 }
 
@@ -195,17 +196,20 @@ def _success(item: Operation, schemas: dict[object, Schema]) -> Schema:
 
 
 def _headers(item: Operation) -> Schema:
-    named = ("X-Request-Id", *(_COUNTED if item.path.startswith("/v1/") else ()))
-    once = ("Idempotent-Replayed",) if item.idempotent else ()
-    return {name: {"schema": {"type": "string"}} for name in (*named, *once)}
+    names = ["X-Request-Id"]
+    if item.path.startswith("/v1/"):
+        names += _RATE_LIMIT_HEADERS
+    if item.idempotent:
+        names.append("Idempotent-Replayed")
+    return {name: {"schema": {"type": "string"}} for name in names}
 
 
-_COUNTED = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
+_RATE_LIMIT_HEADERS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
 
 _IDEMPOTENCY_KEY: Schema = {
     "name": "Idempotency-Key",
     "in": "header",
-    "description": "The same request again under the same key is answered once more and does nothing.",
+    "description": "A repeated request with the same key returns the first response, without a second effect.",
     "schema": {"type": "string", "minLength": 1, "maxLength": MAX_KEY, "pattern": "^[ -~]+$"},
 }
 
@@ -214,7 +218,7 @@ def _shape(shape: Shape, schemas: dict[object, Schema]) -> Schema:
     if isinstance(shape, Mapping):
         return _object({name: schemas[kind] for name, kind in shape.items()})
     if isinstance(shape, tuple):
-        return {"oneOf": [_shape(one, schemas) for one in shape]}
+        return {"oneOf": [_shape(alternative, schemas) for alternative in shape]}
     return schemas[shape]
 
 
@@ -223,10 +227,10 @@ def _object(properties: dict[str, Schema]) -> Schema:
 
 
 def _errors(item: Operation) -> dict[str, Schema]:
-    statuses = {*_ANYWHERE, *item.errors}
+    statuses = {*_COMMON_ERRORS, *item.errors}
     if item.idempotent:
         statuses |= {409}
-    if item.need:
+    if item.requirement:
         statuses |= {401}
     if item.path.startswith("/v1/"):
         statuses |= {429}
@@ -259,15 +263,15 @@ _ERROR: Schema = _object(
 
 
 WEBHOOK_HEADERS = {
-    "webhook-id": "The event's id, the same in every attempt: handle each id once.",
-    "webhook-timestamp": "When the attempt was made, as a Unix timestamp.",
-    "webhook-signature": "`v1,` and a base64 HMAC-SHA256 over `id.timestamp.body`; two while secrets change.",
+    "webhook-id": "Id of the event, equal in every attempt: process each id once.",
+    "webhook-timestamp": "Time of the attempt, as a Unix timestamp.",
+    "webhook-signature": "`v1,` and a base64 HMAC-SHA256 over `id.timestamp.body`; two during secret rotation.",
 }
 """The headers of Standard Webhooks 1.0.0."""
 
 
-def _event(name: str, schema: Mapping[str, object]) -> Schema:
-    """Return what is told of an event: the request that a webhook's destination gets."""
+def _webhook(name: str, schema: Mapping[str, object]) -> Schema:
+    """Return the description of the request that a webhook endpoint receives for an event."""
     return {
         "operationId": name,
         "summary": f"The event `{name}`.",
@@ -284,32 +288,32 @@ def _event(name: str, schema: Mapping[str, object]) -> Schema:
         ],
         "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
         "responses": {
-            "2XX": {"description": "The event was taken."},
-            "410": {"description": "Nothing is to be sent here any more."},
-            "default": {"description": "The event is sent again later."},
+            "2XX": {"description": "The event is delivered."},
+            "410": {"description": "The webhook is disabled."},
+            "default": {"description": "The delivery is retried later."},
         },
     }
 
 
 def _delivery() -> Schema:
-    images: Schema = {traits.media_type: {} for traits in FORMATS.values()}
+    images: Schema = {info.media_type: {} for info in FORMATS.values()}
     name = {
         "name": "file",
         "in": "path",
         "required": True,
-        "description": f"An image's id, and an extension: {', '.join(BY_EXTENSION)}.",
+        "description": f"An image id, optionally with an extension: {', '.join(BY_EXTENSION)}.",
         "schema": {"type": "string"},
     }
     codes = (400, 403, 404, 405, 500, 503)
     return {
-        "operationId": "get_picture",
-        "summary": "Show a picture, as it was stored or made to measure.",
+        "operationId": "get_image_file",
+        "summary": "Get an image as stored, or resized and converted.",
         "security": [{}, {"token": ["images:read"]}],
         "parameters": [name, *map(_query, DELIVERY_QUERY)],
         "responses": {
-            "200": {"description": "The picture.", "content": images},
-            "206": {"description": "A part of the picture.", "content": images},
-            "304": {"description": "The picture has not changed."},
+            "200": {"description": "The image.", "content": images},
+            "206": {"description": "The requested byte range of the image.", "content": images},
+            "304": {"description": "The image has not changed."},
             "416": _error(BY_CODE["BAD_REQUEST"]),
             **{str(code): {"$ref": f"#/components/responses/{code}"} for code in codes},
         },

@@ -1,6 +1,7 @@
-"""The description of the interface, as a document and as a page, both made once at the start.
+"""The API description as OpenAPI JSON and as an HTML page; both are rendered once at startup.
 
-The page is plain HTML with one style and no script, and its policy lets it load nothing at all.
+The page is plain HTML with one inline style and no script; its Content-Security-Policy forbids any other
+resource.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ POLICY = f"default-src 'none'; style-src 'sha256-{_HASH}'; base-uri 'none'; fram
 
 @frozen
 class ApiDescription:
-    """The two answers that describe the interface."""
+    """The responses of `/v1/openapi.json` and `/v1/docs`."""
 
     document: RawResponse
     docs: RawResponse
 
 
 def build_description(operations: Iterable[Operation], base_url: str, delivery_url: str) -> ApiDescription:
-    """Return both answers.
+    """Render the API description.
 
     Args:
-        operations: All routes.
-        base_url: The address of the interface.
-        delivery_url: The address of the processing route.
+        operations: The operations of all routes.
+        base_url: The base URL of the API, which ends in `/v1`.
+        delivery_url: The base URL of images.
     """
     tree = document(operations, base_url, delivery_url)
     headers = (
@@ -64,48 +65,51 @@ def render_html(tree: Mapping[str, Any]) -> str:
     sections = []
     for path, methods in tree["paths"].items():
         servers = methods.get("servers") or tree["servers"]
-        for method, told in methods.items():
+        for method, operation in methods.items():
             if method != "servers":
-                sections.append(_section(method, servers[0]["url"] + path, told))
+                sections.append(_section(method, servers[0]["url"] + path, operation))
     title = escape(tree["info"]["title"])
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>'
         f"<h1>{title} {escape(tree['info']['version'])}</h1>"
-        '<p>The same as <a href="openapi.json">an OpenAPI document</a>.</p>'
+        '<p>Also available as <a href="openapi.json">OpenAPI document</a>.</p>'
         f"{''.join(sections)}</body></html>"
     )
 
 
-def _section(method: str, address: str, told: Mapping[str, Any]) -> str:
-    needs = [scope for option in told["security"] for scopes in option.values() for scope in scopes]
-    token = f"Needs a token with <code>{escape(', '.join(needs))}</code>." if needs else "Needs no token."
-    if {} in told["security"] and needs:
-        token = f"Needs no token; private pictures need one with <code>{escape(', '.join(needs))}</code>."
+def _section(method: str, url: str, operation: Mapping[str, Any]) -> str:
+    security = operation["security"]
+    scopes = [scope for option in security for values in option.values() for scope in values]
+    notes = f"Requires a token with <code>{escape(', '.join(scopes))}</code>." if scopes else "No token."
+    if {} in security and scopes:
+        notes = f"Private images require a token with <code>{escape(', '.join(scopes))}</code>."
     rows = [
-        (item["name"], item.get("description", ""), item["schema"]) for item in told.get("parameters", [])
+        (item["name"], item.get("description", ""), item["schema"])
+        for item in operation.get("parameters", [])
     ]
-    for media_type, content in told.get("requestBody", {}).get("content", {}).items():
+    for media_type, content in operation.get("requestBody", {}).get("content", {}).items():
         fields = content["schema"].get("properties", {})
         rows += [(name, "", schema) for name, schema in fields.items()]
-        token += f" Takes <code>{escape(media_type)}</code>."
+        notes += f" Body: <code>{escape(media_type)}</code>."
     cells = "".join(
         f"<tr><td><code>{escape(name)}</code></td><td>{escape(text)}</td><td>{_values(schema)}</td></tr>"
         for name, text, schema in rows
     )
-    statuses = ", ".join(told["responses"])
+    statuses = ", ".join(operation["responses"])
     return (
-        f"<section><h2><b>{method.upper()}</b><code>{escape(address)}</code></h2>"
-        f"<p>{escape(told['summary'])} {token}</p><table>{cells}</table><p>Answers {statuses}.</p></section>"
+        f"<section><h2><b>{method.upper()}</b><code>{escape(url)}</code></h2>"
+        f"<p>{escape(operation['summary'])} {notes}</p><table>{cells}</table>"
+        f"<p>Statuses: {statuses}.</p></section>"
     )
 
 
 def _values(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
-        words = " · ".join(map(str, schema["enum"]))
+        text = " · ".join(map(str, schema["enum"]))
     elif "minimum" in schema:
-        words = f"{schema['type']}, {schema['minimum']}–{schema.get('maximum', '')}"
+        text = f"{schema['type']}, {schema['minimum']}–{schema.get('maximum', '')}"
     else:
-        words = str(schema.get("type", ""))
+        text = str(schema.get("type", ""))
     default = f" (default {schema['default']})" if "default" in schema else ""
-    return escape(words + default)
+    return escape(text + default)

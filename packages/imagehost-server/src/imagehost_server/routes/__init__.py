@@ -1,4 +1,4 @@
-"""The routes of the JSON interface, one file a resource."""
+"""The routes of the JSON API, one module per resource."""
 
 from imagehost_server.routes import account, albums, gallery, images, keys, service, session, upload, webhooks
 

@@ -1,9 +1,11 @@
-"""Accounts: made by whoever wants one, where the host lets them; and the caller's own."""
+"""Account routes: registration, where the setting allows it, and the caller's own account."""
 
 from __future__ import annotations
 
 from litestar import Response
 
+from imagehost_core import ImageHost
+from imagehost_core.models import Account
 from imagehost_server.api.operation import operation
 from imagehost_server.api.representations import (
     AccountRecord,
@@ -19,41 +21,40 @@ from imagehost_server.auth.passwords import hash_password, require_new_password
 
 @operation(
     "POST /v1/accounts",
-    summary="Make an account, where the host lets anybody do so.",
+    summary="Create an account, if registration is enabled.",
     body=NewAccount,
     response=AccountSummary,
     status=201,
     errors=(409,),
 )
 async def create_account(request: ApiRequest) -> Response[bytes]:
-    """Answer 201 with the account; signing in to it is another request."""
-    wanted, host = await request.json_body(NewAccount), request.host
-    # A name that can be nobody's costs neither an attempt nor a hash.
-    host.accounts.require_name(wanted.username)
-    require_new_password(wanted.password)
-    await throttle_password_attempt(request, wanted.username)
-    password_hash = await request.executors.passwords.run(hash_password, wanted.password)
-    create = host.accounts.create
-    made = await request.executors.database.run(create, wanted.username, password_hash=password_hash)
-    return ok(account_summary(made), 201)
+    """Respond with 201 and the account. Signing in is another request."""
+    body, host = await request.json_body(NewAccount), request.host
+    # An invalid name or password costs neither an attempt nor a hash.
+    host.accounts.require_name(body.username)
+    require_new_password(body.password)
+    await throttle_password_attempt(request, body.username)
+    password_hash = await request.executors.passwords.run(hash_password, body.password)
+    account = await request.executors.database.run(
+        host.accounts.create, body.username, password_hash=password_hash
+    )
+    return ok(account_summary(account), 201)
 
 
 @operation(
     "GET /v1/account",
-    summary="Show your usage, quota, and what is left of your limits.",
+    summary="Get the usage, quota and rate limits of your account.",
     response=AccountRecord,
 )
 async def get_account(request: ApiRequest) -> Response[bytes]:
-    """Answer what the account has stored and may still ask for."""
-    return ok(await request.executors.database.run(_account, request))
+    """Respond with the account's usage, quota and rate limits."""
+    return ok(await request.executors.database.run(_get_account, request.host, request.account))
 
 
-def _account(request: ApiRequest) -> AccountRecord:
-    host, account = request.host, request.account
+def _get_account(host: ImageHost, account: Account) -> AccountRecord:
     quota = host.rate_limiter.limits_of(account).quota_bytes
-    return account_record(
-        account, host.accounts.usage(account.name), quota, host.rate_limiter.windows(account)
-    )
+    usage = host.accounts.usage(account.name)
+    return account_record(account, usage, quota, host.rate_limiter.windows(account))
 
 
 ROUTES = (create_account, get_account)

@@ -1,4 +1,4 @@
-"""Albums: made, listed, changed, filled and deleted."""
+"""Album routes: create, list, get, update, delete, and the images of an album."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ChangeMembers = Callable[..., tuple[Album, tuple[MembershipResult, ...]]]
 
 @frozen
 class DeletedAlbum:
-    """What is said of an album that is gone."""
+    """The id of a deleted album."""
 
     id: int
     deleted: bool = True
@@ -36,36 +36,37 @@ class DeletedAlbum:
 
 @operation(
     "POST /v1/albums",
-    summary="Make an album.",
+    summary="Create an album.",
     body=NewAlbum,
     response=AlbumRecord,
     status=201,
     idempotent=True,
 )
 async def create_album(request: ApiRequest) -> Response[bytes]:
-    """Answer 201 with the record, and its address in `Location`."""
-    wanted = await request.json_body(NewAlbum)
-    key = request.idempotency_key
-    return to_litestar(
-        await request.executors.database.run(_create, request.host, request.account, wanted, key)
+    """Respond with 201, the record, and the album's URL in `Location`."""
+    body = await request.json_body(NewAlbum)
+    response = await request.executors.database.run(
+        _create_album, request.host, request.account, body, request.idempotency_key
     )
+    return to_litestar(response)
 
 
-def _create(host: ImageHost, account: Account, wanted: NewAlbum, key: str | None) -> RawResponse:
-    def act(claim: IdempotentRequest | None) -> RawResponse:
+def _create_album(host: ImageHost, account: Account, body: NewAlbum, key: str | None) -> RawResponse:
+    def create(idempotent: IdempotentRequest | None) -> RawResponse:
         album = host.albums.create(
             owner=account,
-            name=wanted.name,
-            description=wanted.description,
-            is_public=wanted.is_public,
-            idempotency=None if claim is None else claim.sub_operation(0),
+            name=body.name,
+            description=body.description,
+            is_public=body.is_public,
+            idempotency=None if idempotent is None else idempotent.sub_operation(0),
         )
         return success(host.urls.album_record(album), 201)
 
-    reply = run_idempotent(host, account, key, fingerprint("albums", wanted), act)
-    number = json.decode(reply.body)["data"]["id"]
-    location = f"{host.urls.base_url}/albums/{number}"
-    return evolve(reply, headers=(*reply.headers, ("location", location)))
+    response = run_idempotent(host, account, key, fingerprint("albums", body), create)
+    # From the body, since a replayed response is stored without headers.
+    album_id = json.decode(response.body)["data"]["id"]
+    location = f"{host.urls.base_url}/albums/{album_id}"
+    return evolve(response, headers=(*response.headers, ("location", location)))
 
 
 @operation(
@@ -75,15 +76,17 @@ def _create(host: ImageHost, account: Account, wanted: NewAlbum, key: str | None
     response={"albums": list[AlbumRecord], "pagination": Pagination},
 )
 async def list_albums(request: ApiRequest) -> Response[bytes]:
-    """Answer a page of the caller's albums."""
-    host, page = request.host, request.page_request()
-    found = await request.executors.database.run(host.albums.list, owner=request.account, page=page)
-    return ok(page_response("albums", found, host.urls.album_record))
+    """Respond with a page of the caller's albums."""
+    host = request.host
+    page = await request.executors.database.run(
+        host.albums.list, owner=request.account, page=request.page_request()
+    )
+    return ok(page_response("albums", page, host.urls.album_record))
 
 
-@operation("GET /v1/albums/{album_id}", summary="Show an album.", response=AlbumRecord)
+@operation("GET /v1/albums/{album_id}", summary="Get an album.", response=AlbumRecord)
 async def get_album(request: ApiRequest, album_id: FromPath[str]) -> Response[bytes]:
-    """Answer the record."""
+    """Respond with the record."""
     host = request.host
     album = await request.executors.database.run(host.albums.get, album_id, owner=request.account)
     return ok(host.urls.album_record(album))
@@ -91,78 +94,82 @@ async def get_album(request: ApiRequest, album_id: FromPath[str]) -> Response[by
 
 @operation(
     "PATCH /v1/albums/{album_id}",
-    summary="Change an album's name, description or visibility.",
+    summary="Update an album's name, description or visibility; omitted members keep their values.",
     body=AlbumChanges,
     response=AlbumRecord,
 )
 async def update_album(request: ApiRequest, album_id: FromPath[str]) -> Response[bytes]:
-    """Answer the record as it is now."""
+    """Respond with the updated record."""
     host, changes = request.host, set_fields(await request.json_body(AlbumChanges))
-    update = host.albums.update
-    album = await request.executors.database.run(update, album_id, owner=request.account, **changes)  # type: ignore[arg-type]
+    album = await request.executors.database.run(
+        host.albums.update,
+        album_id,
+        owner=request.account,
+        **changes,  # type: ignore[arg-type]
+    )
     return ok(host.urls.album_record(album))
 
 
 @operation(
     "DELETE /v1/albums/{album_id}",
-    summary="Delete an album. Its images stay, unless they are to go too.",
+    summary="Delete an album, and its images on request.",
     query=(
         Parameter(
             name="delete_images",
             schema={"type": "boolean", "default": False},
-            summary="Its images too, for good; needs the scope `images:delete` as well.",
+            summary="Whether to delete its images too; also requires the scope `images:delete`.",
         ),
     ),
     response=DeletedAlbum,
 )
 async def delete_album(request: ApiRequest, album_id: FromPath[str]) -> Response[bytes]:
-    """Answer what is gone. What deletes images needs the scope for that as well."""
-    with_images = _boolean("delete_images", request.query_param("delete_images"))
-    if with_images:
+    """Respond with the id of the deleted album."""
+    delete_images = _parse_boolean("delete_images", request.query_param("delete_images"))
+    if delete_images:
         require_scope(request.auth, Scope.IMAGES_DELETE)
-    album = await request.executors.database.run(request.host.albums.get, album_id, owner=request.account)
-    delete = request.host.albums.delete
+    albums, owner = request.host.albums, request.account
+    album = await request.executors.database.run(albums.get, album_id, owner=owner)
     await request.executors.upload_bodies.run(
-        delete, album.id, owner=request.account, delete_images=with_images
+        albums.delete, album.id, owner=owner, delete_images=delete_images
     )
     return ok(DeletedAlbum(id=album.id))
 
 
 @operation(
     "PUT /v1/albums/{album_id}/images",
-    summary="Put images into an album.",
+    summary="Add images to an album.",
     body=AlbumMembers,
     response={"results": list[MembershipResult], "album": AlbumRecord},
 )
 async def add_images(request: ApiRequest, album_id: FromPath[str]) -> Response[bytes]:
-    """Answer what came of each image, and the album."""
+    """Respond with the result of each image, and the album."""
     return await _change_members(request, request.host.albums.add_images, album_id)
 
 
 @operation(
     "DELETE /v1/albums/{album_id}/images",
-    summary="Take images out of an album; they stay, in no album.",
+    summary="Remove images from an album, without deleting them.",
     body=AlbumMembers,
     response={"results": list[MembershipResult], "album": AlbumRecord},
 )
 async def remove_images(request: ApiRequest, album_id: FromPath[str]) -> Response[bytes]:
-    """Answer what came of each image, and the album."""
+    """Respond with the result of each image, and the album."""
     return await _change_members(request, request.host.albums.remove_images, album_id)
 
 
 async def _change_members(request: ApiRequest, change: ChangeMembers, album_id: str) -> Response[bytes]:
-    wanted = await request.json_body(AlbumMembers)
+    body = await request.json_body(AlbumMembers)
     album, results = await request.executors.database.run(
-        change, album_id, wanted.image_ids, owner=request.account
+        change, album_id, body.image_ids, owner=request.account
     )
     return ok({"results": results, "album": request.host.urls.album_record(album)})
 
 
-def _boolean(name: str, text: str | None) -> bool:
-    """Return a query parameter that is true or false.
+def _parse_boolean(name: str, text: str | None) -> bool:
+    """Return the value of a boolean query parameter; absent is false.
 
     Raises:
-        BadRequestError: It is neither.
+        BadRequestError: The text is none of true, false, 1 and 0.
     """
     if text is not None and text.lower() not in BOOLEANS:
         raise BadRequestError(errors=[FieldError(name, f"one of {', '.join(BOOLEANS)}", quote_value(text))])

@@ -1,4 +1,4 @@
-"""The gallery: everybody's public images, for everybody."""
+"""The gallery route: public images of all accounts, without authentication."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from imagehost_server.api.request import ApiRequest, ok
     response={"images": list[PublicImageRecord], "pagination": Pagination},
 )
 async def list_gallery(request: ApiRequest) -> Response[bytes]:
-    """Answer a page of public images, in the public record."""
+    """Respond with a page of public image records."""
     host = request.host
-    found = await request.executors.database.run(host.gallery, request.page_request())
-    return ok(page_response("images", found, host.urls.public_record))
+    page = await request.executors.database.run(host.gallery, request.page_request())
+    return ok(page_response("images", page, host.urls.public_record))
 
 
 ROUTES = (list_gallery,)

@@ -1,4 +1,4 @@
-"""Images: listed, shown, changed, deleted, and given signed addresses."""
+"""Image routes: list, get, update, delete, and signed URLs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from imagehost_server.api.request import ApiRequest, ok
 from imagehost_server.api.schemas import ImageChanges, SignedUrlRequest, set_fields
 
 ALBUM = Parameter(
-    name="album_id", schema={"type": "integer", "minimum": 1}, summary="Only the images of this album."
+    name="album_id", schema={"type": "integer", "minimum": 1}, summary="List only the images of this album."
 )
 
 
@@ -29,17 +29,17 @@ ALBUM = Parameter(
     response={"images": list[ImageRecord], "pagination": Pagination},
 )
 async def list_images(request: ApiRequest) -> Response[bytes]:
-    """Answer a page of the caller's images."""
-    host, page, album_id = request.host, request.page_request(), _album(request)
-    found = await request.executors.database.run(
-        host.images.list, owner=request.account, album_id=album_id, page=page
+    """Respond with a page of the caller's images."""
+    host, page_request, album_id = request.host, request.page_request(), _album_id(request)
+    page = await request.executors.database.run(
+        host.images.list, owner=request.account, album_id=album_id, page=page_request
     )
-    return ok(page_response("images", found, host.urls.image_record))
+    return ok(page_response("images", page, host.urls.image_record))
 
 
-@operation("GET /v1/images/{image_id}", summary="Show one of your images.", response=ImageRecord)
+@operation("GET /v1/images/{image_id}", summary="Get one of your images.", response=ImageRecord)
 async def get_image(request: ApiRequest, image_id: FromPath[str]) -> Response[bytes]:
-    """Answer the record."""
+    """Respond with the record."""
     host = request.host
     image = await request.executors.database.run(host.images.get, image_id, owner=request.account)
     return ok(host.urls.image_record(image))
@@ -47,12 +47,12 @@ async def get_image(request: ApiRequest, image_id: FromPath[str]) -> Response[by
 
 @operation(
     "PATCH /v1/images/{image_id}",
-    summary="Change one of your images; what is left out stays as it is.",
+    summary="Update one of your images; omitted members keep their values.",
     body=ImageChanges,
     response=ImageRecord,
 )
 async def update_image(request: ApiRequest, image_id: FromPath[str]) -> Response[bytes]:
-    """Answer the changed record."""
+    """Respond with the updated record."""
     changes = set_fields(await request.json_body(ImageChanges))
     host = request.host
     update = partial(host.images.update, image_id, owner=request.account, **changes)  # type: ignore[arg-type]
@@ -62,49 +62,49 @@ async def update_image(request: ApiRequest, image_id: FromPath[str]) -> Response
 
 @operation(
     "DELETE /v1/images/{image_id}",
-    summary="Delete one of your images and all its variants, for good.",
+    summary="Delete one of your images and all its variants permanently.",
     response={"id": ImageId, "deleted": bool},
 )
 async def delete_image(request: ApiRequest, image_id: FromPath[str]) -> Response[bytes]:
-    """Answer when every byte is gone."""
-    gone = await request.executors.database.run(request.host.images.delete, image_id, owner=request.account)
-    return ok({"id": gone.id, "deleted": True})
+    """Respond once all bytes of the image are deleted."""
+    image = await request.executors.database.run(request.host.images.delete, image_id, owner=request.account)
+    return ok({"id": image.id, "deleted": True})
 
 
 @operation(
     "POST /v1/images/{image_id}/signed-url",
-    summary="Make a delivery address that shows an image to whoever holds it, for a while.",
+    summary="Create a signed URL of an image, which works without a token until it expires.",
     body=SignedUrlRequest,
     response={"url": str, "expires_at": datetime},
 )
 async def sign_image(request: ApiRequest, image_id: FromPath[str]) -> Response[bytes]:
-    """Answer the address, with `exp` and `sig`."""
-    members = set_fields(await request.json_body(SignedUrlRequest))
-    lifetime = members.pop("expires_in")
-    params = {name: str(value) for name, value in members.items()}
+    """Respond with the image URL, which has the parameters `exp` and `sig`."""
+    params = set_fields(await request.json_body(SignedUrlRequest))
+    expires_in = params.pop("expires_in")
+    transform = {name: str(value) for name, value in params.items()}
     try:
         url = await request.executors.database.run(
             request.host.images.signed_url,
             image_id,
-            params,
+            transform,
             owner=request.account,
-            expires_in=lifetime,  # type: ignore[arg-type]
+            expires_in=expires_in,  # type: ignore[arg-type]
         )
     except BadRequestError as error:
-        # The parameters came in a body: contract 2 makes that a matter of data.
+        # In a body, a parameter that is not allowed is 422; in a URL it is 400.
         raise ValidationError(error.details, errors=error.errors) from error
-    expiry = parse_qs(urlsplit(url).query)["exp"][0]
-    return ok({"url": url, "expires_at": datetime.fromtimestamp(int(expiry), UTC)})
+    expires_at = datetime.fromtimestamp(int(parse_qs(urlsplit(url).query)["exp"][0]), UTC)
+    return ok({"url": url, "expires_at": expires_at})
 
 
 ROUTES = (list_images, get_image, update_image, delete_image, sign_image)
 
 
-def _album(request: ApiRequest) -> AlbumId | None:
-    """Return the album that the query names.
+def _album_id(request: ApiRequest) -> AlbumId | None:
+    """Return the query parameter `album_id`, or `None`.
 
     Raises:
-        BadRequestError: It cannot be the id of an album (contract 2: *query parameters are wrong*).
+        BadRequestError: It is not an album id.
     """
     text = request.query_param("album_id")
     if text is None:

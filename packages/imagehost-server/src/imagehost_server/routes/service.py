@@ -1,4 +1,4 @@
-"""The service itself: whether it lives, whether it works, and what it offers."""
+"""Service routes: health and readiness probes, and the API description."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from imagehost_server.api.operation import operation
 from imagehost_server.api.request import ApiRequest, ok, to_litestar
 
 
-@operation("GET /healthz", summary="Tell that the process is alive.", response={"status": str})
+@operation("GET /healthz", summary="Check that the process is alive.", response={"status": str})
 async def healthz() -> Response[bytes]:
-    """Answer 200 without asking any store."""
+    """Respond with 200, without accessing any store."""
     return ok({"status": "alive"})
 
 
-@operation("GET /readyz", summary="Tell whether the stores answer.", response={"status": str})
+@operation("GET /readyz", summary="Check that database and blob store respond.", response={"status": str})
 async def readyz(request: ApiRequest) -> Response[bytes]:
-    """Answer 200, or 503 where a store does not."""
+    """Respond with 200, or 503 if a store does not respond."""
     await request.executors.database.run(request.host.maintenance.check_ready)
     return ok({"status": "ready"})
 
 
-@operation("GET /v1/openapi.json", summary="Describe the interface.", response="application/json")
+@operation("GET /v1/openapi.json", summary="Get the OpenAPI document.", response="application/json")
 async def openapi_json(request: ApiRequest) -> Response[bytes]:
-    """Answer the OpenAPI document itself, in no envelope."""
-    return to_litestar(request.app.state["pages"].document)
+    """Respond with the OpenAPI document, without envelope."""
+    return to_litestar(request.app.state["api_description"].document)
 
 
-@operation("GET /v1/docs", summary="Show the description of the interface as a page.", response="text/html")
+@operation("GET /v1/docs", summary="Get the API reference as an HTML page.", response="text/html")
 async def docs(request: ApiRequest) -> Response[bytes]:
-    """Answer a page that loads nothing from anywhere."""
-    return to_litestar(request.app.state["pages"].docs)
+    """Respond with a page that loads no other resource."""
+    return to_litestar(request.app.state["api_description"].docs)
 
 
 ROUTES = (healthz, readyz, openapi_json, docs)

@@ -1,6 +1,9 @@
-"""Uploads: both forms, one or many files."""
+"""The upload route: one image (form 2), or up to 20 files (form 1)."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from attrs import frozen
 from litestar import Response
@@ -16,9 +19,9 @@ from imagehost_core.errors import (
     quote_value,
 )
 from imagehost_core.limits import require_file_size
-from imagehost_core.models import Account, Image
+from imagehost_core.models import Account
 from imagehost_core.resources import ImageRecord
-from imagehost_core.services import IdempotentRequest, SubOperation
+from imagehost_core.services import IdempotentRequest
 from imagehost_core.uploads.filenames import clean_filename
 from imagehost_core.uploads.options import UploadOptions, parse_upload_options
 from imagehost_server.api.idempotency import fingerprint, run_idempotent
@@ -36,7 +39,7 @@ from imagehost_server.http.responses import RawResponse, error_dict, log_cause, 
 
 @frozen(kw_only=True)
 class FileErrorRecord:
-    """A file of form 1 that was not stored."""
+    """The error of a file of form 1 that was not stored."""
 
     index: int
     filename: str
@@ -53,105 +56,109 @@ class FileErrorRecord:
     idempotent=True,
 )
 async def upload_images(request: ApiRequest) -> Response[bytes]:
-    """Answer the record (form 2), or what became of each file (form 1)."""
-    executors, host = request.executors, request.host
-    reader = MultipartFormParser(request.headers.get("content-type"), host.uploads.stage)
+    """Respond with the image record (form 2), or with records and errors of all files (form 1)."""
+    host, executors = request.host, request.executors
+    parser = MultipartFormParser(request.headers.get("content-type"), host.uploads.stage)
     try:
-        form = await parse_form(request.receive, reader, executors.upload_bodies, request.settings.http)
-        key = request.idempotency_key
-        reply = await executors.uploads.run(upload, host, request.account, form, request.id, key)
+        form = await parse_form(request.receive, parser, executors.upload_bodies, request.settings.http)
+        response = await executors.uploads.run(
+            run_idempotent,
+            host,
+            request.account,
+            request.idempotency_key,
+            _fingerprint(form),
+            partial(store_form, host, request.account, form, request.id),
+        )
     finally:
-        await executors.upload_bodies.run(reader.close)
-    return to_litestar(reply)
+        await executors.upload_bodies.run(parser.close)
+    return to_litestar(response)
 
 
 ROUTES = (upload_images,)
 
 
-def upload(
-    host: ImageHost, account: Account, form: ParsedForm, request_id: str, key: str | None
-) -> RawResponse:
-    """Store the files of a form, once for a key, and return the answer.
-
-    Raises:
-        ImageHostError: An option or the key is wrong, or nothing could be stored.
-    """
+def _fingerprint(form: ParsedForm) -> str:
     files = [(file.filename, file.staged.size, file.staged.sha256) for file in form.files]
-    request = fingerprint("upload", [form.kind.value, form.fields, files])
-    return run_idempotent(
-        host, account, key, request, lambda claim: success(store(host, account, form, request_id, claim))
-    )
+    return fingerprint("upload", [form.kind.value, form.fields, files])
 
 
-def store(
+def store_form(
     host: ImageHost,
     account: Account,
     form: ParsedForm,
     request_id: str,
-    claim: IdempotentRequest | None = None,
-) -> object:
-    """Store the files of a form; return `data` of the answer.
-
-    Contract 4: *Form 2 → `data` is the image record. Form 1 → `data` = `{"images", "errors"}`: every file
-    is tried, order kept; at least one stored → 200; none → the files' common error status, or 422 where
-    they differ.*
+    idempotent: IdempotentRequest | None = None,
+) -> RawResponse:
+    """Store the files of a form.
 
     Raises:
-        ImageHostError: An option is wrong, or nothing could be stored.
+        ImageHostError: An option is not allowed, or no file could be stored.
     """
     options = parse_upload_options(form.fields)
-    _check_album(host, account, options)
-    record = host.urls.image_record
+    _require_own_album(host, account, options)
+
+    def store(index: int, file: UploadedFile) -> ImageRecord:
+        require_file_size(clean_filename(file.filename), file.staged.size)
+        image = host.upload(
+            file.staged,
+            owner=account,
+            filename=file.filename,
+            options=options,
+            idempotency=None if idempotent is None else idempotent.sub_operation(index),
+        )
+        return host.urls.image_record(image)
+
     if form.kind is UploadForm.SINGLE:
-        return record(_store(host, account, form.files[0], options, _part(claim, 0)))
-    images, errors = [], []
-    failures: list[ImageHostError] = []
-    for index, file in enumerate(form.files):
+        return success(store(0, form.files[0]))
+    return success(_store_batch(form.files, store, request_id))
+
+
+def _store_batch(
+    files: Sequence[UploadedFile], store: Callable[[int, UploadedFile], ImageRecord], request_id: str
+) -> dict[str, object]:
+    """Store every file that can be stored; return the records and the errors of the others, in order.
+
+    Raises:
+        ImageHostError: No file could be stored.
+    """
+    images: list[ImageRecord] = []
+    records: list[FileErrorRecord] = []
+    errors: list[ImageHostError] = []
+    for index, file in enumerate(files):
         try:
-            images.append(record(_store(host, account, file, options, _part(claim, index))))
-        except Exception as error:
-            known = to_api_error(error)
-            log_cause(known, error, request_id)
-            failures.append(known)
-            name = clean_filename(file.filename)
-            errors.append(FileErrorRecord(index=index, filename=name, **error_dict(known)))
+            images.append(store(index, file))
+        except Exception as cause:
+            error = to_api_error(cause)
+            log_cause(error, cause, request_id)
+            errors.append(error)
+            records.append(
+                FileErrorRecord(index=index, filename=clean_filename(file.filename), **error_dict(error))
+            )
     if not images:
-        raise _common(failures, errors)
-    return {"images": images, "errors": errors}
+        raise _common_error(errors, records)
+    return {"images": images, "errors": records}
 
 
-def _part(claim: IdempotentRequest | None, index: int) -> SubOperation | None:
-    return None if claim is None else claim.sub_operation(index)
-
-
-def _store(
-    host: ImageHost, account: Account, file: UploadedFile, options: UploadOptions, once: SubOperation | None
-) -> Image:
-    require_file_size(clean_filename(file.filename), file.staged.size)
-    return host.upload(file.staged, owner=account, filename=file.filename, options=options, idempotency=once)
-
-
-def _check_album(host: ImageHost, account: Account, options: UploadOptions) -> None:
-    """Let a known album pass: the request's fault, not each file's, and found before any is stored."""
+def _require_own_album(host: ImageHost, account: Account, options: UploadOptions) -> None:
+    """Raise ValidationError unless the album is the account's: once for the request, not for each file."""
     if options.album_id is None:
         return
     try:
         host.albums.get(options.album_id, owner=account)
     except NotFoundError:
-        fault = FieldError("album_id", "the id of an album of yours", quote_value(options.album_id))
-        raise ValidationError(errors=[fault]) from None
+        error = FieldError("album_id", "the id of an album of yours", quote_value(options.album_id))
+        raise ValidationError(errors=[error]) from None
 
 
-def _common(failures: list[ImageHostError], errors: list[FileErrorRecord]) -> ImageHostError:
-    """Return the error of a request of which no file was stored."""
-    details = "; ".join(f"files[{error.index}] {error.filename}: {error.details}" for error in errors)
-    kinds = {type(failure) for failure in failures}
-    if len(kinds) > 1:
+def _common_error(errors: list[ImageHostError], records: list[FileErrorRecord]) -> ImageHostError:
+    """Return the error of a request of which no file was stored: the files' common one, or 422."""
+    details = "; ".join(f"files[{record.index}] {record.filename}: {record.details}" for record in records)
+    if len({type(error) for error in errors}) > 1:
         return ValidationError(details)
-    first = failures[0]
+    first = errors[0]
     if isinstance(first, UnavailableError):
-        waits = [failure.retry_after for failure in failures if isinstance(failure, UnavailableError)]
-        return UnavailableError(details, retry_after=max(waits))
+        retry_after = max(error.retry_after for error in errors if isinstance(error, UnavailableError))
+        return UnavailableError(details, retry_after=retry_after)
     if isinstance(first, InternalError):
         return first
     return type(first)(details)
