@@ -64,7 +64,7 @@ def test_a_password_is_made_or_asked_for_and_never_taken_from_the_words_of_the_c
 
 
 def test_a_password_that_is_too_short_is_refused_and_not_shown(data: Path) -> None:
-    told = run(data, "users", "create", "ada", "--ask", given="hunter2\nhunter2\n", status=1)
+    told = run(data, "users", "create", "ada", "--prompt", given="hunter2\nhunter2\n", status=1)
     assert "at least 8 characters" in told
     assert "hunter2" not in told
     with ImageHost.open(data) as host, pytest.raises(NotFoundError):

@@ -1,4 +1,4 @@
-"""Destinations of webhooks on loopback, and the real server and worker that send to them."""
+"""Webhook endpoints on loopback, and the real server and sender that deliver to them."""
 
 from __future__ import annotations
 
@@ -22,21 +22,22 @@ NO_LIMITS = {
     f"IMAGEHOST_LIMITS_{name}": "0"
     for name in ("API_PER_MINUTE", "API_PER_HOUR", "API_PER_DAY", "UPLOADS_PER_MINUTE")
 }
-LOOPBACK = {**NO_LIMITS, "IMAGEHOST_WEBHOOKS_ALLOW_LOOPBACK": "true"}
-PATIENCE = 30.0
+ALLOW_LOOPBACK = {**NO_LIMITS, "IMAGEHOST_WEBHOOKS_ALLOW_LOOPBACK": "true"}
+TIMEOUT = 30.0
 
 
 @define
-class Destination:
-    """A destination in threads of its own; each request is answered by `answer`.
+class WebhookReceiver:
+    """An HTTP server in threads that records webhook requests.
 
     Attributes:
-        answer: Returns status and body for a request; it is told how many there were.
-        came: The requests: headers with names in lower case, and bodies.
+        respond: Returns status and body of a response, given the number of requests so far.
+        requests: Headers, with names in lower case, and bodies.
+        port: The TCP port on 127.0.0.1.
     """
 
-    answer: Callable[[int], tuple[int, bytes]]
-    came: list[tuple[dict[str, str], bytes]] = field(factory=list)
+    respond: Callable[[int], tuple[int, bytes]]
+    requests: list[tuple[dict[str, str], bytes]] = field(factory=list)
     port: int = 0
     _changed: threading.Condition = field(factory=threading.Condition, repr=False)
 
@@ -44,48 +45,49 @@ class Destination:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/hook"
 
-    def take(self, headers: dict[str, str], body: bytes) -> tuple[int, bytes]:
+    def handle(self, headers: dict[str, str], body: bytes) -> tuple[int, bytes]:
+        """Record a request and return the response."""
         with self._changed:
-            self.came.append((headers, body))
-            count = len(self.came)
+            self.requests.append((headers, body))
+            count = len(self.requests)
             self._changed.notify_all()
-        return self.answer(count)
+        return self.respond(count)
 
     def wait_for(self, count: int) -> None:
-        """Wait until so many requests have come."""
+        """Wait for that many requests."""
         with self._changed:
-            assert self._changed.wait_for(lambda: len(self.came) >= count, PATIENCE), len(self.came)
+            assert self._changed.wait_for(lambda: len(self.requests) >= count, TIMEOUT), len(self.requests)
 
 
 @contextmanager
-def destination(answer: Callable[[int], tuple[int, bytes]]) -> Iterator[Destination]:
-    kept = Destination(answer)
+def webhook_receiver(respond: Callable[[int], tuple[int, bytes]]) -> Iterator[WebhookReceiver]:
+    receiver = WebhookReceiver(respond)
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            status, text = kept.take(headers, body)
+            status, text = receiver.handle(headers, body)
             try:
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(text)))
                 self.end_headers()
                 self.wfile.write(text)
             except OSError:
-                pass  # the sender has given up
+                pass  # the sender has closed the connection
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Say nothing."""
+            """Log nothing."""
 
     class Server(ThreadingHTTPServer):
         request_queue_size = 256
 
     server = Server(("127.0.0.1", 0), Handler)
-    kept.port = server.server_port
+    receiver.port = server.server_port
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:
-        yield kept
+        yield receiver
     finally:
         server.shutdown()
         thread.join()
@@ -93,42 +95,42 @@ def destination(answer: Callable[[int], tuple[int, bytes]]) -> Iterator[Destinat
 
 
 @pytest.fixture(scope="module")
-def sending(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server that sends webhooks to loopback."""
-    with running(tmp_path_factory.mktemp("sending") / "data", variables=LOOPBACK) as started:
-        yield started
+def sending_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server that sends webhooks, also to loopback."""
+    with running(tmp_path_factory.mktemp("sending") / "data", variables=ALLOW_LOOPBACK) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
-def silent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server that leaves sending to others."""
-    variables = {**LOOPBACK, "IMAGEHOST_WEBHOOKS_SEND_IN_SERVER": "false"}
-    with running(tmp_path_factory.mktemp("silent") / "data", variables=variables) as started:
-        yield started
+def non_sending_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server that leaves sending to separate processes."""
+    variables = {**ALLOW_LOOPBACK, "IMAGEHOST_WEBHOOKS_SEND_IN_SERVER": "false"}
+    with running(tmp_path_factory.mktemp("non_sending") / "data", variables=variables) as server:
+        yield server
 
 
 def client_of(server: RunningServer) -> Client:
     return Client(server.base_url, server.token)
 
 
-def settled(client: Client, webhook: Webhook, attempts: int = 1) -> WebhookDelivery:
-    """Wait until so many attempts of the only delivery are recorded."""
-    ends = time.monotonic() + PATIENCE
-    while time.monotonic() < ends:
-        (found,) = client.webhooks.deliveries(webhook)
-        if found.attempts >= attempts:
-            return found
+def wait_for_attempts(client: Client, webhook: Webhook, attempts: int = 1) -> WebhookDelivery:
+    """Wait until that many attempts of the webhook's only delivery are recorded; return the delivery."""
+    deadline = time.monotonic() + TIMEOUT
+    while time.monotonic() < deadline:
+        (delivery,) = client.webhooks.deliveries(webhook)
+        if delivery.attempts >= attempts:
+            return delivery
         time.sleep(0.05)
-    raise AssertionError(found)
+    raise AssertionError(delivery)
 
 
 @contextmanager
-def worker(data: Path) -> Iterator[subprocess.Popen[str]]:
-    """Run `imagehost worker` until the block ends."""
+def sender_process(data: Path) -> Iterator[subprocess.Popen[str]]:
+    """Run `imagehost webhook-sender` until the block ends."""
     process = subprocess.Popen(
         [sys.executable, "-m", "imagehost_server", "webhook-sender", "--data", str(data)],
         stdout=subprocess.PIPE,
-        env=environment(LOOPBACK),
+        env=environment(ALLOW_LOOPBACK),
         text=True,
     )
     assert process.stdout is not None

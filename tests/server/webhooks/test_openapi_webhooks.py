@@ -1,4 +1,4 @@
-"""The description of the interface tells of the events that are sent."""
+"""The OpenAPI document describes the events."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from imagehost_server.app import operations
 from imagehost_server.openapi.document import document
 
 
-def test_every_event_stands_in_the_webhooks_of_the_document_with_its_schema(anybody: httpx2.Client) -> None:
+def test_the_document_has_every_event_with_its_schema(anybody: httpx2.Client) -> None:
     tree = anybody.get("/v1/openapi.json").json()
     assert tree["openapi"].startswith("3.1.")
     assert tree["webhooks"].keys() == EVENT_TYPES.keys()
     for name, schema in event_schemas().items():
-        told = tree["webhooks"][name]["post"]
-        assert told["requestBody"]["content"]["application/json"]["schema"] == schema
-        headers = [parameter["name"] for parameter in told["parameters"]]
+        operation = tree["webhooks"][name]["post"]
+        assert operation["requestBody"]["content"]["application/json"]["schema"] == schema
+        headers = [parameter["name"] for parameter in operation["parameters"]]
         assert headers == ["webhook-id", "webhook-timestamp", "webhook-signature"]
 
 
-def test_the_schemas_of_events_are_those_of_the_records_that_the_interface_answers() -> None:
-    """Two makers of schemas, one for answers and one for events, tell the same members."""
+def test_events_have_the_members_of_the_api_records() -> None:
+    """Two generators of schemas, one for responses and one for events, yield the same members."""
     tree = json.loads(json.dumps(document(operations(), "https://img.example/v1", "https://img.example/img")))
     for name, record in (("image.uploaded", "ImageRecord"), ("album.created", "AlbumRecord")):
         data = event_schemas()[name]["properties"]["data"]  # type: ignore[index]
-        answered = tree["components"]["schemas"][record]
-        assert set(answered["properties"]) == set(data["properties"])
-        jsonschema.Draft202012Validator.check_schema(answered)
+        schema = tree["components"]["schemas"][record]
+        assert set(schema["properties"]) == set(data["properties"])
+        jsonschema.Draft202012Validator.check_schema(schema)

@@ -1,4 +1,4 @@
-"""The pages about webhooks and events tell the truth, and the receiver that they show works."""
+"""The pages about webhooks and events match the code, and their example receiver works."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pages(workspace: Path) -> dict[str, str]:
     return {name: (workspace / "docs" / name).read_text(encoding="utf-8") for name in names}
 
 
-def test_the_published_schemas_are_those_of_the_code(workspace: Path) -> None:
+def test_the_published_schemas_match_the_code(workspace: Path) -> None:
     published = {path.stem: json.loads(path.read_text()) for path in (workspace / "docs/schemas").iterdir()}
     dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     assert published == {name: dialect | schema for name, schema in event_schemas().items()}
@@ -48,12 +48,12 @@ def test_every_event_type_is_documented_with_its_schema(pages: dict[str, str]) -
     assert re.findall(r"\]\(schemas/(.*)\.json\)", pages["events.md"]) == list(EVENT_TYPES)
 
 
-def test_the_example_of_an_event_fits_its_schema(pages: dict[str, str]) -> None:
+def test_the_example_event_matches_its_schema(pages: dict[str, str]) -> None:
     example = json.loads(pages["events.md"].split("```json\n")[1].split("```")[0])
     jsonschema.validate(example, event_schemas()[example["type"]])
 
 
-def test_the_figures_of_the_page_are_those_of_the_code(pages: dict[str, str]) -> None:
+def test_the_figures_on_the_page_match_the_code(pages: dict[str, str]) -> None:
     text = " ".join(pages["webhooks.md"].split())
     words = {5: "5 s", 300: "5 min", 1_800: "30 min"}
     waits = [words.get(s := int(offset.total_seconds()), f"{s // 3_600} h") for offset in RETRY_SCHEDULE[1:]]
@@ -68,11 +68,11 @@ def test_the_figures_of_the_page_are_those_of_the_code(pages: dict[str, str]) ->
 
 
 @contextmanager
-def example(workspace: Path, folder: Path, secrets: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Run the receiver of the page; yield its address and itself."""
+def example(workspace: Path, directory: Path, secrets: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Run the example receiver; yield its URL and its process."""
     process = subprocess.Popen(
         [sys.executable, "-W", "error", str(workspace / "docs/examples/webhook_receiver.py")],
-        cwd=folder,
+        cwd=directory,
         env={**os.environ, "WEBHOOK_SECRET": secrets, "PORT": "0"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -92,25 +92,25 @@ def read(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def wait_until_done(folder: Path, count: int) -> None:
-    ends = time.monotonic() + 30
-    while time.monotonic() < ends:
-        with closing(sqlite3.connect(folder / "inbox.sqlite3")) as inbox:
+def wait_until_done(directory: Path, count: int) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        with closing(sqlite3.connect(directory / "inbox.sqlite3")) as inbox:
             if inbox.execute("SELECT count(*) FROM events WHERE done = 1").fetchone() == (count,):
                 return
         time.sleep(0.05)
-    raise AssertionError("the events were not handled")
+    raise AssertionError("expected the events to be handled within 30 seconds")
 
 
-def test_the_receiver_of_the_page_takes_what_the_host_sends_once(workspace: Path, tmp_path: Path) -> None:
+def test_the_example_receiver_handles_each_event_once(workspace: Path, tmp_path: Path) -> None:
     options = Settings(
         webhooks=WebhookSettings(allow_loopback=True), rendering=RenderingSettings(processes=1)
     )
     with ImageHost.open(":memory:", settings=options) as host:
-        made = host.webhooks.create(owner="admin", url="http://127.0.0.1:9/")
-        rotated = host.webhooks.rotate_secret(made.webhook.id, owner="admin")
-        with example(workspace, tmp_path, f"{made.secret} {rotated.secret}") as (url, process):
-            host.webhooks.update(made.webhook.id, owner="admin", url=url)
+        created = host.webhooks.create(owner="admin", url="http://127.0.0.1:9/")
+        rotated = host.webhooks.rotate_secret(created.webhook.id, owner="admin")
+        with example(workspace, tmp_path, f"{created.secret} {rotated.secret}") as (url, process):
+            host.webhooks.update(created.webhook.id, owner="admin", url=url)
             image = host.upload(make_image(), owner="admin")
             album = host.albums.create(owner="admin", name="Katzen 🐈")
             host.images.delete(image.id)
@@ -121,31 +121,33 @@ def test_the_receiver_of_the_page_takes_what_the_host_sends_once(workspace: Path
                 f"image.deleted {image.id}",
             }
             wait_until_done(tmp_path, 3)
-            deliveries = list(host.webhooks.deliveries(made.webhook.id, owner="admin"))
-            assert {(one.state, one.last_status) for one in deliveries} == {(DeliveryState.DELIVERED, 204)}
-            # Once more, each of them: they are taken, and nothing is done.
-            for one in deliveries:
-                host.webhooks.retry(made.webhook.id, one.id, owner="admin")
+            deliveries = list(host.webhooks.deliveries(created.webhook.id, owner="admin"))
+            assert {(delivery.state, delivery.last_status) for delivery in deliveries} == {
+                (DeliveryState.DELIVERED, 204)
+            }
+            # Each of them again: accepted, and not handled a second time.
+            for delivery in deliveries:
+                host.webhooks.retry(created.webhook.id, delivery.id, owner="admin")
             anyio.run(WebhookSender(host).drain)
-            again = list(host.webhooks.deliveries(made.webhook.id, owner="admin"))
-            assert {(one.attempts, one.last_status) for one in again} == {(2, 204)}
-            host.webhooks.test(made.webhook.id, owner="admin")
+            retried = list(host.webhooks.deliveries(created.webhook.id, owner="admin"))
+            assert {(delivery.attempts, delivery.last_status) for delivery in retried} == {(2, 204)}
+            host.webhooks.test(created.webhook.id, owner="admin")
             anyio.run(WebhookSender(host).drain)
             assert read(process) == "webhook.test None"
 
 
-def test_the_receiver_of_the_page_refuses_what_is_not_genuine(workspace: Path, tmp_path: Path) -> None:
+def test_the_example_receiver_rejects_invalid_signatures(workspace: Path, tmp_path: Path) -> None:
     secret = "whsec_" + "A" * 43 + "="
     body = b'{"type": "webhook.test", "timestamp": "2026-11-21T07:26:05Z", "data": {"id": "x"}}'
     now = str(int(time.time()))
     old = str(int(time.time()) - 600)
 
-    def headers(moment: str, content: bytes = body) -> dict[str, str]:
-        signature = webhooks.sign(f"msg_1.{moment}.".encode() + content, secret)
-        return {"webhook-id": "msg_1", "webhook-timestamp": moment, "webhook-signature": signature}
+    def headers(timestamp: str, content: bytes = body) -> dict[str, str]:
+        signature = webhooks.sign(f"msg_1.{timestamp}.".encode() + content, secret)
+        return {"webhook-id": "msg_1", "webhook-timestamp": timestamp, "webhook-signature": signature}
 
     with example(workspace, tmp_path, secret) as (url, process):
-        for content, given, status in (
+        for content, request_headers, status in (
             (body, {}, 401),
             (body + b" ", headers(now), 401),
             (body, headers(old), 401),
@@ -153,17 +155,15 @@ def test_the_receiver_of_the_page_refuses_what_is_not_genuine(workspace: Path, t
             (body, headers(now), 204),
             (body, headers(now), 204),
         ):
-            assert httpx2.post(url, content=content, headers=given).status_code == status
+            assert httpx2.post(url, content=content, headers=request_headers).status_code == status
         assert read(process) == "webhook.test x"
 
 
-def test_the_receiver_of_the_page_does_after_a_crash_what_it_had_kept(
-    workspace: Path, tmp_path: Path
-) -> None:
+def test_the_example_receiver_handles_stored_events_after_a_crash(workspace: Path, tmp_path: Path) -> None:
     secret = "whsec_" + "A" * 43 + "="
     with example(workspace, tmp_path, secret):
         pass
     with closing(sqlite3.connect(tmp_path / "inbox.sqlite3")) as inbox, inbox:
-        inbox.execute('INSERT INTO events (id, body) VALUES (\'msg_1\', \'{"type": "kept", "data": {}}\')')
+        inbox.execute('INSERT INTO events (id, body) VALUES (\'msg_1\', \'{"type": "stored", "data": {}}\')')
     with example(workspace, tmp_path, secret) as (_, process):
-        assert read(process) == "kept None"
+        assert read(process) == "stored None"

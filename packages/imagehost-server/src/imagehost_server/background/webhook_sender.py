@@ -31,7 +31,7 @@ POLL_SECONDS = 0.5
 PRUNE_SECONDS = 3_600
 """Time between deletions of expired events."""
 SHUTDOWN_GRACE_SECONDS = 5.0
-"""Time that attempts in flight have to finish when a sender stops; the others are released."""
+"""Default time that attempts in flight have to finish when a sender stops."""
 USER_AGENT = "imagehost-webhooks/1"
 
 T = TypeVar("T")
@@ -45,15 +45,22 @@ class WebhookSender:
         host: The host with the outbox.
         tls: The TLS context; by default one with the system's certificate authorities.
         resolve: Resolves host names.
+        grace_seconds: Time that attempts in flight have to finish after `stop`; the others are released.
     """
 
     def __init__(
-        self, host: ImageHost, *, tls: ssl.SSLContext | None = None, resolve: Resolve = resolve
+        self,
+        host: ImageHost,
+        *,
+        tls: ssl.SSLContext | None = None,
+        resolve: Resolve = resolve,
+        grace_seconds: float = SHUTDOWN_GRACE_SECONDS,
     ) -> None:
         self._host = host
         self._settings = host.settings.webhooks
         self._tls = tls or ssl.create_default_context()
         self._resolve = resolve
+        self._grace_seconds = grace_seconds
         self._sender_slot: int | None = None
         self._wake = asyncio.Event()
         self._stopping = False
@@ -165,7 +172,7 @@ class WebhookSender:
 
     async def _shut_down(self) -> None:
         if self._in_flight:
-            await asyncio.wait(self._in_flight, timeout=SHUTDOWN_GRACE_SECONDS)
+            await asyncio.wait(self._in_flight, timeout=self._grace_seconds)
         unfinished = dict(self._in_flight)
         for task in unfinished:
             task.cancel()

@@ -209,7 +209,7 @@ _RATE_LIMIT_HEADERS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimi
 _IDEMPOTENCY_KEY: Schema = {
     "name": "Idempotency-Key",
     "in": "header",
-    "description": "A repeated request with the same key returns the first response, without a second effect.",
+    "description": "A repeated request with the same key returns the first response without a second effect.",
     "schema": {"type": "string", "minLength": 1, "maxLength": MAX_KEY, "pattern": "^[ -~]+$"},
 }
 
@@ -265,7 +265,7 @@ _ERROR: Schema = _object(
 WEBHOOK_HEADERS = {
     "webhook-id": "Id of the event, equal in every attempt: process each id once.",
     "webhook-timestamp": "Time of the attempt, as a Unix timestamp.",
-    "webhook-signature": "`v1,` and a base64 HMAC-SHA256 over `id.timestamp.body`; two during secret rotation.",
+    "webhook-signature": "`v1,` and a base64 HMAC-SHA256 of `id.timestamp.body`; two after a rotation.",
 }
 """The headers of Standard Webhooks 1.0.0."""
 

@@ -1,0 +1,194 @@
+"""The webhook sender: concurrency, leases, wake-up and shutdown."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+from tests.server.webhooks.async_receiver import OK, loopback_host, only_delivery, receiving, wait_until
+
+from imagehost_core import ImageHost
+from imagehost_core.db import LeasedDelivery
+from imagehost_core.errors import UnavailableError
+from imagehost_core.models import DeliveryState
+from imagehost_core.services.webhooks import LEASE_MARGIN, MAX_IN_FLIGHT_PER_ENDPOINT, WebhookService
+from imagehost_core.testing import FrozenClock
+from imagehost_core.webhooks.retry import Attempt
+from imagehost_server.background import WebhookSender
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def clock() -> FrozenClock:
+    return FrozenClock()
+
+
+@pytest.fixture
+def host(clock: FrozenClock) -> Iterator[ImageHost]:
+    with loopback_host(clock) as host:
+        yield host
+
+
+async def test_a_slow_endpoint_does_not_delay_others(clock: FrozenClock) -> None:
+    """While all attempts that one endpoint may have are hanging, the events of another arrive."""
+    release = asyncio.Event()
+
+    async def stall(_count: int) -> bytes:
+        await release.wait()
+        return OK
+
+    with loopback_host(clock, concurrency=MAX_IN_FLIGHT_PER_ENDPOINT + 1, timeout_seconds=30) as host:
+        async with receiving(stall) as slow, receiving() as quick:
+            webhook = host.webhooks.create(owner="admin", url=slow.url, events=["album.created"]).webhook
+            for number in range(30):
+                host.albums.create(owner="admin", name=f"Slow {number}")
+            host.webhooks.update(webhook.id, owner="admin", events=["album.updated"])
+            host.webhooks.create(owner="admin", url=quick.url)
+            sender = WebhookSender(host)
+            running = asyncio.create_task(sender.run())
+            await wait_until(lambda: slow.connections == MAX_IN_FLIGHT_PER_ENDPOINT)
+            for number in range(10):
+                host.albums.create(owner="admin", name=f"Quick {number}")
+            await wait_until(lambda: len(quick.requests) == 10)
+            assert slow.connections == MAX_IN_FLIGHT_PER_ENDPOINT
+            release.set()
+            sender.stop()
+            await running
+
+
+async def test_attempts_in_flight_never_exceed_the_concurrency_setting(host: ImageHost) -> None:
+    in_flight, peak = 0, 0
+
+    async def count(_count: int) -> bytes:
+        nonlocal in_flight, peak
+        in_flight += 1
+        peak = max(peak, in_flight)
+        await asyncio.sleep(0.02)
+        in_flight -= 1
+        return OK
+
+    async with receiving(count) as receiver:
+        for _ in range(3):
+            host.webhooks.create(owner="admin", url=receiver.url)
+        for number in range(10):
+            host.albums.create(owner="admin", name=f"Album {number}")
+        assert await WebhookSender(host).drain() == 30
+    assert peak == host.settings.webhooks.concurrency == 4
+
+
+async def test_a_hanging_dns_lookup_does_not_delay_other_endpoints(host: ImageHost) -> None:
+    """The system resolver blocks; as many lookups hang as one endpoint may have attempts in flight."""
+    release = threading.Event()
+
+    def blocking_lookup(name: str, port: int, **_: object) -> list[tuple[object, ...]]:
+        assert name == "localhost"
+        assert release.wait(30)
+        return [(0, 0, 0, "", ("127.0.0.1", port))]
+
+    async with receiving() as slow, receiving() as quick:
+        host.webhooks.create(owner="admin", url=f"http://localhost:{slow.port}/", events=["album.created"])
+        host.webhooks.create(owner="admin", url=quick.url)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(socket, "getaddrinfo", blocking_lookup)
+            for number in range(3):
+                host.albums.create(owner="admin", name=f"Album {number}")
+            draining = asyncio.create_task(WebhookSender(host).drain())
+            await wait_until(lambda: len(quick.requests) == 3)
+            assert slow.connections == 0
+            release.set()
+            await draining
+
+
+async def test_results_that_could_not_be_reported_are_reported_later(
+    host: ImageHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database is busy once, as it is while another process writes for a long time."""
+    async with receiving() as receiver:
+        created = host.webhooks.create(owner="admin", url=receiver.url)
+        real, failed = WebhookService.report_and_lease, list[object]()
+
+        def busy_once(
+            self: WebhookService, attempts: list[tuple[LeasedDelivery, Attempt]], *rest: int
+        ) -> tuple[LeasedDelivery, ...]:
+            if attempts and not failed:
+                failed.append(attempts)
+                raise UnavailableError("busy")
+            return real(self, attempts, *rest)
+
+        monkeypatch.setattr(WebhookService, "report_and_lease", busy_once)
+        host.albums.create(owner="admin", name="Cats")
+        sender = WebhookSender(host)
+        running = asyncio.create_task(sender.run())
+        await wait_until(lambda: only_delivery(host, created.webhook).state is DeliveryState.DELIVERED)
+        sender.stop()
+        await running
+    assert len(failed) == 1
+    assert len(receiver.requests) == 1
+
+
+async def test_a_stopped_sender_releases_its_slot(host: ImageHost) -> None:
+    sender = WebhookSender(host)
+    running = asyncio.create_task(sender.run())
+    await asyncio.sleep(0.1)
+    with host.webhooks.sender_slot() as slot:
+        assert slot == 1
+    sender.stop()
+    await running
+    with host.webhooks.sender_slot() as slot:
+        assert slot == 0
+
+
+async def test_an_expired_lease_of_a_dead_sender_is_sent_by_another(
+    host: ImageHost, clock: FrozenClock
+) -> None:
+    async with receiving() as receiver:
+        host.webhooks.create(owner="admin", url=receiver.url)
+        host.albums.create(owner="admin", name="Cats")
+        assert len(host.webhooks.lease(10)) == 1
+        assert await WebhookSender(host).drain() == 0
+        lease_seconds = host.settings.webhooks.timeout_seconds + LEASE_MARGIN.total_seconds()
+        clock.advance(seconds=lease_seconds + 1)
+        assert await WebhookSender(host).drain() == 1
+
+
+async def test_a_stopped_sender_finishes_or_releases_attempts_in_flight(clock: FrozenClock) -> None:
+    reached = asyncio.Event()
+
+    async def respond(count: int) -> bytes:
+        if count == 2:
+            reached.set()
+        await asyncio.sleep(0.3 if count == 1 else 30)
+        return OK
+
+    with loopback_host(clock, timeout_seconds=30) as host:
+        async with receiving(respond) as receiver:
+            created = host.webhooks.create(owner="admin", url=receiver.url)
+            host.albums.create(owner="admin", name="Cats")
+            host.albums.create(owner="admin", name="Dogs")
+            sender = WebhookSender(host, grace_seconds=1.0)
+            running = asyncio.create_task(sender.run())
+            await reached.wait()
+            sender.stop()
+            await running
+        deliveries = host.webhooks.deliveries(created.webhook.id, owner="admin")
+        results = sorted((delivery.state, delivery.attempts) for delivery in deliveries)
+        assert results == [(DeliveryState.DELIVERED, 1), (DeliveryState.PENDING, 0)]
+        assert len(host.webhooks.lease(10)) == 1  # released, not only expired
+
+
+async def test_an_event_of_the_same_process_wakes_the_sender(host: ImageHost) -> None:
+    async with receiving() as receiver:
+        host.webhooks.create(owner="admin", url=receiver.url)
+        sender = WebhookSender(host)
+        running = asyncio.create_task(sender.run())
+        thread = threading.Thread(target=lambda: host.albums.create(owner="admin", name="Cats"))
+        thread.start()
+        await receiver.arrived.wait()
+        sender.stop()
+        await running
+        thread.join()
+    assert len(receiver.requests) == 1

@@ -1,0 +1,87 @@
+"""One webhook request: checks of the IP addresses, and verification of TLS certificates."""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.server.webhooks.async_receiver import receiving
+
+from imagehost_core.webhooks.endpoint import parse_endpoint_url
+from imagehost_server.background import post
+from imagehost_server.background.webhook_http import UnreachableError
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_dns_rebinding_to_loopback_connects_to_nothing() -> None:
+    async with receiving() as internal:
+
+        async def resolve(_host: str, _port: int) -> list[str]:
+            return ["127.0.0.1"]
+
+        endpoint = parse_endpoint_url(f"https://rebinding.example.com:{internal.port}/")
+        with pytest.raises(UnreachableError, match="public IP address"):
+            await post(endpoint, {}, b"{}", timeout=5, resolve=resolve)
+    assert internal.connections == 0
+
+
+async def test_one_private_address_among_public_ones_is_refused() -> None:
+    async def resolve(_host: str, _port: int) -> list[str]:
+        return ["8.8.8.8", "10.0.0.1"]
+
+    with pytest.raises(UnreachableError, match="public IP address"):
+        await post(parse_endpoint_url("https://mixed.example.com/"), {}, b"", timeout=5, resolve=resolve)
+
+
+async def test_a_name_without_an_ip_address_is_a_failure_with_the_reason() -> None:
+    async def resolve(_host: str, _port: int) -> list[str]:
+        return []
+
+    with pytest.raises(UnreachableError, match="has no IP address"):
+        await post(parse_endpoint_url("https://nowhere.example.com/"), {}, b"", timeout=5, resolve=resolve)
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "1",
+        "-subj",
+        "/CN=localhost",
+    ]
+    command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True)
+    return certificate, key
+
+
+async def test_tls_certificates_are_verified_for_the_name(certificate: tuple[Path, Path]) -> None:
+    """A server with an untrusted certificate receives nothing of the event."""
+    serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    serving.load_cert_chain(*certificate)
+
+    async def resolve(_host: str, _port: int) -> list[str]:
+        return ["127.0.0.1"]
+
+    async with receiving(tls=serving) as receiver:
+        endpoint = parse_endpoint_url(f"https://localhost:{receiver.port}/", allow_loopback=True)
+        with pytest.raises(UnreachableError, match="TLS failed"):
+            await post(endpoint, {}, b"{}", timeout=5, allow_loopback=True, resolve=resolve)
+        assert receiver.requests == []
+        trusting = ssl.create_default_context(cafile=str(certificate[0]))
+        response = await post(
+            endpoint, {}, b"{}", timeout=5, allow_loopback=True, resolve=resolve, tls=trusting
+        )
+        assert response.status == 200
+        other = parse_endpoint_url(f"https://127.0.0.1:{receiver.port}/", allow_loopback=True)
+        with pytest.raises(UnreachableError, match="TLS failed"):
+            await post(other, {}, b"{}", timeout=5, allow_loopback=True, resolve=resolve, tls=trusting)
