@@ -1,4 +1,4 @@
-"""Moments become integers and text without loss, and their text sorts as they do."""
+"""Timestamps are converted to integers and text without loss, and sort alike in each form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from imagehost_core._util.clock import from_micros, to_micros, to_rfc3339, utc_now
 
 ZONES = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
-MOMENTS = st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29), timezones=ZONES)
+TIMESTAMPS = st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29), timezones=ZONES)
 
 
 def test_now_is_in_utc() -> None:
@@ -20,26 +20,26 @@ def test_now_is_in_utc() -> None:
     assert abs(utc_now() - datetime.now(UTC)) < timedelta(hours=1)
 
 
-@given(MOMENTS)
-def test_a_moment_survives_as_microseconds(moment: datetime) -> None:
-    back = from_micros(to_micros(moment))
-    assert back == moment
+@given(TIMESTAMPS)
+def test_a_timestamp_survives_as_microseconds(timestamp: datetime) -> None:
+    back = from_micros(to_micros(timestamp))
+    assert back == timestamp
     assert back.tzinfo is UTC
 
 
 @given(st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999))
-def test_microseconds_survive_as_a_moment(micros: int) -> None:
+def test_microseconds_survive_as_a_timestamp(micros: int) -> None:
     assert to_micros(from_micros(micros)) == micros
 
 
-@given(MOMENTS)
-def test_a_moment_is_written_in_rfc_3339_in_utc_with_z_and_microseconds(moment: datetime) -> None:
-    text = to_rfc3339(moment)
+@given(TIMESTAMPS)
+def test_a_timestamp_is_written_in_rfc_3339_in_utc_with_z_and_microseconds(timestamp: datetime) -> None:
+    text = to_rfc3339(timestamp)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", text, re.ASCII)
-    assert datetime.fromisoformat(text) == moment
+    assert datetime.fromisoformat(text) == timestamp
 
 
-@given(MOMENTS, MOMENTS)
+@given(TIMESTAMPS, TIMESTAMPS)
 def test_text_order_is_time_order(one: datetime, other: datetime) -> None:
     assert (to_rfc3339(one) < to_rfc3339(other)) is (one < other)
 
@@ -53,13 +53,13 @@ def test_another_zone_is_converted() -> None:
     assert to_rfc3339(datetime(2026, 7, 1, 1, 0, tzinfo=summer)) == "2026-06-30T23:00:00.000000Z"
 
 
-def test_the_epoch_is_zero_and_the_moment_before_it_is_minus_one() -> None:
+def test_the_epoch_is_zero_and_the_microsecond_before_it_is_minus_one() -> None:
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     assert to_micros(epoch) == 0
     assert to_micros(epoch - timedelta(microseconds=1)) == -1
 
 
-def test_a_time_without_a_zone_is_refused() -> None:
+def test_a_timestamp_without_a_time_zone_is_rejected() -> None:
     with pytest.raises(TypeError):
         to_micros(datetime(2026, 1, 1))
     with pytest.raises(TypeError):

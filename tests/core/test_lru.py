@@ -1,4 +1,4 @@
-"""A memory that is bounded: whatever happens, it weighs no more than that, and keeps what was used last."""
+"""The LRU cache: never above its limit, and the least recently used entries are evicted first."""
 
 from __future__ import annotations
 
@@ -11,63 +11,70 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from imagehost_core._util.lru import LRUCache
 
-BOUND = 10
-KEYS = st.sampled_from("abcdef")
+LIMIT = 10
+KEYS = "abcdef"
 
 
-class RememberingLikeAList(RuleBasedStateMachine):
-    """The memory does what a plain list of entries, the last used at its end, would do."""
+class LRUCacheMachine(RuleBasedStateMachine):
+    """The cache behaves as an ordered dict with the most recently used entry last."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.memory: LRUCache[str, bytes] = LRUCache(BOUND, len)
+        self.cache: LRUCache[str, bytes] = LRUCache(LIMIT, len)
         self.model: OrderedDict[str, bytes] = OrderedDict()
 
-    @rule(key=KEYS, value=st.binary(min_size=1, max_size=BOUND + 2))
+    @rule(key=st.sampled_from(KEYS), value=st.binary(min_size=1, max_size=LIMIT + 2))
     def put(self, key: str, value: bytes) -> None:
-        self.memory.put(key, value)
+        self.cache.put(key, value)
         self.model.pop(key, None)
-        if len(value) <= BOUND:
+        if len(value) <= LIMIT:
             self.model[key] = value
-        while sum(map(len, self.model.values())) > BOUND:
+        while sum(map(len, self.model.values())) > LIMIT:
             self.model.popitem(last=False)
 
-    @rule(key=KEYS)
+    @rule(key=st.sampled_from(KEYS))
     def get(self, key: str) -> None:
-        assert self.memory.get(key) == self.model.get(key)
+        assert self.cache.get(key) == self.model.get(key)
         if key in self.model:
             self.model.move_to_end(key)
 
-    @rule(key=KEYS)
-    def drop(self, key: str) -> None:
-        self.memory.drop(key)
+    @rule(key=st.sampled_from(KEYS))
+    def discard(self, key: str) -> None:
+        self.cache.discard(key)
         self.model.pop(key, None)
 
     @invariant()
-    def weighs_what_it_holds(self) -> None:
-        assert self.memory._weight == sum(map(len, self.model.values())) <= BOUND
-        assert list(self.memory._entries) == list(self.model)
+    def has_the_keys_of_the_model(self) -> None:
+        assert {key for key in KEYS if key in self.cache} == set(self.model)
 
 
-TestRememberingLikeAList = RememberingLikeAList.TestCase
-TestRememberingLikeAList.settings = settings(max_examples=40)
+TestLRUCache = LRUCacheMachine.TestCase
+TestLRUCache.settings = settings(max_examples=60)
 
 
-def test_many_threads_do_not_break_the_bound() -> None:
-    memory: LRUCache[int, bytes] = LRUCache(100, len)
+def test_concurrent_use_keeps_the_limit() -> None:
+    cache: LRUCache[int, bytes] = LRUCache(100, len)
 
     def work(number: int) -> None:
         for turn in range(200):
-            memory.put((number * turn) % 31, bytes(1 + turn % 40))
-            memory.get(turn % 31)
-            memory.drop(number)
+            cache.put((number * turn) % 31, bytes(1 + turn % 40))
+            cache.get(turn % 31)
+            cache.discard(number)
 
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(work, range(8)))
-    assert memory._weight == sum(map(len, memory._entries.values())) <= 100
+    with ThreadPoolExecutor(8) as executor:
+        list(executor.map(work, range(8)))
+    values = [value for key in range(31) if (value := cache.get(key)) is not None]
+    assert sum(map(len, values)) <= 100
+    for key in range(31):
+        cache.discard(key)
+    cache.put(0, bytes(60))
+    cache.put(1, bytes(40))
+    assert 0 in cache, "an empty cache has its whole limit again"
+    cache.put(2, bytes(1))
+    assert 0 not in cache, "and no more than that"
 
 
-def test_a_bound_of_nothing_keeps_nothing() -> None:
-    memory: LRUCache[str, bytes] = LRUCache(0, len)
-    memory.put("a", b"x")
-    assert memory.get("a") is None
+def test_a_limit_of_zero_caches_nothing() -> None:
+    cache: LRUCache[str, bytes] = LRUCache(0, len)
+    cache.put("a", b"x")
+    assert cache.get("a") is None

@@ -1,4 +1,4 @@
-"""Single flight: equal work that is asked for at the same time is done once."""
+"""Single flight: concurrent calls with the same key run once and share the result."""
 
 from __future__ import annotations
 
@@ -11,90 +11,91 @@ import pytest
 
 from imagehost_core._util.singleflight import SingleFlight
 
-PATIENCE = 30
+TIMEOUT = 30
 
 
-class Work:
-    """Work that waits until it is let go, and counts how often it was done."""
+class BlockingFunction:
+    """A function that waits for `proceed`, and counts its calls."""
 
     def __init__(self, outcome: Callable[[], str]) -> None:
-        self.begun, self.go_on = threading.Event(), threading.Event()
-        self.times = 0
+        self.started, self.proceed = threading.Event(), threading.Event()
+        self.calls = 0
         self._outcome = outcome
 
     def __call__(self) -> str:
-        self.times += 1
-        self.begun.set()
-        assert self.go_on.wait(PATIENCE)
+        self.calls += 1
+        self.started.set()
+        assert self.proceed.wait(TIMEOUT)
         return self._outcome()
 
 
-def fly(
-    flights: SingleFlight[str, str], work: Work, crew: ThreadPoolExecutor, *, followers: int, key: str = "a"
+def call_concurrently(
+    function: BlockingFunction, executor: ThreadPoolExecutor, calls: int
 ) -> list[Future[str]]:
-    """Let one thread lead, and the others come while its work is under way."""
-    flying = [crew.submit(flights.run, key, work)]
-    assert work.begun.wait(PATIENCE)
-    flying += [crew.submit(flights.run, key, work) for _ in range(followers)]
-    sleep(0.05)  # so that they wait for it, and do not come after it
-    work.go_on.set()
-    return flying
+    """Start a call, and further calls with the same key while it is in progress."""
+    single_flight: SingleFlight[str, str] = SingleFlight()
+    futures = [executor.submit(single_flight.run, "a", function)]
+    assert function.started.wait(TIMEOUT)
+    futures += [executor.submit(single_flight.run, "a", function) for _ in range(calls - 1)]
+    sleep(0.05)  # so that they wait for the first call, and do not start after it
+    function.proceed.set()
+    return futures
 
 
 def fail() -> str:
-    raise ValueError("the work failed")
+    raise ValueError("the call failed")
 
 
-def test_equal_work_under_way_is_done_once_and_everybody_has_what_it_gave() -> None:
-    work = Work(lambda: "picture")
-    with ThreadPoolExecutor(8) as crew:
-        flying = fly(SingleFlight(), work, crew, followers=7)
-        assert {flight.result(PATIENCE) for flight in flying} == {"picture"}
-    assert work.times == 1
+def test_concurrent_calls_with_the_same_key_run_once_and_share_the_result() -> None:
+    function = BlockingFunction(lambda: "image")
+    with ThreadPoolExecutor(8) as executor:
+        futures = call_concurrently(function, executor, calls=8)
+        assert {future.result(TIMEOUT) for future in futures} == {"image"}
+    assert function.calls == 1
 
 
-def test_an_error_is_shared_like_a_result() -> None:
-    work = Work(fail)
-    with ThreadPoolExecutor(4) as crew:
-        for flight in fly(SingleFlight(), work, crew, followers=3):
-            with pytest.raises(ValueError, match="the work failed"):
-                flight.result(PATIENCE)
-    assert work.times == 1
+def test_an_exception_is_shared_like_a_result() -> None:
+    function = BlockingFunction(fail)
+    with ThreadPoolExecutor(4) as executor:
+        for future in call_concurrently(function, executor, calls=4):
+            with pytest.raises(ValueError, match="the call failed"):
+                future.result(TIMEOUT)
+    assert function.calls == 1
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
-def test_an_interrupt_hits_only_the_one_who_does_the_work(interrupt: type[BaseException]) -> None:
+def test_an_interrupt_is_raised_only_in_the_thread_that_made_the_call(interrupt: type[BaseException]) -> None:
     outcomes = iter([interrupt])
 
     def outcome() -> str:
         for error in outcomes:
             raise error
-        return "picture"
+        return "image"
 
-    work = Work(outcome)
-    with ThreadPoolExecutor(4) as crew:
-        leader, *followers = fly(SingleFlight(), work, crew, followers=3)
+    function = BlockingFunction(outcome)
+    with ThreadPoolExecutor(4) as executor:
+        leader, *followers = call_concurrently(function, executor, calls=4)
         with pytest.raises(interrupt):
-            leader.result(PATIENCE)
-        assert [follower.result(PATIENCE) for follower in followers] == ["picture"] * 3
-    assert work.times >= 2
+            leader.result(TIMEOUT)
+        assert [follower.result(TIMEOUT) for follower in followers] == ["image"] * 3
+    assert function.calls >= 2
 
 
-def test_different_work_does_not_wait() -> None:
-    flights: SingleFlight[str, str] = SingleFlight()
-    work = Work(lambda: "slow")
-    with ThreadPoolExecutor(1) as crew:
-        slow = crew.submit(flights.run, "a", work)
-        assert work.begun.wait(PATIENCE)
-        assert flights.run("b", lambda: "quick") == "quick"
-        work.go_on.set()
-        assert slow.result(PATIENCE) == "slow"
+def test_calls_with_different_keys_do_not_wait() -> None:
+    single_flight: SingleFlight[str, str] = SingleFlight()
+    function = BlockingFunction(lambda: "slow")
+    with ThreadPoolExecutor(1) as executor:
+        slow = executor.submit(single_flight.run, "a", function)
+        assert function.started.wait(TIMEOUT)
+        assert single_flight.run("b", lambda: "fast") == "fast"
+        function.proceed.set()
+        assert slow.result(TIMEOUT) == "slow"
 
 
-def test_work_that_has_ended_is_done_again_when_it_is_asked_for_again() -> None:
-    flights: SingleFlight[str, int] = SingleFlight()
+def test_a_later_call_runs_again() -> None:
+    single_flight: SingleFlight[str, int] = SingleFlight()
     results = iter(range(3))
-    assert [flights.run("a", lambda: next(results)) for _ in range(3)] == [0, 1, 2]
+    assert [single_flight.run("a", lambda: next(results)) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(StopIteration):
-        flights.run("a", lambda: next(results))
-    assert flights.run("a", lambda: 7) == 7
+        single_flight.run("a", lambda: next(results))
+    assert single_flight.run("a", lambda: 7) == 7

@@ -1,1 +1,1 @@
-"""Small helpers without rules of their own: clock, LRU cache, single flight, field parsing."""
+"""Helpers without business rules: clock, LRU cache, single flight, field parsing."""

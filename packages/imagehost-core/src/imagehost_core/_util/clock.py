@@ -1,6 +1,6 @@
-"""The only source of the current time.
+"""The clock, and conversions of timestamps.
 
-Everything that needs the time takes a `Clock`, so that a test can hold it still
+Everything that needs the time takes a `Clock`, so that a test can set it
 (`imagehost_core.testing.FrozenClock`).
 """
 
@@ -10,35 +10,35 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 Clock = Callable[[], datetime]
-"""A function that returns the present moment as an aware `datetime` in UTC."""
+"""A function that returns the current time as an aware `datetime` in UTC."""
 
 
 def utc_now() -> datetime:
-    """Return the present moment in UTC, to the microsecond."""
+    """Return the current time in UTC, with microseconds."""
     return datetime.now(UTC)
 
 
-def to_micros(moment: datetime) -> int:
-    """Return `moment` as whole microseconds since 1970-01-01T00:00:00Z, exactly.
+def to_micros(timestamp: datetime) -> int:
+    """Convert a timestamp to whole microseconds since 1970-01-01T00:00:00Z, exactly.
 
     Raises:
-        TypeError: It has no time zone, so it is no moment.
+        TypeError: The timestamp has no time zone.
     """
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+    return (timestamp - _EPOCH) // timedelta(microseconds=1)
 
 
 def from_micros(micros: int) -> datetime:
-    """Return the moment `micros` microseconds after 1970-01-01T00:00:00Z."""
+    """Convert microseconds since 1970-01-01T00:00:00Z to a timestamp in UTC."""
     return _EPOCH + timedelta(microseconds=micros)
 
 
-def to_rfc3339(moment: datetime) -> str:
-    """Return `moment` in RFC 3339, UTC, with `Z` and microseconds, so that text order is time order.
+def to_rfc3339(timestamp: datetime) -> str:
+    """Format a timestamp by RFC 3339 in UTC with `Z` and microseconds, so that it sorts as text.
 
     Raises:
-        TypeError: It has no time zone, so it is no moment.
+        TypeError: The timestamp has no time zone.
     """
-    return from_micros(to_micros(moment)).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    return from_micros(to_micros(timestamp)).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""A memory of bytes that is bounded: the least recently used goes first."""
+"""A least recently used (LRU) cache with a limit on the total weight of its entries."""
 
 from __future__ import annotations
 
@@ -12,22 +12,26 @@ V = TypeVar("V")
 
 
 class LRUCache(Generic[K, V]):
-    """A mapping whose entries have weights, with a bound on their sum. Safe between threads.
+    """A thread-safe LRU cache with weighted entries.
 
     Args:
-        bound: The most that all entries may weigh together.
-        weigh: Tells what an entry weighs.
+        max_weight: The limit on the total weight of all entries.
+        weigh: Returns the weight of a value.
     """
 
-    def __init__(self, bound: int, weigh: Callable[[V], int]) -> None:
-        self._bound = bound
+    def __init__(self, max_weight: int, weigh: Callable[[V], int]) -> None:
+        self._max_weight = max_weight
         self._weigh = weigh
         self._weight = 0
         self._entries: OrderedDict[K, V] = OrderedDict()
         self._lock = threading.Lock()
 
+    def __contains__(self, key: K) -> bool:
+        """Return whether a key is cached; does not count as a use."""
+        return key in self._entries
+
     def get(self, key: K) -> V | None:
-        """Return an entry, which counts as used, or `None`."""
+        """Return a value and mark it as most recently used, or return `None`."""
         with self._lock:
             value = self._entries.get(key)
             if value is not None:
@@ -35,23 +39,23 @@ class LRUCache(Generic[K, V]):
             return value
 
     def put(self, key: K, value: V) -> None:
-        """Keep an entry; others go, if they must. One heavier than the bound is not kept."""
+        """Add or replace a value, and evict others as needed. A value above the limit is not cached."""
         weight = self._weigh(value)
         with self._lock:
-            self._drop(key)
-            if weight > self._bound:
+            self._remove(key)
+            if weight > self._max_weight:
                 return
             self._entries[key] = value
             self._weight += weight
-            while self._weight > self._bound:
-                self._drop(next(iter(self._entries)))
+            while self._weight > self._max_weight:
+                self._remove(next(iter(self._entries)))
 
-    def drop(self, key: K) -> None:
-        """Forget an entry, if it is there."""
+    def discard(self, key: K) -> None:
+        """Remove a key if it is cached."""
         with self._lock:
-            self._drop(key)
+            self._remove(key)
 
-    def _drop(self, key: K) -> None:
+    def _remove(self, key: K) -> None:
         value = self._entries.pop(key, None)
         if value is not None:
             self._weight -= self._weigh(value)

@@ -1,4 +1,4 @@
-"""Single flight: equal work that is asked for at the same time is done once."""
+"""Single flight: concurrent calls with the same key run once and share the result."""
 
 from __future__ import annotations
 
@@ -13,39 +13,36 @@ V = TypeVar("V")
 
 
 class SingleFlight(Generic[K, V]):
-    """The work under way in this process, by its key."""
+    """The calls in progress in this process, by key."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._in_flight: dict[K, Future[V]] = {}
 
-    def run(self, key: K, work: Callable[[], V]) -> V:
-        """Return what the work gives, or what the same work that is under way gives.
+    def run(self, key: K, function: Callable[[], V]) -> V:
+        """Call a function, or wait for the result of the call with the same key that is in progress.
 
-        An error is shared like a result; an interrupt (`KeyboardInterrupt`, `SystemExit`) is not.
-
-        Args:
-            key: What makes two pieces of work equal.
-            work: Does it.
+        An exception is shared like a result; an interrupt (`KeyboardInterrupt`, `SystemExit`) is raised
+        only in the thread that made the call, and the waiting threads call again.
         """
         while True:
             with self._lock:
-                flight = self._in_flight.get(key)
-                if flight is None:
-                    led = self._in_flight[key] = Future()
+                future = self._in_flight.get(key)
+                if future is None:
+                    own_future = self._in_flight[key] = Future()
                     break
             with suppress(CancelledError):
-                return flight.result()
-        return self._run_leader(key, led, work)
+                return future.result()
+        return self._run_leader(key, own_future, function)
 
-    def _run_leader(self, key: K, flight: Future[V], work: Callable[[], V]) -> V:
+    def _run_leader(self, key: K, future: Future[V], function: Callable[[], V]) -> V:
         try:
-            flight.set_result(work())
+            future.set_result(function())
         except Exception as error:
-            flight.set_exception(error)
+            future.set_exception(error)
         finally:
             with self._lock:
                 del self._in_flight[key]
-            # Only one that an interrupt left without a result: those who wait try again themselves.
-            flight.cancel()
-        return flight.result()
+            # Cancels only a future without a result, after an interrupt: the waiting threads call again.
+            future.cancel()
+        return future.result()

@@ -139,7 +139,7 @@ def _open(
         locks=locks,
         generations=stamps,
         staging=staging,
-        blobs=LocalBlobStore(folders, staging),
+        blobs=LocalBlobStore(folders.images, staging),
         database=catalog,
         accounts=AccountRepository(catalog),
         albums=AlbumRepository(catalog),

@@ -1,11 +1,35 @@
-"""The store of masters and reductions: one folder an image, put in place by one rename."""
+"""Blob stores: the files of each image, its master and derivatives, stored and deleted as one unit.
+
+```python
+import tempfile
+from pathlib import Path
+
+from imagehost_core.ids import new_image_id
+from imagehost_core.storage import LocalBlobStore
+
+with LocalBlobStore("blobs") as blobs, tempfile.TemporaryDirectory() as directory:
+    files = Path(directory, "files")
+    files.mkdir()
+    (files / "master").write_bytes(b"...")
+    image_id = new_image_id()
+    blobs.put(image_id, files)
+    with blobs.open(image_id, "master") as master:
+        print(master.read())
+```
+"""
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO
+from types import TracebackType
+from typing import BinaryIO, Protocol
 
 from imagehost_core.errors import NotFoundError
 from imagehost_core.ids import ImageId, delivery_not_found_text, parse_image_id
@@ -16,85 +40,250 @@ from imagehost_core.storage.durable import (
     sync_folder,
     translate_disk_full,
 )
-from imagehost_core.storage.layout import DataLayout
+from imagehost_core.storage.layout import shard
 from imagehost_core.storage.staging import StagingArea
 
 MASTER = "master"
-"""The name of the master in its folder, without an extension: the record says what it is."""
+"""The file name of a master. It has no extension: the image's record has the format."""
 
 
 def derivative_name(side: int) -> str:
-    """Return the name of the reduction whose longer side has that many pixels."""
+    """Return the file name of the derivative whose longer side has that many pixels."""
     return f"derivative-{side}"
 
 
-class LocalBlobStore:
-    """Masters and reductions in a data folder.
+class BlobStore(Protocol):
+    """A store of each image's files. All methods are thread-safe."""
 
-    Args:
-        folders: The data folder.
-        staging: This process's staging folder, on the same file system.
-    """
-
-    def __init__(self, folders: DataLayout, staging: StagingArea) -> None:
-        self._folders = folders
-        self._staging = staging
-        self._synced_shards: set[Path] = set()
-        make_folder(folders.images)
-
-    def put(self, image_id: ImageId, built: Path) -> None:
-        """Store a folder of files as an image's; when it returns, they survive a power cut.
+    def put(self, image_id: ImageId, files: Path) -> None:
+        """Store the files of an image. When this returns, the store's durability holds for them.
 
         Args:
-            image_id: Whose they are; nothing is stored under it yet.
-            built: The folder; it is moved away.
+            image_id: The id under which nothing is stored yet.
+            files: A directory of files without subdirectories. It is moved or deleted.
 
         Raises:
-            InsufficientStorageError: The disk has no room.
+            FileExistsError: Files are stored under the id already; they stay as they are.
+            InsufficientStorageError: The store is full; nothing is stored under the id.
         """
-        home = self._folders.image(image_id)
-        with translate_disk_full():
-            for path in built.iterdir():
-                sync_file(path)
-            sync_folder(built)
-            self._ensure_shard(home.parent)
-            built.rename(home)
-            sync_folder(home.parent)
+        ...
 
     def open(self, image_id: ImageId, name: str = MASTER) -> BinaryIO:
-        """Return one of an image's files, opened for reading.
+        """Open one of an image's files for reading. The file stays readable if the image is deleted.
+
+        Args:
+            image_id: The image.
+            name: The name that the file had when it was put.
 
         Raises:
-            NotFoundError: There is none: the image has just been deleted.
+            NotFoundError: The image has no such file, or nothing is stored under the id.
         """
+        ...
+
+    def delete(self, image_id: ImageId) -> None:
+        """Delete all files of an image, if there are any.
+
+        Raises:
+            OSError: Some of them could not be deleted; try again.
+        """
+        ...
+
+    def has(self, image_id: ImageId) -> bool:
+        """Return whether files are stored under an id."""
+        ...
+
+    def ids(self) -> Iterator[ImageId]:
+        """Yield the ids of all images, in any order. Changes meanwhile may be seen or not."""
+        ...
+
+
+class LocalBlobStore:
+    """A blob store in a local directory: one subdirectory per image, published by one rename.
+
+    It is durable: what `put` has stored survives a power failure, and what `delete` has deleted does not
+    come back after one. Several processes may use the same directory.
+
+    Args:
+        path: The directory; it is created if needed, for its owner alone.
+        staging: The staging area of this process on the same file system; by default one is opened in
+            the directory and closed with the store.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], staging: StagingArea | None = None) -> None:
+        self._root = Path(path)
+        self._synced_shards: set[Path] = set()
+        make_folder(self._root)
+        self._owns_staging = staging is None
+        self._staging = staging or StagingArea(self._root / ".staging", 0)
+        if self._owns_staging:
+            self._staging.remove_stale()
+
+    def put(self, image_id: ImageId, files: Path) -> None:
+        """Store the files of an image; they survive a power failure when this returns.
+
+        A directory on another file system is copied first.
+
+        Args:
+            image_id: The id under which nothing is stored yet.
+            files: A directory of files without subdirectories. It is moved or deleted.
+
+        Raises:
+            FileExistsError: Files are stored under the id already; they stay as they are.
+            InsufficientStorageError: The disk is full; nothing is stored under the id.
+        """
+        with translate_disk_full():
+            try:
+                self._publish(image_id, files)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                with self._staging.folder() as copy:
+                    for path in files.iterdir():
+                        shutil.copyfile(path, copy / path.name)
+                    self._publish(image_id, copy)
+                shutil.rmtree(files)
+
+    def open(self, image_id: ImageId, name: str = MASTER) -> BinaryIO:
+        """Open one of an image's files for reading. The file stays readable if the image is deleted.
+
+        Args:
+            image_id: The image.
+            name: The name that the file had when it was put.
+
+        Raises:
+            NotFoundError: The image has no such file, or nothing is stored under the id.
+        """
+        if not _is_file_name(name):
+            raise NotFoundError(delivery_not_found_text(image_id))
         try:
-            return (self._folders.image(image_id) / name).open("rb")
+            return (self._directory(image_id) / name).open("rb")
         except FileNotFoundError as error:
             raise NotFoundError(delivery_not_found_text(image_id)) from error
 
     def delete(self, image_id: ImageId) -> None:
-        """Remove all files of an image; when it returns, a power cut cannot bring them back."""
-        self._staging.remove_tree_atomically(self._folders.image(image_id))
+        """Delete all files of an image; a power failure cannot bring them back when this returns.
+
+        Raises:
+            OSError: Some of them could not be deleted; try again.
+        """
+        self._staging.remove_tree_atomically(self._directory(image_id))
 
     def has(self, image_id: ImageId) -> bool:
-        """Return whether there are files of an image."""
-        return self._folders.image(image_id).is_dir()
+        """Return whether files are stored under an id."""
+        return self._directory(image_id).is_dir()
 
     def ids(self) -> Iterator[ImageId]:
-        """Yield the ids of all images of which there are files; what is not ours is passed over."""
-        for home in self._folders.images.glob("*/*"):
+        """Yield the ids of all images, in any order. Directories with other names are ignored."""
+        for directory in self._root.glob("*/*"):
             with suppress(NotFoundError):
-                image_id = parse_image_id(home.name)
-                if home == self._folders.image(image_id):
+                image_id = parse_image_id(directory.name)
+                if directory == self._directory(image_id):
                     yield image_id
 
-    def _ensure_shard(self, shelf: Path) -> None:
-        """Make the folder that names an image's.
+    def close(self) -> None:
+        """Close the store's own staging area. The store must not be used any more."""
+        if self._owns_staging:
+            self._staging.close()
 
-        That it is there does not say that it is durable: another process may have made it a moment
-        ago, and still be waiting for the disk. So each process waits for itself, once a shelf.
+    def __enter__(self) -> LocalBlobStore:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _directory(self, image_id: ImageId) -> Path:
+        return self._root / shard(image_id) / image_id
+
+    def _publish(self, image_id: ImageId, files: Path) -> None:
+        directory = self._directory(image_id)
+        for path in files.iterdir():
+            sync_file(path)
+        sync_folder(files)
+        self._ensure_shard(directory.parent)
+        # Checked because a rename replaces an empty directory; a full one fails with ENOTEMPTY.
+        if directory.exists():
+            raise FileExistsError(errno.EEXIST, "files are stored already", str(directory))
+        try:
+            files.rename(directory)
+        except OSError as error:
+            if error.errno == errno.ENOTEMPTY:
+                raise FileExistsError(errno.EEXIST, "files are stored already", str(directory)) from error
+            raise
+        sync_folder(directory.parent)
+
+    def _ensure_shard(self, directory: Path) -> None:
+        """Create the parent directory of an image's directory, and sync it.
+
+        A directory that exists need not be durable: another process may have created it just now and
+        still be waiting for its sync. So each process syncs each shard once.
         """
-        if shelf not in self._synced_shards:
-            shelf.mkdir(OWNER_ONLY_DIR, exist_ok=True)
-            sync_folder(shelf.parent)
-            self._synced_shards.add(shelf)
+        if directory not in self._synced_shards:
+            directory.mkdir(OWNER_ONLY_DIR, exist_ok=True)
+            sync_folder(directory.parent)
+            self._synced_shards.add(directory)
+
+
+class MemoryBlobStore:
+    """A blob store in memory, for tests and for programs that keep no files."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._images: dict[ImageId, dict[str, bytes]] = {}
+
+    def put(self, image_id: ImageId, files: Path) -> None:
+        """Store the files of an image.
+
+        Args:
+            image_id: The id under which nothing is stored yet.
+            files: A directory of files without subdirectories. It is deleted.
+
+        Raises:
+            FileExistsError: Files are stored under the id already; they stay as they are.
+        """
+        content = {path.name: path.read_bytes() for path in files.iterdir()}
+        with self._lock:
+            if image_id in self._images:
+                raise FileExistsError(errno.EEXIST, "files are stored already", image_id)
+            self._images[image_id] = content
+        shutil.rmtree(files)
+
+    def open(self, image_id: ImageId, name: str = MASTER) -> BinaryIO:
+        """Open one of an image's files for reading. The file stays readable if the image is deleted.
+
+        Args:
+            image_id: The image.
+            name: The name that the file had when it was put.
+
+        Raises:
+            NotFoundError: The image has no such file, or nothing is stored under the id.
+        """
+        with self._lock:
+            data = self._images.get(image_id, {}).get(name)
+        if data is None:
+            raise NotFoundError(delivery_not_found_text(image_id))
+        return BytesIO(data)
+
+    def delete(self, image_id: ImageId) -> None:
+        """Delete all files of an image, if there are any."""
+        with self._lock:
+            self._images.pop(image_id, None)
+
+    def has(self, image_id: ImageId) -> bool:
+        """Return whether files are stored under an id."""
+        with self._lock:
+            return image_id in self._images
+
+    def ids(self) -> Iterator[ImageId]:
+        """Yield the ids of all images, in any order."""
+        with self._lock:
+            image_ids = tuple(self._images)
+        yield from image_ids
+
+
+def _is_file_name(name: str) -> bool:
+    return name not in {"", ".", ".."} and "/" not in name and "\0" not in name and os.sep not in name

@@ -1,7 +1,7 @@
-"""Room that is kept for deleting: on a full disk even that needs a few pages for the log.
+"""A disk reserve: space that is kept for deletions, which write to the database's log.
 
-A file holds the room while there is plenty. Whoever must write on a disk that has none left, so that
-room can be made, removes the file first; afterwards, when there is room again, it is put back.
+A file takes up the space while the disk has plenty. A write that must succeed on a full disk, so that
+files can be deleted, releases the file first; it is created again when there is space.
 """
 
 from __future__ import annotations
@@ -13,33 +13,33 @@ from pathlib import Path
 from imagehost_core.storage.durable import free_bytes, open_owner_only
 
 RESERVE_BYTES = 2 * 2**20
-"""A deletion writes about ten pages of 4 KiB to the log; this is room for some fifty at once."""
+"""A deletion writes about ten pages of 4 KiB to the log; this is enough for some fifty at once."""
 MIN_FREE_TO_ACQUIRE = 16 * RESERVE_BYTES
-"""The room is taken only where this much is free."""
+"""The reserve is created only if this many bytes are free."""
 
 
 class DiskReserve:
-    """The room kept in a data folder.
+    """The disk reserve of a data directory.
 
     Args:
-        path: The file that holds it.
+        path: The file that takes up the space.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def acquire(self) -> None:
-        """Take the room, if it is not taken and there is plenty; never fails for want of it."""
+        """Create the reserve, unless it exists or the disk has too little space; never fails for that."""
         if self._path.exists() or free_bytes(self._path.parent) < MIN_FREE_TO_ACQUIRE:
             return
-        # A full disk is what this is for; another process may be doing the same.
+        # The disk may fill up meanwhile, and another process may create the reserve as well.
         with suppress(OSError):
-            part = self._path.with_suffix(f".{os.getpid()}")
-            with open_owner_only(part, "wb") as file:
+            temporary = self._path.with_suffix(f".{os.getpid()}")
+            with open_owner_only(temporary, "wb") as file:
                 file.write(bytes(RESERVE_BYTES))
-            part.replace(self._path)
+            temporary.replace(self._path)
 
     def release(self) -> None:
-        """Give the room back to the disk, if nothing else is left."""
+        """Delete the reserve if the disk has less free space than that."""
         if free_bytes(self._path.parent) < RESERVE_BYTES:
             self._path.unlink(missing_ok=True)

@@ -1,11 +1,11 @@
-"""Writes that survive a power cut and that nobody else can read, and what a full disk means.
+"""Durable and private writes, and the error of a full disk.
 
-A file is durable once it *and the folder that names it* are synced: without the folder's sync a
-renamed file was lost in every cut that was measured. A failed sync is never tried again on the same
-descriptor: the kernel may have dropped the pages and would report success.
+A file is durable when it *and the directory that names it* are synced: without the directory's sync,
+every measured power failure lost a renamed file. A failed sync is never retried on the same descriptor:
+the kernel may have dropped the pages and would report success.
 
-A data folder holds hashes of passwords and private pictures. Whatever the umask, and whoever may enter the
-folder, its files are their owner's alone.
+A data directory holds password hashes and private images. Its files are accessible to their owner only,
+regardless of the umask and of who can enter the directory.
 """
 
 from __future__ import annotations
@@ -21,50 +21,50 @@ from typing import BinaryIO, cast
 from imagehost_core.errors import FieldError, InsufficientStorageError
 
 OWNER_ONLY_DIR, OWNER_ONLY_FILE = 0o700, 0o600
-"""The modes of what its owner alone may enter, and read and write."""
+"""The modes of directories and files that only their owner can access."""
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 @contextmanager
 def translate_disk_full() -> Iterator[None]:
-    """Turn the operating system's refusal for lack of room into ours.
+    """Translate the operating system's errors for a full disk.
 
     Raises:
-        InsufficientStorageError: The disk, or the user's share of it, is full.
+        InsufficientStorageError: The disk, or the user's disk quota, is full.
     """
     try:
         yield
     except OSError as error:
         if error.errno not in _DISK_FULL:
             raise
-        fault = FieldError("the disk", "room for the file", "none")
-        raise InsufficientStorageError(errors=[fault]) from error
+        field_error = FieldError("the disk", "space for the file", "none")
+        raise InsufficientStorageError(errors=[field_error]) from error
 
 
-def require_free_bytes(folder: Path, more: int, floor: int) -> None:
-    """Let a write of `more` bytes below a folder pass.
+def require_free_bytes(path: Path, size: int, min_free_bytes: int) -> None:
+    """Raise InsufficientStorageError if a write would leave too little disk space free.
 
     Args:
-        folder: Any folder of the file system.
-        more: Bytes to be written.
-        floor: Bytes that must stay free.
+        path: A directory on the file system.
+        size: Bytes to write.
+        min_free_bytes: Bytes that must stay free.
 
     Raises:
-        InsufficientStorageError: Fewer than `floor` bytes would stay free.
+        InsufficientStorageError: Fewer than `min_free_bytes` would stay free.
     """
-    free = free_bytes(folder)
-    if free - more < floor:
-        expected = f"{floor} bytes left free after writing {more}"
+    free = free_bytes(path)
+    if free - size < min_free_bytes:
+        expected = f"{min_free_bytes} bytes left free after writing {size}"
         raise InsufficientStorageError(errors=[FieldError("the disk", expected, f"{free} bytes free")])
 
 
-def free_bytes(folder: Path) -> int:
-    """Return how many bytes may still be written below a folder."""
-    return shutil.disk_usage(folder).free
+def free_bytes(path: Path) -> int:
+    """Return the free bytes of the file system that holds a directory."""
+    return shutil.disk_usage(path).free
 
 
 def sync_file(path: Path) -> None:
-    """Wait until a file's bytes are on the disk."""
+    """Wait until a file's content is on the disk."""
     descriptor = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
     try:
         os.fsync(descriptor)
@@ -73,17 +73,17 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Wait until a folder's names are on the disk. Windows does so by itself, and has no call for it."""
+    """Wait until a directory's entries are on the disk. Windows has no call for that and needs none."""
     if os.name == "posix":
         sync_file(path)
 
 
 def make_folder(path: Path, *, fsync: bool = True) -> None:
-    """Make a folder and its parents, for their owner alone.
+    """Create a directory and its parents, accessible to their owner only.
 
     Args:
-        path: The folder; those that are there stay as they are.
-        fsync: Whether each survives a power cut when this returns.
+        path: The directory; an existing one stays as it is.
+        fsync: Whether each created directory survives a power failure when this returns.
     """
     if path.is_dir():
         return
@@ -94,45 +94,45 @@ def make_folder(path: Path, *, fsync: bool = True) -> None:
 
 
 def open_owner_only(path: Path, mode: str) -> BinaryIO:
-    """Return a file opened in a binary mode of `open`; if it is made now, for its owner alone."""
+    """Open a file in a binary mode of `open`; a file that it creates is accessible to its owner only."""
     file = open(path, mode, opener=lambda name, flags: os.open(name, flags, OWNER_ONLY_FILE))  # noqa: SIM115
     return cast("BinaryIO", file)
 
 
 def remove_folder(path: Path, trash: Path) -> bool:
-    """Remove a folder at once and for good: out of its place by one rename, then file by file.
+    """Remove a directory atomically and durably: move it away by one rename, then delete its files.
 
     Args:
-        path: The folder. There may be none: then somebody may have taken it away without having
-            waited for the disk, which is made up for.
-        trash: A path beside, on the same file system, that nothing has.
+        path: The directory. If it does not exist, its parent is synced all the same, because another
+            process may have moved it away without waiting for the disk.
+        trash: A free path on the same file system.
 
     Returns:
-        Whether there was such a folder.
+        Whether the directory existed.
 
     Raises:
-        OSError: Some of it is still there, at the one path or at the other.
+        OSError: Some of it still exists, at one path or the other.
     """
     try:
         path.rename(trash)
     except FileNotFoundError:
         if path.exists():
             raise
-        found = False
+        existed = False
     else:
-        found = True
+        existed = True
     with suppress(FileNotFoundError):
         sync_folder(path.parent)
-    if found:
+    if existed:
         remove_tree(trash)
-    return found
+    return existed
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder, if there is one, which others may be removing as well; it is gone when this returns.
+    """Delete a directory, if it exists, that other processes may be deleting as well.
 
     Raises:
-        OSError: Some of it is still there.
+        OSError: Some of it still exists.
     """
     while path.exists():
         with suppress(FileNotFoundError):

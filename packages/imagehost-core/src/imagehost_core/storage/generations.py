@@ -1,13 +1,13 @@
-"""Stamps: how a process knows at once that what it remembers of an image is no longer true.
+"""Generations: cache invalidation across processes through shared memory, as by a seqlock.
 
-A file of counters is mapped into every process that has the data folder open; an image falls on one
-of them by its hash. Whoever changes an image moves its counter on, before and after. Whoever
-remembers something of an image keeps the stamp that it had, and believes it only while the counter
-is the same: one read of memory, and no message between processes.
+A file of counters is mapped into every process that has the data directory open; an image's hash selects
+its counter. A process that changes an image increments the counter before and after the change. A cache
+entry stores the generation it was read at, and is valid only while the counter has not changed: one read
+of memory, and no message between processes.
 
-An odd counter says that a change is under way; nothing is believed then. A process that dies in the
-middle leaves it odd, so nothing wrong is believed until the next change, or the next process that
-opens the folder, sets it right.
+An odd counter means that a change is in progress; nothing is cached or valid then. A process that dies
+during a change leaves the counter odd, so entries stay invalid until the next change, or the next
+process that opens the directory, repairs it.
 """
 
 from __future__ import annotations
@@ -23,61 +23,60 @@ from imagehost_core.storage.durable import open_owner_only
 from imagehost_core.storage.locks import STRIPES, LockManager, stripe
 
 _COUNTER: Final = "Q"
-"""64 bits in the machine's own order and alignment, so that they are read and written in one go."""
-_BYTES = STRIPES * calcsize(_COUNTER)
+"""64 bits in native byte order and alignment, so that they are read and written atomically."""
+_FILE_BYTES = STRIPES * calcsize(_COUNTER)
 
 
 class GenerationTable:
-    """The counters of a data folder.
+    """The generations of a data directory.
 
     Args:
-        path: Their file; it is made if there is none.
+        path: The file of the counters; it is created if needed.
     """
 
     def __init__(self, path: Path) -> None:
         with open_owner_only(path, "a+b") as file:
-            # Written, and not just made that long: a page that finds no room on the disk when it is first
-            # touched ends the process.
-            if file.seek(0, 2) < _BYTES:
-                file.write(bytes(_BYTES))
+            # Written, not only extended: touching a mapped page of a sparse file on a full disk is fatal.
+            if file.seek(0, 2) < _FILE_BYTES:
+                file.write(bytes(_FILE_BYTES))
             file.flush()
-            self._file = mmap.mmap(file.fileno(), _BYTES)
-        self._counters = memoryview(self._file).cast(_COUNTER)
+            self._map = mmap.mmap(file.fileno(), _FILE_BYTES)
+        self._counters = memoryview(self._map).cast(_COUNTER)
 
     def read(self, key: str) -> int | None:
-        """Return the stamp to keep with what is read next, or `None` while a change is under way."""
-        count = self._counters[stripe(key)]
-        return None if count % 2 else count
+        """Return the generation to store with what is read next, or `None` during a change."""
+        generation = self._counters[stripe(key)]
+        return None if generation % 2 else generation
 
     @contextmanager
     def bump(self, key: str) -> Iterator[None]:
-        """Make everything that is remembered of a key unbelievable, from before to after a change.
+        """Invalidate all cache entries of a key, before and after a change.
 
-        The caller holds the lock of the key: its stripe is the same.
+        The caller holds the lock of the key, which has the same stripe.
         """
-        number = stripe(key)
-        count = self._counters[number]
-        odd = count + 1 if count % 2 == 0 else count + 2
-        self._counters[number] = odd
+        index = stripe(key)
+        generation = self._counters[index]
+        odd = generation + 1 if generation % 2 == 0 else generation + 2
+        self._counters[index] = odd
         try:
             yield
         finally:
-            self._counters[number] = odd + 1
+            self._counters[index] = odd + 1
 
     def repair(self, locks: LockManager, purpose: str) -> None:
-        """Set right what processes that died in the middle of a change have left.
+        """Make the counters even that processes which died during a change have left odd.
 
         Args:
-            locks: Of the data folder.
-            purpose: Of the lock that whoever changes something holds: who has it now is alive.
+            locks: The locks of the data directory.
+            purpose: The purpose of the lock that a change holds; a lock that is held means a live change.
         """
-        for number in range(STRIPES):
-            if self._counters[number] % 2:
-                with locks.try_acquire(purpose, number) as alone:
-                    if alone and self._counters[number] % 2:
-                        self._counters[number] += 1
+        for index in range(STRIPES):
+            if self._counters[index] % 2:
+                with locks.try_acquire(purpose, index) as acquired:
+                    if acquired and self._counters[index] % 2:
+                        self._counters[index] += 1
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Unmap the file."""
         self._counters.release()
-        self._file.close()
+        self._map.close()

@@ -1,8 +1,7 @@
-"""Locks that hold between threads and between processes alike.
+"""Striped locks between threads and processes, as advisory locks of the operating system on files.
 
-A lock is an advisory lock of the operating system on one of a fixed number of files: a key falls on
-one by its hash, so two keys may share one, which costs a wait and never correctness. The system lets
-go of it when its holder dies.
+A key's hash selects one of a fixed number of lock files, so two keys may share one: that costs a wait,
+never correctness. The operating system releases a lock when the process that holds it dies.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from zlib import crc32
 from imagehost_core.storage.durable import make_folder
 
 STRIPES = 256
-"""How many files there are; with a few dozen holders at a time, two seldom meet."""
+"""The number of lock files for a purpose; with a few dozen locks held at a time, two rarely collide."""
 
 _POLL_SECONDS = 0.02
 
@@ -54,26 +53,26 @@ else:
 
 
 def unlock_file(descriptor: int) -> None:
-    """Let a lock go. Closing alone would not do where a fork has a copy of the descriptor."""
+    """Release the lock of a file. Closing alone would not if a fork has a copy of the descriptor."""
     if sys.platform != "win32":
         fcntl.flock(descriptor, fcntl.LOCK_UN)
     os.close(descriptor)
 
 
 def stripe(key: str) -> int:
-    """Return the number of the lock that a key falls on, below `STRIPES`."""
+    """Return the stripe of a key, from 0 to `STRIPES` - 1."""
     return crc32(key.encode()) % STRIPES
 
 
 def lock_file(path: Path, *, wait: bool = True) -> int | None:
-    """Take the lock of a file; `unlock_file` lets it go.
+    """Acquire the lock of a file; `unlock_file` releases it.
 
     Args:
-        path: The file; it is made if there is none.
-        wait: Whether to wait while another holds it.
+        path: The file; it is created if needed.
+        wait: Whether to wait until the lock is free.
 
     Returns:
-        A descriptor, or `None` where another holds the lock and `wait` is false.
+        A file descriptor, or `None` if the lock is held elsewhere and `wait` is false.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -87,26 +86,26 @@ def lock_file(path: Path, *, wait: bool = True) -> int | None:
 
 
 class LockManager:
-    """The locks of a data folder.
+    """The locks of a data directory.
 
     Args:
-        folder: Where their files are.
+        path: The directory of the lock files; it is created if needed.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        make_folder(folder, fsync=False)
+    def __init__(self, path: Path) -> None:
+        self._root = path
+        make_folder(path, fsync=False)
 
     @contextmanager
     def acquire(self, purpose: str, key: str) -> Iterator[None]:
-        """Hold the lock of a key, waiting for it.
+        """Hold the lock of a key, waiting until it is free.
 
-        Not reentrant: a thread that asks for a stripe which it holds waits for ever, so nobody takes
-        a second lock of one purpose.
+        Not reentrant: a thread that acquires a stripe which it holds waits forever, so a thread must not
+        hold two locks of one purpose.
 
         Args:
-            purpose: What it is about; the same key may be held for different purposes.
-            key: What is locked.
+            purpose: The namespace of the key; locks of different purposes are independent.
+            key: The resource to lock.
         """
         descriptor = lock_file(self._path(purpose, stripe(key)))
         assert descriptor is not None
@@ -117,11 +116,11 @@ class LockManager:
 
     @contextmanager
     def try_acquire(self, purpose: str, number: int = 0) -> Iterator[bool]:
-        """Hold a lock unless another does; tells which.
+        """Hold a lock if it is free, without waiting; yield whether it was acquired.
 
         Args:
-            purpose: What it is about.
-            number: Which of its locks: the stripe of a key, or 0 where the purpose has but one.
+            purpose: The namespace of the key.
+            number: The stripe of a key, or 0 if the purpose has one lock.
         """
         descriptor = lock_file(self._path(purpose, number), wait=False)
         try:
@@ -132,18 +131,18 @@ class LockManager:
 
     @contextmanager
     def acquire_with_timeout(self, purpose: str, key: str, seconds: float) -> Iterator[bool]:
-        """Hold the lock of a key, waiting no longer than some seconds; tells whether it is held.
+        """Hold the lock of a key, waiting for a limited time; yield whether it was acquired.
 
-        The lock is no thread's: the block may end in another thread than it began in.
+        The lock belongs to no thread: the block may be left in another thread than it was entered in.
 
         Args:
-            purpose: What it is about.
-            key: What is locked.
-            seconds: How long to wait for it.
+            purpose: The namespace of the key.
+            key: The resource to lock.
+            seconds: The longest time to wait.
         """
-        until = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds
         path = self._path(purpose, stripe(key))
-        while (descriptor := lock_file(path, wait=False)) is None and time.monotonic() < until:
+        while (descriptor := lock_file(path, wait=False)) is None and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
         try:
             yield descriptor is not None
@@ -152,29 +151,29 @@ class LockManager:
                 unlock_file(descriptor)
 
     def named_lock(self, purpose: str) -> FileLock:
-        """Return a lock for something of which there is one, and which is asked for all the time."""
+        """Return the lock of a purpose that has one lock and is acquired often."""
         return FileLock(self._path(purpose, stripe("")))
 
     def _path(self, purpose: str, number: int) -> Path:
-        return self._folder / f"{purpose}-{number:02x}"
+        return self._root / f"{purpose}-{number:02x}"
 
 
 class FileLock:
-    """One lock whose file stays open, which saves half of what holding it costs.
+    """A lock whose file stays open, which halves the cost of acquiring it.
 
     Args:
-        path: Its file; it is made if there is none.
+        path: The lock file; it is created if needed.
     """
 
     def __init__(self, path: Path) -> None:
-        # To the system all threads of a process are one holder of a descriptor.
-        self._threads = threading.Lock()
+        # The operating system does not tell the threads of a process apart.
+        self._thread_lock = threading.Lock()
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     @contextmanager
     def acquire(self) -> Iterator[None]:
-        """Hold the lock, waiting for it. Not reentrant."""
-        with self._threads:
+        """Hold the lock, waiting until it is free. Not reentrant."""
+        with self._thread_lock:
             _acquire(self._descriptor, wait=True)
             try:
                 yield
@@ -182,5 +181,5 @@ class FileLock:
                 _release(self._descriptor)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._descriptor)

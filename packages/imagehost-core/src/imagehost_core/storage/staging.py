@@ -1,9 +1,9 @@
-"""Where bytes wait until they are either stored or thrown away.
+"""The staging area: files that are being received or built, before they are stored or discarded.
 
-Each process has a folder of its own, which it keeps locked; a folder whose lock can be taken belongs
-to a process that is gone, and is removed by the next one that opens the data folder. So a crash in
-the middle of an upload leaves nothing behind here. It may have left files in their place for which there is
-no record yet; of that a *sign* remains, until somebody has looked for them.
+Each process has a directory, which it keeps locked. A directory whose lock is free belongs to a process
+that has exited, and is removed by the next process that opens the data directory, so a crash during an
+upload leaves no files here. It may have left stored files without a record: a *marker* tells that, until
+such files have been searched for and removed.
 """
 
 from __future__ import annotations
@@ -33,26 +33,30 @@ from imagehost_core.storage.durable import (
 from imagehost_core.storage.locks import lock_file, unlock_file
 
 CHUNK = 2**20
-"""How many bytes are moved at a time: 1 MiB."""
+"""The number of bytes to copy at a time: 1 MiB."""
 _LOCK = "lock"
 _NEW = ".new"
-_OLD_SECONDS = 3_600
-"""A folder that is still being made after an hour is a dead process's."""
-_TRASH = "grave-"
-"""How a folder's name begins that is being removed; the rest of it tells which."""
+_NEW_MAX_AGE_SECONDS = 3_600
+"""A process directory that is still being created after an hour belongs to a process that has exited."""
+_TRASH = "trash-"
+"""The prefix of directories that are being deleted."""
 _MARKER = ".incomplete"
-"""How the name of a sign ends."""
+"""The suffix of markers."""
 
 
 class StagedFile:
     """A file that is being received.
 
-    It grows by `write`, is hashed as it grows, and vanishes when its `with` block ends. Bytes beyond
-    the limit are counted and not kept, so that the error can tell the whole size.
+    It is hashed while it grows, and deleted when its `with` block ends. Bytes beyond the limit are
+    counted but not stored, so that the error can state the whole size.
 
     Args:
-        path: Where it is.
-        limit: The most bytes that are kept.
+        path: The path of the file; it must not exist.
+        limit: The most bytes to store.
+
+    Attributes:
+        path: The path of the file.
+        size: The number of bytes received.
     """
 
     def __init__(self, path: Path, limit: int = MAX_FILE_BYTES) -> None:
@@ -63,10 +67,10 @@ class StagedFile:
         self._file: BinaryIO = open_owner_only(path, "xb")
 
     def write(self, data: bytes | memoryview) -> None:
-        """Take the next bytes.
+        """Append bytes.
 
         Raises:
-            InsufficientStorageError: The disk has no room.
+            InsufficientStorageError: The disk is full.
         """
         self.size += len(data)
         if self.size <= self._limit:
@@ -75,11 +79,11 @@ class StagedFile:
                 self._file.write(data)
 
     def finish(self) -> None:
-        """Take no more bytes; let what was received be read.
+        """Flush and close the file, so that it can be read.
 
         Raises:
-            PayloadTooLargeError: It is larger than the limit.
-            InsufficientStorageError: The disk has no room.
+            PayloadTooLargeError: The file exceeds the limit.
+            InsufficientStorageError: The disk is full.
         """
         require_file_size("the file", self.size, self._limit)
         with translate_disk_full():
@@ -87,11 +91,11 @@ class StagedFile:
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 of all bytes that were received, 64 hexadecimal digits."""
+        """The SHA-256 of the bytes received, 64 hexadecimal digits."""
         return self._hash.hexdigest()
 
     def close(self) -> None:
-        """Throw away what is left. That the rest of it could not be written does not matter any more."""
+        """Delete the file. An error of writing buffered bytes is ignored: they are discarded."""
         with suppress(OSError):
             self._file.close()
         self.path.unlink(missing_ok=True)
@@ -109,47 +113,50 @@ class StagedFile:
 
 
 class StagingArea:
-    """The staging folder of this process.
+    """The staging area of this process.
 
     Args:
-        folder: The folder that holds those of all processes.
-        floor: Bytes of the disk that must stay free.
+        path: The directory that holds the staging areas of all processes.
+        min_free_bytes: Bytes of the disk that must stay free.
     """
 
-    def __init__(self, folder: Path, floor: int) -> None:
-        make_folder(folder, fsync=False)
-        self._min_free_bytes = floor
-        self._root = folder
-        # Made under another name and locked before it gets its own: nobody can take it for a dead one.
-        self._process_dir = folder / uuid4().hex
-        making = folder / f"{self._process_dir.name}{_NEW}"
-        making.mkdir(OWNER_ONLY_DIR)
-        self._lock = lock_file(making / _LOCK)
-        making.rename(self._process_dir)
-        # After a power cut too it shall tell that there was a process.
-        sync_folder(folder)
+    def __init__(self, path: Path, min_free_bytes: int) -> None:
+        make_folder(path, fsync=False)
+        self._min_free_bytes = min_free_bytes
+        self._root = path
+        # Locked before it is renamed to its final name, so that no other process takes it for stale.
+        self._process_dir = path / uuid4().hex
+        new = path / f"{self._process_dir.name}{_NEW}"
+        new.mkdir(OWNER_ONLY_DIR)
+        self._lock = lock_file(new / _LOCK)
+        new.rename(self._process_dir)
+        # Durable, so that after a power failure it shows that there was a process.
+        sync_folder(path)
 
     def stage(self) -> StagedFile:
-        """Return an empty file to be received.
+        """Create an empty staged file.
 
         Raises:
-            InsufficientStorageError: The disk has less room than its floor.
+            InsufficientStorageError: The disk has less free space than must stay free.
         """
         self.require_free_space(0)
         with translate_disk_full():
             return StagedFile(self._process_dir / uuid4().hex)
 
-    def require_free_space(self, more: int) -> None:
-        """Let a write of `more` bytes pass.
+    def require_free_space(self, size: int) -> None:
+        """Raise InsufficientStorageError if a write would leave too little disk space free.
+
+        Args:
+            size: Bytes to write.
 
         Raises:
-            InsufficientStorageError: It would leave less of the disk free than its floor.
+            InsufficientStorageError: Less than the configured space would stay free.
         """
-        require_free_bytes(self._process_dir, more, self._min_free_bytes)
+        require_free_bytes(self._process_dir, size, self._min_free_bytes)
 
     @contextmanager
     def folder(self) -> Iterator[Path]:
-        """Yield an empty folder to build something in; what is left of it vanishes."""
+        """Create an empty directory to build files in; it is deleted when the block ends."""
         path = self._process_dir / uuid4().hex
         with translate_disk_full():
             path.mkdir(OWNER_ONLY_DIR)
@@ -160,7 +167,7 @@ class StagingArea:
 
     @contextmanager
     def temporary_path(self) -> Iterator[Path]:
-        """Yield a path for a file that is moved away when it is whole; what is left of it vanishes."""
+        """Yield a free path for a file that is moved away when complete, or else deleted."""
         path = self._process_dir / uuid4().hex
         try:
             yield path
@@ -168,58 +175,58 @@ class StagingArea:
             path.unlink(missing_ok=True)
 
     def remove_tree_atomically(self, path: Path) -> None:
-        """Remove a folder of an image at once; when it returns, a power cut cannot bring it back.
+        """Delete an image's directory at once; a power failure cannot bring it back when this returns.
 
-        What an attempt that failed has left of it, in whatever process, goes as well.
+        What a failed attempt of any process has left of it is deleted too.
 
         Args:
-            path: The folder; the caller holds the image's lock.
+            path: The directory; the caller holds the image's lock.
 
         Raises:
-            OSError: Some of it is still there; another attempt will find it.
+            OSError: Some of it still exists; another attempt will find it.
         """
-        grave = f"{_TRASH}{path.parent.parent.name}-{path.name}"
-        for folder in self._root.iterdir():
-            remove_tree(folder / grave)
-        remove_folder(path, self._process_dir / grave)
+        trash = f"{_TRASH}{path.parent.parent.name}-{path.name}"
+        for process_dir in self._root.iterdir():
+            remove_tree(process_dir / trash)
+        remove_folder(path, self._process_dir / trash)
 
     def remove_stale(self) -> None:
-        """Remove the folders of processes that are gone, and what others could not remove.
+        """Delete the directories of processes that have exited, and the trash of those that run.
 
-        Of each process that is gone a sign remains.
+        A marker is left for each process that has exited.
         """
-        for folder in self._root.iterdir():
-            if folder.suffix == _NEW and not _is_old(folder):
+        for path in self._root.iterdir():
+            if path.suffix == _NEW and not _is_old(path):
                 continue
-            descriptor = None if folder == self._process_dir else _try_lock(folder / _LOCK)
+            descriptor = None if path == self._process_dir else _try_lock(path / _LOCK)
             if descriptor is not None:
-                self.mark_incomplete(folder.name)
-                shutil.rmtree(folder, ignore_errors=True)
+                self.mark_incomplete(path.name)
+                shutil.rmtree(path, ignore_errors=True)
                 unlock_file(descriptor)
             else:
-                for grave in folder.glob(f"{_TRASH}*"):
-                    shutil.rmtree(grave, ignore_errors=True)
+                for trash in path.glob(f"{_TRASH}*"):
+                    shutil.rmtree(trash, ignore_errors=True)
 
     def mark_incomplete(self, name: str) -> None:
-        """Leave a sign that there may be files without a record; on a full disk there is none."""
+        """Create a marker: there may be stored files without a record. Does nothing on a full disk."""
         with suppress(OSError):
             (self._root / f"{name}{_MARKER}").touch(OWNER_ONLY_FILE)
 
     def incomplete_markers(self) -> tuple[Path, ...]:
-        """Return all signs that there may be files without a record."""
+        """Return the paths of all markers."""
         return tuple(self._root.glob(f"*{_MARKER}"))
 
     def close(self) -> None:
-        """Remove this process's folder."""
+        """Delete this process's directory."""
         shutil.rmtree(self._process_dir, ignore_errors=True)
         if self._lock is not None:
             unlock_file(self._lock)
             self._lock = None
 
 
-def _is_old(folder: Path) -> bool:
+def _is_old(path: Path) -> bool:
     try:
-        return time.time() - folder.stat().st_mtime > _OLD_SECONDS
+        return time.time() - path.stat().st_mtime > _NEW_MAX_AGE_SECONDS
     except FileNotFoundError:
         return False
 

@@ -1,4 +1,4 @@
-"""Staging: what is received is hashed, bounded, and gone when nobody has stored it."""
+"""The staging area: received files are hashed, limited, and deleted unless they are stored."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ STAGE = """
     from imagehost_core.storage import StagingArea
     staging = StagingArea(Path(sys.argv[1]), 0)
     staged = staging.stage()
-    staged.write(b"half a picture")
+    staged.write(b"half an image")
     print(staged.path.parent)
     sys.stdin.readline()
 """
 
 
 @given(st.lists(st.binary(max_size=40), max_size=12))
-def test_bytes_up_to_the_limit_are_kept_and_hashed_and_beyond_it_only_counted(
-    tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes]
+def test_bytes_up_to_the_limit_are_stored_and_hashed_and_bytes_beyond_it_counted(
+    tmp_path_factory: pytest.TempPathFactory, chunks: list[bytes]
 ) -> None:
-    whole = b"".join(pieces)
+    whole = b"".join(chunks)
     with StagedFile(tmp_path_factory.mktemp("staged") / "file", limit=100) as staged:
-        for piece in pieces:
-            staged.write(memoryview(piece))
+        for chunk in chunks:
+            staged.write(memoryview(chunk))
         assert staged.size == len(whole)
         if len(whole) > 100:
             with pytest.raises(PayloadTooLargeError, match=f"at most 100 bytes .* {len(whole)} bytes"):
@@ -66,7 +66,7 @@ def test_exactly_fifty_megabytes_are_accepted_and_one_byte_more_is_413(staging: 
             staged.finish()
 
 
-def test_a_staged_file_vanishes_with_its_block_also_when_it_is_not_finished(staging: StagingArea) -> None:
+def test_a_staged_file_is_deleted_with_its_block_finished_or_not(staging: StagingArea) -> None:
     with staging.stage() as unfinished:
         unfinished.write(b"x")
     with pytest.raises(KeyError), staging.stage() as failed:
@@ -75,31 +75,29 @@ def test_a_staged_file_vanishes_with_its_block_also_when_it_is_not_finished(stag
     assert not failed.path.exists()
 
 
-def test_a_folder_to_build_in_is_empty_and_vanishes(staging: StagingArea) -> None:
+def test_a_build_directory_is_empty_and_deleted_with_its_block(staging: StagingArea) -> None:
     with staging.folder() as folder:
         assert list(folder.iterdir()) == []
         (folder / "part").write_bytes(b"x")
     assert not folder.exists()
 
 
-def test_a_discarded_folder_is_gone_and_one_that_is_not_there_is_no_error(
-    staging: StagingArea, tmp_path: Path
-) -> None:
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "file").write_bytes(b"x")
-    staging.remove_tree_atomically(tmp_path / "home")
-    staging.remove_tree_atomically(tmp_path / "home")
-    assert not (tmp_path / "home").exists()
+def test_a_directory_is_removed_and_a_missing_one_is_no_error(staging: StagingArea, tmp_path: Path) -> None:
+    (tmp_path / "image").mkdir()
+    (tmp_path / "image" / "file").write_bytes(b"x")
+    staging.remove_tree_atomically(tmp_path / "image")
+    staging.remove_tree_atomically(tmp_path / "image")
+    assert not (tmp_path / "image").exists()
 
 
-def test_less_room_than_the_floor_is_507(folders: DataLayout) -> None:
-    staging = StagingArea(folders.staging, 2**62)
+def test_less_free_space_than_the_minimum_is_507(layout: DataLayout) -> None:
+    staging = StagingArea(layout.staging, 2**62)
     with pytest.raises(InsufficientStorageError, match="bytes left free"):
         staging.stage()
     staging.close()
 
 
-def test_a_disk_that_fills_up_is_507_and_what_was_written_gives_its_room_back(
+def test_a_disk_that_fills_up_is_507_and_the_file_is_deleted(
     small_disk: Callable[..., Path],
 ) -> None:
     disk = small_disk()
@@ -112,8 +110,10 @@ def test_a_disk_that_fills_up_is_507_and_what_was_written_gives_its_room_back(
     staging.close()
 
 
-def test_a_full_disk_does_not_hide_why_a_staged_file_is_thrown_away(small_disk: Callable[..., Path]) -> None:
-    """A client that hangs up is no 507, though the rest of its bytes could not be written."""
+def test_a_full_disk_does_not_hide_the_error_that_discards_a_staged_file(
+    small_disk: Callable[..., Path],
+) -> None:
+    """A client that disconnects is no 507, though its last bytes cannot be written."""
     disk = small_disk()
     staging = StagingArea(disk / "staging", 0)
 
@@ -129,61 +129,61 @@ def test_a_full_disk_does_not_hide_why_a_staged_file_is_thrown_away(small_disk: 
     staging.close()
 
 
-def test_the_folder_of_a_dead_process_is_swept_and_that_of_a_live_one_stays(
-    folders: DataLayout, staging: StagingArea, program: Callable[..., Program]
+def test_the_directory_of_a_killed_process_is_removed_and_that_of_a_running_one_stays(
+    layout: DataLayout, staging: StagingArea, program: Callable[..., Program]
 ) -> None:
-    alive, dead = program(STAGE, folders.staging), program(STAGE, folders.staging)
-    living, left = Path(alive.hear()), Path(dead.hear())
+    running, killed = program(STAGE, layout.staging), program(STAGE, layout.staging)
+    running_dir, killed_dir = Path(running.hear()), Path(killed.hear())
     staging.remove_stale()
-    assert living.is_dir()
-    assert left.is_dir()
+    assert running_dir.is_dir()
+    assert killed_dir.is_dir()
     assert staging.incomplete_markers() == ()
-    dead.kill()
-    with staging.stage() as own:
+    killed.kill()
+    with staging.stage() as staged:
         staging.remove_stale()
-        assert own.path.exists()
-    assert living.is_dir()
-    assert not left.exists()
-    assert [sign.stem for sign in staging.incomplete_markers()] == [left.name]
+        assert staged.path.exists()
+    assert running_dir.is_dir()
+    assert not killed_dir.exists()
+    assert [marker.stem for marker in staging.incomplete_markers()] == [killed_dir.name]
 
 
-def test_a_folder_that_is_just_being_made_is_left_alone_for_an_hour(
-    folders: DataLayout, staging: StagingArea
+def test_a_directory_that_is_being_created_is_not_stale_for_an_hour(
+    layout: DataLayout, staging: StagingArea
 ) -> None:
-    making = folders.staging / "0123.new"
-    making.mkdir()
+    new = layout.staging / "0123.new"
+    new.mkdir()
     staging.remove_stale()
-    assert making.is_dir()
+    assert new.is_dir()
     long_ago = time.time() - 3_700
-    os.utime(making, (long_ago, long_ago))
+    os.utime(new, (long_ago, long_ago))
     staging.remove_stale()
-    assert not making.exists()
+    assert not new.exists()
 
 
-def test_a_folder_that_vanishes_during_the_sweep_is_no_error(
-    folders: DataLayout, staging: StagingArea
+def test_a_directory_that_another_process_removes_meanwhile_is_no_error(
+    layout: DataLayout, staging: StagingArea
 ) -> None:
-    """Two processes may sweep at once; links to nothing stand for what has just gone."""
-    for name in ("gone.new", "gone"):
-        (folders.staging / name).symlink_to(folders.staging / "nowhere")
+    """Two processes may clean up at once; dangling links stand for directories that were just removed."""
+    for name in ("removed.new", "removed"):
+        (layout.staging / name).symlink_to(layout.staging / "missing")
     staging.remove_stale()
 
 
-def test_stray_files_do_not_stop_the_sweep(folders: DataLayout, staging: StagingArea) -> None:
-    (folders.staging / ".DS_Store").write_bytes(b"x")
-    (folders.staging / "0000").mkdir()
+def test_unknown_files_are_ignored(layout: DataLayout, staging: StagingArea) -> None:
+    (layout.staging / ".DS_Store").write_bytes(b"x")
+    (layout.staging / "0000").mkdir()
     staging.remove_stale()
-    stray = {path for path in folders.staging.iterdir() if not path.is_dir()} - set(
+    stray = {path for path in layout.staging.iterdir() if not path.is_dir()} - set(
         staging.incomplete_markers()
     )
     assert [path.name for path in stray] == [".DS_Store"]
-    assert not (folders.staging / "0000").exists()
+    assert not (layout.staging / "0000").exists()
 
 
-def test_closing_removes_the_folder_and_closing_again_closes_nothing_of_others(folders: DataLayout) -> None:
-    staging = StagingArea(folders.staging, 0)
+def test_closing_twice_removes_the_directory_and_closes_no_other_file(layout: DataLayout) -> None:
+    staging = StagingArea(layout.staging, 0)
     staging.close()
-    assert list(folders.staging.iterdir()) == []
-    with (folders.root / "of another").open("wb") as file:
+    assert list(layout.staging.iterdir()) == []
+    with (layout.root / "other").open("wb") as file:
         staging.close()
         file.write(b"still open")

@@ -1,4 +1,4 @@
-"""Locks hold between threads, between processes, and not beyond the death of their holder."""
+"""Locks exclude threads and processes, and are released when their process dies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HOLD = """
     with LockManager(Path(sys.argv[1])).acquire("image", "key"):
         print("held")
         sys.stdin.readline()
-    print("let go")
+    print("released")
     sys.stdin.readline()
 """
 
@@ -37,31 +37,31 @@ def locks(tmp_path: Path) -> LockManager:
 
 
 @given(st.text())
-def test_every_key_falls_on_one_of_the_stripes_and_always_on_the_same(key: str) -> None:
+def test_every_key_has_one_stripe_which_is_always_the_same(key: str) -> None:
     assert 0 <= stripe(key) < STRIPES
     assert stripe(key) == stripe(str(key))
 
 
 def test_threads_exclude_each_other(locks: LockManager) -> None:
-    inside, most = 0, 0
-    count = threading.Lock()
+    holders, max_holders = 0, 0
+    counter_lock = threading.Lock()
 
     def work(_turn: int) -> None:
-        nonlocal inside, most
+        nonlocal holders, max_holders
         with locks.acquire("image", "key"):
-            with count:
-                inside += 1
-                most = max(most, inside)
+            with counter_lock:
+                holders += 1
+                max_holders = max(max_holders, holders)
             threading.Event().wait(0.002)
-            with count:
-                inside -= 1
+            with counter_lock:
+                holders -= 1
 
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(work, range(24)))
-    assert most == 1
+    with ThreadPoolExecutor(8) as executor:
+        list(executor.map(work, range(24)))
+    assert max_holders == 1
 
 
-def test_one_key_may_be_held_for_two_purposes(locks: LockManager) -> None:
+def test_locks_of_different_purposes_are_independent(locks: LockManager) -> None:
     with locks.acquire("image", "key"), locks.acquire("render", "key"):
         pass
 
@@ -71,25 +71,25 @@ def test_processes_exclude_each_other(
 ) -> None:
     other = program(HOLD, tmp_path / "locks")
     assert other.hear() == "held"
-    with locks.try_acquire("image", stripe("key")) as alone:
-        assert not alone
+    with locks.try_acquire("image", stripe("key")) as acquired:
+        assert not acquired
     other.tell()
-    assert other.hear() == "let go"
-    with locks.try_acquire("image", stripe("key")) as alone:
-        assert alone
+    assert other.hear() == "released"
+    with locks.try_acquire("image", stripe("key")) as acquired:
+        assert acquired
 
 
-def test_the_lock_of_a_dead_process_is_free(
+def test_the_lock_of_a_killed_process_is_free(
     locks: LockManager, tmp_path: Path, program: Callable[..., Program]
 ) -> None:
     other = program(HOLD, tmp_path / "locks")
     assert other.hear() == "held"
     other.kill()
-    with locks.try_acquire("image", stripe("key")) as alone:
-        assert alone
+    with locks.try_acquire("image", stripe("key")) as acquired:
+        assert acquired
 
 
-def test_a_lock_is_let_go_though_a_fork_made_meanwhile_still_has_its_descriptor(
+def test_a_lock_is_released_though_a_fork_has_inherited_its_descriptor(
     tmp_path: Path, program: Callable[..., Program]
 ) -> None:
     forked = program(
@@ -98,16 +98,16 @@ def test_a_lock_is_let_go_though_a_fork_made_meanwhile_still_has_its_descriptor(
         from pathlib import Path
         from imagehost_core.storage import LockManager
         locks = LockManager(Path(sys.argv[1]))
-        waiting, go_on = os.pipe()
+        read_end, write_end = os.pipe()
         with locks.acquire("image", "key"):
             child = os.fork()
             if child == 0:
-                os.close(go_on)
-                os.read(waiting, 1)
+                os.close(write_end)
+                os.read(read_end, 1)
                 os._exit(0)
-        with locks.try_acquire("image", int(sys.argv[2])) as alone:
-            print("free" if alone else "held")
-        os.close(go_on)
+        with locks.try_acquire("image", int(sys.argv[2])) as acquired:
+            print("free" if acquired else "held")
+        os.close(write_end)
         os.waitpid(child, 0)
         """,
         tmp_path,
@@ -117,25 +117,25 @@ def test_a_lock_is_let_go_though_a_fork_made_meanwhile_still_has_its_descriptor(
     assert forked.end() == 0
 
 
-def test_an_attempt_tells_whether_another_thread_holds_the_lock(locks: LockManager) -> None:
+def test_try_acquire_yields_whether_the_lock_was_free(locks: LockManager) -> None:
     with locks.try_acquire("sweep") as first, locks.try_acquire("sweep") as second:
         assert (first, second) == (True, False)
     with locks.try_acquire("sweep") as again:
         assert again
 
 
-def test_a_lock_may_be_waited_for_no_longer_than_some_seconds(locks: LockManager) -> None:
-    with locks.acquire("once", "key"), locks.acquire_with_timeout("once", "key", 0.05) as held:
+def test_acquire_with_timeout_gives_up_after_the_timeout(locks: LockManager) -> None:
+    with locks.acquire("idempotency", "key"), locks.acquire_with_timeout("idempotency", "key", 0.05) as held:
         assert not held
-    with locks.acquire_with_timeout("once", "key", 0.05) as held:
+    with locks.acquire_with_timeout("idempotency", "key", 0.05) as held:
         assert held
-        with locks.try_acquire("once", stripe("key")) as alone:
-            assert not alone
-    with locks.try_acquire("once", stripe("key")) as alone:
-        assert alone
+        with locks.try_acquire("idempotency", stripe("key")) as acquired:
+            assert not acquired
+    with locks.try_acquire("idempotency", stripe("key")) as acquired:
+        assert acquired
 
 
-def test_a_lock_that_cannot_be_had_leaves_no_descriptor_open(tmp_path: Path) -> None:
+def test_a_failed_attempt_leaves_no_descriptor_open(tmp_path: Path) -> None:
     held = lock_file(tmp_path / "lock")
     assert held is not None
     before = len(list(Path("/proc/self/fd").iterdir()))
@@ -144,19 +144,19 @@ def test_a_lock_that_cannot_be_had_leaves_no_descriptor_open(tmp_path: Path) -> 
     unlock_file(held)
 
 
-def test_whoever_is_interrupted_while_waiting_leaves_no_descriptor_open(tmp_path: Path) -> None:
+def test_an_interrupt_while_waiting_leaves_no_descriptor_open(tmp_path: Path) -> None:
     def interrupt(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
     held = lock_file(tmp_path / "lock")
     assert held is not None
     before = len(list(Path("/proc/self/fd").iterdir()))
-    usual = signal.signal(signal.SIGALRM, interrupt)
+    previous = signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, 0.05)
     try:
         with pytest.raises(KeyboardInterrupt):
             lock_file(tmp_path / "lock")
     finally:
-        signal.signal(signal.SIGALRM, usual)
+        signal.signal(signal.SIGALRM, previous)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     unlock_file(held)

@@ -1,0 +1,131 @@
+"""Generations: a cache entry is valid only until any process changes its key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from imagehost_core.storage import GenerationTable, LockManager
+from imagehost_core.storage.locks import stripe
+
+if TYPE_CHECKING:
+    from tests.core.conftest import Program
+
+KEY = "abCD0123456789xy"
+CHANGE = """
+    import sys
+    from pathlib import Path
+    from imagehost_core.storage import LockManager, GenerationTable
+    folder, key = Path(sys.argv[1]), sys.argv[2]
+    with LockManager(folder).acquire("image", key), GenerationTable(folder / "generations").bump(key):
+        print("changing")
+        sys.stdin.readline()
+    print("changed")
+    sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def generations(tmp_path: Path) -> Iterator[GenerationTable]:
+    table = GenerationTable(tmp_path / "generations")
+    yield table
+    table.close()
+
+
+def test_a_generation_is_constant_between_changes(generations: GenerationTable) -> None:
+    assert generations.read(KEY) == generations.read(KEY) is not None
+
+
+@given(st.integers(1, 5))
+def test_a_generation_from_before_a_change_never_comes_back(
+    tmp_path_factory: pytest.TempPathFactory, changes: int
+) -> None:
+    generations = GenerationTable(tmp_path_factory.mktemp("generations") / "generations")
+    seen = [generations.read(KEY)]
+    for _ in range(changes):
+        with generations.bump(KEY):
+            assert generations.read(KEY) is None
+        seen.append(generations.read(KEY))
+    assert None not in seen
+    assert len(set(seen)) == len(seen)
+    generations.close()
+
+
+def test_a_change_that_fails_increments_the_generation_too(generations: GenerationTable) -> None:
+    before = generations.read(KEY)
+    with pytest.raises(ValueError, match="no"), generations.bump(KEY):
+        raise ValueError("no")
+    assert generations.read(KEY) not in (None, before)
+
+
+def test_another_process_sees_a_change_at_once(
+    generations: GenerationTable, tmp_path: Path, program: Callable[..., Program]
+) -> None:
+    before = generations.read(KEY)
+    other = program(CHANGE, tmp_path, KEY)
+    assert other.hear() == "changing"
+    assert generations.read(KEY) is None
+    other.tell()
+    assert other.hear() == "changed"
+    assert generations.read(KEY) not in (None, before)
+
+
+def test_after_a_crash_during_a_change_nothing_is_valid_until_the_repair(
+    generations: GenerationTable, tmp_path: Path, program: Callable[..., Program]
+) -> None:
+    before = generations.read(KEY)
+    other = program(CHANGE, tmp_path, KEY)
+    assert other.hear() == "changing"
+    other.kill()
+    assert generations.read(KEY) is None
+    generations.repair(LockManager(tmp_path), "image")
+    assert generations.read(KEY) not in (None, before)
+
+
+def test_the_next_change_after_a_crash_repairs_the_generation_too(
+    generations: GenerationTable, tmp_path: Path, program: Callable[..., Program]
+) -> None:
+    before = generations.read(KEY)
+    other = program(CHANGE, tmp_path, KEY)
+    assert other.hear() == "changing"
+    other.kill()
+    with generations.bump(KEY):
+        assert generations.read(KEY) is None
+    assert generations.read(KEY) not in (None, before)
+
+
+def test_a_change_in_progress_is_not_repaired(
+    generations: GenerationTable, tmp_path: Path, program: Callable[..., Program]
+) -> None:
+    other = program(CHANGE, tmp_path, KEY)
+    assert other.hear() == "changing"
+    generations.repair(LockManager(tmp_path), "image")
+    assert generations.read(KEY) is None
+    other.tell()
+    assert other.hear() == "changed"
+    assert generations.read(KEY) is not None
+
+
+def test_the_disk_space_of_the_file_is_allocated_when_it_is_created(
+    generations: GenerationTable, tmp_path: Path
+) -> None:
+    """Writing to a mapped page of a sparse file on a full disk kills the process."""
+    status = (tmp_path / "generations").stat()
+    assert status.st_blocks * 512 >= status.st_size > 0
+
+
+def test_generations_are_kept_when_the_file_is_opened_again(tmp_path: Path) -> None:
+    first = GenerationTable(tmp_path / "generations")
+    with first.bump(KEY):
+        pass
+    after = first.read(KEY)
+    first.close()
+    second = GenerationTable(tmp_path / "generations")
+    assert second.read(KEY) == after
+    assert second.read("another key") == 0 or stripe("another key") == stripe(KEY)
+    second.close()
