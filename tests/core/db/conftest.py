@@ -1,4 +1,4 @@
-"""What the tests of the catalog share: an empty catalog with one account, and images to put into it."""
+"""Fixtures of the database tests: an empty database with one account, and images to insert."""
 
 from __future__ import annotations
 
@@ -19,36 +19,38 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Database]:
-    made = Database(tmp_path / "imagehost.sqlite3", LockManager(tmp_path / "locks"))
-    yield made
-    made.close()
+def database(tmp_path: Path) -> Iterator[Database]:
+    """An empty database."""
+    database = Database(tmp_path / "imagehost.sqlite3", LockManager(tmp_path / "locks"))
+    yield database
+    database.close()
 
 
 @pytest.fixture
-def images(catalog: Database) -> ImageRepository:
-    return ImageRepository(catalog)
+def images(database: Database) -> ImageRepository:
+    return ImageRepository(database)
 
 
 @pytest.fixture
-def account(catalog: Database) -> Account:
-    accounts = AccountRepository(catalog)
-    with catalog.transaction() as transaction:
+def account(database: Database) -> Account:
+    """The only account."""
+    accounts = AccountRepository(database)
+    with database.transaction() as transaction:
         accounts.insert(transaction, "admin", None, START)
-    found = accounts.get_by_name("admin")
-    assert found is not None
-    return found
+    account = accounts.get_by_name("admin")
+    assert account is not None
+    return account
 
 
 @pytest.fixture
-def add(catalog: Database, images: ImageRepository, account: Account, image: Image) -> Callable[..., Image]:
-    """Record an image of the account, like the photo of all tests but for what is given."""
+def add(database: Database, images: ImageRepository, account: Account, image: Image) -> Callable[..., Image]:
+    """A function that inserts an image of the account: the shared photo with some fields changed."""
 
-    def record(**changes: Any) -> Image:
-        given: dict[str, Any] = {"id": new_image_id(), "account_id": account.id, "album_id": None} | changes
-        made = attrs.evolve(image, **given)
-        with catalog.transaction() as transaction:
-            images.insert(transaction, made)
-        return made
+    def insert(**changes: Any) -> Image:
+        fields: dict[str, Any] = {"id": new_image_id(), "account_id": account.id, "album_id": None} | changes
+        new_image = attrs.evolve(image, **fields)
+        with database.transaction() as transaction:
+            images.insert(transaction, new_image)
+        return new_image
 
-    return record
+    return insert

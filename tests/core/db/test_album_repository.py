@@ -30,14 +30,14 @@ class DeletesImagesAfterReadingAlbums(Database):
 
 
 @pytest.fixture
-def album_id(catalog: Database, account: Account) -> AlbumId:
+def album_id(database: Database, account: Account) -> AlbumId:
     fields: dict[str, Value] = {"name": "Cats", "description": "", "is_public": 1}
-    with catalog.transaction() as transaction:
-        return AlbumRepository(catalog).insert(transaction, account.id, fields, NOW)
+    with database.transaction() as transaction:
+        return AlbumRepository(database).insert(transaction, account.id, fields, NOW)
 
 
 @pytest.fixture
-def racing(catalog: Database, tmp_path: Path) -> Iterator[AlbumRepository]:
+def racing(database: Database, tmp_path: Path) -> Iterator[AlbumRepository]:
     database = DeletesImagesAfterReadingAlbums(
         tmp_path / "imagehost.sqlite3", LockManager(tmp_path / "locks")
     )
@@ -46,9 +46,9 @@ def racing(catalog: Database, tmp_path: Path) -> Iterator[AlbumRepository]:
 
 
 def test_the_cover_is_the_newest_image_as_it_was_recorded(
-    catalog: Database, account: Account, album_id: AlbumId, add: Callable[..., Image]
+    database: Database, account: Account, album_id: AlbumId, add: Callable[..., Image]
 ) -> None:
-    albums = AlbumRepository(catalog)
+    albums = AlbumRepository(database)
     empty = albums.get(album_id, account.id)
     assert empty is not None
     assert (empty.image_count, empty.cover) == (0, None)

@@ -1,4 +1,4 @@
-"""Lists in pages: newest first; walking on by the cursor neither skips nor repeats."""
+"""Pagination: newest first; following the cursor neither skips nor repeats an item."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from imagehost_core.storage import LockManager
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def walk(images: ImageRepository, account: Account, per_page: int) -> list[Image]:
-    """Return all images of an account, page by page along the cursor."""
-    found: list[Image] = []
+def follow_cursor(images: ImageRepository, account: Account, per_page: int) -> list[Image]:
+    """Return all images of an account, following the cursor."""
+    items: list[Image] = []
     request = PageRequest(per_page=per_page)
     while True:
         page = images.list_by_account(account.id, request)
-        found.extend(page)
+        items.extend(page)
         if page.next_cursor is None:
-            return found
+            return items
         request = parse_page_request(per_page=per_page, cursor=page.next_cursor)
 
 
@@ -50,21 +50,21 @@ def newest_first(images: list[Image]) -> list[Image]:
 
 
 @pytest.mark.parametrize("count", [0, 1, 4, 5, 6, 10, 11])
-def test_pages_and_cursor_give_the_same_list_newest_first(
+def test_page_numbers_and_cursors_give_the_same_list_newest_first(
     images: ImageRepository, account: Account, add: Callable[..., Image], count: int
 ) -> None:
-    made = [add(created_at=START + timedelta(seconds=number // 3)) for number in range(count)]
+    added = [add(created_at=START + timedelta(seconds=number // 3)) for number in range(count)]
     pages = [images.list_by_account(account.id, PageRequest(page, 5)) for page in (1, 2, 3, 4)]
-    assert [image for page in pages for image in page] == newest_first(made)
-    assert walk(images, account, 5) == newest_first(made)
+    assert [image for page in pages for image in page] == newest_first(added)
+    assert follow_cursor(images, account, 5) == newest_first(added)
     assert {page.total for page in pages} == {count}
     assert pages[0].total_pages == -(-count // 5)
     assert len(pages[3]) == 0
     assert pages[3].next_cursor is None
 
 
-class Watched(Database):
-    """A catalog that keeps the plan of each query (https://sqlite.org/eqp.html)."""
+class RecordsPlans(Database):
+    """A database that records the plan of each query (https://sqlite.org/eqp.html)."""
 
     def __init__(self, path: Path, locks: LockManager) -> None:
         super().__init__(path, locks)
@@ -77,15 +77,15 @@ class Watched(Database):
         return super().fetch_all(sql, values)
 
 
-def lists(catalog: Database) -> dict[str, Callable[[PageRequest], object]]:
-    images = ImageRepository(catalog)
+def lists(database: Database) -> dict[str, Callable[[PageRequest], object]]:
+    images = ImageRepository(database)
     return {
         "images of an account": partial(images.list_by_account, AccountId(1)),
         "images of an album": partial(images.list_by_album, AlbumId(1)),
         "gallery": images.list_public,
-        "albums": partial(AlbumRepository(catalog).list_by_account, AccountId(1)),
-        "keys": partial(KeyRepository(catalog).list_by_account, AccountId(1)),
-        "webhooks": partial(WebhookRepository(catalog).list_by_account, AccountId(1)),
+        "albums": partial(AlbumRepository(database).list_by_account, AccountId(1)),
+        "keys": partial(KeyRepository(database).list_by_account, AccountId(1)),
+        "webhooks": partial(WebhookRepository(database).list_by_account, AccountId(1)),
     }
 
 
@@ -95,23 +95,23 @@ def lists(catalog: Database) -> dict[str, Callable[[PageRequest], object]]:
 @pytest.mark.parametrize(
     "request_", [PageRequest(), PageRequest(page=900), PageRequest(after=CursorPosition(5, "x"))]
 )
-def test_counting_a_list_and_passing_over_items_reads_an_index_and_no_rows(
-    catalog: Database, tmp_path: Path, name: str, request_: PageRequest
+def test_counting_and_skipping_items_reads_a_covering_index_and_no_rows(
+    database: Database, tmp_path: Path, name: str, request_: PageRequest
 ) -> None:
-    """Anybody may ask for any page of the gallery: what is not shown must cost next to nothing."""
-    watched = Watched(tmp_path / "imagehost.sqlite3", LockManager(tmp_path / "locks"))
-    lists(watched)[name](request_)
-    count, rows = watched.plans
-    watched.close()
+    """Any client may request any page of the gallery, so skipped items must cost next to nothing."""
+    recorder = RecordsPlans(tmp_path / "imagehost.sqlite3", LockManager(tmp_path / "locks"))
+    lists(recorder)[name](request_)
+    count, rows = recorder.plans
+    recorder.close()
     assert [step for step in count if " item" in step and "COVERING INDEX" not in step] == []
     steps = [step for step in rows if " item" in step]
-    shown = [step for step in steps if "PRIMARY KEY" in step]
-    assert len(shown) == 1, "the items that are shown, by their ids"
-    assert [step for step in steps if step not in shown and "COVERING INDEX" not in step] == []
+    by_id = [step for step in steps if "PRIMARY KEY" in step]
+    assert len(by_id) == 1, "the rows of the page are read by their ids"
+    assert [step for step in steps if step not in by_id and "COVERING INDEX" not in step] == []
     assert len(steps) == 2
 
 
-def test_the_last_page_has_no_cursor_though_it_is_full(
+def test_a_full_last_page_has_no_cursor(
     images: ImageRepository, account: Account, add: Callable[..., Image]
 ) -> None:
     for _ in range(5):
@@ -120,89 +120,89 @@ def test_the_last_page_has_no_cursor_though_it_is_full(
     assert images.list_by_account(account.id, PageRequest(per_page=4)).next_cursor is not None
 
 
-def test_albums_of_one_moment_are_walked_by_number_and_not_by_text(
-    catalog: Database, images: ImageRepository, account: Account
+def test_albums_of_one_timestamp_are_sorted_by_number_and_not_by_text(
+    database: Database, images: ImageRepository, account: Account
 ) -> None:
-    """As text `9` would come after `10`, and a walk would skip or repeat."""
-    albums = AlbumRepository(catalog)
+    """As text, `9` would come after `10`, and the cursor would skip or repeat albums."""
+    albums = AlbumRepository(database)
     fields: dict[str, str | int | bytes | None] = {"name": "a", "description": "", "is_public": 1}
-    with catalog.transaction() as transaction:
-        made = [albums.insert(transaction, account.id, fields, START) for _ in range(25)]
-    found, request = [], PageRequest(per_page=3)
+    with database.transaction() as transaction:
+        album_ids = [albums.insert(transaction, account.id, fields, START) for _ in range(25)]
+    listed, request = [], PageRequest(per_page=3)
     while True:
         page = albums.list_by_account(account.id, request)
-        found += [album.id for album in page]
+        listed += [album.id for album in page]
         if page.next_cursor is None:
             break
         request = parse_page_request(per_page=3, cursor=page.next_cursor)
-    assert found == sorted(made, reverse=True)
+    assert listed == sorted(album_ids, reverse=True)
 
 
-class Walking(RuleBasedStateMachine):
-    """Somebody walks along the list while others add and delete.
+class CursorMachine(RuleBasedStateMachine):
+    """A client follows the cursor while images are added and deleted.
 
-    Whatever was there when the walk began and is still there when it ends was seen, once; nothing was
-    seen twice; and no deleted image is ever seen after its deletion.
+    An image that exists from the first page to the last is listed once, no image is listed twice, and
+    no deleted image is listed after its deletion.
     """
 
     @initialize(per_page=st.integers(1, 4))
     def begin(self, per_page: int) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="imagehost-test-"))
-        self.catalog = Database(self.folder / "imagehost.sqlite3", LockManager(self.folder / "locks"))
-        self.images = ImageRepository(self.catalog)
-        accounts = AccountRepository(self.catalog)
-        with self.catalog.transaction() as transaction:
+        self.directory = Path(tempfile.mkdtemp(prefix="imagehost-test-"))
+        self.database = Database(self.directory / "imagehost.sqlite3", LockManager(self.directory / "locks"))
+        self.images = ImageRepository(self.database)
+        accounts = AccountRepository(self.database)
+        with self.database.transaction() as transaction:
             accounts.insert(transaction, "admin", None, START)
         self.account = AccountId(1)
-        self.there: dict[str, Image] = {}
+        self.existing: dict[str, Image] = {}
         self.restart(per_page)
 
     @rule(per_page=st.integers(1, 4))
     def restart(self, per_page: int) -> None:
-        self.per_page, self.ended = per_page, False
+        self.per_page, self.is_finished = per_page, False
         self.cursor: str | None = None
-        self.seen: list[str] = []
-        self.from_the_start = set(self.there)
+        self.listed: list[str] = []
+        self.existing_throughout = set(self.existing)
 
     @rule(seconds=st.integers(0, 3))
     def add(self, seconds: int) -> None:
-        made = attrs.evolve(_IMAGE, id=new_image_id(), created_at=START + timedelta(seconds=seconds))
-        with self.catalog.transaction() as transaction:
-            self.images.insert(transaction, made)
-        self.there[made.id] = made
+        image = attrs.evolve(_IMAGE, id=new_image_id(), created_at=START + timedelta(seconds=seconds))
+        with self.database.transaction() as transaction:
+            self.images.insert(transaction, image)
+        self.existing[image.id] = image
 
-    @precondition(lambda self: self.there)
+    @precondition(lambda self: self.existing)
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
-        gone = self.there.pop(data.draw(st.sampled_from(sorted(self.there))))
-        self.from_the_start.discard(gone.id)
-        with self.catalog.transaction() as transaction:
-            self.images.insert_tombstone(transaction, gone, START)
+        deleted = self.existing.pop(data.draw(st.sampled_from(sorted(self.existing))))
+        self.existing_throughout.discard(deleted.id)
+        with self.database.transaction() as transaction:
+            self.images.insert_tombstone(transaction, deleted, START)
 
-    @precondition(lambda self: not self.ended)
+    @precondition(lambda self: not self.is_finished)
     @rule()
-    def walk_on(self) -> None:
+    def get_next_page(self) -> None:
         request = parse_page_request(per_page=self.per_page, cursor=self.cursor)
         page = self.images.list_by_account(self.account, request)
-        assert page.total == len(self.there)
-        assert all(image == self.there[image.id] for image in page)
-        self.seen += [image.id for image in page]
-        self.cursor, self.ended = page.next_cursor, page.next_cursor is None
+        assert page.total == len(self.existing)
+        assert all(image == self.existing[image.id] for image in page)
+        self.listed += [image.id for image in page]
+        self.cursor, self.is_finished = page.next_cursor, page.next_cursor is None
 
     @invariant()
-    def nothing_is_seen_twice(self) -> None:
-        if hasattr(self, "seen"):
-            assert len(set(self.seen)) == len(self.seen)
+    def no_image_is_listed_twice(self) -> None:
+        if hasattr(self, "listed"):
+            assert len(set(self.listed)) == len(self.listed)
 
     @invariant()
-    def nothing_is_skipped(self) -> None:
-        if getattr(self, "finish", False):
-            assert self.from_the_start <= set(self.seen)
+    def no_image_is_skipped(self) -> None:
+        if getattr(self, "is_finished", False):
+            assert self.existing_throughout <= set(self.listed)
 
     def teardown(self) -> None:
         if hasattr(self, "database"):
-            self.catalog.close()
-            shutil.rmtree(self.folder)
+            self.database.close()
+            shutil.rmtree(self.directory)
 
 
 _IMAGE = Image(
@@ -224,5 +224,5 @@ _IMAGE = Image(
     created_at=START,
     updated_at=START,
 )
-TestWalking = Walking.TestCase
-TestWalking.settings = settings(max_examples=15, stateful_step_count=30)
+TestCursor = CursorMachine.TestCase
+TestCursor.settings = settings(max_examples=15, stateful_step_count=30)

@@ -1,0 +1,230 @@
+"""The database: commits are durable, readers never wait, writers queue."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from imagehost_core.db import Database
+from imagehost_core.db.database import Queryable
+from imagehost_core.errors import InsufficientStorageError, UnavailableError
+from imagehost_core.storage import LockManager
+
+if TYPE_CHECKING:
+    from tests.core.conftest import Program
+
+WRITE = """
+    import sys
+    from pathlib import Path
+    from imagehost_core.db import Database
+    from imagehost_core.storage import LockManager
+    directory = Path(sys.argv[1])
+    database = Database(directory / "imagehost.sqlite3", LockManager(directory / "locks"))
+    with database.transaction() as transaction:
+        row = {"name": sys.argv[2], "created_at": 0}
+        transaction.insert("accounts", row)
+        print("writing")
+        sys.stdin.readline()
+    print("committed")
+    sys.stdin.readline()
+"""
+TIMEOUT = 30
+
+
+def names(reader: Queryable) -> list[object]:
+    return [row["name"] for row in reader.fetch_all("SELECT name FROM accounts ORDER BY name", {})]
+
+
+def insert(database: Database, name: str) -> int:
+    with database.transaction() as transaction:
+        return transaction.insert("accounts", {"name": name, "created_at": 0})
+
+
+def test_commits_are_synced_to_the_write_ahead_log(database: Database) -> None:
+    assert database.fetch_one("PRAGMA journal_mode", {}) == {"journal_mode": "wal"}
+    assert database.fetch_one("PRAGMA synchronous", {}) == {"synchronous": 2}
+    with database.transaction() as transaction:
+        assert transaction.fetch_one("PRAGMA synchronous", {}) == {"synchronous": 2}
+        assert transaction.fetch_one("PRAGMA foreign_keys", {}) == {"foreign_keys": 1}
+
+
+def test_a_transaction_reads_its_own_writes_and_readers_see_them_after_the_commit(database: Database) -> None:
+    with database.transaction() as transaction:
+        number = transaction.insert("accounts", {"name": "new", "created_at": 0})
+        assert names(transaction) == ["new"]
+        assert names(database) == []
+    assert database.fetch_one("SELECT id FROM accounts WHERE name = :name", {"name": "new"}) == {"id": number}
+    assert database.fetch_one("SELECT id FROM accounts WHERE name = :name", {"name": "other"}) is None
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_failed_transaction_is_rolled_back_and_the_next_one_works(
+    database: Database, error: type[BaseException]
+) -> None:
+    def fail() -> None:
+        with database.transaction() as transaction:
+            transaction.insert("accounts", {"name": "rolled back", "created_at": 0})
+            raise error
+
+    with pytest.raises(error):
+        fail()
+    assert names(database) == []
+    insert(database, "committed")
+    assert names(database) == ["committed"]
+
+
+def test_an_invalid_statement_in_a_transaction_raises_the_error_of_sqlite(database: Database) -> None:
+    def fail() -> None:
+        with database.transaction() as transaction:
+            transaction.execute("DELETE FROM missing", {})
+
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        fail()
+
+
+def test_execute_returns_the_number_of_changed_rows(database: Database) -> None:
+    insert(database, "a")
+    insert(database, "b")
+    with database.transaction() as transaction:
+        assert transaction.execute("UPDATE accounts SET created_at = :at", {"at": 1}) == 2
+        assert transaction.execute("DELETE FROM accounts WHERE name = :name", {"name": "c"}) == 0
+
+
+def test_a_read_cannot_write(database: Database) -> None:
+    insert(database, "a")
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        database.fetch_all("DELETE FROM accounts RETURNING id", {})
+    assert names(database) == ["a"]
+
+
+def test_a_failed_read_does_not_affect_the_next(database: Database) -> None:
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        database.fetch_all("SELECT * FROM missing", {})
+    assert names(database) == []
+
+
+def test_readers_do_not_wait_for_a_writer_in_another_process(
+    database: Database, tmp_path: Path, program: Callable[..., Program]
+) -> None:
+    insert(database, "before")
+    other = program(WRITE, tmp_path, "other")
+    assert other.hear() == "writing"
+    with ThreadPoolExecutor(4) as executor:
+        reads = [executor.submit(names, database) for _ in range(40)]
+        assert [read.result(TIMEOUT) for read in reads] == [["before"]] * 40
+    other.tell()
+    assert other.hear() == "committed"
+    assert names(database) == ["before", "other"]
+
+
+def test_a_writer_waits_for_a_writer_in_another_process(
+    database: Database, tmp_path: Path, program: Callable[..., Program]
+) -> None:
+    other = program(WRITE, tmp_path, "other")
+    assert other.hear() == "writing"
+    with ThreadPoolExecutor(1) as executor:
+        future = executor.submit(insert, database, "ours")
+        assert names(database) == []
+        assert not future.done()
+        other.tell()
+        assert future.result(TIMEOUT) > 0
+    assert names(database) == ["other", "ours"]
+
+
+def test_a_writer_that_exceeds_the_busy_timeout_is_503(
+    tmp_path: Path, program: Callable[..., Program]
+) -> None:
+    database = Database(tmp_path / "imagehost.sqlite3", LockManager(tmp_path / "locks"), busy_timeout=0.05)
+    other = program(WRITE, tmp_path, "other")
+    assert other.hear() == "writing"
+    with pytest.raises(UnavailableError, match="other processes are writing"):
+        insert(database, "ours")
+    other.kill()
+    insert(database, "ours")
+    assert names(database) == ["ours"]
+    database.close()
+
+
+def test_an_uncommitted_transaction_of_a_killed_process_is_rolled_back(
+    database: Database, tmp_path: Path, program: Callable[..., Program]
+) -> None:
+    committed = program(WRITE, tmp_path, "committed")
+    assert committed.hear() == "writing"
+    committed.tell()
+    assert committed.hear() == "committed"
+    committed.kill()
+    killed = program(WRITE, tmp_path, "killed")
+    assert killed.hear() == "writing"
+    killed.kill()
+    assert names(database) == ["committed"]
+
+
+def test_two_processes_can_create_the_same_database_at_once(
+    tmp_path: Path, program: Callable[..., Program]
+) -> None:
+    text = """
+        import sys
+        from pathlib import Path
+        from imagehost_core.db import Database
+        from imagehost_core.storage import LockManager
+        print("ready")
+        directories = [Path(line.strip()) for line in iter(sys.stdin.readline, "\\n")]
+        for directory in directories:
+            Database(directory / "imagehost.sqlite3", LockManager(directory / "locks")).close()
+        print("done")
+    """
+    programs = [program(text), program(text)]
+    for other in programs:
+        assert other.hear() == "ready"
+    directories = [tmp_path / f"{number}" for number in range(4)]
+    for directory in directories:
+        directory.mkdir()
+        for other in programs:
+            other.tell(str(directory))
+    for other in programs:
+        other.tell("")
+    assert [other.hear() for other in programs] == ["done", "done"]
+    for directory in directories:
+        database = Database(directory / "imagehost.sqlite3", LockManager(directory / "locks"))
+        insert(database, "usable")
+        assert names(database) == ["usable"]
+        database.close()
+
+
+def test_threads_that_end_leave_no_connections_open(database: Database) -> None:
+    def descriptors() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    names(database)
+    before = descriptors()
+    for _ in range(20):
+        thread = threading.Thread(target=names, args=(database,))
+        thread.start()
+        thread.join()
+    assert descriptors() <= before
+
+
+def test_a_full_disk_is_507_and_writes_succeed_when_space_is_freed(
+    small_disk: Callable[..., Path],
+) -> None:
+    disk = small_disk()
+    database = Database(disk / "imagehost.sqlite3", LockManager(disk / "locks"))
+    insert(database, "before")
+    ballast = disk / "ballast"
+    with suppress(OSError), ballast.open("wb", buffering=0) as file:
+        while file.write(bytes(4096)) == 4096:
+            pass
+    with pytest.raises(InsufficientStorageError, match="the disk"):
+        insert(database, "x" * 2**16)
+    assert names(database) == ["before"]
+    ballast.unlink()
+    insert(database, "after")
+    assert names(database) == ["after", "before"]
+    database.close()
