@@ -93,7 +93,7 @@ def test_the_gallery_shows_public_images_of_accounts_that_are_not_suspended(
     assert len(images.list_public(PageRequest())) == 0
 
 
-def test_an_image_with_a_tombstone_is_in_no_list_until_the_tombstone_is_deleted(
+def test_a_deleted_image_is_in_no_list_and_has_a_tombstone_until_it_is_removed(
     database: Database, images: ImageRepository, account: Account, add: Callable[..., Image]
 ) -> None:
     image = add()
