@@ -1,4 +1,4 @@
-"""What the tests of the workers share: a table of hostile tasks, and a short way to ask for one."""
+"""Fixtures of the worker tests: executors with a table of hostile tasks, and helpers to run such tasks."""
 
 from __future__ import annotations
 
@@ -16,53 +16,53 @@ import pytest
 from imagehost_core.workers import ImageExecutor
 from imagehost_core.workers.executor import TaskCall
 
-Ask = Callable[..., str]
+RunTask = Callable[..., str]
 HERE = Path(__file__).parent
 
 
 @pytest.fixture
-def hostile(monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of the module with the hostile tasks, which workers can import during the test."""
+def hostile_tasks(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The module name of the hostile tasks, which worker processes can import during the test."""
     monkeypatch.syspath_prepend(str(HERE))
     return "hostile_tasks"
 
 
 @pytest.fixture
-def make_pool(hostile: str) -> Iterator[Callable[..., ImageExecutor]]:
-    """Make pools of hostile workers, which are closed after the test."""
-    pools: list[ImageExecutor] = []
+def make_executor(hostile_tasks: str) -> Iterator[Callable[..., ImageExecutor]]:
+    """Create executors of hostile tasks, which are closed after the test."""
+    executors: list[ImageExecutor] = []
 
     def make(size: int = 1, **settings: Any) -> ImageExecutor:
-        pools.append(ImageExecutor(size, tasks=hostile, **settings))
-        return pools[-1]
+        executors.append(ImageExecutor(size, tasks=hostile_tasks, **settings))
+        return executors[-1]
 
     yield make
-    for pool in pools:
-        pool.close()
+    for executor in executors:
+        executor.close()
 
 
 @pytest.fixture
-def pool(make_pool: Callable[..., ImageExecutor]) -> ImageExecutor:
-    """A pool of one hostile worker."""
-    return make_pool()
+def executor(make_executor: Callable[..., ImageExecutor]) -> ImageExecutor:
+    """An executor of hostile tasks with one worker process."""
+    return make_executor()
 
 
 @pytest.fixture
-def ask() -> Ask:
-    """Have a hostile task done and return what it says."""
+def run_task() -> RunTask:
+    """Run a hostile task and return its result."""
 
-    def ask(pool: ImageExecutor, act: str = "", data: bytes = b"", deadline: float = 60) -> str:
-        call = TaskCall("act", (act,), str, lambda _said: 1)
-        said, blobs = pool.run(call, io.BytesIO(data), len(data), deadline=deadline, receive=b"".join)
+    def run_task(executor: ImageExecutor, action: str = "", data: bytes = b"", deadline: float = 60) -> str:
+        call = TaskCall("act", (action,), str, lambda _result: 1)
+        result, blobs = executor.run(call, io.BytesIO(data), len(data), deadline=deadline, receive=b"".join)
         assert blobs == [data]
-        return said
+        return result
 
-    return ask
+    return run_task
 
 
 @pytest.fixture
 def run_script() -> Callable[..., subprocess.Popen[str]]:
-    """Start a Python program of its own that can import the hostile tasks."""
+    """Start a Python script in another process that can import the hostile tasks."""
 
     def run(script: str) -> subprocess.Popen[str]:
         paths = os.pathsep.join([str(HERE), *filter(None, sys.path)])
@@ -80,11 +80,11 @@ def run_script() -> Callable[..., subprocess.Popen[str]]:
 
 @pytest.fixture
 def eventually() -> Callable[[Callable[[], bool]], bool]:
-    """Say whether something becomes true within a minute."""
+    """Return whether a condition becomes true within a minute."""
 
-    def eventually(true: Callable[[], bool]) -> bool:
+    def eventually(condition: Callable[[], bool]) -> bool:
         until = time.monotonic() + 60
-        while not true():
+        while not condition():
             if time.monotonic() > until:
                 return False
             time.sleep(0.01)
@@ -94,14 +94,14 @@ def eventually() -> Callable[[Callable[[], bool]], bool]:
 
 
 @pytest.fixture
-def gone() -> Callable[[int], bool]:
-    """Say whether a process has ended, be it buried or not."""
+def has_exited() -> Callable[[int], bool]:
+    """Return whether a process has exited; it may still be a zombie."""
 
-    def gone(pid: int) -> bool:
+    def has_exited(pid: int) -> bool:
         try:
             state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
         except (FileNotFoundError, ProcessLookupError):
             return True
         return state == "Z"
 
-    return gone
+    return has_exited

@@ -1,6 +1,6 @@
-"""A table of tasks as a codec may behave that hostile bytes have taken over.
+"""A task table whose tasks behave like a codec that was exploited by the file it decodes.
 
-The first line of the blob names what is done; the answer says what came of it.
+The first argument, or the first line of the blob, names an action; the result says what came of it.
 """
 
 from __future__ import annotations
@@ -24,18 +24,17 @@ from imagehost_core.errors import FieldError, RateLimitError, UnavailableError, 
 from imagehost_core.formats import Format
 from imagehost_core.jobs import IngestJob, IngestResult, RenderJob, RenderResult
 from imagehost_core.transform.geometry import Size
-from imagehost_core.workers import frames
-from imagehost_core.workers import messages as wire
+from imagehost_core.workers import frames, messages
 from imagehost_core.workers.frames import Head
-from imagehost_core.workers.task import Task
+from imagehost_core.workers.tasks import Task
 
-HOARD: list[bytearray] = []
+ALLOCATED: list[bytearray] = []
 
 
-def outcome(act: Callable[[], object]) -> str:
-    """Return what an act returns, or the name of the system's refusal."""
+def outcome(action: Callable[[], object]) -> str:
+    """Return the result of an action as text, or the name of the error number of its `OSError`."""
     try:
-        return str(act())
+        return str(action())
     except OSError as error:
         return errno.errorcode[error.errno or 0]
     except ValueError as error:
@@ -47,57 +46,57 @@ def sleep() -> None:
 
 
 def spin() -> None:
-    """Hold the interpreter's lock in one long call of C, as a codec may."""
+    """Hold the GIL in one long call of C code, as a codec can."""
     sum(range(10**14))
 
 
-def hoard() -> None:
+def exhaust_memory() -> None:
     while True:
-        HOARD.append(bytearray(2**26))
+        ALLOCATED.append(bytearray(2**26))
 
 
-def crash() -> None:
+def segfault() -> None:
     ctypes.string_at(0)
 
 
-def leave() -> None:
+def exit_3() -> None:
     os._exit(3)
 
 
-def leave_with_many_words() -> None:
+def exit_4_after_long_stderr() -> None:
     os.write(2, b"word " * 5_000 + b"the end")
     os._exit(4)
 
 
-def killed_from_outside() -> None:
+def kill_self() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def chatter() -> str:
-    """Print as native code does, to where the answers once went."""
+def print_output() -> str:
+    """Print as native code does, to the original standard output and standard error."""
     os.write(1, b"codec: 1 of 1 done\n" * 100)
     os.write(2, b"codec: a warning\n" * 100)
     return "printed"
 
 
-def babble() -> None:
-    """Write rubbish to every descriptor that there is."""
+def write_garbage() -> None:
+    """Write invalid frames to every open descriptor."""
     for descriptor in range(3, 16):
         outcome(partial(os.write, descriptor, b"\xff" * 4096))
     time.sleep(3600)
 
 
-def forge() -> None:
-    """Answer an order that was not given, in a frame that is right."""
-    answer = wire.encode(wire.TaskResult(99, wire.ResourceUsage(0, 0.0), wire.Json("forged")))
+def forge_result() -> None:
+    """Send the result of a task that was not requested, in a valid frame."""
+    result = messages.TaskResult(99, messages.ResourceUsage(0, 0.0), messages.Json("forged"))
     forged = io.BytesIO()
-    frames.write_head(forged, Head(answer, (0,)))
+    frames.write_head(forged, Head(messages.encode(result), (0,)))
     for descriptor in range(3, 16):
         outcome(partial(os.write, descriptor, forged.getvalue()))
     time.sleep(3600)
 
 
-def write_without_end() -> None:
+def fill_stderr() -> None:
     while True:
         os.write(2, b"x" * 4096)
 
@@ -144,15 +143,15 @@ def raise_limit() -> str:
 
 
 def thread() -> str:
-    done: list[str] = []
-    worker = threading.Thread(target=lambda: done.append("threaded"))
+    results: list[str] = []
+    worker = threading.Thread(target=lambda: results.append("threaded"))
     worker.start()
     worker.join()
-    return done[0]
+    return results[0]
 
 
 def fork_and_sleep() -> None:
-    """Leave a child behind that holds on to the pipes."""
+    """Leave a child process that keeps the pipes open."""
     os.fork()
     time.sleep(3600)
 
@@ -161,7 +160,7 @@ def isolated() -> str:
     return str(bool(sys.flags.isolated))
 
 
-def look_around() -> str:
+def environment() -> str:
     return ",".join(sorted(os.environ))
 
 
@@ -169,71 +168,71 @@ def open_descriptors() -> str:
     return str(sum(outcome(partial(os.lseek, number, 0, 1)) != "EBADF" for number in range(64)))
 
 
-def hold_much() -> str:
+def hold_200_mib() -> str:
     return str(len(bytearray(os.urandom(2**20) * 200)))
 
 
-def burn() -> None:
-    """Use a twentieth of a second of the processor."""
+def use_cpu() -> None:
+    """Use a twentieth of a second of CPU time."""
     until = time.process_time() + 0.05
     while time.process_time() < until:
         pass
 
 
-def fail() -> None:
+def raise_unexpected() -> None:
     raise LookupError("a secret of the server")
 
 
-def refuse() -> None:
+def raise_validation_error() -> None:
     raise ValidationError(errors=[FieldError("the image", "a whole one", "half of one")])
 
 
-def refuse_busy() -> None:
+def raise_unavailable() -> None:
     raise UnavailableError("expected less", retry_after=7)
 
 
-def refuse_rate() -> None:
+def raise_rate_limit() -> None:
     raise RateLimitError("expected fewer", retry_after=9)
 
 
-MISCHIEF = (sleep, spin, hoard, crash, leave, leave_with_many_words, killed_from_outside)
-NOISE = (chatter, babble, forge, fork_and_sleep, write_without_end)
+FAILURES = (sleep, spin, exhaust_memory, segfault, exit_3, exit_4_after_long_stderr, kill_self)
+OUTPUT = (print_output, write_garbage, forge_result, fork_and_sleep, fill_stderr)
 ESCAPES = (open_to_read, open_to_write, listen, fork, execute, signal_parent, raise_limit, thread)
-REPORTS = (isolated, look_around, open_descriptors, hold_much, burn)
-ERRORS = (fail, refuse, refuse_busy, refuse_rate)
-ALL = (*MISCHIEF, *NOISE, *ESCAPES, *REPORTS, *ERRORS)
-ACTS: dict[str, Callable[[], object]] = {act.__name__: act for act in ALL}
-ACTS["pid"] = os.getpid
+REPORTS = (isolated, environment, open_descriptors, hold_200_mib, use_cpu)
+ERRORS = (raise_unexpected, raise_validation_error, raise_unavailable, raise_rate_limit)
+ALL = (*FAILURES, *OUTPUT, *ESCAPES, *REPORTS, *ERRORS)
+ACTIONS: dict[str, Callable[[], object]] = {action.__name__: action for action in ALL}
+ACTIONS["pid"] = os.getpid
 PARENT = os.getppid()
 
 
-def act(text: str, data: bytes) -> tuple[str, list[bytes]]:
-    """Do what the text names and return the blob as it came."""
-    return outcome(ACTS[text]) if text else "", [data]
+def act(action: str, data: bytes) -> tuple[str, list[bytes]]:
+    """Run the named action and return the blob unchanged."""
+    return outcome(ACTIONS[action]) if action else "", [data]
 
 
 def ingest(job: IngestJob, data: bytes) -> tuple[IngestResult, list[bytes]]:
-    """Do what the upload names; else store it as it is, with as many rungs as were asked for."""
-    if (name := data.split(b"\n")[0].decode(errors="replace")) in ACTS:
-        outcome(ACTS[name])
-    rungs = tuple(Size(side, side) for side in job.derivative_sides)
-    made = IngestResult(
+    """Run the action that the upload names; else return it unchanged, once for each requested derivative."""
+    if (name := data.split(b"\n")[0].decode(errors="replace")) in ACTIONS:
+        outcome(ACTIONS[name])
+    derivatives = tuple(Size(side, side) for side in job.derivative_sides)
+    result = IngestResult(
         format=job.format,
         size=Size(1, 1),
         frames=1,
         has_alpha=False,
         placeholder="",
         unchanged=False,
-        derivatives=rungs,
+        derivatives=derivatives,
     )
-    fewer = 1 if data == b"too few" else 1 + len(rungs)
-    return made, [data] * fewer
+    blobs = 1 if data == b"too few" else 1 + len(derivatives)
+    return result, [data] * blobs
 
 
 def render(job: RenderJob, source_format: Format, data: bytes) -> tuple[RenderResult, list[bytes]]:
-    """Do what the master names; else return it, after the name of its format."""
-    if (name := data.split(b"\n")[0].decode(errors="replace")) in ACTS:
-        outcome(ACTS[name])
+    """Run the action that the master names; else return it after the name of its format."""
+    if (name := data.split(b"\n")[0].decode(errors="replace")) in ACTIONS:
+        outcome(ACTIONS[name])
     return RenderResult(job.plan.output, 1), [source_format.value.encode() + b":" + data]
 
 
@@ -241,9 +240,9 @@ TASKS = {
     "act": Task((str,), act),
     "ingest": Task((IngestJob,), ingest),
     "render": Task((RenderJob, Format), render),
-    "lie": Task((), lambda _data: ({"not": "an outcome"}, [])),
+    "invalid_result": Task((), lambda _data: ({"not": "a result"}, [])),
 }
 
 
 def warm_up() -> None:
-    """Nothing is left to bring to life."""
+    """Do nothing: these tasks need no initialisation."""

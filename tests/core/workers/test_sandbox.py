@@ -1,4 +1,4 @@
-"""A worker can compute, and hardly anything else; each measure of its cage is shown at work."""
+"""Tests of the sandbox: each measure denies something that works without it."""
 
 from __future__ import annotations
 
@@ -14,44 +14,43 @@ from pathlib import Path
 
 import pytest
 
-from imagehost_core.sandbox import _libc as kernel
-from imagehost_core.sandbox import enter as cage
-from imagehost_core.sandbox import landlock
-from imagehost_core.workers import ImageExecutor, SandboxLimits
+from imagehost_core.sandbox import SandboxLimits, SandboxStatus, enter_sandbox, landlock, seccomp
+from imagehost_core.sandbox import _libc as libc
+from imagehost_core.workers import ImageExecutor
 
-Ask = Callable[[ImageExecutor, str], str]
-MakePool = Callable[..., ImageExecutor]
+RunTask = Callable[[ImageExecutor, str], str]
+MakeExecutor = Callable[..., ImageExecutor]
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux has these measures")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has these measures")
 OPEN = SandboxLimits(file_bytes=0, open_files=0, landlock=False, seccomp=False)
-"""A cage whose doors stand open, to show what happens without a measure."""
+"""Limits that deny nothing, to show what happens without a measure."""
 
 
-def has_landlock(spoken: int) -> bool:
+def has_landlock(abi_version: int) -> bool:
     try:
-        return landlock.version() >= spoken
+        return landlock.abi_version() >= abi_version
     except OSError:
         return False
 
 
-def confined(act: Callable[[], object]) -> object:
-    """Return what comes of an act on a thread of its own, which may be confined for good."""
-    came: list[object] = []
+def run_in_thread(action: Callable[[], object]) -> object:
+    """Run an action in a new thread, which it may sandbox; return its result or its exception."""
+    results: list[object] = []
 
     def run() -> None:
         try:
-            came.append(act())
+            results.append(action())
         except BaseException as error:
-            came.append(error)
+            results.append(error)
 
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()
-    return came[0]
+    return results[0]
 
 
 ESCAPES = [
-    # What a decoder does that was taken over, what comes of it in the open, and in the cage.
+    # An action of an exploited decoder, its result without the sandbox, and its result within.
     ("open_to_read", "7f454c46", "EPERM"),
     ("open_to_write", "written", "EPERM"),
     ("listen", "bound", "EPERM"),
@@ -62,130 +61,131 @@ ESCAPES = [
 
 
 @linux
-@pytest.mark.parametrize(("act", "in_the_open", "caged"), ESCAPES)
-def test_the_cage_takes_away_what_works_without_it(
-    act: str, in_the_open: str, caged: str, make_pool: MakePool, ask: Ask
+@pytest.mark.parametrize(("action", "without", "within"), ESCAPES)
+def test_the_sandbox_denies_what_works_without_it(
+    action: str, without: str, within: str, make_executor: MakeExecutor, run_task: RunTask
 ) -> None:
-    assert ask(make_pool(limits=OPEN), act) == in_the_open
-    assert ask(make_pool(), act) == caged
+    assert run_task(make_executor(limits=OPEN), action) == without
+    assert run_task(make_executor(), action) == within
 
 
 @linux
 @pytest.mark.skipif(not has_landlock(1), reason="this kernel has no Landlock")
-def test_landlock_alone_takes_away_the_file_system(make_pool: MakePool, ask: Ask) -> None:
-    pool = make_pool(limits=SandboxLimits(seccomp=False))
-    assert ask(pool, "open_to_read") == "EACCES"
-    assert ask(pool, "open_to_write") == "EACCES"
-    assert ask(pool, "listen") == ("EACCES" if has_landlock(4) else "bound")
-    assert ask(pool, "signal_parent") == ("EPERM" if has_landlock(6) else "signalled")
+def test_landlock_alone_denies_access_to_the_file_system(
+    make_executor: MakeExecutor, run_task: RunTask
+) -> None:
+    executor = make_executor(limits=SandboxLimits(seccomp=False))
+    assert run_task(executor, "open_to_read") == "EACCES"
+    assert run_task(executor, "open_to_write") == "EACCES"
+    assert run_task(executor, "listen") == ("EACCES" if has_landlock(4) else "bound")
+    assert run_task(executor, "signal_parent") == ("EPERM" if has_landlock(6) else "signalled")
 
 
 @linux
-def test_a_limit_cannot_be_raised_again(make_pool: MakePool, ask: Ask) -> None:
-    assert ask(make_pool(), "raise_limit") == "not allowed to raise maximum limit"
+def test_a_limit_cannot_be_raised_again(make_executor: MakeExecutor, run_task: RunTask) -> None:
+    assert run_task(make_executor(), "raise_limit") == "not allowed to raise maximum limit"
 
 
 @linux
-def test_threads_can_be_started_in_the_cage(pool: ImageExecutor, ask: Ask) -> None:
-    assert ask(pool, "thread") == "threaded"
+def test_threads_can_be_started_in_the_sandbox(executor: ImageExecutor, run_task: RunTask) -> None:
+    assert run_task(executor, "thread") == "threaded"
 
 
-def test_a_worker_has_nothing_of_the_environment(
-    pool: ImageExecutor, ask: Ask, monkeypatch: pytest.MonkeyPatch
+def test_a_worker_process_does_not_inherit_the_environment(
+    executor: ImageExecutor, run_task: RunTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("IMAGEHOST_SECRET", "s3cret")
     monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/somewhere/lib")
-    names = set(ask(pool, "look_around").split(","))
-    ours = {"MALLOC_ARENA_MAX", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"}
-    assert names <= ours | {"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "LC_CTYPE"}
+    names = set(run_task(executor, "environment").split(","))
+    own = {"MALLOC_ARENA_MAX", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"}
+    assert names <= own | {"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "LC_CTYPE"}
     assert "LD_LIBRARY_PATH" in names
-    assert ask(pool, "isolated") == "True"
+    assert run_task(executor, "isolated") == "True"
 
 
 @linux
-def test_a_worker_has_its_pipes_and_its_log_and_no_other_descriptor(pool: ImageExecutor, ask: Ask) -> None:
+def test_a_worker_process_has_no_other_descriptors_than_its_pipes_and_files(
+    executor: ImageExecutor, run_task: RunTask
+) -> None:
     with Path(os.devnull).open() as file:
         os.set_inheritable(file.fileno(), True)
-        # Nothing to read, the log twice, the two pipes, and the meter.
-        assert ask(pool, "open_descriptors") == "6"
+        # /dev/null, standard error twice, the two pipes, and /proc/self/status.
+        assert run_task(executor, "open_descriptors") == "6"
 
 
 @linux
-def test_the_status_names_every_measure(pool: ImageExecutor) -> None:
-    status = pool.status()
+def test_the_status_names_every_measure(executor: ImageExecutor) -> None:
+    status = executor.status()
     names = {"oom_score", "RLIMIT_CORE", "RLIMIT_AS", "RLIMIT_CPU", "RLIMIT_FSIZE", "RLIMIT_NOFILE"}
     assert {*status.in_force, *status.lacking} == names | {"no_new_privs", "landlock", "seccomp"}
     assert names | {"no_new_privs"} <= set(status.in_force)
 
 
-def test_measures_that_are_switched_off_are_not_named(make_pool: MakePool) -> None:
-    status = make_pool(limits=SandboxLimits(0, 0, 0, 0, 0, landlock=False, seccomp=False)).status()
+def test_measures_that_are_disabled_are_not_named(make_executor: MakeExecutor) -> None:
+    status = make_executor(limits=SandboxLimits(0, 0, 0, 0, 0, landlock=False, seccomp=False)).status()
     assert {*status.in_force, *status.lacking} == {"RLIMIT_CORE", "no_new_privs"}
 
 
 @linux
-def test_a_measure_that_the_system_lacks_is_named_with_the_reason_and_the_others_hold(
+def test_a_measure_that_the_system_lacks_is_named_with_the_reason_and_the_others_are_applied(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("platform.machine", lambda: "vax")
     limits = SandboxLimits(0, 0, 0, 0, 0, landlock=False)
-    status = confined(lambda: cage.enter_sandbox(limits))
-    assert isinstance(status, cage.SandboxStatus)
+    status = run_in_thread(lambda: enter_sandbox(limits))
+    assert isinstance(status, SandboxStatus)
     assert status.lacking == {"seccomp": "no list of system calls for vax"}
     assert status.in_force == ("RLIMIT_CORE", "no_new_privs")
 
 
 @linux
 @pytest.mark.skipif(not has_landlock(1), reason="this kernel has no Landlock")
-def test_landlock_confines_the_thread_that_asks_for_it() -> None:
-    def act() -> bytes:
-        kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+def test_landlock_applies_to_the_calling_thread_only() -> None:
+    def action() -> bytes:
+        libc.prctl(libc.PR_SET_NO_NEW_PRIVS, 1)
         landlock.restrict()
         return Path(__file__).read_bytes()
 
-    assert isinstance(confined(act), PermissionError)
+    assert isinstance(run_in_thread(action), PermissionError)
     assert Path(__file__).read_bytes()
 
 
 @linux
-def test_seccomp_confines_the_thread_that_asks_for_it() -> None:
-    def act() -> socket.socket:
-        cage.enter_sandbox(SandboxLimits(0, 0, 0, 0, 0, landlock=False))
+def test_seccomp_applies_to_the_calling_thread_only() -> None:
+    def action() -> socket.socket:
+        enter_sandbox(SandboxLimits(0, 0, 0, 0, 0, landlock=False))
         return socket.socket()
 
-    assert isinstance(confined(act), PermissionError)
+    assert isinstance(run_in_thread(action), PermissionError)
     socket.socket().close()
 
 
 @linux
-def test_a_call_that_the_kernel_refuses_raises_its_error() -> None:
+def test_a_call_that_fails_raises_the_error_of_the_kernel() -> None:
     with pytest.raises(OSError, match="Invalid argument"):
-        kernel.prctl(-1)
+        libc.prctl(-1)
 
 
 @linux
 def test_the_structures_have_the_sizes_of_the_kernel() -> None:
-    from imagehost_core.sandbox.landlock import _Ruleset
-    from imagehost_core.sandbox.seccomp import _Filter, _Program
-
-    assert [ctypes.sizeof(kind) for kind in (_Ruleset, _Filter, _Program)] == [24, 8, 16]
+    structures = (landlock.RulesetAttr, seccomp.SockFilter, seccomp.SockFprog)
+    assert [ctypes.sizeof(structure) for structure in structures] == [24, 8, 16]
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "invalid",
     [{"memory_bytes": -1}, {"cpu_seconds": 1}, {"file_bytes": -1}, {"open_files": -1}, {"oom_score": -1}],
 )
-def test_limits_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
+def test_invalid_limits_are_rejected(invalid: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=r"must|None of"):
-        SandboxLimits(**wrong)  # type: ignore[arg-type]
+        SandboxLimits(**invalid)  # type: ignore[arg-type]
 
 
 LIMITED = """
 import os, resource, sys
 from pathlib import Path
-from imagehost_core.sandbox import enter as cage
-from imagehost_core.workers import SandboxLimits
-status = cage.enter_sandbox(SandboxLimits({limits}, landlock=False, seccomp=False))
+from imagehost_core.sandbox import SandboxLimits, enter_sandbox
+status = enter_sandbox(SandboxLimits({limits}, landlock=False, seccomp=False))
 score = Path("/proc/self/oom_score_adj").read_text().strip()
 print(resource.getrlimit(resource.{name}), score, "{name}" in status.in_force)
 {then}
@@ -194,7 +194,7 @@ print(resource.getrlimit(resource.{name}), score, "{name}" in status.in_force)
 
 @linux
 @pytest.mark.parametrize(
-    ("limits", "name", "most"),
+    ("limits", "name", "expected"),
     [
         ("memory_bytes=2**33", "RLIMIT_AS", (2**33, 2**33)),
         ("cpu_seconds=50", "RLIMIT_CPU", (49, 50)),
@@ -203,12 +203,12 @@ print(resource.getrlimit(resource.{name}), score, "{name}" in status.in_force)
         ("", "RLIMIT_CORE", (0, 0)),
     ],
 )
-def test_each_limit_is_set_for_good(limits: str, name: str, most: tuple[int, int]) -> None:
-    wide = ["memory_bytes=0", "cpu_seconds=0", "file_bytes=0", "open_files=0"]
-    others = [word for word in wide if word.split("=")[0] not in limits]
+def test_each_limit_is_set_as_soft_and_hard_limit(limits: str, name: str, expected: tuple[int, int]) -> None:
+    unlimited = ["memory_bytes=0", "cpu_seconds=0", "file_bytes=0", "open_files=0"]
+    others = [word for word in unlimited if word.split("=")[0] not in limits]
     script = LIMITED.format(limits=", ".join([*others, limits or "oom_score=800"]), name=name, then="")
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
-    assert done.stdout.strip() == f"{most} 800 True"
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
+    assert completed.stdout.strip() == f"{expected} 800 True"
 
 
 @linux
@@ -219,13 +219,13 @@ def test_a_limit_that_is_in_force_already_is_not_raised() -> None:
         + before
         + LIMITED.format(limits="open_files=200, file_bytes=0", name="RLIMIT_NOFILE", then="")
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
-    assert done.stdout.strip() == "(100, 100) 800 True"
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
+    assert completed.stdout.strip() == "(100, 100) 800 True"
 
 
 @linux
-def test_too_much_processor_time_ends_a_worker_even_if_nobody_watches() -> None:
+def test_a_process_beyond_its_cpu_limit_is_killed_without_a_watchdog() -> None:
     limits = "cpu_seconds=2, file_bytes=0"
     script = LIMITED.format(limits=limits, name="RLIMIT_CPU", then="while True: pass")
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True)
-    assert done.returncode == -signal.SIGXCPU
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True)
+    assert completed.returncode == -signal.SIGXCPU

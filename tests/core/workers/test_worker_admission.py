@@ -1,4 +1,4 @@
-"""Who gets a worker next: no kind of work starves another, by counts alone and with real workers."""
+"""Tests of admission control: no job class starves another, by counts alone and with worker processes."""
 
 from __future__ import annotations
 
@@ -33,11 +33,10 @@ from imagehost_core.workers.admission import (
 )
 from imagehost_core.workers.executor import TaskCall
 from imagehost_core.workers.main import AUTOGROUP, NICENESS
-from imagehost_core.workers.pool import ProcessPool, _Waiter
 
 LIGHT, HEAVY, UPLOAD = JobClass.LIGHT, JobClass.HEAVY, JobClass.UPLOAD
 HUGE = Size(10_000, 5_000)
-WEIGHTS = st.sampled_from(JobClass)
+JOB_CLASSES = st.sampled_from(JobClass)
 SIZES = st.integers(1, 16)
 
 
@@ -47,27 +46,27 @@ def job(fmt: Format, width: int, source: Size = HUGE, *, animated: bool = False)
 
 
 @st.composite
-def busy_desks(draw: st.DrawFn, size: int) -> list[Slot]:
-    """What a crew can be doing: any way to get there by the rule itself, orders beginning and ending."""
+def taken_slots(draw: st.DrawFn, size: int) -> list[Slot]:
+    """Return slots in use, as any sequence of tasks that start and end can leave them."""
     taken: list[Slot] = []
-    for weight, ends in draw(st.lists(st.tuples(WEIGHTS, st.booleans()), max_size=4 * size + 4)):
-        desk = find_slot(weight, taken, size)
-        if desk is not None:
-            taken.append(desk)
+    for job_class, ends in draw(st.lists(st.tuples(JOB_CLASSES, st.booleans()), max_size=4 * size + 4)):
+        slot = find_slot(job_class, taken, size)
+        if slot is not None:
+            taken.append(slot)
         if ends and taken:
             del taken[draw(st.integers(0, len(taken) - 1))]
     return taken
 
 
-def longer(line: QueueCounts, weight: JobClass) -> QueueCounts:
-    return attrs.evolve(line, **{weight.value: line.of(weight) + 1})
+def enqueued(queued: QueueCounts, job_class: JobClass) -> QueueCounts:
+    return attrs.evolve(queued, **{job_class.value: queued.of(job_class) + 1})
 
 
-# What an order is expected to cost.
+# The class of a task.
 
 
 @pytest.mark.parametrize(
-    ("fmt", "width", "source", "weight"),
+    ("fmt", "width", "source", "job_class"),
     [
         (Format.WEBP, 720, Size(1024, 768), LIGHT),
         (Format.AVIF, 1600, Size(2048, 1365), LIGHT),
@@ -77,36 +76,38 @@ def longer(line: QueueCounts, weight: JobClass) -> QueueCounts:
         (Format.AVIF, 4_000, Size(2048, 1024), HEAVY),
     ],
 )
-def test_thumbnails_are_light_and_whatever_takes_many_pixels_is_heavy(
-    fmt: Format, width: int, source: Size, weight: JobClass
+def test_thumbnails_are_light_and_renders_of_many_pixels_are_heavy(
+    fmt: Format, width: int, source: Size, job_class: JobClass
 ) -> None:
-    assert classify(job(fmt, width), source) is weight
+    assert classify(job(fmt, width), source) is job_class
 
 
 @given(st.sampled_from(Format), st.integers(1, 8_000), st.integers(1, 9_999), st.integers(1, 500))
-def test_more_pixels_and_more_frames_never_cost_less(fmt: Format, width: int, side: int, frames: int) -> None:
+def test_the_estimate_never_decreases_with_more_pixels_or_frames(
+    fmt: Format, width: int, side: int, frames: int
+) -> None:
     cost = estimate_seconds(job(fmt, width, animated=True), Size(side, side), frames)
     assert cost <= estimate_seconds(job(fmt, width, animated=True), Size(side + 1, side), frames)
     assert cost <= estimate_seconds(job(fmt, width + 1, animated=True), Size(side, side), frames)
     assert cost <= estimate_seconds(job(fmt, width, animated=True), Size(side, side), frames + 1)
 
 
-def test_a_still_picture_of_an_animation_costs_one_frame() -> None:
+def test_the_estimate_of_a_still_image_from_an_animation_counts_one_frame() -> None:
     still = job(Format.WEBP, 200)
     assert estimate_seconds(still, Size(500, 500), 400) == estimate_seconds(still, Size(500, 500))
 
 
-# Who may begin, and who may wait.
+# Slots and the queue.
 
 
 @given(SIZES, st.data())
-def test_a_crew_is_never_more_than_two_above_its_size_and_heavy_work_never_above_it(
+def test_taken_slots_never_exceed_the_size_by_more_than_two_and_heavy_ones_never_exceed_it(
     size: int, data: st.DataObject
 ) -> None:
-    taken = data.draw(busy_desks(size))
-    assert sum(desk.job_class is HEAVY for desk in taken) <= size
-    assert sum(not desk.reserved for desk in taken) <= size
-    assert sorted(desk.job_class.value for desk in taken if desk.reserved) in (
+    taken = data.draw(taken_slots(size))
+    assert sum(slot.job_class is HEAVY for slot in taken) <= size
+    assert sum(not slot.reserved for slot in taken) <= size
+    assert sorted(slot.job_class.value for slot in taken if slot.reserved) in (
         [],
         ["light"],
         ["light", "upload"],
@@ -115,95 +116,97 @@ def test_a_crew_is_never_more_than_two_above_its_size_and_heavy_work_never_above
 
 
 @given(SIZES, st.sampled_from(RESERVED_CLASSES), st.data())
-def test_light_work_and_uploads_can_begin_whatever_other_work_there_is(
-    size: int, weight: JobClass, data: st.DataObject
+def test_light_renders_and_uploads_can_start_whatever_other_tasks_are_running(
+    size: int, job_class: JobClass, data: st.DataObject
 ) -> None:
-    others = [desk for desk in data.draw(busy_desks(size)) if desk.job_class is not weight]
-    assert find_slot(weight, others, size) is not None
+    others = [slot for slot in data.draw(taken_slots(size)) if slot.job_class is not job_class]
+    assert find_slot(job_class, others, size) is not None
 
 
-@given(SIZES, WEIGHTS, st.data())
-def test_who_comes_first_gets_the_next_shared_desk_whatever_is_done_at_the_others(
-    size: int, weight: JobClass, data: st.DataObject
+@given(SIZES, JOB_CLASSES, st.data())
+def test_the_first_in_the_queue_gets_the_next_shared_slot_whatever_is_in_the_others(
+    size: int, job_class: JobClass, data: st.DataObject
 ) -> None:
-    """So light work and uploads cannot take turns in which heavy work never comes."""
-    taken = data.draw(busy_desks(size))
-    while sum(not desk.reserved for desk in taken) >= size:
-        taken.remove(next(desk for desk in taken if not desk.reserved))
-    assert find_slot(weight, taken, size) == Slot(weight)
+    """So light renders and uploads cannot alternate in a way that starves heavy renders."""
+    taken = data.draw(taken_slots(size))
+    while sum(not slot.reserved for slot in taken) >= size:
+        taken.remove(next(slot for slot in taken if not slot.reserved))
+    assert find_slot(job_class, taken, size) == Slot(job_class)
 
 
 @given(SIZES, st.integers(0, 100), st.sampled_from(RESERVED_CLASSES), st.data())
-def test_nothing_else_can_fill_the_places_that_are_kept_in_the_queue(
-    size: int, queue: int, kept: JobClass, data: st.DataObject
+def test_other_classes_cannot_fill_the_reserved_places_of_the_queue(
+    size: int, queue: int, reserved: JobClass, data: st.DataObject
 ) -> None:
-    taken = data.draw(busy_desks(size))
-    line = QueueCounts()
-    for weight in data.draw(st.permutations([weight for weight in JobClass if weight is not kept])):
-        while can_enqueue(weight, line, taken, size, queue):
-            line = longer(line, weight)
+    taken = data.draw(taken_slots(size))
+    queued = QueueCounts()
+    for job_class in data.draw(
+        st.permutations([job_class for job_class in JobClass if job_class is not reserved])
+    ):
+        while can_enqueue(job_class, queued, taken, size, queue):
+            queued = enqueued(queued, job_class)
     for _ in range(queue // 4):
-        assert can_enqueue(kept, line, [*taken, *_own(kept)], size, queue)
-        line = longer(line, kept)
+        assert can_enqueue(reserved, queued, [*taken, *reserved_slot(reserved)], size, queue)
+        queued = enqueued(queued, reserved)
 
 
-def _own(weight: JobClass) -> list[Slot]:
-    """Return what takes the desk of a kind, so that all of it has to wait."""
-    return [Slot(weight, reserved=True)]
-
-
-@given(SIZES, st.integers(0, 100), st.data())
-def test_heavy_work_cannot_fill_more_than_half_of_the_queue(
-    size: int, queue: int, data: st.DataObject
-) -> None:
-    taken = data.draw(busy_desks(size))
-    line = QueueCounts()
-    while can_enqueue(HEAVY, line, taken, size, queue):
-        line = longer(line, HEAVY)
-    assert line.heavy == queue - 2 * (queue // 4) + free_slots(HEAVY, taken, size)
+def reserved_slot(job_class: JobClass) -> list[Slot]:
+    """Return the reserved slot of a class as taken, so that all further tasks of the class must wait."""
+    return [Slot(job_class, reserved=True)]
 
 
 @given(SIZES, st.integers(0, 100), st.data())
-def test_the_queue_is_bounded_and_never_longer_than_it_is_set(
+def test_heavy_renders_cannot_fill_more_than_half_of_the_queue(
     size: int, queue: int, data: st.DataObject
 ) -> None:
-    taken = data.draw(busy_desks(size))
-    line = QueueCounts()
-    for weight in data.draw(st.lists(WEIGHTS, max_size=200)):
-        if can_enqueue(weight, line, taken, size, queue):
-            line = longer(line, weight)
-    assert line.all <= queue + max(free_slots(HEAVY, taken, size), len(RESERVED_CLASSES))
+    taken = data.draw(taken_slots(size))
+    queued = QueueCounts()
+    while can_enqueue(HEAVY, queued, taken, size, queue):
+        queued = enqueued(queued, HEAVY)
+    assert queued.heavy == queue - 2 * (queue // 4) + free_slots(HEAVY, taken, size)
 
 
-@given(SIZES, WEIGHTS, st.data())
-def test_who_can_begin_at_once_needs_no_place_in_the_queue(
-    size: int, weight: JobClass, data: st.DataObject
+@given(SIZES, st.integers(0, 100), st.data())
+def test_the_queue_never_exceeds_its_limit(size: int, queue: int, data: st.DataObject) -> None:
+    taken = data.draw(taken_slots(size))
+    queued = QueueCounts()
+    for job_class in data.draw(st.lists(JOB_CLASSES, max_size=200)):
+        if can_enqueue(job_class, queued, taken, size, queue):
+            queued = enqueued(queued, job_class)
+    assert queued.total <= queue + max(free_slots(HEAVY, taken, size), len(RESERVED_CLASSES))
+
+
+@given(SIZES, JOB_CLASSES, st.data())
+def test_a_task_that_can_start_at_once_needs_no_place_in_the_queue(
+    size: int, job_class: JobClass, data: st.DataObject
 ) -> None:
-    taken = data.draw(busy_desks(size))
-    can = find_slot(weight, taken, size) is not None
-    assert can_enqueue(weight, QueueCounts(), taken, size, 0) is can
-    assert (free_slots(weight, taken, size) > 0) is can
+    taken = data.draw(taken_slots(size))
+    can = find_slot(job_class, taken, size) is not None
+    assert can_enqueue(job_class, QueueCounts(), taken, size, 0) is can
+    assert (free_slots(job_class, taken, size) > 0) is can
 
 
-# With real workers.
+# With worker processes.
 
 
-def run(pool: ImageExecutor, act: str, weight: JobClass, deadline: float = 60) -> str:
-    call = TaskCall("act", (act,), str, lambda _said: 1)
-    return pool.run(call, io.BytesIO(), 0, deadline=deadline, receive=b"".join, weight=weight)[0]
+def run(executor: ImageExecutor, action: str, job_class: JobClass, deadline: float = 60) -> str:
+    call = TaskCall("act", (action,), str, lambda _result: 1)
+    return executor.run(call, io.BytesIO(), 0, deadline=deadline, receive=b"".join, job_class=job_class)[0]
 
 
 class Sleepers:
-    """Threads that keep workers busy until the pool is closed."""
+    """Threads that keep worker processes busy until the executor is closed."""
 
-    def __init__(self, pool: ImageExecutor, *weights: JobClass) -> None:
-        self._threads = [threading.Thread(target=self._sleep, args=(pool, weight)) for weight in weights]
+    def __init__(self, executor: ImageExecutor, *job_classes: JobClass) -> None:
+        self._threads = [
+            threading.Thread(target=self._sleep, args=(executor, job_class)) for job_class in job_classes
+        ]
         for thread in self._threads:
             thread.start()
 
-    def _sleep(self, pool: ImageExecutor, weight: JobClass) -> None:
-        with pytest.raises(Exception):  # noqa: B017 - it ends with the pool, or was refused
-            run(pool, "sleep", weight, deadline=600)
+    def _sleep(self, executor: ImageExecutor, job_class: JobClass) -> None:
+        with pytest.raises(Exception):  # noqa: B017 - the executor is closed, or rejected the call
+            run(executor, "sleep", job_class, deadline=600)
 
     def join(self) -> None:
         for thread in self._threads:
@@ -211,70 +214,70 @@ class Sleepers:
 
 
 @pytest.mark.parametrize("size", [1, 2])
-def test_light_work_is_done_while_every_worker_is_at_heavy_work(
-    size: int, make_pool: Callable[..., ImageExecutor], eventually: Callable[[Callable[[], bool]], bool]
+def test_light_renders_run_while_every_shared_slot_has_a_heavy_one(
+    size: int, make_executor: Callable[..., ImageExecutor], eventually: Callable[[Callable[[], bool]], bool]
 ) -> None:
-    pool = make_pool(size, queue=8)
-    sleepers = Sleepers(pool, *(HEAVY,) * (size + 3))
-    assert eventually(lambda: pool.load == PoolLoad(busy=size, idle=0, waiting=3))
-    pids = {run(pool, "pid", LIGHT) for _ in range(3)}
+    executor = make_executor(size, queue=8)
+    sleepers = Sleepers(executor, *(HEAVY,) * (size + 3))
+    assert eventually(lambda: executor.load == PoolLoad(busy=size, idle=0, waiting=3))
+    pids = {run(executor, "pid", LIGHT) for _ in range(3)}
     assert len(pids) == 1
-    assert pool.load == PoolLoad(busy=size, idle=1, waiting=3)
-    pool.close()
+    assert executor.load == PoolLoad(busy=size, idle=1, waiting=3)
+    executor.close()
     sleepers.join()
 
 
-def test_light_work_waits_for_light_work_and_no_process_is_added_for_it(
-    make_pool: Callable[..., ImageExecutor], eventually: Callable[[Callable[[], bool]], bool]
+def test_a_second_light_render_waits_for_the_first_in_the_reserved_slot(
+    make_executor: Callable[..., ImageExecutor], eventually: Callable[[Callable[[], bool]], bool]
 ) -> None:
-    pool = make_pool(1, queue=1)
-    sleepers = Sleepers(pool, LIGHT, LIGHT)
-    assert eventually(lambda: pool.load == PoolLoad(busy=1, idle=0, waiting=1))
+    executor = make_executor(1, queue=1)
+    sleepers = Sleepers(executor, LIGHT, LIGHT)
+    assert eventually(lambda: executor.load == PoolLoad(busy=1, idle=0, waiting=1))
     with pytest.raises(UnavailableError, match="expected at most 1 requests to wait"):
-        run(pool, "pid", LIGHT)
-    pool.close()
+        run(executor, "pid", LIGHT)
+    executor.close()
     sleepers.join()
 
 
-def test_heavy_work_that_waits_leaves_places_for_light_work(
-    make_pool: Callable[..., ImageExecutor], eventually: Callable[[Callable[[], bool]], bool]
+def test_queued_heavy_renders_leave_places_for_light_ones(
+    make_executor: Callable[..., ImageExecutor], eventually: Callable[[Callable[[], bool]], bool]
 ) -> None:
-    pool = make_pool(1, queue=4)
-    sleepers = Sleepers(pool, HEAVY, HEAVY, HEAVY)
-    assert eventually(lambda: pool.load == PoolLoad(busy=1, idle=0, waiting=2))
+    executor = make_executor(1, queue=4)
+    sleepers = Sleepers(executor, HEAVY, HEAVY, HEAVY)
+    assert eventually(lambda: executor.load == PoolLoad(busy=1, idle=0, waiting=2))
     with pytest.raises(UnavailableError):
-        run(pool, "pid", HEAVY)
-    more = Sleepers(pool, LIGHT, LIGHT)
-    assert eventually(lambda: pool.load == PoolLoad(busy=2, idle=0, waiting=3))
-    pool.close()
+        run(executor, "pid", HEAVY)
+    more = Sleepers(executor, LIGHT, LIGHT)
+    assert eventually(lambda: executor.load == PoolLoad(busy=2, idle=0, waiting=3))
+    executor.close()
     sleepers.join()
     more.join()
 
 
-def test_an_upload_is_done_though_the_desks_and_the_queue_are_full_of_renders(
-    make_pool: Callable[..., ImageExecutor], eventually: Callable[[Callable[[], bool]], bool]
+def test_an_upload_runs_although_slots_and_queue_are_full_of_renders(
+    make_executor: Callable[..., ImageExecutor], eventually: Callable[[Callable[[], bool]], bool]
 ) -> None:
-    pool = make_pool(2, queue=8)
-    heavy = Sleepers(pool, *(HEAVY,) * 6)
-    assert eventually(lambda: pool.load == PoolLoad(busy=2, idle=0, waiting=4))
-    light = Sleepers(pool, *(LIGHT,) * 3)
-    assert eventually(lambda: pool.load == PoolLoad(busy=3, idle=0, waiting=6))
-    for weight in (HEAVY, LIGHT):
+    executor = make_executor(2, queue=8)
+    heavy = Sleepers(executor, *(HEAVY,) * 6)
+    assert eventually(lambda: executor.load == PoolLoad(busy=2, idle=0, waiting=4))
+    light = Sleepers(executor, *(LIGHT,) * 3)
+    assert eventually(lambda: executor.load == PoolLoad(busy=3, idle=0, waiting=6))
+    for job_class in (HEAVY, LIGHT):
         with pytest.raises(UnavailableError):
-            run(pool, "pid", weight)
-    pids = {run(pool, "pid", UPLOAD) for _ in range(3)}
+            run(executor, "pid", job_class)
+    pids = {run(executor, "pid", UPLOAD) for _ in range(3)}
     assert len(pids) == 1
-    uploads = Sleepers(pool, UPLOAD, UPLOAD, UPLOAD)
-    assert eventually(lambda: pool.load == PoolLoad(busy=4, idle=0, waiting=8))
+    uploads = Sleepers(executor, UPLOAD, UPLOAD, UPLOAD)
+    assert eventually(lambda: executor.load == PoolLoad(busy=4, idle=0, waiting=8))
     with pytest.raises(UnavailableError):
-        run(pool, "pid", UPLOAD)
-    pool.close()
+        run(executor, "pid", UPLOAD)
+    executor.close()
     for sleepers in (heavy, light, uploads):
         sleepers.join()
 
 
-class Stalled(io.RawIOBase):
-    """A file that nothing can be read of for a while, and then nothing more."""
+class StalledFile(io.RawIOBase):
+    """A file whose reads block until `ended` is set, and then find its end."""
 
     def __init__(self) -> None:
         self.ended = threading.Event()
@@ -284,81 +287,96 @@ class Stalled(io.RawIOBase):
         return b""
 
 
-def test_what_somebody_uploads_goes_to_the_pool_as_an_upload(
+def test_ingest_runs_in_the_job_class_of_uploads(
     eventually: Callable[[Callable[[], bool]], bool],
 ) -> None:
-    file, upload = Stalled(), make_image(120, 90)
+    file, upload = StalledFile(), make_image(120, 90)
 
-    def render(pool: ImageExecutor) -> None:
+    def render(executor: ImageExecutor) -> None:
         with pytest.raises(InternalError):
-            pool.render(job(Format.JPEG, 200), Format.PNG, file, 9, deadline=600)
+            executor.render(job(Format.JPEG, 200), Format.PNG, file, 9, deadline=600)
 
-    with ImageExecutor(1) as pool:
-        rendering = threading.Thread(target=render, args=(pool,))
+    with ImageExecutor(1) as executor:
+        rendering = threading.Thread(target=render, args=(executor,))
         rendering.start()
-        assert eventually(lambda: pool.load == PoolLoad(busy=1, idle=0, waiting=0))
-        made, _ = pool.ingest(IngestJob(Format.PNG), io.BytesIO(upload), len(upload), deadline=60)
-        assert made.size == Size(120, 90)
-        assert pool.load == PoolLoad(busy=1, idle=1, waiting=0)
+        assert eventually(lambda: executor.load == PoolLoad(busy=1, idle=0, waiting=0))
+        result, _ = executor.ingest(IngestJob(Format.PNG), io.BytesIO(upload), len(upload), deadline=60)
+        assert result.size == Size(120, 90)
+        assert executor.load == PoolLoad(busy=1, idle=1, waiting=0)
         file.ended.set()
         rendering.join()
 
 
-@pytest.mark.skipif(not hasattr(os, "getpriority"), reason="only POSIX knows priorities")
-def test_whoever_answers_requests_goes_before_the_workers(make_pool: Callable[..., ImageExecutor]) -> None:
-    pid = int(run(make_pool(), "pid", LIGHT))
-    ours = os.getpriority(os.PRIO_PROCESS, 0)
-    assert os.getpriority(os.PRIO_PROCESS, pid) == min(19, ours + NICENESS)
+@pytest.mark.skipif(not hasattr(os, "getpriority"), reason="only POSIX has priorities")
+def test_worker_processes_have_a_lower_cpu_priority_than_the_server(
+    make_executor: Callable[..., ImageExecutor],
+) -> None:
+    pid = int(run(make_executor(), "pid", LIGHT))
+    server = os.getpriority(os.PRIO_PROCESS, 0)
+    assert os.getpriority(os.PRIO_PROCESS, pid) == min(19, server + NICENESS)
 
 
-def test_among_sessions_a_worker_gives_way_too(make_pool: Callable[..., ImageExecutor]) -> None:
-    """Linux may count niceness among the processes of a session alone, and a worker has one of its own."""
+def test_the_scheduling_group_of_a_worker_process_has_a_lower_priority_too(
+    make_executor: Callable[..., ImageExecutor],
+) -> None:
+    """With autogrouping, niceness applies only within a session, and each worker process has its own."""
     if not AUTOGROUP.exists():
-        pytest.skip("NOT TESTED: this system does not group processes by session")
-    pid = int(run(make_pool(), "pid", LIGHT))
+        pytest.skip("NOT TESTED: this system has no autogrouping")
+    pid = int(run(make_executor(), "pid", LIGHT))
     group = Path(f"/proc/{pid}/autogroup").read_text(encoding="ascii")
     assert group.split()[-1] == f"{NICENESS}"
 
 
 @pytest.mark.parametrize(("failures", "written"), [(0, True), (2, True), (99, False)])
-def test_who_may_not_say_so_at_once_tries_again_for_a_while(
+def test_lowering_the_priority_is_retried_for_a_while(
     monkeypatch: pytest.MonkeyPatch, failures: int, written: bool
 ) -> None:
-    tries, slept, said = iter(range(failures)), list[float](), list[str]()
+    attempts, slept, texts = iter(range(failures)), list[float](), list[str]()
 
-    class Group:
+    class AutogroupFile:
         def write_text(self, text: str, **_: str) -> None:
-            if next(tries, None) is not None:
+            if next(attempts, None) is not None:
                 raise BlockingIOError
-            said.append(text)
+            texts.append(text)
 
-    monkeypatch.setattr(main, "AUTOGROUP", Group())
+    monkeypatch.setattr(main, "AUTOGROUP", AutogroupFile())
     monkeypatch.setattr(time, "sleep", slept.append)
     monkeypatch.setattr(os, "nice", lambda _: 0, raising=False)
     main.lower_priority()
-    assert said == [f"{NICENESS}"] * written
-    assert len(slept) == min(failures, main.AUTOGROUP_TRIES)
+    assert texts == [f"{NICENESS}"] * written
+    assert len(slept) == min(failures, main.AUTOGROUP_ATTEMPTS)
     assert sum(slept) < 1
 
 
-def test_of_a_long_line_only_those_are_called_whose_turn_it_is(
-    make_pool: Callable[..., ImageExecutor],
+def test_in_a_long_queue_only_the_next_caller_is_woken(
+    make_executor: Callable[..., ImageExecutor],
     eventually: Callable[[Callable[[], bool]], bool],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pool, waiting, looks = make_pool(queue=200), 60, list[None]()
-    next_ = ProcessPool._next
+    wakeups = list[None]()
 
-    def counted(crew: ProcessPool) -> _Waiter | None:
-        looks.append(None)
-        return next_(crew)
+    class CountingCondition(threading.Condition):
+        def wait(self, timeout: float | None = None) -> bool:
+            result = super().wait(timeout)
+            wakeups.append(None)
+            return result
 
-    with pool._pool.acquire(time.monotonic() + 60):
-        threads = [threading.Thread(target=run, args=(pool, "pid", HEAVY)) for _ in range(waiting)]
-        for thread in threads:
-            thread.start()
-        assert eventually(lambda: pool.load.waiting == waiting)
-        monkeypatch.setattr(ProcessPool, "_next", counted)
+    monkeypatch.setattr(threading, "Condition", CountingCondition)
+    executor, file, waiting = make_executor(queue=200), StalledFile(), 60
+
+    def stall() -> None:
+        with pytest.raises(InternalError):
+            executor.render(job(Format.JPEG, 200), Format.PNG, file, 9, deadline=600)
+
+    threads = [threading.Thread(target=stall)]
+    threads[0].start()
+    assert eventually(lambda: executor.load.busy == 1)
+    threads += [threading.Thread(target=run, args=(executor, "pid", HEAVY)) for _ in range(waiting)]
+    for thread in threads[1:]:
+        thread.start()
+    assert eventually(lambda: executor.load.waiting == waiting)
+    wakeups.clear()
+    file.ended.set()
     for thread in threads:
         thread.join()
-    assert len(looks) < 5 * waiting
+    assert len(wakeups) < 5 * waiting

@@ -1,10 +1,10 @@
-"""What happens to a worker becomes the error of the contract: an upload's fault, or trouble of the moment."""
+"""Tests of the errors that failures of worker processes become: 422 for an upload, 503 for a render."""
 
 from __future__ import annotations
 
 import io
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -12,33 +12,33 @@ import pytest
 from imagehost_core.errors import ImageHostError, InternalError, UnavailableError, ValidationError
 from imagehost_core.formats import Format
 from imagehost_core.jobs import IngestJob, IngestResult, RenderJob, RenderResult
+from imagehost_core.sandbox import SandboxLimits
 from imagehost_core.transform.geometry import ORIGIN, Plan, Size
-from imagehost_core.workers import ImageExecutor, SandboxLimits
-from imagehost_core.workers import failures as mishaps
+from imagehost_core.workers import ImageExecutor, failures
 
-MakePool = Callable[..., ImageExecutor]
+MakeExecutor = Callable[..., ImageExecutor]
 
 UPLOAD = IngestJob(Format.GIF, derivative_sides=(4, 2))
-THUMB = RenderJob(Plan(Size(3, 3), ORIGIN, ORIGIN, Size(3, 3)), Format.PNG, None)
+THUMBNAIL = RenderJob(Plan(Size(3, 3), ORIGIN, ORIGIN, Size(3, 3)), Format.PNG, None)
 LIMITS = SandboxLimits(memory_bytes=2**29)
 
 
-def upload(pool: ImageExecutor, data: bytes, *, deadline: float = 60) -> tuple[IngestResult, list[bytes]]:
-    return pool.ingest(UPLOAD, io.BytesIO(data), len(data), deadline=deadline)
+def upload(executor: ImageExecutor, data: bytes, *, deadline: float = 60) -> tuple[IngestResult, list[bytes]]:
+    return executor.ingest(UPLOAD, io.BytesIO(data), len(data), deadline=deadline)
 
 
-def thumb(pool: ImageExecutor, data: bytes, *, deadline: float = 60) -> tuple[RenderResult, bytes]:
-    return pool.render(THUMB, Format.WEBP, io.BytesIO(data), len(data), deadline=deadline)
+def render(executor: ImageExecutor, data: bytes, *, deadline: float = 60) -> tuple[RenderResult, bytes]:
+    return executor.render(THUMBNAIL, Format.WEBP, io.BytesIO(data), len(data), deadline=deadline)
 
 
-def test_an_upload_comes_back_with_its_blobs(make_pool: MakePool) -> None:
-    made, blobs = upload(make_pool(), b"picture")
-    assert made.derivatives == (Size(4, 4), Size(2, 2))
-    assert blobs == [b"picture"] * 3
+def test_an_upload_returns_its_blobs(make_executor: MakeExecutor) -> None:
+    result, blobs = upload(make_executor(), b"image")
+    assert result.derivatives == (Size(4, 4), Size(2, 2))
+    assert blobs == [b"image"] * 3
 
 
-def test_a_render_comes_back_with_its_variant(make_pool: MakePool) -> None:
-    assert thumb(make_pool(), b"picture") == (RenderResult(Size(3, 3), 1), b"webp:picture")
+def test_a_render_returns_its_variant(make_executor: MakeExecutor) -> None:
+    assert render(make_executor(), b"image") == (RenderResult(Size(3, 3), 1), b"webp:image")
 
 
 @pytest.mark.parametrize(
@@ -46,101 +46,105 @@ def test_a_render_comes_back_with_its_variant(make_pool: MakePool) -> None:
     [
         (b"sleep", 0.5, "decoded within 0.5 seconds for the file but received one that took longer"),
         (b"spin", 0.5, "decoded within 0.5 seconds for the file but received one that took longer"),
-        (b"crash", 60, "received one on which the decoder failed"),
-        (b"leave", 60, "received one on which the decoder failed"),
-        (b"babble", 60, "received one on which the decoder failed"),
+        (b"segfault", 60, "received one on which the decoder failed"),
+        (b"exit_3", 60, "received one on which the decoder failed"),
+        (b"write_garbage", 60, "received one on which the decoder failed"),
         (b"too few", 60, "received one on which the decoder failed"),
-        (b"hoard", 60, "received one that needs more memory than is allowed"),
-        (b"refuse", 60, "expected a whole one for the image but received half of one"),
+        (b"exhaust_memory", 60, "received one that needs more memory than is allowed"),
+        (b"raise_validation_error", 60, "expected a whole one for the image but received half of one"),
     ],
 )
-def test_an_upload_that_its_decoder_cannot_take_is_at_fault(
-    data: bytes, deadline: float, details: str, make_pool: MakePool
+def test_an_upload_that_the_decoder_cannot_process_is_invalid(
+    data: bytes, deadline: float, details: str, make_executor: MakeExecutor
 ) -> None:
-    pool = make_pool(limits=LIMITS)
-    upload(pool, b"a good one first, so that the worker is warm")
+    executor = make_executor(limits=LIMITS)
+    upload(executor, b"a valid upload first, so that the worker process is ready")
     with pytest.raises(ValidationError) as caught:
-        upload(pool, data, deadline=deadline)
+        upload(executor, data, deadline=deadline)
     assert details in caught.value.details
-    assert upload(pool, b"and a good one after")
+    assert upload(executor, b"and a valid upload after")
 
 
 @pytest.mark.parametrize(
     ("data", "deadline", "details"),
     [
-        (b"sleep", 0.5, "the picture took too long to make"),
-        (b"crash", 60, "the picture could not be made"),
-        (b"hoard", 60, "the picture needs more memory than is allowed"),
+        (b"sleep", 0.5, "rendering the image took too long"),
+        (b"segfault", 60, "rendering the image failed"),
+        (b"exhaust_memory", 60, "rendering the image needs more memory than is allowed"),
     ],
 )
-def test_a_render_that_fails_is_trouble_of_the_moment(
-    data: bytes, deadline: float, details: str, make_pool: MakePool
+def test_a_render_that_fails_is_a_temporary_error(
+    data: bytes, deadline: float, details: str, make_executor: MakeExecutor
 ) -> None:
-    pool = make_pool(limits=LIMITS)
-    thumb(pool, b"a good one first, so that the worker is warm")
+    executor = make_executor(limits=LIMITS)
+    render(executor, b"a valid image first, so that the worker process is ready")
     with pytest.raises(UnavailableError, match=details) as caught:
-        thumb(pool, data, deadline=deadline)
+        render(executor, data, deadline=deadline)
     assert caught.value.retry_after >= 1
-    assert isinstance(caught.value.__cause__, mishaps.WorkerFailure)
-    assert thumb(pool, b"and a good one after")
+    assert isinstance(caught.value.__cause__, failures.WorkerFailure)
+    assert render(executor, b"and a valid image after")
 
 
-def test_a_worker_that_somebody_else_ended_says_nothing_about_the_upload(make_pool: MakePool) -> None:
-    pool = make_pool(limits=SandboxLimits(seccomp=False))
+def test_an_upload_whose_worker_was_killed_from_outside_is_not_invalid(make_executor: MakeExecutor) -> None:
+    executor = make_executor(limits=SandboxLimits(seccomp=False))
     with pytest.raises(UnavailableError, match="interrupted"):
-        upload(pool, b"killed_from_outside")
+        upload(executor, b"kill_self")
 
 
-def test_a_mistake_of_the_worker_is_our_own_fault(make_pool: MakePool) -> None:
-    for call in (upload, thumb):
+def test_an_unexpected_error_of_a_task_is_an_internal_error(make_executor: MakeExecutor) -> None:
+    for call in (upload, render):
         with pytest.raises(InternalError) as caught:
-            call(make_pool(), b"fail")
+            call(make_executor(), b"raise_unexpected")
         assert "secret" not in str(caught.value)
         assert "a secret of the server" in str(caught.value.__cause__)
 
 
-@pytest.mark.parametrize("verdicts", [mishaps.UPLOAD_ERRORS, mishaps.RENDER_ERRORS])
-def test_every_mishap_has_a_verdict(verdicts: dict[type[mishaps.WorkerFailure], mishaps.ErrorMapper]) -> None:
-    assert set(verdicts) == set(mishaps.WorkerFailure.__subclasses__())
-    for kind, judge in verdicts.items():
-        assert isinstance(judge(kind("words", 3)), ImageHostError)
+@pytest.mark.parametrize("errors", [failures.UPLOAD_ERRORS, failures.RENDER_ERRORS])
+def test_every_failure_has_an_error(
+    errors: Mapping[type[failures.WorkerFailure], failures.ErrorMapper],
+) -> None:
+    assert set(errors) == set(failures.WorkerFailure.__subclasses__())
+    for kind, error in errors.items():
+        assert isinstance(error(kind("message", 3)), ImageHostError)
 
 
-def test_each_blob_of_an_upload_can_become_a_file(make_pool: MakePool, tmp_path: Path) -> None:
-    made, paths = make_pool().ingest(UPLOAD, io.BytesIO(b"picture"), 7, deadline=60, into=tmp_path)
-    assert len(paths) == 1 + len(made.derivatives)
-    assert [path.read_bytes() for path in paths] == [b"picture"] * 3
+def test_each_blob_of_an_upload_can_be_written_to_a_file(make_executor: MakeExecutor, tmp_path: Path) -> None:
+    result, paths = make_executor().ingest(UPLOAD, io.BytesIO(b"image"), 5, deadline=60, into=tmp_path)
+    assert len(paths) == 1 + len(result.derivatives)
+    assert [path.read_bytes() for path in paths] == [b"image"] * 3
     assert sorted(tmp_path.iterdir()) == sorted(paths)
 
 
-@pytest.mark.parametrize("data", [b"crash", b"refuse", b"too few"])
-def test_no_file_is_left_of_an_upload_that_failed(data: bytes, make_pool: MakePool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("data", [b"segfault", b"raise_validation_error", b"too few"])
+def test_a_failed_upload_leaves_no_files(data: bytes, make_executor: MakeExecutor, tmp_path: Path) -> None:
     with pytest.raises(ValidationError):
-        make_pool().ingest(UPLOAD, io.BytesIO(data), len(data), deadline=60, into=tmp_path)
+        make_executor().ingest(UPLOAD, io.BytesIO(data), len(data), deadline=60, into=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_cannot_be_written_reaches_the_caller_and_takes_the_others_with_it(
-    make_pool: MakePool, tmp_path: Path
+def test_a_file_that_cannot_be_written_raises_its_error_and_removes_the_others(
+    make_executor: MakeExecutor, tmp_path: Path
 ) -> None:
-    (tmp_path / "blob-1").write_bytes(b"somebody else's")
-    pool = make_pool()
+    (tmp_path / "blob-1").write_bytes(b"another file")
+    executor = make_executor()
     with pytest.raises(FileExistsError):
-        pool.ingest(UPLOAD, io.BytesIO(b"picture"), 7, deadline=60, into=tmp_path)
-    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"somebody else's"]
-    assert upload(pool, b"and a good one after")
+        executor.ingest(UPLOAD, io.BytesIO(b"image"), 5, deadline=60, into=tmp_path)
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"another file"]
+    assert upload(executor, b"and a valid upload after")
 
 
-def test_what_passes_to_files_is_never_held_whole(make_pool: MakePool, tmp_path: Path) -> None:
+def test_blobs_written_to_files_are_never_in_memory_whole(
+    make_executor: MakeExecutor, tmp_path: Path
+) -> None:
     length = 40 * 2**20
     (tmp_path / "source").write_bytes(bytes(length))
-    (tmp_path / "made").mkdir()
-    pool = make_pool()
-    upload(pool, b"a small one first")
+    (tmp_path / "blobs").mkdir()
+    executor = make_executor()
+    upload(executor, b"a small upload first")
     tracemalloc.start()
     try:
         with (tmp_path / "source").open("rb", buffering=0) as source:
-            _, paths = pool.ingest(UPLOAD, source, length, deadline=60, into=tmp_path / "made")
+            _, paths = executor.ingest(UPLOAD, source, length, deadline=60, into=tmp_path / "blobs")
         assert tracemalloc.get_traced_memory()[1] < 8 * 2**20
     finally:
         tracemalloc.stop()

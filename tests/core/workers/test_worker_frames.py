@@ -1,4 +1,4 @@
-"""Frames cross a pipe whole, in whatever pieces it hands them on, or are refused."""
+"""Tests of frames: they pass a pipe unchanged however it splits them, and invalid ones are rejected."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from imagehost_core.workers import frames
 from imagehost_core.workers.frames import FrameError, Head
 
 
-class Splitting:
-    """A stream that reads and takes no more than it likes at a time."""
+class SplittingStream:
+    """A stream that reads and accepts only a few bytes at a time."""
 
     def __init__(self, data: bytes = b"", sizes: list[int] | None = None) -> None:
         self.data, self.sizes, self.calls = bytearray(data), sizes or [1], 0
@@ -25,8 +25,8 @@ class Splitting:
 
     def read(self, size: int, /) -> bytes:
         size = self._next(size)
-        piece, self.data = bytes(self.data[:size]), self.data[size:]
-        return piece
+        chunk, self.data = bytes(self.data[:size]), self.data[size:]
+        return chunk
 
     def write(self, data: memoryview, /) -> int:
         size = self._next(len(data))
@@ -53,10 +53,10 @@ def read_whole(stream: frames.Readable) -> tuple[bytes, list[bytes]]:
 
 
 @given(st.binary(max_size=300), BLOBS, SIZES, SIZES)
-def test_a_frame_comes_out_as_it_went_in_however_the_pipe_splits_it(
+def test_a_frame_is_read_as_it_was_written_however_the_pipe_splits_it(
     header: bytes, blobs: list[bytes], writes: list[int], reads: list[int]
 ) -> None:
-    pipe = Splitting(sizes=writes)
+    pipe = SplittingStream(sizes=writes)
     frames.write_head(pipe, Head(header, tuple(map(len, blobs))))
     for blob in blobs:
         frames.write(pipe, blob)
@@ -66,9 +66,7 @@ def test_a_frame_comes_out_as_it_went_in_however_the_pipe_splits_it(
 
 
 @given(st.binary(min_size=1, max_size=100), BLOBS, st.data())
-def test_a_frame_that_is_cut_short_anywhere_is_refused(
-    header: bytes, blobs: list[bytes], data: st.DataObject
-) -> None:
+def test_a_truncated_frame_is_rejected(header: bytes, blobs: list[bytes], data: st.DataObject) -> None:
     whole = written(header, blobs)
     cut = data.draw(st.integers(1, len(whole) - 1))
     with pytest.raises(FrameError, match=r"expected \d+ bytes but received"):
@@ -76,18 +74,18 @@ def test_a_frame_that_is_cut_short_anywhere_is_refused(
 
 
 @given(st.binary(min_size=1, max_size=64))
-def test_rubbish_is_refused_and_nothing_else_happens(rubbish: bytes) -> None:
-    if not rubbish.startswith(b"IHW1"):
+def test_garbage_is_rejected(garbage: bytes) -> None:
+    if not garbage.startswith(b"IHW1"):
         with pytest.raises(FrameError):
-            frames.read_head(io.BytesIO(rubbish))
+            frames.read_head(io.BytesIO(garbage))
 
 
 @given(st.binary(min_size=4, max_size=4), st.binary(max_size=100), BLOBS)
-def test_what_begins_otherwise_is_no_frame_even_if_the_rest_is_right(
+def test_a_frame_with_another_magic_number_is_rejected(
     magic: bytes, header: bytes, blobs: list[bytes]
 ) -> None:
     if magic != b"IHW1":
-        with pytest.raises(FrameError, match="for the beginning of a frame but received"):
+        with pytest.raises(FrameError, match="for the start of a frame but received"):
             frames.read_head(io.BytesIO(magic + written(header, blobs)[4:]))
 
 
@@ -99,7 +97,7 @@ def test_what_begins_otherwise_is_no_frame_even_if_the_rest_is_right(
         ((0, 1), (frames.MAX_BLOB_BYTES + 1,), "the bytes of a blob"),
     ],
 )
-def test_a_frame_that_promises_too_much_is_refused_before_memory_is_taken(
+def test_a_frame_that_announces_too_much_is_rejected_before_memory_is_allocated(
     prefix: tuple[int, int], lengths: tuple[int, ...], name: str
 ) -> None:
     data = struct.pack(">4sIH", b"IHW1", *prefix) + b"".join(struct.pack(">Q", length) for length in lengths)
@@ -114,7 +112,7 @@ def test_a_frame_that_is_too_large_is_not_written() -> None:
     assert stream.getvalue() == b""
 
 
-def test_a_blob_passes_in_chunks() -> None:
+def test_a_blob_is_read_in_chunks() -> None:
     stream = io.BytesIO(bytes(frames.CHUNK_BYTES * 2 + 5))
     assert [len(chunk) for chunk in frames.chunks(stream, frames.CHUNK_BYTES * 2 + 3)] == [
         frames.CHUNK_BYTES,

@@ -1,4 +1,4 @@
-"""What a header says is understood on the other side, or refused."""
+"""Tests of messages: they are decoded as they were encoded, and invalid ones are rejected."""
 
 from __future__ import annotations
 
@@ -12,25 +12,24 @@ from hypothesis import strategies as st
 from imagehost_core.errors import BY_CODE, FieldError, ImageHostError, InternalError, ValidationError
 from imagehost_core.formats import Format
 from imagehost_core.jobs import IngestJob, IngestResult, RenderJob, RenderResult
-from imagehost_core.sandbox.enter import SandboxLimits, SandboxStatus
+from imagehost_core.sandbox import SandboxLimits, SandboxStatus
 from imagehost_core.transform.geometry import ORIGIN, Plan, Point, Size
-from imagehost_core.workers import messages as wire
+from imagehost_core.workers import messages
 from imagehost_core.workers.frames import FrameError
-from imagehost_core.workers.main import WorkerArgs
 
 PLAN = Plan(resize=Size(300, 200), crop=Point(3, 0), pad=ORIGIN, output=Size(290, 200))
 MESSAGES = [
-    wire.TaskRequest(3, "render", wire.to_json([RenderJob(PLAN, Format.WEBP, 80), Format.JPEG])),
-    wire.TaskResult(3, wire.ResourceUsage(2**30, 1.5), wire.to_json(RenderResult(Size(1, 2), 3))),
-    wire.TaskResult(
+    messages.TaskRequest(3, "render", messages.to_json([RenderJob(PLAN, Format.WEBP, 80), Format.JPEG])),
+    messages.TaskResult(3, messages.ResourceUsage(2**30, 1.5), messages.to_json(RenderResult(Size(1, 2), 3))),
+    messages.TaskResult(
         3,
-        wire.ResourceUsage(0, 0.0),
-        failure=wire.TaskError("VALIDATION_ERROR", faults=(FieldError("a", "b", "c"),)),
+        messages.ResourceUsage(0, 0.0),
+        error=messages.TaskError("VALIDATION_ERROR", errors=(FieldError("a", "b", "c"),)),
     ),
-    wire.Ready(SandboxStatus(("landlock",), {"seccomp": "no"})),
-    WorkerArgs(["/a", "/b c"], ["/a/x"], "tasks", 17, SandboxLimits(memory_bytes=0, seccomp=False)),
+    messages.Ready(SandboxStatus(("landlock",), {"seccomp": "no"})),
+    messages.WorkerArgs(["/a", "/b c"], ["/a/x"], "tasks", 17, SandboxLimits(memory_bytes=0, seccomp=False)),
 ]
-PLAIN = [
+JOBS_AND_RESULTS = [
     IngestJob(Format.GIF, wanted=Format.PNG, quality=3, remove_exif=True, derivative_sides=()),
     IngestJob(Format.JPEG),
     IngestResult(Format.WEBP, Size(4, 5), 6, True, "abc", False, (Size(2, 2), Size(1, 1))),
@@ -40,19 +39,19 @@ PLAIN = [
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
-def test_a_message_comes_out_as_it_went_in(message: object) -> None:
-    assert wire.decode(wire.encode(message), type(message)) == message
+def test_a_message_is_decoded_as_it_was_encoded(message: object) -> None:
+    assert messages.decode(messages.encode(message), type(message)) == message
 
 
-@pytest.mark.parametrize("value", PLAIN, ids=lambda value: type(value).__name__)
-def test_a_job_and_its_outcome_come_out_as_they_went_in(value: object) -> None:
-    assert wire.from_json(wire.to_json(value), type(value)) == value
+@pytest.mark.parametrize("value", JOBS_AND_RESULTS, ids=lambda value: type(value).__name__)
+def test_a_job_and_its_result_are_decoded_as_they_were_encoded(value: object) -> None:
+    assert messages.from_json(messages.to_json(value), type(value)) == value
 
 
 @given(st.binary(max_size=100))
-def test_a_header_that_is_no_message_is_refused(header: bytes) -> None:
+def test_a_header_that_is_no_message_is_rejected(header: bytes) -> None:
     with pytest.raises(FrameError):
-        wire.decode(header, wire.TaskResult)
+        messages.decode(header, messages.TaskResult)
 
 
 @pytest.mark.parametrize(
@@ -66,51 +65,55 @@ def test_a_header_that_is_no_message_is_refused(header: bytes) -> None:
         b'{"number": 1, "usage": 5}',
     ],
 )
-def test_a_header_that_is_json_but_no_answer_is_refused(header: bytes) -> None:
+def test_a_header_that_is_json_but_no_task_result_is_rejected(header: bytes) -> None:
     with pytest.raises(FrameError, match="expected"):
-        wire.decode(header, wire.TaskResult)
+        messages.decode(header, messages.TaskResult)
 
 
-def test_a_value_that_its_class_refuses_is_refused() -> None:
+def test_a_value_that_its_class_rejects_is_rejected() -> None:
     with pytest.raises(FrameError):
-        wire.from_json(wire.to_json({"size": {"width": 0, "height": 1}, "frames": 1}), RenderResult)
+        messages.from_json(messages.to_json({"size": {"width": 0, "height": 1}, "frames": 1}), RenderResult)
 
 
 @pytest.mark.parametrize("kind", BY_CODE.values(), ids=lambda kind: kind.code)
-def test_every_error_of_the_contract_crosses(kind: type[ImageHostError]) -> None:
-    timed: dict[str, Any] = {"retry_after": 42} if "retry_after" in signature(kind).parameters else {}
-    error = kind("because", **timed)
-    crossed = wire.to_exception(wire.decode(wire.encode(wire.from_exception(error)), wire.TaskError))
-    assert type(crossed) is kind
-    assert (crossed.message, crossed.details, crossed.errors) == (error.message, error.details, error.errors)
-    assert getattr(crossed, "retry_after", None) == getattr(error, "retry_after", None)
-    assert crossed.__cause__ is None
+def test_every_error_class_is_decoded_as_it_was_encoded(kind: type[ImageHostError]) -> None:
+    options: dict[str, Any] = {"retry_after": 42} if "retry_after" in signature(kind).parameters else {}
+    error = kind("because", **options)
+    decoded = messages.to_exception(
+        messages.decode(messages.encode(messages.from_exception(error)), messages.TaskError)
+    )
+    assert type(decoded) is kind
+    assert (decoded.message, decoded.details, decoded.errors) == (error.message, error.details, error.errors)
+    assert getattr(decoded, "retry_after", None) == getattr(error, "retry_after", None)
+    assert decoded.__cause__ is None
 
 
-def test_the_faults_and_the_message_of_an_error_cross() -> None:
+def test_the_field_errors_and_the_message_of_an_error_are_kept() -> None:
     error = ValidationError(
         message="Look again", errors=[FieldError("a", "b", "c"), FieldError("d", "e", "f")]
     )
-    crossed = wire.to_exception(wire.decode(wire.encode(wire.from_exception(error)), wire.TaskError))
-    assert (crossed.message, crossed.details, crossed.errors) == ("Look again", error.details, error.errors)
+    decoded = messages.to_exception(
+        messages.decode(messages.encode(messages.from_exception(error)), messages.TaskError)
+    )
+    assert (decoded.message, decoded.details, decoded.errors) == ("Look again", error.details, error.errors)
 
 
-def test_an_error_that_nobody_raised_on_purpose_shows_its_traceback_to_the_log_alone() -> None:
+def test_the_traceback_of_an_unexpected_error_is_only_in_its_cause() -> None:
     try:
         raise LookupError("a secret of the server")
     except LookupError as error:
-        crossed = wire.to_exception(wire.from_exception(error))
-    assert type(crossed) is InternalError
-    assert "secret" not in crossed.message + crossed.details + str(crossed)
-    assert "a secret of the server" in str(crossed.__cause__)
+        decoded = messages.to_exception(messages.from_exception(error))
+    assert type(decoded) is InternalError
+    assert "secret" not in decoded.message + decoded.details + str(decoded)
+    assert "a secret of the server" in str(decoded.__cause__)
 
 
-def test_a_traceback_crosses_with_its_end_where_it_is_long() -> None:
-    failed = wire.from_exception(LookupError("x" * 10**6 + "end"))
-    assert len(failed.trace) == wire.TRACE_CHARACTERS
-    assert failed.trace.endswith("end\n")
+def test_a_long_traceback_is_cut_to_its_end() -> None:
+    task_error = messages.from_exception(LookupError("x" * 10**6 + "end"))
+    assert len(task_error.traceback) == messages.MAX_TRACEBACK_CHARS
+    assert task_error.traceback.endswith("end\n")
 
 
-def test_an_error_with_an_unknown_code_is_refused() -> None:
+def test_an_error_with_an_unknown_code_is_rejected() -> None:
     with pytest.raises(FrameError, match="expected the code of an error"):
-        wire.to_exception(wire.TaskError("EVERYTHING_IS_FINE"))
+        messages.to_exception(messages.TaskError("EVERYTHING_IS_FINE"))

@@ -1,4 +1,4 @@
-"""Calls of the Linux kernel that Python's library has no function for, by way of the C library."""
+"""Linux system calls that Python's standard library does not wrap, called through the C library."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ PR_SET_NO_NEW_PRIVS = 38
 
 
 class NotSupportedError(OSError):
-    """This system has no such thing."""
+    """The operating system does not support the operation."""
 
 
 @cache
 def _library() -> ctypes.CDLL:
     if not LINUX:
-        raise NotSupportedError("only Linux has it")
+        raise NotSupportedError("only Linux supports this")
     return ctypes.CDLL(None, use_errno=True)
 
 
 def prctl(operation: int, *arguments: int | ctypes.c_void_p) -> None:
-    """Change something about this process or thread.
+    """Change an attribute of this process or thread (prctl(2)).
 
     Raises:
-        OSError: The kernel refused, or there is no such kernel here.
+        OSError: The call failed, or the system is not Linux.
     """
     words = [word if isinstance(word, ctypes.c_void_p) else ctypes.c_ulong(word) for word in arguments]
     words += [ctypes.c_ulong(0)] * (4 - len(words))
-    _checked(_library().prctl(ctypes.c_int(operation), *words))
+    _require_success(_library().prctl(ctypes.c_int(operation), *words))
 
 
 def syscall(number: int, *arguments: int | ctypes.c_void_p) -> int:
-    """Call the kernel by number and return what it returns.
+    """Make a system call by number and return its result.
 
     Raises:
-        OSError: The kernel refused, or there is no such kernel here.
+        OSError: The call failed, or the system is not Linux.
     """
     words = [word if isinstance(word, ctypes.c_void_p) else ctypes.c_long(word) for word in arguments]
     library = _library()
     library.syscall.restype = ctypes.c_long
-    return _checked(library.syscall(ctypes.c_long(number), *words))
+    return _require_success(library.syscall(ctypes.c_long(number), *words))
 
 
-def _checked(result: int) -> int:
+def _require_success(result: int) -> int:
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

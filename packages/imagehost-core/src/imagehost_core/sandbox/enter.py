@@ -1,8 +1,8 @@
-"""The cage of a worker: what it may use, and how the rest is taken away from it.
+"""Entering the sandbox: a worker process gives up all privileges that rendering does not need.
 
-A decoder of hostile bytes may be taken over by them. So a worker, once it is warm, gives up all that
-it does not need: files, sockets, other processes, and memory without bound. Linux has all of this;
-other systems have some of it, and `SandboxStatus` says what is in force.
+A decoder can be exploited by the file that it decodes. So a worker process, once its imports are done and
+every codec was called once, gives up access to files, sockets and other processes, and bounds its memory
+and CPU time. Linux supports all measures, other systems some; `SandboxStatus` lists those in force.
 """
 
 from __future__ import annotations
@@ -11,53 +11,22 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from functools import partial
 
-from attrs import field, frozen
-from attrs.validators import ge, in_, or_
+from attrs import frozen
 
-from imagehost_core.sandbox import _libc as kernel
+from imagehost_core.sandbox import _libc as libc
 from imagehost_core.sandbox import landlock, seccomp
-
-if sys.platform != "win32":
-    import resource
-
-GIB = 2**30
-
-
-@frozen
-class SandboxLimits:
-    """What one worker may use. 0 means no limit, here and there.
-
-    Attributes:
-        memory_bytes: The address space, in bytes. The default is measured: to ingest a picture of 100
-            million pixels with transparency takes 2.64 GiB, without 0.96 GiB.
-        cpu_seconds: The processor time of a whole life, in seconds, at least 2. The deadline is what stops a
-            job; this stops a worker whose pool is no longer there to do so.
-        file_bytes: How long the file may grow that takes the worker's last words, in bytes.
-        open_files: The highest number of a descriptor.
-        oom_score: From 0 to 1000, how gladly the kernel ends this process, and not the server, when
-            the machine has no memory left.
-        landlock: Whether the file system is taken away by Landlock.
-        seccomp: Whether system calls are taken away by seccomp.
-    """
-
-    memory_bytes: int = field(default=3 * GIB, validator=ge(0))
-    cpu_seconds: int = field(default=600, validator=or_(ge(2), in_((0,))))
-    file_bytes: int = field(default=2**16, validator=ge(0))
-    open_files: int = field(default=16, validator=ge(0))
-    oom_score: int = field(default=800, validator=ge(0))
-    landlock: bool = True
-    seccomp: bool = True
+from imagehost_core.sandbox.limits import SandboxLimits, rlimits, set_oom_score, set_rlimit
 
 
 @frozen
 class SandboxStatus:
-    """What is in force in a worker.
+    """The measures in force in a worker process.
 
     Attributes:
-        in_force: The names of the measures that hold.
-        lacking: The names of those that do not, each with the reason.
+        in_force: Names of the measures that were applied.
+        lacking: Names of the measures that could not be applied, each with the reason.
     """
 
     in_force: tuple[str, ...]
@@ -65,28 +34,28 @@ class SandboxStatus:
 
 
 def exit_with_parent(parent: int) -> None:
-    """Let the kernel end this process when the thread that started it ends, by SIGKILL.
+    """Have the kernel kill this process when the thread that started it ends (`PR_SET_PDEATHSIG`).
 
     Args:
-        parent: The process number of the parent. Where it is gone already, there is no signal to
-            come, so this process ends here.
+        parent: Process ID of the parent. If the parent has ended already, no signal would be sent, so this
+            process exits at once.
     """
     if sys.platform == "linux":
-        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+        libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
     if sys.platform != "win32" and os.getppid() != parent:
         sys.exit(f"expected {parent} for the parent but received {os.getppid()}")
 
 
 def enter_sandbox(limits: SandboxLimits) -> SandboxStatus:
-    """Give up, for good, all that `limits` and this system allow to give up.
+    """Apply irrevocably every measure that `limits` enables and this system supports.
 
-    It holds for the calling thread and those that it starts afterwards, so it is called while there
-    is only one.
+    The measures apply to the calling thread and to the threads that it starts later, so call this while
+    the process has a single thread.
     """
     in_force, lacking = [], {}
-    for name, take_away in _measures(limits):
+    for name, apply in _measures(limits):
         try:
-            take_away()
+            apply()
         except (OSError, ValueError) as error:
             lacking[name] = str(error)
         else:
@@ -95,44 +64,13 @@ def enter_sandbox(limits: SandboxLimits) -> SandboxStatus:
 
 
 def _measures(limits: SandboxLimits) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Yield what is to be done, in order: seccomp takes away what the others need."""
+    """Yield the measures to apply, in order: seccomp is last, it denies the calls that the others need."""
     if limits.oom_score:
-        yield "oom_score", lambda: _offer_to_oom_killer(limits.oom_score)
-    for name, most in _resources(limits):
-        yield name, lambda name=name, most=most: _limit(name, most)  # type: ignore[misc]
-    yield "no_new_privs", lambda: kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+        yield "oom_score", partial(set_oom_score, limits.oom_score)
+    for name, value in rlimits(limits):
+        yield name, partial(set_rlimit, name, value)
+    yield "no_new_privs", partial(libc.prctl, libc.PR_SET_NO_NEW_PRIVS, 1)
     if limits.landlock:
         yield "landlock", landlock.restrict
     if limits.seccomp:
         yield "seccomp", seccomp.restrict
-
-
-def _resources(limits: SandboxLimits) -> Iterator[tuple[str, int]]:
-    yield "RLIMIT_CORE", 0
-    for name, most in (
-        ("RLIMIT_AS", limits.memory_bytes),
-        ("RLIMIT_CPU", limits.cpu_seconds),
-        ("RLIMIT_FSIZE", limits.file_bytes),
-        ("RLIMIT_NOFILE", limits.open_files),
-    ):
-        if most:
-            yield name, most
-
-
-def _limit(name: str, most: int) -> None:
-    """Set a limit of this process, never above one that is in force already."""
-    if sys.platform == "win32":
-        raise kernel.NotSupportedError("Windows has no resource limits")
-    else:  # noqa: RET506 - for mypy, which reads one branch per system
-        kind = getattr(resource, name)
-        _, hard = resource.getrlimit(kind)
-        bound = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        # At the soft limit of time comes SIGXCPU, which can be told from a kill by somebody else.
-        soft = bound - 1 if name == "RLIMIT_CPU" else bound
-        resource.setrlimit(kind, (soft, bound))
-
-
-def _offer_to_oom_killer(score: int) -> None:
-    if not kernel.LINUX:
-        raise kernel.NotSupportedError("only Linux has it")
-    Path("/proc/self/oom_score_adj").write_text(str(score), encoding="ascii")

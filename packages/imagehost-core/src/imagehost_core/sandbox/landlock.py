@@ -1,6 +1,6 @@
-"""Landlock: the kernel takes the file system, TCP and signals to others away from a thread.
+"""A Landlock ruleset that denies access to the file system, TCP and other processes (landlock(7)).
 
-The calling thread and all that it starts afterwards are confined, for good (landlock(7)).
+The ruleset applies irrevocably to the calling thread and to all threads that it starts later.
 """
 
 from __future__ import annotations
@@ -8,22 +8,24 @@ from __future__ import annotations
 import ctypes
 import os
 
-from imagehost_core.sandbox import _libc as kernel
+from imagehost_core.sandbox import _libc as libc
 
-# One number on every architecture but Alpha, from asm-generic/unistd.h.
-CREATE_RULESET = 444
-RESTRICT_SELF = 446
-VERSION_FLAG = 1
+# The same on every architecture except Alpha, from asm-generic/unistd.h.
+LANDLOCK_CREATE_RULESET = 444
+LANDLOCK_RESTRICT_SELF = 446
+LANDLOCK_CREATE_RULESET_VERSION = 1
 
 FILE_RIGHTS: tuple[tuple[int, int], ...] = ((1, 13), (2, 14), (3, 15), (5, 16))
-"""Since which version of Landlock how many file-system rights are known (linux/landlock.h)."""
+"""Pairs of a Landlock ABI version and the number of file-system rights that it knows (linux/landlock.h)."""
 NET_RIGHTS = 0b11
-"""To bind and to connect TCP sockets; since version 4."""
+"""Binding and connecting TCP sockets; since ABI version 4."""
 SCOPES = 0b11
-"""To reach abstract UNIX sockets and to signal processes outside; since version 6."""
+"""Abstract UNIX sockets of, and signals to, processes outside the sandbox; since ABI version 6."""
 
 
-class _Ruleset(ctypes.Structure):
+class RulesetAttr(ctypes.Structure):
+    """`struct landlock_ruleset_attr`."""
+
     _fields_ = (
         ("handled_access_fs", ctypes.c_uint64),
         ("handled_access_net", ctypes.c_uint64),
@@ -31,30 +33,30 @@ class _Ruleset(ctypes.Structure):
     )
 
 
-def version() -> int:
-    """Return the version of Landlock that this kernel speaks.
+def abi_version() -> int:
+    """Return the Landlock ABI version of this kernel.
 
     Raises:
-        OSError: It has none, or it is switched off.
+        OSError: The kernel has no Landlock, or it is disabled.
     """
-    return kernel.syscall(CREATE_RULESET, ctypes.c_void_p(), 0, VERSION_FLAG)
+    return libc.syscall(LANDLOCK_CREATE_RULESET, ctypes.c_void_p(), 0, LANDLOCK_CREATE_RULESET_VERSION)
 
 
 def restrict() -> None:
-    """Take every right that this kernel's Landlock knows away from this thread.
+    """Deny this thread every right that the kernel's Landlock version knows.
 
     `no_new_privs` must be set before.
 
     Raises:
-        OSError: The kernel has no Landlock, or refused.
+        OSError: The kernel has no Landlock or refuses the ruleset.
     """
-    spoken = version()
-    rights = (1 << max(count for since, count in FILE_RIGHTS if since <= spoken)) - 1
-    rules = _Ruleset(rights, NET_RIGHTS if spoken >= 4 else 0, SCOPES if spoken >= 6 else 0)
-    # An older kernel takes a shorter structure; a longer one it takes where the rest is zero.
-    where = ctypes.cast(ctypes.pointer(rules), ctypes.c_void_p)
-    ruleset = kernel.syscall(CREATE_RULESET, where, ctypes.sizeof(rules), 0)
+    abi = abi_version()
+    rights = (1 << max(count for since, count in FILE_RIGHTS if since <= abi)) - 1
+    attributes = RulesetAttr(rights, NET_RIGHTS if abi >= 4 else 0, SCOPES if abi >= 6 else 0)
+    # An older kernel has a shorter structure and accepts this one if the fields that it lacks are zero.
+    pointer = ctypes.cast(ctypes.pointer(attributes), ctypes.c_void_p)
+    ruleset = libc.syscall(LANDLOCK_CREATE_RULESET, pointer, ctypes.sizeof(attributes), 0)
     try:
-        kernel.syscall(RESTRICT_SELF, ruleset, 0)
+        libc.syscall(LANDLOCK_RESTRICT_SELF, ruleset, 0)
     finally:
         os.close(ruleset)

@@ -1,9 +1,9 @@
-"""Seccomp: the kernel answers all but a short list of system calls with an error.
+"""A seccomp filter: all system calls except those on a short list fail with an error (seccomp(2)).
 
-A warm worker computes: it needs memory, threads, clocks, and the descriptors that are open already.
-All else (opening, connecting, starting, tracing, signalling others) is answered with EPERM, so that
-a library which asks for something harmless goes on without it. The filter holds for the calling
-thread and all that it starts afterwards, for good (seccomp(2)).
+A worker process that has finished its imports only computes: it needs memory, threads, clocks, and the
+file descriptors that are open. Other calls (open, connect, exec, ptrace, kill) fail with EPERM, so that
+a library that makes a dispensable one can continue. The filter applies irrevocably to the calling thread
+and to all threads that it starts later.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import platform
 
 from attrs import astuple, frozen
 
-from imagehost_core.sandbox import _libc as kernel
+from imagehost_core.sandbox import _libc as libc
 
 ALLOW = 0x7FFF0000
 ERRNO = 0x00050000
 KILL_PROCESS = 0x80000000
-"""What a filter can say, from linux/seccomp.h."""
+"""Return values of a filter, from linux/seccomp.h."""
 
 LOAD = 0x20  # BPF_LD | BPF_W | BPF_ABS
 AND = 0x54  # BPF_ALU | BPF_AND | BPF_K
@@ -28,12 +28,12 @@ EQUAL = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
 RETURN = 0x06  # BPF_RET | BPF_K
 
 NUMBER, ARCHITECTURE, ARGUMENTS = 0, 4, 16
-"""Offsets in `struct seccomp_data`, in bytes; each argument takes 8, its low half first."""
+"""Offsets in `struct seccomp_data`, in bytes; each argument takes 8 bytes, the lower half first."""
 
 MODE_FILTER = 2
 
-AUDIT: dict[str, int] = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-"""What the kernel calls the machines that we have numbers for, from linux/audit.h."""
+AUDIT_ARCHITECTURES: dict[str, int] = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+"""The supported architectures with their `AUDIT_ARCH_*` constants, from linux/audit.h."""
 
 ALLOWED_SYSCALLS: dict[str, tuple[int | None, int | None]] = {
     "read": (0, 63),
@@ -77,26 +77,26 @@ ALLOWED_SYSCALLS: dict[str, tuple[int | None, int | None]] = {
     "times": (100, 153),
     "getrusage": (98, 165),
     "getrandom": (318, 278),
-    "getcwd": (79, 17),  # Pillow asks, even where it saves to memory
+    "getcwd": (79, 17),  # called by Pillow even when it saves to memory
     "uname": (63, 160),
     "sysinfo": (99, 179),
 }
-"""The calls that are allowed whatever their arguments: their numbers on x86-64 and on aarch64."""
+"""Calls that are allowed with any arguments: their numbers on x86-64 and on aarch64."""
 
 ENOSYS_SYSCALLS: dict[str, tuple[int, int]] = {"clone3": (435, 435)}
-"""The calls that are answered as if the kernel had none: the C library then makes threads by `clone`,
-whose flags a filter can see."""
+"""Calls that fail as if the kernel did not implement them. The C library then starts threads with `clone`,
+whose flags a filter can read."""
 
 
 @frozen
 class ArgumentRule:
-    """A condition on an argument of a call: half of it, masked, must equal a value.
+    """A condition on 32 bits of an argument of a call: masked, they must equal a value.
 
     Attributes:
-        argument: Which argument, from 0.
-        high: Whether the upper 32 bits are meant, and not the lower.
-        mask: Which bits count.
-        value: What they must be.
+        argument: Index of the argument, from 0.
+        high: Whether to compare the upper 32 bits instead of the lower.
+        mask: The bits to compare.
+        value: Their required value.
     """
 
     argument: int
@@ -110,13 +110,13 @@ PR_SET_NAME = 15
 
 
 def argument_rules(pid: int) -> dict[str, tuple[tuple[int, int], tuple[ArgumentRule, ...]]]:
-    """Return the calls that are allowed with some arguments only: their numbers and conditions.
+    """Return the calls that are allowed only with certain arguments: their numbers and conditions.
 
-    Threads may be started, but no processes; a limit may be read, but not set (root could raise it);
-    a signal may be sent to the process itself, which is how `abort` ends it.
+    The process can start threads but no processes, read its resource limits but not set them (root could
+    raise them), and send signals only to itself, as `abort` does.
 
     Args:
-        pid: The number of the process that is confined.
+        pid: Process ID of the process that the filter is for.
     """
     return {
         "clone": ((56, 220), (ArgumentRule(0, mask=CLONE_THREAD, value=CLONE_THREAD),)),
@@ -128,7 +128,7 @@ def argument_rules(pid: int) -> dict[str, tuple[tuple[int, int], tuple[ArgumentR
 
 @frozen
 class Instruction:
-    """One step of a filter: operation, jumps if true and if false, constant (linux/filter.h)."""
+    """One BPF instruction: operation code, jump if true, jump if false, constant (`struct sock_filter`)."""
 
     code: int
     if_true: int
@@ -139,49 +139,51 @@ class Instruction:
 def build_filter(machine: str, pid: int) -> tuple[Instruction, ...]:
     """Return the filter for a process.
 
-    A call made the way of another machine (32-bit calls on x86-64) ends the process: its numbers
-    mean something else.
+    A system call of another architecture (a 32-bit call on x86-64) kills the process, because the numbers
+    have other meanings there.
 
     Args:
-        machine: A key of `AUDIT`.
-        pid: The number of the process that is confined.
+        machine: A key of `AUDIT_ARCHITECTURES`.
+        pid: Process ID of the process that the filter is for.
     """
-    column = list(AUDIT).index(machine)
-    steps = [
+    column = list(AUDIT_ARCHITECTURES).index(machine)
+    program = [
         Instruction(LOAD, 0, 0, ARCHITECTURE),
-        Instruction(EQUAL, 1, 0, AUDIT[machine]),
+        Instruction(EQUAL, 1, 0, AUDIT_ARCHITECTURES[machine]),
         Instruction(RETURN, 0, 0, KILL_PROCESS),
         Instruction(LOAD, 0, 0, NUMBER),
     ]
     for numbers in ALLOWED_SYSCALLS.values():
-        steps += _return_if(numbers[column], ALLOW)
+        program += _return_if(numbers[column], ALLOW)
     for numbers in ENOSYS_SYSCALLS.values():
-        steps += _return_if(numbers[column], ERRNO | errno.ENOSYS)
-    for numbers, checks in argument_rules(pid).values():
-        steps += _allow_if(numbers[column], checks)
-    return (*steps, Instruction(RETURN, 0, 0, ERRNO | errno.EPERM))
+        program += _return_if(numbers[column], ERRNO | errno.ENOSYS)
+    for numbers, rules in argument_rules(pid).values():
+        program += _allow_if(numbers[column], rules)
+    return (*program, Instruction(RETURN, 0, 0, ERRNO | errno.EPERM))
 
 
-def _return_if(number: int | None, answer: int) -> list[Instruction]:
+def _return_if(number: int | None, result: int) -> list[Instruction]:
     if number is None:
         return []
-    return [Instruction(EQUAL, 0, 1, number), Instruction(RETURN, 0, 0, answer)]
+    return [Instruction(EQUAL, 0, 1, number), Instruction(RETURN, 0, 0, result)]
 
 
-def _allow_if(number: int, checks: tuple[ArgumentRule, ...]) -> list[Instruction]:
+def _allow_if(number: int, rules: tuple[ArgumentRule, ...]) -> list[Instruction]:
     body = []
-    for check in checks:
+    for rule in rules:
         body += [
-            Instruction(LOAD, 0, 0, ARGUMENTS + 8 * check.argument + 4 * check.high),
-            Instruction(AND, 0, 0, check.mask),
-            Instruction(EQUAL, 1, 0, check.value),
+            Instruction(LOAD, 0, 0, ARGUMENTS + 8 * rule.argument + 4 * rule.high),
+            Instruction(AND, 0, 0, rule.mask),
+            Instruction(EQUAL, 1, 0, rule.value),
             Instruction(RETURN, 0, 0, ERRNO | errno.EPERM),
         ]
     body.append(Instruction(RETURN, 0, 0, ALLOW))
     return [Instruction(EQUAL, 0, len(body), number), *body]
 
 
-class _Filter(ctypes.Structure):
+class SockFilter(ctypes.Structure):
+    """`struct sock_filter`, one instruction."""
+
     _fields_ = (
         ("code", ctypes.c_uint16),
         ("jt", ctypes.c_uint8),
@@ -190,22 +192,24 @@ class _Filter(ctypes.Structure):
     )
 
 
-class _Program(ctypes.Structure):
-    _fields_ = (("len", ctypes.c_uint16), ("filter", ctypes.POINTER(_Filter)))
+class SockFprog(ctypes.Structure):
+    """`struct sock_fprog`, a filter program."""
+
+    _fields_ = (("len", ctypes.c_uint16), ("filter", ctypes.POINTER(SockFilter)))
 
 
 def restrict() -> None:
-    """Leave this thread nothing but the calls of the lists above.
+    """Install the filter for this thread.
 
     `no_new_privs` must be set before.
 
     Raises:
-        OSError: The kernel has no filters, or refused, or nobody wrote down this machine's numbers.
+        OSError: The kernel has no seccomp filters or refuses this one, or the architecture is not supported.
     """
     machine = platform.machine()
-    if machine not in AUDIT or ctypes.sizeof(ctypes.c_void_p) != 8:
-        raise kernel.NotSupportedError(f"no list of system calls for {machine}")
-    steps = build_filter(machine, os.getpid())
-    filters = (_Filter * len(steps))(*(_Filter(*astuple(step)) for step in steps))
-    whole = _Program(len(steps), filters)
-    kernel.prctl(kernel.PR_SET_SECCOMP, MODE_FILTER, ctypes.cast(ctypes.pointer(whole), ctypes.c_void_p))
+    if machine not in AUDIT_ARCHITECTURES or ctypes.sizeof(ctypes.c_void_p) != 8:
+        raise libc.NotSupportedError(f"no list of system calls for {machine}")
+    instructions = build_filter(machine, os.getpid())
+    filters = (SockFilter * len(instructions))(*(SockFilter(*astuple(step)) for step in instructions))
+    program = SockFprog(len(instructions), filters)
+    libc.prctl(libc.PR_SET_SECCOMP, MODE_FILTER, ctypes.cast(ctypes.pointer(program), ctypes.c_void_p))

@@ -112,7 +112,7 @@ def _render(context: HostContext, job: RenderJob, fmt: Format, file: BinaryIO, w
     deadline = context.settings.rendering.render_timeout_seconds
     length = file.seek(0, os.SEEK_END)
     file.seek(0)
-    return context.executor.render(job, fmt, file, length, deadline=deadline, weight=weight)[1]
+    return context.executor.render(job, fmt, file, length, deadline=deadline, job_class=weight)[1]
 
 
 @cache

@@ -1,8 +1,7 @@
-"""Pixel work in caged processes: a pool of them, what each may use, and how busy they are."""
+"""A pool of sandboxed worker processes for image work: tasks, deadlines, admission and queueing."""
 
-from imagehost_core.sandbox.enter import SandboxLimits, SandboxStatus
 from imagehost_core.workers.admission import JobClass, classify
 from imagehost_core.workers.executor import ImageExecutor
 from imagehost_core.workers.pool import PoolLoad
 
-__all__ = ["ImageExecutor", "JobClass", "PoolLoad", "SandboxLimits", "SandboxStatus", "classify"]
+__all__ = ["ImageExecutor", "JobClass", "PoolLoad", "classify"]

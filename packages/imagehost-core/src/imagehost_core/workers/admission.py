@@ -1,16 +1,15 @@
-"""Which orders may have a worker, and which may wait for one, so that no kind of work starves another.
+"""Admission control: which tasks get a worker process, which can wait in the queue, and which are rejected.
 
-An order is light or heavy, by what it is expected to cost, or an upload. The rule, for a pool of `size`
-workers:
+Every task belongs to a job class: an upload, or a render that is light or heavy by its estimated cost. For
+a pool of `size` worker processes:
 
-- There are `size` shared desks to work at, and whoever came first gets the next that is free. So nothing,
-  however much there is of it, holds up other work for ever.
-- While those are taken there is one desk more for a light order, unless one is at work already, and one for
-  an upload likewise. So a thumbnail waits for no huge AVIF and for no upload, and an upload for no variant:
-  they share the processor instead.
-- A quarter of the queue is kept for light orders, and a quarter for uploads.
+- There are `size` shared slots, given out in order of arrival. So no job class can starve another.
+- While all shared slots are taken, each reserved class (light, upload) has one more slot if no task of that
+  class is running. So a thumbnail never waits for a large AVIF or an upload, and an upload never waits for
+  renders: they share the CPU instead.
+- A quarter of the queue is reserved for light tasks, and a quarter for uploads.
 
-Everything here is a pure function of counts.
+All functions are pure functions of counts.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from imagehost_core.jobs import RenderJob
 from imagehost_core.transform.geometry import Size
 
 LIGHT_SECONDS = 0.5
-"""An order that is expected to take less is light. A thumbnail from a rung takes a tenth of it."""
+"""Renders with a lower estimate are light. A thumbnail of a derivative takes a tenth of this."""
 DECODE_SECONDS = 0.05
-"""What decoding a million pixels and reducing them in linear light costs, in seconds of one core."""
+"""CPU seconds to decode a million pixels and to resize them in linear light."""
 ENCODE_SECONDS = {
     Format.JPEG: 0.017,
     Format.WEBP: 0.04,
@@ -36,14 +35,13 @@ ENCODE_SECONDS = {
     Format.PNG: 0.09,
     Format.GIF: 0.05,
 }
-"""What encoding a million pixels costs, in seconds of one core (`bench/render.py`). Only
-the order of magnitude matters here."""
+"""CPU seconds to encode a million pixels. Only the order of magnitude matters here."""
 RESERVED_SHARE = 4
-"""Of each kind of order that has some, one place of the queue in so many is kept for it."""
+"""One place of the queue in this many is reserved for each reserved class."""
 
 
 class JobClass(Enum):
-    """What an order is expected to cost, well below a second or more; or that it is an upload."""
+    """A class of tasks: a render by its estimated cost, or an upload."""
 
     LIGHT = "light"
     HEAVY = "heavy"
@@ -51,16 +49,16 @@ class JobClass(Enum):
 
 
 RESERVED_CLASSES = (JobClass.LIGHT, JobClass.UPLOAD)
-"""The kinds of orders that have a desk of their own, and places of the queue."""
+"""The job classes that have a reserved slot and reserved places in the queue."""
 
 
 @frozen
 class Slot:
-    """Where an order is worked on.
+    """The right to occupy one worker process.
 
     Attributes:
-        weight: The order's kind.
-        own: Whether the desk is that kind's own, and none of the shared ones.
+        job_class: The class of the task in the slot.
+        reserved: Whether the slot is the reserved one of that class instead of a shared one.
     """
 
     job_class: JobClass
@@ -69,86 +67,87 @@ class Slot:
 
 @frozen
 class QueueCounts:
-    """How many orders there are of each kind.
-
-    Attributes:
-        light: Light ones.
-        heavy: Heavy ones.
-        upload: Uploads.
-    """
+    """The number of queued tasks of each job class."""
 
     light: int = 0
     heavy: int = 0
     upload: int = 0
 
     @property
-    def all(self) -> int:
-        """All together."""
+    def total(self) -> int:
+        """The number of tasks of all classes."""
         return self.light + self.heavy + self.upload
 
-    def of(self, weight: JobClass) -> int:
-        """Return how many there are of a kind."""
-        return {JobClass.LIGHT: self.light, JobClass.HEAVY: self.heavy, JobClass.UPLOAD: self.upload}[weight]
+    def of(self, job_class: JobClass) -> int:
+        """Return the number of tasks of a class."""
+        return {JobClass.LIGHT: self.light, JobClass.HEAVY: self.heavy, JobClass.UPLOAD: self.upload}[
+            job_class
+        ]
 
 
 def classify(job: RenderJob, source: Size, frames: int = 1) -> JobClass:
-    """Return what a render is expected to cost.
+    """Return the class of a render, light or heavy.
 
     Args:
-        job: What is to be made.
-        source: The size of the picture that is decoded for it.
-        frames: How many frames that has.
+        job: The render.
+        source: Size of the image to decode.
+        frames: Number of frames of that image.
     """
     return JobClass.LIGHT if estimate_seconds(job, source, frames) < LIGHT_SECONDS else JobClass.HEAVY
 
 
 def estimate_seconds(job: RenderJob, source: Size, frames: int = 1) -> float:
-    """Return how long a render is expected to take on one core, in seconds; arguments as for `weigh`."""
-    decoded, encoded = source.pixels * DECODE_SECONDS, job.plan.output.pixels * ENCODE_SECONDS[job.format]
-    return (decoded + encoded) * (frames if job.animated else 1) / 1e6
+    """Return the estimated CPU seconds of a render; arguments as for `classify`."""
+    decode, encode = source.pixels * DECODE_SECONDS, job.plan.output.pixels * ENCODE_SECONDS[job.format]
+    return (decode + encode) * (frames if job.animated else 1) / 1e6
 
 
-def find_slot(weight: JobClass, taken: Collection[Slot], size: int) -> Slot | None:
-    """Return where one more order can be worked on, or `None` where it must wait.
+def find_slot(job_class: JobClass, taken: Collection[Slot], size: int) -> Slot | None:
+    """Return a free slot for one more task, or `None` if the task must wait.
 
     Args:
-        weight: Its kind.
-        taken: The desks at which there is work.
-        size: How many shared desks there are.
+        job_class: The class of the task.
+        taken: The slots in use.
+        size: The number of shared slots.
     """
     if _shared(taken) < size:
-        return Slot(weight)
-    at_work = any(desk.job_class is weight for desk in taken)
-    return Slot(weight, reserved=True) if weight in RESERVED_CLASSES and not at_work else None
+        return Slot(job_class)
+    running = any(slot.job_class is job_class for slot in taken)
+    return Slot(job_class, reserved=True) if job_class in RESERVED_CLASSES and not running else None
 
 
-def free_slots(weight: JobClass, taken: Collection[Slot], size: int) -> int:
-    """Return how many orders of a kind could begin at once; arguments as for `desk_for`."""
-    return max(0, size - _shared(taken)) or int(find_slot(weight, taken, size) is not None)
+def free_slots(job_class: JobClass, taken: Collection[Slot], size: int) -> int:
+    """Return how many tasks of a class could start at once; arguments as for `find_slot`."""
+    return max(0, size - _shared(taken)) or int(find_slot(job_class, taken, size) is not None)
 
 
 def _shared(taken: Collection[Slot]) -> int:
-    return sum(not desk.reserved for desk in taken)
+    return sum(not slot.reserved for slot in taken)
 
 
-def can_enqueue(weight: JobClass, line: QueueCounts, taken: Collection[Slot], size: int, queue: int) -> bool:
-    """Return whether one more order may join the line.
+def can_enqueue(
+    job_class: JobClass, queued: QueueCounts, taken: Collection[Slot], size: int, queue: int
+) -> bool:
+    """Return whether one more task can join the queue.
 
-    Whoever can have a worker at once passes through the line, and takes no place of the queue.
+    A task that can start at once passes through the queue without counting against its length.
 
     Args:
-        weight: The order's kind.
-        line: What stands in line.
-        taken: The desks at which there is work.
-        size: How many shared desks there are.
-        queue: How many orders may wait.
+        job_class: The class of the task.
+        queued: The tasks in the queue.
+        taken: The slots in use.
+        size: The number of shared slots.
+        queue: The most tasks that can wait.
     """
-    joined = evolve(line, **{weight.value: line.of(weight) + 1})
-    others = [kind for kind in RESERVED_CLASSES if kind is not weight]
-    # Whichever of these are left out of the count, the places that are kept for them stay free.
-    for left_out in chain.from_iterable(combinations(others, count) for count in range(len(others) + 1)):
-        counted = [kind for kind in JobClass if kind not in left_out and joined.of(kind)]
-        able = max(0, size - _shared(taken)) or sum(bool(find_slot(kind, taken, size)) for kind in counted)
-        if sum(map(joined.of, counted)) - able > queue - len(left_out) * (queue // RESERVED_SHARE):
+    joined = evolve(queued, **{job_class.value: queued.of(job_class) + 1})
+    others = [other for other in RESERVED_CLASSES if other is not job_class]
+    # For each set of other reserved classes, the tasks of all remaining classes must fit into the queue
+    # without the places that are reserved for that set.
+    for excluded in chain.from_iterable(combinations(others, count) for count in range(len(others) + 1)):
+        counted = [each for each in JobClass if each not in excluded and joined.of(each)]
+        startable = max(0, size - _shared(taken)) or sum(
+            find_slot(each, taken, size) is not None for each in counted
+        )
+        if sum(map(joined.of, counted)) - startable > queue - len(excluded) * (queue // RESERVED_SHARE):
             return False
     return True

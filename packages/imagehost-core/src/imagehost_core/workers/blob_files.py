@@ -1,4 +1,4 @@
-"""Where the blobs of an answer go when they are too large to be held: a file for each."""
+"""Files for the blobs of a task result that are too large to hold in memory."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Self
 
 
 class BlobFiles:
-    """Files in a folder, numbered in order. After an exception in its `with` block none is left.
+    """Numbered files in a directory. An exception in the `with` block deletes those written so far.
 
     Args:
-        folder: A folder that exists, with nothing in it that is named like this.
+        directory: An existing directory without files named `blob-*`.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
         self._paths: list[Path] = []
 
     def __enter__(self) -> Self:
@@ -29,17 +29,17 @@ class BlobFiles:
             for path in self._paths:
                 path.unlink(missing_ok=True)
 
-    def write(self, pieces: Iterator[bytes]) -> Path:
-        """Write the pieces of one blob to the next file and return its path.
+    def write(self, chunks: Iterator[bytes]) -> Path:
+        """Write one blob to the next file and return its path.
 
         Raises:
-            OSError: The disk is full, or there is a file of that name.
+            OSError: The file exists or cannot be written.
         """
-        path = self._folder / f"blob-{len(self._paths)}"
-        # Its owner's alone: it is what is going to be stored.
+        path = self._directory / f"blob-{len(self._paths)}"
+        # Owner-only permissions: the file moves into the blob store as it is.
         path.touch(0o600, exist_ok=False)
         self._paths.append(path)
         with path.open("wb") as file:
-            for piece in pieces:
-                file.write(piece)
+            for chunk in chunks:
+                file.write(chunk)
         return path

@@ -1,7 +1,7 @@
-"""The pool: pixel work done in caged processes, each stopped for good when its time is up.
+"""The image executor: runs tasks in sandboxed worker processes and enforces their deadlines.
 
-A decoder that hangs, crashes, or asks for too much memory costs the one request that brought it.
-The pool can be called from many threads, and from a process forked off the one that made it.
+A decoder that hangs, crashes or exceeds its memory limit fails only the task that caused it. The executor
+is thread-safe, and works in processes forked from the one that created it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from attrs import frozen
 from imagehost_core.errors import InternalError
 from imagehost_core.formats import Format
 from imagehost_core.jobs import IngestJob, IngestResult, RenderJob, RenderResult
-from imagehost_core.sandbox.enter import SandboxLimits, SandboxStatus
-from imagehost_core.workers import failures as mishaps
-from imagehost_core.workers import messages as wire
+from imagehost_core.sandbox import SandboxLimits, SandboxStatus
+from imagehost_core.workers import failures, messages
 from imagehost_core.workers.admission import JobClass
 from imagehost_core.workers.blob_files import BlobFiles
 from imagehost_core.workers.frames import FrameError, Readable
@@ -37,68 +36,67 @@ from imagehost_core.workers.process import (
 )
 
 TASKS = "imagehost_core.workers.tasks"
-"""The module of the tasks that `ingest` and `render` ask for."""
+"""The module of the default task table, which has the tasks of `ingest` and `render`."""
 MAX_TASKS_PER_WORKER = 1000
-"""After how many orders a worker is replaced: whatever leaks, leaks no longer than this."""
+"""The number of tasks after which a worker process is replaced, which bounds memory leaks of codecs."""
 MAX_WORKER_BYTES = 2**30
-"""A worker that held more than this, in bytes, is replaced after its order: it takes 0.3 s to start
-one, and seconds to need that much."""
+"""A worker process that held more memory than this, in bytes, is replaced after its task: starting one takes
+0.3 s, and using that much takes seconds."""
 
 EXIT_GRACE_SECONDS = 1.0
-"""How long a worker that closed its pipe may take to end, so that we learn by what it ended."""
+"""How long a worker process that closed its pipe has to exit, so that its exit status is known."""
 MIN_WORK_SHARE = 0.5
-"""The share of the deadline that an order must have had for the picture to be called too slow. The
-verdict on an upload must not hang on how busy the server is."""
+"""The share of the deadline that a task must have had with a worker process to count as too slow. The verdict
+on an upload must not depend on the load of the server."""
 
-Outcome = TypeVar("Outcome")
+Result = TypeVar("Result")
 Blob = TypeVar("Blob")
 
 
 @frozen
-class TaskCall(Generic[Outcome]):
-    """A task of the table, and what it is asked.
+class TaskCall(Generic[Result]):
+    """A call of a task.
 
     Attributes:
-        task: Its name.
-        arguments: What it gets before the source, as attrs objects, enums or plain values.
-        outcome: What it makes beside the blobs.
-        blobs: Says of an outcome how many blobs belong to it.
+        task: Name in the task table.
+        arguments: The arguments before the source: attrs objects, enums or plain values.
+        result_type: Type of the result.
+        blob_count: Returns the number of blobs that belong to a result.
     """
 
     task: str
     arguments: tuple[object, ...]
-    outcome: type[Outcome]
-    blobs: Callable[[Outcome], int]
+    result_type: type[Result]
+    blob_count: Callable[[Result], int]
 
-    def parse_result(self, answer: wire.TaskResult, lengths: tuple[int, ...]) -> Outcome:
-        """Return the outcome that an answer holds.
+    def parse_result(self, message: messages.TaskResult, lengths: tuple[int, ...]) -> Result:
+        """Return the result in a message.
 
         Raises:
-            WorkerLost: It is none of this call.
+            WorkerLost: The message holds no result of this call.
         """
         with worker_errors():
-            made = wire.from_json(answer.outcome, self.outcome)
-        if len(lengths) != self.blobs(made):
-            raise WorkerLost(f"expected {self.blobs(made)} blobs but received {len(lengths)}")
-        return made
+            result = messages.from_json(message.value, self.result_type)
+        if len(lengths) != self.blob_count(result):
+            raise WorkerLost(f"expected {self.blob_count(result)} blobs but received {len(lengths)}")
+        return result
 
 
 class ImageExecutor:
-    """Up to `size` worker processes, and the calls that go to them.
+    """An executor of image tasks on up to `size` worker processes, and two more for reserved job classes.
 
-    Which call is served next, and which may wait, is told by `imagehost_core.workers.admission`. While all
-    processes are at work there can be one more for light work, and one for uploads.
+    `imagehost_core.workers.admission` decides which task runs next and which can wait.
 
-    Nothing is started before the first call, or `start`. Close it in the end, or use it in a `with`
-    statement; a pool that is forgotten is closed when it is collected, or when Python ends.
+    The worker processes start with the first call or with `start`. Close the executor after use, or use it
+    in a `with` statement; otherwise it is closed when it is garbage collected or the interpreter exits.
 
     Args:
-        size: The most processes at a time: how many pictures are worked on at once.
-        limits: What each process may use.
-        queue: The most calls that may wait for a process; a call beyond is refused at once.
-        max_orders: After how many calls a process is replaced.
-        max_bytes: A process that ever held more memory than this is replaced after its call.
-        tasks: The module of the table of tasks; see `imagehost_core.workers.task`.
+        size: The most worker processes for shared slots: how many images are processed at a time.
+        limits: Limits of each worker process.
+        queue: The most calls that can wait for a worker process; further calls are rejected at once.
+        max_tasks_per_worker: The number of tasks after which a worker process is replaced.
+        max_worker_bytes: Peak memory, in bytes, above which a worker process is replaced.
+        tasks: Module of the task table; see `imagehost_core.workers.tasks`.
     """
 
     def __init__(
@@ -107,25 +105,30 @@ class ImageExecutor:
         *,
         limits: SandboxLimits = SandboxLimits(),  # noqa: B008 - it is frozen
         queue: int = 64,
-        max_orders: int = MAX_TASKS_PER_WORKER,
-        max_bytes: int = MAX_WORKER_BYTES,
+        max_tasks_per_worker: int = MAX_TASKS_PER_WORKER,
+        max_worker_bytes: int = MAX_WORKER_BYTES,
         tasks: str = TASKS,
     ) -> None:
-        if size < 1 or queue < 0 or max_orders < 1:
+        if size < 1 or queue < 0 or max_tasks_per_worker < 1:
             raise ValueError(
-                f"expected at least 1 for size and max_orders, and 0 for queue, "
-                f"but received {size}, {max_orders} and {queue}"
+                f"expected at least 1 for size and max_tasks_per_worker, and 0 for queue, "
+                f"but received {size}, {max_tasks_per_worker} and {queue}"
             )
-        recipe = WorkerSpec(tasks, limits)
-        self._pool = ProcessPool(recipe, size=size, queue=queue, max_orders=max_orders, max_bytes=max_bytes)
+        self._pool = ProcessPool(
+            WorkerSpec(tasks, limits),
+            size=size,
+            queue=queue,
+            max_tasks_per_worker=max_tasks_per_worker,
+            max_worker_bytes=max_worker_bytes,
+        )
         self._close = weakref.finalize(self, self._pool.close)
 
     def start(self) -> None:
-        """Start all processes now, so that the first call finds a warm one. Returns at once."""
+        """Start all worker processes in the background, so that the first call finds one ready."""
         self._pool.start()
 
     def close(self) -> None:
-        """End all processes; calls that are under way end with `UnavailableError`."""
+        """End all worker processes; calls in progress raise `UnavailableError`."""
         self._close()
 
     def __enter__(self) -> Self:
@@ -138,20 +141,25 @@ class ImageExecutor:
 
     @property
     def load(self) -> PoolLoad:
-        """How many processes are busy and idle, and how many calls wait."""
+        """The numbers of busy and idle worker processes and of waiting calls."""
         return self._pool.load
 
+    @property
+    def worker_pids(self) -> tuple[int, ...]:
+        """The process IDs of all busy and idle worker processes, in ascending order."""
+        return self._pool.worker_pids
+
     def status(self, *, deadline: float = 10.0) -> SandboxStatus:
-        """Return what the cage of a process is made of on this system.
+        """Return the sandbox status of a worker process.
 
         Args:
-            deadline: How long to wait for one, in seconds.
+            deadline: How long to wait for a free one, in seconds.
 
         Raises:
-            UnavailableError: None was free by then.
-            InternalError: None can be started; the cause says why.
+            UnavailableError: None was free in time.
+            InternalError: None can be started; the cause has the details.
         """
-        with mishaps.mapped_to(mishaps.RENDER_ERRORS), self._acquired(deadline, JobClass.LIGHT) as worker:
+        with failures.mapped_to(failures.RENDER_ERRORS), self._acquire(deadline, JobClass.LIGHT) as worker:
             return worker.ready()
 
     @overload
@@ -165,31 +173,31 @@ class ImageExecutor:
     def ingest(
         self, job: IngestJob, source: Readable, length: int, *, deadline: float, into: Path | None = None
     ) -> tuple[IngestResult, list[Path]] | tuple[IngestResult, list[bytes]]:
-        """Make of an upload what is stored: the master, then the reductions.
+        """Create the blobs to store for an upload: the master, then the derivatives.
 
         Args:
-            job: What is to be made.
-            source: The upload; it is read in chunks from where it stands.
-            length: How long the image in it is, in bytes. What follows is not sent.
-            deadline: After how many seconds, waiting included, the work is stopped for good.
-            into: A folder in which each blob becomes a file; without it they are returned as bytes.
-                After an error none of the files is left.
+            job: The formats, qualities and sizes to create.
+            source: The upload; it is read in chunks from its current position.
+            length: Length of the image in bytes. Bytes after it are not read.
+            deadline: Seconds, waiting included, after which the worker process is killed.
+            into: A directory to write each blob to as a file; without it, blobs are returned as bytes.
+                After an error, no files remain.
 
         Raises:
-            ValidationError: The image is damaged; or decoding it takes too long, needs too much
-                memory, or ends the decoder.
-            UnavailableError: There was no worker in time, or too many calls wait for one.
-            InternalError: The worker made a mistake; the cause is its traceback.
+            ValidationError: The image is damaged, or decoding it takes too long, needs too much memory or
+                crashes the decoder.
+            UnavailableError: No worker process was free in time, or the queue is full.
+            InternalError: The task failed unexpectedly; the cause has its traceback.
         """
-        call = TaskCall("ingest", (job,), IngestResult, lambda made: 1 + len(made.derivatives))
-        with mishaps.mapped_to(mishaps.UPLOAD_ERRORS):
+        call = TaskCall("ingest", (job,), IngestResult, lambda result: 1 + len(result.derivatives))
+        with failures.mapped_to(failures.UPLOAD_ERRORS):
             if into is None:
                 return self.run(
-                    call, source, length, deadline=deadline, receive=b"".join, weight=JobClass.UPLOAD
+                    call, source, length, deadline=deadline, receive=b"".join, job_class=JobClass.UPLOAD
                 )
-            with BlobFiles(into) as spool:
+            with BlobFiles(into) as files:
                 return self.run(
-                    call, source, length, deadline=deadline, receive=spool.write, weight=JobClass.UPLOAD
+                    call, source, length, deadline=deadline, receive=files.write, job_class=JobClass.UPLOAD
                 )
 
     def render(
@@ -200,93 +208,93 @@ class ImageExecutor:
         length: int,
         *,
         deadline: float,
-        weight: JobClass = JobClass.HEAVY,
+        job_class: JobClass = JobClass.HEAVY,
     ) -> tuple[RenderResult, bytes]:
-        """Make a variant of a master, or of one of its reductions.
+        """Render a variant of a master or of one of its derivatives.
 
         Args:
-            job: What is to be made.
-            source_format: What `source` holds.
-            source: The stored picture; it is read in chunks from where it stands.
-            length: How long it is, in bytes.
-            deadline: After how many seconds, waiting included, the work is stopped for good.
-            weight: What it is expected to cost (`imagehost_core.workers.weigh`).
+            job: The variant to render.
+            source_format: Format of the source.
+            source: The stored image; it is read in chunks from its current position.
+            length: Length of the source in bytes.
+            deadline: Seconds, waiting included, after which the worker process is killed.
+            job_class: The class of the task (`imagehost_core.workers.classify`).
 
         Raises:
-            UnavailableError: There was no worker in time, or too many calls wait for one; or the work
-                took too long, needed too much memory, or ended the worker.
-            InternalError: The worker made a mistake; the cause is its traceback.
+            UnavailableError: No worker process was free in time, or the queue is full; or the task took too
+                long, needed too much memory or crashed the worker process.
+            InternalError: The task failed unexpectedly; the cause has its traceback.
         """
-        call = TaskCall("render", (job, source_format), RenderResult, lambda _made: 1)
-        with mishaps.mapped_to(mishaps.RENDER_ERRORS):
-            made, (variant,) = self.run(
-                call, source, length, deadline=deadline, receive=b"".join, weight=weight
+        call = TaskCall("render", (job, source_format), RenderResult, lambda _result: 1)
+        with failures.mapped_to(failures.RENDER_ERRORS):
+            result, (variant,) = self.run(
+                call, source, length, deadline=deadline, receive=b"".join, job_class=job_class
             )
-        return made, variant
+        return result, variant
 
     def run(
         self,
-        call: TaskCall[Outcome],
+        call: TaskCall[Result],
         source: Readable,
         length: int,
         *,
         deadline: float,
         receive: Receive[Blob],
-        weight: JobClass = JobClass.HEAVY,
-    ) -> tuple[Outcome, list[Blob]]:
-        """Have any task of the table done.
+        job_class: JobClass = JobClass.HEAVY,
+    ) -> tuple[Result, list[Blob]]:
+        """Run any task of the task table.
 
         Args:
             call: The task and its arguments.
-            source: What it works on; it is read in chunks from where it stands.
-            length: How long that is, in bytes.
-            deadline: After how many seconds, waiting included, the work is stopped for good.
-            receive: Called for each blob with its pieces, which it must use up.
-            weight: What it is expected to cost.
+            source: Input of the task; it is read in chunks from its current position.
+            length: Length of the input in bytes.
+            deadline: Seconds, waiting included, after which the worker process is killed.
+            receive: Called with the chunks of each blob; it must consume them all.
+            job_class: The class of the task.
 
         Raises:
-            WorkerFailure: There was no answer.
-            ImageHostError: What the task raised; `UnavailableError` where there is no worker,
-                `InternalError` where the source is shorter than `length`.
+            WorkerFailure: The worker process returned no result.
+            ImageHostError: The error that the task raised; `UnavailableError` if no worker process is free,
+                `InternalError` if the source is shorter than `length`.
             OSError: The source cannot be read, or `receive` cannot write.
         """
-        with self._acquired(deadline, weight) as worker:
+        with self._acquire(deadline, job_class) as worker:
             try:
-                answer, lengths = worker.request(call.task, wire.to_json(call.arguments), source, length)
+                message, lengths = worker.request(call.task, messages.to_json(call.arguments), source, length)
             except FrameError as cause:
                 raise InternalError from cause
-            if answer.failure is None:
-                made = call.parse_result(answer, lengths)
-                return made, worker.read_blobs(lengths, receive)
-            if answer.failure.code == wire.OUT_OF_MEMORY:
-                raise mishaps.WorkerOutOfMemory("the task asked for more memory than the cage has", deadline)
+            if message.error is None:
+                result = call.parse_result(message, lengths)
+                return result, worker.read_blobs(lengths, receive)
+            if message.error.code == messages.OUT_OF_MEMORY:
+                raise failures.WorkerOutOfMemory("the task exceeded the sandbox's memory limit", deadline)
             with worker_errors():
-                error = wire.to_exception(answer.failure)
+                error = messages.to_exception(message.error)
         raise error
 
     @contextmanager
-    def _acquired(self, deadline: float, weight: JobClass = JobClass.HEAVY) -> Iterator[Worker]:
-        """Have a warm worker for oneself, which is killed when the deadline comes."""
+    def _acquire(self, deadline: float, job_class: JobClass) -> Iterator[Worker]:
+        """Acquire a ready worker process, and kill it when the deadline passes within the block."""
         until = time.monotonic() + deadline
-        with self._pool.acquire(until, weight) as worker:
-            alarm = self._pool.watchdog.call_at(until, worker.kill)
-            fair = False
+        with self._pool.acquire(until, job_class) as worker:
+            timer = self._pool.watchdog.call_at(until, worker.kill)
+            had_enough_time = False
             try:
                 worker.ready()
-                fair = until - time.monotonic() >= MIN_WORK_SHARE * deadline
+                had_enough_time = until - time.monotonic() >= MIN_WORK_SHARE * deadline
                 yield worker
             except WorkerLost as error:
-                late = not self._pool.watchdog.cancel(alarm)
-                ending = worker.end(EXIT_GRACE_SECONDS)
-                too_late = mishaps.DeadlineExceeded if fair else mishaps.QueuedTooLong
-                kind = too_late if late else self._classify_loss(error, ending)
-                raise kind(ending.message, deadline) from error
+                timed_out = not self._pool.watchdog.cancel(timer)
+                exit_info = worker.end(EXIT_GRACE_SECONDS)
+                too_late = failures.DeadlineExceeded if had_enough_time else failures.QueuedTooLong
+                kind = too_late if timed_out else self._classify_loss(error, exit_info)
+                raise kind(exit_info.message, deadline) from error
             finally:
-                # It may have been killed between its answer and here.
-                worker.retired |= not self._pool.watchdog.cancel(alarm)
+                # The deadline may have passed after the result: the process is then killed, or about to be.
+                worker.retired |= not self._pool.watchdog.cancel(timer)
 
-    def _classify_loss(self, error: WorkerLost, ending: ExitInfo) -> type[mishaps.WorkerFailure]:
-        """Return what happened to a worker that was lost before the deadline."""
-        if self._pool.closed or (ending.signal == "SIGKILL" and not ending.killed_by_pool):
-            return mishaps.WorkerKilled
-        return mishaps.WorkerStartFailed if isinstance(error, WorkerNotReady) else mishaps.WorkerCrashed
+    def _classify_loss(self, error: WorkerLost, exit_info: ExitInfo) -> type[failures.WorkerFailure]:
+        """Return the failure of a worker process that was lost before the deadline."""
+        if self._pool.closed or (exit_info.signal == "SIGKILL" and not exit_info.killed_by_pool):
+            return failures.WorkerKilled
+        return failures.WorkerStartFailed if isinstance(error, WorkerNotReady) else failures.WorkerCrashed

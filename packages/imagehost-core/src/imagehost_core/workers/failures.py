@@ -1,98 +1,98 @@
-"""What can happen to an order beside an answer, and which error of the contract that is.
+"""Failures of a worker process without a task result, and the error that the caller gets for each.
 
-An upload that ends its decoder, or takes it too long, is at fault: 422, as for any damaged file. A
-picture that is stored was decoded once already, so a render that fails is trouble of the moment:
-503, and another try is worth making. A worker that was ended from outside says nothing about the
-picture.
+An upload that crashes its decoder or exceeds its limits is invalid: 422, as for any damaged file. A stored
+image was decoded once before, so a failed render is a temporary error: 503, and a retry can succeed. A
+worker process that was killed from outside says nothing about the image: 503 in both cases.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from imagehost_core.errors import FieldError, ImageHostError, InternalError, UnavailableError, ValidationError
 
 
 class WorkerFailure(Exception):
-    """A worker had an order and gave no answer to it.
+    """A worker process returned no result for a task.
 
     Args:
-        words: What the worker left behind, for the log.
-        seconds: The deadline that the order had, in seconds.
+        message: The cause for the log: exit status and standard error of the process.
+        seconds: The deadline of the task, in seconds.
     """
 
-    def __init__(self, words: str, seconds: float) -> None:
-        super().__init__(words)
+    def __init__(self, message: str, seconds: float) -> None:
+        super().__init__(message)
         self.seconds = seconds
 
 
 class DeadlineExceeded(WorkerFailure):
-    """The deadline came first, and the worker was killed."""
+    """The deadline passed and the worker process was killed."""
 
 
 class QueuedTooLong(WorkerFailure):
-    """The deadline came first, but more than half of it had gone by in waiting for a worker."""
+    """The deadline passed, but the task spent more than half of it waiting for a worker process."""
 
 
 class WorkerCrashed(WorkerFailure):
-    """The worker ended, or talked nonsense."""
+    """The worker process exited, or sent an invalid message."""
 
 
 class WorkerOutOfMemory(WorkerFailure):
-    """The task asked for more memory than the cage has."""
+    """The task exceeded the memory limit of the sandbox."""
 
 
 class WorkerKilled(WorkerFailure):
-    """Somebody else ended the worker: an operator, or the kernel when the machine had no memory."""
+    """The worker process was killed from outside: by an operator, or by the kernel's OOM killer."""
 
 
 class WorkerStartFailed(WorkerFailure):
-    """No worker came so far as to take the order."""
+    """The worker process exited before it was ready for a task."""
 
 
 ErrorMapper = Callable[[WorkerFailure], ImageHostError]
+"""Returns the error for a failure."""
 
 
-def _file(received: str) -> ErrorMapper:
-    def error(mishap: WorkerFailure) -> ImageHostError:
-        expected = f"an image that can be decoded within {mishap.seconds:g} seconds"
+def _invalid_file(received: str) -> ErrorMapper:
+    def error(failure: WorkerFailure) -> ImageHostError:
+        expected = f"an image that can be decoded within {failure.seconds:g} seconds"
         return ValidationError(errors=[FieldError("the file", expected, received)])
 
     return error
 
 
-def _busy(details: str) -> ErrorMapper:
-    return lambda _mishap: UnavailableError(details, retry_after=2)
+def _unavailable(details: str) -> ErrorMapper:
+    return lambda _failure: UnavailableError(details, retry_after=2)
 
 
-def _ours(_mishap: WorkerFailure) -> ImageHostError:
+def _internal(_failure: WorkerFailure) -> ImageHostError:
     return InternalError()
 
 
-_COMMON: dict[type[WorkerFailure], ErrorMapper] = {
-    QueuedTooLong: _busy("expected a free worker in time but all were busy"),
-    WorkerKilled: _busy("the work was interrupted"),
-    WorkerStartFailed: _ours,
+_COMMON_ERRORS: dict[type[WorkerFailure], ErrorMapper] = {
+    QueuedTooLong: _unavailable("expected a free worker in time but all were busy"),
+    WorkerKilled: _unavailable("the work was interrupted"),
+    WorkerStartFailed: _internal,
 }
-UPLOAD_ERRORS: dict[type[WorkerFailure], ErrorMapper] = _COMMON | {
-    DeadlineExceeded: _file("one that took longer than that to decode"),
-    WorkerCrashed: _file("one on which the decoder failed"),
-    WorkerOutOfMemory: _file("one that needs more memory than is allowed"),
+UPLOAD_ERRORS: dict[type[WorkerFailure], ErrorMapper] = _COMMON_ERRORS | {
+    DeadlineExceeded: _invalid_file("one that took longer than that to decode"),
+    WorkerCrashed: _invalid_file("one on which the decoder failed"),
+    WorkerOutOfMemory: _invalid_file("one that needs more memory than is allowed"),
 }
-"""What each mishap means for an upload."""
-RENDER_ERRORS: dict[type[WorkerFailure], ErrorMapper] = _COMMON | {
-    DeadlineExceeded: _busy("the picture took too long to make"),
-    WorkerCrashed: _busy("the picture could not be made"),
-    WorkerOutOfMemory: _busy("the picture needs more memory than is allowed"),
+"""The error of each failure in an upload."""
+RENDER_ERRORS: dict[type[WorkerFailure], ErrorMapper] = _COMMON_ERRORS | {
+    DeadlineExceeded: _unavailable("rendering the image took too long"),
+    WorkerCrashed: _unavailable("rendering the image failed"),
+    WorkerOutOfMemory: _unavailable("rendering the image needs more memory than is allowed"),
 }
-"""What each mishap means for a render."""
+"""The error of each failure in a render."""
 
 
 @contextmanager
-def mapped_to(verdicts: dict[type[WorkerFailure], ErrorMapper]) -> Iterator[None]:
-    """Turn a mishap into the error of the contract, whose cause it is."""
+def mapped_to(errors: Mapping[type[WorkerFailure], ErrorMapper]) -> Iterator[None]:
+    """Raise the mapped error for a `WorkerFailure` of the block, with the failure as its cause."""
     try:
         yield
-    except WorkerFailure as mishap:
-        raise verdicts[type(mishap)](mishap) from mishap
+    except WorkerFailure as failure:
+        raise errors[type(failure)](failure) from failure

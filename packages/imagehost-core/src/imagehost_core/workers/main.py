@@ -1,8 +1,8 @@
-"""The worker's own program: get warm, close the cage, then do one order after the other.
+"""The program of a worker process: import and warm up, enter the sandbox, then run tasks in a loop.
 
-It is started by `process` and knows nothing but its two pipes. Requests come on what was its
-standard input, and answers go to what was its standard output; both are moved away first, so that a
-codec which prints does not speak into an answer.
+`process` starts it with two pipes: requests arrive on its original standard input, and results leave on
+its original standard output. Both are moved to other descriptors first, so that output printed by a codec
+cannot corrupt a result.
 """
 
 from __future__ import annotations
@@ -14,73 +14,52 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from attrs import frozen
-
-from imagehost_core.sandbox import enter as cage
-from imagehost_core.sandbox.enter import SandboxLimits
-from imagehost_core.workers import frames
-from imagehost_core.workers import messages as wire
+from imagehost_core.sandbox import enter_sandbox
+from imagehost_core.sandbox.enter import exit_with_parent
+from imagehost_core.workers import frames, messages
 from imagehost_core.workers.frames import Head
+from imagehost_core.workers.messages import Json, Ready, ResourceUsage, TaskError, TaskRequest, TaskResult
 from imagehost_core.workers.resource_usage import ResourceMeter
-from imagehost_core.workers.task import Task, load_tasks
+from imagehost_core.workers.tasks import Task, load_tasks
 
 NICENESS = 10
-"""How much a worker leaves the processor to others (POSIX: 0 to 19): a tenth of a share beside whoever
-answers requests, and all of it beside nobody. Warm pictures do not wait because others are made."""
+"""The niceness of a worker process (POSIX: 0 to 19): about a tenth of the CPU share of the threads that serve
+requests, and the whole CPU when those are idle. So responses from the cache do not wait for renders."""
 AUTOGROUP = Path("/proc/self/autogroup")
-"""Where Linux groups processes by their session (sched(7), *The autogroup feature*), niceness counts only
-among those of one group, and a worker has a session of its own. The group has a niceness in this file."""
-AUTOGROUP_TRIES = 6
-AUTOGROUP_SECONDS = 0.11
-"""Linux takes one such change in a tenth of a second from all who are not root."""
-
-
-@frozen
-class WorkerArgs:
-    """What a worker is told when it is started, as JSON in its first argument.
-
-    Attributes:
-        path: `sys.path` of the program that starts it: what can be imported there can be here.
-        package: The folders of `imagehost_core` in it.
-        tasks: The module of the table of tasks.
-        parent: The process number of that program.
-        limits: What the worker may use.
-    """
-
-    path: list[str]
-    package: list[str]
-    tasks: str
-    parent: int
-    limits: SandboxLimits
+"""The niceness of this process's scheduling group (sched(7), *The autogroup feature*). With autogrouping,
+Linux applies a process's own niceness only within its session, and each worker process has its own."""
+AUTOGROUP_ATTEMPTS = 6
+AUTOGROUP_RETRY_SECONDS = 0.11
+"""Linux allows users other than root one such change in 0.1 seconds."""
 
 
 def main(argument: str) -> None:
-    """Live a worker's life: until the pipe of requests ends, or somebody ends it.
+    """Run a worker process until the pipe of requests is closed.
 
     Args:
-        argument: A `Start` as JSON.
+        argument: `WorkerArgs` as JSON.
     """
-    start = wire.decode(argument.encode(), WorkerArgs)
-    cage.exit_with_parent(start.parent)
+    args = messages.decode(argument.encode(), messages.WorkerArgs)
+    exit_with_parent(args.parent)
     lower_priority()
-    requests, answers = claim_pipes()
+    requests, results = claim_pipes()
     faulthandler.enable()
-    tasks = load_tasks(start.tasks)
+    tasks = load_tasks(args.tasks)
     meter = ResourceMeter()
-    status = cage.enter_sandbox(start.limits)
-    frames.write_head(answers, Head(wire.encode(wire.Ready(status))))
-    run_loop(requests, answers, tasks, meter.read)
+    status = enter_sandbox(args.limits)
+    frames.write_head(results, Head(messages.encode(Ready(status))))
+    run_loop(requests, results, tasks, meter.read)
 
 
 def lower_priority() -> None:
-    """Leave the processor to others, as far as the system lets us say so."""
+    """Lower the CPU priority of this process as far as the system supports it."""
     if hasattr(os, "nice"):
         os.nice(NICENESS)
-    for _ in range(AUTOGROUP_TRIES):
+    for _ in range(AUTOGROUP_ATTEMPTS):
         try:
             AUTOGROUP.write_text(f"{NICENESS}", encoding="ascii")
         except BlockingIOError:
-            time.sleep(AUTOGROUP_SECONDS)
+            time.sleep(AUTOGROUP_RETRY_SECONDS)
         except OSError:
             return
         else:
@@ -88,48 +67,48 @@ def lower_priority() -> None:
 
 
 def claim_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Return the two pipes, and leave nothing to read and the log to write in their usual places."""
+    """Return the two pipes; redirect standard input to /dev/null and standard output to standard error."""
     requests = os.fdopen(os.dup(0), "rb")
-    answers = os.fdopen(os.dup(1), "wb", buffering=0)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    results = os.fdopen(os.dup(1), "wb", buffering=0)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
     os.dup2(2, 1)
-    return requests, answers
+    return requests, results
 
 
 def run_loop(
     requests: frames.Readable,
-    answers: frames.Writable,
+    results: frames.Writable,
     tasks: Mapping[str, Task],
-    usage: Callable[[], wire.ResourceUsage],
+    usage: Callable[[], ResourceUsage],
 ) -> None:
-    """Do one order after the other until there are no more.
+    """Run one task after the other until the stream of requests ends.
 
     Args:
-        requests: Where the orders come from.
-        answers: Where the answers go.
-        tasks: What can be ordered.
-        usage: Says what was used so far.
+        requests: Stream of task requests.
+        results: Stream to write the task results to.
+        tasks: The task table.
+        usage: Returns the resource usage up to now.
 
     Raises:
-        FrameError: What came is no order.
+        FrameError: The stream holds something other than task requests.
     """
     while (head := frames.read_head(requests)) is not None:
-        order = wire.decode(head.header, wire.TaskRequest)
+        request = messages.decode(head.header, TaskRequest)
         sources = [frames.read_blob(requests, length) for length in head.lengths]
-        outcome, failed, blobs = _run_task(order, sources, tasks)
-        answer = wire.TaskResult(order.number, usage(), outcome, failed)
-        frames.write_head(answers, Head(wire.encode(answer), tuple(map(len, blobs))))
+        value, error, blobs = _run_task(request, sources, tasks)
+        result = TaskResult(request.number, usage(), value, error)
+        frames.write_head(results, Head(messages.encode(result), tuple(map(len, blobs))))
         for blob in blobs:
-            frames.write(answers, blob)
+            frames.write(results, blob)
 
 
 def _run_task(
-    order: wire.TaskRequest, sources: list[bytes], tasks: Mapping[str, Task]
-) -> tuple[wire.Json, wire.TaskError | None, list[bytes]]:
+    request: TaskRequest, sources: list[bytes], tasks: Mapping[str, Task]
+) -> tuple[Json, TaskError | None, list[bytes]]:
     try:
-        outcome, blobs = tasks[order.task](order.arguments, *sources)
+        value, blobs = tasks[request.task](request.arguments, *sources)
     except Exception as error:
-        return wire.Json(None), wire.from_exception(error), []
-    return outcome, None, blobs
+        return Json(None), messages.from_exception(error), []
+    return value, None, blobs

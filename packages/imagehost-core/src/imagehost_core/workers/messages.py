@@ -1,4 +1,4 @@
-"""What the headers of frames say: the order that a worker gets, and the answers that it gives."""
+"""The messages between the pool and a worker process, encoded as JSON in the headers of frames."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from cattrs import BaseValidationError
 from cattrs.preconf.json import make_converter
 
 from imagehost_core.errors import BY_CODE, FieldError, ImageHostError, InternalError
-from imagehost_core.sandbox.enter import SandboxStatus
+from imagehost_core.sandbox import SandboxLimits, SandboxStatus
 from imagehost_core.workers.frames import FrameError
 
 OUT_OF_MEMORY = "OUT_OF_MEMORY"
-"""The code of a task that met the cage's limit of memory; no request is answered with it."""
-TRACE_CHARACTERS = 16_000
-"""How much of a traceback crosses, from its end."""
-TEXT_CHARACTERS = 4_000
-"""How much of an error's message and details crosses."""
+"""The error code of a task that reached the memory limit of the sandbox; it is never sent to clients."""
+MAX_TRACEBACK_CHARS = 16_000
+"""The most characters of a traceback that are sent, from its end."""
+MAX_TEXT_CHARS = 4_000
+"""The most characters of an error's message and of its details that are sent."""
+MAX_FIELD_ERRORS = 16
+"""The most field errors that are sent."""
 
 Json = NewType("Json", object)
-"""A value that JSON can say; what it should be is looked at later, by `read`."""
+"""A JSON value whose type is checked later, by `from_json`."""
 
 T = TypeVar("T")
 
@@ -31,17 +33,36 @@ _converter.register_structure_hook(Json, lambda value, _kind: value)
 
 
 class WorkerTaskError(Exception):
-    """What a worker stumbled over, for the log: the traceback that it sent, or its last words."""
+    """An unexpected error in a worker process, for the log: its traceback."""
+
+
+@frozen
+class WorkerArgs:
+    """The configuration of a worker process, passed as JSON in its first argument.
+
+    Attributes:
+        path: `sys.path` of the parent: the worker process can import the same modules.
+        package: The `__path__` of `imagehost_core`.
+        tasks: Dotted name of the task table's module.
+        parent: Process ID of the parent.
+        limits: Limits of the sandbox.
+    """
+
+    path: list[str]
+    package: list[str]
+    tasks: str
+    parent: int
+    limits: SandboxLimits
 
 
 @frozen
 class TaskRequest:
-    """What a worker is asked to do with the one blob of the frame.
+    """A request to run a task on the one blob of the frame.
 
     Attributes:
-        number: Counts the orders to this worker; the answer repeats it.
-        task: A name of the table of tasks.
-        arguments: What the task gets before the blob, as JSON.
+        number: Sequence number of the request; the result repeats it.
+        task: Name in the task table.
+        arguments: The arguments before the blob.
     """
 
     number: int
@@ -51,32 +72,32 @@ class TaskRequest:
 
 @frozen
 class TaskError:
-    """An error on its way to the pool.
+    """An error raised by a task.
 
     Attributes:
         code: A code of `imagehost_core.errors.BY_CODE`, or `OUT_OF_MEMORY`.
-        message: The short text.
-        details: The longer explanation.
-        faults: The single faults.
-        retry_after: Whole seconds, where the error has them.
-        trace: The traceback of an error that nobody raised on purpose.
+        message: The error's short text.
+        details: The error's long text.
+        errors: The error's field errors.
+        retry_after: Whole seconds, if the error has them.
+        traceback: The traceback of an unexpected error.
     """
 
     code: str
     message: str = ""
     details: str = ""
-    faults: tuple[FieldError, ...] = ()
+    errors: tuple[FieldError, ...] = ()
     retry_after: int | None = None
-    trace: str = ""
+    traceback: str = ""
 
 
 @frozen
 class ResourceUsage:
-    """What a worker has used since it was started.
+    """The resources that a worker process has used since its start.
 
     Attributes:
-        peak_bytes: The most memory that it ever held, in bytes; 0 where the system does not say.
-        cpu_seconds: The processor time of all its threads, in seconds.
+        peak_bytes: Peak resident memory, in bytes; 0 if the system does not report it.
+        cpu_seconds: CPU time of all threads, in seconds.
     """
 
     peak_bytes: int
@@ -85,31 +106,31 @@ class ResourceUsage:
 
 @frozen
 class TaskResult:
-    """What came of an order: an outcome and the frame's blobs, or a failure and no blobs."""
+    """The result of a task: a value and the frame's blobs, or an error and no blobs."""
 
     number: int
     usage: ResourceUsage
-    outcome: Json = Json(None)
-    failure: TaskError | None = None
+    value: Json = Json(None)
+    error: TaskError | None = None
 
 
 @frozen
 class Ready:
-    """The first thing that a worker says, once it is warm and its cage is closed."""
+    """The first message of a worker process, sent when it has entered the sandbox."""
 
     sandbox: SandboxStatus
 
 
 def encode(message: object) -> bytes:
-    """Return a message, an attrs object, as a frame's header."""
+    """Return a message, an attrs object, as the header of a frame."""
     return json.dumps(_converter.unstructure(message), separators=(",", ":")).encode()
 
 
 def decode(header: bytes, kind: type[T]) -> T:
-    """Return a frame's header as the message that it should be.
+    """Return the header of a frame as a message of type `kind`.
 
     Raises:
-        FrameError: It is something else.
+        FrameError: The header is not such a message.
     """
     try:
         value = json.loads(header)
@@ -119,53 +140,54 @@ def decode(header: bytes, kind: type[T]) -> T:
 
 
 def to_json(value: object) -> Json:
-    """Return `value`, an attrs object or something that holds some, as JSON."""
+    """Return `value`, an attrs object or a collection of them, as JSON."""
     return Json(_converter.unstructure(value))
 
 
 def from_json(value: Json, kind: type[T]) -> T:
-    """Return JSON as an object of the kind that it should be.
+    """Return JSON as an object of type `kind`.
 
     Raises:
-        FrameError: It is something else.
+        FrameError: The value does not have that type.
     """
     try:
         return _converter.structure(value, kind)
     except (BaseValidationError, ValueError, TypeError, KeyError, AttributeError) as error:
-        shown = json.dumps(value)[:60]
-        raise FrameError(f"expected {kind.__name__} for a message but received {shown}") from error
+        excerpt = json.dumps(value)[:60]
+        raise FrameError(f"expected {kind.__name__} for a message but received {excerpt}") from error
 
 
 def from_exception(error: BaseException) -> TaskError:
-    """Return an error as it crosses to the pool; what nobody raised on purpose becomes our own fault."""
+    """Return an exception as a message; an unexpected one becomes `InternalError` with its traceback."""
     if isinstance(error, MemoryError):
         return TaskError(code=OUT_OF_MEMORY)
     if not isinstance(error, ImageHostError):
-        return TaskError(
-            code=InternalError.code, trace="".join(traceback.format_exception(error))[-TRACE_CHARACTERS:]
-        )
+        text = "".join(traceback.format_exception(error))
+        return TaskError(code=InternalError.code, traceback=text[-MAX_TRACEBACK_CHARS:])
     return TaskError(
         code=error.code,
-        message=error.message[:TEXT_CHARACTERS],
-        details=error.details[:TEXT_CHARACTERS],
-        faults=error.errors[:16],
+        message=error.message[:MAX_TEXT_CHARS],
+        details=error.details[:MAX_TEXT_CHARS],
+        errors=error.errors[:MAX_FIELD_ERRORS],
         retry_after=getattr(error, "retry_after", None),
     )
 
 
-def to_exception(failed: TaskError) -> ImageHostError:
-    """Return the error that a worker raised; its traceback, if one crossed, is the cause.
+def to_exception(task_error: TaskError) -> ImageHostError:
+    """Return the exception that a task raised; a traceback becomes its cause.
 
     Raises:
-        FrameError: There is no error of that code.
+        FrameError: The error code is unknown.
     """
-    kind = BY_CODE.get(failed.code)
+    kind = BY_CODE.get(task_error.code)
     if kind is None:
-        raise FrameError(f"expected the code of an error but received {failed.code[:60]!r}")
+        raise FrameError(f"expected the code of an error but received {task_error.code[:60]!r}")
     error = kind.__new__(kind)
-    ImageHostError.__init__(error, failed.details, message=failed.message or None, errors=failed.faults)
-    if failed.retry_after is not None:
-        error.__dict__["retry_after"] = failed.retry_after
-    if failed.trace:
-        error.__cause__ = WorkerTaskError(failed.trace)
+    ImageHostError.__init__(
+        error, task_error.details, message=task_error.message or None, errors=task_error.errors
+    )
+    if task_error.retry_after is not None:
+        error.__dict__["retry_after"] = task_error.retry_after
+    if task_error.traceback:
+        error.__cause__ = WorkerTaskError(task_error.traceback)
     return error

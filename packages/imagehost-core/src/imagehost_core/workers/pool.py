@@ -1,8 +1,8 @@
-"""The crew: which workers there are, who has one, and who waits for one.
+"""The process pool: it starts worker processes, hands them to callers in turn, and replaces lost ones.
 
-Invariants, under the lock: `started` counts the workers that are being started, are idle or are
-busy, and is never above `size` + 2; callers are served in the order in which they came, among those
-that `imagehost_core.workers.admission` has a desk for.
+Invariants, under the lock: `_started` counts the worker processes that are starting, idle or busy, and is
+never above `size` + 2. Callers are served in order of arrival, among those for whom
+`imagehost_core.workers.admission` has a free slot.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from attrs import frozen
@@ -26,17 +26,17 @@ from imagehost_core.workers.watchdog import Watchdog
 log = logging.getLogger("imagehost.workers")
 
 CLOSE_SECONDS = 10.0
-"""How long `close` waits for callers to notice that their worker is gone."""
+"""How long `close` waits for callers to release their worker processes."""
 
 
 @frozen
 class PoolLoad:
-    """How busy a crew is.
+    """The load of a process pool.
 
     Attributes:
-        busy: How many workers have an order.
-        idle: How many have none.
-        waiting: How many callers wait for one.
+        busy: Number of worker processes that run a task.
+        idle: Number of worker processes without a task.
+        waiting: Number of callers in the queue.
     """
 
     busy: int
@@ -45,40 +45,48 @@ class PoolLoad:
 
 
 class _Waiter:
-    """A caller's place in the line.
+    """A caller in the queue.
 
     Attributes:
-        weight: What the work is expected to cost.
-        called: Is told when it is the caller's turn. Calling everybody each time would cost as much as a
-            small render where the line is long.
+        job_class: The class of the caller's task.
+        wakeup: Notified when it is this caller's turn. With one condition for all, each release would wake
+            every caller, which costs as much as a small render when the queue is long.
     """
 
-    def __init__(self, weight: JobClass, lock: threading.Lock) -> None:
-        self.job_class = weight
+    def __init__(self, job_class: JobClass, lock: threading.Lock) -> None:
+        self.job_class = job_class
         self.wakeup = threading.Condition(lock)
 
 
 class ProcessPool:
-    """Up to `size` workers, started when they are first needed and replaced when they are lost.
+    """A pool of worker processes, started on demand and replaced when they are lost.
 
     Args:
-        recipe: What a worker is made with.
-        size: The most workers at a time, but for one more for light orders and one for uploads.
-        queue: The most callers that may wait for one.
-        max_orders: After how many orders a worker is replaced.
-        max_bytes: A worker that ever held more memory is replaced after its order, in bytes.
+        spec: Configuration of the worker processes.
+        size: The most worker processes for shared slots; reserved slots can add two.
+        queue: The most callers that can wait.
+        max_tasks_per_worker: The number of tasks after which a worker process is replaced.
+        max_worker_bytes: Peak memory, in bytes, above which a worker process is replaced after its task.
     """
 
-    def __init__(self, recipe: WorkerSpec, *, size: int, queue: int, max_orders: int, max_bytes: int) -> None:
-        self.spec, self.size, self.queue = recipe, size, queue
-        self.max_tasks_per_worker, self.max_bytes = max_orders, max_bytes
-        self._fresh()
+    def __init__(
+        self,
+        spec: WorkerSpec,
+        *,
+        size: int,
+        queue: int,
+        max_tasks_per_worker: int,
+        max_worker_bytes: int,
+    ) -> None:
+        self.spec, self.size, self.queue = spec, size, queue
+        self.max_tasks_per_worker, self.max_worker_bytes = max_tasks_per_worker, max_worker_bytes
+        self._reset()
         _pools.add(self)
 
-    def _fresh(self) -> None:
+    def _reset(self) -> None:
         self.watchdog = Watchdog()
         self._lock = threading.Lock()
-        self._all_idle = threading.Condition(self._lock)
+        self._released = threading.Condition(self._lock)
         self._idle: list[Worker] = []
         self._busy: dict[Worker, Slot] = {}
         self._queue: deque[_Waiter] = deque()
@@ -88,34 +96,39 @@ class ProcessPool:
 
     @property
     def load(self) -> PoolLoad:
-        """How busy the crew is just now."""
+        """The current load."""
         with self._lock:
             return PoolLoad(len(self._busy), len(self._idle), len(self._queue))
 
     @property
+    def worker_pids(self) -> tuple[int, ...]:
+        """The process IDs of all busy and idle worker processes, in ascending order."""
+        with self._lock:
+            return tuple(sorted(worker.pid for worker in (*self._busy, *self._idle)))
+
+    @property
     def closed(self) -> bool:
-        """Whether there will be no more workers."""
+        """Whether the pool is closed."""
         return self._closed
 
     def start(self) -> None:
-        """Start all workers that are not there yet; they get warm while nobody waits for them."""
+        """Start all worker processes that are missing, in the background."""
         with self._lock:
             while self._started < self.size and not self._closed:
-                self._start_one()
+                self._spawn()
 
     @contextmanager
-    def acquire(self, until: float, weight: JobClass = JobClass.HEAVY) -> Iterator[Worker]:
-        """Have a worker for oneself. One that was ended meanwhile, or is worn, is replaced.
+    def acquire(self, until: float, job_class: JobClass = JobClass.HEAVY) -> Iterator[Worker]:
+        """Acquire a worker process for the block; one that was lost or is due for replacement is replaced.
 
         Args:
-            weight: What the work is expected to cost.
-            until: When waiting for one ends, on the clock of `time.monotonic()`, in seconds.
+            until: When to stop waiting, on the clock of `time.monotonic()`, in seconds.
+            job_class: The class of the caller's task.
 
         Raises:
-            UnavailableError: None was free by then, too many callers wait already, or none can be
-                started.
+            UnavailableError: None was free in time, the queue is full, or none can be started.
         """
-        while not (worker := self._acquire(until, weight)).is_alive():
+        while not (worker := self._acquire(until, job_class)).is_alive():
             self._discard(worker)
         try:
             yield worker
@@ -128,42 +141,41 @@ class ProcessPool:
             self._release(worker)
 
     def close(self) -> None:
-        """End all workers. A caller who waits for one, or for its answer, gets an error."""
+        """End all worker processes. Callers that wait for one, or for a result, get an error."""
         with self._lock:
             self._closed = True
             for worker in self._busy:
                 worker.kill()
             self._wake_all()
-        # Only now: Linux ends the workers with the keeper's thread, and a busy one would seem to have
-        # been ended by somebody else.
+        # After the kills: the watchdog's thread started the processes, so its end makes Linux kill them, and
+        # busy ones would seem to have been killed from outside.
         self.watchdog.close()
         self._end_idle()
         with self._lock:
-            self._all_idle.wait_for(lambda: not self._busy, CLOSE_SECONDS)
+            self._released.wait_for(lambda: not self._busy, CLOSE_SECONDS)
 
     def detach_after_fork(self) -> None:
-        """Begin anew in a child process: the workers are the parent's."""
+        """Reset the pool in a forked child; the worker processes belong to the parent."""
         workers = [*self._idle, *self._busy]
         closed = self._closed
-        self._fresh()
+        self._reset()
         self._closed = closed
         for worker in workers:
             worker.detach()
 
-    def _acquire(self, until: float, weight: JobClass) -> Worker:
-        place = _Waiter(weight, self._lock)
+    def _acquire(self, until: float, job_class: JobClass) -> Worker:
+        waiter = _Waiter(job_class, self._lock)
         with self._lock:
-            line = _counts(waiting.job_class for waiting in self._queue)
-            if not can_enqueue(weight, line, self._taken, self.size, self.queue):
+            if not can_enqueue(job_class, self._queue_counts(), self._taken, self.size, self.queue):
                 raise UnavailableError(f"expected at most {self.queue} requests to wait for a worker")
-            self._queue.append(place)
+            self._queue.append(waiter)
             try:
-                self._spawn_if_needed(place)
-                desk = self._wait_for_slot(place, until)
+                self._spawn_if_needed(waiter)
+                slot = self._wait_for_slot(waiter, until)
                 worker = self._idle.pop()
-                self._busy[worker] = desk
+                self._busy[worker] = slot
             finally:
-                self._queue.remove(place)
+                self._queue.remove(waiter)
                 self._wake_next()
         return worker
 
@@ -171,57 +183,62 @@ class ProcessPool:
     def _taken(self) -> Collection[Slot]:
         return self._busy.values()
 
-    def _find_slot(self, place: _Waiter) -> Slot | None:
-        return find_slot(place.job_class, self._taken, self.size)
+    def _queue_counts(self) -> QueueCounts:
+        counts = Counter(waiter.job_class.value for waiter in self._queue)
+        return QueueCounts(**counts)
+
+    def _find_slot(self, waiter: _Waiter) -> Slot | None:
+        return find_slot(waiter.job_class, self._taken, self.size)
 
     def _next(self) -> _Waiter | None:
-        """Return whose turn it is: the first in the line for whom there is a desk."""
+        """Return the first caller in the queue for whom there is a free slot."""
         return next(filter(self._find_slot, self._queue), None)
 
     def _wake_next(self) -> None:
-        """Call whoever can begin now, if there is a worker; whoever is called and goes calls the next."""
-        place = self._next()
-        if place is not None and self._idle:
-            place.wakeup.notify()
-        elif place is not None:
-            self._spawn_if_needed(place)
+        """Wake the next caller if a worker process is idle; that caller, when it leaves, wakes the next."""
+        waiter = self._next()
+        if waiter is not None and self._idle:
+            waiter.wakeup.notify()
+        elif waiter is not None:
+            self._spawn_if_needed(waiter)
 
     def _wake_all(self) -> None:
-        for place in self._queue:
-            place.wakeup.notify()
+        for waiter in self._queue:
+            waiter.wakeup.notify()
 
-    def _spawn_if_needed(self, place: _Waiter) -> None:
-        """Start one more worker if there are more callers than workers for them, and a desk without one."""
-        spare = self._started - len(self._busy)
-        if spare < min(len(self._queue), free_slots(place.job_class, self._taken, self.size)):
-            self._start_one()
+    def _spawn_if_needed(self, waiter: _Waiter) -> None:
+        """Start one more worker process if the callers with free slots outnumber those not busy."""
+        available = self._started - len(self._busy)
+        if available < min(len(self._queue), free_slots(waiter.job_class, self._taken, self.size)):
+            self._spawn()
 
-    def _wait_for_slot(self, place: _Waiter, until: float) -> Slot:
-        while not (self._idle and self._next() is place):
+    def _wait_for_slot(self, waiter: _Waiter, until: float) -> Slot:
+        while not (self._idle and self._next() is waiter):
             self._require_open()
             if self._started == 0:
                 raise UnavailableError("expected a worker but none can be started") from self._start_error
-            self._spawn_if_needed(place)
-            left = until - time.monotonic()
-            if left <= 0:
+            self._spawn_if_needed(waiter)
+            seconds = until - time.monotonic()
+            if seconds <= 0:
                 raise UnavailableError("expected a free worker in time but all were busy")
-            place.wakeup.wait(left)
+            waiter.wakeup.wait(seconds)
         self._require_open()
-        desk = self._find_slot(place)
-        assert desk is not None
-        return desk
+        slot = self._find_slot(waiter)
+        assert slot is not None
+        return slot
 
     def _require_open(self) -> None:
         if self._closed:
             raise UnavailableError("expected a pool that is open but received one that is closed")
 
     def _should_retire(self, worker: Worker) -> bool:
-        most_seconds = self.spec.limits.cpu_seconds / 2 or float("inf")
+        # At half of the CPU limit, so that a task does not run into the limit.
+        max_cpu_seconds = self.spec.limits.cpu_seconds / 2 or float("inf")
         return (
             worker.retired
             or worker.task_count >= self.max_tasks_per_worker
-            or worker.usage.peak_bytes > self.max_bytes
-            or worker.usage.cpu_seconds > most_seconds
+            or worker.usage.peak_bytes > self.max_worker_bytes
+            or worker.usage.cpu_seconds > max_cpu_seconds
         )
 
     def _release(self, worker: Worker) -> None:
@@ -235,15 +252,15 @@ class ProcessPool:
             self._discard(worker)
 
     def _discard(self, worker: Worker) -> None:
-        ending = worker.end()
-        if not ending.killed_by_pool:
-            log.warning("%s", ending.message)
+        exit_info = worker.end()
+        if not exit_info.killed_by_pool:
+            log.warning("%s", exit_info.message)
         with self._lock:
             self._busy.pop(worker, None)
             self._started -= 1
             if self._started < self.size and not self._closed:
-                self._start_one()
-            self._all_idle.notify_all()
+                self._spawn()
+            self._released.notify_all()
             self._wake_next()
 
     def _end_idle(self) -> None:
@@ -252,23 +269,23 @@ class ProcessPool:
         for worker in idle:
             worker.end()
 
-    def _start_one(self) -> None:
+    def _spawn(self) -> None:
         self._started += 1
-        self.watchdog.call_at(0, self._start)
+        self.watchdog.call_at(0, self._start_worker)
 
-    def _start(self) -> None:
-        """Start a worker; the keeper calls this."""
+    def _start_worker(self) -> None:
+        """Start a worker process, on the watchdog's thread."""
         try:
             worker = Worker(self.spec)
         except OSError as error:
-            log.error("a worker cannot be started", exc_info=error)
+            log.error("worker process failed to start", exc_info=error)
             with self._lock:
                 self._started -= 1
                 self._start_error = error
                 self._wake_all()
             return
         with self._lock:
-            # New ones wait at the bottom: whoever comes takes a warm one as long as there is one.
+            # At the bottom of the stack: callers get a warmed-up process first.
             self._idle.insert(0, worker)
             closed = self._closed
             self._wake_next()
@@ -276,17 +293,12 @@ class ProcessPool:
             self._end_idle()
 
 
-def _counts(weights: Iterable[JobClass]) -> QueueCounts:
-    counted = Counter(weights)
-    return QueueCounts(**{weight.value: counted[weight] for weight in JobClass})
-
-
 _pools: weakref.WeakSet[ProcessPool] = weakref.WeakSet()
 
 
 def _detach_all() -> None:
-    for crew in list(_pools):
-        crew.detach_after_fork()
+    for pool in list(_pools):
+        pool.detach_after_fork()
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,4 +1,4 @@
-"""One worker process, seen from the pool: start it, give it an order, end it."""
+"""One worker process as seen from the pool: start it, send it a task, end it."""
 
 from __future__ import annotations
 
@@ -15,61 +15,60 @@ from typing import IO, TypeVar
 
 from attrs import frozen
 
-from imagehost_core.sandbox.enter import SandboxLimits, SandboxStatus
-from imagehost_core.workers import frames
-from imagehost_core.workers import messages as wire
+from imagehost_core.sandbox import SandboxLimits, SandboxStatus
+from imagehost_core.workers import frames, messages
 from imagehost_core.workers.frames import FrameError, Head
-from imagehost_core.workers.main import WorkerArgs
+from imagehost_core.workers.messages import Json, Ready, ResourceUsage, TaskRequest, TaskResult, WorkerArgs
 
 BOOTSTRAP = """
 import json, sys, types
-told = json.loads(sys.argv[1])
-sys.path[:] = told["path"]
+args = json.loads(sys.argv[1])
+sys.path[:] = args["path"]
 core = sys.modules["imagehost_core"] = types.ModuleType("imagehost_core")
-core.__path__ = told["package"]
+core.__path__ = args["package"]
 from imagehost_core.workers.main import main
 main(sys.argv[1])
 """
-"""What the new interpreter runs. It is started isolated (-I), so that no variable and no file of the
-current folder changes what it imports, and finds what the parent can import all the same. The package
-stands there without its public names: with them come the host and its database, which a worker has no
-use for and which double the time that it takes to start."""
+"""The script of the new interpreter. It starts in isolated mode (-I), so that neither environment variables
+nor files in the current directory change its imports, and then gets the parent's `sys.path`. The root
+package is replaced by an empty one: its public names would import the host and its database, which a worker
+process does not need and which double its start time."""
 
-PASSED_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
-"""What a worker gets of the environment: where the system's libraries are, and no secret."""
+INHERITED_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
+"""The environment variables that a worker process inherits: paths of system libraries, no secrets."""
 SET_VARIABLES = {
     "MALLOC_ARENA_MAX": "2",
     "MALLOC_MMAP_THRESHOLD_": str(32 * 2**20),
     "MALLOC_TRIM_THRESHOLD_": str(32 * 2**20),
 }
-"""What glibc is told. It sets 64 MiB of address space aside for each arena; by default there are 8 a
-processor. And it keeps up to 32 MiB for the next picture, which it would give back after each and have
-filled with zeros again: a sixth of the time of a thumbnail."""
+"""Settings of glibc's allocator. It reserves 64 MiB of address space for each arena, and by default has 8
+arenas a CPU. And it keeps up to 32 MiB between images instead of returning them to the kernel, which would
+zero the pages again: a sixth of the time of a thumbnail."""
 
 STDERR_TAIL_BYTES = 4096
-"""How much of what a worker said on its standard error goes to the log."""
+"""The most bytes of a worker process's standard error that are logged, from its end."""
 
 T = TypeVar("T")
 Receive = Callable[[Iterator[bytes]], T]
-"""What is done with the pieces of each blob that comes back."""
+"""Consumes the chunks of one blob of a result."""
 
 
 class WorkerLost(Exception):
-    """The worker has ended, or talks nonsense: there will be no answer from it."""
+    """The worker process exited or sent an invalid message; it will return no result."""
 
 
 class WorkerNotReady(WorkerLost):
-    """The worker never got so far as to take an order."""
+    """The worker process exited before it was ready for a task."""
 
 
 @frozen
 class ExitInfo:
-    """How a worker ended.
+    """The end of a worker process.
 
     Attributes:
-        signal: The name of the signal that ended it, or `None` for an ordinary end.
-        by_us: Whether it was the pool that sent it.
-        words: The same, and the last of what it said on its standard error, for the log.
+        signal: Name of the signal that ended it, or `None` if it exited.
+        killed_by_pool: Whether the pool sent that signal.
+        message: Process ID, signal or exit status, and the end of its standard error, for the log.
     """
 
     signal: str | None
@@ -79,150 +78,148 @@ class ExitInfo:
 
 @frozen
 class WorkerSpec:
-    """What a worker is made with: the module of its tasks, and what it may use."""
+    """The configuration of new worker processes: the module of their task table, and their limits."""
 
     tasks: str
     limits: SandboxLimits
 
 
 class Worker:
-    """A process of our own, which takes one order at a time.
+    """A worker process, which runs one task at a time.
 
-    `ready`, `ask` and `take` belong to one thread at a time; `kill` may be called from any.
+    `ready`, `request` and `read_blobs` must be called by one thread at a time, `kill` by any.
 
     Args:
-        recipe: What it is made with. On Linux the process ends with the thread that starts it.
+        spec: Its configuration. On Linux the process ends with the thread that calls this.
 
     Attributes:
-        orders: How many it was given.
-        usage: What it had used when it answered last.
-        worn: Whether somebody found that it is to be replaced.
+        task_count: Number of tasks it was sent.
+        usage: Its resource usage as of the last result.
+        retired: Whether it must be replaced after the current task.
     """
 
-    def __init__(self, recipe: WorkerSpec) -> None:
+    def __init__(self, spec: WorkerSpec) -> None:
         path = [str(Path(entry).absolute()) for entry in sys.path]
         package = list(sys.modules["imagehost_core"].__path__)
-        start = WorkerArgs(path, package, recipe.tasks, os.getpid(), recipe.limits)
-        kept = {name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ}
-        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
+        args = WorkerArgs(path, package, spec.tasks, os.getpid(), spec.limits)
+        inherited = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
+        self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - it runs this interpreter, and our own words
-                [sys.executable, "-I", "-X", "utf8", "-c", BOOTSTRAP, wire.encode(start).decode()],
+            self._process = subprocess.Popen(  # noqa: S603 - this interpreter, with our own script
+                [sys.executable, "-I", "-X", "utf8", "-c", BOOTSTRAP, messages.encode(args).decode()],
                 bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=self._log,
-                env=kept | SET_VARIABLES,
+                stderr=self._stderr,
+                env=inherited | SET_VARIABLES,
                 cwd=Path(sys.executable).anchor,
                 start_new_session=True,
                 creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
             )
         except BaseException:
-            self._log.close()
+            self._stderr.close()
             raise
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._requests, self._answers = self._process.stdin, self._process.stdout
-        self._exit_info = threading.Lock()
-        self._ended: ExitInfo | None = None
+        self._requests, self._results = self._process.stdin, self._process.stdout
+        self._exit_lock = threading.Lock()
+        self._exit_info: ExitInfo | None = None
         self._killed = False
         self._sandbox: SandboxStatus | None = None
         self.retired = False
         self.task_count = 0
-        self.usage = wire.ResourceUsage(0, 0.0)
+        self.usage = ResourceUsage(0, 0.0)
 
     @property
     def pid(self) -> int:
-        """The number of the process."""
+        """The process ID."""
         return self._process.pid
 
     def is_alive(self) -> bool:
-        """Whether the process is still there. One that is only starting counts: `ready` will tell."""
-        with self._exit_info:
+        """Return whether the process is running. One that is still starting counts: `ready` checks it."""
+        with self._exit_lock:
             return self._sandbox is None or self._process.poll() is None
 
     def ready(self) -> SandboxStatus:
-        """Wait until the worker can take orders; return what its cage is made of.
+        """Wait until the process is ready for tasks; return the status of its sandbox.
 
         Raises:
-            WorkerNotReady: It ended before.
+            WorkerNotReady: It exited before.
         """
         if self._sandbox is None:
             try:
                 with worker_errors():
-                    self._sandbox = wire.decode(self._head().header, wire.Ready).sandbox
+                    self._sandbox = messages.decode(self._read_head().header, Ready).sandbox
             except WorkerLost as error:
-                raise WorkerNotReady("the worker did not start") from error
+                raise WorkerNotReady("the worker process did not start") from error
         return self._sandbox
 
     def request(
-        self, task: str, arguments: wire.Json, source: frames.Readable, length: int
-    ) -> tuple[wire.TaskResult, tuple[int, ...]]:
-        """Give the worker an order; return its answer, and the lengths of the blobs that `take` takes.
+        self, task: str, arguments: Json, source: frames.Readable, length: int
+    ) -> tuple[TaskResult, tuple[int, ...]]:
+        """Send a task; return its result, and the lengths of the blobs to read with `read_blobs`.
 
-        After any exception the worker is of no more use: `end` it.
+        After any exception the process is unusable: `end` it.
 
         Args:
-            task: The task's name.
-            arguments: What the task gets before its blob: a list.
-            source: Where the blob is read from, in chunks.
-            length: How long the blob is, in bytes.
+            task: Name of the task.
+            arguments: The arguments before the blob: a list.
+            source: Stream to read the blob from, in chunks.
+            length: Length of the blob in bytes.
 
         Raises:
-            WorkerLost: The worker has ended, or its answer is none.
+            WorkerLost: The process exited, or sent an invalid result.
             FrameError: The source ends before `length`.
         """
         self.ready()
         self.task_count += 1
+        request = TaskRequest(self.task_count, task, arguments)
         with worker_errors():
-            frames.write_head(
-                self._requests,
-                Head(wire.encode(wire.TaskRequest(self.task_count, task, arguments)), (length,)),
-            )
+            frames.write_head(self._requests, Head(messages.encode(request), (length,)))
         for chunk in frames.chunks(source, length):
             with worker_errors():
                 frames.write(self._requests, chunk)
-        head = self._head()
+        head = self._read_head()
         with worker_errors():
-            answer = wire.decode(head.header, wire.TaskResult)
-        if answer.number != self.task_count or (answer.failure is not None and head.lengths):
-            raise WorkerLost("the worker answered another order")
-        self.usage = answer.usage
-        return answer, head.lengths
+            result = messages.decode(head.header, TaskResult)
+        if result.number != self.task_count or (result.error is not None and head.lengths):
+            raise WorkerLost("the worker process sent the result of another task")
+        self.usage = result.usage
+        return result, head.lengths
 
     def read_blobs(self, lengths: tuple[int, ...], receive: Receive[T]) -> list[T]:
-        """Return what `receive` makes of each blob of an answer.
+        """Return what `receive` returns for each blob of a result.
 
         Args:
-            lengths: The lengths of all the blobs, in bytes.
-            receive: Called for each blob with its pieces, which it must use up.
+            lengths: Lengths of all blobs, in bytes.
+            receive: Called with the chunks of each blob; it must consume them all.
 
         Raises:
-            WorkerLost: The worker ended before the blobs did.
+            WorkerLost: The process exited before the end of the blobs.
         """
-        return [receive(self._pieces(length)) for length in lengths]
+        return [receive(self._read_chunks(length)) for length in lengths]
 
     def kill(self) -> None:
-        """End the process at once, with all that it started. Whoever waits for it is told."""
-        with self._exit_info:
+        """Kill the process and its children at once; a thread that is blocked on it gets an error."""
+        with self._exit_lock:
             self._kill()
 
-    def end(self, patience: float = 0) -> ExitInfo:
-        """End the process, if it has not ended, and give back all that it took of this one.
+    def end(self, grace: float = 0) -> ExitInfo:
+        """End the process, if it has not exited, and release its resources in this one.
 
         Args:
-            patience: How long it may take to end by itself, in seconds.
+            grace: How long to wait for it to exit before it is killed, in seconds.
         """
-        with self._exit_info:
-            if self._ended is None:
+        with self._exit_lock:
+            if self._exit_info is None:
                 with suppress(subprocess.TimeoutExpired):
-                    self._process.wait(patience)
+                    self._process.wait(grace)
                 self._kill()
-                self._ended = self._reap(self._process.wait())
-            return self._ended
+                self._exit_info = self._reap(self._process.wait())
+            return self._exit_info
 
     def detach(self) -> None:
-        """Let go of a process that belongs to the parent, after a fork: it is not ours to end."""
+        """Release a process of the parent after a fork, without ending it."""
         self._process.returncode = 0
         self._close()
 
@@ -233,47 +230,48 @@ class Worker:
         if sys.platform == "win32":
             self._process.kill()
         else:
-            # It leads a group of its own, and keeps its number until it is waited for.
+            # The process leads its own group, and its process ID is not reused before `wait`.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def _reap(self, status: int) -> ExitInfo:
-        size = self._log.seek(0, os.SEEK_END)
-        self._log.seek(max(0, size - STDERR_TAIL_BYTES))
-        said = self._log.read().decode(errors="replace").strip()
+        size = self._stderr.seek(0, os.SEEK_END)
+        self._stderr.seek(max(0, size - STDERR_TAIL_BYTES))
+        stderr = self._stderr.read().decode(errors="replace").strip()
         self._close()
         name = _signal_name(status)
-        words = f"worker {self.pid} ended with {name or f'status {status}'}"
-        return ExitInfo(name, self._killed, f"{words}: {said}" if said else words)
+        cause = f"signal={name}" if name else f"status={status}"
+        message = f"worker process exited pid={self.pid} {cause}"
+        return ExitInfo(name, self._killed, f"{message}: {stderr}" if stderr else message)
 
     def _close(self) -> None:
-        for stream in (self._requests, self._answers, self._log):
+        for stream in (self._requests, self._results, self._stderr):
             stream.close()
 
-    def _head(self) -> Head:
+    def _read_head(self) -> Head:
         with worker_errors():
-            head = frames.read_head(self._answers)
+            head = frames.read_head(self._results)
         if head is None:
-            raise WorkerLost("the worker has ended")
+            raise WorkerLost("the worker process exited")
         return head
 
-    def _pieces(self, length: int) -> Iterator[bytes]:
-        pieces = frames.chunks(self._answers, length)
+    def _read_chunks(self, length: int) -> Iterator[bytes]:
+        chunks = frames.chunks(self._results, length)
         while True:
             with worker_errors():
-                piece = next(pieces, None)
-            if piece is None:
+                chunk = next(chunks, None)
+            if chunk is None:
                 return
-            yield piece
+            yield chunk
 
 
 @contextmanager
 def worker_errors() -> Iterator[None]:
-    """Tell trouble with what a worker says from trouble with anything else that is read or written."""
+    """Raise `WorkerLost` for errors of the pipes, to separate them from errors of the caller's streams."""
     try:
         yield
     except (OSError, FrameError) as error:
-        raise WorkerLost("the worker has ended, or talks nonsense") from error
+        raise WorkerLost("the worker process exited or sent an invalid message") from error
 
 
 def _signal_name(status: int) -> str | None:
@@ -282,4 +280,4 @@ def _signal_name(status: int) -> str | None:
     try:
         return signal.Signals(-status).name
     except ValueError:
-        return f"signal {-status}"
+        return str(-status)

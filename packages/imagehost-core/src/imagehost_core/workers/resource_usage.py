@@ -1,4 +1,4 @@
-"""The meter: what a worker has used since it was started, read from within its cage."""
+"""Measurement of the memory and the CPU time of a worker process, from within its sandbox."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ _PEAK = re.compile(rb"^VmHWM:\s*(\d+) kB$", re.MULTILINE)
 
 
 class ResourceMeter:
-    """Reads the memory and the time of this process; make it before the cage closes.
+    """A reader of this process's peak memory and CPU time; create it before entering the sandbox.
 
-    Linux counts the largest size of a process in two places. `ru_maxrss` begins with that of the
-    program which started it, in whose memory a new process lives at first; `VmHWM` does not, so the
-    file that has it is opened here and kept open.
+    Linux reports the peak resident size in two places. `ru_maxrss` starts with the value of the parent,
+    whose memory a new process shares before exec; `VmHWM` does not, so its file is kept open from here on.
     """
 
     def __init__(self) -> None:
@@ -28,19 +27,19 @@ class ResourceMeter:
         self._status = status.open("rb", buffering=0) if status.exists() else None
 
     def read(self) -> ResourceUsage:
-        """Return what was used so far."""
+        """Return the usage since the start of the process."""
         return ResourceUsage(self._peak_bytes(), time.process_time())
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the status file."""
         if self._status is not None:
             self._status.close()
 
     def _peak_bytes(self) -> int:
         if self._status is not None:
             self._status.seek(0)
-            found = _PEAK.search(self._status.read())
-            return int(found[1]) * 1024 if found else 0
+            match = _PEAK.search(self._status.read())
+            return int(match[1]) * 1024 if match else 0
         if sys.platform == "win32":
             return 0
         else:  # noqa: RET505 - for mypy, which reads one branch per system

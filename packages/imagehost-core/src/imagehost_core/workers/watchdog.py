@@ -1,8 +1,8 @@
-"""The keeper: one thread of a crew that does what must not hang on the thread of a caller.
+"""The watchdog: a timer thread of a process pool.
 
-It kills a worker whose time is up, while the caller waits for that worker. And it starts workers:
-Linux ends a process with the *thread* that started it where the process asked for that
-(PR_SET_PDEATHSIG), so that thread must live as long as the crew.
+It kills a worker process at its task's deadline, while the calling thread is blocked on that process. It
+also starts the worker processes, because on Linux a process with PR_SET_PDEATHSIG is killed when the
+*thread* that started it ends, so that thread must live as long as the pool.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Action = Callable[[], object]
 
 
 class Timer:
-    """Something that the keeper will do, if it is not told otherwise before."""
+    """An action that the watchdog will run unless it is cancelled before."""
 
     def __init__(self, action: Action) -> None:
         self.action: Action | None = action
@@ -25,60 +25,60 @@ class Timer:
 
 
 class Watchdog:
-    """A thread which does things at their time; it is started with the first of them.
+    """A thread that runs actions at their times; the first action starts it.
 
-    Actions are quick and raise nothing.
+    Actions must be quick and must not raise.
     """
 
     def __init__(self) -> None:
-        self._due: list[tuple[float, int, Timer]] = []
-        self._numbers = itertools.count()
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._sequence = itertools.count()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def call_at(self, moment: float, action: Action) -> Timer:
-        """Have something done at a moment of `time.monotonic()`, in seconds."""
-        alarm = Timer(action)
+    def call_at(self, when: float, action: Action) -> Timer:
+        """Run an action at a time on the clock of `time.monotonic()`, in seconds."""
+        timer = Timer(action)
         with self._changed:
-            heapq.heappush(self._due, (moment, next(self._numbers), alarm))
+            heapq.heappush(self._timers, (when, next(self._sequence), timer))
             if self._thread is None and not self._closed:
-                self._thread = threading.Thread(target=self._run, name="imagehost-keeper", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="imagehost-watchdog", daemon=True)
                 self._thread.start()
-            if self._due[0][2] is alarm:
+            if self._timers[0][2] is timer:
                 self._changed.notify()
-        return alarm
+        return timer
 
-    def cancel(self, alarm: Timer) -> bool:
-        """Take an alarm back; return whether that came in time, so that nothing was or will be done."""
+    def cancel(self, timer: Timer) -> bool:
+        """Cancel a timer; return whether it had not fired, so that its action never runs."""
         with self._changed:
-            alarm.action = None
-            return not alarm.fired
+            timer.action = None
+            return not timer.fired
 
     def close(self) -> None:
-        """Do nothing any more. What is being done is done when this returns."""
+        """Stop the thread and drop all timers. An action that is running is finished first."""
         with self._changed:
             self._closed = True
             self._changed.notify()
-        # The garbage collector may close a forgotten pool on any thread, so on this one as well.
+        # The garbage collector can close an unreferenced pool on any thread, including this one.
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
     def _run(self) -> None:
-        while (action := self._next()) is not None:
+        while (action := self._next_action()) is not None:
             action()
 
-    def _next(self) -> Action | None:
-        """Wait for the next action that is due; there is none once the keeper is closed."""
+    def _next_action(self) -> Action | None:
+        """Wait for the next due action and return it, or `None` once the watchdog is closed."""
         with self._changed:
             while not self._closed:
-                while self._due and self._due[0][2].action is None:
-                    heapq.heappop(self._due)
-                left = self._due[0][0] - time.monotonic() if self._due else None
-                if left is None or left > 0:
-                    self._changed.wait(left)
+                while self._timers and self._timers[0][2].action is None:
+                    heapq.heappop(self._timers)
+                seconds = self._timers[0][0] - time.monotonic() if self._timers else None
+                if seconds is None or seconds > 0:
+                    self._changed.wait(seconds)
                     continue
-                _, _, alarm = heapq.heappop(self._due)
-                alarm.fired = True
-                return alarm.action
+                _, _, timer = heapq.heappop(self._timers)
+                timer.fired = True
+                return timer.action
         return None

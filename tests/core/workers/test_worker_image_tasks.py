@@ -1,0 +1,97 @@
+"""Tests of the real tasks in the sandbox: uploads and renders of every format."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from imagehost_core.errors import ValidationError
+from imagehost_core.formats import FORMATS, Format
+from imagehost_core.jobs import IngestJob, RenderJob
+from imagehost_core.transform.geometry import ORIGIN, Plan, Size
+from imagehost_core.workers import ImageExecutor
+
+UPLOADABLE = [fmt for fmt, traits in FORMATS.items() if traits.uploadable]
+
+
+@pytest.fixture(scope="module")
+def executor() -> Iterator[ImageExecutor]:
+    """An executor with the tasks and the limits of a host."""
+    with ImageExecutor(1) as executor:
+        yield executor
+
+
+def image(fmt: Format, *, mode: str = "RGB", frames: int = 1) -> bytes:
+    images = [
+        Image.linear_gradient("L").resize((64, 48)).rotate(90 * turn).convert(mode) for turn in range(frames)
+    ]
+    file = io.BytesIO()
+    options = {"save_all": True, "append_images": images[1:]} if frames > 1 else {}
+    images[0].save(file, fmt.name, **options)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("fmt", UPLOADABLE)
+@pytest.mark.parametrize("stored", UPLOADABLE)
+def test_an_upload_of_any_format_is_stored_in_any_format(
+    fmt: Format, stored: Format, executor: ImageExecutor
+) -> None:
+    data = image(fmt)
+    job = IngestJob(fmt, wanted=stored, remove_exif=True, derivative_sides=(16, 8))
+    result, blobs = executor.ingest(job, io.BytesIO(data), len(data), deadline=60)
+    assert (result.format, result.size, result.frames) == (stored, Size(64, 48), 1)
+    assert len(blobs) == 1 + len(result.derivatives)
+
+
+@pytest.mark.parametrize("stored", UPLOADABLE)
+@pytest.mark.parametrize("fmt", Format)
+def test_a_variant_of_any_format_is_rendered_from_any_master(
+    stored: Format, fmt: Format, executor: ImageExecutor
+) -> None:
+    data, size = image(stored), Size(30, 20)
+    job = RenderJob(Plan(size, ORIGIN, ORIGIN, size), fmt, 80 if FORMATS[fmt].has_quality else None)
+    result, variant = executor.render(job, stored, io.BytesIO(data), len(data), deadline=60)
+    assert result.size == size
+    with Image.open(io.BytesIO(variant)) as opened:
+        assert (opened.format, opened.size) == (fmt.name, (30, 20))
+
+
+@pytest.mark.parametrize(
+    ("fmt", "mode", "frames"),
+    [
+        (Format.JPEG, "CMYK", 1),
+        (Format.PNG, "RGBA", 1),
+        (Format.PNG, "I;16", 1),
+        (Format.PNG, "P", 1),
+        (Format.GIF, "P", 5),
+        (Format.WEBP, "RGBA", 3),
+    ],
+)
+def test_uploads_of_unusual_kinds_need_nothing_that_the_sandbox_denies(
+    fmt: Format, mode: str, frames: int, executor: ImageExecutor
+) -> None:
+    data = image(fmt, mode=mode, frames=frames)
+    result, _ = executor.ingest(IngestJob(fmt), io.BytesIO(data), len(data), deadline=60)
+    assert result.frames == frames
+
+
+def test_a_damaged_upload_is_rejected_and_the_next_is_accepted(executor: ImageExecutor) -> None:
+    data = image(Format.JPEG)
+    with pytest.raises(ValidationError):
+        executor.ingest(IngestJob(Format.JPEG), io.BytesIO(data), len(data) // 2, deadline=60)
+    assert executor.ingest(IngestJob(Format.JPEG), io.BytesIO(data), len(data), deadline=60)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the test reads /proc")
+def test_a_ready_worker_process_has_one_thread_and_is_sandboxed_whole(executor: ImageExecutor) -> None:
+    sandbox = executor.status()
+    (pid,) = executor.worker_pids
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    fields = dict(line.split(":\t") for line in status.splitlines())
+    assert (fields["Threads"], fields["NoNewPrivs"]) == ("1", "1")
+    assert ("seccomp" in sandbox.in_force) == (fields["Seccomp"] == "2")
