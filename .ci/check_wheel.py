@@ -18,7 +18,7 @@ ABSENT = {
 }
 """Per distribution, what its installation alone must not bring along."""
 
-COMPILED = {f"imagehost_core.pixels.{name}" for name in ("compiled", "_chroma", "_reducer")}
+COMPILED = {f"imagehost_core.pixels.{name}" for name in ("resample_native", "_chroma", "_resample")}
 """What a wheel has only where there was a compiler; it works without."""
 
 

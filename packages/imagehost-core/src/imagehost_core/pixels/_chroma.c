@@ -1,18 +1,23 @@
-/* Chooses the colours of a picture that keeps one for every two by two pixels (4:2:0).
+/* 4:2:0 chroma subsampling with luma correction, as libsharpyuv does.
  *
- * JPEG, WebP and AVIF do. Left to themselves they average numbers, which are not light, and what a
- * decoder makes of the averages is not as bright as the pixels were: fine detail in strong colours
- * gets dark and dull. Here colours are averaged as light, a decoder's guess of what lies between them
- * is made, and every pixel gets the luma with which it is as bright as it was, whatever its colour has
- * become. How far the averages are off after that is made good once.
+ * JPEG, WebP and AVIF store one chroma sample for every 2x2 pixels. Encoders average gamma-encoded chroma;
+ * what a decoder then reconstructs differs in brightness from the source, so fine detail in saturated
+ * colours becomes dark and dull. Here, for each pair of lines:
  *
- * The lines of a picture pass through it once, in pairs, in three steps: a pair is taken in, then its
- * colours are settled, for which the next pair has to be in, and then it is written, for which the
- * next has to be settled. So the memory is that of four pairs.
+ *   1. load_pair: computes luma and brightness of each pixel, and the target chroma of each 2x2 block from
+ *      the mean of its linear light.
+ *   2. refine_pair: upsamples the chroma as a decoder does, corrects every pixel's luma so that its
+ *      brightness stays that of the source, and adds the remaining error of the mean chroma once
+ *      (apply_error). Needs the next pair to be loaded.
+ *   3. write_pair: upsamples the refined chroma, corrects the luma again, and writes the pixels. Needs the
+ *      next pair to be refined.
  *
- * Light is the square of a level here, not its 2.4th power or so: neighbours are compared, for which
- * that is near enough, and a square root is one instruction. Every number is made in the same order
- * for each pixel, without fused operations, so all processors of a kind make the same bytes.
+ * Memory use is that of a ring buffer of four pairs of lines.
+ *
+ * Linear light is approximated by the square of the sample instead of the sRGB transfer function: only
+ * neighbouring pixels are compared, for which this is accurate enough, and the inverse is one instruction.
+ * All sums are evaluated in the same order, without fused multiply-add, so all processors of an architecture
+ * produce the same bytes.
  */
 
 #include "_image.h"
@@ -21,28 +26,28 @@
 #include <stdlib.h>
 
 enum {
-    RING = 4,  /* pairs of lines in memory */
-    MARGIN = 1 /* floats to each side of a line of colours, for its neighbours */
+    RING_PAIRS = 4, /* pairs of lines in memory */
+    PADDING = 1     /* floats to each side of a line of chroma, for the upsampling filter */
 };
 
-#define LEVEL_MAX 255
-#define GREY 128 /* a colour that is none, where colours are written */
+#define SAMPLE_MAX 255
+#define CHROMA_OFFSET 128 /* stored value of zero chroma */
 
-/* How much of a pixel's luma its red, green and blue are (ITU-R BT.601, as JFIF and WebP have it). */
+/* Luma coefficients of ITU-R BT.601, as in JFIF and WebP. */
 #define LUMA_RED 0.299f
 #define LUMA_GREEN 0.587f
 #define LUMA_BLUE 0.114f
 
-/* How much of its brightness (ITU-R BT.709, as sRGB has it). */
-#define BRIGHT_RED 0.2126f
-#define BRIGHT_GREEN 0.7152f
-#define BRIGHT_BLUE 0.0722f
+/* Luminance coefficients of ITU-R BT.709, as in sRGB; applied to linear light. */
+#define LUMINANCE_RED 0.2126f
+#define LUMINANCE_GREEN 0.7152f
+#define LUMINANCE_BLUE 0.0722f
 
-#define LEAST_DIFFERENCE 1e-6f /* keeps a quotient within floats; far less than rounding leaves */
+#define MIN_DIFFERENCE 1e-6f /* avoids division by zero; far below rounding */
 
-/* How far colours reach: a half to each side of grey. */
-#define BLUE_REACH (2 * (1 - LUMA_BLUE))
-#define RED_REACH (2 * (1 - LUMA_RED))
+/* Blue minus luma is CB_SCALE * cb; red minus luma is CR_SCALE * cr. */
+#define CB_SCALE (2 * (1 - LUMA_BLUE))
+#define CR_SCALE (2 * (1 - LUMA_RED))
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define SHIFT(channel) (8 * (channel))
@@ -50,48 +55,49 @@ enum {
 #define SHIFT(channel) (24 - 8 * (channel))
 #endif
 
-/* A pixel of four bytes, wherever it lies. */
+/* A pixel of four bytes, at any alignment. */
 typedef uint32_t Pixel __attribute__((aligned(1), may_alias));
 
-/* Two lines by channel: the squares of their levels, added. */
+/* Linear light (squared samples), summed over the two lines of a pair. */
 typedef struct {
     float *red, *green, *blue;
-} Light;
+} LinearRgb;
 
-/* A line by pixel, or a pair of lines by two by two pixels: how much bluer and redder than grey. */
+/* Blue and red difference of a line: per pixel, or per 2x2 block. */
 typedef struct {
-    float *blue, *red;
-} Colours;
+    float *cb, *cr;
+} Chroma;
 
+/* Two lines of the image. */
 typedef struct {
-    float *luma[2];   /* by line */
-    float *bright[2]; /* by line: how bright the pixels are, and stay */
-    Colours aim;      /* the average of their light */
-    Colours kept;     /* what will be written */
-} Pair;
+    float *luma[2];       /* per line and pixel */
+    float *brightness[2]; /* per line and pixel: square root of the source's luminance */
+    Chroma target_chroma; /* per block: chroma of the mean linear light */
+    Chroma chroma;        /* per block: refined, as written */
+} LinePair;
 
-/* What is to be done, and the memory for it. */
+/* Parameters and working memory. */
 typedef struct {
-    const Pixel *pixels; /* `height` lines of `width` */
+    const Pixel *pixels; /* `height` lines of `width` pixels */
     int width, height;
-    int columns, pairs; /* how many two by two pixels there are */
-    int planes;         /* whether luma and colours are written, in place of red, green and blue */
-    Pair ring[RING];
-    Light light;      /* of the pair at hand */
-    Colours spread;   /* over the pixels of the line at hand */
-    Colours averages; /* of the pair at hand */
-    float *between;   /* two lines of colours: one line of the picture */
-    float *memory;    /* all of these */
-} Job;
+    int columns, pairs; /* size in 2x2 blocks */
+    int as_ycbcr;       /* 0 for RGB output */
+    LinePair ring[RING_PAIRS];
+    LinearRgb linear;    /* of the current pair */
+    Chroma upsampled;    /* per pixel of the current line */
+    Chroma mean_chroma;  /* per block of the current pair */
+    float *interpolated; /* per block: chroma interpolated vertically */
+    float *memory;       /* the one allocation behind all buffers */
+} Subsampler;
 
-static Pair *
-pair_at(Job *job, int pair)
+static LinePair *
+get_pair(Subsampler *s, int pair)
 {
-    return &job->ring[pair % RING];
+    return &s->ring[pair % RING_PAIRS];
 }
 
 static float *
-carve(float **memory, size_t count)
+take_floats(float **memory, size_t count)
 {
     float *part = *memory;
 
@@ -99,79 +105,81 @@ carve(float **memory, size_t count)
     return part;
 }
 
-static Colours
-carve_colours(float **memory, size_t count)
+static Chroma
+take_chroma(float **memory, size_t count)
 {
-    return (Colours){carve(memory, count), carve(memory, count)};
+    return (Chroma){take_floats(memory, count), take_floats(memory, count)};
 }
 
-/* Shares out the memory; false where there is not enough. */
+/* Allocates all buffers; returns 0 if out of memory. */
 static int
-make_room(Job *job)
+allocate_buffers(Subsampler *s)
 {
-    size_t line = 2 * (size_t)job->columns, colours = (size_t)job->columns + 2 * MARGIN;
-    size_t count = RING * (4 * line + 4 * colours) + 5 * line + 3 * colours;
-    float *memory = job->memory = malloc(count * sizeof(float));
+    size_t line = 2 * (size_t)s->columns, blocks = (size_t)s->columns + 2 * PADDING;
+    size_t count = RING_PAIRS * (4 * line + 4 * blocks) + 5 * line + 3 * blocks;
+    float *memory = s->memory = malloc(count * sizeof(float));
 
     if (!memory)
         return 0;
-    for (Pair *pair = job->ring; pair < job->ring + RING; pair++) {
+    for (LinePair *pair = s->ring; pair < s->ring + RING_PAIRS; pair++) {
         for (int i = 0; i < 2; i++) {
-            pair->luma[i] = carve(&memory, line);
-            pair->bright[i] = carve(&memory, line);
+            pair->luma[i] = take_floats(&memory, line);
+            pair->brightness[i] = take_floats(&memory, line);
         }
-        pair->aim = carve_colours(&memory, colours);
-        pair->kept = carve_colours(&memory, colours);
+        pair->target_chroma = take_chroma(&memory, blocks);
+        pair->chroma = take_chroma(&memory, blocks);
     }
-    job->light = (Light){carve(&memory, line), carve(&memory, line), carve(&memory, line)};
-    job->spread = carve_colours(&memory, line);
-    job->averages = carve_colours(&memory, colours);
-    job->between = carve(&memory, colours);
+    s->linear = (LinearRgb){take_floats(&memory, line), take_floats(&memory, line),
+                            take_floats(&memory, line)};
+    s->upsampled = take_chroma(&memory, line);
+    s->mean_chroma = take_chroma(&memory, blocks);
+    s->interpolated = take_floats(&memory, blocks);
     return 1;
 }
 
-INLINE float
-within(float value, float least, float most)
+ALWAYS_INLINE float
+clamp(float value, float low, float high)
 {
-    return fminf(fmaxf(value, least), most);
+    return fminf(fmaxf(value, low), high);
 }
 
-INLINE float
-red_of(float luma, float redder)
+ALWAYS_INLINE float
+to_red(float luma, float cr)
 {
-    return within(luma + RED_REACH * redder, 0, LEVEL_MAX);
+    return clamp(luma + CR_SCALE * cr, 0, SAMPLE_MAX);
 }
 
-INLINE float
-green_of(float luma, float bluer, float redder)
+ALWAYS_INLINE float
+to_green(float luma, float cb, float cr)
 {
-    float less = BLUE_REACH * LUMA_BLUE / LUMA_GREEN * bluer + RED_REACH * LUMA_RED / LUMA_GREEN * redder;
+    float difference = CB_SCALE * LUMA_BLUE / LUMA_GREEN * cb + CR_SCALE * LUMA_RED / LUMA_GREEN * cr;
 
-    return within(luma - less, 0, LEVEL_MAX);
+    return clamp(luma - difference, 0, SAMPLE_MAX);
 }
 
-INLINE float
-blue_of(float luma, float bluer)
+ALWAYS_INLINE float
+to_blue(float luma, float cb)
 {
-    return within(luma + BLUE_REACH * bluer, 0, LEVEL_MAX);
+    return clamp(luma + CB_SCALE * cb, 0, SAMPLE_MAX);
 }
 
-INLINE float
-luma_of(float red, float green, float blue)
+ALWAYS_INLINE float
+to_luma(float red, float green, float blue)
 {
     return LUMA_RED * red + LUMA_GREEN * green + LUMA_BLUE * blue;
 }
 
-INLINE float
-brightness_of(float red, float green, float blue)
+ALWAYS_INLINE float
+to_brightness(float red, float green, float blue)
 {
-    return sqrtf(BRIGHT_RED * red * red + BRIGHT_GREEN * green * green + BRIGHT_BLUE * blue * blue);
+    return sqrtf(LUMINANCE_RED * red * red + LUMINANCE_GREEN * green * green + LUMINANCE_BLUE * blue * blue);
 }
 
-/* Takes in a line of pixels: its luma, its brightness, its light; the second adds to the first's. */
-WIDE static void
-take_line(const Pixel *restrict pixels, int width, int second, float *restrict luma, float *restrict bright,
-          float *restrict red, float *restrict green, float *restrict blue)
+/* Computes luma, brightness and linear light of a line of pixels; a pair's second line adds its linear light
+ * to the first's. */
+MULTIVERSION static void
+load_line(const Pixel *restrict pixels, int width, int second, float *restrict luma,
+          float *restrict brightness, float *restrict red, float *restrict green, float *restrict blue)
 {
     for (ptrdiff_t x = 0; x < width; x++) {
         Pixel pixel = pixels[x];
@@ -179,71 +187,71 @@ take_line(const Pixel *restrict pixels, int width, int second, float *restrict l
         float g = (float)(int)(pixel >> SHIFT(1) & 255);
         float b = (float)(int)(pixel >> SHIFT(2) & 255);
 
-        luma[x] = luma_of(r, g, b);
-        bright[x] = brightness_of(r, g, b);
+        luma[x] = to_luma(r, g, b);
+        brightness[x] = to_brightness(r, g, b);
         red[x] = (second ? red[x] : 0) + r * r;
         green[x] = (second ? green[x] : 0) + g * g;
         blue[x] = (second ? blue[x] : 0) + b * b;
     }
 }
 
-/* Averages the light of two lines, and makes colours of it. */
-WIDE static void
-average(int columns, const float *restrict red, const float *restrict green, const float *restrict blue,
-        float *restrict bluer, float *restrict redder)
+/* Computes the chroma of each block from the mean linear light of its four pixels. */
+MULTIVERSION static void
+average_chroma(int columns, const float *restrict red, const float *restrict green,
+               const float *restrict blue, float *restrict cb, float *restrict cr)
 {
     for (ptrdiff_t x = 0; x < columns; x++) {
         float r = sqrtf((red[2 * x] + red[2 * x + 1]) / 4);
         float g = sqrtf((green[2 * x] + green[2 * x + 1]) / 4);
         float b = sqrtf((blue[2 * x] + blue[2 * x + 1]) / 4);
-        float luma = luma_of(r, g, b);
+        float luma = to_luma(r, g, b);
 
-        bluer[x] = (b - luma) * (1 / BLUE_REACH);
-        redder[x] = (r - luma) * (1 / RED_REACH);
+        cb[x] = (b - luma) * (1 / CB_SCALE);
+        cr[x] = (r - luma) * (1 / CR_SCALE);
     }
 }
 
-/* Spreads a line of colours, and a quarter of the one above or below it, over a line of pixels, as
- * decoders do: three quarters of what is near and one of what is next, on both axes. */
-WIDE static void
-spread(int columns, const float *restrict near, const float *restrict next, float *restrict between,
-       float *restrict out)
+/* Upsamples one component to a line of pixels by the decoders' triangle filter: 3/4 of the nearer block and
+ * 1/4 of the adjacent one, on both axes. */
+MULTIVERSION static void
+upsample_component(int columns, const float *restrict near, const float *restrict adjacent,
+                   float *restrict interpolated, float *restrict out)
 {
     for (ptrdiff_t x = 0; x < columns; x++)
-        between[x + MARGIN] = 0.75f * near[x] + 0.25f * next[x];
-    between[0] = between[MARGIN];
-    between[columns + MARGIN] = between[columns + MARGIN - 1];
+        interpolated[x + PADDING] = 0.75f * near[x] + 0.25f * adjacent[x];
+    interpolated[0] = interpolated[PADDING];
+    interpolated[columns + PADDING] = interpolated[columns + PADDING - 1];
     for (ptrdiff_t x = 0; x < columns; x++) {
-        float here = 0.75f * between[x + MARGIN];
+        float here = 0.75f * interpolated[x + PADDING];
 
-        out[2 * x] = here + 0.25f * between[x];
-        out[2 * x + 1] = here + 0.25f * between[x + 2 * MARGIN];
+        out[2 * x] = here + 0.25f * interpolated[x];
+        out[2 * x + 1] = here + 0.25f * interpolated[x + 2 * PADDING];
     }
 }
 
-/* Gives each pixel of a line the luma with which it is as bright as it was. */
-WIDE static void
-relight(int width, const float *restrict bluer, const float *restrict redder, const float *restrict bright,
-        float *restrict luma)
+/* Adjusts each pixel's luma so that, with its upsampled chroma, its brightness is that of the source. */
+MULTIVERSION static void
+correct_luma(int width, const float *restrict cb, const float *restrict cr, const float *restrict brightness,
+             float *restrict luma)
 {
     for (ptrdiff_t x = 0; x < width; x++) {
-        float r = red_of(luma[x], redder[x]);
-        float g = green_of(luma[x], bluer[x], redder[x]);
-        float b = blue_of(luma[x], bluer[x]);
+        float r = to_red(luma[x], cr[x]);
+        float g = to_green(luma[x], cb[x], cr[x]);
+        float b = to_blue(luma[x], cb[x]);
 
-        luma[x] = within(luma[x] + bright[x] - brightness_of(r, g, b), 0, LEVEL_MAX);
+        luma[x] = clamp(luma[x] + brightness[x] - to_brightness(r, g, b), 0, SAMPLE_MAX);
     }
 }
 
-/* Says what light a line of pixels has become; the second adds to the first's. */
-WIDE static void
-look(int width, int second, const float *restrict luma, const float *restrict bluer,
-     const float *restrict redder, float *restrict red, float *restrict green, float *restrict blue)
+/* Computes the linear light of a line as decoded; a pair's second line adds to the first's. */
+MULTIVERSION static void
+accumulate_linear(int width, int second, const float *restrict luma, const float *restrict cb,
+                  const float *restrict cr, float *restrict red, float *restrict green, float *restrict blue)
 {
     for (ptrdiff_t x = 0; x < width; x++) {
-        float r = red_of(luma[x], redder[x]);
-        float g = green_of(luma[x], bluer[x], redder[x]);
-        float b = blue_of(luma[x], bluer[x]);
+        float r = to_red(luma[x], cr[x]);
+        float g = to_green(luma[x], cb[x], cr[x]);
+        float b = to_blue(luma[x], cb[x]);
 
         red[x] = (second ? red[x] : 0) + r * r;
         green[x] = (second ? green[x] : 0) + g * g;
@@ -251,218 +259,220 @@ look(int width, int second, const float *restrict luma, const float *restrict bl
     }
 }
 
-/* Moves the colours by what their averages are off. */
-WIDE static void
-make_good(int columns, const float *restrict aim, const float *restrict averages, float *restrict kept)
+/* Adds to the target chroma its difference from the mean chroma as decoded. */
+MULTIVERSION static void
+apply_error(int columns, const float *restrict target, const float *restrict mean, float *restrict chroma)
 {
     for (ptrdiff_t x = 0; x < columns; x++)
-        kept[x] = within(aim[x] + (aim[x] - averages[x]), -LEVEL_MAX / 2.0f, LEVEL_MAX / 2.0f);
+        chroma[x] = clamp(target[x] + (target[x] - mean[x]), -SAMPLE_MAX / 2.0f, SAMPLE_MAX / 2.0f);
 }
 
-/* Repeats the last pixel of a line where the width is odd. */
+/* Repeats the last pixel of a line of odd width. */
 static void
-even_out(const Job *job, float *line)
+pad_to_even_width(const Subsampler *s, float *line)
 {
-    line[2 * job->columns - 1] = line[job->width - 1];
+    line[2 * s->columns - 1] = line[s->width - 1];
 }
 
 static void
-take(Job *job, int p)
+load_pair(Subsampler *s, int p)
 {
-    Pair *pair = pair_at(job, p);
-    Light light = job->light;
+    LinePair *pair = get_pair(s, p);
+    LinearRgb linear = s->linear;
 
     for (int i = 0; i < 2; i++) {
-        int y = 2 * p + i < job->height ? 2 * p + i : job->height - 1;
+        int y = 2 * p + i < s->height ? 2 * p + i : s->height - 1;
 
-        take_line(job->pixels + (size_t)y * job->width, job->width, i, pair->luma[i], pair->bright[i],
-                  light.red, light.green, light.blue);
-        even_out(job, pair->luma[i]);
-        even_out(job, pair->bright[i]);
+        load_line(s->pixels + (size_t)y * s->width, s->width, i, pair->luma[i], pair->brightness[i],
+                  linear.red, linear.green, linear.blue);
+        pad_to_even_width(s, pair->luma[i]);
+        pad_to_even_width(s, pair->brightness[i]);
     }
-    even_out(job, light.red);
-    even_out(job, light.green);
-    even_out(job, light.blue);
-    average(job->columns, light.red, light.green, light.blue, pair->aim.blue, pair->aim.red);
+    pad_to_even_width(s, linear.red);
+    pad_to_even_width(s, linear.green);
+    pad_to_even_width(s, linear.blue);
+    average_chroma(s->columns, linear.red, linear.green, linear.blue, pair->target_chroma.cb,
+                   pair->target_chroma.cr);
 }
 
-/* Says which pair lies beside a line of a pair: above its first line, below its second. */
-static Pair *
-beside(Job *job, int p, int i)
+/* Returns the pair adjacent to a line of pair `p`: above its first line, below its second. */
+static LinePair *
+adjacent_pair(Subsampler *s, int p, int i)
 {
     int other = i ? p + 1 : p - 1;
 
-    return pair_at(job, other >= 0 && other < job->pairs ? other : p);
+    return get_pair(s, other >= 0 && other < s->pairs ? other : p);
 }
 
 static void
-spread_over(const Job *job, Colours near, Colours next)
+upsample_chroma(const Subsampler *s, Chroma near, Chroma adjacent)
 {
-    spread(job->columns, near.blue, next.blue, job->between, job->spread.blue);
-    spread(job->columns, near.red, next.red, job->between, job->spread.red);
+    upsample_component(s->columns, near.cb, adjacent.cb, s->interpolated, s->upsampled.cb);
+    upsample_component(s->columns, near.cr, adjacent.cr, s->interpolated, s->upsampled.cr);
 }
 
 static void
-settle(Job *job, int p)
+refine_pair(Subsampler *s, int p)
 {
-    Pair *pair = pair_at(job, p);
-    Light light = job->light;
-    int width = 2 * job->columns;
+    LinePair *pair = get_pair(s, p);
+    LinearRgb linear = s->linear;
+    Chroma line = s->upsampled;
+    int width = 2 * s->columns;
 
     for (int i = 0; i < 2; i++) {
-        spread_over(job, pair->aim, beside(job, p, i)->aim);
-        relight(width, job->spread.blue, job->spread.red, pair->bright[i], pair->luma[i]);
-        look(width, i, pair->luma[i], job->spread.blue, job->spread.red, light.red, light.green, light.blue);
+        upsample_chroma(s, pair->target_chroma, adjacent_pair(s, p, i)->target_chroma);
+        correct_luma(width, line.cb, line.cr, pair->brightness[i], pair->luma[i]);
+        accumulate_linear(width, i, pair->luma[i], line.cb, line.cr, linear.red, linear.green, linear.blue);
     }
-    average(job->columns, light.red, light.green, light.blue, job->averages.blue, job->averages.red);
-    make_good(job->columns, pair->aim.blue, job->averages.blue, pair->kept.blue);
-    make_good(job->columns, pair->aim.red, job->averages.red, pair->kept.red);
+    average_chroma(s->columns, linear.red, linear.green, linear.blue, s->mean_chroma.cb, s->mean_chroma.cr);
+    apply_error(s->columns, pair->target_chroma.cb, s->mean_chroma.cb, pair->chroma.cb);
+    apply_error(s->columns, pair->target_chroma.cr, s->mean_chroma.cr, pair->chroma.cr);
 }
 
-INLINE Pixel
-pixel_of(float first, float second, float third)
+ALWAYS_INLINE Pixel
+pack_pixel(float first, float second, float third)
 {
     return (Pixel)(int)(first + 0.5f) << SHIFT(0) | (Pixel)(int)(second + 0.5f) << SHIFT(1) |
            (Pixel)(int)(third + 0.5f) << SHIFT(2) | (Pixel)255 << SHIFT(3);
 }
 
-/* Gives both pixels of two the same colour. */
-WIDE static void
-repeat(int columns, const float *restrict colours, float *restrict out)
+/* Assigns each block's chroma to both of its pixels on a line. */
+MULTIVERSION static void
+duplicate_chroma(int columns, const float *restrict chroma, float *restrict out)
 {
     for (ptrdiff_t x = 0; x < columns; x++)
-        out[2 * x] = out[2 * x + 1] = colours[x];
+        out[2 * x] = out[2 * x + 1] = chroma[x];
 }
 
-/* Says how much of a difference from a luma there is room for above it, 1 for all of it. */
-INLINE float
-room(float luma, float difference)
+/* Returns the factor, at most 1, by which a channel's difference from luma fits below SAMPLE_MAX. */
+ALWAYS_INLINE float
+gamut_scale(float luma, float difference)
 {
-    return fminf((LEVEL_MAX - luma) / fmaxf(difference, LEAST_DIFFERENCE), 1);
+    return fminf((SAMPLE_MAX - luma) / fmaxf(difference, MIN_DIFFERENCE), 1);
 }
 
-/* Writes a line as red, green and blue. What is brighter than a level can be gets less colour, and not
- * less luma, as it would by being cut off: white beside red stays white. */
-WIDE static void
-write_mixed(int width, const float *restrict luma, const float *restrict bluer, const float *restrict redder,
-            Pixel *restrict out)
+/* Writes a line as RGB. Colours above SAMPLE_MAX are desaturated, not clipped, which would lower their luma:
+ * white beside red stays white. */
+MULTIVERSION static void
+write_rgb(int width, const float *restrict luma, const float *restrict cb, const float *restrict cr,
+          Pixel *restrict out)
 {
     for (ptrdiff_t x = 0; x < width; x++) {
-        float r = RED_REACH * redder[x], b = BLUE_REACH * bluer[x];
+        float r = CR_SCALE * cr[x], b = CB_SCALE * cb[x];
         float g = -(LUMA_RED / LUMA_GREEN * r + LUMA_BLUE / LUMA_GREEN * b);
-        float share = fminf(room(luma[x], r), fminf(room(luma[x], g), room(luma[x], b)));
+        float scale = fminf(gamut_scale(luma[x], r), fminf(gamut_scale(luma[x], g), gamut_scale(luma[x], b)));
 
-        out[x] = pixel_of(within(luma[x] + share * r, 0, LEVEL_MAX),
-                          within(luma[x] + share * g, 0, LEVEL_MAX),
-                          within(luma[x] + share * b, 0, LEVEL_MAX));
+        out[x] = pack_pixel(clamp(luma[x] + scale * r, 0, SAMPLE_MAX),
+                            clamp(luma[x] + scale * g, 0, SAMPLE_MAX),
+                            clamp(luma[x] + scale * b, 0, SAMPLE_MAX));
     }
 }
 
-/* Writes a line as luma and colours. */
-WIDE static void
-write_planes(int width, const float *restrict luma, const float *restrict bluer, const float *restrict redder,
-             Pixel *restrict out)
+/* Writes a line as YCbCr (ITU-T T.871). */
+MULTIVERSION static void
+write_ycbcr(int width, const float *restrict luma, const float *restrict cb, const float *restrict cr,
+            Pixel *restrict out)
 {
     for (ptrdiff_t x = 0; x < width; x++)
-        out[x] = pixel_of(luma[x], within(bluer[x] + GREY, 0, LEVEL_MAX),
-                          within(redder[x] + GREY, 0, LEVEL_MAX));
+        out[x] = pack_pixel(luma[x], clamp(cb[x] + CHROMA_OFFSET, 0, SAMPLE_MAX),
+                            clamp(cr[x] + CHROMA_OFFSET, 0, SAMPLE_MAX));
 }
 
 static void
-write_pair(Job *job, int p, Pixel *out)
+write_pair(Subsampler *s, int p, Pixel *out)
 {
-    Pair *pair = pair_at(job, p);
-    Colours line = job->spread;
+    LinePair *pair = get_pair(s, p);
+    Chroma line = s->upsampled;
 
-    out += (size_t)2 * p * job->width;
-    for (int i = 0; i < 2 && 2 * p + i < job->height; i++, out += job->width) {
-        spread_over(job, pair->kept, beside(job, p, i)->kept);
-        relight(job->width, line.blue, line.red, pair->bright[i], pair->luma[i]);
-        repeat(job->columns, pair->kept.blue, line.blue);
-        repeat(job->columns, pair->kept.red, line.red);
-        (job->planes ? write_planes : write_mixed)(job->width, pair->luma[i], line.blue, line.red, out);
+    out += (size_t)2 * p * s->width;
+    for (int i = 0; i < 2 && 2 * p + i < s->height; i++, out += s->width) {
+        upsample_chroma(s, pair->chroma, adjacent_pair(s, p, i)->chroma);
+        correct_luma(s->width, line.cb, line.cr, pair->brightness[i], pair->luma[i]);
+        duplicate_chroma(s->columns, pair->chroma.cb, line.cb);
+        duplicate_chroma(s->columns, pair->chroma.cr, line.cr);
+        (s->as_ycbcr ? write_ycbcr : write_rgb)(s->width, pair->luma[i], line.cb, line.cr, out);
     }
 }
 
-/* Does the work; false where memory is short. */
+/* Runs the three steps over all pairs of lines; returns 0 if out of memory. */
 static int
-run(Job *job, Pixel *out)
+process_image(Subsampler *s, Pixel *out)
 {
-    if (!make_room(job))
+    if (!allocate_buffers(s))
         return 0;
-    for (int p = 0; p < job->pairs + 2; p++) {
-        if (p < job->pairs)
-            take(job, p);
-        if (p >= 1 && p - 1 < job->pairs)
-            settle(job, p - 1);
+    for (int p = 0; p < s->pairs + 2; p++) {
+        if (p < s->pairs)
+            load_pair(s, p);
+        if (p >= 1 && p - 1 < s->pairs)
+            refine_pair(s, p - 1);
         if (p >= 2)
-            write_pair(job, p - 2, out);
+            write_pair(s, p - 2, out);
     }
-    free(job->memory);
+    free(s->memory);
     return 1;
 }
 
 static PyObject *
-halve(PyObject *module, PyObject *args)
+subsample_420(PyObject *module, PyObject *args)
 {
-    Job job = {0};
-    Py_buffer bytes = {0};
-    PyObject *pixels, *target = NULL;
-    const uint8_t *first = NULL;
+    Subsampler s = {0};
+    Py_buffer view = {0};
+    PyObject *object, *target = NULL;
+    const uint8_t *pixels = NULL;
     Pixel *out;
     int64_t length;
-    int done;
+    int succeeded;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "O(ii)p:halve", &pixels, &job.width, &job.height, &job.planes))
+    if (!PyArg_ParseTuple(args, "O(ii)p:subsample_420", &object, &s.width, &s.height, &s.as_ycbcr))
         return NULL;
-    length = find_pixels(pixels, &bytes, &first);
+    length = get_pixels(object, &view, &pixels);
     if (PyErr_Occurred())
-        goto out;
-    if (!is_side(job.width) || !is_side(job.height) || length != (int64_t)job.width * job.height * CHANNELS) {
-        PyErr_SetString(PyExc_ValueError, "expected as many pixels as the size says");
-        goto out;
+        goto done;
+    if (!is_valid_side(s.width) || !is_valid_side(s.height) ||
+        length != (int64_t)s.width * s.height * CHANNELS) {
+        PyErr_SetString(PyExc_ValueError, "expected 4 bytes for each pixel of the size");
+        goto done;
     }
-    job.pixels = (const Pixel *)first;
-    job.columns = (job.width + 1) / 2;
-    job.pairs = (job.height + 1) / 2;
+    s.pixels = (const Pixel *)pixels;
+    s.columns = (s.width + 1) / 2;
+    s.pairs = (s.height + 1) / 2;
     target = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)length);
     if (!target)
-        goto out;
+        goto done;
     out = (Pixel *)PyBytes_AsString(target);
     Py_BEGIN_ALLOW_THREADS
-    done = run(&job, out);
+    succeeded = process_image(&s, out);
     Py_END_ALLOW_THREADS
-    if (!done) {
+    if (!succeeded) {
         Py_CLEAR(target);
         PyErr_NoMemory();
     }
-out:
-    PyBuffer_Release(&bytes);
+done:
+    PyBuffer_Release(&view);
     return target;
 }
 
-PyDoc_STRVAR(halve_doc,
-             "halve(pixels, size, planes, /)\n--\n\n"
-             "Return the picture with one colour for every two by two pixels, four bytes a pixel.\n\n"
+PyDoc_STRVAR(subsample_420_doc,
+             "subsample_420(pixels, size, as_ycbcr, /)\n--\n\n"
+             "Return an image with one chroma value for every 2x2 pixels, 4 bytes per pixel.\n\n"
              "Args:\n"
-             "    pixels: The picture, four bytes a pixel: red, green, blue, and anything;\n"
-             "        in one piece, or as a capsule of the Arrow C data interface.\n"
-             "    size: Its width and height.\n"
-             "    planes: Whether luma, blue and red difference are returned, in place of\n"
-             "        red, green and blue.\n\n"
+             "    pixels: Red, green, blue and padding, 4 bytes per pixel; an object with the buffer\n"
+             "        protocol, or a capsule of the Arrow C data interface.\n"
+             "    size: Width and height of the image, in pixels.\n"
+             "    as_ycbcr: Whether the result is YCbCr instead of RGB.\n\n"
              "Raises:\n"
-             "    ValueError: The arguments do not fit each other.\n"
-             "    MemoryError: There is not enough for a few lines.\n");
+             "    ValueError: The length of the pixels does not match the size.\n"
+             "    MemoryError: The line buffers or the result cannot be allocated.\n");
 
-static PyMethodDef methods[] = {{"halve", halve, METH_VARARGS, halve_doc}, {0}};
+static PyMethodDef methods[] = {{"subsample_420", subsample_420, METH_VARARGS, subsample_420_doc}, {0}};
 
 static struct PyModuleDef_Slot slots[] = {{0}};
 
 static struct PyModuleDef definition = {
     .m_base = PyModuleDef_HEAD_INIT,
     .m_name = "_chroma",
-    .m_doc = "Chooses the colours of 4:2:0 in light.",
+    .m_doc = "4:2:0 chroma subsampling with luma correction.",
     .m_methods = methods,
     .m_slots = slots,
 };

@@ -1,4 +1,4 @@
-/* What the compiled modules share: how pixels lie in memory, and where Pillow has them. */
+/* Shared by the C extensions: the pixel layout, and access to the pixels of a Pillow image. */
 
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030b0000
@@ -8,17 +8,17 @@
 #include <stdint.h>
 
 #if defined(__x86_64__) && defined(__GLIBC__)
-#define WIDE __attribute__((target_clones("avx2", "default"))) /* picks when it is loaded */
+#define MULTIVERSION __attribute__((target_clones("avx2", "default"))) /* chosen by the loader */
 #else
-#define WIDE
+#define MULTIVERSION
 #endif
-#define INLINE static inline __attribute__((always_inline))
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-enum { CHANNELS = 4 }; /* of a pixel, here and in Pillow's memory */
+enum { CHANNELS = 4 }; /* bytes per pixel, as in Pillow's own storage */
 
-#define MAX_SIDE 1e6 /* in pixels; keeps products of two sides and a few bytes within 64 bits */
+#define MAX_SIDE 1e6 /* in pixels; keeps width * height * CHANNELS within 64 bits */
 
-/* The Arrow C data interface: a list of lists of four numbers, as far as it is of interest here. */
+/* The ArrowArray struct of the Arrow C data interface. */
 typedef struct ArrowArray {
     int64_t length, null_count, offset, n_buffers, n_children;
     const void **buffers;
@@ -27,15 +27,16 @@ typedef struct ArrowArray {
     void *private_data;
 } ArrowArray;
 
-INLINE int
-is_side(int side)
+ALWAYS_INLINE int
+is_valid_side(int side)
 {
     return side >= 1 && side <= MAX_SIDE;
 }
 
-/* Returns how many bytes of pixels lie in an array of Arrow, and where; -1 where it is another. */
-INLINE int64_t
-find_in_arrow(PyObject *capsule, const uint8_t **pixels)
+/* Sets `pixels` to the values of an Arrow array of fixed-size lists. Returns their length in bytes, or -1
+ * where the array has another layout. */
+ALWAYS_INLINE int64_t
+get_arrow_pixels(PyObject *capsule, const uint8_t **pixels)
 {
     const ArrowArray *array = PyCapsule_GetPointer(capsule, "arrow_array"), *values;
 
@@ -48,15 +49,15 @@ find_in_arrow(PyObject *capsule, const uint8_t **pixels)
     return values->length;
 }
 
-/* The same for an array of Arrow or any other bytes, which `bytes` holds on to; -1 and an exception
- * where it is neither. */
-INLINE int64_t
-find_pixels(PyObject *object, Py_buffer *bytes, const uint8_t **pixels)
+/* Sets `pixels` to the data of an Arrow array capsule or of an object with the buffer protocol, which `view`
+ * then keeps alive. Returns the length in bytes, or -1; a TypeError is set where the object is neither. */
+ALWAYS_INLINE int64_t
+get_pixels(PyObject *object, Py_buffer *view, const uint8_t **pixels)
 {
     if (PyCapsule_IsValid(object, "arrow_array"))
-        return find_in_arrow(object, pixels);
-    if (PyObject_GetBuffer(object, bytes, PyBUF_SIMPLE))
+        return get_arrow_pixels(object, pixels);
+    if (PyObject_GetBuffer(object, view, PyBUF_SIMPLE))
         return -1;
-    *pixels = bytes->buf;
-    return bytes->len;
+    *pixels = view->buf;
+    return view->len;
 }

@@ -1,16 +1,22 @@
-/* Reduces a picture in linear light: what `floats.py` does with Pillow, in a quarter of the time.
+/* Downscaling by linear-light separable convolution with premultiplied alpha.
  *
- * The lines of a picture pass through it once, from the top. A block of them is turned into light
- * (and averaged in cells, where the reduction is large), the lines of the block are filtered across,
- * and as soon as there are all lines that a row of the target is made of, they are filtered down and
- * turned back into levels. So the memory is that of a few lines.
+ * Steps, for each group of LINES source lines, from the top:
  *
- * A pixel is four floats: red, green, blue, and alpha or nothing. The four lines of a block lie side
- * by side, pixel by pixel, which makes 16 floats that a processor works on at once. No result depends
- * on how many it takes: every sum is made in the same order, without fused operations, so all
- * processors of a kind make the same bytes.
+ *   1. linearize: sRGB samples become linear light by a lookup table, multiplied by alpha if the image has
+ *      any. For large factors, each sample is the mean of a box of source pixels (linearize_box).
+ *   2. convolve_horizontally: the Catmull-Rom filter along x, into a ring buffer of lines.
+ *   3. convolve_vertically: once the ring buffer holds all lines that a target row needs, the filter along y.
+ *   4. write_samples: divide by alpha, clamp, and convert to 8-bit sRGB by a lookup table.
  *
- * It is for compilers that have vectors as a type: GCC and Clang.
+ * Memory use is that of the ring buffer: a few lines. resample_pillow.py is the same algorithm in Pillow
+ * operations, at about four times the time.
+ *
+ * A pixel is four floats: red, green, blue, and alpha or 1. The four lines of a group are interleaved pixel
+ * by pixel, so one vector holds 16 floats. The result does not depend on the vector width: every sum is
+ * evaluated in the same order, without fused multiply-add, so all processors of an architecture produce the
+ * same bytes.
+ *
+ * Needs vector types, so GCC or Clang.
  */
 
 #include "_image.h"
@@ -19,40 +25,40 @@
 #include <stdlib.h>
 
 enum {
-    LINES = 4,               /* of a block */
-    BLOCK = CHANNELS * LINES /* floats that are worked on at once */
+    LINES = 4,               /* source lines per group */
+    GROUP = CHANNELS * LINES /* floats per column of a group */
 };
 
-#define REACH 2         /* of the filter, in pixels of the target to each side */
-#define LIGHT_MAX 65535 /* light.LIGHT_MAX */
+#define FILTER_SUPPORT 2 /* in target pixels to each side */
+#define LINEAR_MAX 65535 /* linear_light.LINEAR_MAX */
 
-typedef float Half __attribute__((vector_size(BLOCK / 2 * sizeof(float)), aligned(sizeof(float))));
+typedef float HalfGroup __attribute__((vector_size(GROUP / 2 * sizeof(float)), aligned(sizeof(float))));
 
-/* Which pixels of one axis make a pixel of the target, and how much of each. */
+/* The convolution kernel of one axis, sampled for every target pixel. */
 typedef struct {
-    int taps;       /* how many, the same for all */
-    int *first;     /* by pixel of the target: the first of them */
-    float *weights; /* by pixel of the target: `taps` numbers, together 1 */
-} Filter;
+    int taps;       /* source pixels per target pixel */
+    int *first;     /* per target pixel: its first source pixel */
+    float *weights; /* per target pixel: `taps` weights, with a sum of 1 */
+} Kernel;
 
-/* What is to be done, and the memory for it. Units are pixels, where nothing else is said. */
+/* Parameters and working memory. Units are pixels unless stated otherwise. */
 typedef struct {
-    const uint8_t *pixels; /* `height` lines of `width`, CHANNELS bytes each */
+    const uint8_t *pixels; /* `height` lines of `width` pixels, CHANNELS bytes each */
     int width, height;
-    int cell_width, cell_height; /* of what one average is made of */
-    int columns, lines;          /* of the averaged picture, in cells */
+    int box_width, box_height; /* box-average factor of each axis, 1 for none */
+    int columns, lines;        /* size of the image after the box average */
     int target_width, target_height;
-    int alpha;
-    const float *to_light;     /* by level */
-    const uint8_t *from_light; /* by light, cut to an integer */
-    Filter across, down;
-    float *block;      /* `columns` times BLOCK floats */
-    float *ring;       /* `ring_lines` of `ring_width` floats, filtered across */
-    const float **tap; /* the lines of the ring that the row at hand is made of */
-    float *row;        /* `ring_width` floats: the row at hand, filtered down */
-    int *light;        /* the same, cut to integers */
+    int has_alpha;
+    const float *srgb_to_linear;   /* indexed by the 8-bit sample */
+    const uint8_t *linear_to_srgb; /* indexed by linear light, truncated to an integer */
+    Kernel horizontal, vertical;
+    float *group;      /* `columns` times GROUP floats: linear light */
+    float *ring;       /* line ring buffer: `ring_lines` of `ring_width` floats */
+    const float **tap; /* the ring buffer's lines that contribute to the current row */
+    float *row;        /* `ring_width` floats: the current target row */
+    int *samples;      /* the same, clamped to integers */
     int ring_lines, ring_width;
-} Job;
+} Resampler;
 
 /* Catmull-Rom's cubic: R. Keys, Cubic convolution interpolation for digital image processing, 1981,
  * with a = -1/2. */
@@ -62,84 +68,86 @@ cubic(double x)
     x = fabs(x);
     if (x < 1)
         return (1.5 * x - 2.5) * x * x + 1;
-    return x < REACH ? ((2.5 - 0.5 * x) * x - 4) * x + 2 : 0;
+    return x < FILTER_SUPPORT ? ((2.5 - 0.5 * x) * x - 4) * x + 2 : 0;
 }
 
-/* Makes the filter that brings a stretch of `size` pixels to `count`; false where memory is short. */
+/* Samples the filter for resizing [from, to) of `size` source pixels to `count` target pixels; returns 0 if
+ * out of memory. */
 static int
-make_filter(Filter *filter, int size, double from, double to, int count)
+make_kernel(Kernel *kernel, int size, double from, double to, int count)
 {
     double scale = (to - from) / count, width = scale > 1 ? scale : 1;
-    double taps = ceil(2 * REACH * width) + 1;
+    double taps = ceil(2 * FILTER_SUPPORT * width) + 1;
 
-    filter->taps = taps < size ? (int)taps : size;
-    filter->first = malloc((size_t)count * sizeof(int));
-    filter->weights = malloc((size_t)count * filter->taps * sizeof(float));
-    if (!filter->first || !filter->weights)
+    kernel->taps = taps < size ? (int)taps : size;
+    kernel->first = malloc((size_t)count * sizeof(int));
+    kernel->weights = malloc((size_t)count * kernel->taps * sizeof(float));
+    if (!kernel->first || !kernel->weights)
         return 0;
     for (int i = 0; i < count; i++) {
-        double centre = from + (i + 0.5) * scale, start = floor(centre - REACH * width + 0.5), sum = 0;
-        float *weights = filter->weights + (size_t)i * filter->taps;
+        double centre = from + (i + 0.5) * scale, sum = 0;
+        double start = floor(centre - FILTER_SUPPORT * width + 0.5);
+        float *weights = kernel->weights + (size_t)i * kernel->taps;
         int first = start > 0 ? (int)start : 0;
 
-        first = first + filter->taps <= size ? first : size - filter->taps;
-        for (int k = 0; k < filter->taps; k++)
+        first = first + kernel->taps <= size ? first : size - kernel->taps;
+        for (int k = 0; k < kernel->taps; k++)
             sum += cubic((first + k + 0.5 - centre) / width);
-        for (int k = 0; k < filter->taps; k++)
+        for (int k = 0; k < kernel->taps; k++)
             weights[k] = (float)(cubic((first + k + 0.5 - centre) / width) / sum);
-        filter->first[i] = first;
+        kernel->first[i] = first;
     }
     return 1;
 }
 
 static float *
-ring_line(const Job *job, int line)
+ring_line(const Resampler *r, int line)
 {
-    return job->ring + (size_t)(line % job->ring_lines) * job->ring_width;
+    return r->ring + (size_t)(line % r->ring_lines) * r->ring_width;
 }
 
-/* Turns a line of cells into light, each the average of its pixels; times alpha, where there is one. */
-INLINE void
-light_cells(const Job *job, int line, float *out, int alpha)
+/* Converts a line to linear light, each column the mean of a box of pixels; premultiplied if `has_alpha`. */
+ALWAYS_INLINE void
+linearize_box(const Resampler *r, int line, float *out, int has_alpha)
 {
-    const float *table = job->to_light;
-    int top = line * job->cell_height, bottom = top + job->cell_height;
+    const float *table = r->srgb_to_linear;
+    int top = line * r->box_height, bottom = top + r->box_height;
 
-    bottom = bottom < job->height ? bottom : job->height;
-    for (int x = 0; x < job->columns; x++, out += BLOCK) {
-        int left = x * job->cell_width, right = left + job->cell_width;
-        float red = 0, green = 0, blue = 0, opacity = 0, share;
+    bottom = bottom < r->height ? bottom : r->height;
+    for (int x = 0; x < r->columns; x++, out += GROUP) {
+        int left = x * r->box_width, right = left + r->box_width;
+        float red = 0, green = 0, blue = 0, alpha = 0, scale;
 
-        right = right < job->width ? right : job->width;
+        right = right < r->width ? right : r->width;
         for (int y = top; y < bottom; y++) {
-            const uint8_t *pixel = job->pixels + ((size_t)y * job->width + left) * CHANNELS;
+            const uint8_t *pixel = r->pixels + ((size_t)y * r->width + left) * CHANNELS;
             const uint8_t *end = pixel + (size_t)(right - left) * CHANNELS;
 
             for (; pixel < end; pixel += CHANNELS) {
-                float weight = alpha ? pixel[3] : 1;
+                float weight = has_alpha ? pixel[3] : 1;
 
                 red += table[pixel[0]] * weight;
                 green += table[pixel[1]] * weight;
                 blue += table[pixel[2]] * weight;
-                opacity += weight;
+                alpha += weight;
             }
         }
-        share = 1.0f / ((float)(right - left) * (float)(bottom - top));
-        out[0] = red * share;
-        out[1] = green * share;
-        out[2] = blue * share;
-        out[3] = opacity * share;
+        scale = 1.0f / ((float)(right - left) * (float)(bottom - top));
+        out[0] = red * scale;
+        out[1] = green * scale;
+        out[2] = blue * scale;
+        out[3] = alpha * scale;
     }
 }
 
-/* The same for cells of one opaque pixel, which most pictures are made of. */
+/* Converts a line to linear light: the common case of an opaque image without box average. */
 static void
-light_pixels(const Job *job, int line, float *out)
+linearize(const Resampler *r, int line, float *out)
 {
-    const float *table = job->to_light;
-    const uint8_t *pixel = job->pixels + (size_t)line * job->width * CHANNELS;
+    const float *table = r->srgb_to_linear;
+    const uint8_t *pixel = r->pixels + (size_t)line * r->width * CHANNELS;
 
-    for (int x = 0; x < job->columns; x++, pixel += CHANNELS, out += BLOCK) {
+    for (int x = 0; x < r->columns; x++, pixel += CHANNELS, out += GROUP) {
         out[0] = table[pixel[0]];
         out[1] = table[pixel[1]];
         out[2] = table[pixel[2]];
@@ -147,37 +155,37 @@ light_pixels(const Job *job, int line, float *out)
     }
 }
 
-/* Fills the block with lines from `line` on. Below the last there is only what no filter asks for. */
+/* Converts the group of lines that begins at `line`. Lines past the last repeat it; no kernel reads them. */
 static void
-fill_block(const Job *job, int line)
+linearize_group(const Resampler *r, int line)
 {
     for (int i = 0; i < LINES; i++, line++) {
-        float *out = job->block + i * CHANNELS;
+        float *out = r->group + i * CHANNELS;
 
-        if (line >= job->lines)
-            line = job->lines - 1;
-        if (job->alpha)
-            light_cells(job, line, out, 1);
-        else if (job->cell_width * job->cell_height > 1)
-            light_cells(job, line, out, 0);
+        if (line >= r->lines)
+            line = r->lines - 1;
+        if (r->has_alpha)
+            linearize_box(r, line, out, 1);
+        else if (r->box_width * r->box_height > 1)
+            linearize_box(r, line, out, 0);
         else
-            light_pixels(job, line, out);
+            linearize(r, line, out);
     }
 }
 
-/* Filters the lines of the block across, into those of the ring from `line` on. */
-WIDE static void
-filter_across(const Job *job, int line)
+/* Convolves the group along x, into the ring buffer's lines from `line` on. */
+MULTIVERSION static void
+convolve_horizontally(const Resampler *r, int line)
 {
-    int taps = job->across.taps;
+    int taps = r->horizontal.taps;
     float *out[LINES];
 
     for (int i = 0; i < LINES; i++)
-        out[i] = ring_line(job, line + i);
-    for (int x = 0; x < job->target_width; x++) {
-        const Half *pixel = (const Half *)(job->block + (size_t)job->across.first[x] * BLOCK);
-        const float *weights = job->across.weights + (size_t)x * taps;
-        Half upper = {0}, lower = {0};
+        out[i] = ring_line(r, line + i);
+    for (int x = 0; x < r->target_width; x++) {
+        const HalfGroup *pixel = (const HalfGroup *)(r->group + (size_t)r->horizontal.first[x] * GROUP);
+        const float *weights = r->horizontal.weights + (size_t)x * taps;
+        HalfGroup upper = {0}, lower = {0};
 
         for (int k = 0; k < taps; k++) {
             upper += weights[k] * pixel[2 * k];
@@ -192,207 +200,209 @@ filter_across(const Job *job, int line)
     }
 }
 
-/* Filters lines of the ring down, into the row at hand. */
-WIDE static void
-filter_down(const Job *job, int y)
+/* Convolves the ring buffer's lines along y, into target row `y`. */
+MULTIVERSION static void
+convolve_vertically(const Resampler *r, int y)
 {
-    int taps = job->down.taps;
-    const float *weights = job->down.weights + (size_t)y * taps;
+    int taps = r->vertical.taps;
+    const float *weights = r->vertical.weights + (size_t)y * taps;
 
     for (int k = 0; k < taps; k++)
-        job->tap[k] = ring_line(job, job->down.first[y] + k);
-    for (int x = 0; x < job->ring_width; x += BLOCK) {
-        Half left = {0}, right = {0};
+        r->tap[k] = ring_line(r, r->vertical.first[y] + k);
+    for (int x = 0; x < r->ring_width; x += GROUP) {
+        HalfGroup left = {0}, right = {0};
 
         for (int k = 0; k < taps; k++) {
-            const Half *floats = (const Half *)(job->tap[k] + x);
+            const HalfGroup *values = (const HalfGroup *)(r->tap[k] + x);
 
-            left += weights[k] * floats[0];
-            right += weights[k] * floats[1];
+            left += weights[k] * values[0];
+            right += weights[k] * values[1];
         }
-        *(Half *)(job->row + x) = left;
-        *(Half *)(job->row + x + BLOCK / 2) = right;
+        *(HalfGroup *)(r->row + x) = left;
+        *(HalfGroup *)(r->row + x + GROUP / 2) = right;
     }
 }
 
-/* Cuts light to integers within the table; to 0 what is no number. */
-WIDE static void
-cut(const float *restrict row, int *restrict light, int count)
+/* Clamps values to 0..LINEAR_MAX and truncates them; NaN becomes 0. */
+MULTIVERSION static void
+clamp(const float *restrict values, int *restrict samples, int count)
 {
     for (int i = 0; i < count; i++) {
-        float value = row[i] > 0 ? row[i] : 0;
+        float value = values[i] > 0 ? values[i] : 0;
 
-        light[i] = (int)(value < LIGHT_MAX ? value : LIGHT_MAX);
+        samples[i] = (int)(value < LINEAR_MAX ? value : LINEAR_MAX);
     }
 }
 
-/* Takes the alpha out of the row at hand again: where nothing is seen, there is no light. */
+/* Divides the current row by alpha and writes alpha; transparent pixels become black. */
 static void
-divide(const Job *job, uint8_t *out)
+unpremultiply(const Resampler *r, uint8_t *out)
 {
-    float *pixel = job->row;
+    float *pixel = r->row;
 
-    for (int x = 0; x < job->target_width; x++, pixel += CHANNELS, out += CHANNELS) {
-        float opacity = pixel[3] > 0 ? pixel[3] : 0;
+    for (int x = 0; x < r->target_width; x++, pixel += CHANNELS, out += CHANNELS) {
+        float alpha = pixel[3] > 0 ? pixel[3] : 0;
 
         for (int c = 0; c < 3; c++)
-            pixel[c] = opacity > 0 ? pixel[c] / opacity : 0;
-        out[3] = (uint8_t)(opacity < 255 ? opacity + 0.5f : 255);
+            pixel[c] = alpha > 0 ? pixel[c] / alpha : 0;
+        out[3] = (uint8_t)(alpha < 255 ? alpha + 0.5f : 255);
     }
 }
 
-/* Writes the row at hand as levels. */
+/* Writes the current row as 8-bit sRGB. */
 static void
-write_levels(const Job *job, uint8_t *out)
+write_samples(const Resampler *r, uint8_t *out)
 {
-    const uint8_t *table = job->from_light;
-    const int *light = job->light;
+    const uint8_t *table = r->linear_to_srgb;
+    const int *samples = r->samples;
 
-    if (job->alpha)
-        divide(job, out);
-    cut(job->row, job->light, job->target_width * CHANNELS);
-    for (int x = 0; x < job->target_width; x++, light += CHANNELS, out += CHANNELS) {
-        out[0] = table[light[0]];
-        out[1] = table[light[1]];
-        out[2] = table[light[2]];
-        if (!job->alpha)
+    if (r->has_alpha)
+        unpremultiply(r, out);
+    clamp(r->row, r->samples, r->target_width * CHANNELS);
+    for (int x = 0; x < r->target_width; x++, samples += CHANNELS, out += CHANNELS) {
+        out[0] = table[samples[0]];
+        out[1] = table[samples[1]];
+        out[2] = table[samples[2]];
+        if (!r->has_alpha)
             out[3] = 255;
     }
 }
 
-/* Reduces the picture; false where memory is short. */
+/* Downscales `box` of the image into `target`; returns 0 if out of memory. */
 static int
-run(Job *job, const double box[4], uint8_t *target)
+linear_downscale(Resampler *r, const double box[4], uint8_t *target)
 {
     int line;
 
-    if (!make_filter(&job->across, job->columns, box[0], box[2], job->target_width) ||
-        !make_filter(&job->down, job->lines, box[1], box[3], job->target_height))
+    if (!make_kernel(&r->horizontal, r->columns, box[0], box[2], r->target_width) ||
+        !make_kernel(&r->vertical, r->lines, box[1], box[3], r->target_height))
         return 0;
-    job->ring_lines = job->down.taps + LINES - 1;
-    job->ring_width = (job->target_width + LINES - 1) / LINES * BLOCK;
-    job->block = malloc((size_t)job->columns * BLOCK * sizeof(float));
-    job->ring = calloc((size_t)job->ring_lines * job->ring_width, sizeof(float));
-    job->tap = malloc((size_t)job->down.taps * sizeof(float *));
-    job->row = malloc((size_t)job->ring_width * sizeof(float));
-    job->light = malloc((size_t)job->ring_width * sizeof(int));
-    if (!job->block || !job->ring || !job->tap || !job->row || !job->light)
+    r->ring_lines = r->vertical.taps + LINES - 1;
+    r->ring_width = (r->target_width + LINES - 1) / LINES * GROUP;
+    r->group = malloc((size_t)r->columns * GROUP * sizeof(float));
+    r->ring = calloc((size_t)r->ring_lines * r->ring_width, sizeof(float));
+    r->tap = malloc((size_t)r->vertical.taps * sizeof(float *));
+    r->row = malloc((size_t)r->ring_width * sizeof(float));
+    r->samples = malloc((size_t)r->ring_width * sizeof(int));
+    if (!r->group || !r->ring || !r->tap || !r->row || !r->samples)
         return 0;
-    line = job->down.first[0];
-    for (int y = 0; y < job->target_height; y++) {
-        for (; line < job->down.first[y] + job->down.taps; line += LINES) {
-            fill_block(job, line);
-            filter_across(job, line);
+    line = r->vertical.first[0];
+    for (int y = 0; y < r->target_height; y++) {
+        for (; line < r->vertical.first[y] + r->vertical.taps; line += LINES) {
+            linearize_group(r, line);
+            convolve_horizontally(r, line);
         }
-        filter_down(job, y);
-        write_levels(job, target + (size_t)y * job->target_width * CHANNELS);
+        convolve_vertically(r, y);
+        write_samples(r, target + (size_t)y * r->target_width * CHANNELS);
     }
     return 1;
 }
 
 static void
-clear(Job *job)
+free_buffers(Resampler *r)
 {
-    free(job->across.first);
-    free(job->across.weights);
-    free(job->down.first);
-    free(job->down.weights);
-    free(job->block);
-    free(job->ring);
-    free(job->tap);
-    free(job->row);
-    free(job->light);
+    free(r->horizontal.first);
+    free(r->horizontal.weights);
+    free(r->vertical.first);
+    free(r->vertical.weights);
+    free(r->group);
+    free(r->ring);
+    free(r->tap);
+    free(r->row);
+    free(r->samples);
 }
 
 static int
-is_stretch(double from, double to, int size)
+is_valid_range(double from, double to, int size)
 {
     return from >= 0 && from < to && to <= size;
 }
 
-/* Says in `job` how many cells there are; false where the numbers do not fit each other. */
+/* Sets the size after the box average; returns 0 if any argument is out of range or does not match. */
 static int
-fits(Job *job, int64_t bytes, const double box[4], const Py_buffer *to_light, const Py_buffer *from_light)
+validate(Resampler *r, int64_t bytes, const double box[4], const Py_buffer *srgb_to_linear,
+         const Py_buffer *linear_to_srgb)
 {
-    if (!is_side(job->width) || !is_side(job->height) || !is_side(job->target_width) ||
-        !is_side(job->target_height) || !is_side(job->cell_width) || !is_side(job->cell_height))
+    if (!is_valid_side(r->width) || !is_valid_side(r->height) || !is_valid_side(r->target_width) ||
+        !is_valid_side(r->target_height) || !is_valid_side(r->box_width) || !is_valid_side(r->box_height))
         return 0;
-    job->columns = (job->width + job->cell_width - 1) / job->cell_width;
-    job->lines = (job->height + job->cell_height - 1) / job->cell_height;
-    return bytes == (int64_t)job->width * job->height * CHANNELS &&
-           to_light->len == 256 * sizeof(float) && from_light->len == LIGHT_MAX + 1 &&
-           is_stretch(box[0], box[2], job->columns) && is_stretch(box[1], box[3], job->lines);
+    r->columns = (r->width + r->box_width - 1) / r->box_width;
+    r->lines = (r->height + r->box_height - 1) / r->box_height;
+    return bytes == (int64_t)r->width * r->height * CHANNELS &&
+           srgb_to_linear->len == 256 * sizeof(float) && linear_to_srgb->len == LINEAR_MAX + 1 &&
+           is_valid_range(box[0], box[2], r->columns) && is_valid_range(box[1], box[3], r->lines);
 }
 
 static PyObject *
-reduce(PyObject *module, PyObject *args)
+downscale(PyObject *module, PyObject *args)
 {
-    Job job = {0};
+    Resampler r = {0};
     double box[4];
-    Py_buffer bytes = {0}, to_light, from_light;
+    Py_buffer view = {0}, srgb_to_linear, linear_to_srgb;
     PyObject *pixels, *target = NULL;
-    uint8_t *levels;
+    uint8_t *out;
     int64_t length;
-    int done;
+    int succeeded;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "O(ii)(ii)(dddd)(ii)py*y*:reduce", &pixels, &job.width, &job.height,
-                          &job.target_width, &job.target_height, &box[0], &box[1], &box[2], &box[3],
-                          &job.cell_width, &job.cell_height, &job.alpha, &to_light, &from_light))
+    if (!PyArg_ParseTuple(args, "O(ii)(ii)(dddd)(ii)py*y*:downscale", &pixels, &r.width, &r.height,
+                          &r.target_width, &r.target_height, &box[0], &box[1], &box[2], &box[3],
+                          &r.box_width, &r.box_height, &r.has_alpha, &srgb_to_linear, &linear_to_srgb))
         return NULL;
-    job.to_light = to_light.buf;
-    job.from_light = from_light.buf;
-    length = find_pixels(pixels, &bytes, &job.pixels);
+    r.srgb_to_linear = srgb_to_linear.buf;
+    r.linear_to_srgb = linear_to_srgb.buf;
+    length = get_pixels(pixels, &view, &r.pixels);
     if (PyErr_Occurred())
-        goto out;
-    if (!fits(&job, length, box, &to_light, &from_light)) {
-        PyErr_SetString(PyExc_ValueError, "expected sizes, a box and tables that fit each other");
-        goto out;
+        goto done;
+    if (!validate(&r, length, box, &srgb_to_linear, &linear_to_srgb)) {
+        PyErr_SetString(PyExc_ValueError, "expected consistent sizes, box and lookup tables");
+        goto done;
     }
-    target = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)job.target_width * job.target_height * CHANNELS);
+    target = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)r.target_width * r.target_height * CHANNELS);
     if (!target)
-        goto out;
-    levels = (uint8_t *)PyBytes_AsString(target);
+        goto done;
+    out = (uint8_t *)PyBytes_AsString(target);
     Py_BEGIN_ALLOW_THREADS
-    done = run(&job, box, levels);
-    clear(&job);
+    succeeded = linear_downscale(&r, box, out);
+    free_buffers(&r);
     Py_END_ALLOW_THREADS
-    if (!done) {
+    if (!succeeded) {
         Py_CLEAR(target);
         PyErr_NoMemory();
     }
-out:
-    PyBuffer_Release(&bytes);
-    PyBuffer_Release(&to_light);
-    PyBuffer_Release(&from_light);
+done:
+    PyBuffer_Release(&view);
+    PyBuffer_Release(&srgb_to_linear);
+    PyBuffer_Release(&linear_to_srgb);
     return target;
 }
 
-PyDoc_STRVAR(reduce_doc,
-             "reduce(pixels, size, target, box, cell, alpha, to_light, from_light, /)\n--\n\n"
-             "Return a box of a picture at a smaller size, four bytes a pixel.\n\n"
+PyDoc_STRVAR(downscale_doc,
+             "downscale(pixels, size, target_size, box, box_factor, has_alpha, srgb_to_linear,\n"
+             "          linear_to_srgb, /)\n--\n\n"
+             "Return a box of an image at a smaller size, 4 bytes per pixel.\n\n"
              "Args:\n"
-             "    pixels: The picture, four bytes a pixel: red, green, blue, and alpha or anything;\n"
-             "        in one piece, or as a capsule of the Arrow C data interface.\n"
-             "    size: Its width and height.\n"
-             "    target: The width and height that the box is brought to.\n"
-             "    box: Left, top, right and bottom, in cells.\n"
-             "    cell: The width and height of the averages that go first, in pixels.\n"
-             "    alpha: Whether the fourth byte is one.\n"
-             "    to_light: 256 floats, the light of each level.\n"
-             "    from_light: 65,536 bytes, the level of each light.\n\n"
+             "    pixels: Red, green, blue, and alpha or padding, 4 bytes per pixel; an object with the\n"
+             "        buffer protocol, or a capsule of the Arrow C data interface.\n"
+             "    size: Width and height of the image, in pixels.\n"
+             "    target_size: Width and height of the result, in pixels.\n"
+             "    box: Left, top, right and bottom of the source region, in pixels after the box average.\n"
+             "    box_factor: Width and height of the box average that precedes the filter, in pixels.\n"
+             "    has_alpha: Whether the fourth byte is alpha.\n"
+             "    srgb_to_linear: 256 floats, the linear light of each 8-bit sample.\n"
+             "    linear_to_srgb: 65,536 bytes, the 8-bit sample of each linear light.\n\n"
              "Raises:\n"
-             "    ValueError: The arguments do not fit each other.\n"
-             "    MemoryError: There is not enough for a few lines.\n");
+             "    ValueError: An argument is out of range or does not match the others.\n"
+             "    MemoryError: The line buffers or the result cannot be allocated.\n");
 
-static PyMethodDef methods[] = {{"reduce", reduce, METH_VARARGS, reduce_doc}, {0}};
+static PyMethodDef methods[] = {{"downscale", downscale, METH_VARARGS, downscale_doc}, {0}};
 
 static struct PyModuleDef_Slot slots[] = {{0}};
 
 static struct PyModuleDef definition = {
     .m_base = PyModuleDef_HEAD_INIT,
     .m_name = "_resample",
-    .m_doc = "Reduces pictures in linear light.",
+    .m_doc = "Linear-light separable convolution with premultiplied alpha.",
     .m_methods = methods,
     .m_slots = slots,
 };

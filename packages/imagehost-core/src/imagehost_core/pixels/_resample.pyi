@@ -1,11 +1,11 @@
-def reduce(
+def downscale(
     pixels: object,
     size: tuple[int, int],
-    target: tuple[int, int],
+    target_size: tuple[int, int],
     box: tuple[float, float, float, float],
-    cell: tuple[int, int],
-    alpha: bool,
-    to_light: bytes,
-    from_light: bytes,
+    box_factor: tuple[int, int],
+    has_alpha: bool,
+    srgb_to_linear: bytes,
+    linear_to_srgb: bytes,
     /,
 ) -> bytes: ...

@@ -1,7 +1,8 @@
-"""Chooses the colours of pictures whose format keeps one for every two by two pixels, in light.
+"""4:2:0 chroma subsampling with luma correction, as libsharpyuv does.
 
-`_chroma.c` does it, which is built with the package where there is a compiler, and part of its wheels.
-Where it is not there, colours are left to the encoders, which average the numbers of an 8-bit picture.
+The C extension `_chroma` implements it. It is part of the wheels, and is built on installation from source
+where a C compiler is available. Without it, chroma subsampling is left to the encoders, which average
+gamma-encoded chroma.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from collections.abc import Callable
 
 from PIL import Image
 
-from imagehost_core.pixels.buffers import PACKED, pixel_buffer
+from imagehost_core.pixels.buffers import RAW_MODES, pixel_buffer
 
 STRIP_PIXELS = 3 << 20
-"""About how many pixels are worked on at once: 12 MiB."""
+"""The approximate size of a strip: 12 MiB of pixels."""
 
-REACH = 4
-"""How many rows above and below a band have a say in it: two pairs."""
+CONTEXT_ROWS = 4
+"""Rows above and below a strip that affect its result: two pairs of lines."""
 
 SubsampleFunction = Callable[[object, tuple[int, int], bool], bytes]
 
@@ -26,35 +27,36 @@ def _load_native() -> SubsampleFunction | None:
         from imagehost_core.pixels import _chroma
     except ImportError:
         return None
-    return _chroma.halve
+    return _chroma.subsample_420
 
 
 NATIVE = _load_native()
+"""The C extension's function, or `None` where it was not built."""
 CHROMA_SUBSAMPLING = "encoder" if NATIVE is None else "sharp"
-"""Who chooses colours here."""
+"""The implementation in use: `sharp`, or `encoder` where the package was built without a C compiler."""
 
 
 def subsample_420(image: Image.Image, mode: str) -> Image.Image:
-    """Return the picture with one colour for every two by two pixels, as bright as it was.
+    """Return the image with one chroma value for every 2×2 pixels, at unchanged brightness.
 
     Args:
-        image: In `RGB`.
-        mode: What is returned: `RGB`, or `YCbCr` (ITU-T T.871), which JPEG has.
+        image: An image in mode `RGB`.
+        mode: The mode of the result: `RGB`, or `YCbCr` (ITU-T T.871) for JPEG.
     """
     if NATIVE is None:
         return image
     rows = max(2, STRIP_PIXELS // image.width // 2 * 2)
     if rows >= image.height:
-        return _subsample_strips(NATIVE, image, mode)
+        return _subsample(NATIVE, image, mode)
     target = Image.new(mode, image.size)
     for top in range(0, image.height, rows):
         bottom = min(top + rows, image.height)
-        first, last = max(0, top - REACH), min(image.height, bottom + REACH)
-        made = _subsample_strips(NATIVE, image.crop((0, first, image.width, last)), mode)
-        target.paste(made.crop((0, top - first, image.width, bottom - first)), (0, top))
+        first, last = max(0, top - CONTEXT_ROWS), min(image.height, bottom + CONTEXT_ROWS)
+        strip = _subsample(NATIVE, image.crop((0, first, image.width, last)), mode)
+        target.paste(strip.crop((0, top - first, image.width, bottom - first)), (0, top))
     return target
 
 
-def _subsample_strips(halve: SubsampleFunction, image: Image.Image, mode: str) -> Image.Image:
-    pixels = halve(pixel_buffer(image), image.size, mode == "YCbCr")
-    return Image.frombytes(mode, image.size, pixels, "raw", PACKED[mode])
+def _subsample(function: SubsampleFunction, image: Image.Image, mode: str) -> Image.Image:
+    pixels = function(pixel_buffer(image), image.size, mode == "YCbCr")
+    return Image.frombytes(mode, image.size, pixels, "raw", RAW_MODES[mode])
