@@ -42,7 +42,7 @@ def test_an_upload_of_any_format_is_stored_in_any_format(
     fmt: Format, stored: Format, executor: ImageExecutor
 ) -> None:
     data = image(fmt)
-    job = IngestJob(fmt, wanted=stored, remove_exif=True, derivative_sides=(16, 8))
+    job = IngestJob(fmt, requested_format=stored, remove_exif=True, derivative_sides=(16, 8))
     result, blobs = executor.ingest(job, io.BytesIO(data), len(data), deadline=60)
     assert (result.format, result.size, result.frames) == (stored, Size(64, 48), 1)
     assert len(blobs) == 1 + len(result.derivatives)

@@ -30,7 +30,7 @@ MESSAGES = [
     messages.WorkerArgs(["/a", "/b c"], ["/a/x"], "tasks", 17, SandboxLimits(memory_bytes=0, seccomp=False)),
 ]
 JOBS_AND_RESULTS = [
-    IngestJob(Format.GIF, wanted=Format.PNG, quality=3, remove_exif=True, derivative_sides=()),
+    IngestJob(Format.GIF, requested_format=Format.PNG, quality=3, remove_exif=True, derivative_sides=()),
     IngestJob(Format.JPEG),
     IngestResult(Format.WEBP, Size(4, 5), 6, True, "abc", False, (Size(2, 2), Size(1, 1))),
     RenderJob(PLAN, Format.PNG, None, animated=True),

@@ -1,7 +1,7 @@
-"""What the worker processes are asked to do, and what they say about the result.
+"""Jobs of the worker processes, and their results.
 
-A job is data: it crosses a pipe as JSON, beside the picture's bytes. A worker needs neither the
-catalog nor the file system; it gets bytes and gives bytes back.
+A job crosses a pipe as JSON, beside the bytes of its image. A worker needs neither the database nor the file
+system: it receives bytes and returns bytes.
 """
 
 from __future__ import annotations
@@ -14,70 +14,71 @@ from imagehost_core.formats import Format
 from imagehost_core.transform.geometry import Plan, Size
 
 DERIVATIVE_SIDES = (2048, 1024, 512)
-"""The lengths of the longer side of the reductions that are made at upload, in pixels.
+"""The longer sides of the derivatives that are made at upload, in pixels.
 
-From EVIDENCE: a 52-Mpixel WebP to 720 px costs 1,450 ms from the master and 92–118 ms from a
-2,048-px reduction.
+Rendering 720 pixels from a WebP of 52 megapixels takes 1,450 ms from the master, and 92–118 ms from its
+derivative of 2,048 pixels.
 """
 
 PRIORITY_SIDE = 1024
-"""The rung that is worth most, being the start for most thumbnails and pages; it gets its bytes first."""
+"""The derivative that most thumbnails and page images are rendered from; it is allotted its bytes first."""
 
 MIN_DOWNSCALE = (5, 4)
-"""A rung serves targets that it exceeds by at least this much, on both axes: 5 to 4.
+"""The minimum ratio of a derivative to the size rendered from it, on both axes, as a fraction.
 
-Measured in `docs/decisions/0004`: being reduced in linear light, a rung of 1,024 px gives
-an 820-px JPEG within half a point of SSIMULACRA2 of one made from the whole picture.
+An 820-pixel JPEG rendered from 1,024 pixels is within 0.5 points of SSIMULACRA2 of one from the master.
 """
 
 PREFERRED_DOWNSCALE = (2, 1)
-"""What a target gets where it costs little, which is from rungs of at most `KEY_SIDE`: 2 to 1.
+"""The preferred ratio where rendering is cheap: for derivatives of at most `PRIORITY_SIDE`; a fraction.
 
-Measured in `docs/decisions/0004`: worth 0.9 points of SSIMULACRA2 at 320 px.
+Gains 0.9 points of SSIMULACRA2 at 320 pixels.
 """
 
 
-def pick_derivative(rungs: Iterable[Size], target: Size) -> Size | None:
-    """Return the rung that a variant is made of, or `None` where none is large enough.
+def pick_derivative(derivatives: Iterable[Size], target: Size) -> Size | None:
+    """Return the derivative to render a variant from, or `None` where none is large enough.
 
-    It is the smallest one of twice the target's sides, if it is no larger than `KEY_SIDE`; else the
-    smallest one that exceeds the target by a quarter.
+    This is the smallest one of at least twice the target's sides, if it is no larger than `PRIORITY_SIDE`;
+    else the smallest one that exceeds the target by `MIN_DOWNSCALE`.
 
     Args:
-        rungs: The sizes of those that there are.
-        target: What the whole picture is brought to.
+        derivatives: The sizes of the derivatives that are stored.
+        target: The size to which the whole image is resized.
     """
-    by_size = sorted(rungs, key=lambda rung: rung.pixels)
-    large_enough = [rung for rung in by_size if _exceeds(rung, target, MIN_DOWNSCALE)]
-    comfortable = (
-        rung
-        for rung in large_enough
-        if max(rung.width, rung.height) <= PRIORITY_SIDE and _exceeds(rung, target, PREFERRED_DOWNSCALE)
+    by_size = sorted(derivatives, key=lambda size: size.pixels)
+    sufficient = [size for size in by_size if _exceeds(size, target, MIN_DOWNSCALE)]
+    preferred = (
+        size
+        for size in sufficient
+        if max(size.width, size.height) <= PRIORITY_SIDE and _exceeds(size, target, PREFERRED_DOWNSCALE)
     )
-    return next(comfortable, next(iter(large_enough), None))
+    return next(preferred, next(iter(sufficient), None))
 
 
-def _exceeds(rung: Size, target: Size, margin: tuple[int, int]) -> bool:
-    above, below = margin
-    return rung.width * below >= target.width * above and rung.height * below >= target.height * above
+def _exceeds(size: Size, target: Size, ratio: tuple[int, int]) -> bool:
+    numerator, denominator = ratio
+    return (
+        size.width * denominator >= target.width * numerator
+        and size.height * denominator >= target.height * numerator
+    )
 
 
 @frozen
 class IngestJob:
-    """Decode an upload once; make of it what is stored.
+    """Conversion of an upload to what is stored of it.
 
     Attributes:
-        format: What the bytes are, by their headers.
-        wanted: The format that was asked for by name, or `None`.
-        convert_to_webp: Whether WebP is tried where no format was asked for; kept only where it is
-            smaller (contract 4).
-        quality: 1–100 as asked for, or `None`.
-        remove_exif: Whether EXIF, XMP and IPTC go. ICC stays.
-        ladder: The longer sides of the reductions to make, in pixels, descending.
+        format: The upload's format according to its headers.
+        requested_format: The master's format requested by the uploader, or `None`.
+        convert_to_webp: Whether to convert to WebP where no format is requested and the result is smaller.
+        quality: The requested quality, 1–100, or `None`.
+        remove_exif: Whether to remove EXIF, XMP and IPTC. The ICC profile stays.
+        derivative_sides: The longer sides of the derivatives to make, in pixels, descending.
     """
 
     format: Format
-    wanted: Format | None = None
+    requested_format: Format | None = None
     convert_to_webp: bool = True
     quality: int | None = None
     remove_exif: bool = False
@@ -86,16 +87,16 @@ class IngestJob:
 
 @frozen
 class IngestResult:
-    """What came of an `IngestJob`. The blobs beside it are the master, then the rungs in order.
+    """The result of an `IngestJob`. Its blobs are the master, then the derivatives in order.
 
     Attributes:
         format: The master's format.
         size: The upright size of one frame, in pixels.
-        frames: How many frames the master has.
-        has_alpha: Whether a pixel of it is not opaque.
+        frames: The number of the master's frames.
+        has_alpha: Whether any pixel of the master is not opaque.
         placeholder: The ThumbHash, in base64.
         unchanged: Whether the master is the upload's own bytes; its blob is then empty.
-        rungs: The sizes of the reductions, largest first. Each is an upright sRGB picture.
+        derivatives: The sizes of the derivatives, largest first. Each is an upright sRGB image.
     """
 
     format: Format
@@ -109,13 +110,13 @@ class IngestResult:
 
 @frozen
 class RenderJob:
-    """Make one variant. The only blob beside its answer is the variant.
+    """Rendering of one variant. Its only blob is the variant.
 
     Attributes:
-        plan: The steps for the upright master, in the master's pixels.
-        format: The format of the output.
+        plan: The geometry for the upright master, in the master's pixels.
+        format: The output format.
         quality: 1–100, or `None` where the format has none.
-        animated: Whether all frames are wanted, and not just the first.
+        animated: Whether to render all frames instead of the first.
     """
 
     plan: Plan
@@ -131,11 +132,7 @@ class RenderJob:
 
 @frozen
 class RenderResult:
-    """What came of a `RenderJob`: the size of the output, in pixels, and its frames."""
+    """The result of a `RenderJob`: the size of the output in pixels, and its number of frames."""
 
     size: Size
     frames: int
-
-
-Job = IngestJob | RenderJob
-Outcome = IngestResult | RenderResult

@@ -1,13 +1,15 @@
-"""The variant recipe: one fixed row of steps from stored bytes to the bytes of a variant."""
+"""Rendering of variants: from a stored file to the bytes of a variant."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from attrs import frozen
 from PIL import Image, ImageFile
 
 from imagehost_core.formats import FORMATS, SNIFF_BYTES, Format, sniff
 from imagehost_core.jobs import RenderJob, RenderResult
+from imagehost_core.pixels import resize
 from imagehost_core.pixels.animation import encode_animation, read_animation
 from imagehost_core.pixels.colour import WHITE, flatten_on_white, normalize, to_srgb
 from imagehost_core.pixels.decode import (
@@ -22,90 +24,119 @@ from imagehost_core.pixels.decode import (
     suppress_warnings,
 )
 from imagehost_core.pixels.encode import encode
-from imagehost_core.pixels.resize import resize_and_crop
 from imagehost_core.transform.geometry import Size
 
-AVIF_MARK = b"ftypavif"
-"""What an AVIF begins with after four bytes of length. No upload does; a rung may."""
-
-Step = Callable[[RenderJob, Image.Image], Image.Image]
+AVIF_BRAND = b"ftypavif"
+"""The content of an AVIF file at offset 4. Uploads are never AVIF, but derivatives may be."""
 
 
-def _colour(_job: RenderJob, image: Image.Image) -> Image.Image:
-    """Contract 7: *CMYK and other spaces are converted*."""
+@frozen
+class RenderContext:
+    """What the pipeline's steps need beside the frame.
+
+    Attributes:
+        job: The variant, with its geometry.
+        orientation: The EXIF orientation of the source file, 1–8.
+    """
+
+    job: RenderJob
+    orientation: int
+
+
+Step = Callable[[Image.Image, RenderContext], Image.Image]
+
+
+def orient(image: Image.Image, context: RenderContext) -> Image.Image:
+    """Rotate and mirror the frame to upright."""
+    return apply_orientation(image, context.orientation)
+
+
+def convert_to_srgb(image: Image.Image, _context: RenderContext) -> Image.Image:
+    """Convert any mode and colour profile to 8-bit RGB or RGBA in sRGB."""
     return to_srgb(normalize(image))
 
 
-def _resize(job: RenderJob, image: Image.Image) -> Image.Image:
-    """Resize and crop at once: only what the crop keeps is computed."""
-    return resize_and_crop(image, job.plan)
+def resize_and_crop(image: Image.Image, context: RenderContext) -> Image.Image:
+    """Resize in linear light, computing only what the crop keeps."""
+    return resize.resize_and_crop(image, context.job.plan)
 
 
-def _pad(job: RenderJob, image: Image.Image) -> Image.Image:
-    """Contract 7: *contain pads with transparency, or white where the format has none*."""
+def pad(image: Image.Image, context: RenderContext) -> Image.Image:
+    """Pad for `fit=contain`: with transparency, or with white where the format has no alpha."""
+    job = context.job
     if not job.plan.padded:
         return image
     size = (job.plan.output.width, job.plan.output.height)
-    place = (job.plan.pad.left, job.plan.pad.top)
+    position = (job.plan.pad.left, job.plan.pad.top)
     if not FORMATS[job.format].has_alpha:
-        paper = Image.new("RGB", size, WHITE)
-        paper.paste(flatten_on_white(image), place)
-        return paper
+        canvas = Image.new("RGB", size, WHITE)
+        canvas.paste(flatten_on_white(image), position)
+        return canvas
     canvas = Image.new("RGBA", size, (0, 0, 0, 0))
-    canvas.paste(image.convert("RGBA"), place)
+    canvas.paste(image.convert("RGBA"), position)
     return canvas
 
 
-PIPELINE: tuple[Step, ...] = (_colour, _resize, _pad)
-"""What is done to each frame between decoding and encoding. Orientation comes before, with the
-decoder; white under what is transparent comes after, with the encoder."""
+PIPELINE: tuple[Step, ...] = (
+    orient,
+    convert_to_srgb,
+    resize_and_crop,
+    pad,
+)
+"""The steps between decoding and encoding, in order, for each frame.
+
+Decoding precedes them: `open_image`, then `shrink_on_load` for a JPEG. Encoding follows: alpha is flattened
+or dropped, chroma is subsampled, and the frame is compressed (`encode`). The geometry comes as
+`RenderJob.plan`.
+"""
 
 
 def render(job: RenderJob, source_format: Format, data: bytes) -> tuple[RenderResult, list[bytes]]:
-    """Return a variant of a picture.
+    """Render a variant of an image.
 
     Args:
-        job: What is wanted; its plan is for the upright master.
-        source_format: What the master is. A rung is told by its own bytes.
-        data: The master, or one of its rungs: the same whole picture, smaller and upright.
+        job: The variant; its plan is for the upright master.
+        source_format: The format of the master. The format of a derivative is detected.
+        data: The master, or one of its derivatives: the same image, smaller and upright.
 
     Returns:
-        The size and frames of the variant, and one blob: its bytes.
+        The size and the number of frames of the variant; and one blob, its bytes.
 
     Raises:
-        ValidationError: The decoder refuses the bytes.
+        ValidationError: The decoder rejects the file.
     """
     with suppress_warnings():
         image = open_image(_detect_format(data) or source_format, data)
         if job.animated and frame_count(image) > 1 and FORMATS[job.format].animated:
-            return _animated(job, image)
-        return _still(job, image)
+            return _render_animation(job, image)
+        return _render_still(job, image)
 
 
 def _detect_format(data: bytes) -> Format | None:
-    """Return what the bytes say they are: a rung need not be of the master's format."""
-    return Format.AVIF if data[4:12] == AVIF_MARK else sniff(data[:SNIFF_BYTES])
+    """Return the format according to the file signature; derivatives may differ from the master's format."""
+    return Format.AVIF if data[4:12] == AVIF_BRAND else sniff(data[:SNIFF_BYTES])
 
 
-def _still(job: RenderJob, image: ImageFile.ImageFile) -> tuple[RenderResult, list[bytes]]:
-    resize = job.plan.resize
+def _render_still(job: RenderJob, image: ImageFile.ImageFile) -> tuple[RenderResult, list[bytes]]:
+    target = job.plan.resize
     with decoder_errors(image):
         image.seek(first_frame(image))
-        sideways = image_orientation(image) in TRANSPOSED
-        shrink_on_load(image, Size(resize.height, resize.width) if sideways else resize)
+        is_transposed = image_orientation(image) in TRANSPOSED
+        shrink_on_load(image, Size(target.height, target.width) if is_transposed else target)
         image.load()
-    picture = _run_pipeline(job, apply_orientation(image, image_orientation(image)))
-    return RenderResult(job.plan.output, 1), [encode(job.format, picture, job.quality, subsample=True)]
+    frame = _run_pipeline(image, RenderContext(job, image_orientation(image)))
+    return RenderResult(job.plan.output, 1), [encode(job.format, frame, job.quality, subsample=True)]
 
 
-def _animated(job: RenderJob, image: ImageFile.ImageFile) -> tuple[RenderResult, list[bytes]]:
-    orientation = image_orientation(image)
-    animation = read_animation(image, lambda frame: _run_pipeline(job, apply_orientation(frame, orientation)))
+def _render_animation(job: RenderJob, image: ImageFile.ImageFile) -> tuple[RenderResult, list[bytes]]:
+    context = RenderContext(job, image_orientation(image))
+    animation = read_animation(image, lambda frame: _run_pipeline(frame, context))
     data = encode_animation(job.format, animation, job.quality)
+    # Encoders merge equal consecutive frames, so the frames of the result are counted.
     return RenderResult(job.plan.output, frame_count(open_image(job.format, data))), [data]
 
 
-def _run_pipeline(job: RenderJob, image: Image.Image) -> Image.Image:
+def _run_pipeline(image: Image.Image, context: RenderContext) -> Image.Image:
     for step in PIPELINE:
-        image = step(job, image)
+        image = step(image, context)
     return image

@@ -165,7 +165,7 @@ def _ingest(
     """Decode a file in a worker; leave the master and its reductions in a folder."""
     job = IngestJob(
         format=header.format,
-        wanted=options.format,
+        requested_format=options.format,
         convert_to_webp=options.convert_to_webp is not False,
         quality=options.quality,
         remove_exif=options.remove_exif,

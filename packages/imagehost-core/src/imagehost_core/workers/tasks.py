@@ -70,7 +70,7 @@ def warm_up() -> None:
         job = RenderJob(plan, fmt, 80 if traits.has_quality else None, animated=True)
         render(job, Format.GIF, _TINY_GIF)
         if traits.uploadable:
-            _, (master, *_) = ingest(IngestJob(Format.GIF, wanted=fmt), _TINY_GIF)
+            _, (master, *_) = ingest(IngestJob(Format.GIF, requested_format=fmt), _TINY_GIF)
             render(RenderJob(plan, Format.PNG, None), fmt, master or _TINY_GIF)
     # Derivatives are JPEG or AVIF; the renderer detects AVIF by content.
     _, (avif,) = render(RenderJob(plan, Format.AVIF, 80), Format.GIF, _TINY_GIF)

@@ -1,0 +1,119 @@
+"""Decoding of an upload: all frames, upright, with the metadata that a re-encoded master needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeGuard
+
+from attrs import frozen
+from PIL import Image, ImageFile, JpegImagePlugin
+
+from imagehost_core.formats import Format
+from imagehost_core.headers.exif import reset_orientation
+from imagehost_core.jobs import IngestJob
+from imagehost_core.pixels.animation import Animation, read_animation
+from imagehost_core.pixels.colour import NormalizedImage, normalize, to_srgb
+from imagehost_core.pixels.decode import (
+    TRANSPOSED,
+    apply_orientation,
+    decoder_errors,
+    first_frame,
+    image_orientation,
+    open_image,
+)
+from imagehost_core.pixels.encode import Metadata
+from imagehost_core.pixels.source_quality import match_source_quality
+
+
+@frozen
+class DecodedUpload:
+    """A decoded upload.
+
+    Attributes:
+        data: The uploaded file.
+        format: The format of the uploaded file.
+        animation: The upright frames in the upload's colour profile, in mode `RGB` or `RGBA`; one if still.
+        profile: The ICC profile of the frames, or `None` for sRGB.
+        metadata: The metadata for a re-encoded master.
+        orientation: The EXIF orientation of the uploaded file, 1–8.
+        jpeg_options: Encoder options that re-encode a JPEG with its own quantisation and chroma subsampling.
+        quality: The default quality of a re-encoded still master, 1–100.
+    """
+
+    data: bytes
+    format: Format
+    animation: Animation
+    profile: bytes | None
+    metadata: Metadata
+    orientation: int
+    jpeg_options: Mapping[str, object]
+    quality: int
+
+    @property
+    def first(self) -> Image.Image:
+        """The first frame."""
+        return self.animation.frames[0]
+
+    @property
+    def is_animated(self) -> bool:
+        """Whether there is more than one frame."""
+        return len(self.animation.frames) > 1
+
+    def first_in_srgb(self) -> Image.Image:
+        """Return the first frame converted to sRGB."""
+        return to_srgb(NormalizedImage(self.first, self.profile))
+
+
+def decode_upload(job: IngestJob, data: bytes) -> DecodedUpload:
+    """Decode all frames of an upload.
+
+    Raises:
+        ValidationError: The decoder rejects the file.
+    """
+    image = open_image(job.format, data)
+    with decoder_errors(image):
+        image.seek(first_frame(image))
+        image.load()
+    orientation = image_orientation(image)
+    profiles: list[bytes | None] = []
+
+    def normalize_frame(frame: Image.Image) -> Image.Image:
+        normalized = normalize(apply_orientation(frame, orientation))
+        profiles.append(normalized.profile)
+        return normalized.image
+
+    info = dict(image.info)
+    jpeg_options = _jpeg_options(image, orientation)
+    quality = match_source_quality(image.quantization.get(0) if _is_jpeg(image) else None)
+    animation = read_animation(image, normalize_frame)
+    exif, xmp = (None, None) if job.remove_exif else _exif_and_xmp(info)
+    metadata = Metadata(profiles[0], exif, xmp)
+    return DecodedUpload(
+        data, job.format, animation, profiles[0], metadata, orientation, jpeg_options, quality
+    )
+
+
+def _exif_and_xmp(info: Mapping[Any, object]) -> tuple[bytes | None, bytes | None]:
+    """Return EXIF, with its orientation reset to 1, and XMP."""
+    exif, xmp = info.get("exif"), info.get("xmp")
+    return (
+        reset_orientation(exif) if isinstance(exif, bytes) else None,
+        xmp if isinstance(xmp, bytes) else None,
+    )
+
+
+def _is_jpeg(image: ImageFile.ImageFile) -> TypeGuard[JpegImagePlugin.JpegImageFile]:
+    return isinstance(image, JpegImagePlugin.JpegImageFile)
+
+
+def _jpeg_options(image: ImageFile.ImageFile, orientation: int) -> Mapping[str, object]:
+    """Return the quantisation tables and chroma subsampling of a JPEG, transposed as the orientation does."""
+    if not _is_jpeg(image) or image.mode != "RGB":
+        return {"subsampling": 0}
+    tables = [list(table) for _, table in sorted(image.quantization.items())]
+    sampling = JpegImagePlugin.get_sampling(image)
+    if orientation in TRANSPOSED:
+        tables = [[table[8 * column + row] for row in range(8) for column in range(8)] for table in tables]
+        sampling = 0 if sampling == 1 else sampling
+    # At quality 50, libjpeg uses the tables unscaled.
+    return {"quality": 50, "qtables": tables, "subsampling": max(0, sampling)}
