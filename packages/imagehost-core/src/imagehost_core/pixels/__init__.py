@@ -1,7 +1,8 @@
-"""The only room that knows Pillow: it turns uploads into masters, and masters into variants.
+"""Image decoding, transformation and encoding: the only package that imports Pillow.
 
-It is meant to run inside a worker process that can be killed: it opens no file, no socket, and
-keeps nothing between two jobs.
+`ingest` converts an upload to a master image and its derivatives; `render` converts either to a variant. Both
+run in a sandboxed worker process that can be killed at any time: they open no files and no sockets, and keep
+no state between two jobs.
 """
 
 from imagehost_core.pixels.chroma_subsampling import CHROMA_SUBSAMPLING

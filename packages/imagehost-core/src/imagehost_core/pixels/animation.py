@@ -1,4 +1,4 @@
-"""How animations are read frame by frame, and written again with their times and loops."""
+"""Reading and writing of animations: frames, durations and loop counts."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from PIL import Image, ImageFile
 from imagehost_core.formats import Format
 from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.decode import decoder_errors, first_frame, frame_count
-from imagehost_core.pixels.encode import NO_METADATA, NO_SETTINGS, Metadata, metadata_options, save
-from imagehost_core.pixels.palette import quantize, shared_palette
+from imagehost_core.pixels.encode import NO_METADATA, NO_OPTIONS, Metadata, metadata_options, save
+from imagehost_core.pixels.palette import TRANSPARENT_INDEX, quantize, shared_palette
 from imagehost_core.pixels.webp_alpha_flag import set_alpha_flag
 
 INFINITE = 0
-"""How many times an animation is played that never ends."""
+"""The loop count of an animation that never ends."""
 
 GIF_TIME_UNIT = 10
-"""A GIF counts in hundredths of a second, in milliseconds."""
+"""The resolution of frame durations in GIF, in milliseconds."""
 
-KEEP, CLEAR = 1, 2
-"""What a GIF does to a frame before the next (GIF89a, 23): leave it, or clear it."""
+DISPOSAL_KEEP, DISPOSAL_CLEAR = 1, 2
+"""Disposal methods of GIF frames (GIF89a, section 23): leave the frame in place, or restore to background."""
 
 
 @frozen
 class Animation:
-    """Frames that follow one another, each complete in itself.
+    """Frames of equal size, each composited in full.
 
     Attributes:
-        frames: In `RGB` or `RGBA`, all of one size, at least one.
-        durations: How long each is shown, in milliseconds.
-        plays: How many times all of it is played; `INFINITE` for no end.
+        frames: Images in mode `RGB` or `RGBA`, at least one.
+        durations: Display time of each frame, in milliseconds.
+        loop_count: How many times the animation is played; `INFINITE` for no end.
     """
 
     frames: Sequence[Image.Image]
@@ -40,45 +40,45 @@ class Animation:
 
 
 def read_animation(image: ImageFile.ImageFile, transform: Callable[[Image.Image], Image.Image]) -> Animation:
-    """Return every frame of an opened file, as `made` of it.
+    """Decode and transform every frame of an opened file.
 
     Args:
         image: The opened file.
-        transform: What becomes of each decoded frame, so that no more than one is held in full size.
+        transform: Applied to each decoded frame, so that only one frame at a time is held in full size.
 
     Raises:
-        ValidationError: The decoder refuses a frame.
+        ValidationError: The decoder rejects a frame.
     """
     frames: list[Image.Image] = []
     durations: list[int] = []
-    for frame in frames_of(image):
+    for frame in iter_frames(image):
         frames.append(transform(frame))
         durations.append(round(float(image.info.get("duration", 0))))
-    return Animation(tuple(frames), tuple(durations), loop_count_of(image))
+    return Animation(tuple(frames), tuple(durations), read_loop_count(image))
 
 
-def frames_of(image: ImageFile.ImageFile) -> Iterator[Image.Image]:
-    """Yield the decoded frames one after another, all of the first one's size.
+def iter_frames(image: ImageFile.ImageFile) -> Iterator[Image.Image]:
+    """Yield the decoded frames in order, all in the first frame's size.
 
-    A GIF's later frame may leave the screen that its header promises: Pillow then grows the picture,
-    and viewers cut the frame off. So do we.
+    Later frames of a GIF may exceed its logical screen. Pillow then enlarges the image; browsers crop the
+    frame, and so does this function.
     """
     with decoder_errors(image):
         start, count = first_frame(image), frame_count(image)
-    box = (0, 0, *image.size)
-    for number in range(start, start + count):
+    screen = (0, 0, *image.size)
+    for index in range(start, start + count):
         with decoder_errors(image):
-            image.seek(number)
+            image.seek(index)
             image.load()
-        # The opened file itself would answer for all of its frames wherever one is expected.
-        yield image.crop(box) if count > 1 else image
+        # The opened file must not be passed on: as an ImageFile it represents all of its frames.
+        yield image.crop(screen) if count > 1 else image
 
 
-def loop_count_of(image: ImageFile.ImageFile) -> int:
-    """Return how many times an animation is played.
+def read_loop_count(image: ImageFile.ImageFile) -> int:
+    """Return how many times an animation is played, or `INFINITE`.
 
-    A GIF says how often it is played *again* (and no word for once); WebP and PNG say how often in
-    all. 0 is *forever* for all three.
+    GIF stores the number of *repetitions* and omits it for none; WebP and PNG store the number of plays.
+    0 means infinite in all three.
     """
     loop = image.info.get("loop")
     if image.format == "GIF":
@@ -92,58 +92,59 @@ def encode_animation(
     quality: int | None = None,
     *,
     metadata: Metadata = NO_METADATA,
-    settings: Mapping[str, object] = NO_SETTINGS,
+    options: Mapping[str, object] = NO_OPTIONS,
 ) -> bytes:
-    """Return the animation as a WebP or a GIF.
+    """Encode an animation as WebP or GIF.
 
     Args:
         fmt: `Format.WEBP` or `Format.GIF`.
-        animation: What to write.
-        quality: 1–100, or `None` for the default. Means nothing for GIF.
-        metadata: What goes with the pixels; a GIF takes none.
-        settings: For the encoder, beyond and before those of the table.
+        animation: The frames to encode.
+        quality: 1–100, or `None` for the format's default. Ignored for GIF.
+        metadata: Metadata to embed; ignored for GIF.
+        options: Encoder options that override the codec's.
     """
     codec = CODECS[fmt]
-    options = {**codec.options, **metadata_options(fmt, metadata), **settings}
+    encoder_options = {**codec.options, **metadata_options(fmt, metadata), **options}
     if fmt is Format.GIF:
-        frames, more = _for_gif(animation)
+        frames, animation_options = _gif_frames(animation)
     else:
         frames = list(animation.frames)
-        more = {
+        animation_options = {
             "duration": list(animation.durations),
             "loop": animation.loop_count,
             "quality": codec.quality if quality is None else quality,
             "background": (0, 0, 0, 0),
         }
-    data = save(frames, codec.name, {**options, **more})
+    data = save(frames, codec.name, {**encoder_options, **animation_options})
     return set_alpha_flag(data) if any(frame.mode == "RGBA" for frame in frames) else data
 
 
-def _for_gif(animation: Animation) -> tuple[list[Image.Image], dict[str, object]]:
+def _gif_frames(animation: Animation) -> tuple[list[Image.Image], dict[str, object]]:
+    """Return the frames quantized to one palette, and Pillow's options for them."""
     palette = shared_palette(animation.frames)
-    seen_through = any(frame.mode == "RGBA" for frame in animation.frames)
-    mode = "RGBA" if seen_through else "RGB"
+    has_alpha = any(frame.mode == "RGBA" for frame in animation.frames)
+    mode = "RGBA" if has_alpha else "RGB"
     frames = [quantize(frame.convert(mode), palette) for frame in animation.frames]
     options: dict[str, object] = {
         "duration": to_centiseconds(animation.durations),
-        "disposal": CLEAR if seen_through else KEEP,
+        "disposal": DISPOSAL_CLEAR if has_alpha else DISPOSAL_KEEP,
     }
-    if seen_through:
-        options["transparency"] = 255
+    if has_alpha:
+        options["transparency"] = TRANSPARENT_INDEX
     if animation.loop_count != 1:
         options["loop"] = max(0, animation.loop_count - 1)
     return frames, options
 
 
 def to_centiseconds(durations: Sequence[int]) -> list[int]:
-    """Return the durations in whole hundredths of a second, in milliseconds.
+    """Return durations rounded to multiples of `GIF_TIME_UNIT`, in milliseconds.
 
-    What one frame loses by rounding goes to the next, so that the whole keeps its length.
+    The rounding error of each frame is carried over to the next, so the total duration is kept.
     """
-    ticks: list[int] = []
-    exact = given = 0
+    rounded: list[int] = []
+    exact = total = 0
     for duration in durations:
         exact += duration
-        ticks.append(max(0, round((exact - given) / GIF_TIME_UNIT) * GIF_TIME_UNIT))
-        given += ticks[-1]
-    return ticks
+        rounded.append(max(0, round((exact - total) / GIF_TIME_UNIT) * GIF_TIME_UNIT))
+        total += rounded[-1]
+    return rounded

@@ -1,4 +1,4 @@
-"""The table of codecs: how each format is read and written, and with which settings."""
+"""The table of codecs: Pillow's plug-in and the encoder options of each format."""
 
 from __future__ import annotations
 
@@ -17,25 +17,24 @@ from imagehost_core.pixels.chroma_subsampling import CHROMA_SUBSAMPLING
 from imagehost_core.pixels.resize import RESAMPLER
 
 if not features.check("avif"):
-    # Pillow's own wheels have AVIF; builds of distributions may lack it, and this plug-in brings it.
+    # Pillow's own wheels support AVIF; builds of Linux distributions may not.
     import pillow_avif  # type: ignore[import-untyped]  # noqa: F401
 
 PIPELINE_VERSION = 4
-"""Raised whenever the same job gives other bytes than before, so that every ETag changes with it."""
+"""Incremented whenever the same job produces other bytes than before, so that every ETag changes."""
 
 
 @frozen
 class Codec:
-    """How Pillow is told to handle a format.
+    """Pillow's plug-in for a format, and its encoder options.
 
     Attributes:
-        name: Pillow's name of the plug-in. Only the named one may open the bytes.
-        quality: The quality where none is asked for, or `None` where the format has none.
-        settings: What else the encoder is told; the figures behind it are in
-            `docs/decisions/0005`.
-        graded: Returns how the encoder is told a quality.
-        halved: Where the format keeps one colour for every two by two pixels: the mode in which a
-            picture is given to the encoder once they are chosen.
+        name: The name of Pillow's plug-in. Files are opened with this plug-in only.
+        quality: The default quality, 1–100, or `None` where the format has none.
+        options: Encoder options; `docs/decisions/0005` has the measurements.
+        quality_options: Maps a quality, 1–100, to encoder options.
+        chroma_mode: For formats with 4:2:0 chroma: the mode of the image that is passed to the encoder after
+            `subsample_420`. `None` for other formats.
     """
 
     name: str
@@ -45,50 +44,48 @@ class Codec:
     chroma_mode: str | None = None
 
 
-def _settings(**values: object) -> Mapping[str, object]:
+def _options(**values: object) -> Mapping[str, object]:
     return MappingProxyType(values)
 
 
-_JPEG = _settings(optimize=True, progressive=True)
-# One thread and no tiles by count of processors: the bytes may not depend on the machine.
-_AVIF = _settings(codec="aom", speed=9, max_threads=1, autotiling=False, subsampling="4:2:0")
-_AVIF_TUNING = _settings(advanced={"color:tune": "ssimulacra2"})
-"""0.1 to 3 points of SSIMULACRA2 at equal bytes for the same time: `docs/decisions/0005`."""
+# One thread and no automatic tiling: the output must not depend on the number of processors.
+_AVIF = _options(codec="aom", speed=9, max_threads=1, autotiling=False, subsampling="4:2:0")
+_AVIF_TUNING = _options(advanced={"color:tune": "ssimulacra2"})
+"""Gains 0.1 to 3 points of SSIMULACRA2 at equal size and time."""
 
 
-def supported_avif_options(settings: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the settings, or none where the encoder does not know them, as libaom before 3.13."""
+def supported_avif_options(options: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the options, or none where the encoder rejects them, as libaom before 3.13."""
     try:
-        Image.new("RGB", (1, 1)).save(BytesIO(), "AVIF", **_AVIF, **settings)
+        Image.new("RGB", (1, 1)).save(BytesIO(), "AVIF", **_AVIF, **options)
     except ValueError:
-        return _settings()
-    return settings
+        return _options()
+    return options
 
 
 CODECS: dict[Format, Codec] = {
     Format.JPEG: Codec(
-        "JPEG", 80, _settings(optimize=True, progressive=True), quantisation.settings, "YCbCr"
+        "JPEG", 80, _options(optimize=True, progressive=True), quantisation.quality_options, "YCbCr"
     ),
-    Format.PNG: Codec("PNG", None, _settings(compress_level=2)),
-    Format.WEBP: Codec("WEBP", 80, _settings(method=2), chroma_mode="RGB"),
+    Format.PNG: Codec("PNG", None, _options(compress_level=2)),
+    Format.WEBP: Codec("WEBP", 80, _options(method=2), chroma_mode="RGB"),
     Format.AVIF: Codec(
-        "AVIF", 60, _settings(**_AVIF, **supported_avif_options(_AVIF_TUNING)), chroma_mode="RGB"
+        "AVIF", 60, _options(**_AVIF, **supported_avif_options(_AVIF_TUNING)), chroma_mode="RGB"
     ),
-    Format.GIF: Codec("GIF", None, _settings(optimize=False)),
+    Format.GIF: Codec("GIF", None, _options(optimize=False)),
 }
-"""Defaults of quality are contract 7's: *jpeg 80, webp 80, avif 60*."""
 
-# A worker is one of several already, and may not be allowed to start threads.
+# Workers run in parallel already, and their sandbox may not allow new threads.
 AvifImagePlugin.DEFAULT_MAX_THREADS = 1
 
 _LIBRARIES = ("jpg", "libjpeg_turbo", "webp", "avif", "zlib", "zlib_ng", "littlecms2")
 
 
 def codec_fingerprint() -> str:
-    """Return a short text that changes whenever the bytes of a variant could.
+    """Return 12 hexadecimal digits that change whenever the bytes of a variant could.
 
-    It is made of Pillow's version, those of the codecs below it, what reduces, who chooses colours, and
-    `PIPELINE_VERSION`.
+    They depend on the versions of Pillow and its codec libraries, on the resampler, on the chroma
+    subsampling, and on `PIPELINE_VERSION`.
     """
     versions = [
         f"pipeline {PIPELINE_VERSION}",

@@ -1,7 +1,6 @@
-"""How a decoded picture of any kind becomes 8-bit RGB or RGBA, and how it becomes sRGB.
+"""Conversion of decoded images to 8-bit RGB or RGBA, and to sRGB.
 
-Contract 7: *CMYK and other spaces are converted, wide-gamut ICC is kept or converted so that the
-picture looks the same.* A master keeps its profile; rungs and variants are sRGB and have none.
+A master keeps its ICC profile; derivatives and variants are sRGB and have none.
 """
 
 from __future__ import annotations
@@ -14,21 +13,21 @@ from PIL import Image, ImageChops, ImageCms
 
 WHITE = (255, 255, 255)
 
-SAME_COLOUR = 2
-"""A profile that moves no colour further than this, in 8-bit levels, is sRGB under another name."""
+MAX_SRGB_DIFFERENCE = 2
+"""A profile that changes no colour by more than this, in 8-bit levels, is treated as sRGB."""
 
 _SRGB = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB"))
-_SPACES = {"RGB": "RGB ", "L": "GRAY", "CMYK": "CMYK"}
-"""The data colour space that a profile must name (ICC.1:2022, table 19) to fit a mode."""
+_COLOUR_SPACES = {"RGB": "RGB ", "L": "GRAY", "CMYK": "CMYK"}
+"""The data colour space (ICC.1:2022, table 19) that a profile needs, by image mode."""
 
 
 @frozen
 class NormalizedImage:
-    """A picture of 8-bit RGB or RGBA, and the profile that says what its numbers mean.
+    """An 8-bit RGB or RGBA image and its colour profile.
 
     Attributes:
-        image: In mode `RGB`, or `RGBA` where a pixel is not opaque.
-        profile: ICC for RGB, or `None`: sRGB.
+        image: An image in mode `RGB`, or `RGBA` if any pixel is not opaque.
+        profile: An ICC profile for RGB, or `None` for sRGB.
     """
 
     image: Image.Image
@@ -36,52 +35,53 @@ class NormalizedImage:
 
 
 def normalize(image: Image.Image) -> NormalizedImage:
-    """Return a decoded picture as 8-bit RGB(A), with its profile where that still fits.
+    """Convert a decoded image of any mode to 8-bit RGB or RGBA.
 
-    Grey and CMYK are brought to sRGB through their profile, since the profile cannot go with RGB.
-    Alpha that hides nothing is dropped.
+    The ICC profile of an RGB image is kept. Grey and CMYK are converted to sRGB through their profile, which
+    does not apply to RGB. Fully opaque alpha is dropped.
     """
     data = image.info.get("icc_profile")
     profile = data if isinstance(data, bytes) and data else None
-    body, alpha = _split_alpha(image)
-    converted = body if profile is None or body.mode == "RGB" else _apply_profile(body, profile)
-    if body.mode == "RGB" and profile is not None and not _fits(body.mode, profile):
+    opaque, alpha = _split_alpha(image)
+    converted = opaque if profile is None or opaque.mode == "RGB" else _apply_profile(opaque, profile)
+    if opaque.mode == "RGB" and profile is not None and not _is_profile_for(opaque.mode, profile):
         profile = None
     rgb = converted if converted.mode == "RGB" else converted.convert("RGB")
     if alpha is not None:
         rgb.putalpha(alpha)
-    return NormalizedImage(rgb, profile if body.mode == "RGB" else None)
+    return NormalizedImage(rgb, profile if opaque.mode == "RGB" else None)
 
 
-def to_srgb(picture: NormalizedImage) -> Image.Image:
-    """Return the picture in sRGB, as it looks under its profile."""
-    if picture.profile is None or _is_srgb(picture.profile):
-        return picture.image
-    if picture.image.mode == "RGB":
-        return _apply_profile(picture.image, picture.profile)
-    converted = _apply_profile(picture.image.convert("RGB"), picture.profile)
-    converted.putalpha(picture.image.getchannel("A"))
+def to_srgb(normalized: NormalizedImage) -> Image.Image:
+    """Return the image converted from its profile to sRGB."""
+    image, profile = normalized.image, normalized.profile
+    if profile is None or _is_srgb(profile):
+        return image
+    if image.mode == "RGB":
+        return _apply_profile(image, profile)
+    converted = _apply_profile(image.convert("RGB"), profile)
+    converted.putalpha(image.getchannel("A"))
     return converted
 
 
 def flatten_on_white(image: Image.Image) -> Image.Image:
-    """Return the picture on white, for formats that hold no transparency."""
+    """Return the image composited on white, for formats without alpha."""
     if image.mode != "RGBA":
         return image
-    paper = Image.new("RGB", image.size, WHITE)
-    paper.paste(image, mask=image.getchannel("A"))
-    return paper
+    canvas = Image.new("RGB", image.size, WHITE)
+    canvas.paste(image, mask=image.getchannel("A"))
+    return canvas
 
 
 def _split_alpha(image: Image.Image) -> tuple[Image.Image, Image.Image | None]:
-    """Return the colours as `RGB`, `L` or `CMYK`, and the alpha where it hides something."""
+    """Return the colours in mode `RGB`, `L` or `CMYK`, and the alpha channel unless it is fully opaque."""
     if image.mode.startswith("I"):
         return _from_16_bit(image)
     if image.mode in ("RGB", "L", "CMYK") and "transparency" not in image.info:
         return image, None
-    rgba = _with_8_bit_key(image).convert("RGBA")
-    grey = image.mode in ("1", "L", "LA", "La")
-    return rgba.convert("L" if grey else "RGB"), _alpha_if_used(rgba.getchannel("A"))
+    rgba = _with_8_bit_transparency(image).convert("RGBA")
+    is_grey = image.mode in ("1", "L", "LA", "La")
+    return rgba.convert("L" if is_grey else "RGB"), _alpha_if_used(rgba.getchannel("A"))
 
 
 def _alpha_if_used(alpha: Image.Image) -> Image.Image | None:
@@ -89,52 +89,53 @@ def _alpha_if_used(alpha: Image.Image) -> Image.Image | None:
     return alpha if lowest < 255 else None
 
 
-def _with_8_bit_key(image: Image.Image) -> Image.Image:
-    """Return the picture with its transparent colour in the 8 bits that Pillow keeps of 16.
+def _with_8_bit_transparency(image: Image.Image) -> Image.Image:
+    """Return the image with its transparent colour reduced from 16 to 8 bits.
 
-    A PNG of 16-bit RGB names its transparent colour in 16 bits (PNG, 11.3.2.1).
+    The tRNS chunk of a 16-bit RGB PNG has 16-bit samples (PNG, section 11.3.2.1), but Pillow decodes the
+    pixels to 8 bits.
     """
-    key = image.info.get("transparency")
-    if isinstance(key, tuple) and max(key) > 255:
+    colour = image.info.get("transparency")
+    if isinstance(colour, tuple) and max(colour) > 255:
         image = image.copy()
-        image.info["transparency"] = tuple(level >> 8 for level in key)
+        image.info["transparency"] = tuple(level >> 8 for level in colour)
     return image
 
 
 def _from_16_bit(image: Image.Image) -> tuple[Image.Image, Image.Image | None]:
-    """Return 16-bit grey as `L`, and the alpha that its transparent level means."""
+    """Return 16-bit grey as mode `L`, and the alpha that its transparent level defines."""
     wide = image.convert("I")
-    key = image.info.get("transparency")
-    grey = wide.point(_HIGH_BYTE, "L")
-    if not isinstance(key, int):
+    transparent = image.info.get("transparency")
+    grey = wide.point(_TO_8_BIT, "L")
+    if not isinstance(transparent, int):
         return grey, None
-    opaque = [255] * 65536
-    opaque[min(key, 65535)] = 0
-    return grey, _alpha_if_used(wide.point(opaque, "L"))
+    alpha = [255] * 65536
+    alpha[min(transparent, 65535)] = 0
+    return grey, _alpha_if_used(wide.point(alpha, "L"))
 
 
-_HIGH_BYTE = [round(level / 257) for level in range(65536)]
+_TO_8_BIT = [round(level / 257) for level in range(65536)]
 
 
-def _profile(data: bytes) -> ImageCms.ImageCmsProfile:
+def _open_profile(data: bytes) -> ImageCms.ImageCmsProfile:
     return ImageCms.ImageCmsProfile(BytesIO(data))
 
 
-def _fits(mode: str, data: bytes) -> bool:
+def _is_profile_for(mode: str, data: bytes) -> bool:
     try:
-        return _profile(data).profile.xcolor_space == _SPACES[mode]
+        return _open_profile(data).profile.xcolor_space == _COLOUR_SPACES[mode]
     except (OSError, ImageCms.PyCMSError):
         return False
 
 
 def _apply_profile(image: Image.Image, data: bytes) -> Image.Image:
-    """Return the picture in sRGB through a profile, or as it is where the profile is of no use."""
-    if not _fits(image.mode, data):
+    """Return the image converted from a profile to sRGB, or unchanged where the profile is unusable."""
+    if not _is_profile_for(image.mode, data):
         return image
     try:
-        # sharp's intent, so that both show the same; for matrix profiles all intents are one.
+        # Perceptual, as sharp does; matrix profiles are the same under all intents.
         transform = ImageCms.buildTransform(
-            _profile(data), _SRGB, image.mode, "RGB", ImageCms.Intent.PERCEPTUAL
+            _open_profile(data), _SRGB, image.mode, "RGB", ImageCms.Intent.PERCEPTUAL
         )
         converted = ImageCms.applyTransform(image, transform)
     except (OSError, ValueError, ImageCms.PyCMSError):
@@ -144,10 +145,10 @@ def _apply_profile(image: Image.Image, data: bytes) -> Image.Image:
 
 
 def _is_srgb(data: bytes) -> bool:
-    """Whether a profile moves none of 125 colours, evenly spread over the cube, by anything to see."""
+    """Return whether a profile leaves a 5×5×5 grid of RGB colours within `MAX_SRGB_DIFFERENCE`."""
     levels = (0, 64, 128, 191, 255)
-    probe = Image.frombytes(
+    grid = Image.frombytes(
         "RGB", (125, 1), bytes(v for r in levels for g in levels for b in levels for v in (r, g, b))
     )
-    moved = ImageChops.difference(probe, _apply_profile(probe, data)).getextrema()
-    return max(high for _, high in cast("tuple[tuple[int, int], ...]", moved)) <= SAME_COLOUR
+    differences = ImageChops.difference(grid, _apply_profile(grid, data)).getextrema()
+    return max(high for _, high in cast("tuple[tuple[int, int], ...]", differences)) <= MAX_SRGB_DIFFERENCE

@@ -1,7 +1,6 @@
-"""How bytes become a picture: with the one named decoder, upright, and every refusal a 422.
+"""Decoding of untrusted files: by one named decoder, with limits, and every decoder error as a 422 error.
 
-The header scan has measured the file before; what is checked again here only keeps a mistake there
-from becoming a gigabyte here.
+The header scan has checked the limits before; the checks here are a second line of defence.
 """
 
 from __future__ import annotations
@@ -22,17 +21,16 @@ from imagehost_core.pixels.webp_alpha_flag import set_alpha_flag
 from imagehost_core.transform.geometry import Size
 
 MAX_FRAME_PIXELS = 100_000_000
-"""The largest frame, in pixels (contract 9)."""
+"""The maximum size of one frame, in pixels."""
 MAX_FRAMES = 1_000
-"""The most frames of one file (contract 9)."""
+"""The maximum number of frames of one file."""
 MAX_PIXELS = 150_000_000
-"""The most pixels over all frames (contract 9)."""
+"""The maximum size of all frames together, in pixels."""
 
-DRAFT_MARGIN = 2
-"""A JPEG is never scaled by its decoder below this many times the target, on either axis.
+MIN_DRAFT_SCALE = 2
+"""The minimum ratio of a JPEG scaled by its decoder to the target size, on either axis.
 
-Measured (SSIMULACRA2, 2725×2225 to 640 px): scaled to just above the target 45, to twice it 71,
-decoded whole 76.
+SSIMULACRA2 from 2725×2225 to 640 pixels: 45 for a ratio just above 1, 71 for 2, 76 for a full decode.
 """
 
 DECODER_ERRORS = (
@@ -49,10 +47,10 @@ DECODER_ERRORS = (
     RuntimeError,
     Image.DecompressionBombError,
 )
-"""What Pillow's decoders have been seen to raise on damaged files. `MemoryError` is not among them:
-it says something about the machine as well, so whoever runs the worker decides."""
+"""The exceptions that Pillow's decoders raise for damaged files. `MemoryError` is not among them: it may be
+caused by the machine instead of the file, so the worker's caller handles it."""
 
-_UPRIGHT = {
+_TRANSPOSE_METHODS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
     4: Image.Transpose.FLIP_TOP_BOTTOM,
@@ -61,15 +59,15 @@ _UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-"""What brings a picture of each EXIF orientation upright (EXIF 2.32, tag 274)."""
+"""Pillow's transposition for each EXIF orientation (EXIF 2.32, tag 274)."""
 
 TRANSPOSED = frozenset({5, 6, 7, 8})
-"""The orientations whose upright picture has width and height exchanged."""
+"""The EXIF orientations that exchange width and height."""
 
 
 @contextmanager
 def suppress_warnings() -> Iterator[None]:
-    """Keep Pillow's warnings, which speak of what uploaders did, out of the worker's output."""
+    """Suppress Pillow's warnings, which are about the uploaded file, in the worker's output."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -77,31 +75,28 @@ def suppress_warnings() -> Iterator[None]:
 
 @contextmanager
 def decoder_errors(source: Format | ImageFile.ImageFile) -> Iterator[None]:
-    """Turn whatever a decoder raises into the contract's answer.
-
-    Contract 2: *an image that is recognised but damaged* is 422. Only decoding goes in here: what
-    an encoder raises is a fault of ours.
+    """Raise ValidationError for any decoder error. To be used around decoding only, not encoding.
 
     Raises:
-        ValidationError: The decoder refused the file; its own words are the cause.
+        ValidationError: The decoder rejected the file; the decoder's exception is the cause.
     """
     try:
         yield
     except DECODER_ERRORS as error:
         name = source.name if isinstance(source, Format) else source.format
-        fault = FieldError("the image", f"a {name} file that can be decoded", "a damaged one")
-        raise ValidationError(errors=[fault]) from error
+        field_error = FieldError("the image", f"a {name} file that can be decoded", "a damaged one")
+        raise ValidationError(errors=[field_error]) from error
 
 
 def open_image(fmt: Format, data: bytes) -> ImageFile.ImageFile:
-    """Return the opened file, its pixels not yet decoded.
+    """Open a file without decoding its pixels.
 
     Args:
-        fmt: What the bytes are, by their headers.
+        fmt: The format according to the file's headers.
         data: The whole file.
 
     Raises:
-        ValidationError: The decoder refuses it, or it is larger than the contract allows.
+        ValidationError: The decoder rejects the file, or it exceeds the limits on pixels and frames.
     """
     with decoder_errors(fmt):
         image = Image.open(BytesIO(set_alpha_flag(data)), formats=(CODECS[fmt].name,))
@@ -117,44 +112,44 @@ def open_image(fmt: Format, data: bytes) -> ImageFile.ImageFile:
 
 
 def frame_count(image: ImageFile.ImageFile) -> int:
-    """Return how many frames the file's animation has; 1 for a still picture.
+    """Return the number of frames of the file's animation; 1 for a still image.
 
-    A JPEG that carries further pictures (a gain map, a preview) is still one picture. An animated
-    PNG may have a picture for viewers that know no animations: that is no frame.
+    Further images in a JPEG (a gain map, a preview) do not count, nor does the default image of an animated
+    PNG that is not part of the animation.
     """
     if image.format not in ("GIF", "WEBP", "PNG"):
         return 1
     frames = int(getattr(image, "n_frames", 1))
-    return frames - 1 if _has_fallback(image) and frames > 1 else frames
+    return frames - 1 if _has_separate_default_image(image) and frames > 1 else frames
 
 
 def first_frame(image: ImageFile.ImageFile) -> int:
-    """Return the number that Pillow gives to the animation's first frame."""
-    return 1 if frame_count(image) > 1 and _has_fallback(image) else 0
+    """Return Pillow's index of the animation's first frame."""
+    return 1 if frame_count(image) > 1 and _has_separate_default_image(image) else 0
 
 
-def _has_fallback(image: ImageFile.ImageFile) -> bool:
+def _has_separate_default_image(image: ImageFile.ImageFile) -> bool:
     return isinstance(image, PngImagePlugin.PngImageFile) and bool(image.info.get("default_image"))
 
 
 def image_orientation(image: Image.Image) -> int:
-    """Return the EXIF orientation, 1–8; 1 where there is none, or none that means anything."""
+    """Return the EXIF orientation, 1–8; 1 where it is missing or invalid."""
     exif = image.info.get("exif")
     return read_orientation(exif) if isinstance(exif, bytes) else 1
 
 
 def apply_orientation(image: Image.Image, orientation: int) -> Image.Image:
-    """Return the picture turned and mirrored as its EXIF orientation says."""
-    turn = _UPRIGHT.get(orientation)
-    return image if turn is None else image.transpose(turn)
+    """Return the image rotated and mirrored to upright."""
+    method = _TRANSPOSE_METHODS.get(orientation)
+    return image if method is None else image.transpose(method)
 
 
 def shrink_on_load(image: ImageFile.ImageFile, target: Size) -> None:
-    """Let a JPEG's decoder leave out what the target will not show; other formats cannot.
+    """Set a JPEG's decoder to downscale while decoding; has no effect on other formats.
 
     Args:
         image: The opened file, its pixels not yet decoded.
-        target: The size to which the whole picture will be brought, in its stored orientation.
+        target: The size to which the whole image will be resized, in its stored orientation.
     """
     if image.format in ("JPEG", "MPO"):
-        image.draft(None, (DRAFT_MARGIN * target.width, DRAFT_MARGIN * target.height))
+        image.draft(None, (MIN_DRAFT_SCALE * target.width, MIN_DRAFT_SCALE * target.height))

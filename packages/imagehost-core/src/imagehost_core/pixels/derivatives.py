@@ -1,8 +1,7 @@
-"""The reductions that are made of an upload while it is decoded anyway: the rungs that renders start from.
+"""Derivatives: downscaled copies of an upload, stored beside its master, from which variants render faster.
 
-All rungs together take at most a quarter of the master's bytes. So they are made as good as that
-allows: nearly without loss where the master is large, leaner where it is small, and not at all where
-even that would be too much. The figures are in `docs/decisions/0004`.
+All derivatives of an image together take at most a quarter of the master's bytes. Within that budget, as many
+derivatives as possible are encoded at the best possible quality.
 """
 
 from __future__ import annotations
@@ -18,25 +17,25 @@ from imagehost_core.pixels.encode import encode
 from imagehost_core.pixels.resize import resize_to
 from imagehost_core.transform.geometry import Size
 
-BYTES_SHARE = 4
-"""All rungs together have at most the master's bytes divided by this."""
+BYTES_DIVISOR = 4
+"""All derivatives together have at most the master's bytes divided by this."""
 
-PIXELS_SHARE = 3
-"""A rung has at most the picture's pixels divided by this; beyond it saves little to start from it."""
+PIXELS_DIVISOR = 3
+"""A derivative has at most the image's pixels divided by this; a larger one would save little time."""
 
 MIN_GROWTH = 2.5
-"""A rung of twice the side is taken to have this many times the bytes, and not tried in less room.
-Of twelve photographs, all had 2.7 to 3.4 times."""
+"""The least expected ratio of the bytes of two derivatives whose sides differ by a factor of two.
+A derivative that cannot fit by this estimate is not encoded. Twelve photographs had ratios of 2.7 to 3.4."""
 
 
 @frozen
 class Derivatives:
-    """The rungs of a picture.
+    """The derivatives of an image.
 
     Attributes:
-        rungs: The size and the bytes of each, largest first.
-        least: The smallest reduction that was made, whether there was room for it or not; the picture
-            itself, where none was.
+        derivatives: The size and the bytes of each, largest first.
+        smallest: The smallest downscaled image, even if its file exceeded the budget; the image itself if it
+            was not downscaled.
     """
 
     derivatives: Sequence[tuple[Size, bytes]]
@@ -45,79 +44,84 @@ class Derivatives:
 
 @frozen
 class EncodingTier:
-    """One way to store a rung: a format, its quality, and what else the encoder is told."""
+    """One way to encode a derivative: a format, its quality, and encoder options."""
 
     format: Format
     quality: int
-    settings: Mapping[str, object]
+    options: Mapping[str, object]
 
 
-_SEQUENTIAL = {"progressive": False}
-_FINE = {"progressive": False, "subsampling": 0}
+_CHROMA_420 = {"progressive": False}
+_CHROMA_444 = {"progressive": False, "subsampling": 0}
 
 OPAQUE_TIERS = (
-    EncodingTier(Format.JPEG, 94, _FINE),
-    EncodingTier(Format.JPEG, 91, _FINE),
-    EncodingTier(Format.JPEG, 87, _FINE),
-    EncodingTier(Format.JPEG, 91, _SEQUENTIAL),
-    EncodingTier(Format.JPEG, 87, _SEQUENTIAL),
-    EncodingTier(Format.JPEG, 83, _SEQUENTIAL),
+    EncodingTier(Format.JPEG, 94, _CHROMA_444),
+    EncodingTier(Format.JPEG, 91, _CHROMA_444),
+    EncodingTier(Format.JPEG, 87, _CHROMA_444),
+    EncodingTier(Format.JPEG, 91, _CHROMA_420),
+    EncodingTier(Format.JPEG, 87, _CHROMA_420),
+    EncodingTier(Format.JPEG, 83, _CHROMA_420),
 )
-"""How rungs are stored, best first. A JPEG is decoded in a third of the time of an AVIF, and encoded in a
-tenth; what its tables lose in fine detail is what the render's reduction takes away in any case."""
+"""The tiers for opaque images, best first. JPEG is decoded in a third of the time of AVIF and encoded in a
+tenth; its losses in fine detail are removed by the downscale of the render in any case."""
 
 ALPHA_TIERS = (
     EncodingTier(Format.AVIF, 70, {"speed": 10, "subsampling": "4:4:4"}),
     EncodingTier(Format.AVIF, 60, {"speed": 10}),
 )
-"""The same for pictures with alpha, which a JPEG cannot hold."""
+"""The tiers for images with alpha, which JPEG does not support, best first."""
 
 
 def make_derivatives(image: Image.Image, sides: Sequence[int], master_bytes: int) -> Derivatives:
-    """Return the rungs of a picture.
+    """Downscale and encode an image's derivatives.
 
-    As many rungs as fit in the leanest tier come first, since any rung saves more time than a better
-    one; then they are made in the best tier in which all of them fit.
+    First selects as many derivatives as fit the budget in the smallest tier, since another derivative saves
+    more time than a better one; then encodes them in the best tier in which all of them fit.
 
     Args:
-        image: The upright picture in sRGB, in `RGB` or `RGBA`.
-        sides: The longer sides of the rungs, in pixels, descending.
+        image: The upright image in sRGB, in mode `RGB` or `RGBA`.
+        sides: The longer sides of the derivatives, in pixels, descending.
         master_bytes: The size of the master, in bytes.
     """
     tiers = ALPHA_TIERS if image.mode == "RGBA" else OPAQUE_TIERS
-    room = master_bytes // BYTES_SHARE
-    reductions, chosen = _smallest_set(image, sides, tiers[-1], room)
+    budget = master_bytes // BYTES_DIVISOR
+    downscaled, selected = _smallest_set(image, sides, tiers[-1], budget)
     best, worst = 0, len(tiers) - 1
     while best < worst:
         tier = (best + worst) // 2
-        better = {side: _encoded(reductions[side], tiers[tier]) for side in chosen}
-        if sum(map(len, better.values())) <= room:
-            chosen, worst = better, tier
+        candidates = {side: _encode(downscaled[side], tiers[tier]) for side in selected}
+        if sum(map(len, candidates.values())) <= budget:
+            selected, worst = candidates, tier
         else:
             best = tier + 1
-    rungs = [(Size(*reductions[side].size), chosen[side]) for side in sorted(chosen, reverse=True)]
-    return Derivatives(rungs, reductions[min(reductions)] if reductions else image)
+    derivatives = [(Size(*downscaled[side].size), selected[side]) for side in sorted(selected, reverse=True)]
+    return Derivatives(derivatives, downscaled[min(downscaled)] if downscaled else image)
 
 
 def _smallest_set(
-    image: Image.Image, sides: Sequence[int], tier: EncodingTier, room: int
+    image: Image.Image, sides: Sequence[int], tier: EncodingTier, budget: int
 ) -> tuple[dict[int, Image.Image], dict[int, bytes]]:
-    """Return every rung for which there is room, those of most worth first: its pixels and its bytes."""
-    whole = Size(*image.size)
-    pixels: dict[int, Image.Image] = {}
-    chosen: dict[int, bytes] = {}
+    """Return the downscaled images, and the encoded derivatives that fit the budget, by their longer side.
+
+    `PRIORITY_SIDE` comes first, then the others in ascending order.
+    """
+    original = Size(*image.size)
+    downscaled: dict[int, Image.Image] = {}
+    selected: dict[int, bytes] = {}
     for side in sorted(sides, key=lambda side: (side != PRIORITY_SIDE, side)):
-        size = _with_longer_side(whole, side)
-        hopeless = any(len(blob) * MIN_GROWTH > room for less, blob in chosen.items() if 2 * less <= side)
-        if size.pixels * PIXELS_SHARE > whole.pixels or hopeless:
+        size = _with_longer_side(original, side)
+        too_large = any(
+            len(blob) * MIN_GROWTH > budget for smaller, blob in selected.items() if 2 * smaller <= side
+        )
+        if size.pixels * PIXELS_DIVISOR > original.pixels or too_large:
             continue
-        start = min((larger for larger in pixels if larger > side), default=None)
-        pixels[side] = resize_to(image if start is None else pixels[start], size)
-        blob = _encoded(pixels[side], tier)
-        if len(blob) <= room:
-            chosen[side] = blob
-            room -= len(blob)
-    return pixels, chosen
+        source = min((larger for larger in downscaled if larger > side), default=None)
+        downscaled[side] = resize_to(image if source is None else downscaled[source], size)
+        blob = _encode(downscaled[side], tier)
+        if len(blob) <= budget:
+            selected[side] = blob
+            budget -= len(blob)
+    return downscaled, selected
 
 
 def _with_longer_side(size: Size, side: int) -> Size:
@@ -126,5 +130,5 @@ def _with_longer_side(size: Size, side: int) -> Size:
     return Size(max(1, width), max(1, height))
 
 
-def _encoded(image: Image.Image, tier: EncodingTier) -> bytes:
-    return encode(tier.format, image, tier.quality, settings=tier.settings)
+def _encode(image: Image.Image, tier: EncodingTier) -> bytes:
+    return encode(tier.format, image, tier.quality, options=tier.options)

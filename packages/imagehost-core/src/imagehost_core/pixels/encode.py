@@ -1,4 +1,4 @@
-"""How a finished picture becomes bytes of a format."""
+"""Encoding of a finished image to the bytes of a format."""
 
 from __future__ import annotations
 
@@ -18,23 +18,26 @@ from imagehost_core.pixels.colour import flatten_on_white
 from imagehost_core.pixels.palette import quantize
 
 _WEBP_OUT_OF_MEMORY = "encoding error 1"
-"""What Pillow says where libwebp has no memory left (`VP8_ENC_ERROR_OUT_OF_MEMORY`)."""
+"""Pillow's message where libwebp is out of memory (`VP8_ENC_ERROR_OUT_OF_MEMORY`)."""
 
 JPEG_BYTES_PER_PIXEL = 6
-"""More than a JPEG ever needs: noise of black and white at quality 100, without subsampling, takes 3.3.
-Pillow hands libjpeg one buffer for the whole of a progressive file, guesses 1 or 2 bytes, and fails where
-that is too little."""
+"""The size of the output buffer for a JPEG. The worst case, black and white noise at quality 100 without
+subsampling, takes 3.3. Pillow passes libjpeg one buffer for the whole of a progressive file, estimates 1 or 2
+bytes per pixel, and fails where that is too small."""
 
 MAX_SEGMENT = 65_533
-"""The longest content of one JPEG segment, in bytes; EXIF cannot be continued in a second one."""
+"""The maximum content of one JPEG segment, in bytes; EXIF cannot be split over several segments."""
+
+XMP_HEADER_BYTES = 29
+"""The length of the XMP namespace that precedes the packet in a JPEG segment."""
 
 
 @frozen
 class Metadata:
-    """What goes into a file beside its pixels. A variant has none of it.
+    """Metadata to embed in a file. Variants have none.
 
     Attributes:
-        profile: ICC, or `None`.
+        profile: An ICC profile, or `None`.
         exif: A TIFF structure, with or without its JPEG prefix, or `None`.
         xmp: An XMP packet, or `None`.
     """
@@ -45,7 +48,7 @@ class Metadata:
 
 
 NO_METADATA = Metadata()
-NO_SETTINGS: Mapping[str, object] = MappingProxyType({})
+NO_OPTIONS: Mapping[str, object] = MappingProxyType({})
 
 
 def encode(
@@ -54,62 +57,71 @@ def encode(
     quality: int | None = None,
     *,
     metadata: Metadata = NO_METADATA,
-    settings: Mapping[str, object] = NO_SETTINGS,
+    options: Mapping[str, object] = NO_OPTIONS,
     subsample: bool = False,
 ) -> bytes:
-    """Return the picture in a format; on white where the format holds no transparency.
+    """Encode an image; on white where the format has no alpha.
 
     Args:
-        fmt: The format.
-        image: In `RGB` or `RGBA`.
-        quality: 1–100, or `None` for the format's default. Means nothing for PNG and GIF.
-        metadata: What goes with the pixels.
-        settings: For the encoder, beyond and before those of the table.
-        subsample: Whether the colours that the format keeps are chosen here, where it keeps one for every
-            two by two pixels and nothing is transparent.
+        fmt: The output format.
+        image: An image in mode `RGB` or `RGBA`.
+        quality: 1–100, or `None` for the format's default. Ignored for PNG and GIF.
+        metadata: Metadata to embed.
+        options: Encoder options that override the codec's.
+        subsample: Whether to subsample chroma by `subsample_420` instead of in the encoder. Applies to opaque
+            images in formats with 4:2:0 chroma.
     """
     codec = CODECS[fmt]
-    graded = (
-        codec.quality_options(codec.quality if quality is None else quality) if codec.quality else NO_SETTINGS
-    )
-    options: dict[str, Any] = {**codec.options, **metadata_options(fmt, metadata), **graded, **settings}
-    picture = _prepare(fmt, image)
-    if picture.mode == "P" and "transparency" in picture.info:
-        options["transparency"] = picture.info["transparency"]
-    if subsample and codec.chroma_mode and picture.mode == "RGB":
-        picture = subsample_420(picture, codec.chroma_mode)
-    return save([picture], codec.name, options)
+    quality_options: Mapping[str, object] = NO_OPTIONS
+    if codec.quality:
+        quality_options = codec.quality_options(codec.quality if quality is None else quality)
+    encoder_options: dict[str, Any] = {
+        **codec.options,
+        **metadata_options(fmt, metadata),
+        **quality_options,
+        **options,
+    }
+    image = _prepare(fmt, image)
+    if image.mode == "P" and "transparency" in image.info:
+        encoder_options["transparency"] = image.info["transparency"]
+    if subsample and codec.chroma_mode and image.mode == "RGB":
+        image = subsample_420(image, codec.chroma_mode)
+    return save([image], codec.name, encoder_options)
 
 
-def save(pictures: Sequence[Image.Image], name: str, options: Mapping[str, Any]) -> bytes:
-    """Return what Pillow writes of the pictures, with nothing of what their files said beside.
+def save(frames: Sequence[Image.Image], plugin: str, options: Mapping[str, Any]) -> bytes:
+    """Return the file that Pillow's plug-in writes, without metadata of the frames' source files.
 
     Args:
-        pictures: One, or the frames of an animation.
-        name: Pillow's name of the plug-in.
-        options: What the plug-in is told.
+        frames: A still image, or the frames of an animation.
+        plugin: The name of Pillow's plug-in.
+        options: The plug-in's options.
+
+    Raises:
+        MemoryError: The encoder is out of memory.
     """
-    width, height = pictures[0].size
-    infos, block = [picture.info for picture in pictures], ImageFile.MAXBLOCK
-    for picture in pictures:
-        picture.info = {}
-    frames = {"save_all": True, "append_images": pictures[1:]} if len(pictures) > 1 else {}
+    width, height = frames[0].size
+    infos, max_block = [frame.info for frame in frames], ImageFile.MAXBLOCK
+    for frame in frames:
+        frame.info = {}
+    append = {"save_all": True, "append_images": frames[1:]} if len(frames) > 1 else {}
     buffer = BytesIO()
-    ImageFile.MAXBLOCK = max(block, JPEG_BYTES_PER_PIXEL * width * height)
+    ImageFile.MAXBLOCK = max(max_block, JPEG_BYTES_PER_PIXEL * width * height)
     try:
-        pictures[0].save(buffer, name, **frames, **options)
+        frames[0].save(buffer, plugin, **append, **options)
     except ValueError as error:
         if str(error) != _WEBP_OUT_OF_MEMORY:
             raise
         raise MemoryError(str(error)) from error
     finally:
-        ImageFile.MAXBLOCK = block
-        for picture, info in zip(pictures, infos, strict=True):
-            picture.info = info
+        ImageFile.MAXBLOCK = max_block
+        for frame, info in zip(frames, infos, strict=True):
+            frame.info = info
     return buffer.getvalue()
 
 
 def _prepare(fmt: Format, image: Image.Image) -> Image.Image:
+    """Return the image in a mode that the format supports."""
     if not FORMATS[fmt].has_alpha:
         return flatten_on_white(image)
     image = drop_opaque_alpha(image)
@@ -117,27 +129,27 @@ def _prepare(fmt: Format, image: Image.Image) -> Image.Image:
 
 
 def drop_opaque_alpha(image: Image.Image) -> Image.Image:
-    """Return the picture without its alpha where that hides nothing."""
+    """Return the image without its alpha channel if that is fully opaque."""
     if image.mode == "RGBA" and image.getchannel("A").getextrema() == (255, 255):
         return image.convert("RGB")
     return image
 
 
 def metadata_options(fmt: Format, metadata: Metadata) -> dict[str, object]:
-    """Return the metadata as the format's encoder takes it; a GIF takes none."""
+    """Return the encoder options that embed metadata; none for GIF."""
     if fmt is Format.GIF:
         return {}
-    carried: dict[str, object] = {}
+    options: dict[str, object] = {}
     if metadata.profile:
-        carried["icc_profile"] = metadata.profile
+        options["icc_profile"] = metadata.profile
     if metadata.exif:
         exif = metadata.exif.removeprefix(PREFIX)
         if fmt is not Format.JPEG or len(PREFIX + exif) <= MAX_SEGMENT:
-            carried["exif"] = PREFIX + exif if fmt is Format.JPEG else exif
+            options["exif"] = PREFIX + exif if fmt is Format.JPEG else exif
     if metadata.xmp and fmt is Format.PNG:
         text = PngImagePlugin.PngInfo()
         text.add_itxt("XML:com.adobe.xmp", metadata.xmp.decode("utf-8", "replace"))
-        carried["pnginfo"] = text
-    elif metadata.xmp and (fmt is not Format.JPEG or len(metadata.xmp) <= MAX_SEGMENT - 29):
-        carried["xmp"] = metadata.xmp
-    return carried
+        options["pnginfo"] = text
+    elif metadata.xmp and (fmt is not Format.JPEG or len(metadata.xmp) <= MAX_SEGMENT - XMP_HEADER_BYTES):
+        options["xmp"] = metadata.xmp
+    return options

@@ -1,8 +1,7 @@
-"""Light: what a reduction adds up in place of numbers, and how it is cut into pieces.
+"""Linear light: the sRGB transfer function as lookup tables, and the strips in which images are downscaled.
 
-Light adds up; the numbers of an 8-bit picture do not, they are its 2.4th root or so (IEC 61966-2-1).
-Averaging the numbers darkens fine light detail. Measured on photographs, averaging light instead is
-worth 10 to 16 points of SSIMULACRA2.
+8-bit sRGB samples are gamma-encoded (IEC 61966-2-1), so their average is darker than the average light; fine
+bright detail would darken. Averaging linear light gains 10 to 16 points of SSIMULACRA2 on photographs.
 """
 
 from __future__ import annotations
@@ -15,32 +14,33 @@ from attrs import frozen
 from imagehost_core.transform.geometry import Size
 
 FILTER_SUPPORT = 2
-"""How far the filter (Catmull-Rom's cubic) reaches, in pixels of the reduced picture to each side."""
+"""The support of the filter (Catmull-Rom's cubic), in target pixels to each side."""
 
 REDUCING_GAP = 1.75
-"""Box averages go first, as long as they leave the picture this many times larger than the target:
-0.3 points for half the time."""
+"""A box average precedes the filter as long as its result is at least this many times the target size.
+Halves the time for 0.3 points of SSIMULACRA2."""
 
 LINEAR_MAX = 65_535
 
 
-def _to_linear(level: float) -> float:
-    return level / 12.92 if level <= 0.04045 else ((level + 0.055) / 1.055) ** 2.4
+def _to_linear(sample: float) -> float:
+    return sample / 12.92 if sample <= 0.04045 else ((sample + 0.055) / 1.055) ** 2.4
 
 
 def _to_srgb(light: float) -> float:
     return light * 12.92 if light <= 0.0031308 else 1.055 * light ** (1 / 2.4) - 0.055
 
 
-SRGB_TO_LINEAR = [_to_linear(level / 255) * LINEAR_MAX + 0.5 for level in range(256)]
-"""Light of each 8-bit level. The half makes the later cut to integers a rounding: filters keep it,
-since their weights add up to 1."""
+SRGB_TO_LINEAR = [_to_linear(sample / 255) * LINEAR_MAX + 0.5 for sample in range(256)]
+"""The linear light of each 8-bit sample, plus 0.5. Filters preserve the offset, since their weights have a
+sum of 1; it makes the later truncation to integers a rounding."""
 LINEAR_TO_SRGB = [round(_to_srgb(light / LINEAR_MAX) * 255) for light in range(LINEAR_MAX + 1)]
+"""The 8-bit sample of each linear light from 0 to `LINEAR_MAX`."""
 
 
 @frozen
 class Box:
-    """A part of a picture, in its pixels; edges may lie between two of them."""
+    """A region of an image, in pixels; edges may lie between two pixels."""
 
     left: float
     top: float
@@ -54,11 +54,11 @@ class Box:
 
 
 def box_factor(box: Box, size: Size) -> tuple[int, int]:
-    """Return the width and height of the box averages that go first, in pixels.
+    """Return the width and height of the box average that precedes the filter, in pixels; 1 for none.
 
     Args:
-        box: The part of the picture that is reduced.
-        size: What it is reduced to.
+        box: The source region.
+        size: The target size of the region.
     """
     return (
         max(1, int((box.right - box.left) / size.width / REDUCING_GAP)),
@@ -68,14 +68,14 @@ def box_factor(box: Box, size: Size) -> tuple[int, int]:
 
 @frozen
 class Strip:
-    """Rows of the target, and what of the source they are made of.
+    """Consecutive target rows, and the source rows that they are computed from.
 
     Attributes:
-        top: The first row of the target.
-        rows: How many rows.
-        first: The first row of the source that is read.
-        last: The row after the last one that is read.
-        box: The part of those rows that the band shows, after the box averages.
+        top: The first target row.
+        rows: The number of target rows.
+        first: The first source row.
+        last: The source row after the last.
+        box: The region of these source rows that the target rows cover, in pixels after the box average.
     """
 
     top: int
@@ -86,33 +86,33 @@ class Strip:
 
 
 def strips(
-    source: Size, size: Size, box: Box, cell: tuple[int, int], rows: range, pixels: int
+    source: Size, size: Size, box: Box, factor: tuple[int, int], rows: range, pixels: int
 ) -> Iterator[Strip]:
-    """Yield the bands of a reduction, which together give what one of the whole would but for roundings.
+    """Yield strips that together give the result of one downscale of the whole, up to rounding.
 
-    Each reads as many rows beyond its own as the filter reaches, and begins at a multiple of the
-    cell's height, so that the averages are the same in any band.
+    Each strip includes as many source rows beyond its own as the filter supports, and starts at a multiple of
+    the box height, so that the box averages are the same in any division.
 
     Args:
-        source: The size of the picture.
-        size: What the box of it is reduced to.
-        box: The part of it that is shown.
-        cell: The box averages that go first.
-        rows: The rows of the target that are wanted.
-        pixels: About how many pixels of the source a band may have.
+        source: The size of the source image.
+        size: The target size of the box.
+        box: The source region.
+        factor: The box average that precedes the filter.
+        rows: The target rows to cover.
+        pixels: The approximate size of a strip, in source pixels.
     """
     scale = (box.bottom - box.top) / size.height
-    reach = FILTER_SUPPORT * max(scale, cell[1]) + cell[1]
+    margin = FILTER_SUPPORT * max(scale, factor[1]) + factor[1]
     step = max(16, ceil(pixels / source.width / scale))
     for top in range(rows.start, rows.stop, step):
         count = min(step, rows.stop - top)
-        upper, under = box.top + top * scale, box.top + (top + count) * scale
-        first = max(0, floor((upper - reach) / cell[1]) * cell[1])
-        last = min(source.height, ceil((under + reach) / cell[1]) * cell[1])
-        shown = Box(
-            box.left / cell[0],
-            (upper - first) / cell[1],
-            min(box.right / cell[0], ceil(source.width / cell[0])),
-            min((under - first) / cell[1], ceil((last - first) / cell[1])),
+        upper, lower = box.top + top * scale, box.top + (top + count) * scale
+        first = max(0, floor((upper - margin) / factor[1]) * factor[1])
+        last = min(source.height, ceil((lower + margin) / factor[1]) * factor[1])
+        region = Box(
+            box.left / factor[0],
+            (upper - first) / factor[1],
+            min(box.right / factor[0], ceil(source.width / factor[0])),
+            min((lower - first) / factor[1], ceil((last - first) / factor[1])),
         )
-        yield Strip(top, count, first, last, shown)
+        yield Strip(top, count, first, last, region)

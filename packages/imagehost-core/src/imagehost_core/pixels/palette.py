@@ -1,4 +1,4 @@
-"""How a picture of any colours is brought to the 256 of a GIF, one of which may be *transparent*."""
+"""Quantization to the 256 colours of a GIF, one of which may be transparent."""
 
 from __future__ import annotations
 
@@ -6,45 +6,46 @@ from collections.abc import Sequence
 
 from PIL import Image
 
-TRANSPARENT = 255
-"""The palette index that stands for *nothing here*, where something has to."""
+TRANSPARENT_INDEX = 255
+"""The palette index of transparent pixels; the preceding indices are colours."""
 
-VISIBLE = 128
-"""Alpha below this becomes transparent, since a GIF knows nothing between."""
+ALPHA_THRESHOLD = 128
+"""Alpha below this becomes transparent, since GIF has no partial transparency."""
 
 SAMPLE_SIDE = 128
-"""Frames are looked at in this size to choose an animation's palette, in pixels."""
+"""The maximum side of a frame's sample for the shared palette, in pixels."""
 SAMPLE_FRAMES = 16
+"""The approximate number of frames sampled for the shared palette."""
 
 
 def quantize(image: Image.Image, palette: Image.Image | None = None) -> Image.Image:
-    """Return the picture in mode `P`, with `transparency` in its info where a pixel is transparent.
+    """Return the image in mode `P`, with `transparency` in its info if it has alpha.
 
     Args:
-        image: In `RGB` or `RGBA`.
-        palette: A picture in mode `P` whose first 255 colours are to be used, or `None` for the
-            picture's own best.
+        image: An image in mode `RGB` or `RGBA`.
+        palette: An image in mode `P` whose first 255 colours are used, or `None` for an adaptive palette.
     """
     rgb = image.convert("RGB")
-    chosen = palette or _adaptive_palette(rgb)
-    result = rgb.quantize(palette=chosen, dither=Image.Dither.FLOYDSTEINBERG)
+    result = rgb.quantize(palette=palette or _adaptive_palette(rgb), dither=Image.Dither.FLOYDSTEINBERG)
     if image.mode == "RGBA":
-        hidden = image.getchannel("A").point([255 if alpha < VISIBLE else 0 for alpha in range(256)])
-        result.paste(TRANSPARENT, mask=hidden)
-        colours = (result.getpalette("RGB") or [])[: 3 * TRANSPARENT]
+        transparent = image.getchannel("A").point(
+            [255 if alpha < ALPHA_THRESHOLD else 0 for alpha in range(256)]
+        )
+        result.paste(TRANSPARENT_INDEX, mask=transparent)
+        colours = (result.getpalette("RGB") or [])[: 3 * TRANSPARENT_INDEX]
         result.putpalette(colours + [0] * (768 - len(colours)))
-        result.info["transparency"] = TRANSPARENT
+        result.info["transparency"] = TRANSPARENT_INDEX
     return result
 
 
 def shared_palette(frames: Sequence[Image.Image]) -> Image.Image:
-    """Return a picture whose palette suits all frames of an animation.
+    """Return an image whose palette suits all frames of an animation.
 
-    One palette for all keeps what stands still in the animation still: with a palette for each
-    frame its colours would flicker, and every frame would be stored whole.
+    With one palette per frame, the colours of static areas would flicker, and every frame would be stored in
+    full.
 
     Args:
-        frames: In `RGB` or `RGBA`, all of one size.
+        frames: Images in mode `RGB` or `RGBA`, all of one size.
     """
     step = max(1, len(frames) // SAMPLE_FRAMES)
     samples = [frame.convert("RGB") for frame in frames[::step]]
@@ -56,10 +57,12 @@ def shared_palette(frames: Sequence[Image.Image]) -> Image.Image:
 
 
 def _adaptive_palette(rgb: Image.Image) -> Image.Image:
-    """Return a picture whose palette has the picture's own colours where they are few enough.
+    """Return an image with a palette of at most 255 colours; exact where the image has no more.
 
-    For more, an octree comes nearer than a median cut, in a hundredth of the time: on a photograph of
-    320×240 pixels a root mean square error of 4.4 levels against 5.1, in 1 ms against 160.
+    Otherwise an octree is closer than a median cut, in a hundredth of the time: on a photograph of 320×240
+    pixels a root mean square error of 4.4 levels against 5.1, in 1 ms against 160 ms.
     """
-    few = rgb.getcolors(TRANSPARENT) is not None
-    return rgb.quantize(TRANSPARENT, Image.Quantize.MEDIANCUT if few else Image.Quantize.FASTOCTREE)
+    is_exact = rgb.getcolors(TRANSPARENT_INDEX) is not None
+    return rgb.quantize(
+        TRANSPARENT_INDEX, Image.Quantize.MEDIANCUT if is_exact else Image.Quantize.FASTOCTREE
+    )

@@ -1,9 +1,9 @@
-"""The quantisation tables of our JPEGs: what is lost where it is seen least.
+"""JPEG quantisation tables, optimised for perceived quality.
 
-The tables of libjpeg (ITU-T T.81, K.1 and K.2) spend bytes on detail that is hardly seen. Ours are
-a formula of three numbers for each of brightness and colour, which were searched for at equal bytes on
-eight large photographs reduced to 640 pixels: at libjpeg's bytes for quality 80 they score 2.1 points of
-SSIMULACRA2 more on the mean, and more on each. `docs/decisions/0005` has the figures.
+libjpeg's tables (ITU-T T.81, K.1 and K.2) spend bytes on detail that is hardly visible. These are a formula
+of three parameters each for luma and chroma, found by a search on eight large photographs downscaled to 640
+pixels (`bench/tables.py`): at the bytes of libjpeg's quality 80 they gain 2.1 points of SSIMULACRA2 on
+average, and gain on every photograph. `docs/decisions/0005` has the figures.
 """
 
 from __future__ import annotations
@@ -13,57 +13,58 @@ from math import exp
 
 from attrs import frozen
 
-SIDE = 8
-"""A block of a JPEG has this many frequencies on each axis."""
+BLOCK_SIDE = 8
+"""The number of frequencies of a JPEG block on each axis."""
 
-LARGEST = 255
+MAX_DIVISOR = 255
 """The largest divisor of a baseline JPEG."""
 
 
 @frozen
 class TableCurve:
-    """How a table grows from low to high frequencies: `level · e^(steepness · (u^bend + v^bend))`.
+    """Divisors by frequency: `base · e^(growth · (u^exponent + v^exponent))`.
 
     Attributes:
-        level: The divisor of the block's mean at quality 50.
-        steepness: How fast divisors grow.
-        bend: 1 lets them grow alike from one frequency to the next; less, slower towards the fine ones.
+        base: The divisor of the block's mean at quality 50.
+        growth: The rate at which divisors increase with the frequency.
+        exponent: 1 for a uniform increase from one frequency to the next; less for a slower increase towards
+            high frequencies.
     """
 
     base: float
     growth: float
     exponent: float = 0.9
 
-    def at(self, across: int, down: int) -> float:
-        """Return the divisor of a frequency at quality 50; both are counted from 0 to 7."""
-        return self.base * exp(self.growth * (across**self.exponent + down**self.exponent))
+    def at(self, u: int, v: int) -> float:
+        """Return the divisor of a horizontal and a vertical frequency, 0–7 each, at quality 50."""
+        return self.base * exp(self.growth * (u**self.exponent + v**self.exponent))
 
 
 LUMA = TableCurve(10.35, 0.255)
-"""Its level gives as many bytes at quality 80 as libjpeg's own table."""
+"""Its base gives as many bytes at quality 80 as libjpeg's table."""
 CHROMA = TableCurve(12.4, 0.2)
 
 
 @lru_cache(maxsize=128)
 def tables(quality: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the divisors of brightness and of colour, 64 each, row by row.
+    """Return the luma and the chroma table, 64 divisors each in row order.
 
     Args:
-        quality: 1–100; divisors grow with it as libjpeg's do (`jpeg_quality_scaling`).
+        quality: 1–100, with libjpeg's scaling of the divisors (`jpeg_quality_scaling`).
     """
     percent = 5_000 / quality if quality < 50 else 200 - 2 * quality
-    brightness, colour = (
+    luma, chroma = (
         tuple(
-            min(LARGEST, max(1, round(slope.at(across, down) * percent / 100)))
-            for down in range(SIDE)
-            for across in range(SIDE)
+            min(MAX_DIVISOR, max(1, round(curve.at(u, v) * percent / 100)))
+            for v in range(BLOCK_SIDE)
+            for u in range(BLOCK_SIDE)
         )
-        for slope in (LUMA, CHROMA)
+        for curve in (LUMA, CHROMA)
     )
-    return brightness, colour
+    return luma, chroma
 
 
-def settings(quality: int) -> dict[str, object]:
-    """Return what Pillow is told to quantise by `tables`."""
-    # At 50, libjpeg takes tables as they are given; at others it scales them first.
+def quality_options(quality: int) -> dict[str, object]:
+    """Return Pillow's encoder options for the tables of a quality, 1–100."""
+    # At quality 50, libjpeg uses the tables unscaled.
     return {"quality": 50, "qtables": [list(table) for table in tables(quality)]}

@@ -1,10 +1,9 @@
-"""The placeholder of a picture: its ThumbHash, some 25 bytes that hold a blurred miniature.
+"""ThumbHash placeholders: about 25 bytes that encode a blurred miniature of an image.
 
-Written from the description of the format at https://evanw.github.io/thumbhash/: a cosine
-transform of luminance, of two differences of colour and of alpha, with as many waves as the
-picture's shape deserves, each quantised to 4 bits.
-
-The transform is separable, so rows go first and columns after: about 7 products a pixel.
+Implements the format described at https://evanw.github.io/thumbhash/: a discrete cosine transform of
+luminance, two colour differences and alpha, with a number of coefficients that depends on the aspect ratio,
+each quantised to 4 bits. The transform is separable: first rows, then columns, about 7 multiplications per
+pixel.
 """
 
 from __future__ import annotations
@@ -19,122 +18,134 @@ from PIL import Image
 from imagehost_core.transform.geometry import Size
 
 MAX_SIDE = 100
-"""The largest side that the format's description allows, in pixels."""
-SIDE = 32
-"""The longer side of the miniature that is transformed, in pixels: well above twice the 7 waves
-that a hash can hold, so that more pixels would not change it by anything to see."""
+"""The maximum side of the image to hash according to the format's description, in pixels."""
+MINIATURE_SIDE = 32
+"""The longer side of the miniature that is hashed, in pixels: well above twice the 7 frequencies of a hash,
+so that more pixels would make no visible difference."""
 
 
 @frozen
 class _Channel:
-    """A channel's mean, its waves, and the largest of them.
+    """The quantisation input of one channel.
 
     Attributes:
-        mean: The average.
-        waves: The other coefficients, row by row, each divided by `scale` and brought to 0–1.
-        scale: The largest of them without its sign, or 0.
+        dc: The mean of the samples.
+        ac: The other coefficients in row order, scaled to 0–1.
+        scale: The largest absolute value of the other coefficients.
     """
 
-    mean: float
-    waves: tuple[float, ...]
+    dc: float
+    ac: tuple[float, ...]
     scale: float
 
 
 def thumbhash(image: Image.Image) -> str:
-    """Return a picture's ThumbHash, in base64.
+    """Return an image's ThumbHash, in base64.
 
     Args:
-        image: In `RGB` or `RGBA`, in sRGB, upright, of any size.
+        image: An upright sRGB image of any size, in mode `RGB` or `RGBA`.
     """
-    small = _miniature(image)
-    return b64encode(hash_of(Size(*small.size), small.tobytes())).decode("ascii")
+    miniature = _miniature(image)
+    return b64encode(hash_of(Size(*miniature.size), miniature.tobytes())).decode("ascii")
 
 
 def _miniature(image: Image.Image) -> Image.Image:
     longer = max(image.size)
-    size = tuple(max(1, round(side * SIDE / longer)) for side in image.size)
+    size = tuple(max(1, round(side * MINIATURE_SIDE / longer)) for side in image.size)
     return image.resize((size[0], size[1]), Image.Resampling.BOX, reducing_gap=2.0).convert("RGBA")
 
 
 def hash_of(size: Size, rgba: bytes) -> bytes:
-    """Return the ThumbHash of a picture of at most 100 × 100 pixels.
+    """Return the ThumbHash of an image of at most `MAX_SIDE` × `MAX_SIDE` pixels.
 
     Args:
-        size: Its size.
-        rgba: Its pixels row by row, four bytes each, alpha not multiplied in.
+        size: The size of the image.
+        rgba: Its pixels in row order, four bytes each, with straight (not premultiplied) alpha.
     """
-    red, green, blue = (_shares(rgba[index::4]) for index in range(3))
-    alpha = _shares(rgba[3::4])
+    red, green, blue = (_to_unit(rgba[index::4]) for index in range(3))
+    alpha = _to_unit(rgba[3::4])
     total = sum(alpha) or 1.0
-    mean = [sum(map(float.__mul__, channel, alpha)) / total for channel in (red, green, blue)]
-    # What is transparent is filled with the average colour.
+    means = [sum(map(float.__mul__, channel, alpha)) / total for channel in (red, green, blue)]
+    # Transparent pixels are composited on the mean colour.
     red, green, blue = (
-        [average * (1 - a) + a * value for value, a in zip(channel, alpha, strict=True)]
-        for channel, average in zip((red, green, blue), mean, strict=True)
+        [mean * (1 - a) + a * value for value, a in zip(channel, alpha, strict=True)]
+        for channel, mean in zip((red, green, blue), means, strict=True)
     )
-    see_through = any(a < 1 for a in alpha)
-    limit = 5 if see_through else 7
+    has_alpha = any(a < 1 for a in alpha)
+    limit = 5 if has_alpha else 7
     longer = max(size.width, size.height)
-    waves_x = max(1, _round(limit * size.width / longer))
-    waves_y = max(1, _round(limit * size.height / longer))
+    count_x = max(1, _round(limit * size.width / longer))
+    count_y = max(1, _round(limit * size.height / longer))
 
-    light = [(r + g + b) / 3 for r, g, b in zip(red, green, blue, strict=True)]
+    luminance = [(r + g + b) / 3 for r, g, b in zip(red, green, blue, strict=True)]
     yellow_blue = [(r + g) / 2 - b for r, g, b in zip(red, green, blue, strict=True)]
     red_green = [r - g for r, g in zip(red, green, strict=True)]
-    luma = _channel(size, light, max(3, waves_x), max(3, waves_y))
-    p, q = (_channel(size, values, 3, 3) for values in (yellow_blue, red_green))
-    opacity = _channel(size, alpha, 5, 5) if see_through else None
-    return _packed(size, luma, p, q, opacity, waves_y if size.width > size.height else waves_x)
+    l_channel = _transform(size, luminance, max(3, count_x), max(3, count_y))
+    p_channel, q_channel = (_transform(size, values, 3, 3) for values in (yellow_blue, red_green))
+    a_channel = _transform(size, alpha, 5, 5) if has_alpha else None
+    shorter_count = count_y if size.width > size.height else count_x
+    return _pack(size, l_channel, p_channel, q_channel, a_channel, shorter_count)
 
 
-def _shares(levels: bytes) -> list[float]:
+def _to_unit(levels: bytes) -> list[float]:
     return [level / 255 for level in levels]
 
 
 def _round(value: float) -> int:
-    """Return the nearest integer, halves up."""
+    """Return the nearest integer, halves rounded up."""
     return int(value + 0.5)
 
 
-def _channel(size: Size, values: Sequence[float], waves_x: int, waves_y: int) -> _Channel:
+def _transform(size: Size, values: Sequence[float], count_x: int, count_y: int) -> _Channel:
+    """Return the cosine transform of a channel, with a number of frequencies per axis."""
     width, height = size.width, size.height
-    across, down = _cosines(width, waves_x), _cosines(height, waves_y)
+    cosines_x, cosines_y = _cosines(width, count_x), _cosines(height, count_y)
     rows = [values[y * width : (y + 1) * width] for y in range(height)]
-    by_row = [[sum(map(float.__mul__, row, wave)) for row in rows] for wave in across]
-    # Only the corner of low waves is kept: x/waves_x + y/waves_y < 1.
-    found = [
-        sum(map(float.__mul__, by_row[x], down[y])) / (width * height)
-        for y in range(waves_y)
-        for x in range(waves_x)
-        if x * waves_y < waves_x * (waves_y - y)
+    by_row = [[sum(map(float.__mul__, row, wave)) for row in rows] for wave in cosines_x]
+    # Only the triangle of low frequencies is kept: x/count_x + y/count_y < 1.
+    coefficients = [
+        sum(map(float.__mul__, by_row[x], cosines_y[y])) / (width * height)
+        for y in range(count_y)
+        for x in range(count_x)
+        if x * count_y < count_x * (count_y - y)
     ]
-    mean, *waves = found
-    scale = max(map(abs, waves), default=0.0)
-    shares = tuple(0.5 + 0.5 * wave / scale for wave in waves) if scale else tuple(waves)
-    return _Channel(mean, shares, scale)
+    dc, *ac = coefficients
+    scale = max(map(abs, ac), default=0.0)
+    scaled = tuple(0.5 + 0.5 * value / scale for value in ac) if scale else tuple(ac)
+    return _Channel(dc, scaled, scale)
 
 
-def _cosines(length: int, waves: int) -> list[list[float]]:
-    return [[cos(pi / length * wave * (x + 0.5)) for x in range(length)] for wave in range(waves)]
+def _cosines(length: int, count: int) -> list[list[float]]:
+    return [[cos(pi / length * frequency * (x + 0.5)) for x in range(length)] for frequency in range(count)]
 
 
-def _packed(
-    size: Size, light: _Channel, p: _Channel, q: _Channel, opacity: _Channel | None, shorter: int
+def _pack(
+    size: Size,
+    l_channel: _Channel,
+    p_channel: _Channel,
+    q_channel: _Channel,
+    a_channel: _Channel | None,
+    shorter_count: int,
 ) -> bytes:
-    """Return the head of 5 or 6 bytes, then all waves as nibbles, the low one of each byte first."""
-    head = (
-        _round(63 * light.mean)
-        | _round(31.5 + 31.5 * p.mean) << 6
-        | _round(31.5 + 31.5 * q.mean) << 12
-        | _round(31 * light.scale) << 18
-        | (opacity is not None) << 23
+    """Return the header of 5 or 6 bytes, then all AC coefficients as nibbles, low nibble first."""
+    header = (
+        _round(63 * l_channel.dc)
+        | _round(31.5 + 31.5 * p_channel.dc) << 6
+        | _round(31.5 + 31.5 * q_channel.dc) << 12
+        | _round(31 * l_channel.scale) << 18
+        | (a_channel is not None) << 23
     )
-    tail = shorter | _round(63 * p.scale) << 3 | _round(63 * q.scale) << 9 | (size.width > size.height) << 15
-    data = bytearray(head.to_bytes(3, "little") + tail.to_bytes(2, "little"))
-    if opacity is not None:
-        data.append(_round(15 * opacity.mean) | _round(15 * opacity.scale) << 4)
-    channels = (light, p, q) if opacity is None else (light, p, q, opacity)
-    nibbles = [_round(15 * wave) for channel in channels for wave in channel.waves]
+    header_end = (
+        shorter_count
+        | _round(63 * p_channel.scale) << 3
+        | _round(63 * q_channel.scale) << 9
+        | (size.width > size.height) << 15
+    )
+    data = bytearray(header.to_bytes(3, "little") + header_end.to_bytes(2, "little"))
+    if a_channel is not None:
+        data.append(_round(15 * a_channel.dc) | _round(15 * a_channel.scale) << 4)
+    channels = [l_channel, p_channel, q_channel] + ([] if a_channel is None else [a_channel])
+    nibbles = [_round(15 * value) for channel in channels for value in channel.ac]
     nibbles += [0] * (len(nibbles) % 2)
     data += bytes(low | high << 4 for low, high in zip(nibbles[::2], nibbles[1::2], strict=True))
     return bytes(data)
