@@ -23,7 +23,7 @@ from PIL import Image
 
 from imagehost_core.pixels.colour import normalize, to_srgb
 from imagehost_core.pixels.decode import apply_orientation, image_orientation
-from imagehost_core.pixels.quantisation import CHROMA, LUMA, SIDE, TableCurve
+from imagehost_core.pixels.quantisation import BLOCK_SIDE, CHROMA, LUMA, TableCurve
 from imagehost_core.pixels.resize import resize_to
 from imagehost_core.transform import Transform
 from imagehost_core.transform.geometry import Size, plan
@@ -32,7 +32,7 @@ QUALITY = 80
 HALVINGS = 9
 """How often the scale of a table is narrowed down: to a hundredth of its bytes."""
 
-STEPS = (("steepness", 0.05), ("bend", 0.1), ("level", 2.0))
+STEPS = (("growth", 0.05), ("exponent", 0.1), ("base", 2.0))
 
 
 @frozen
@@ -52,7 +52,7 @@ class Shape:
 
     def tables(self, scale: float) -> list[list[int]]:
         """Return the divisors, both slopes multiplied by a scale."""
-        places = [(across, down) for down in range(SIDE) for across in range(SIDE)]
+        places = [(across, down) for down in range(BLOCK_SIDE) for across in range(BLOCK_SIDE)]
         return [
             [min(255, max(1, round(slope.at(*place) * scale))) for place in places]
             for slope in (self.brightness, self.colour)

@@ -1,7 +1,7 @@
-"""Plans agree with the published cases, and keep what each fit promises for every size.
+"""Plans equal published cases, and have the properties of each fit for every size.
 
-`data/fit_cases.json` holds sizes as published by the tests and pages of sharp, weserv, imagor, imgix
-and Cloudflare, for plain requests only.
+`data/fit_cases.json` has sizes published in the tests and documentation of sharp, weserv, imagor, imgix and
+Cloudflare.
 """
 
 from __future__ import annotations
@@ -32,16 +32,21 @@ def size(text: str) -> Size:
     return Size(int(width), int(height))
 
 
-def boxed(source: Size, box: Size, fit: Fit) -> Plan:
+def plan_for(source: Size, box: Size, fit: Fit) -> Plan:
     return plan(source, Transform(box.width, box.height, fit=fit))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['picture']} {case['query']}")
+def resize_only(size: Size) -> Plan:
+    """Return a plan without crop and padding."""
+    return Plan(resize=size, crop=ORIGIN, pad=ORIGIN, output=size)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['source']} {case['query']}")
 def test_the_output_is_as_published(case: dict[str, str]) -> None:
-    assert plan(size(case["picture"]), parse_transform(case["query"])).output == size(case["output"])
+    assert plan(size(case["source"]), parse_transform(case["query"])).output == size(case["output"])
 
 
-def test_there_are_published_cases_of_every_fit() -> None:
+def test_the_published_cases_include_every_fit() -> None:
     assert {parse_transform(case["query"]).fit for case in CASES} == set(Fit)
     assert len(CASES) == 47
 
@@ -50,24 +55,24 @@ def test_there_are_published_cases_of_every_fit() -> None:
     SOURCES,
     TRANSFORMS,
     st.integers(1, 1_000),
-    st.none() | st.sampled_from([t.max_side for t in FORMATS.values()]),
+    st.none() | st.sampled_from([info.max_side for info in FORMATS.values()]),
 )
 @example(Size(1, 10_000), Transform(8_000, 1), 1, None)
 @example(Size(16_384, 1), Transform(None, 8_192), 1, None)
-def test_a_plan_is_within_the_caps_or_a_bad_request(
+def test_a_plan_is_within_the_limits_or_a_bad_request(
     source: Size, transform: Transform, frames: int, max_side: int | None
 ) -> None:
     try:
         output = plan(source, transform, frames=frames, max_side=max_side).output
     except BadRequestError as error:
-        assert {fault.name for fault in error.errors} == {"the output"}  # noqa: PT017
+        assert {field_error.name for field_error in error.errors} == {"the output"}  # noqa: PT017
     else:
         assert output.pixels * frames <= MAX_OUTPUT_PIXELS
         assert max(output.width, output.height) <= (max_side or 8_192 * 16_384)
 
 
 @given(SOURCES, TRANSFORMS)
-def test_crops_and_pads_lie_within_bounds_and_never_meet_on_an_axis(
+def test_crop_and_padding_are_within_bounds_and_never_on_the_same_axis(
     source: Size, transform: Transform
 ) -> None:
     try:
@@ -90,32 +95,31 @@ def test_crops_and_pads_lie_within_bounds_and_never_meet_on_an_axis(
 
 
 @given(SOURCES)
-def test_without_a_size_nothing_is_resized(source: Size) -> None:
+def test_without_width_and_height_nothing_is_resized(source: Size) -> None:
     assume(source.pixels <= MAX_OUTPUT_PIXELS)
     for fit in Fit:
         steps = plan(source, Transform(fit=fit))
-        assert steps == Plan(resize=source, crop=ORIGIN, pad=ORIGIN, output=source)
-        assert steps.keeps(source)
+        assert steps == resize_only(source)
         assert not steps.padded
 
 
 @given(SOURCES, BOXES, st.sampled_from([Fit.COVER, Fit.CONTAIN, Fit.FILL]))
 def test_cover_contain_and_fill_give_exactly_the_box(source: Size, box: Size, fit: Fit) -> None:
-    assert boxed(source, box, fit).output == box
+    assert plan_for(source, box, fit).output == box
 
 
 @given(SOURCES | SMALL, BOXES)
-def test_inside_never_exceeds_the_box_and_touches_it(source: Size, box: Size) -> None:
-    output = boxed(source, box, Fit.INSIDE).output
+def test_inside_fits_within_the_box_and_equals_one_side(source: Size, box: Size) -> None:
+    output = plan_for(source, box, Fit.INSIDE).output
     assert output.width <= box.width
     assert output.height <= box.height
     assert output.width == box.width or output.height == box.height
 
 
 @given(SOURCES | SMALL, BOXES)
-def test_outside_covers_the_box_and_touches_it(source: Size, box: Size) -> None:
+def test_outside_covers_the_box_and_equals_one_side(source: Size, box: Size) -> None:
     try:
-        output = boxed(source, box, Fit.OUTSIDE).output
+        output = plan_for(source, box, Fit.OUTSIDE).output
     except BadRequestError:
         assume(False)
     assert output.width >= box.width
@@ -124,19 +128,17 @@ def test_outside_covers_the_box_and_touches_it(source: Size, box: Size) -> None:
 
 
 @given(SOURCES | SMALL, BOXES)
-def test_cover_crops_what_outside_gives_and_contain_pads_what_inside_gives(source: Size, box: Size) -> None:
-    assert boxed(source, box, Fit.CONTAIN).resize == boxed(source, box, Fit.INSIDE).output
+def test_cover_crops_the_size_of_outside_and_contain_pads_the_size_of_inside(source: Size, box: Size) -> None:
+    assert plan_for(source, box, Fit.CONTAIN).resize == plan_for(source, box, Fit.INSIDE).output
     try:
-        outside = boxed(source, box, Fit.OUTSIDE).output
+        outside = plan_for(source, box, Fit.OUTSIDE).output
     except BadRequestError:
         assume(False)
-    assert boxed(source, box, Fit.COVER).resize == outside
+    assert plan_for(source, box, Fit.COVER).resize == outside
 
 
 @given(SOURCES | SMALL, SIDES, st.sampled_from([fit for fit in Fit if fit is not Fit.FILL]))
-def test_one_side_keeps_the_ratio_to_half_a_pixel_and_never_vanishes(
-    source: Size, side: int, fit: Fit
-) -> None:
+def test_one_side_keeps_the_aspect_ratio_to_half_a_pixel(source: Size, side: int, fit: Fit) -> None:
     try:
         by_width = plan(source, Transform(width=side, fit=fit)).output
         by_height = plan(source, Transform(height=side, fit=fit)).output
@@ -154,9 +156,9 @@ def test_one_side_keeps_the_ratio_to_half_a_pixel_and_never_vanishes(
 
 
 @given(SOURCES | SMALL, BOXES, st.sampled_from([Fit.INSIDE, Fit.OUTSIDE]))
-def test_inside_and_outside_keep_the_ratio_to_a_pixel(source: Size, box: Size, fit: Fit) -> None:
+def test_inside_and_outside_keep_the_aspect_ratio_to_a_pixel(source: Size, box: Size, fit: Fit) -> None:
     try:
-        output = boxed(source, box, fit).output
+        output = plan_for(source, box, fit).output
     except BadRequestError:
         assume(False)
     by_width, by_height = (
@@ -167,7 +169,7 @@ def test_inside_and_outside_keep_the_ratio_to_a_pixel(source: Size, box: Size, f
 
 
 @given(SOURCES, SIDES)
-def test_fill_leaves_an_axis_that_is_not_given(source: Size, side: int) -> None:
+def test_fill_keeps_a_side_that_is_not_requested(source: Size, side: int) -> None:
     wide, high = Size(side, source.height), Size(source.width, side)
     assume(max(wide.pixels, high.pixels) <= MAX_OUTPUT_PIXELS)
     assert plan(source, Transform(width=side, fit=Fit.FILL)).output == wide
@@ -175,17 +177,17 @@ def test_fill_leaves_an_axis_that_is_not_given(source: Size, side: int) -> None:
 
 
 @given(SOURCES | SMALL, BOXES, st.sampled_from(Fit))
-def test_a_picture_on_its_side_gives_the_same_plan_on_its_side(source: Size, box: Size, fit: Fit) -> None:
+def test_a_transposed_source_gives_a_transposed_plan(source: Size, box: Size, fit: Fit) -> None:
     assume(source.width * box.height != source.height * box.width)
     try:
-        upright = boxed(source, box, fit)
+        upright = plan_for(source, box, fit)
     except BadRequestError:
         assume(False)
-    lying = boxed(Size(source.height, source.width), Size(box.height, box.width), fit)
-    assert lying.resize == Size(upright.resize.height, upright.resize.width)
-    assert lying.output == Size(upright.output.height, upright.output.width)
-    assert lying.crop == Point(upright.crop.top, upright.crop.left)
-    assert lying.pad == Point(upright.pad.top, upright.pad.left)
+    transposed = plan_for(Size(source.height, source.width), Size(box.height, box.width), fit)
+    assert transposed.resize == Size(upright.resize.height, upright.resize.width)
+    assert transposed.output == Size(upright.output.height, upright.output.width)
+    assert transposed.crop == Point(upright.crop.top, upright.crop.left)
+    assert transposed.pad == Point(upright.pad.top, upright.pad.left)
 
 
 @given(SOURCES | SMALL, st.integers(1, MAX_SIDE - 1))
@@ -199,15 +201,17 @@ def test_a_larger_width_never_gives_a_smaller_height(source: Size, width: int) -
 
 
 @given(SMALL, st.integers(1, 20), st.sampled_from(Fit))
-def test_a_box_of_the_same_ratio_is_the_same_under_every_fit(source: Size, factor: int, fit: Fit) -> None:
+def test_a_box_of_the_same_aspect_ratio_gives_the_same_plan_for_every_fit(
+    source: Size, factor: int, fit: Fit
+) -> None:
     box = Size(source.width * factor, source.height * factor)
-    assert boxed(source, box, fit) == Plan(resize=box, crop=ORIGIN, pad=ORIGIN, output=box)
-    assert boxed(source, source, fit).keeps(source)
+    assert plan_for(source, box, fit) == resize_only(box)
+    assert plan_for(source, source, fit) == resize_only(source)
 
 
 @given(SOURCES, BOXES)
-def test_a_crop_is_centred_with_the_odd_pixel_cut_off_at_the_left_and_top(source: Size, box: Size) -> None:
-    steps = boxed(source, box, Fit.COVER)
+def test_a_crop_is_centred_and_an_odd_pixel_is_cropped_at_the_left_and_top(source: Size, box: Size) -> None:
+    steps = plan_for(source, box, Fit.COVER)
     right = steps.resize.width - box.width - steps.crop.left
     bottom = steps.resize.height - box.height - steps.crop.top
     assert steps.crop.left - right in {0, 1}
@@ -215,8 +219,10 @@ def test_a_crop_is_centred_with_the_odd_pixel_cut_off_at_the_left_and_top(source
 
 
 @given(SOURCES, BOXES)
-def test_a_pad_is_centred_with_the_odd_pixel_added_at_the_right_and_bottom(source: Size, box: Size) -> None:
-    steps = boxed(source, box, Fit.CONTAIN)
+def test_padding_is_centred_and_an_odd_pixel_is_added_at_the_right_and_bottom(
+    source: Size, box: Size
+) -> None:
+    steps = plan_for(source, box, Fit.CONTAIN)
     right = box.width - steps.resize.width - steps.pad.left
     bottom = box.height - steps.resize.height - steps.pad.top
     assert right - steps.pad.left in {0, 1}
@@ -235,11 +241,11 @@ def test_a_pad_is_centred_with_the_odd_pixel_added_at_the_right_and_bottom(sourc
         ("49x14", "h=29", "102x29"),
     ],
 )
-def test_an_exact_half_goes_up(source: str, query: str, output: str) -> None:
+def test_an_exact_half_is_rounded_up(source: str, query: str, output: str) -> None:
     assert plan(size(source), parse_transform(query)).output == size(output)
 
 
-def test_the_output_may_have_40_million_pixels_and_no_more() -> None:
+def test_an_output_has_at_most_40_million_pixels() -> None:
     assert plan(Size(1, 1), Transform(8_000, 5_000)).output.pixels == MAX_OUTPUT_PIXELS == 40_000_000
     with pytest.raises(BadRequestError) as caught:
         plan(Size(1, 1), Transform(8_000, 5_001))
@@ -248,19 +254,19 @@ def test_the_output_may_have_40_million_pixels_and_no_more() -> None:
     )
 
 
-def test_the_pixels_of_all_frames_count() -> None:
+def test_the_limit_on_pixels_is_for_all_frames_together() -> None:
     assert plan(Size(1, 1), Transform(200, 200), frames=1_000).output == Size(200, 200)
     with pytest.raises(BadRequestError) as caught:
         plan(Size(1, 1), Transform(200, 201), frames=1_000)
     assert caught.value.details.endswith("received 200×201 with 1000 frames")
 
 
-def test_a_picture_that_is_not_resized_is_capped_as_well() -> None:
+def test_the_limit_on_pixels_applies_without_a_resize() -> None:
     with pytest.raises(BadRequestError):
         plan(Size(8_000, 5_001), Transform())
 
 
-def test_a_side_may_be_as_long_as_the_format_holds_and_no_longer() -> None:
+def test_a_side_is_at_most_the_maximum_of_the_format() -> None:
     assert plan(Size(1, 16_383), Transform(), max_side=16_383).output.height == 16_383
     with pytest.raises(BadRequestError) as caught:
         plan(Size(1, 16_384), Transform(), max_side=16_383)
@@ -271,26 +277,26 @@ def test_a_side_may_be_as_long_as_the_format_holds_and_no_longer() -> None:
         plan(Size(16_384, 1), Transform(), max_side=16_383)
 
 
-def test_both_caps_are_reported_together() -> None:
+def test_both_limits_are_reported_together() -> None:
     with pytest.raises(BadRequestError) as caught:
         plan(Size(16_384, 16_384), Transform(), max_side=16_383)
     assert len(caught.value.errors) == 2
 
 
 @pytest.mark.parametrize("values", [(0, 1), (1, 0), (-1, 1), (1, -5)])
-def test_a_size_has_at_least_one_pixel_each_way(values: tuple[int, int]) -> None:
+def test_a_side_has_at_least_one_pixel(values: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match=">= 1"):
         Size(*values)
 
 
 @pytest.mark.parametrize("values", [(-1, 0), (0, -1)])
-def test_a_point_lies_within_the_picture(values: tuple[int, int]) -> None:
+def test_a_point_has_no_negative_coordinates(values: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match=">= 0"):
         Point(*values)
 
 
 @pytest.mark.parametrize("value", [1.0, "1", None])
-def test_sizes_and_points_are_whole_numbers(value: object) -> None:
+def test_sizes_and_points_have_integer_values(value: object) -> None:
     for kind in (Size, Point):
         with pytest.raises(TypeError):
             kind(value, 1)  # type: ignore[arg-type]
@@ -298,13 +304,12 @@ def test_sizes_and_points_are_whole_numbers(value: object) -> None:
             kind(1, value)  # type: ignore[arg-type]
 
 
-def test_a_size_is_shown_as_width_by_height() -> None:
+def test_a_size_is_formatted_as_width_by_height() -> None:
     assert str(Size(3, 2)) == "3×2"
     assert Size(3, 2).pixels == 6
 
 
-def test_only_a_plan_that_changes_nothing_keeps_a_picture() -> None:
-    assert boxed(Size(4, 4), Size(4, 4), Fit.COVER).keeps(Size(4, 4))
-    assert not boxed(Size(4, 6), Size(4, 4), Fit.COVER).keeps(Size(4, 6))
-    assert not boxed(Size(4, 2), Size(4, 4), Fit.CONTAIN).keeps(Size(4, 2))
-    assert boxed(Size(4, 2), Size(4, 4), Fit.CONTAIN).padded
+def test_only_contain_with_another_aspect_ratio_pads() -> None:
+    assert plan_for(Size(4, 2), Size(4, 4), Fit.CONTAIN).padded
+    assert not plan_for(Size(4, 4), Size(4, 4), Fit.CONTAIN).padded
+    assert not plan_for(Size(4, 6), Size(4, 4), Fit.COVER).padded

@@ -1,11 +1,11 @@
-"""Pictures that the tests of the pixels make for themselves, and a way to look at results."""
+"""Fixtures: generated test images, comparison of results, and the native resampler."""
 
 from __future__ import annotations
 
 import shutil
 import struct
 import sysconfig
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
@@ -18,8 +18,8 @@ from PIL import Image, ImageChops, ImageStat
 from imagehost_core.formats import Format
 
 
-class Studio:
-    """Makes pictures, writes them as files, opens results and compares them."""
+class ImageFactory:
+    """Generates, encodes, decodes and compares test images."""
 
     P3_TO_XYZ = ((0.5151, 0.2412, -0.0011), (0.2920, 0.6922, 0.0419), (0.1571, 0.0666, 0.7841))
     """The red, green and blue of Display P3 in XYZ under D50 (ICC registry, Display P3)."""
@@ -32,7 +32,7 @@ class Studio:
         mode: str = "RGB",
         levels: tuple[int, int] = (40, 216),
     ) -> Image.Image:
-        """Return soft patches of colour, with no symmetry that could hide a turn."""
+        """Return smooth patches of random colours, without symmetry, so that every orientation differs."""
         random = Random(seed)
         patches = Image.new(mode, (6, 5))
         for x in range(6):
@@ -41,11 +41,11 @@ class Studio:
         return patches.resize((width, height), Image.Resampling.BICUBIC)
 
     def noise(self, width: int = 96, height: int = 64, seed: int = 0) -> Image.Image:
-        """Return a picture of which every pixel differs from its neighbours."""
+        """Return an image of random pixels."""
         return Image.frombytes("RGB", (width, height), Random(seed).randbytes(3 * width * height))
 
-    def file(self, image: Image.Image, fmt: Format = Format.PNG, **options: Any) -> bytes:
-        """Return the picture as a file."""
+    def encode(self, image: Image.Image, fmt: Format = Format.PNG, **options: Any) -> bytes:
+        """Return the image as a file of a format."""
         buffer = BytesIO()
         image.save(buffer, fmt.value.upper(), **options)
         return buffer.getvalue()
@@ -60,40 +60,38 @@ class Studio:
         levels: tuple[int, int] = (40, 216),
         **options: Any,
     ) -> bytes:
-        """Return an animated file whose frames all differ."""
-        pictures = [self.photo(*size, seed=seed, mode=mode, levels=levels) for seed in range(frames)]
+        """Return an animated file with distinct frames."""
+        images = [self.photo(*size, seed=seed, mode=mode, levels=levels) for seed in range(frames)]
         times = [durations[index % len(durations)] for index in range(frames)]
-        return self.file(
-            pictures[0], fmt, save_all=True, append_images=pictures[1:], duration=times, **options
-        )
+        return self.encode(images[0], fmt, save_all=True, append_images=images[1:], duration=times, **options)
 
     def oriented(
         self, image: Image.Image, orientation: int, fmt: Format = Format.JPEG, **options: Any
     ) -> bytes:
-        """Return a file that is to be shown turned as EXIF's `orientation` says."""
+        """Return a file with an EXIF orientation, and the camera maker "A maker"."""
         exif = Image.Exif()
         exif[0x0112] = orientation
         exif[0x010F] = "A maker"
-        return self.file(image, fmt, exif=exif, **options)
+        return self.encode(image, fmt, exif=exif, **options)
 
-    def opened(self, data: bytes) -> Image.Image:
-        """Return the picture in a file, decoded."""
+    def decode(self, data: bytes) -> Image.Image:
+        """Return the decoded image of a file."""
         image = Image.open(BytesIO(data))
         image.load()
         return image
 
     def difference(self, one: Image.Image, other: Image.Image) -> float:
-        """Return the mean difference of two pictures on white, in 8-bit levels."""
+        """Return the mean difference of two images on white, in 8-bit levels."""
         assert one.size == other.size
         return max(ImageStat.Stat(ImageChops.difference(self.on_white(one), self.on_white(other))).mean)
 
     def on_white(self, image: Image.Image) -> Image.Image:
-        """Return the picture as it looks on white paper."""
+        """Return the image composited on white."""
         rgba = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba).convert("RGB")
 
-    def profile(self, colourants: Sequence[Sequence[float]] = P3_TO_XYZ, gamma: float = 2.2) -> bytes:
-        """Return an ICC profile (version 2, matrix and gamma) with the given primaries."""
+    def icc_profile(self, colourants: Sequence[Sequence[float]] = P3_TO_XYZ, gamma: float = 2.2) -> bytes:
+        """Return an ICC profile (version 2, matrix and gamma) with given primaries."""
 
         def fixed(value: float) -> bytes:
             return struct.pack(">i", round(value * 65536))
@@ -120,25 +118,21 @@ class Studio:
             + b"".join(map(fixed, (0.9642, 1, 0.8249)))
         )
         head = head.ljust(128, b"\0") + struct.pack(">I", len(tags))
-        whole = head + table + body
-        return struct.pack(">I", len(whole)) + whole[4:]
+        profile = head + table + body
+        return struct.pack(">I", len(profile)) + profile[4:]
 
 
 @pytest.fixture(scope="session")
-def studio() -> Studio:
-    """Where pictures are made and looked at."""
-    return Studio()
+def factory() -> ImageFactory:
+    """The generator of test images."""
+    return ImageFactory()
 
 
 @pytest.fixture(scope="session")
-def compiler() -> Callable[[], Any]:
-    """Return what gives the compiled reducer; where it could have been compiled, it has to be there."""
-
-    def compiled() -> Any:
-        if not any(map(shutil.which, ("cc", "gcc", "clang"))):
-            pytest.skip("NOT TESTED: the compiled reducer, for want of a compiler")
-        if not Path(sysconfig.get_path("include"), "Python.h").exists():
-            pytest.skip("NOT TESTED: the compiled reducer, for want of the headers of Python")
-        return import_module("imagehost_core.pixels.resample_native")
-
-    return compiled
+def native_resampler() -> Any:
+    """The module of the native resampler. Skips only where it cannot be built: else it has to be there."""
+    if not any(map(shutil.which, ("cc", "gcc", "clang"))):
+        pytest.skip("NOT TESTED: the C extensions, since there is no C compiler")
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+        pytest.skip("NOT TESTED: the C extensions, since there are no Python headers")
+    return import_module("imagehost_core.pixels.resample_native")

@@ -1,13 +1,13 @@
-// Runs cases through sharp: reads a JSON list from the file named first, writes one of results to stdout.
-// A case: {input, output, width, height, fit, animated}. Pixels go to `output` as raw RGBA.
+// Processes requests with sharp: reads a JSON list from the file given as argument, writes a list of results to stdout.
+// A request is {input, output, width, height, fit, animated}. Pixels are written to `output` as raw RGBA.
 'use strict'
 const { readFileSync, writeFileSync } = require('node:fs')
 const sharp = require('sharp')
 
-const CLEAR = { r: 0, g: 0, b: 0, alpha: 0 }
+const TRANSPARENT = { r: 0, g: 0, b: 0, alpha: 0 }
 
 async function run ({ input, output, width, height, fit, animated }) {
-  const options = { fit, background: CLEAR }
+  const options = { fit, background: TRANSPARENT }
   if (width !== null) options.width = width
   if (height !== null) options.height = height
   const { data, info } = await sharp(input, { animated })
@@ -18,7 +18,7 @@ async function run ({ input, output, width, height, fit, animated }) {
 
 async function main () {
   const results = []
-  for (const each of JSON.parse(readFileSync(process.argv[2], 'utf8'))) results.push(await run(each))
+  for (const request of JSON.parse(readFileSync(process.argv[2], 'utf8'))) results.push(await run(request))
   process.stdout.write(JSON.stringify(results))
 }
 

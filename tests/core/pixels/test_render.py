@@ -1,4 +1,4 @@
-"""What a variant is: the planned size, the wanted format, upright, bare, and always the same bytes."""
+"""A variant has the planned size, the requested format, no metadata, and reproducible bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from imagehost_core.transform import Fit, Transform
 from imagehost_core.transform.geometry import Size, plan
 
 ALL_FORMATS = list(Format)
-TURNS = {
+TRANSPOSE_METHODS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     6: Image.Transpose.ROTATE_270,
     7: Image.Transpose.TRANSVERSE,
@@ -39,36 +39,31 @@ def variant(
 
 @pytest.mark.parametrize("fmt", FORMATS)
 @pytest.mark.parametrize("orientation", [1, 2, 6, 7])
-def test_width_and_height_mean_the_upright_picture(studio: Any, fmt: Format, orientation: int) -> None:
+def test_width_and_height_refer_to_the_upright_image(factory: Any, fmt: Format, orientation: int) -> None:
     size = Size(48, 64) if orientation > 4 else Size(64, 48)
-    data = studio.oriented(studio.photo(64, 48), orientation, quality=95)
+    data = factory.oriented(factory.photo(64, 48), orientation, quality=95)
     rendered, blob = variant(data, Format.JPEG, fmt, size, Transform(width=32))
-    image = studio.opened(blob)
+    image = factory.decode(blob)
     assert rendered == RenderResult(Size(*image.size), 1)
     assert image.width == 32
-    turns = {
-        1: None,
-        2: Image.Transpose.FLIP_LEFT_RIGHT,
-        6: Image.Transpose.ROTATE_270,
-        7: Image.Transpose.TRANSVERSE,
-    }
-    turn = turns[orientation]
-    upright = studio.photo(64, 48) if turn is None else studio.photo(64, 48).transpose(turn)
-    assert studio.difference(image, upright.resize(image.size)) < 10
+    upright = factory.photo(64, 48)
+    if orientation in TRANSPOSE_METHODS:
+        upright = upright.transpose(TRANSPOSE_METHODS[orientation])
+    assert factory.difference(image, upright.resize(image.size)) < 10
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
-def test_nothing_but_pixels_is_in_a_variant(studio: Any, fmt: Format) -> None:
-    data = studio.oriented(
-        studio.photo(),
+def test_a_variant_has_no_metadata(factory: Any, fmt: Format) -> None:
+    data = factory.oriented(
+        factory.photo(),
         6,
-        icc_profile=studio.profile(),
+        icc_profile=factory.icc_profile(),
         xmp=b"<x:xmpmeta>A maker</x:xmpmeta>",
         comment=b"A maker",
     )
     _, blob = variant(data, Format.JPEG, fmt, Size(160, 240), Transform(width=50))
     assert b"A maker" not in blob
-    image = studio.opened(blob)
+    image = factory.decode(blob)
     assert not {"exif", "icc_profile", "xmp", "comment"} & set(image.info)
 
 
@@ -80,24 +75,24 @@ def test_nothing_but_pixels_is_in_a_variant(studio: Any, fmt: Format) -> None:
     st.none() | st.integers(1, 70),
     st.sampled_from(["RGB", "RGBA"]),
 )
-def test_the_variant_has_the_planned_size_whatever_is_asked(
-    studio: Any, fmt: Format, fit: Fit, width: int | None, height: int | None, mode: str
+def test_every_variant_has_the_planned_size(
+    factory: Any, fmt: Format, fit: Fit, width: int | None, height: int | None, mode: str
 ) -> None:
-    data = studio.file(studio.photo(40, 30, mode=mode))
+    data = factory.encode(factory.photo(40, 30, mode=mode))
     steps = plan(Size(40, 30), Transform(width, height, fit=fit))
     rendered, (blob,) = render(
         RenderJob(steps, fmt, 50 if FORMATS[fmt].has_quality else None), Format.PNG, data
     )
-    image = studio.opened(blob)
+    image = factory.decode(blob)
     assert (Size(*image.size), image.format) == (steps.output, fmt.value.upper())
     assert rendered.size == steps.output
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
-def test_contain_pads_with_transparency_or_white(studio: Any, fmt: Format) -> None:
-    data = studio.file(Image.new("RGB", (40, 20), (200, 30, 30)))
+def test_contain_pads_with_transparency_or_white(factory: Any, fmt: Format) -> None:
+    data = factory.encode(Image.new("RGB", (40, 20), (200, 30, 30)))
     _, blob = variant(data, Format.PNG, fmt, Size(40, 20), Transform(40, 40, fit=Fit.CONTAIN), 90)
-    image = studio.opened(blob)
+    image = factory.decode(blob)
     corner = tuple(image.convert("RGBA").crop((0, 0, 1, 1)).tobytes())
     assert corner[3] <= 2 if FORMATS[fmt].has_alpha else min(corner[:3]) >= 250
     middle = tuple(image.convert("RGB").crop((20, 20, 21, 21)).tobytes())
@@ -105,55 +100,55 @@ def test_contain_pads_with_transparency_or_white(studio: Any, fmt: Format) -> No
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
-def test_transparency_stays_or_shows_white(studio: Any, fmt: Format) -> None:
+def test_transparency_is_kept_or_becomes_white(factory: Any, fmt: Format) -> None:
     source = Image.new("RGBA", (40, 40), (10, 20, 200, 0))
     source.paste((10, 20, 200, 255), (0, 0, 20, 40))
-    _, blob = variant(studio.file(source), Format.PNG, fmt, Size(40, 40), Transform(width=20), 95)
-    assert studio.difference(studio.opened(blob), source.resize((20, 20))) < 4
+    _, blob = variant(factory.encode(source), Format.PNG, fmt, Size(40, 40), Transform(width=20), 95)
+    assert factory.difference(factory.decode(blob), source.resize((20, 20))) < 4
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
-def test_alpha_that_hides_nothing_is_not_stored(studio: Any, fmt: Format) -> None:
+def test_opaque_alpha_is_not_stored(factory: Any, fmt: Format) -> None:
     source = Image.new("RGBA", (40, 40), (10, 20, 200, 255))
     source.putpixel((0, 0), (0, 0, 0, 0))
     steps = plan(Size(40, 40), Transform(10, 40, fit=Fit.COVER))
-    _, (blob,) = render(RenderJob(steps, fmt, None), Format.PNG, studio.file(source))
-    assert not studio.opened(blob).has_transparency_data
+    _, (blob,) = render(RenderJob(steps, fmt, None), Format.PNG, factory.encode(source))
+    assert not factory.decode(blob).has_transparency_data
 
 
 @pytest.mark.parametrize("fmt", [fmt for fmt in FORMATS if FORMATS[fmt].has_quality])
-def test_more_quality_is_more_bytes_and_none_is_the_default(studio: Any, fmt: Format) -> None:
-    data, size = studio.file(studio.noise()), Size(96, 64)
+def test_a_higher_quality_has_more_bytes_and_none_is_the_default(factory: Any, fmt: Format) -> None:
+    data, size = factory.encode(factory.noise()), Size(96, 64)
     sizes = [len(variant(data, Format.PNG, fmt, size, Transform(), q)[1]) for q in (10, 50, 95)]
     assert sizes == sorted(sizes)
     assert len(set(sizes)) == 3
     default = codecs.CODECS[fmt].quality
-    whole = Transform()
+    unchanged = Transform()
     assert (
-        variant(data, Format.PNG, fmt, size, whole)[1]
-        == variant(data, Format.PNG, fmt, size, whole, default)[1]
+        variant(data, Format.PNG, fmt, size, unchanged)[1]
+        == variant(data, Format.PNG, fmt, size, unchanged, default)[1]
     )
 
 
 @pytest.mark.parametrize("mode", ["RGB", "RGBA"])
-def test_a_rung_gives_the_same_picture_as_the_master(studio: Any, mode: str) -> None:
-    grain = studio.noise(200, 150).resize((800, 600)).convert(mode)
-    data = studio.file(Image.blend(studio.photo(800, 600, mode=mode), grain, 0.1))
-    ingested, (master, *rungs) = ingest(IngestJob(Format.PNG, derivative_sides=(320, 160)), data)
+def test_a_derivative_renders_the_same_image_as_the_master(factory: Any, mode: str) -> None:
+    grain = factory.noise(200, 150).resize((800, 600)).convert(mode)
+    data = factory.encode(Image.blend(factory.photo(800, 600, mode=mode), grain, 0.1))
+    ingested, (master, *derivatives) = ingest(IngestJob(Format.PNG, derivative_sides=(320, 160)), data)
     steps = plan(ingested.size, Transform(100, 100))
-    assert rungs
-    whole, (expected,) = render(RenderJob(steps, Format.PNG, None), ingested.format, master)
-    for rung in rungs:
-        rendered, (blob,) = render(RenderJob(steps, Format.PNG, None), ingested.format, rung)
-        assert rendered == whole
-        assert studio.difference(studio.opened(blob), studio.opened(expected)) < 4
+    assert derivatives
+    from_master, (expected,) = render(RenderJob(steps, Format.PNG, None), ingested.format, master)
+    for derivative in derivatives:
+        rendered, (blob,) = render(RenderJob(steps, Format.PNG, None), ingested.format, derivative)
+        assert rendered == from_master
+        assert factory.difference(factory.decode(blob), factory.decode(expected)) < 4
 
 
-def test_a_large_jpeg_is_not_decoded_whole_and_looks_the_same(studio: Any) -> None:
-    image = studio.photo(2000, 1200)
-    data = studio.file(image, Format.JPEG, quality=95)
+def test_a_jpeg_that_is_downscaled_by_its_decoder_looks_the_same(factory: Any) -> None:
+    image = factory.photo(2000, 1200)
+    data = factory.encode(image, Format.JPEG, quality=95)
     _, blob = variant(data, Format.JPEG, Format.PNG, Size(2000, 1200), Transform(width=100))
-    assert studio.difference(studio.opened(blob), image.resize((100, 60))) < 2
+    assert factory.difference(factory.decode(blob), image.resize((100, 60))) < 2
 
 
 SCRIPT = """
@@ -175,8 +170,8 @@ for fmt in Format:
 """
 
 
-def test_a_variant_equals_itself_in_every_process_and_nothing_is_printed_beside(studio: Any) -> None:
-    data = studio.animation(Format.WEBP)
+def test_every_process_renders_the_same_bytes_and_prints_no_warnings(factory: Any) -> None:
+    data = factory.animation(Format.WEBP)
     runs = [
         subprocess.run(
             [sys.executable, "-W", "error", "-c", SCRIPT], input=data, capture_output=True, check=True
@@ -187,17 +182,17 @@ def test_a_variant_equals_itself_in_every_process_and_nothing_is_printed_beside(
     assert [run.stderr for run in runs] == [b"", b""]
 
 
-def test_the_build_changes_with_the_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_codec_fingerprint_changes_with_the_pipeline_version(monkeypatch: pytest.MonkeyPatch) -> None:
     before = codec_fingerprint()
     monkeypatch.setattr(codecs, "PIPELINE_VERSION", codecs.PIPELINE_VERSION + 1)
     assert codec_fingerprint() != before
     assert len(before) == 12
 
 
-def test_the_avif_encoder_is_told_only_what_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = {"advanced": {"color:tune": "ssimulacra2"}}
-    assert codecs.supported_avif_options(known) == known
-    assert codecs.supported_avif_options({"advanced": {"color:tune": "of tomorrow"}}) == {}
+def test_the_avif_encoder_gets_only_options_that_it_supports(monkeypatch: pytest.MonkeyPatch) -> None:
+    supported = {"advanced": {"color:tune": "ssimulacra2"}}
+    assert codecs.supported_avif_options(supported) == supported
+    assert codecs.supported_avif_options({"advanced": {"color:tune": "unsupported"}}) == {}
     before = codec_fingerprint()
     untuned = {**codecs.CODECS[Format.AVIF].options, "advanced": None}
     monkeypatch.setitem(codecs.CODECS, Format.AVIF, attrs.evolve(codecs.CODECS[Format.AVIF], options=untuned))
@@ -205,17 +200,19 @@ def test_the_avif_encoder_is_told_only_what_it_knows(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("quality", [90, 94, 95, 100])
-def test_pure_noise_fits_into_a_jpeg_of_any_quality(studio: Any, quality: int) -> None:
+def test_noise_can_be_encoded_as_jpeg_at_any_quality(factory: Any, quality: int) -> None:
     size = Size(400, 300)
     _, blob = variant(
-        studio.file(studio.noise(400, 300)), Format.PNG, Format.JPEG, size, Transform(), quality
+        factory.encode(factory.noise(400, 300)), Format.PNG, Format.JPEG, size, Transform(), quality
     )
-    assert studio.opened(blob).size == (400, 300)
-    whole = encode(Format.JPEG, studio.noise(400, 300), quality, settings={"subsampling": 0})
-    assert len(whole) < JPEG_BYTES_PER_PIXEL * size.pixels
+    assert factory.decode(blob).size == (400, 300)
+    data = encode(Format.JPEG, factory.noise(400, 300), quality, options={"subsampling": 0})
+    assert len(data) < JPEG_BYTES_PER_PIXEL * size.pixels
 
 
-def test_each_encoder_is_given_its_own_name(studio: Any) -> None:
+def test_each_variant_has_the_media_type_of_its_format(factory: Any) -> None:
     for fmt in FORMATS:
-        _, blob = variant(studio.file(studio.photo()), Format.PNG, fmt, Size(240, 160), Transform(width=9))
+        _, blob = variant(
+            factory.encode(factory.photo()), Format.PNG, fmt, Size(240, 160), Transform(width=9)
+        )
         assert Image.open(BytesIO(blob)).get_format_mimetype() == FORMATS[fmt].media_type

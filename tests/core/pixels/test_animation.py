@@ -1,0 +1,148 @@
+"""Animations keep their frames, durations and loop counts, as GIF and as WebP."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image, ImageSequence
+
+from imagehost_core.formats import Format
+from imagehost_core.jobs import RenderJob
+from imagehost_core.pixels.animation import INFINITE, read_loop_count, to_centiseconds
+from imagehost_core.pixels.decode import frame_count, open_image
+from imagehost_core.pixels.palette import TRANSPARENT_INDEX, quantize
+from imagehost_core.pixels.render import render
+from imagehost_core.transform.geometry import ORIGIN, Plan, Size
+
+ANIMATED = [Format.GIF, Format.WEBP]
+SIZE = Size(30, 20)
+PLAN = Plan(resize=SIZE, crop=ORIGIN, pad=ORIGIN, output=SIZE)
+
+
+def variant(data: bytes, source: Format, fmt: Format, *, animated: bool = True) -> bytes:
+    return render(RenderJob(PLAN, fmt, None, animated=animated), source, data)[1][0]
+
+
+def durations(data: bytes) -> list[int]:
+    image, times = Image.open(BytesIO(data)), []
+    for number in range(getattr(image, "n_frames", 1)):
+        image.seek(number)
+        image.load()
+        times.append(round(image.info["duration"]))
+    return times
+
+
+@pytest.mark.parametrize("target", ANIMATED)
+@pytest.mark.parametrize("source", [*ANIMATED, Format.PNG])
+def test_every_frame_keeps_its_image_and_its_duration(factory: Any, source: Format, target: Format) -> None:
+    data = factory.animation(source, **({} if source is Format.GIF else {"lossless": True}))
+    result = variant(data, source, target)
+    assert durations(result) == [100, 50, 200, 130]
+    image = Image.open(BytesIO(result))
+    for number in range(4):
+        image.seek(number)
+        assert factory.difference(image.convert("RGB"), factory.photo(60, 40, number).resize((30, 20))) < 12
+
+
+@pytest.mark.parametrize("target", ANIMATED)
+@pytest.mark.parametrize("source", [*ANIMATED, Format.PNG])
+@pytest.mark.parametrize("loop_count", [INFINITE, 1, 3])
+def test_an_animation_keeps_its_loop_count(
+    factory: Any, source: Format, target: Format, loop_count: int
+) -> None:
+    # GIF stores the number of repetitions, and nothing for none.
+    repetitions = {} if loop_count == 1 else {"loop": max(0, loop_count - 1)}
+    options = repetitions if source is Format.GIF else {"loop": loop_count}
+    data = factory.animation(source, **options)
+    assert read_loop_count(open_image(source, data)) == loop_count
+    assert read_loop_count(open_image(target, variant(data, source, target))) == loop_count
+
+
+@pytest.mark.parametrize("target", [Format.JPEG, Format.PNG, Format.AVIF])
+def test_formats_without_animation_get_the_first_frame(factory: Any, target: Format) -> None:
+    result = factory.decode(variant(factory.animation(Format.GIF), Format.GIF, target))
+    assert factory.difference(result, factory.photo(60, 40, 0).resize((30, 20))) < 12
+
+
+@pytest.mark.parametrize("target", ANIMATED)
+def test_a_still_variant_of_an_animation_has_one_frame(factory: Any, target: Format) -> None:
+    result = variant(factory.animation(Format.WEBP), Format.WEBP, target, animated=False)
+    assert frame_count(open_image(target, result)) == 1
+
+
+@pytest.mark.parametrize("target", ANIMATED)
+def test_a_cleared_area_is_transparent_in_the_next_frame(factory: Any, target: Format) -> None:
+    frames = [Image.new("RGBA", (60, 40), (0, 0, 0, 0)) for _ in range(3)]
+    for number, frame in enumerate(frames):
+        frame.paste((200, 30, 30, 255), (20 * number, 0, 20 * number + 20, 40))
+    data = factory.encode(
+        frames[0], Format.WEBP, save_all=True, append_images=frames[1:], duration=100, lossless=True
+    )
+    image = Image.open(BytesIO(variant(data, Format.WEBP, target)))
+    for number in range(3):
+        image.seek(number)
+        alpha = image.convert("RGBA").getchannel("A")
+        assert [alpha.getpixel((10 * part + 5, 10)) > 128 for part in range(3)] == [  # type: ignore[operator]
+            part == number for part in range(3)
+        ]
+
+
+def test_the_default_image_of_an_animated_png_is_not_a_frame(factory: Any) -> None:
+    images = [factory.photo(60, 40, seed) for seed in range(3)]
+    data = factory.encode(
+        factory.photo(60, 40, 9),
+        Format.PNG,
+        save_all=True,
+        append_images=images,
+        default_image=True,
+        duration=80,
+    )
+    assert frame_count(open_image(Format.PNG, data)) == 3
+    assert durations(variant(data, Format.PNG, Format.WEBP)) == [80, 80, 80]
+    first = factory.decode(variant(data, Format.PNG, Format.PNG))
+    assert factory.difference(first, images[0].resize((30, 20))) < 6
+
+
+@given(st.lists(st.integers(0, 700), min_size=1, max_size=30))
+def test_rounding_to_centiseconds_keeps_the_total_duration(times: list[int]) -> None:
+    rounded = to_centiseconds(times)
+    assert all(time >= 0 and time % 10 == 0 for time in rounded)
+    assert abs(sum(rounded) - sum(times)) <= 10
+
+
+def test_a_gif_keeps_few_colours_exactly(factory: Any) -> None:
+    image = factory.photo().quantize(40).convert("RGB")
+    assert factory.difference(quantize(image), image) == 0
+
+
+@given(st.integers(1, 255))
+def test_alpha_below_half_becomes_transparent_and_above_opaque(alpha: int) -> None:
+    result = quantize(Image.new("RGBA", (4, 4), (10, 200, 30, alpha)))
+    assert (result.getpixel((0, 0)) == TRANSPARENT_INDEX) is (alpha < 128)
+
+
+def image_block(image: Image.Image) -> bytes:
+    """Return the image block of a one-frame GIF, with a local colour table."""
+    buffer = BytesIO()
+    image.save(buffer, "GIF")
+    data = buffer.getvalue()
+    flags = data[10]
+    table = data[13 : 13 + 3 * 2 ** ((flags & 7) + 1)]
+    at = data.index(b",", 13 + len(table))
+    return data[at : at + 9] + bytes([0x80 | flags & 7]) + table + data[at + 10 : -1]
+
+
+@pytest.mark.parametrize("target", ANIMATED)
+def test_a_frame_that_exceeds_the_logical_screen_of_a_gif_is_cropped(target: Format) -> None:
+    small, large = Image.new("RGB", (10, 10), "red"), Image.new("RGB", (25, 15), "blue")
+    screen = b"GIF89a\x0a\x00\x0a\x00\x00\x00\x00"
+    data = screen + image_block(small) + image_block(large) + b";"
+    assert [frame.size for frame in ImageSequence.Iterator(Image.open(BytesIO(data)))] == [(10, 10), (25, 15)]
+    size = Size(10, 10)
+    job = RenderJob(Plan(resize=size, crop=ORIGIN, pad=ORIGIN, output=size), target, None, animated=True)
+    result = Image.open(BytesIO(render(job, Format.GIF, data)[1][0]))
+    assert (result.size, frame_count(result)) == ((10, 10), 2)

@@ -1,0 +1,136 @@
+"""Images of every mode and colour profile become RGB that looks the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from PIL import Image, ImageCms
+
+from imagehost_core.formats import Format
+from imagehost_core.jobs import RenderJob
+from imagehost_core.pixels.colour import NormalizedImage, flatten_on_white, normalize, to_srgb
+from imagehost_core.pixels.render import render
+from imagehost_core.transform.geometry import ORIGIN, Plan, Size
+
+
+def rendered(factory: Any, data: bytes, fmt: Format) -> Image.Image:
+    """Return a lossless variant of a file in its own size, as RGBA."""
+    size = Size(*factory.decode(data).size)
+    job = RenderJob(Plan(resize=size, crop=ORIGIN, pad=ORIGIN, output=size), Format.PNG, None)
+    image: Image.Image = factory.decode(render(job, fmt, data)[1][0])
+    return image.convert("RGBA")
+
+
+def pixel(image: Image.Image) -> tuple[int, ...]:
+    """Return the first pixel."""
+    return tuple(image.crop((0, 0, 1, 1)).tobytes())
+
+
+def test_wide_gamut_colours_are_converted_to_srgb(factory: Any) -> None:
+    # Display P3 (200, 100, 50) is more saturated than the same numbers in sRGB: more red, less blue.
+    data = factory.encode(Image.new("RGB", (8, 8), (200, 100, 50)), icc_profile=factory.icc_profile())
+    red, green, blue, _ = pixel(rendered(factory, data, Format.PNG))
+    assert red > 205
+    assert 85 < green < 100
+    assert blue < 45
+
+
+def test_alpha_is_kept_by_the_conversion_to_srgb(factory: Any) -> None:
+    image = Image.new("RGBA", (8, 8), (200, 100, 50, 90))
+    converted = to_srgb(NormalizedImage(image, factory.icc_profile()))
+    assert pixel(converted)[3] == 90
+    assert pixel(converted)[:3] == pixel(
+        to_srgb(NormalizedImage(image.convert("RGB"), factory.icc_profile()))
+    )
+
+
+def test_an_image_with_an_srgb_profile_is_unchanged(factory: Any) -> None:
+    image = factory.noise()
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    assert to_srgb(NormalizedImage(image, profile)) is image
+
+
+@pytest.mark.parametrize("profile", [b"", b"not a profile", b"\0" * 200])
+def test_a_malformed_profile_is_ignored(factory: Any, profile: bytes) -> None:
+    image = factory.noise()
+    image.info["icc_profile"] = profile
+    assert normalize(image) == NormalizedImage(image, None)
+
+
+def test_a_profile_for_another_colour_space_is_ignored(factory: Any) -> None:
+    data = factory.encode(factory.photo().convert("L"), icc_profile=factory.icc_profile())
+    assert factory.difference(rendered(factory, data, Format.PNG), factory.photo().convert("L")) == 0
+
+
+def test_a_truncated_profile_does_not_fail(factory: Any) -> None:
+    image = Image.new("RGB", (4, 4), (200, 100, 50))
+    profile = factory.icc_profile()
+    for length in range(128, len(profile), 40):
+        assert to_srgb(NormalizedImage(image, profile[:length])).mode == "RGB"
+
+
+def test_cmyk_without_a_profile_is_converted_as_ink_on_white(factory: Any) -> None:
+    for ink, expected in (((0, 0, 0, 0), 255), ((0, 0, 0, 255), 0), ((255, 255, 255, 0), 0)):
+        data = factory.encode(Image.new("CMYK", (16, 16), ink), Format.JPEG, quality=95)
+        assert all(abs(level - expected) <= 3 for level in pixel(rendered(factory, data, Format.JPEG))[:3])
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "RGB"])
+def test_opaque_modes_become_rgb(factory: Any, mode: str) -> None:
+    source = factory.photo().convert(mode)
+    result = normalize(factory.decode(factory.encode(source)))
+    assert result.image.mode == "RGB"
+    assert factory.difference(result.image, source) == 0
+
+
+@pytest.mark.parametrize("mode", ["LA", "RGBA", "PA"])
+def test_modes_with_alpha_become_rgba_unless_opaque(factory: Any, mode: str) -> None:
+    source = factory.photo(mode="RGBA").convert(mode)
+    result = normalize(source)
+    assert result.image.mode == "RGBA"
+    assert factory.difference(result.image, source) == 0
+    opaque = factory.photo().convert("RGBA").convert(mode)
+    assert normalize(opaque).image.mode == "RGB"
+
+
+def test_a_palette_with_a_transparent_colour_becomes_rgba(factory: Any) -> None:
+    source = factory.photo().quantize(16)
+    data = factory.encode(source, transparency=3)
+    result = normalize(factory.decode(data)).image
+    assert result.mode == "RGBA"
+    assert min(result.getchannel("A").tobytes()) == 0
+
+
+def test_16_bit_grey_is_reduced_to_8_bits_and_keeps_its_transparent_level(factory: Any) -> None:
+    image = Image.new("I;16", (3, 1))
+    for x, level in enumerate((0, 257 * 128, 65_535)):
+        image.putpixel((x, 0), level)
+    result = normalize(factory.decode(factory.encode(image))).image
+    assert result.tobytes() == bytes(level for level in (0, 128, 255) for _ in range(3))
+    image.info["transparency"] = 257 * 128
+    assert normalize(image).image.getchannel("A").tobytes() == b"\xff\x00\xff"
+    image.info["transparency"] = 5
+    assert normalize(image).image.mode == "RGB"
+
+
+def test_the_transparent_colour_of_16_bit_rgb_is_reduced_to_8_bits() -> None:
+    # Pillow reduces the pixels to their high bytes, but not the transparent colour.
+    image = Image.new("RGB", (2, 1), (10, 20, 30))
+    image.putpixel((1, 0), (200, 20, 30))
+    image.info["transparency"] = (10 * 257, 20 * 257, 30 * 257)
+    assert normalize(image).image.getchannel("A").tobytes() == b"\x00\xff"
+
+
+def test_flattening_composites_on_white() -> None:
+    assert pixel(flatten_on_white(Image.new("RGBA", (1, 1), (0, 0, 0, 0)))) == (255, 255, 255)
+    assert pixel(flatten_on_white(Image.new("RGBA", (1, 1), (0, 0, 0, 51)))) == (204, 204, 204)
+    image = Image.new("RGB", (1, 1))
+    assert flatten_on_white(image) is image
+
+
+def test_a_profile_with_unsupported_curves_leaves_the_colours_unchanged(factory: Any) -> None:
+    image, profile = factory.noise(), factory.icc_profile()
+    # Such a profile can be opened, but no transform can be built from it.
+    broken = profile.replace(b"curv", b"nope")
+    assert to_srgb(NormalizedImage(image, broken)).tobytes() == image.tobytes()
