@@ -1,4 +1,4 @@
-"""Bodies have deadlines and ends."""
+"""Request bodies: chunks, limits and timeouts."""
 
 from __future__ import annotations
 
@@ -8,20 +8,26 @@ import anyio
 import pytest
 
 from imagehost_core.errors import BadRequestError, PayloadTooLargeError, UnsupportedMediaTypeError
-from imagehost_server.http.body import is_json, iter_body, read_body
+from imagehost_server.http.body import iter_body, read_body, require_json
 from imagehost_server.settings import HttpSettings
 
 
 class Sender:
-    """Sends pieces of a body, with a pause before each, and hangs up or falls silent after them."""
+    """A `receive` callable that delivers chunks, with a pause before each.
 
-    def __init__(self, *sent: bytes, pause: float = 0, ends: str = "whole") -> None:
+    Args:
+        chunks: The chunks.
+        pause: Seconds before each chunk.
+        end: `complete`, `disconnect` or `stall`.
+    """
+
+    def __init__(self, *chunks: bytes, pause: float = 0, end: str = "complete") -> None:
         self._messages: list[dict[str, Any]] = [
-            {"type": "http.request", "body": piece, "more_body": True} for piece in sent
+            {"type": "http.request", "body": chunk, "more_body": True} for chunk in chunks
         ]
-        if ends == "whole" and self._messages:
+        if end == "complete" and self._messages:
             self._messages[-1]["more_body"] = False
-        elif ends == "gone":
+        elif end == "disconnect":
             self._messages.append({"type": "http.disconnect"})
         self._pause = pause
 
@@ -32,46 +38,46 @@ class Sender:
         return self._messages.pop(0)
 
 
-PATIENT = HttpSettings()
+SETTINGS = HttpSettings()
 
 
 @pytest.mark.anyio
 async def test_a_body_is_read_to_its_end() -> None:
-    assert await read_body(Sender(b"a", b"", b"bc", b""), 3, PATIENT) == b"abc"
-    assert [piece async for piece in iter_body(Sender(b"a", b"", b"b"), 9, 9)] == [b"a", b"b"]
+    assert await read_body(Sender(b"a", b"", b"bc", b""), 3, SETTINGS) == b"abc"
+    assert [chunk async for chunk in iter_body(Sender(b"a", b"", b"b"), 9, 9)] == [b"a", b"b"]
 
 
 @pytest.mark.anyio
-async def test_a_body_above_the_limit_is_refused_before_it_has_ended() -> None:
+async def test_a_body_above_the_limit_is_rejected_before_its_end() -> None:
     with pytest.raises(PayloadTooLargeError, match="at most 3 bytes for the body"):
-        await read_body(Sender(b"ab", b"cd", ends="silent"), 3, PATIENT)
+        await read_body(Sender(b"ab", b"cd", end="stall"), 3, SETTINGS)
 
 
 @pytest.mark.anyio
-async def test_a_sender_who_goes_away_has_cut_the_body_short() -> None:
+async def test_a_disconnect_before_the_end_is_an_error() -> None:
     with pytest.raises(BadRequestError, match="first 2 bytes and no more"):
-        await read_body(Sender(b"ab", ends="gone"), 9, PATIENT)
+        await read_body(Sender(b"ab", end="disconnect"), 9, SETTINGS)
 
 
 @pytest.mark.anyio
-async def test_a_sender_who_falls_silent_is_cut_off() -> None:
+async def test_a_stalled_body_exceeds_the_idle_timeout() -> None:
     with pytest.raises(BadRequestError, match=r"pauses above 0.05 s .* after 2 bytes"):
-        await read_body(Sender(b"ab", ends="silent"), 9, HttpSettings(body_idle_timeout_seconds=0.05))
+        await read_body(Sender(b"ab", end="stall"), 9, HttpSettings(body_idle_timeout_seconds=0.05))
 
 
 @pytest.mark.anyio
-async def test_a_sender_who_drips_is_cut_off_by_the_deadline_for_all() -> None:
-    deadlines = HttpSettings(body_idle_timeout_seconds=10, json_body_timeout_seconds=0.2)
+async def test_a_slow_body_exceeds_the_total_timeout() -> None:
+    timeouts = HttpSettings(body_idle_timeout_seconds=10, json_body_timeout_seconds=0.2)
     with pytest.raises(BadRequestError, match=r"the whole body within 0\.2 s"):
-        await read_body(Sender(*[b"x"] * 1_000, pause=0.01), 9_999, deadlines)
+        await read_body(Sender(*[b"x"] * 1_000, pause=0.01), 9_999, timeouts)
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "Application/JSON ; charset=utf-8"])
-def test_json_is_json_whatever_its_parameters(content_type: str) -> None:
-    is_json(content_type)
+def test_json_may_have_parameters(content_type: str) -> None:
+    require_json(content_type)
 
 
 @pytest.mark.parametrize("content_type", [None, "", "text/json", "application/jsonp"])
-def test_anything_else_is_not(content_type: str | None) -> None:
+def test_other_content_types_are_unsupported(content_type: str | None) -> None:
     with pytest.raises(UnsupportedMediaTypeError):
-        is_json(content_type)
+        require_json(content_type)

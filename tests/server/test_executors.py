@@ -1,4 +1,4 @@
-"""Rooms of threads: no kind of work waits for another, and none waits without bound."""
+"""Thread limiters: no kind of work waits for another, and every queue is limited."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SETTINGS = ServerSettings(
     rendering=RenderingSettings(processes=1, queue=1),
     limits=LimitSettings(unauthenticated_per_minute=0, sign_ins_per_minute=10),
 )
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -37,21 +37,21 @@ def host() -> Iterator[ImageHost]:
 
 
 @asynccontextmanager
-async def filled(room: ThreadLimiter) -> AsyncIterator[None]:
-    """Fill a room with work that ends with the block, until it takes no more."""
-    ended, refused = threading.Event(), anyio.Event()
+async def saturated(limiter: ThreadLimiter) -> AsyncIterator[None]:
+    """Fill a limiter and its queue with calls that return at the end of the block."""
+    ended, rejected = threading.Event(), anyio.Event()
 
-    async def ask() -> None:
+    async def wait() -> None:
         try:
-            await room.run(ended.wait, PATIENCE)
+            await limiter.run(ended.wait, TIMEOUT)
         except UnavailableError:
-            refused.set()
+            rejected.set()
 
     async with anyio.create_task_group() as tasks:
         try:
-            with anyio.fail_after(PATIENCE):
-                while not refused.is_set():
-                    tasks.start_soon(ask)
+            with anyio.fail_after(TIMEOUT):
+                while not rejected.is_set():
+                    tasks.start_soon(wait)
                     await anyio.lowlevel.checkpoint()
             yield
         finally:
@@ -59,63 +59,63 @@ async def filled(room: ThreadLimiter) -> AsyncIterator[None]:
 
 
 @pytest.mark.anyio
-async def test_a_full_room_refuses_what_is_too_much_and_says_when_to_come_again() -> None:
-    room = ThreadLimiter(2, 3)
-    async with filled(room):
-        with pytest.raises(UnavailableError) as refused:
-            await room.run(int)
-    assert refused.value.retry_after == RETRY_AFTER_SECONDS
-    assert await room.run(int) == 0
+async def test_a_full_limiter_rejects_calls_with_retry_after() -> None:
+    limiter = ThreadLimiter(2, 3)
+    async with saturated(limiter):
+        with pytest.raises(UnavailableError) as rejected:
+            await limiter.run(int)
+    assert rejected.value.retry_after == RETRY_AFTER_SECONDS
+    assert await limiter.run(int) == 0
 
 
 @pytest.mark.anyio
-async def test_a_full_room_has_all_its_threads_at_work_and_all_its_places_taken() -> None:
-    room, ran, ended = ThreadLimiter(2, 3), list[int](), threading.Event()
+async def test_a_limiter_rejects_only_when_all_threads_and_the_queue_are_full() -> None:
+    limiter, ran, ended = ThreadLimiter(2, 3), list[int](), threading.Event()
 
     def work(number: int) -> None:
         ran.append(number)
-        ended.wait(PATIENCE)
+        ended.wait(TIMEOUT)
 
     async with anyio.create_task_group() as tasks:
         for number in range(5):
-            tasks.start_soon(room.run, work, number)
+            tasks.start_soon(limiter.run, work, number)
             await anyio.sleep(0.01)
         with pytest.raises(UnavailableError):
-            await room.run(int)
+            await limiter.run(int)
         assert len(ran) == 2
         ended.set()
     assert sorted(ran) == [0, 1, 2, 3, 4]
 
 
-def client_of(host: ImageHost, rooms: Executors) -> httpx2.AsyncClient:
-    """Return a client of the application, which works in these rooms."""
-    callers = IdentityMiddleware(create_api(host, SETTINGS, rooms), host, rooms)
-    app = SecurityMiddleware(Dispatcher(callers, DeliveryRoute(host, rooms), DELIVERY_PREFIXES))
+def client_of(host: ImageHost, executors: Executors) -> httpx2.AsyncClient:
+    """Return a client of an application with these executors."""
+    identity = IdentityMiddleware(create_api(host, SETTINGS, executors), host, executors)
+    app = SecurityMiddleware(Dispatcher(identity, DeliveryRoute(host, executors), DELIVERY_PREFIXES))
     transport = httpx2.ASGITransport(app=app, client=("127.0.0.1", 9))  # type: ignore[arg-type]
     return httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 
 
 @pytest.mark.anyio
-async def test_an_upload_is_stored_while_more_variants_are_asked_for_than_may_wait(host: ImageHost) -> None:
-    rooms = Executors(SETTINGS.rendering)
+async def test_an_upload_is_processed_while_the_queue_of_renderings_is_full(host: ImageHost) -> None:
+    executors = Executors(SETTINGS.rendering)
     image = host.upload(make_image(64, 48), owner="admin")
     headers = {"Authorization": f"Bearer {host.keys.create(owner='admin').token}"}
-    async with client_of(host, rooms) as client:
-        async with filled(rooms.variants):
-            refused = await client.get(f"/img/{image.id}?w=9")
-            stored = await client.post("/v1/upload", headers=headers, files={"image": make_image()})
-            whole = await client.get(f"/img/{image.id}")
+    async with client_of(host, executors) as client:
+        async with saturated(executors.variants):
+            rejected = await client.get(f"/img/{image.id}?w=9")
+            uploaded = await client.post("/v1/upload", headers=headers, files={"image": make_image()})
+            master = await client.get(f"/img/{image.id}")
         later = await client.get(f"/img/{image.id}?w=9")
-    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "SERVICE_UNAVAILABLE")
-    assert refused.headers["retry-after"] == str(RETRY_AFTER_SECONDS)
-    assert refused.headers["cache-control"] == "no-store"
-    assert [stored.status_code, whole.status_code, later.status_code] == [200, 200, 200]
+    assert (rejected.status_code, rejected.json()["error"]["code"]) == (503, "SERVICE_UNAVAILABLE")
+    assert rejected.headers["retry-after"] == str(RETRY_AFTER_SECONDS)
+    assert rejected.headers["cache-control"] == "no-store"
+    assert [uploaded.status_code, master.status_code, later.status_code] == [200, 200, 200]
 
 
 @pytest.mark.anyio
-async def test_a_name_that_no_account_can_have_costs_neither_a_hash_nor_an_attempt(host: ImageHost) -> None:
-    rooms = Executors(SETTINGS.rendering)
-    impossible = (
+async def test_signing_in_with_an_invalid_name_costs_neither_a_hash_nor_an_attempt(host: ImageHost) -> None:
+    executors = Executors(SETTINGS.rendering)
+    invalid_names = (
         "",
         "x" * 65,
         "x" * 100_000,
@@ -128,25 +128,24 @@ async def test_a_name_that_no_account_can_have_costs_neither_a_hash_nor_an_attem
         "' OR 1=1 --",
     )
 
-    async with client_of(host, rooms) as client, filled(rooms.passwords):
+    async with client_of(host, executors) as client, saturated(executors.passwords):
 
         async def sign_in(name: str) -> httpx2.Response:
             body = json.dumps({"username": name, "password": "x"})
             headers = {"content-type": "application/json"}
             return await client.post("/v1/session", content=body, headers=headers)
 
-        for name in impossible:
-            refused = await sign_in(name)
-            assert (refused.status_code, refused.json()["error"]["code"]) == (401, "UNAUTHORIZED"), name
-        # One that it can have costs a hash, whether there is such an account or not.
-        assert [(await sign_in(name)).status_code for name in ("admin", "nobody")] == [503, 503]
+        for name in invalid_names:
+            rejected = await sign_in(name)
+            assert (rejected.status_code, rejected.json()["error"]["code"]) == (401, "UNAUTHORIZED"), name
+        # A valid name costs a hash, whether the account exists or not.
+        assert [(await sign_in(name)).status_code for name in ("admin", "unknown")] == [503, 503]
 
 
 @pytest.mark.anyio
-async def test_every_room_in_which_anybody_can_ask_for_much_work_is_bounded() -> None:
-    """Variants and sign-ins need no token."""
-    rooms = Executors(SETTINGS.rendering)
-    for room in (rooms.variants, rooms.uploads, rooms.passwords):
-        async with filled(room):
+async def test_the_queues_of_expensive_work_are_limited() -> None:
+    executors = Executors(SETTINGS.rendering)
+    for limiter in (executors.variants, executors.uploads, executors.passwords):
+        async with saturated(limiter):
             with pytest.raises(UnavailableError):
-                await room.run(int)
+                await limiter.run(int)

@@ -1,14 +1,13 @@
-"""One connection: deadlines by a clock that the test turns, order, and what a bad client gets."""
+"""The connection protocol: deadlines on an injected clock, order of responses, invalid requests."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
-from attrs import field, mutable
-from tests.server.wire import Answer, Server, Wire
+from tests.server.fake_server import TIMEOUT, AppDouble, FakeServer, FakeTransport, ParsedResponse, run_tasks
 
 from imagehost_core import ImageHost
 from imagehost_core.models import Image
@@ -25,285 +24,240 @@ from imagehost_server.serve.protocol import (
 from imagehost_server.settings import HttpSettings, ServerSettings
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+FAST_GET = b"GET /fast HTTP/1.1\r\nHost: a\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
-DEADLINE = 10.0
-BOUNDS = HttpSettings(header_timeout_seconds=DEADLINE, max_connections=2)
-
-
-class Lane:
-    """A lane that takes requests for `/fast` alone."""
-
-    def answer(self, request: bytes, *_: Any) -> tuple[bytes, bytes] | None:
-        return (b"fast", b"\n") if request.startswith(b"GET /fast ") else None
-
-
-@mutable
-class App:
-    """An application that answers when it is told to."""
-
-    fast_path: Lane = field(factory=Lane)
-    connections: HttpSettings = BOUNDS
-    asked: list[str] = field(factory=list)
-    go: asyncio.Event = field(factory=asyncio.Event)
-
-    async def __call__(
-        self,
-        scope: dict[str, Any],
-        receive: Callable[[], Awaitable[Any]],
-        send: Callable[[Any], Awaitable[None]],
-    ) -> None:
-        self.asked.append(scope["path"])
-        if scope["path"] == "/begin":
-            headers = [(b"content-length", b"2")]
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
-            await self.go.wait()
-            await send({"type": "http.response.body", "body": b"ok", "more_body": False})
-            return
-        while (message := await receive())["type"] == "http.request" and message["more_body"]:
-            pass
-        if message["type"] == "http.disconnect":
-            return
-        await self.go.wait()
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
-        await send({"type": "http.response.body", "body": b"ok", "more_body": False})
 
 
 @pytest.fixture
-def app() -> App:
-    return App()
+def app() -> AppDouble:
+    return AppDouble()
 
 
-async def ticks(count: int = 20) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
+def closed_by(transport: FakeTransport) -> str:
+    """Return how the server has closed a connection; a call, so that mypy does not narrow the attribute."""
+    return transport.closed_by
 
 
-def ended(wire: Wire) -> str:
-    """Return how the server has ended a connection."""
-    return wire.ended
-
-
-def later(connection: HttpProtocol, seconds: float) -> None:
-    """Let time pass for a connection."""
+def pass_time(connection: HttpProtocol, seconds: float) -> None:
+    """Advance the clock of a connection."""
     cast("Any", connection.loop).advance(seconds)
 
 
-def opened(app: App) -> tuple[Wire, HttpProtocol]:
-    wire = Wire()
-    return wire, Server(app).connect(wire)
+def connect(app: AppDouble) -> tuple[FakeTransport, HttpProtocol]:
+    transport = FakeTransport()
+    return transport, FakeServer(app).connect(transport)
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("said", [b"", b"GET / HT", GET[:-2]])
-async def test_who_does_not_ask_in_time_is_cut_off(app: App, said: bytes) -> None:
-    wire, connection = opened(app)
-    if said:
-        connection.data_received(said)
-    later(connection, 0.9 * DEADLINE)
-    assert not wire.ended
-    later(connection, 0.2 * DEADLINE)
-    assert ended(wire) == "close"
-    assert app.asked == []
+@pytest.mark.parametrize("received", [b"", b"GET / HT", GET[:-2]])
+async def test_a_connection_without_a_whole_head_is_closed_at_the_header_timeout(
+    app: AppDouble, received: bytes
+) -> None:
+    transport, connection = connect(app)
+    if received:
+        connection.data_received(received)
+    pass_time(connection, 0.9 * TIMEOUT)
+    assert not transport.closed_by
+    pass_time(connection, 0.2 * TIMEOUT)
+    assert closed_by(transport) == "close"
+    assert app.paths == []
 
 
 @pytest.mark.anyio
-async def test_who_waits_for_an_answer_is_not_cut_off_until_it_is_given(app: App) -> None:
-    wire, connection = opened(app)
+async def test_the_header_timeout_does_not_run_while_a_response_is_due(app: AppDouble) -> None:
+    transport, connection = connect(app)
     connection.data_received(GET)
-    later(connection, 4.5 * DEADLINE)
-    assert not wire.ended
+    pass_time(connection, 4.5 * TIMEOUT)
+    assert not transport.closed_by
     app.go.set()
-    await ticks()
-    assert wire.sent.endswith(b"\r\n\r\nok")
-    later(connection, 0.9 * DEADLINE)
-    assert not wire.ended
-    later(connection, 0.2 * DEADLINE)
-    assert ended(wire) == "close"
+    await run_tasks()
+    assert transport.sent.endswith(b"\r\n\r\nok")
+    pass_time(connection, 0.9 * TIMEOUT)
+    assert not transport.closed_by
+    pass_time(connection, 0.2 * TIMEOUT)
+    assert closed_by(transport) == "close"
 
 
 @pytest.mark.anyio
-async def test_who_asks_by_the_lane_again_and_again_is_not_cut_off(app: App) -> None:
-    wire, connection = opened(app)
+async def test_a_request_on_the_fast_path_restarts_the_header_timeout(app: AppDouble) -> None:
+    transport, connection = connect(app)
     app.go.set()
     connection.data_received(GET)
-    await ticks()
+    await run_tasks()
     for _ in range(12):
-        later(connection, 0.8 * DEADLINE)
-        connection.data_received(GET.replace(b"/", b"/fast", 1))
-    assert not wire.ended
-    assert wire.sent.endswith(b"fast\n" * 12)
-    later(connection, 1.1 * DEADLINE)
-    assert ended(wire) == "close"
+        pass_time(connection, 0.8 * TIMEOUT)
+        connection.data_received(FAST_GET)
+    assert not transport.closed_by
+    assert transport.sent.endswith(b"fast\n" * 12)
+    pass_time(connection, 1.1 * TIMEOUT)
+    assert closed_by(transport) == "close"
 
 
 @pytest.mark.anyio
-async def test_who_reads_nothing_is_cut_off_and_who_reads_slowly_is_not(app: App) -> None:
+async def test_a_client_that_reads_nothing_is_aborted_and_a_slow_reader_is_not(app: AppDouble) -> None:
     app.go.set()
-    wire, connection = opened(app)
+    transport, connection = connect(app)
     connection.data_received(GET)
-    for left in range(9, 0, -1):
-        wire.kept = left
-        later(connection, DEADLINE)
-        assert not wire.ended
-    later(connection, DEADLINE)
-    assert ended(wire) == "abort"
+    for unread in range(9, 0, -1):
+        transport.unread = unread
+        pass_time(connection, TIMEOUT)
+        assert not transport.closed_by
+    pass_time(connection, TIMEOUT)
+    assert closed_by(transport) == "abort"
 
 
 @pytest.mark.anyio
-async def test_the_lane_takes_nothing_out_of_order(app: App) -> None:
-    wire, connection = opened(app)
-    fast = GET.replace(b"/", b"/fast", 1)
+async def test_the_fast_path_preserves_the_order_of_responses(app: AppDouble) -> None:
+    transport, connection = connect(app)
     connection.data_received(GET)
-    await ticks()
-    connection.data_received(fast)
-    await ticks()
-    assert (wire.sent, app.asked) == (b"", ["/"])
+    await run_tasks()
+    connection.data_received(FAST_GET)
+    await run_tasks()
+    assert (transport.sent, app.paths) == (b"", ["/"])
     app.go.set()
-    await ticks()
-    assert app.asked == ["/", "/fast"]
-    connection.data_received(fast[:9])
-    connection.data_received(fast[9:])
-    await ticks()
-    assert app.asked == ["/", "/fast", "/fast"]
-    connection.data_received(fast)
-    assert wire.sent.endswith(b"\r\n\r\nokfast\n")
+    await run_tasks()
+    assert app.paths == ["/", "/fast"]
+    connection.data_received(FAST_GET[:9])
+    connection.data_received(FAST_GET[9:])
+    await run_tasks()
+    assert app.paths == ["/", "/fast", "/fast"]
+    connection.data_received(FAST_GET)
+    assert transport.sent.endswith(b"\r\n\r\nokfast\n")
 
 
 @pytest.mark.anyio
-async def test_the_lane_takes_no_part_of_a_request_for_a_whole_one(app: App) -> None:
+async def test_the_fast_path_never_responds_to_a_part_of_another_request(app: AppDouble) -> None:
     app.go.set()
-    fast = GET.replace(b"/", b"/fast", 1)
-    wire, connection = opened(app)
+    transport, connection = connect(app)
     connection.data_received(b"GET /first HTTP/1.1\r\nX: ")
-    connection.data_received(fast)
-    await ticks()
-    # Its application answers before the body has come.
-    head = b"POST /begin HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(fast)
-    for piece in (head, fast, GET):
-        connection.data_received(piece)
-        await ticks()
-    assert app.asked == ["/first", "/begin", "/"]
-    assert b"fast" not in wire.sent
-    assert wire.sent.count(b"HTTP/1.1 200") == 3
+    connection.data_received(FAST_GET)
+    await run_tasks()
+    # The application responds before it has received the body.
+    head = b"POST /begin HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(FAST_GET)
+    for chunk in (head, FAST_GET, GET):
+        connection.data_received(chunk)
+        await run_tasks()
+    assert app.paths == ["/first", "/begin", "/"]
+    assert b"fast" not in transport.sent
+    assert transport.sent.count(b"HTTP/1.1 200") == 3
 
 
 @pytest.mark.anyio
-async def test_the_lane_sends_nothing_to_who_has_much_to_read_already(app: App) -> None:
-    wire, connection = opened(app)
-    fast = GET.replace(b"/", b"/fast", 1)
+async def test_the_fast_path_is_not_used_while_writing_is_paused(app: AppDouble) -> None:
+    transport, connection = connect(app)
     connection.pause_writing()
-    connection.data_received(fast)
-    await ticks()
-    assert (wire.sent, app.asked) == (b"", ["/fast"])
+    connection.data_received(FAST_GET)
+    await run_tasks()
+    assert (transport.sent, app.paths) == (b"", ["/fast"])
     app.go.set()
     connection.resume_writing()
-    await ticks()
-    assert wire.sent.endswith(b"ok")
+    await run_tasks()
+    assert transport.sent.endswith(b"ok")
 
 
 @pytest.mark.anyio
-async def test_nonsense_after_a_request_does_not_take_its_answer(app: App) -> None:
+async def test_an_invalid_second_request_does_not_prevent_the_first_response(app: AppDouble) -> None:
     for target, before in ((b"/", b""), (b"/begin", b"HTTP/1.1 200 OK")):
         app.go.clear()
-        wire, connection = opened(app)
+        transport, connection = connect(app)
         connection.data_received(GET.replace(b"/", target, 1))
-        await ticks()
-        assert wire.sent.startswith(before)
-        connection.data_received(b"nonsense\r\n\r\n")
-        await ticks()
+        await run_tasks()
+        assert transport.sent.startswith(before)
+        connection.data_received(b"garbage\r\n\r\n")
+        await run_tasks()
         connection.data_received(GET)
-        assert not wire.ended
+        assert not transport.closed_by
         app.go.set()
-        await ticks()
-        assert wire.sent.count(b"HTTP/1.1") == 1
-        assert wire.sent.endswith(b"\r\n\r\nok")
-        assert ended(wire) == "close"
+        await run_tasks()
+        assert transport.sent.count(b"HTTP/1.1") == 1
+        assert transport.sent.endswith(b"\r\n\r\nok")
+        assert closed_by(transport) == "close"
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("tls", [False, True])
-async def test_nonsense_in_a_body_is_400_and_the_last_that_is_said(app: App, tls: bool) -> None:
-    wire = Wire(tls=tls)
-    connection = Server(app).connect(wire)
+async def test_an_invalid_body_is_400_and_closes_the_connection(app: AppDouble, tls: bool) -> None:
+    transport = FakeTransport(tls=tls)
+    connection = FakeServer(app).connect(transport)
     connection.data_received(POST)
-    await ticks()
+    await run_tasks()
     for _ in range(3):
-        connection.data_received(b"nonsense")
-    await ticks()
-    answer = Answer.of(wire.sent)
-    assert (answer.status, answer.headers["connection"]) == (400, "close")
-    assert answer.headers["content-type"] == "application/json"
-    assert len(answer.headers["x-request-id"]) == 24
-    assert b'"code":"BAD_REQUEST"' in answer.body
-    assert (wire.ended, wire.has_said_all) == (("close", False) if tls else ("", True))
-    later(connection, LINGER_SECONDS)
-    assert ended(wire) == "close"
+        connection.data_received(b"garbage")
+    await run_tasks()
+    response = ParsedResponse.parse(transport.sent)
+    assert (response.status, response.headers["connection"]) == (400, "close")
+    assert response.headers["content-type"] == "application/json"
+    assert len(response.headers["x-request-id"]) == 24
+    assert b'"code":"BAD_REQUEST"' in response.body
+    assert (transport.closed_by, transport.is_half_closed) == (("close", False) if tls else ("", True))
+    pass_time(connection, LINGER_SECONDS)
+    assert closed_by(transport) == "close"
     connection.connection_lost(None)
-    await ticks()
-    assert Answer.of(wire.sent) == answer
+    await run_tasks()
+    assert ParsedResponse.parse(transport.sent) == response
 
 
 @pytest.mark.anyio
-async def test_who_says_all_before_the_answer_gets_it(app: App) -> None:
-    wire, connection = opened(app)
+async def test_a_half_closed_client_gets_its_response(app: AppDouble) -> None:
+    transport, connection = connect(app)
     connection.data_received(GET)
-    await ticks()
+    await run_tasks()
     assert connection.eof_received()
     app.go.set()
-    await ticks(500)
-    assert ended(wire) == "close"
-    assert Answer.of(wire.sent).headers["connection"] == "close"
-    assert wire.sent.endswith(b"\r\n\r\nok")
+    await run_tasks(500)
+    assert closed_by(transport) == "close"
+    assert ParsedResponse.parse(transport.sent).headers["connection"] == "close"
+    assert transport.sent.endswith(b"\r\n\r\nok")
 
 
 @pytest.mark.anyio
-async def test_a_body_that_ends_too_early_is_400_and_the_application_stops(app: App) -> None:
-    wire, connection = opened(app)
+async def test_an_incomplete_body_is_400_and_stops_the_application(app: AppDouble) -> None:
+    transport, connection = connect(app)
     connection.data_received(POST + b"2\r\n{}\r\n")
-    await ticks()
+    await run_tasks()
     assert not connection.eof_received()
     app.go.set()
-    await ticks()
-    answer = Answer.of(wire.sent)
-    assert (answer.status, b"the whole body" in answer.body) == (400, True)
+    await run_tasks()
+    response = ParsedResponse.parse(transport.sent)
+    assert (response.status, b"the whole body" in response.body) == (400, True)
     assert not connection.tasks
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("said", [b"", GET[:9]])
-async def test_who_says_all_without_a_request_is_let_go(app: App, said: bytes) -> None:
-    _, connection = opened(app)
-    connection.data_received(said)
+@pytest.mark.parametrize("received", [b"", GET[:9]])
+async def test_eof_without_a_request_closes_the_connection(app: AppDouble, received: bytes) -> None:
+    _, connection = connect(app)
+    connection.data_received(received)
     assert not connection.eof_received()
 
 
 @pytest.mark.anyio
-async def test_too_many_connections_are_told_so_and_more_are_cut_off() -> None:
-    app = App(connections=HttpSettings(header_timeout_seconds=600, max_connections=2))
-    server = Server(app)
+async def test_too_many_connections_get_503_and_far_too_many_are_aborted() -> None:
+    app = AppDouble(http=HttpSettings(header_timeout_seconds=600, max_connections=2))
+    server = FakeServer(app)
     app.go.set()
-    wires = [Wire() for _ in range(app.connections.max_connections + EXTRA_CONNECTIONS + 1)]
-    connections = [server.connect(wire) for wire in wires]
-    assert [wire.ended for wire in wires[-2:]] == ["", "abort"]
-    first, *_, last, _ = zip(wires, connections, strict=True)
+    transports = [FakeTransport() for _ in range(app.http.max_connections + EXTRA_CONNECTIONS + 1)]
+    connections = [server.connect(transport) for transport in transports]
+    assert [transport.closed_by for transport in transports[-2:]] == ["", "abort"]
+    first, *_, last, _ = zip(transports, connections, strict=True)
 
-    async def ask(target: bytes, wire: Wire, connection: HttpProtocol) -> bytes:
-        wire.sent = b""
+    async def request(target: bytes, transport: FakeTransport, connection: HttpProtocol) -> bytes:
+        transport.sent = b""
         connection.data_received(GET.replace(b"/", target, 1))
-        await ticks()
-        return wire.sent
+        await run_tasks()
+        return transport.sent
 
-    for wire, connection in zip(wires[-4:-2], connections[-4:-2], strict=True):
-        answer = Answer.of(await ask(b"/fast", wire, connection))
-        assert (answer.status, answer.headers["retry-after"], wire.ended) == (503, "1", "close")
-        assert len(answer.headers["x-request-id"]) == 24
-    # Who was there before is served, and so is who came too early once there is room.
-    assert (await ask(b"/", *first)).startswith(b"HTTP/1.1 200 ")
-    assert await ask(b"/fast", *first) == b"fast\n"
+    for transport, connection in zip(transports[-4:-2], connections[-4:-2], strict=True):
+        response = ParsedResponse.parse(await request(b"/fast", transport, connection))
+        assert (response.status, response.headers["retry-after"], transport.closed_by) == (503, "1", "close")
+        assert len(response.headers["x-request-id"]) == 24
+    # Earlier connections are served, and a later one as soon as others have closed.
+    assert (await request(b"/", *first)).startswith(b"HTTP/1.1 200 ")
+    assert await request(b"/fast", *first) == b"fast\n"
     for connection in (*connections[1:-2], connections[-1]):
         connection.connection_lost(None)
-    assert await ask(b"/fast", *last) == b"fast\n"
-    assert app.asked == ["/"]
+    assert await request(b"/fast", *last) == b"fast\n"
+    assert app.paths == ["/"]
 
 
 UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
@@ -311,166 +265,165 @@ UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("cut", [0, 9, 60, -7])
-async def test_a_body_behind_a_wish_to_upgrade_is_a_body(app: App, cut: int) -> None:
-    """The parser takes a request with `Upgrade` for one without a body; what follows is no request."""
+async def test_a_request_with_upgrade_keeps_its_body(app: AppDouble, cut: int) -> None:
+    """llhttp treats a request with `Upgrade` as one without a body; the body must not become a request."""
     app.go.set()
-    inner = GET.replace(b"/", b"/fast", 1)
-    head = b"POST /first HTTP/1.1\r\nHost: a\r\n" + UPGRADE + b"Content-Length: %d\r\n\r\n" % len(inner)
-    sent = head + inner
-    wire, connection = opened(app)
-    for piece in (sent[:cut], sent[cut:]) if cut else (head, inner):
-        connection.data_received(piece)
-        await ticks()
-    assert app.asked == ["/first"]
-    connection.data_received(inner)
+    head = b"POST /first HTTP/1.1\r\nHost: a\r\n" + UPGRADE + b"Content-Length: %d\r\n\r\n" % len(FAST_GET)
+    sent = head + FAST_GET
+    transport, connection = connect(app)
+    for chunk in (sent[:cut], sent[cut:]) if cut else (head, FAST_GET):
+        connection.data_received(chunk)
+        await run_tasks()
+    assert app.paths == ["/first"]
+    connection.data_received(FAST_GET)
     connection.data_received(GET.replace(b"/", b"/third", 1))
-    await ticks()
-    assert app.asked == ["/first", "/third"]
-    assert wire.sent.count(b"HTTP/1.1 200") == 2
-    assert wire.sent.count(b"fast\n") == 1
+    await run_tasks()
+    assert app.paths == ["/first", "/third"]
+    assert transport.sent.count(b"HTTP/1.1 200") == 2
+    assert transport.sent.count(b"fast\n") == 1
 
 
 @pytest.mark.anyio
-async def test_what_follows_a_wish_to_upgrade_in_one_piece_is_answered(app: App) -> None:
+async def test_pipelined_requests_with_upgrade_get_responses(app: AppDouble) -> None:
     app.go.set()
-    wire, connection = opened(app)
+    transport, connection = connect(app)
     chunks = b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
     connection.data_received(GET[:-2] + UPGRADE + b"\r\n" + POST[:-30] + UPGRADE + chunks + GET)
-    await ticks()
-    assert wire.sent.count(b"HTTP/1.1 200") == 3
-    assert not wire.ended
+    await run_tasks()
+    assert transport.sent.count(b"HTTP/1.1 200") == 3
+    assert not transport.closed_by
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("first", ["HTTP/2.0", "HTTP/0.9"])
-async def test_another_version_is_400(app: App, first: str) -> None:
-    wire, connection = opened(app)
+async def test_other_versions_of_http_are_400(app: AppDouble, first: str) -> None:
+    transport, connection = connect(app)
     connection.data_received(f"GET / {first}\r\nHost: a\r\n\r\n".encode())
-    assert Answer.of(wire.sent).status == 400
-    assert app.asked == []
+    assert ParsedResponse.parse(transport.sent).status == 400
+    assert app.paths == []
 
 
 @pytest.mark.anyio
-async def test_what_follows_a_body_in_chunks_is_no_part_of_the_head(app: App) -> None:
-    _, connection = opened(app)
+async def test_trailers_are_discarded(app: AppDouble) -> None:
+    _, connection = connect(app)
     app.go.set()
     connection.data_received(POST)
-    await ticks()
+    await run_tasks()
     connection.data_received(b"0\r\nAuthorization: Bearer x\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n")
-    await ticks()
+    await run_tasks()
     assert connection.headers == [(b"host", b"a"), (b"transfer-encoding", b"chunked")]
 
 
 @pytest.mark.anyio
-async def test_only_so_many_requests_may_wait_behind_one(app: App) -> None:
-    wire, connection = opened(app)
+async def test_the_number_of_pipelined_requests_is_limited(app: AppDouble) -> None:
+    transport, connection = connect(app)
     connection.data_received(GET * (MAX_PIPELINED + 50))
-    await ticks()
+    await run_tasks()
     assert len(connection.pipeline) == MAX_PIPELINED
     app.go.set()
-    await ticks(500)
-    assert ended(wire) == "close"
-    assert wire.sent.count(b"HTTP/1.1 200") == MAX_PIPELINED + 1
+    await run_tasks(500)
+    assert closed_by(transport) == "close"
+    assert transport.sent.count(b"HTTP/1.1 200") == MAX_PIPELINED + 1
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    ("broken", "status"), [(b"ZZ\r\n", 400), (b"1;" + b"x" * 2 * MAX_HEAD_BYTES, 431), (b"", 400)]
+    ("invalid", "status"), [(b"ZZ\r\n", 400), (b"1;" + b"x" * 2 * MAX_HEAD_BYTES, 431), (b"", 400)]
 )
-async def test_a_broken_request_that_waits_is_refused_in_its_turn(
-    app: App, broken: bytes, status: int
+async def test_an_invalid_pipelined_request_is_rejected_in_its_turn(
+    app: AppDouble, invalid: bytes, status: int
 ) -> None:
-    wire, connection = opened(app)
+    transport, connection = connect(app)
     connection.data_received(GET + POST)
-    if broken:
-        connection.data_received(broken)
+    if invalid:
+        connection.data_received(invalid)
     else:
         assert connection.eof_received()
-    await ticks()
-    assert (wire.sent, wire.ended) == (b"", "")
+    await run_tasks()
+    assert (transport.sent, transport.closed_by) == (b"", "")
     app.go.set()
-    await ticks(500)
-    assert ended(wire) == "close"
-    first, second = wire.sent.split(b"ok", 1)
+    await run_tasks(500)
+    assert closed_by(transport) == "close"
+    first, second = transport.sent.split(b"ok", 1)
     assert first.startswith(b"HTTP/1.1 200 ")
-    assert Answer.of(second).status == status
-    assert app.asked == ["/"]
+    assert ParsedResponse.parse(second).status == status
+    assert app.paths == ["/"]
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("method", "told"), [(b"GET", True), (b"HEAD", False)])
-async def test_the_refusal_of_a_head_has_the_fields_of_one_and_no_content(
-    app: App, method: bytes, told: bool
+@pytest.mark.parametrize(("method", "has_content"), [(b"GET", True), (b"HEAD", False)])
+async def test_the_rejection_of_a_head_request_has_no_content(
+    app: AppDouble, method: bytes, has_content: bool
 ) -> None:
-    wire, connection = opened(app)
+    transport, connection = connect(app)
     connection.data_received(method + b" / HTTP/1.1\r\nHost: a\r\nno field\r\n\r\n")
-    await ticks()
-    answer = Answer.of(wire.sent)
-    assert answer.status == 400
-    assert int(answer.headers["content-length"]) > 0
-    assert bool(answer.body) is told
+    await run_tasks()
+    response = ParsedResponse.parse(transport.sent)
+    assert response.status == 400
+    assert int(response.headers["content-length"]) > 0
+    assert bool(response.body) is has_content
 
 
 @pytest.mark.anyio
-async def test_a_request_that_waited_behind_another_is_under_way_too(app: App) -> None:
-    wire, connection = opened(app)
+async def test_the_header_timeout_does_not_run_during_a_pipelined_body(app: AppDouble) -> None:
+    transport, connection = connect(app)
     app.go.set()
     connection.data_received(GET + POST)
-    await ticks()
-    assert wire.sent.count(b"HTTP/1.1 200") == 1
-    later(connection, 4.5 * DEADLINE)
-    assert not wire.ended
+    await run_tasks()
+    assert transport.sent.count(b"HTTP/1.1 200") == 1
+    pass_time(connection, 4.5 * TIMEOUT)
+    assert not transport.closed_by
     connection.data_received(b"0\r\n\r\n")
-    await ticks()
-    assert wire.sent.count(b"HTTP/1.1 200") == 2
+    await run_tasks()
+    assert transport.sent.count(b"HTTP/1.1 200") == 2
 
 
 @pytest.mark.anyio
-async def test_after_a_reset_nothing_is_sent(app: App, caplog: pytest.LogCaptureFixture) -> None:
-    wire, connection = opened(app)
+async def test_nothing_is_sent_after_a_reset(app: AppDouble, caplog: pytest.LogCaptureFixture) -> None:
+    transport, connection = connect(app)
     connection.data_received(GET * 3)
-    await ticks()
-    wire.ended = "reset"
+    await run_tasks()
+    transport.closed_by = "reset"
     connection.connection_lost(ConnectionResetError())
     app.go.set()
-    await ticks()
-    assert (wire.sent, caplog.records) == (b"", [])
+    await run_tasks()
+    assert (transport.sent, caplog.records) == (b"", [])
     assert not connection.tasks
 
 
 @pytest.mark.anyio
-async def test_what_is_broken_leaves_no_traceback(app: App, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_invalid_body_leaves_no_traceback(app: AppDouble, caplog: pytest.LogCaptureFixture) -> None:
     for expect in (b"", b"Expect: 100-continue\r\n"):
-        wire, connection = opened(app)
+        transport, connection = connect(app)
         connection.data_received(POST[:-2] + expect + b"\r\nZZ\r\n")
         app.go.set()
-        await ticks()
-        assert Answer.of(wire.sent).status == 400
+        await run_tasks()
+        assert ParsedResponse.parse(transport.sent).status == 400
         assert not connection.tasks
     assert caplog.records == []
 
 
 @pytest.mark.anyio
-async def test_the_rest_of_a_request_that_was_answered_gets_no_second_answer(app: App) -> None:
+async def test_an_invalid_body_after_the_response_gets_no_second_response(app: AppDouble) -> None:
     app.go.set()
-    wire, connection = opened(app)
+    transport, connection = connect(app)
     connection.data_received(POST.replace(b"/", b"/begin", 1))
-    await ticks()
-    assert wire.sent.endswith(b"\r\n\r\nok")
+    await run_tasks()
+    assert transport.sent.endswith(b"\r\n\r\nok")
     connection.data_received(b"ZZ\r\n")
-    assert ended(wire) == "close"
-    assert wire.sent.count(b"HTTP/1.1") == 1
+    assert closed_by(transport) == "close"
+    assert transport.sent.count(b"HTTP/1.1") == 1
 
 
 @pytest.mark.anyio
-async def test_what_comes_after_the_last_answer_has_a_bound(app: App) -> None:
-    wire, connection = opened(app)
-    connection.data_received(b"nonsense\r\n\r\n")
+async def test_discarded_data_after_the_final_response_is_limited(app: AppDouble) -> None:
+    transport, connection = connect(app)
+    connection.data_received(b"garbage\r\n\r\n")
     for _ in range(LINGER_BYTES // 65_536):
         connection.data_received(bytes(65_536))
-    assert not wire.ended
+    assert not transport.closed_by
     connection.data_received(b"x")
-    assert ended(wire) == "abort"
+    assert closed_by(transport) == "abort"
 
 
 @pytest.fixture
@@ -480,22 +433,41 @@ def image() -> Iterator[tuple[ImageHost, Image]]:
 
 
 @pytest.mark.anyio
-async def test_a_connection_takes_turns_between_the_lane_and_the_long_way(
+async def test_a_connection_alternates_between_fast_and_slow_path(
     image: tuple[ImageHost, Image],
 ) -> None:
-    host, shown = image
-    wire = Wire()
-    server = Server(create_app(host, ServerSettings()))
-    connection = server.connect(wire)
-    request = f"GET /img/{shown.id}?w=20 HTTP/1.1\r\nHost: a\r\n\r\n".encode()
-    answers = []
-    for pieces in ((request,), (request,), (request[:9], request[9:]), (request,)):
-        wire.sent = b""
-        for piece in pieces:
-            connection.data_received(piece)
+    host, uploaded = image
+    transport = FakeTransport()
+    server = FakeServer(create_app(host, ServerSettings()))
+    connection = server.connect(transport)
+    request = f"GET /img/{uploaded.id}?w=20 HTTP/1.1\r\nHost: a\r\n\r\n".encode()
+    responses = []
+    for chunks in ((request,), (request,), (request[:9], request[9:]), (request,)):
+        transport.sent = b""
+        for chunk in chunks:
+            connection.data_received(chunk)
         while server.state.tasks:
             await asyncio.wait(server.state.tasks)
-        answers.append(Answer.of(wire.sent).without_id())
-    assert answers[0].status == 200
-    assert answers == [answers[0]] * 4
+        responses.append(ParsedResponse.parse(transport.sent).without_request_id())
+    assert responses[0].status == 200
+    assert responses == [responses[0]] * 4
     connection.connection_lost(None)
+
+
+@pytest.mark.anyio
+async def test_without_the_fast_path_every_request_takes_the_slow_path() -> None:
+    app = AppDouble(fast_path=None)
+    app.go.set()
+    transport, connection = connect(app)
+    connection.data_received(FAST_GET)
+    await run_tasks()
+    assert app.paths == ["/fast"]
+    assert transport.sent.endswith(b"\r\n\r\nok")
+
+
+@pytest.mark.anyio
+async def test_an_invalid_request_target_is_400(app: AppDouble) -> None:
+    transport, connection = connect(app)
+    connection.data_received(GET.replace(b"/", b"http:///x", 1))
+    assert ParsedResponse.parse(transport.sent).status == 400
+    assert app.paths == []

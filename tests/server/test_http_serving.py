@@ -22,7 +22,7 @@ from imagehost_core.formats import Format, sniff
 from imagehost_core.testing import make_image
 from imagehost_server.auth.passwords import hash_password, new_password
 from imagehost_server.cli.sample_image import sample_png
-from imagehost_server.serve.runner import check_port, free_port
+from imagehost_server.serve.runner import free_port, require_free_port
 from imagehost_server.testing import RunningServer, running, start
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -125,9 +125,9 @@ def test_a_port_that_is_taken_stops_the_start_with_a_clear_error(
 
 def test_a_free_port_can_be_listened_on_at_once() -> None:
     port = free_port("127.0.0.1")
-    check_port("127.0.0.1", port, seconds=0)
+    require_free_port("127.0.0.1", port, timeout=0)
     with socket.create_server(("127.0.0.1", port)), pytest.raises(OSError, match="in use"):
-        check_port("127.0.0.1", port, seconds=0.1)
+        require_free_port("127.0.0.1", port, timeout=0.1)
 
 
 def test_a_setting_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_process_that_dies_is_replaced_and_the_log_says_so(tmp_path: Path) -> 
         ]
         os.kill(int(victim), signal.SIGKILL)
         ends = time.monotonic() + 30
-        while "it is replaced" not in server.log.read_text(encoding="utf-8"):
+        while "server worker exited" not in server.log.read_text(encoding="utf-8"):
             assert time.monotonic() < ends
             assert httpx2.get(f"{server.origin}/healthz", timeout=30).status_code == 200
             time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Reading an upload's form: any split of the bytes gives the same form, and every limit holds."""
+"""Parsing an upload's form: the result does not depend on chunk borders, and limits hold."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from imagehost_server.http.multipart import (
     MAX_PARTS,
     MultipartFormParser,
     UploadForm,
-    boundary,
+    parse_boundary,
 )
 
 TYPE = "multipart/form-data; boundary=BoundarY"
 
 
 class Stage:
-    """Opens places for files in a folder."""
+    """Creates staged files in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -43,7 +43,7 @@ class Stage:
         self.count += 1
         return StagedFile(self.folder / f"{id(self)}-{self.count}")
 
-    def left(self) -> list[Path]:
+    def remaining(self) -> list[Path]:
         return list(self.folder.glob(f"{id(self)}-*"))
 
 
@@ -55,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 Part = tuple[str, str | None, bytes]
 
 
-def encoded(parts: list[Part]) -> bytes:
+def encode_form(parts: list[Part]) -> bytes:
     body = b""
     for name, filename, data in parts:
         disposition = f'form-data; name="{name}"'
@@ -65,34 +65,33 @@ def encoded(parts: list[Part]) -> bytes:
     return body + b"--BoundarY--\r\n"
 
 
-def read(folder: Path, pieces: Iterator[bytes] | list[bytes]) -> tuple[UploadForm, list[Part]]:
-    """Return what a reader makes of the pieces, its files with the bytes that were staged.
-
-    Whatever comes of it, nothing may be left.
-    """
+def parse(folder: Path, chunks: Iterator[bytes] | list[bytes]) -> tuple[UploadForm, list[Part]]:
+    """Return the parsed form, with the staged bytes of its files; check that no staged file remains."""
     stage = Stage(folder)
     try:
-        with closing(MultipartFormParser(TYPE, stage)) as reader:
-            for piece in pieces:
-                reader.feed(piece)
-            form = reader.finish()
+        with closing(MultipartFormParser(TYPE, stage)) as parser:
+            for chunk in chunks:
+                parser.feed(chunk)
+            form = parser.finish()
             for file in form.files:
                 file.staged.finish()
             files = [("", file.filename, file.staged.path.read_bytes()) for file in form.files]
             return form.kind, [*files, *((name, None, text.encode()) for name, text in form.fields)]
     finally:
-        assert stage.left() == []
+        assert stage.remaining() == []
 
 
-def fails(folder: Path, parts: list[Part], kind: type[ImageHostError]) -> str:
-    """Return the details of the error that a form ends with."""
+def error_details(folder: Path, parts: list[Part], kind: type[ImageHostError]) -> str:
+    """Return the details of the error for a form."""
     with pytest.raises(kind) as caught:
-        read(folder, [encoded(parts)])
+        parse(folder, [encode_form(parts)])
     return caught.value.details
 
 
-near = st.lists(st.sampled_from([b"\r\n", b"--", b"BoundarY", b"\r", b"\n", b"-", b"x", b"\0"])).map(b"".join)
-contents = st.one_of(near, st.binary(max_size=200)).filter(
+boundary_like = st.lists(st.sampled_from([b"\r\n", b"--", b"BoundarY", b"\r", b"\n", b"-", b"x", b"\0"])).map(
+    b"".join
+)
+contents = st.one_of(boundary_like, st.binary(max_size=200)).filter(
     lambda data: b"\r\n--BoundarY" not in b"\r\n" + data
 )
 field_names = st.sampled_from(["album_id", "description", "quality", "other"])
@@ -105,68 +104,72 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
     st.lists(st.integers(1, 60), max_size=40),
     st.randoms(),
 )
-def test_any_split_of_the_bytes_gives_the_same_form(
+def test_the_form_does_not_depend_on_chunk_borders(
     folder: Path, fields: list[tuple[str, str]], files: list[bytes], cuts: list[int], random: object
 ) -> None:
     safe = [(name, text) for name, text in fields if "\r\n--BoundarY" not in "\r\n" + text]
     parts: list[Part] = [(name, None, text.encode()) for name, text in safe]
     parts += [("files[]", f"{number}.png", data) for number, data in enumerate(files)]
     random.shuffle(parts)  # type: ignore[attr-defined]
-    body = encoded(parts)
-    pieces = []
+    body = encode_form(parts)
+    chunks = []
     for cut in cuts:
-        pieces.append(body[:cut])
+        chunks.append(body[:cut])
         body = body[cut:]
-    kind, found = read(folder, [*pieces, body])
+    kind, parsed = parse(folder, [*chunks, body])
     expected: list[Part] = [("", name, data) for _, name, data in parts if name is not None]
     expected += [(name, None, data) for name, filename, data in parts if filename is None]
-    assert (kind, found) == (UploadForm.BATCH, expected)
+    assert (kind, parsed) == (UploadForm.BATCH, expected)
 
 
 @pytest.mark.parametrize(("name", "kind"), FILE_FIELDS.items())
-def test_each_name_of_a_file_part_says_which_form_it_is(folder: Path, name: str, kind: UploadForm) -> None:
-    assert read(folder, [encoded([(name, "a.png", b"x")])])[0] is kind
+def test_the_name_of_the_file_part_determines_the_form(folder: Path, name: str, kind: UploadForm) -> None:
+    assert parse(folder, [encode_form([(name, "a.png", b"x")])])[0] is kind
 
 
 def test_a_file_without_a_name_is_a_file(folder: Path) -> None:
-    assert read(folder, [encoded([("image", None, b"data")])])[1] == [("", None, b"data")]
+    assert parse(folder, [encode_form([("image", None, b"data")])])[1] == [("", None, b"data")]
 
 
 def test_files_of_other_names_are_ignored(folder: Path) -> None:
     parts: list[Part] = [("avatar", "a.png", b"y" * 100_000), ("image", "b.png", b"x")]
-    assert read(folder, [encoded(parts)])[1] == [("", "b.png", b"x")]
+    assert parse(folder, [encode_form(parts)])[1] == [("", "b.png", b"x")]
 
 
-def test_what_follows_the_end_is_ignored(folder: Path) -> None:
-    assert read(folder, [encoded([("image", "b.png", b"x")]), b"and more", b"\r\n"])[0] is UploadForm.SINGLE
+def test_data_after_the_end_of_the_form_is_ignored(folder: Path) -> None:
+    assert (
+        parse(folder, [encode_form([("image", "b.png", b"x")]), b"and more", b"\r\n"])[0] is UploadForm.SINGLE
+    )
 
 
-def test_a_file_above_the_limit_is_counted_to_its_end_and_not_kept(folder: Path) -> None:
+def test_a_file_above_the_limit_is_measured_but_not_stored(folder: Path) -> None:
     stage = Stage(folder)
-    with closing(MultipartFormParser(TYPE, stage)) as reader:
-        start, end = encoded([("image", "b.png", b"|")]).split(b"|")
-        reader.feed(start)
+    with closing(MultipartFormParser(TYPE, stage)) as parser:
+        start, end = encode_form([("image", "b.png", b"|")]).split(b"|")
+        parser.feed(start)
         for _ in range(51):
-            reader.feed(bytes(2**20))
-        reader.feed(end)
-        (file,) = reader.finish().files
+            parser.feed(bytes(2**20))
+        parser.feed(end)
+        (file,) = parser.finish().files
         assert file.staged.size == 51 * 2**20
         assert file.staged.path.stat().st_size <= MAX_FILE_BYTES
 
 
-def test_the_form_has_a_limit_of_files_parts_and_text(folder: Path) -> None:
+def test_files_parts_and_text_are_limited(folder: Path) -> None:
     file: Part = ("files[]", "a.png", b"x")
-    assert "1 to 20 files" in fails(folder, [file] * 21, BadRequestError)
-    assert "1 to 20 files" in fails(folder, [("a", None, b"b")], BadRequestError)
-    assert str(MAX_PARTS) in fails(folder, [("a", None, b"b")] * (MAX_PARTS + 1), BadRequestError)
-    assert str(FIELD_BYTES) in fails(folder, [("a", None, bytes(FIELD_BYTES + 1))], PayloadTooLargeError)
+    assert "1 to 20 files" in error_details(folder, [file] * 21, BadRequestError)
+    assert "1 to 20 files" in error_details(folder, [("a", None, b"b")], BadRequestError)
+    assert str(MAX_PARTS) in error_details(folder, [("a", None, b"b")] * (MAX_PARTS + 1), BadRequestError)
+    assert str(FIELD_BYTES) in error_details(
+        folder, [("a", None, bytes(FIELD_BYTES + 1))], PayloadTooLargeError
+    )
     many: list[Part] = [("a", None, bytes(FIELD_BYTES))] * (FIELDS_BYTES // FIELD_BYTES + 1)
-    assert str(FIELDS_BYTES) in fails(folder, many, PayloadTooLargeError)
-    read(folder, [encoded([file, *many[1:]])])
+    assert str(FIELDS_BYTES) in error_details(folder, many, PayloadTooLargeError)
+    parse(folder, [encode_form([file, *many[1:]])])
 
 
 @pytest.mark.parametrize(
-    ("sent", "kept"),
+    ("sent", "filename"),
     [
         (b"caf\xe9.png", "caf\ufffd.png"),
         (b"\x83J\x83\x81.png", "\ufffdJ\ufffd\ufffd.png"),
@@ -178,16 +181,16 @@ def test_the_form_has_a_limit_of_files_parts_and_text(folder: Path) -> None:
 @pytest.mark.parametrize(
     "form", ['form-data; name="image"; filename="%s"', 'form-data;filename="%s"; name=image']
 )
-def test_a_file_s_name_is_kept_whatever_bytes_it_has(folder: Path, form: str, sent: bytes, kept: str) -> None:
+def test_a_file_name_may_have_any_bytes(folder: Path, form: str, sent: bytes, filename: str) -> None:
     head = b"--BoundarY\r\nContent-Disposition: " + form.encode().replace(b"%s", sent)
-    with closing(MultipartFormParser(TYPE, Stage(folder))) as reader:
-        reader.feed(head + b"\r\n\r\nx\r\n--BoundarY--\r\n")
-        assert reader.finish().files[0].filename == kept
+    with closing(MultipartFormParser(TYPE, Stage(folder))) as parser:
+        parser.feed(head + b"\r\n\r\nx\r\n--BoundarY--\r\n")
+        assert parser.finish().files[0].filename == filename
 
 
-def test_text_that_is_not_utf_8_is_told_by_its_names(folder: Path) -> None:
+def test_all_text_fields_that_are_not_utf_8_are_reported(folder: Path) -> None:
     parts: list[Part] = [("image", "a.png", b"x"), ("description", None, b"\xff"), ("quality", None, b"\xfe")]
-    details = fails(folder, parts, ValidationError)
+    details = error_details(folder, parts, ValidationError)
     assert "for description" in details
     assert "for quality" in details
 
@@ -205,15 +208,15 @@ def test_text_that_is_not_utf_8_is_told_by_its_names(folder: Path) -> None:
         b'--BoundarY\r\nContent-Disposition: form-data; name="image\xff"\r\n\r\nx\r\n--BoundarY--\r\n',
     ],
 )
-def test_bytes_that_are_no_form_are_a_bad_request(folder: Path, body: bytes) -> None:
+def test_an_invalid_form_is_a_bad_request(folder: Path, body: bytes) -> None:
     with pytest.raises(BadRequestError):
-        read(folder, [body])
+        parse(folder, [body])
 
 
 @given(st.binary(max_size=300))
-def test_no_bytes_end_in_anything_but_an_error_of_the_contract(folder: Path, noise: bytes) -> None:
+def test_random_bytes_raise_no_other_exception_than_a_public_error(folder: Path, data: bytes) -> None:
     with pytest.raises(ImageHostError):
-        read(folder, [b"--BoundarY\r\n" + noise])
+        parse(folder, [b"--BoundarY\r\n" + data])
 
 
 @pytest.mark.parametrize(
@@ -224,8 +227,8 @@ def test_no_bytes_end_in_anything_but_an_error_of_the_contract(folder: Path, noi
         (f"multipart/form-data; boundary={'x' * 70}", "x" * 70),
     ],
 )
-def test_the_boundary_is_read_as_mime_writes_it(content_type: str, expected: str) -> None:
-    assert boundary(content_type) == expected
+def test_the_boundary_may_be_quoted(content_type: str, expected: str) -> None:
+    assert parse_boundary(content_type) == expected
 
 
 @pytest.mark.parametrize(
@@ -238,12 +241,12 @@ def test_the_boundary_is_read_as_mime_writes_it(content_type: str, expected: str
         'multipart/form-data; boundary="é"',
     ],
 )
-def test_a_form_without_a_good_boundary_is_a_bad_request(content_type: str) -> None:
+def test_a_missing_or_invalid_boundary_is_a_bad_request(content_type: str) -> None:
     with pytest.raises(BadRequestError, match="boundary"):
-        boundary(content_type)
+        parse_boundary(content_type)
 
 
 @pytest.mark.parametrize("content_type", [None, "", "multipart/mixed; boundary=x", "application/json"])
-def test_anything_but_a_form_is_an_unsupported_type(content_type: str | None) -> None:
+def test_other_content_types_are_unsupported(content_type: str | None) -> None:
     with pytest.raises(UnsupportedMediaTypeError, match="multipart/form-data"):
-        boundary(content_type)
+        parse_boundary(content_type)

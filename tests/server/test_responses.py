@@ -1,4 +1,4 @@
-"""The envelope: one map from errors to answers, and records as the contract writes them."""
+"""JSON responses: the mapping of exceptions to errors, and the encoding of records."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from litestar.exceptions import (
 from imagehost_core.errors import BY_CODE, ImageHostError, InternalError, RateLimitError, UnavailableError
 from imagehost_core.events import DeletedImage
 from imagehost_core.ids import ImageId
-from imagehost_server.http.responses import failure, success
+from imagehost_server.http.responses import error_response, success_response
 
 
-def made(kind: type[ImageHostError]) -> ImageHostError:
+def error_of(kind: type[ImageHostError]) -> ImageHostError:
     return RateLimitError("why", retry_after=7) if kind is RateLimitError else kind("why")
 
 
 @pytest.mark.parametrize("kind", [kind for kind in BY_CODE.values() if kind is not InternalError])
-def test_every_error_of_the_contract_has_its_status_and_its_three_members(kind: type[ImageHostError]) -> None:
-    reply = failure(made(kind), "id")
-    assert reply.status == kind.status
-    assert msgspec.json.decode(reply.body) == {
+def test_every_error_has_its_status_and_three_members(kind: type[ImageHostError]) -> None:
+    response = error_response(error_of(kind), "id")
+    assert response.status == kind.status
+    assert msgspec.json.decode(response.body) == {
         "success": False,
         "error": {"code": kind.code, "message": kind.default_message, "details": "why"},
     }
@@ -37,14 +37,14 @@ def test_every_error_of_the_contract_has_its_status_and_its_three_members(kind: 
 @pytest.mark.parametrize(
     ("error", "header"),
     [
-        (made(BY_CODE["UNAUTHORIZED"]), ("www-authenticate", "Bearer")),
+        (error_of(BY_CODE["UNAUTHORIZED"]), ("www-authenticate", "Bearer")),
         (RateLimitError(retry_after=7), ("retry-after", "7")),
         (UnavailableError(retry_after=3), ("retry-after", "3")),
         (MethodNotAllowedException(headers={"allow": "POST, GET"}), ("allow", "GET, POST")),
     ],
 )
-def test_an_error_carries_the_header_that_goes_with_it(error: Exception, header: tuple[str, str]) -> None:
-    assert header in failure(error, "id").headers
+def test_some_errors_have_a_header(error: Exception, header: tuple[str, str]) -> None:
+    assert header in error_response(error, "id").headers
 
 
 @pytest.mark.parametrize(
@@ -61,34 +61,34 @@ def test_an_error_carries_the_header_that_goes_with_it(error: Exception, header:
         (KeyError("secret"), "INTERNAL_ERROR"),
     ],
 )
-def test_the_frameworks_errors_and_faults_of_ours_are_errors_of_the_contract(
-    error: Exception, code: str
-) -> None:
-    reply = failure(error, "id")
-    assert reply.status == BY_CODE[code].status
-    assert msgspec.json.decode(reply.body)["error"]["code"] == code
-    assert b"secret" not in reply.body
+def test_errors_of_the_framework_and_internal_errors_are_mapped(error: Exception, code: str) -> None:
+    response = error_response(error, "id")
+    assert response.status == BY_CODE[code].status
+    assert msgspec.json.decode(response.body)["error"]["code"] == code
+    assert b"secret" not in response.body
 
 
-def test_the_cause_of_a_busy_store_is_in_the_log_and_not_in_the_answer(
+def test_the_cause_of_an_unavailable_database_is_logged_and_not_sent(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     error = UnavailableError("busy")
     error.__cause__ = OSError("secret")
-    assert b"secret" not in failure(error, "the-id").body
+    assert b"secret" not in error_response(error, "the-id").body
     (record,) = caplog.records
     assert record.exc_info is not None
     assert record.exc_info[1] is error.__cause__
 
 
-def test_what_is_not_our_fault_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    failure(made(BY_CODE["NOT_FOUND"]), "id")
+def test_client_errors_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    error_response(error_of(BY_CODE["NOT_FOUND"]), "id")
     assert caplog.records == []
 
 
-def test_times_have_six_digits_of_microseconds_also_where_there_are_none() -> None:
-    gone = DeletedImage(
+def test_datetimes_have_six_digits_of_microseconds() -> None:
+    deleted = DeletedImage(
         id=ImageId("0" * 16), album_id=None, deleted_at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     )
-    data = msgspec.json.decode(success({"gone": [gone]}).body)["data"]
-    assert data == {"gone": [{"id": "0" * 16, "album_id": None, "deleted_at": "2026-01-02T03:04:05.000000Z"}]}
+    data = msgspec.json.decode(success_response({"deleted": [deleted]}).body)["data"]
+    assert data == {
+        "deleted": [{"id": "0" * 16, "album_id": None, "deleted_at": "2026-01-02T03:04:05.000000Z"}]
+    }

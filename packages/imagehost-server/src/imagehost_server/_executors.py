@@ -1,4 +1,4 @@
-"""Where blocking work runs: executors of threads, so that no kind of work starves another."""
+"""Thread limiters for blocking work: one for each kind of work, so that none starves another."""
 
 from __future__ import annotations
 
@@ -15,47 +15,46 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 DATABASE_THREADS = 40
-"""Requests that read or write the catalog; each takes about a millisecond."""
+"""Threads for database calls of about a millisecond."""
 FILE_THREADS = 16
-"""Files that are being read for an answer, a megabyte at a time."""
+"""Threads that read files for responses, 1 MiB at a time."""
 PASSWORD_THREADS = 2
-"""Passwords that are being checked; each takes a tenth of a second and 64 MiB."""
+"""Threads that hash passwords; each hash takes 0.1 s and 64 MiB."""
 MAX_WAITING_PASSWORDS = 50
-"""Passwords that may wait to be checked: two and a half seconds of work."""
+"""Password checks that may wait: 2.5 s of work."""
 RETRY_AFTER_SECONDS = 3
-"""When to try again where too much work waits."""
+"""`Retry-After` of a request that is rejected because too many wait."""
 WAITERS_PER_THREAD = 4
-"""How many times as many requests for variants may wait for a thread as there are: when many want the same
-picture at once, one of them waits for the pool, and all others for that one."""
+"""Requests for variants that may wait, per thread: requests for the same variant wait for one rendering."""
 UPLOAD_BODY_THREADS = 16
-"""Bodies that are being written to disk."""
+"""Threads that parse, hash and write upload bodies."""
 DNS_THREADS = 8
-"""Destinations whose names are being resolved, which takes as long as somebody else's servers like."""
+"""Threads that resolve host names of webhook endpoints, which may take as long as a DNS timeout."""
 
 
 class ThreadLimiter:
-    """A bounded number of threads for one kind of work; more work waits for a free one.
+    """A limited number of threads for one kind of work, and a queue.
 
     Args:
-        threads: How many.
-        queue: How much work may wait; all, unless given.
+        threads: The number of threads.
+        max_waiting: Calls that may wait for a thread; unlimited unless given.
     """
 
-    def __init__(self, threads: int, queue: int | None = None) -> None:
+    def __init__(self, threads: int, max_waiting: int | None = None) -> None:
         self._threads = threads
-        self._queue = queue
+        self._max_waiting = max_waiting
         self._limiter: CapacityLimiter | None = None
 
     async def run(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what `call` returns; it is not abandoned when the request is.
+        """Return the result of `call` in a thread; cancelling the request does not interrupt it.
 
         Raises:
-            UnavailableError: Too much work waits already.
+            UnavailableError: `max_waiting` calls are waiting.
         """
-        # A limiter belongs to an event loop, and there is none yet when a room is made.
+        # A CapacityLimiter belongs to an event loop, which may not run yet when this object is created.
         if self._limiter is None:
             self._limiter = CapacityLimiter(self._threads)
-        if self._queue is not None and self._limiter.statistics().tasks_waiting >= self._queue:
+        if self._max_waiting is not None and self._limiter.statistics().tasks_waiting >= self._max_waiting:
             raise UnavailableError(
                 "expected fewer requests of this kind at a time", retry_after=RETRY_AFTER_SECONDS
             )
@@ -63,28 +62,29 @@ class ThreadLimiter:
 
 
 class Executors:
-    """The executors of one server process.
+    """The thread limiters of one server process.
 
     Args:
-        workers: The pool of the core. Whoever waits for it holds a thread, so there are as many as can be at
-            work or wait in its queue: with different work, the queue is what refuses.
+        rendering: Settings of the core's worker pool. A call to the pool holds a thread while it runs or
+            waits, so `variants` and `uploads` have enough threads to fill the pool's queue, whose limit is
+            then the effective one.
 
     Attributes:
-        catalog: Quick reads and writes.
-        files: Reading files.
-        bodies: Writing bodies to disk.
-        passwords: Checking passwords.
-        names: Resolving names.
-        variants: Making variants.
-        uploads: Storing uploads, which do not wait for variants, however many are asked for.
+        database: Short reads and writes of the database.
+        files: Reads of files.
+        upload_bodies: Writes of request bodies to disk.
+        passwords: Password hashes.
+        dns: DNS lookups.
+        variants: Rendering.
+        uploads: Processing of uploads, separate from `variants` so that rendering cannot delay uploads.
     """
 
-    def __init__(self, workers: RenderingSettings) -> None:
+    def __init__(self, rendering: RenderingSettings) -> None:
         self.database = ThreadLimiter(DATABASE_THREADS)
         self.files = ThreadLimiter(FILE_THREADS)
         self.upload_bodies = ThreadLimiter(UPLOAD_BODY_THREADS)
         self.passwords = ThreadLimiter(PASSWORD_THREADS, MAX_WAITING_PASSWORDS)
         self.dns = ThreadLimiter(DNS_THREADS)
-        for_pool = 2 * (workers.processes + workers.queue)
-        self.variants = ThreadLimiter(for_pool, WAITERS_PER_THREAD * for_pool)
-        self.uploads = ThreadLimiter(for_pool, for_pool)
+        pool_threads = 2 * (rendering.processes + rendering.queue)
+        self.variants = ThreadLimiter(pool_threads, WAITERS_PER_THREAD * pool_threads)
+        self.uploads = ThreadLimiter(pool_threads, pool_threads)

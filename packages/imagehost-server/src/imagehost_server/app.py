@@ -1,4 +1,4 @@
-"""The application: the guard, the processing route and the JSON interface, put together."""
+"""The ASGI application: security middleware, delivery route and JSON API, put together."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from imagehost_server.background import running_sender
 from imagehost_server.background.cleanup import periodic_cleanup
 from imagehost_server.delivery.fast_path import FastPath
 from imagehost_server.delivery.route import DeliveryRoute
-from imagehost_server.http.responses import failure
+from imagehost_server.http.responses import error_response
 from imagehost_server.middleware.security import SecurityMiddleware
 from imagehost_server.openapi.html import build_description
 from imagehost_server.routes import ROUTES
@@ -35,13 +35,13 @@ from imagehost_server.settings import HttpSettings, ServerSettings
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Receive, Scope, Send
 
-ALIAS, BASE = "/api/v1/", "/v1/"
-"""Contract 1: *the same routes answer under `/api/v1`*."""
+API_ALIAS, API_PREFIX = "/api/v1/", "/v1/"
+"""Both prefixes serve the same routes."""
 
 DELIVERY_PREFIXES = ("/img/", "/v1/img/")
-"""Contract 1: *the spec's `/v1/img/{path}` is the same handler*."""
+"""Both prefixes serve the same images, beside the path of `cdn_url`."""
 
-_AT_ROOT = re.compile(r"/[0-9A-Za-z]{16}(\.[a-z]+)?", re.ASCII)
+_IMAGE_AT_ROOT = re.compile(r"/[0-9A-Za-z]{16}(\.[a-z]+)?", re.ASCII)
 
 
 @frozen
@@ -49,45 +49,44 @@ class Application:
     """The ASGI application that serves a host.
 
     Attributes:
-        guard: What answers every request.
-        lane: What answers some of them without ASGI, for servers that ask it first.
-        connections: How much one client may hold on to.
+        security: The outermost middleware.
+        fast_path: Responds to some requests without ASGI, for `HttpProtocol`; `None` where it is off.
+        http: Limits of connections, for `HttpProtocol`.
     """
 
     security: SecurityMiddleware
-    fast_path: FastPath
-    connections: HttpSettings
+    fast_path: FastPath | None
+    http: HttpSettings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or go through a part of the server's life."""
+        """Handle a request or the lifespan."""
         await self.security(scope, receive, send)
 
 
 def create_app(host: ImageHost, settings: ServerSettings) -> Application:
-    """Return the ASGI application that serves a host; it closes the host when it ends.
+    """Return the ASGI application that serves a host; it closes the host when its lifespan ends.
 
     Args:
         host: An open host.
         settings: The settings that it was opened with.
     """
     executors = Executors(settings.rendering)
-    interface = create_api(host, settings, executors)
-    prefixes = delivery_prefixes(settings.delivery_url)
-    callers = IdentityMiddleware(interface, host, executors)
-    route = DeliveryRoute(host, executors)
-    switch = Dispatcher(callers, route, prefixes)
-    guard = SecurityMiddleware(
-        switch,
+    identity = IdentityMiddleware(create_api(host, settings, executors), host, executors)
+    delivery = DeliveryRoute(host, executors)
+    dispatcher = Dispatcher(identity, delivery, delivery_prefixes(settings.delivery_url))
+    security = SecurityMiddleware(
+        dispatcher,
         trusted_proxies=settings.trusted_proxies,
         log_access=settings.log.access,
         hsts_seconds=settings.server.hsts_seconds,
-        requests_per_address=settings.http.max_concurrent_requests_per_client,
+        max_concurrent_requests_per_client=settings.http.max_concurrent_requests_per_client,
     )
-    return Application(guard, FastPath(host, route, guard, switch.delivery_path), settings.http)
+    fast_path = FastPath(host, delivery, security, dispatcher.delivery_path)
+    return Application(security, fast_path if settings.http.fast_path else None, settings.http)
 
 
 def create_api(host: ImageHost, settings: ServerSettings, executors: Executors) -> Litestar:
-    """Return the JSON interface alone."""
+    """Return the JSON API alone."""
     routes = routes_of(settings)
     pages = build_description(operations(routes), settings.base_url, settings.delivery_url)
 
@@ -110,7 +109,7 @@ def create_api(host: ImageHost, settings: ServerSettings, executors: Executors) 
         logging_config=None,
         openapi_config=None,
         request_class=ApiRequest,
-        # Bodies are read by our own readers, which have limits of their own.
+        # `http.body` and `http.multipart` limit the size of bodies.
         request_max_body_size=None,
         state=State({"host": host, "settings": settings, "executors": executors, "api_description": pages}),
         debug=False,
@@ -118,65 +117,65 @@ def create_api(host: ImageHost, settings: ServerSettings, executors: Executors) 
 
 
 def routes_of(settings: ServerSettings) -> tuple[HTTPRouteHandler, ...]:
-    """Return the routes that there are. Contract 8: *registration by HTTP is a setting, default off*."""
+    """Return the routes of the JSON API; creating accounts is one only where `registration` is on."""
     return tuple(route for route in ROUTES if settings.registration or route is not create_account)
 
 
 def operations(routes: tuple[HTTPRouteHandler, ...] = ROUTES) -> list[Operation]:
-    """Return what is told of each route."""
+    """Return the OpenAPI description of each route."""
     return [route.opt["operation"] for route in routes]
 
 
 def delivery_prefixes(delivery_url: str) -> tuple[str, ...]:
-    """Return the paths under which pictures are served: the two of the contract, and that of `cdn_url`."""
-    own = urlsplit(delivery_url).path + "/"
-    return tuple(dict.fromkeys((*DELIVERY_PREFIXES, own)))
+    """Return the path prefixes under which images are served: `DELIVERY_PREFIXES`, and that of `cdn_url`."""
+    configured = urlsplit(delivery_url).path + "/"
+    return tuple(dict.fromkeys((*DELIVERY_PREFIXES, configured)))
 
 
 def canonical_path(path: str) -> str:
-    """Return a path as the routes are written."""
-    return BASE + path[len(ALIAS) :] if path.startswith(ALIAS) else path
+    """Return a path with the prefix of the API in place of its alias."""
+    return API_PREFIX + path[len(API_ALIAS) :] if path.startswith(API_ALIAS) else path
 
 
 class Dispatcher:
-    """Sends a request to the processing route or to the JSON interface, by its path.
+    """An ASGI application that passes a request to the delivery route or to the JSON API, by its path.
 
     Args:
-        interface: The JSON interface.
-        delivery: The processing route.
-        prefixes: Where it is; `/` stands for `cdn_url` without a path, and takes what looks like an image's
-            address.
+        api: The JSON API.
+        delivery: The delivery route.
+        prefixes: Path prefixes of the delivery route. `/` stands for a `cdn_url` without a path: then a path
+            that looks like an image's belongs to the delivery route.
     """
 
-    def __init__(self, interface: ASGIApp, delivery: DeliveryRoute, prefixes: tuple[str, ...]) -> None:
-        self._interface = interface
+    def __init__(self, api: ASGIApp, delivery: DeliveryRoute, prefixes: tuple[str, ...]) -> None:
+        self._api = api
         self._delivery = delivery
         self._prefixes = tuple(prefix for prefix in prefixes if prefix != "/")
-        self._at_root = "/" in prefixes
+        self._serves_root = "/" in prefixes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on."""
         if scope["type"] != ScopeType.HTTP:
-            await self._interface(scope, receive, send)
+            await self._api(scope, receive, send)
             return
         path = canonical_path(scope["path"])
         if path != scope["path"]:
             scope["path"], scope["raw_path"] = path, path.encode()
-        picture = self.delivery_path(path)
-        if picture is None:
-            await self._interface(scope, receive, send)
+        image_path = self.delivery_path(path)
+        if image_path is None:
+            await self._api(scope, receive, send)
         else:
-            await self._delivery(picture, scope, send)
+            await self._delivery(image_path, scope, send)
 
     def delivery_path(self, path: str) -> str | None:
-        """Return what a path asks of the processing route, or `None` for one of the JSON interface."""
+        """Return what follows the prefix of the delivery route, or `None` for a path of the JSON API."""
         path = canonical_path(path)
         for prefix in self._prefixes:
             if path.startswith(prefix):
                 return path[len(prefix) :]
-        return path[1:] if self._at_root and _AT_ROOT.fullmatch(path) else None
+        return path[1:] if self._serves_root and _IMAGE_AT_ROOT.fullmatch(path) else None
 
 
 def handle_exception(request: Request[Account, Principal, State], error: Exception) -> Response[bytes]:
-    """Return the error envelope of an exception that a handler raised."""
-    return to_litestar(failure(error, str(request.scope["state"]["request_id"])))
+    """Return the error response for an exception that a handler raised."""
+    return to_litestar(error_response(error, str(request.scope["state"]["request_id"])))

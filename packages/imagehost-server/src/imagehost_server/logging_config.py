@@ -1,6 +1,6 @@
-"""How the log looks: one line a message, its facts as `key=value`.
+"""Log format: one line per message, with its fields as `key=value`.
 
-Tokens and queries are never among the facts: a query may hold a signature.
+Tokens and queries are never logged: a query may contain a signature.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from datetime import UTC, datetime
 from imagehost_core._util.clock import to_rfc3339
 
 _UNQUOTED = re.compile(r"[!#-<>-~]+", re.ASCII)
-"""What needs no quotes: printable ASCII without spaces, `"` and `=`."""
+"""Values that need no quotes: printable ASCII without spaces, `"` and `=`."""
 
 
 class LineFormatter(logging.Formatter):
-    """Writes a record as `time LEVEL logger message key=value …`.
+    """A formatter of lines `time LEVEL logger message key=value …`.
 
-    The facts come as `extra={"fields": {…}}`. Values that hold anything unusual are quoted as JSON, so
-    that nobody can break a line by what they send.
+    Fields are passed as `extra={"fields": {…}}`. Values with other characters than printable ASCII are quoted
+    as JSON, so that input cannot forge log lines.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, with the traceback below it where there is one."""
-        moment = to_rfc3339(datetime.fromtimestamp(record.created, UTC))
-        facts: Mapping[str, object] = getattr(record, "fields", {})
-        words = [moment, record.levelname, record.name, record.getMessage()]
-        line = " ".join([*words, *(f"{name}={_format_value(value)}" for name, value in facts.items())])
+        """Return the line, followed by the traceback if there is one."""
+        timestamp = to_rfc3339(datetime.fromtimestamp(record.created, UTC))
+        fields: Mapping[str, object] = getattr(record, "fields", {})
+        parts = [timestamp, record.levelname, record.name, record.getMessage()]
+        line = " ".join([*parts, *(f"{name}={_format_value(value)}" for name, value in fields.items())])
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line
 
 
 def logging_config(level: str) -> dict[str, object]:
-    """Return the configuration of `logging.config.dictConfig`; everything goes to standard error.
+    """Return the argument of `logging.config.dictConfig`; all messages go to standard error.
 
     Args:
-        level: The least important messages that are shown.
+        level: The lowest level that is logged.
     """
     return {
         "version": 1,
@@ -48,7 +48,7 @@ def logging_config(level: str) -> dict[str, object]:
         "handlers": {
             "line": {"class": "logging.StreamHandler", "formatter": "line", "stream": "ext://sys.stderr"}
         },
-        # Of what it warns, anybody could fill the log: requests that are no HTTP.
+        # uvicorn warns about invalid requests, with which any client could fill the log.
         "loggers": {"uvicorn": {"level": "ERROR"}},
         "root": {"level": level.upper(), "handlers": ["line"]},
     }

@@ -14,8 +14,8 @@ from imagehost_core.pagination import PageRequest, parse_page_request
 from imagehost_server._executors import Executors
 from imagehost_server.api.schemas import decode
 from imagehost_server.auth.identity import RequestIdentity
-from imagehost_server.http.body import JSON_BYTES, is_json, read_body
-from imagehost_server.http.responses import Headers, RawResponse, success
+from imagehost_server.http.body import JSON_BYTES, read_body, require_json
+from imagehost_server.http.responses import Headers, RawResponse, success_response
 from imagehost_server.settings import ServerSettings
 
 T = TypeVar("T")
@@ -102,13 +102,13 @@ class ApiRequest(Request[Account, Principal, State]):
             BadRequestError: The body is not JSON, or truncated.
             ValidationError: Values have a wrong type; every one is named.
         """
-        is_json(self.headers.get("content-type"))
+        require_json(self.headers.get("content-type"))
         return decode(kind, await read_body(self.receive, JSON_BYTES, self.settings.http))
 
 
 def ok(data: object, status: int = 200, headers: Headers = ()) -> Response[bytes]:
     """Return the success envelope of `data` as a Litestar response."""
-    return to_litestar(success(data, status, headers))
+    return to_litestar(success_response(data, status, headers))
 
 
 def to_litestar(response: RawResponse) -> Response[bytes]:

@@ -20,7 +20,7 @@ from imagehost_core.models import Principal
 from imagehost_server._executors import Executors
 from imagehost_server.auth.bearer import bearer_token
 from imagehost_server.auth.cookies import session_cookie
-from imagehost_server.http.responses import failure
+from imagehost_server.http.responses import error_response
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
@@ -83,13 +83,13 @@ class IdentityMiddleware:
         try:
             state["decision"].raise_if_refused(self._host.now())
         except RateLimitError as error:
-            await failure(error, str(state["request_id"])).send(send_with_limits)
+            await error_response(error, str(state["request_id"])).send(send_with_limits)
         else:
             await self._app(scope, receive, send_with_limits)
 
     def _identify(self, scope: HTTPScope) -> tuple[RequestIdentity, Decision]:
         """Authenticate and count a request; blocking, in one call so that it needs one thread switch."""
-        ip_address = str(scope["state"]["address"])
+        ip_address = str(scope["state"]["ip_address"])
         token, by_cookie, auth_error, principal = "", False, None, None
         try:
             cookie = session_cookie(scope["headers"])

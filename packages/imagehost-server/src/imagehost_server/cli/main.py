@@ -43,8 +43,8 @@ def serve(data: Path, **flags: object) -> None:
         if settings.server.port == 0:
             values["server.port"] = runner.free_port(settings.server.host)
             settings = load_settings(data, values)
-        runner.check_tls(settings.server.tls_cert, settings.server.tls_key)
-        runner.check_port(settings.server.host, settings.server.port)
+        runner.require_valid_certificate(settings.server.tls_cert, settings.server.tls_key)
+        runner.require_free_port(settings.server.host, settings.server.port)
     with cli_errors(), ImageHost.open(data, settings=settings) as host:
         credentials = create_initial_credentials(host, data)
     if credentials is not None:

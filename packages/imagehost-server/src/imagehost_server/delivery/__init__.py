@@ -1,1 +1,1 @@
-"""The image delivery route and its fast path."""
+"""The delivery route, which serves images, and its fast path."""

@@ -1,7 +1,7 @@
-"""The processing route: pictures, as they were stored or made to measure.
+"""The delivery route: stored images and their variants.
 
-It is raw ASGI, and the way of a picture that is in memory is short: look, compare, send; no thread, no
-framework. Everything else (records, files, rendering, tokens) waits in threads.
+It is raw ASGI without Litestar, because most requests are for images in memory, which need no thread and no
+framework. Blocking work (database, files, rendering, authentication) runs in threads.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from imagehost_server.http.conditional import (
     is_not_modified,
     parse_range,
 )
-from imagehost_server.http.responses import Headers, RawResponse, failure
+from imagehost_server.http.responses import Headers, RawResponse, error_response
 
 if TYPE_CHECKING:
     from litestar.types import HTTPResponseBodyEvent, HTTPResponseStartEvent, HTTPScope, Send
@@ -35,18 +35,17 @@ RawHeaders = list[tuple[bytes, bytes]]
 METHODS = "GET, HEAD, OPTIONS"
 
 MAX_CACHED_STARTS = 10_000
-"""Of how many variants the beginning of an answer is kept as it is sent. Each is about two kilobytes; the
-oldest is forgotten for a new one."""
+"""Entries of a `ResponseStartCache`, of about 2 KB each."""
 
 RELEVANT_HEADERS = frozenset(
     (b"accept", b"authorization", b"if-none-match", b"if-modified-since", b"range", b"if-range")
 )
-"""The headers that an answer can depend on."""
+"""Request headers that a response can depend on."""
 
 NO_BODY: HTTPResponseBodyEvent = {"type": "http.response.body", "body": b"", "more_body": False}
 
 CHUNK_BYTES = 2**20
-"""How much of a file is read at a time: 1 MiB."""
+"""Bytes of a file that are read at a time."""
 
 SECURITY_HEADERS: RawHeaders = [
     (b"x-content-type-options", b"nosniff"),
@@ -54,7 +53,7 @@ SECURITY_HEADERS: RawHeaders = [
     (b"cross-origin-resource-policy", b"cross-origin"),
     (b"access-control-allow-origin", b"*"),
 ]
-"""On every picture (contract 7): it may be shown anywhere, and can do nothing anywhere."""
+"""Headers of every image: any origin may embed it; browsers neither guess its type nor run scripts in it."""
 
 PREFLIGHT = RawResponse(
     204,
@@ -68,57 +67,65 @@ PREFLIGHT = RawResponse(
         ("cache-control", "no-store"),
     ),
 )
-"""The answer to `OPTIONS`: a script may read pictures, with a token too."""
+"""The response to `OPTIONS`: scripts of any origin may read images, with a token too."""
 
 
 class ResponseStartCache(Generic[T]):
-    """The beginnings of answers, remembered by the very object that they are made of.
+    """A cache of response starts by the identity of the resolved image; evicts the oldest entry.
 
-    As long as nothing has changed, `ImageHost.peek` gives the same `Delivery` for the same address. To
-    compare two that are equal would take longer than all the rest.
+    `host.delivery.resolve_cached` returns the same `ResolvedImage` for the same URL until the image changes.
+    Comparing two equal ones would take longer than everything else.
 
     Args:
-        make: Makes the beginning for a delivery of so many bytes.
+        build: Builds the response start for an image of a size in bytes.
+        max_entries: The largest number of entries.
     """
 
-    def __init__(self, make: Callable[[ResolvedImage, int], T]) -> None:
-        self._make = make
-        self._kept: OrderedDict[tuple[int, int], tuple[ResolvedImage, T]] = OrderedDict()
+    def __init__(
+        self, build: Callable[[ResolvedImage, int], T], max_entries: int = MAX_CACHED_STARTS
+    ) -> None:
+        self._build = build
+        self._max_entries = max_entries
+        self._entries: OrderedDict[tuple[int, int], tuple[ResolvedImage, T]] = OrderedDict()
 
-    def of(self, delivery: ResolvedImage, size: int) -> T:
-        """Return the beginning; nobody may change it."""
-        # What is kept lives, so no other object can have its identity meanwhile.
-        key = id(delivery), size
-        kept = self._kept.get(key)
-        if kept is None:
-            if len(self._kept) >= MAX_CACHED_STARTS:
-                self._kept.popitem(last=False)
-            kept = self._kept[key] = delivery, self._make(delivery, size)
-        return kept[1]
+    def __len__(self) -> int:
+        """Return the number of entries."""
+        return len(self._entries)
+
+    def get(self, resolved: ResolvedImage, size: int) -> T:
+        """Return the response start, which must not be modified."""
+        # The entry references the object, so its id cannot be reused while the entry exists.
+        key = id(resolved), size
+        entry = self._entries.get(key)
+        if entry is None:
+            if len(self._entries) >= self._max_entries:
+                self._entries.popitem(last=False)
+            entry = self._entries[key] = resolved, self._build(resolved, size)
+        return entry[1]
 
 
 class DeliveryRoute:
-    """An ASGI application for one delivery address.
+    """The application that serves images.
 
     Args:
-        host: The host that answers.
-        executors: Where blocking work runs.
+        host: The host.
+        executors: Run blocking work.
     """
 
     def __init__(self, host: ImageHost, executors: Executors) -> None:
         self._host = host
         self._executors = executors
         self._max_age = f"public, max-age={host.settings.delivery.max_age_seconds}".encode()
-        self._unchanged = ResponseStartCache(lambda delivery, _: self.not_modified_start(delivery))
-        self._whole = ResponseStartCache(self.ok_start)
+        self._not_modified_starts = ResponseStartCache(lambda resolved, _: self.not_modified_start(resolved))
+        self._ok_starts = ResponseStartCache(self.ok_start)
 
     async def __call__(self, path: str, scope: HTTPScope, send: Send) -> None:
-        """Answer a request.
+        """Handle a request.
 
         Args:
-            path: What follows the prefix: `<id>` or `<id>.<ext>`.
+            path: The path after the prefix: `<id>` or `<id>.<ext>`.
             scope: The request.
-            send: Where the answer goes.
+            send: The ASGI callable.
         """
         try:
             if scope["method"] == "OPTIONS":
@@ -128,100 +135,108 @@ class DeliveryRoute:
             else:
                 raise MethodNotAllowedError(f"expected one of {METHODS}")
         except ImageHostError as error:
-            reply = failure(error, str(scope["state"]["request_id"]))
-            await RawResponse(reply.status, reply.body, (*reply.headers, *_error_headers(error))).send(send)
+            response = error_response(error, str(scope["state"]["request_id"]))
+            headers = (*response.headers, *_error_headers(error))
+            await RawResponse(response.status, response.body, headers).send(send)
 
     async def _deliver(self, path: str, scope: HTTPScope, send: Send) -> None:
         headers = relevant_headers(scope["headers"])
         query = scope["query_string"].decode("latin-1")
         accept = headers.get(b"accept", "")
         viewer = await self._viewer(scope) if b"authorization" in headers else None
-        found = self._host.delivery.resolve_cached(path, query, accept=accept, viewer=viewer)
-        if found is None:
-            locate = self._host.delivery.resolve
-            found = (
-                await self._executors.database.run(locate, path, query, accept=accept, viewer=viewer),
-                None,
+        blob: Blob | None = None
+        cached = self._host.delivery.resolve_cached(path, query, accept=accept, viewer=viewer)
+        if cached is not None:
+            resolved, blob = cached
+        else:
+            resolved = await self._executors.database.run(
+                self._host.delivery.resolve, path, query, accept=accept, viewer=viewer
             )
-        delivery, blob = found
         if is_not_modified(
-            delivery.etag,
-            delivery.last_modified,
+            resolved.etag,
+            resolved.last_modified,
             headers.get(b"if-none-match"),
             headers.get(b"if-modified-since"),
         ):
-            await send(self._unchanged.of(delivery, 0))
+            await send(self._not_modified_starts.get(resolved, 0))
             await send(NO_BODY)
             return
         if blob is None:
-            # A master is read from a file, and waits for nobody who waits for a render.
-            room = self._executors.files if delivery.key is None else self._executors.variants
-            blob = await room.run(self._host.delivery.open, delivery)
+            # A master is read from a file, so it must not wait behind renderings.
+            executor = self._executors.files if resolved.key is None else self._executors.variants
+            blob = await executor.run(self._host.delivery.open, resolved)
         try:
-            await self._send(delivery, blob, headers, scope["method"] == "HEAD", send)
+            await self._send(resolved, blob, headers, scope["method"] == "HEAD", send)
         finally:
             blob.close()
 
     async def _send(
-        self, delivery: ResolvedImage, blob: Blob, headers: dict[bytes, str], head: bool, send: Send
+        self, resolved: ResolvedImage, blob: Blob, headers: dict[bytes, str], head: bool, send: Send
     ) -> None:
-        # RFC 9110, 14.2: Range means something for GET alone.
-        range_ = None if head else headers.get(b"range")
-        span = parse_range(blob.size, delivery.etag, delivery.last_modified, range_, headers.get(b"if-range"))
-        if span is UNSATISFIABLE:
-            raise RangeError(blob.size)
-        begin = (
-            self._whole.of(delivery, blob.size)
-            if span is None
-            else self.partial_start(delivery, blob.size, span)
+        # RFC 9110, 14.2: Range is defined for GET only.
+        range_header = None if head else headers.get(b"range")
+        byte_range = parse_range(
+            blob.size, resolved.etag, resolved.last_modified, range_header, headers.get(b"if-range")
         )
-        await send(begin)
+        if byte_range is UNSATISFIABLE:
+            raise RangeError(blob.size)
+        start = (
+            self._ok_starts.get(resolved, blob.size)
+            if byte_range is None
+            else self.partial_start(resolved, blob.size, byte_range)
+        )
+        await send(start)
         if head:
             await send(NO_BODY)
         elif blob.data is not None:
-            data = blob.data if span is None else blob.data[span.start : span.stop]
-            await send({"type": "http.response.body", "body": data, "more_body": False})
+            body = blob.data if byte_range is None else blob.data[byte_range.start : byte_range.stop]
+            await send({"type": "http.response.body", "body": body, "more_body": False})
         else:
-            await self._stream(blob, span or ByteRange(0, blob.size), send)
+            await self._stream(blob, byte_range or ByteRange(0, blob.size), send)
 
-    async def _stream(self, blob: Blob, span: ByteRange, send: Send) -> None:
-        """Send the bytes of a file, each piece read in a thread."""
-        place = span.start
-        while place < span.stop:
-            piece = await self._executors.files.run(blob.read, place, min(place + CHUNK_BYTES, span.stop))
-            if not piece:
-                raise EOFError(f"expected {span.stop} bytes in a file but received {place}")
-            place += len(piece)
-            await send({"type": "http.response.body", "body": piece, "more_body": place < span.stop})
+    async def _stream(self, blob: Blob, byte_range: ByteRange, send: Send) -> None:
+        """Send a part of a file, reading each chunk in a thread."""
+        position = byte_range.start
+        while position < byte_range.stop:
+            end = min(position + CHUNK_BYTES, byte_range.stop)
+            chunk = await self._executors.files.run(blob.read, position, end)
+            if not chunk:
+                raise EOFError(f"expected {byte_range.stop} bytes in a file but received {position}")
+            position += len(chunk)
+            more_body = position < byte_range.stop
+            await send({"type": "http.response.body", "body": chunk, "more_body": more_body})
 
-    def not_modified_start(self, delivery: ResolvedImage) -> HTTPResponseStartEvent:
-        """Return the beginning of the answer that somebody has the bytes already."""
-        return _start(304, self._validators(delivery))
+    def not_modified_start(self, resolved: ResolvedImage) -> HTTPResponseStartEvent:
+        """Return the start of a 304 response."""
+        return _start(304, self._validators(resolved))
 
-    def ok_start(self, delivery: ResolvedImage, size: int) -> HTTPResponseStartEvent:
-        """Return the beginning of the answer with all of a delivery's bytes."""
+    def ok_start(self, resolved: ResolvedImage, size: int) -> HTTPResponseStartEvent:
+        """Return the start of a 200 response with `size` bytes."""
         length = (b"content-length", b"%d" % size)
-        return _start(200, [*self._validators(delivery), *_description(delivery), length])
+        return _start(200, [*self._validators(resolved), *_content_headers(resolved), length])
 
-    def partial_start(self, delivery: ResolvedImage, size: int, span: ByteRange) -> HTTPResponseStartEvent:
-        """Return the start of a 206 response."""
-        which = (b"content-range", b"bytes %d-%d/%d" % (span.start, span.stop - 1, size))
-        length = (b"content-length", b"%d" % (span.stop - span.start))
-        return _start(206, [*self._validators(delivery), *_description(delivery), which, length])
+    def partial_start(
+        self, resolved: ResolvedImage, size: int, byte_range: ByteRange
+    ) -> HTTPResponseStartEvent:
+        """Return the start of a 206 response with a part of `size` bytes."""
+        content_range = b"bytes %d-%d/%d" % (byte_range.start, byte_range.stop - 1, size)
+        length = b"%d" % (byte_range.stop - byte_range.start)
+        part = [(b"content-range", content_range), (b"content-length", length)]
+        return _start(206, [*self._validators(resolved), *_content_headers(resolved), *part])
 
-    def _validators(self, delivery: ResolvedImage) -> RawHeaders:
+    def _validators(self, resolved: ResolvedImage) -> RawHeaders:
         """Return the headers that 200 and 304 have in common (RFC 9110, 15.4.5)."""
         return [
-            (b"etag", delivery.etag.encode()),
-            (b"last-modified", http_date(delivery.last_modified).encode()),
-            (b"cache-control", self._max_age if delivery.is_public else b"private, no-store"),
-            (b"cache-tag", b"img-" + delivery.image.id.encode()),
+            (b"etag", resolved.etag.encode()),
+            (b"last-modified", http_date(resolved.last_modified).encode()),
+            (b"cache-control", self._max_age if resolved.is_public else b"private, no-store"),
+            (b"cache-tag", b"img-" + resolved.image.id.encode()),
             *SECURITY_HEADERS,
-            *([(b"vary", b"Accept")] if delivery.varies else ()),
+            *([(b"vary", b"Accept")] if resolved.varies else ()),
         ]
 
     async def _viewer(self, scope: HTTPScope) -> Account | None:
-        """Return who is asking, or `None` without a good token for images: public ones need none."""
+        """Return the caller's account, or `None` without a valid token and scope: public images need none."""
         try:
             principal = await authenticate(self._host, self._executors, scope["headers"])
         except UnauthorizedError:
@@ -230,10 +245,10 @@ class DeliveryRoute:
 
 
 class RangeError(ImageHostError):
-    """The range that is asked for begins beyond the end (RFC 9110, 15.5.17).
+    """The requested range begins beyond the end (RFC 9110, 15.5.17).
 
     Args:
-        size: How many bytes there are.
+        size: The size of the image, in bytes.
     """
 
     code = "BAD_REQUEST"
@@ -246,7 +261,7 @@ class RangeError(ImageHostError):
 
 
 def _error_headers(error: ImageHostError) -> Headers:
-    """Return what an error's answer has beside the headers of every JSON answer, `no-store` among them."""
+    """Return the headers of an error response in addition to `JSON_HEADERS`."""
     shared = (("access-control-allow-origin", "*"), ("cross-origin-resource-policy", "cross-origin"))
     if isinstance(error, MethodNotAllowedError):
         return (*shared, ("allow", METHODS))
@@ -256,28 +271,28 @@ def _error_headers(error: ImageHostError) -> Headers:
 
 
 def relevant_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, str]:
-    """Return the headers that matter by name, repeated ones joined as lists (RFC 9110, 5.3)."""
-    found: dict[bytes, str] = {}
+    """Return `RELEVANT_HEADERS` by name, repeated ones joined as lists (RFC 9110, 5.3)."""
+    relevant: dict[bytes, str] = {}
     for name, value in headers:
         if name in RELEVANT_HEADERS:
             text = value.decode("latin-1")
-            found[name] = f"{found[name]}, {text}" if name in found else text
-    return found
+            relevant[name] = f"{relevant[name]}, {text}" if name in relevant else text
+    return relevant
 
 
-def _description(delivery: ResolvedImage) -> RawHeaders:
+def _content_headers(resolved: ResolvedImage) -> RawHeaders:
     return [
-        (b"content-type", delivery.media_type.encode()),
-        (b"content-disposition", disposition(delivery.filename)),
+        (b"content-type", resolved.media_type.encode()),
+        (b"content-disposition", content_disposition(resolved.filename)),
         (b"accept-ranges", b"bytes"),
     ]
 
 
-def disposition(filename: str) -> bytes:
-    """Return `inline` with a file name: for old readers in ASCII, for others whole (RFC 6266, appendix D)."""
-    plain = "".join(char if char.isascii() and char not in '"\\%' else "_" for char in filename)
-    text = f'inline; filename="{plain}"'
-    if plain != filename:
+def content_disposition(filename: str) -> bytes:
+    """Return `inline` with a file name, in ASCII and if necessary in UTF-8 too (RFC 6266, appendix D)."""
+    ascii_name = "".join(char if char.isascii() and char not in '"\\%' else "_" for char in filename)
+    text = f'inline; filename="{ascii_name}"'
+    if ascii_name != filename:
         text += f"; filename*=UTF-8''{quote(filename, safe='')}"
     return text.encode("ascii")
 

@@ -1,1 +1,1 @@
-"""HTTP itself: bodies, multipart forms, conditional requests, responses, client addresses."""
+"""Parts of HTTP: bodies, multipart forms, conditional requests, responses, client IP addresses."""

@@ -1,4 +1,4 @@
-"""Reading bodies as they arrive, within deadlines."""
+"""Request bodies, read as they arrive, with deadlines and limits."""
 
 from __future__ import annotations
 
@@ -20,57 +20,63 @@ if TYPE_CHECKING:
     from litestar.types import Receive
 
 JSON_BYTES = 2**20
-"""The largest JSON body: 1 MiB, of which the longest sensible one (10,000 image ids) is a fifth."""
+"""The largest JSON body: 1 MiB, five times the longest sensible one (10,000 image ids)."""
 
 
-async def iter_body(receive: Receive, idle: float, total: float) -> AsyncIterator[bytes]:
-    """Yield the body's pieces, none of them empty.
+async def iter_body(receive: Receive, idle_timeout: float, total_timeout: float) -> AsyncIterator[bytes]:
+    """Yield the non-empty chunks of a request body.
 
     Args:
-        receive: Where they come from.
-        idle: The longest pause between two of them, in seconds.
-        total: The longest time for all of them, in seconds.
+        receive: The ASGI callable.
+        idle_timeout: The longest pause between two chunks, in seconds.
+        total_timeout: The longest time for the whole body, in seconds.
 
     Raises:
-        BadRequestError: The sender went away before the end, or is too slow.
+        BadRequestError: The client disconnected before the end, or exceeded a timeout.
     """
-    seen = 0
-    ends = current_time() + total
+    received = 0
+    deadline = current_time() + total_timeout
     while True:
-        wait = min(idle, ends - current_time())
+        timeout = min(idle_timeout, deadline - current_time())
         try:
-            with fail_after(wait):
+            with fail_after(timeout):
                 message = await receive()
         except TimeoutError:
-            late = _TOTAL_TIMEOUT.format(total, seen) if wait < idle else _IDLE_TIMEOUT.format(idle, seen)
-            raise BadRequestError(late) from None
+            details = (
+                _TOTAL_TIMEOUT.format(total_timeout, received)
+                if timeout < idle_timeout
+                else _IDLE_TIMEOUT.format(idle_timeout, received)
+            )
+            raise BadRequestError(details) from None
         if message["type"] != "http.request":
-            raise BadRequestError(f"expected the whole body but received its first {seen} bytes and no more")
-        piece = message.get("body", b"")
-        if piece:
-            seen += len(piece)
-            yield piece
+            raise BadRequestError(
+                f"expected the whole body but received its first {received} bytes and no more"
+            )
+        chunk = message.get("body", b"")
+        if chunk:
+            received += len(chunk)
+            yield chunk
         if not message.get("more_body", False):
             return
 
 
-async def read_body(receive: Receive, limit: int, deadlines: HttpSettings) -> bytes:
-    """Return the whole body of a request that takes JSON.
+async def read_body(receive: Receive, limit: int, timeouts: HttpSettings) -> bytes:
+    """Return the whole body of a JSON request.
 
     Args:
-        receive: Where it comes from.
-        limit: The most bytes that are taken.
-        deadlines: How long it may take.
+        receive: The ASGI callable.
+        limit: The largest size, in bytes.
+        timeouts: Settings with the timeouts of JSON bodies.
 
     Raises:
-        PayloadTooLargeError: It is longer.
-        BadRequestError: It did not come to its end.
+        PayloadTooLargeError: The body exceeds `limit`.
+        BadRequestError: The client disconnected before the end, or exceeded a timeout.
     """
     body = bytearray()
-    async for piece in iter_body(
-        receive, deadlines.body_idle_timeout_seconds, deadlines.json_body_timeout_seconds
+    async for chunk in iter_body(
+        receive, timeouts.body_idle_timeout_seconds, timeouts.json_body_timeout_seconds
     ):
-        body += piece
+        body += chunk
         if len(body) > limit:
             received = f"at least {len(body)} bytes"
             raise PayloadTooLargeError(
@@ -80,20 +86,15 @@ async def read_body(receive: Receive, limit: int, deadlines: HttpSettings) -> by
     return bytes(body)
 
 
-def is_json(content_type: str | None) -> None:
-    """Let a body pass that is declared as JSON.
-
-    Raises:
-        UnsupportedMediaTypeError: It is not. Contract 2: *415: the body's content type is not what the
-            endpoint takes (multipart form data on /upload, JSON elsewhere)*.
-    """
+def require_json(content_type: str | None) -> None:
+    """Raise UnsupportedMediaTypeError unless a content type is `application/json`, with any parameters."""
     media_type = (content_type or "").partition(";")[0].strip().lower()
     if media_type != "application/json":
         raise unsupported_media_type("application/json", content_type)
 
 
 def unsupported_media_type(expected: str, content_type: str | None) -> UnsupportedMediaTypeError:
-    """Return the error for a body that is declared as something else."""
+    """Return the error for a body of another content type than `expected`."""
     received = quote_value(content_type) if content_type else "none"
     return UnsupportedMediaTypeError(
         message="The body's content type is not supported",

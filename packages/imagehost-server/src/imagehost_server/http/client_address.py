@@ -1,4 +1,4 @@
-"""The address of a client, as far as it can be believed."""
+"""The IP address of a client, behind trusted proxies or not."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ Network = IPv4Network | IPv6Network
 
 
 def client_address(scope: HTTPScope, trusted: tuple[Network, ...]) -> str:
-    """Return the address of whoever sent a request.
+    """Return the IP address of the client that sent a request.
 
-    A trusted proxy appends to `X-Forwarded-For` the address that it was asked from. So the header is
-    read from its right end, as long as what stands there is a trusted proxy itself; the first that is
-    none is the client. What is further left was written by the client, who may write anything. From
-    anybody else the header is not read.
+    A trusted proxy appends the IP address of its peer to `X-Forwarded-For`. So the header is read from its
+    right end while the entries are trusted proxies; the first entry that is not one is the client.
+    Entries further left were sent by the client, and may be forged. The header is ignored unless the peer
+    of the connection is a trusted proxy.
 
     Args:
         scope: The request.
-        trusted: Networks of proxies that are believed.
+        trusted: Networks of trusted proxies.
     """
     address = (scope["client"] or ("", 0))[0]
     if not trusted:
@@ -30,7 +30,7 @@ def client_address(scope: HTTPScope, trusted: tuple[Network, ...]) -> str:
     values = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
     hops = [hop.strip().decode("latin-1") for value in values for hop in value.split(b",")]
     while hops and is_trusted_proxy(address, trusted):
-        hop = _parsed(hops.pop())
+        hop = _parse(hops.pop())
         if hop is None:
             break
         address = str(hop)
@@ -38,13 +38,13 @@ def client_address(scope: HTTPScope, trusted: tuple[Network, ...]) -> str:
 
 
 def is_trusted_proxy(address: str, trusted: tuple[Network, ...]) -> bool:
-    """Whether an address is that of a proxy which is believed."""
-    parsed = _parsed(address)
+    """Return whether an IP address is in one of the trusted networks."""
+    parsed = _parse(address)
     return parsed is not None and any(parsed in network for network in trusted)
 
 
 @lru_cache(1_000)
-def _parsed(text: str) -> IPv4Address | IPv6Address | None:
+def _parse(text: str) -> IPv4Address | IPv6Address | None:
     try:
         address = ip_address(text)
     except ValueError:

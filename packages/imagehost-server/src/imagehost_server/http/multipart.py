@@ -1,8 +1,8 @@
 """The body of an upload: multipart form data, streamed to staged files as it arrives.
 
-`MultipartFormParser` is fed bytes in chunks of any size and does no I/O; `parse_form` feeds it from a request
-in threads, so that neither hashing nor the disk holds up the event loop. Memory does not grow with the
-body: what is kept is one batch of pieces and the text fields.
+`MultipartFormParser` takes the body in chunks of any size, independent of the network; `parse_form` feeds it
+from a request in threads, so that neither hashing nor disk writes block the event loop. Memory use does not
+grow with the body: one batch of chunks and the text fields.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
     from litestar.types import Receive
 
 FIELD_BYTES = 16 * 2**10
-"""The longest text field: twice the 2,000 characters of a description at 4 bytes each."""
+"""The longest text field: twice a description of 2,000 characters of 4 bytes."""
 FIELDS_BYTES = 64 * 2**10
-"""All text fields of a form together."""
+"""The size of all text fields of a form."""
 MAX_PARTS = MAX_FILES_PER_REQUEST + 80
-"""Parts of a form. An upload has 8 fields of ours; programs add a few of their own for each file."""
+"""Parts of a form: an upload has 8 options, and programs may add fields for each file."""
 BATCH_BYTES = 2**20
-"""How many bytes are gathered before a thread parses, hashes and writes them."""
+"""Bytes that are buffered before a thread parses, hashes and writes them."""
 
 
 class UploadForm(Enum):
-    """The two forms of an upload (SPEC 4.1)."""
+    """The two forms of an upload: several files, or one image."""
 
     BATCH = "files[]"
     SINGLE = "image"
@@ -61,7 +61,7 @@ FILE_FIELDS: dict[str, UploadForm] = {
     "image": UploadForm.SINGLE,
     "file": UploadForm.SINGLE,
 }
-"""The names of file parts. Some clients percent-encode names (aiohttp does), hence the third."""
+"""Names of file parts. Some clients percent-encode names (aiohttp does), hence the third."""
 
 
 @frozen
@@ -69,8 +69,8 @@ class UploadedFile:
     """A file of a form.
 
     Attributes:
-        filename: The name that it came with, or `None`.
-        staged: Its bytes, on disk.
+        filename: The file name in the form, or `None`.
+        staged: The file on disk.
     """
 
     filename: str | None
@@ -79,10 +79,10 @@ class UploadedFile:
 
 @frozen
 class ParsedForm:
-    """A form that was read to its end.
+    """A complete form.
 
     Attributes:
-        kind: Which of the two forms it is.
+        kind: The form of the upload.
         fields: Names and values of the text fields, in order.
         files: At least one file, in order.
     """
@@ -93,21 +93,21 @@ class ParsedForm:
 
 
 class MultipartFormParser:
-    """Makes a form of pieces of bytes. The files that it has staged vanish with `close`.
+    """An incremental parser of an upload's form. `close` deletes the files that it has staged.
 
     Args:
-        content_type: The request's content type.
-        stage: Opens a place for a file's bytes.
+        content_type: The `Content-Type` of the request.
+        stage: Creates an empty staged file.
 
     Raises:
         UnsupportedMediaTypeError: The content type is not multipart form data.
-        BadRequestError: It names no boundary.
+        BadRequestError: It has no valid boundary.
     """
 
     def __init__(self, content_type: str | None, stage: Callable[[], StagedFile]) -> None:
-        # Latin-1 keeps the bytes of names as they came; `_name` reads them.
+        # Latin-1 preserves the bytes of names; `_decode_name` decodes them.
         self._parser = PushMultipartParser(
-            boundary(content_type), max_segment_count=MAX_PARTS, header_charset="latin-1"
+            parse_boundary(content_type), max_segment_count=MAX_PARTS, header_charset="latin-1"
         )
         self._stage = stage
         self._stack = ExitStack()
@@ -117,47 +117,46 @@ class MultipartFormParser:
         self._text_bytes = 0
 
     def close(self) -> None:
-        """Throw away the files that nobody took."""
+        """Delete the staged files that were not moved elsewhere."""
         self._stack.close()
 
-    def feed(self, piece: bytes) -> None:
-        """Take the next bytes of the body; what follows the form's end is ignored (RFC 2046, 5.1.1).
+    def feed(self, chunk: bytes) -> None:
+        """Parse the next bytes of the body; what follows the form's end is ignored (RFC 2046, 5.1.1).
 
         Raises:
-            BadRequestError: They are not multipart form data as it should be, or the forms are mixed.
+            BadRequestError: They are not valid multipart form data, or there are too many files or parts.
             PayloadTooLargeError: The text fields are too long.
         """
-        if self._parser.closed or not piece:
+        if self._parser.closed or not chunk:
             return
         try:
-            for event in self._parser.parse(piece):
+            for event in self._parser.parse(chunk):
                 if isinstance(event, MultipartSegment):
                     self._part = self._on_part(event)
                 elif event is not None:
                     self._on_data(event)
         except MultipartError as error:
-            raise _broken(error) from error
+            raise _to_bad_request(error) from error
 
     def finish(self) -> ParsedForm:
-        """Return the form, once the body has ended.
+        """Return the form at the end of the body.
 
         Raises:
-            BadRequestError: The form has not ended, has no file, or has files of both forms.
-            ValidationError: A text field is not UTF-8.
+            BadRequestError: The form is incomplete, has no file, or has files of both forms.
+            ValidationError: A text field is not UTF-8. Names every such field.
         """
         try:
             self._parser.close()
         except MultipartError as error:
-            raise _broken(error) from error
-        # A browser sends an empty part without a name for a file input that nobody filled.
+            raise _to_bad_request(error) from error
+        # A browser sends an empty part without a file name for an empty file input.
         files = [part for part in self._files if part.filename or part.staged.size]
         require_file_count(len(files))
         kinds = {part.kind for part in files}
         if len(kinds) > 1:
-            # Contract 4: one form or the other.
             raise BadRequestError(errors=[FieldError("the form", "files[] or image", "both")])
         uploaded = tuple(UploadedFile(part.filename, part.staged) for part in files)
-        form = ParsedForm(kinds.pop(), tuple(_texts(self._texts)), uploaded)
+        form = ParsedForm(kinds.pop(), tuple(_decode_fields(self._texts)), uploaded)
         if form.kind is UploadForm.SINGLE and len(files) > 1:
             raise BadRequestError(
                 errors=[FieldError("image", "one file", f"{len(files)}; files[] takes several")]
@@ -165,14 +164,14 @@ class MultipartFormParser:
         return form
 
     def _on_part(self, segment: MultipartSegment) -> _FilePart | _TextPart | None:
-        name = _name(segment.name) or ""
+        name = _decode_name(segment.name) or ""
         if name in FILE_FIELDS:
             require_file_count(len(self._files) + 1)
-            filename, staged = _name(segment.filename), self._stack.enter_context(self._stage())
+            filename, staged = _decode_name(segment.filename), self._stack.enter_context(self._stage())
             part = _FilePart(FILE_FIELDS[name], filename, staged)
             self._files.append(part)
             return part
-        # Unknown files are ignored like unknown fields, but a text may be an option.
+        # Files of other names are ignored, as unknown text fields are by the upload options.
         if segment.filename is not None:
             return None
         text = _TextPart(name)
@@ -190,39 +189,37 @@ class MultipartFormParser:
 
 
 async def parse_form(
-    receive: Receive, reader: MultipartFormParser, room: ThreadLimiter, deadlines: HttpSettings
+    receive: Receive, parser: MultipartFormParser, executor: ThreadLimiter, timeouts: HttpSettings
 ) -> ParsedForm:
-    """Return the form that a request's body holds.
+    """Return the form in the body of a request.
 
     Args:
-        receive: Where the body comes from.
-        reader: Takes it.
-        room: Where it is parsed and written.
-        deadlines: How long it may take.
+        receive: The ASGI callable.
+        parser: A new parser.
+        executor: Runs the parser.
+        timeouts: Settings with the timeouts of bodies.
 
     Raises:
-        ImageHostError: As `MultipartFormParser`, and for bodies that are too slow or cut short.
+        ImageHostError: As `MultipartFormParser.feed` and `finish`, and as `iter_body`.
     """
     batch: list[bytes] = []
     size = 0
-    async for piece in iter_body(
-        receive, deadlines.body_idle_timeout_seconds, deadlines.body_timeout_seconds
-    ):
-        batch.append(piece)
-        size += len(piece)
+    async for chunk in iter_body(receive, timeouts.body_idle_timeout_seconds, timeouts.body_timeout_seconds):
+        batch.append(chunk)
+        size += len(chunk)
         if size >= BATCH_BYTES:
-            await room.run(reader.feed, b"".join(batch))
+            await executor.run(parser.feed, b"".join(batch))
             batch, size = [], 0
-    await room.run(reader.feed, b"".join(batch))
-    return await room.run(reader.finish)
+    await executor.run(parser.feed, b"".join(batch))
+    return await executor.run(parser.finish)
 
 
-def boundary(content_type: str | None) -> str:
-    """Return the boundary that a content type names.
+def parse_boundary(content_type: str | None) -> str:
+    """Return the boundary of a multipart content type.
 
     Raises:
-        UnsupportedMediaTypeError: It is not multipart form data.
-        BadRequestError: It is, but names no boundary of 1 to 70 characters (RFC 2046, 5.1.1).
+        UnsupportedMediaTypeError: The content type is not multipart form data.
+        BadRequestError: It has no boundary of 1 to 70 characters (RFC 2046, 5.1.1).
     """
     media_type, options = parse_options_header(content_type or "")
     if media_type != "multipart/form-data":
@@ -252,13 +249,12 @@ class _TextPart:
         self.data = bytearray()
 
 
-def _name(latin: str | None) -> str | None:
-    """Return the name of a field or a file.
+def _decode_name(latin_1: str | None) -> str | None:
+    """Return the name of a field or a file as UTF-8 (RFC 7578, 5.1).
 
-    RFC 7578, 5.1: in UTF-8. Programs that are older than that send what their system writes, and contract 4
-    wants a file's name *always kept*: what is no UTF-8 in it is kept as U+FFFD.
+    Older programs send names in other encodings; bytes that are not UTF-8 become U+FFFD.
     """
-    return None if latin is None else latin.encode("latin-1").decode(errors="replace")
+    return None if latin_1 is None else latin_1.encode("latin-1").decode(errors="replace")
 
 
 def _require_text_size(name: str, size: int, limit: int) -> None:
@@ -269,19 +265,19 @@ def _require_text_size(name: str, size: int, limit: int) -> None:
         )
 
 
-def _texts(parts: list[_TextPart]) -> list[tuple[str, str]]:
-    fields, faults = [], []
+def _decode_fields(parts: list[_TextPart]) -> list[tuple[str, str]]:
+    fields, errors = [], []
     for part in parts:
         try:
             fields.append((part.name, part.data.decode()))
         except UnicodeDecodeError:
-            faults.append(FieldError(part.name, "UTF-8 text", "other bytes"))
-    if faults:
-        raise ValidationError(errors=faults)
+            errors.append(FieldError(part.name, "UTF-8 text", "other bytes"))
+    if errors:
+        raise ValidationError(errors=errors)
     return fields
 
 
-def _broken(error: MultipartError) -> BadRequestError:
+def _to_bad_request(error: MultipartError) -> BadRequestError:
     if isinstance(error, ParserLimitReached):
         return BadRequestError(f"expected a form of at most {MAX_PARTS} parts with short headers: {error}")
     return BadRequestError(f"expected whole multipart form data but received something else: {error}")

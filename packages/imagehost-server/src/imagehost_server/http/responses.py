@@ -1,8 +1,7 @@
-"""The two forms of every answer, and the one map from errors to answers.
+"""JSON responses, and the mapping of exceptions to error responses.
 
-Contract 2: *success: `{"success": true, "data": …}`; error: `{"success": false, "error": {"code",
-"message", "details"}}`. Every answer of the JSON interface has one of the two, also for unknown
-routes, wrong methods, bodies cut short, and our own faults.*
+Every response of the JSON API is `{"success": true, "data": …}` or `{"success": false, "error": {"code",
+"message", "details"}}`, also for unknown routes, wrong methods, incomplete bodies and internal errors.
 """
 
 from __future__ import annotations
@@ -43,80 +42,80 @@ JSON_HEADERS: Headers = (
     ("cache-control", "no-store"),
     ("x-content-type-options", "nosniff"),
 )
-"""On every answer of the JSON interface: it is about one caller, at one moment."""
+"""Headers of every JSON response. It is specific to the caller, so it must not be cached."""
 
 
 @frozen
 class RawResponse:
-    """A whole answer: status, headers and body, in no framework's words."""
+    """A complete response, independent of the framework."""
 
     status: int
     body: bytes
     headers: Headers = ()
 
     async def send(self, send: Send) -> None:
-        """Send it as ASGI messages."""
+        """Send the response as ASGI messages."""
         fields = ((name.encode(), value.encode("latin-1")) for name, value in self.headers)
         length = (b"content-length", str(len(self.body)).encode())
         await send({"type": "http.response.start", "status": self.status, "headers": [*fields, length]})
         await send({"type": "http.response.body", "body": self.body, "more_body": False})
 
 
-def success(data: object, status: int = 200, headers: Headers = ()) -> RawResponse:
-    """Return the answer that holds `data`.
+def success_response(data: object, status: int = 200, headers: Headers = ()) -> RawResponse:
+    """Return the response with `data`.
 
     Args:
         data: Records (attrs classes), and lists and mappings of them.
         status: The HTTP status.
-        headers: Beside those of every JSON answer.
+        headers: Headers in addition to `JSON_HEADERS`.
     """
     body = _encode({"success": True, "data": to_jsonable(data)})
     return RawResponse(status, body, (*JSON_HEADERS, *headers))
 
 
-def failure(error: Exception, request_id: str) -> RawResponse:
-    """Return the answer to a request that failed, and log what only the operator may see.
+def error_response(error: Exception, request_id: str) -> RawResponse:
+    """Return the response for an exception, and log the cause of an internal error.
 
     Args:
-        error: What was raised, by the core, by Litestar, or by a fault of ours.
-        request_id: The request's id, under which the log has the cause.
+        error: An exception of the core, of Litestar, or an unexpected one.
+        request_id: The request id, which the log line contains.
     """
-    known = to_api_error(error)
-    log_cause(known, error, request_id)
-    body = _encode({"success": False, "error": error_dict(known)})
-    return RawResponse(known.status, body, (*JSON_HEADERS, *_error_headers(known, error)))
+    api_error = to_api_error(error)
+    log_cause(api_error, error, request_id)
+    body = _encode({"success": False, "error": error_dict(api_error)})
+    return RawResponse(api_error.status, body, (*JSON_HEADERS, *_error_headers(api_error, error)))
 
 
 def error_dict(error: ImageHostError) -> dict[str, str]:
-    """Return the three public members of an error."""
+    """Return the members of an error in a response."""
     return {"code": error.code, "message": error.message, "details": error.details}
 
 
 def to_api_error(error: Exception) -> ImageHostError:
-    """Return the error of the contract's table that `error` stands for.
+    """Return the public error for an exception.
 
-    Whatever is not raised on purpose is a fault of ours, and its text is not for the public.
+    An unexpected exception becomes an InternalError without its text, which may be confidential.
     """
     if isinstance(error, ImageHostError) and not isinstance(error, InternalError):
         return error
-    for kind, known in _LITESTAR.items():
+    for kind, convert in _LITESTAR_ERRORS.items():
         if isinstance(error, kind):
-            return known(error)
+            return convert(error)
     if isinstance(error, HTTPException) and error.status_code < 500:
         return _BY_STATUS.get(error.status_code, BadRequestError)(error.detail)
     return InternalError("the cause is in the log, under the id that X-Request-Id gives")
 
 
-def log_cause(known: ImageHostError, error: Exception, request_id: str) -> None:
-    """Log the cause of a fault of ours, or of a store that does not answer."""
-    cause = error if isinstance(known, InternalError) else known.__cause__
-    if known.status >= 500 and cause is not None:
-        fields = {"request_id": request_id, "code": known.code}
-        logger.error("the request failed", exc_info=cause, extra={"fields": fields})
+def log_cause(api_error: ImageHostError, error: Exception, request_id: str) -> None:
+    """Log the cause of an internal error, or of a storage or database that is unavailable."""
+    cause = error if isinstance(api_error, InternalError) else api_error.__cause__
+    if api_error.status >= 500 and cause is not None:
+        fields = {"request_id": request_id, "code": api_error.code}
+        logger.error("request failed", exc_info=cause, extra={"fields": fields})
 
 
 def to_jsonable(value: object) -> object:
-    """Return `value` in types that JSON has, times as the contract writes them."""
+    """Return `value` in types of JSON, datetimes as RFC 3339 with microseconds."""
     if isinstance(value, str | int | None):
         return value
     if isinstance(value, datetime):
@@ -144,24 +143,24 @@ _BY_STATUS: dict[int, type[ImageHostError]] = {
     kind.status: kind for kind in BY_CODE.values() if not issubclass(kind, RateLimitError | UnavailableError)
 }
 
-_LITESTAR: dict[type[HTTPException], Callable[[Exception], ImageHostError]] = {
-    NotFoundException: lambda _: NotFoundError("expected an address of this interface"),
+_LITESTAR_ERRORS: dict[type[HTTPException], Callable[[Exception], ImageHostError]] = {
+    NotFoundException: lambda _: NotFoundError("expected a URL of this API"),
     MethodNotAllowedException: lambda error: MethodNotAllowedError(f"expected one of {_allow(error)}"),
 }
-"""Errors of the framework that say something of their own."""
+"""Errors of the framework whose text is replaced."""
 
 
 def _allow(error: Exception) -> str:
     headers = error.headers if isinstance(error, HTTPException) else None
-    names = {name.strip() for name in (headers or {}).get("allow", "").split(",")}
-    return ", ".join(sorted(names))
+    methods = {method.strip() for method in (headers or {}).get("allow", "").split(",")}
+    return ", ".join(sorted(methods))
 
 
-def _error_headers(known: ImageHostError, error: Exception) -> Headers:
-    if isinstance(known, UnauthorizedError):
+def _error_headers(api_error: ImageHostError, error: Exception) -> Headers:
+    if isinstance(api_error, UnauthorizedError):
         return (("www-authenticate", "Bearer"),)
-    if isinstance(known, RateLimitError | UnavailableError | ConflictError) and known.retry_after:
-        return (("retry-after", str(known.retry_after)),)
+    if isinstance(api_error, RateLimitError | UnavailableError | ConflictError) and api_error.retry_after:
+        return (("retry-after", str(api_error.retry_after)),)
     if isinstance(error, MethodNotAllowedException):
         return (("allow", _allow(error)),)
     return ()

@@ -1,1 +1,1 @@
-"""ASGI middleware: what holds for every request."""
+"""ASGI middleware that applies to every request."""

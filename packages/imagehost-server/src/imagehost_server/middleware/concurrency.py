@@ -1,8 +1,8 @@
-"""How many requests of one client are under way at a time, in this process.
+"""A limit of concurrent requests per client IP address, in one process.
 
-Windows of requests do not see a client that begins many and lets none end. Connections without a request
-cannot be seen here: `connection` bounds them all together and closes them by a deadline, and a proxy or
-the system's own filter counts them by address (`docs/proxy.md`).
+Rate limits count requests as they begin, so they do not see a client that begins many and ends none.
+Connections without a request are not counted here: `serve.protocol` limits their total number and closes
+them at a deadline; a proxy or a packet filter can limit them per IP address (`docs/proxy.md`).
 """
 
 from __future__ import annotations
@@ -11,45 +11,47 @@ from imagehost_core.errors import RateLimitError
 from imagehost_core.limits.keys import address_key
 
 RETRY_AFTER_SECONDS = 1
-"""When to try again: most requests take less."""
+"""`Retry-After` of a rejected request: most requests take less."""
 
 
 class ConcurrencyLimiter:
-    """The requests under way, by client address; used by one event loop.
+    """The number of requests in progress, by client IP address; not thread-safe, for one event loop.
 
     Args:
-        limit: How many one address may have; 0 = no limit.
+        limit: Concurrent requests per IP address; 0 = unlimited.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._in_progress: dict[str, int] = {}
 
-    def acquire(self, address: str) -> str:
-        """Count a request; return what `leave` wants when it is done.
+    def __len__(self) -> int:
+        """Return the number of IP addresses with a request in progress."""
+        return len(self._in_progress)
+
+    def acquire(self, ip_address: str) -> str:
+        """Count a request, and return the key to `release` it with.
 
         Args:
-            address: The client's.
+            ip_address: The client's IP address; of IPv6, all addresses of one network share a limit.
 
         Raises:
-            RateLimitError: It has too many under way already.
+            RateLimitError: The IP address has `limit` requests in progress.
         """
-        bucket = address_key(address)
-        under_way = self._in_progress.get(bucket, 0)
-        if under_way >= self._limit > 0:
-            raise RateLimitError(
-                f"expected at most {self._limit} requests at a time from one address but received one more",
-                retry_after=RETRY_AFTER_SECONDS,
-            )
-        self._in_progress[bucket] = under_way + 1
-        return bucket
+        key = address_key(ip_address)
+        in_progress = self._in_progress.get(key, 0)
+        if in_progress >= self._limit > 0:
+            expected = f"expected at most {self._limit} concurrent requests from one IP address"
+            raise RateLimitError(f"{expected} but received one more", retry_after=RETRY_AFTER_SECONDS)
+        self._in_progress[key] = in_progress + 1
+        return key
 
-    def release(self, bucket: str) -> None:
-        """Count a request no longer.
+    def release(self, key: str) -> None:
+        """Stop counting a request.
 
         Args:
-            bucket: What `enter` returned.
+            key: The value that `acquire` returned.
         """
-        left = self._in_progress.pop(bucket) - 1
-        if left:
-            self._in_progress[bucket] = left
+        remaining = self._in_progress.pop(key) - 1
+        if remaining:
+            self._in_progress[key] = remaining

@@ -1,7 +1,7 @@
-"""The outermost layer: what no request gets past, whatever it asks for.
+"""The outermost middleware: checks and headers of every request.
 
-It gives each request its id, refuses what is not HTTPS, what proxies and servers read in two ways and what
-one client has too much of, answers for faults that nobody else caught, and writes the access log.
+It assigns the request id, rejects plain HTTP from other machines, ambiguous headers and more concurrent
+requests than a client may have, turns unhandled exceptions into 500, and writes the access log.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from litestar.enums import ScopeType
 
 from imagehost_core.errors import BadRequestError, FieldError, ForbiddenError, UnavailableError, quote_value
 from imagehost_server.http.client_address import Network, client_address, is_trusted_proxy
-from imagehost_server.http.responses import failure
+from imagehost_server.http.responses import error_response
 from imagehost_server.middleware.concurrency import ConcurrencyLimiter
-from imagehost_server.middleware.unread_body import RequestBody
+from imagehost_server.middleware.unread_body import DRAIN_TIMEOUT, RequestBody
 from imagehost_server.settings import is_loopback
 
 if TYPE_CHECKING:
@@ -30,25 +30,29 @@ if TYPE_CHECKING:
 access_log = logging.getLogger("imagehost.access")
 
 REQUEST_ID_BITS = 96
-"""Enough to find one request in any log. They are no secret, so they need no system call each."""
+"""Enough to be unique in any log. Request ids are not secret, so a pseudo-random generator will do."""
 
 MAX_HEADER_BYTES = 64 * 2**10
-"""All names and values of a request's headers. A connection's own bound is twice that."""
-
+"""All names and values of a request's headers. `serve.protocol` has its own limit, twice as high."""
 
 HTTP_1_0 = ("1.0", "1")
-"""How ASGI calls HTTP/1.0, and how some servers do."""
+"""HTTP/1.0 as the ASGI specification spells it, and as some servers do."""
+
+CONNECTION_CLOSE = ((b"connection", b"close"),)
+
+MAX_LOGGED_PATH = 200
 
 
 class SecurityMiddleware:
     """An ASGI application around another.
 
     Args:
-        app: What answers the requests that pass.
-        trusted_proxies: Addresses and networks whose `X-Forwarded-*` headers are believed.
-        log_access: Whether each request has a line in the log.
-        hsts_seconds: For how long browsers are to ask nothing without HTTPS; 0 = they are not told.
-        requests_per_address: How many requests one client may have under way; 0 = no limit.
+        app: The application that handles accepted requests.
+        trusted_proxies: IP addresses and networks whose `X-Forwarded-*` headers are trusted.
+        log_access: Whether each request is logged.
+        hsts_seconds: `max-age` of `Strict-Transport-Security`; 0 = the header is not sent.
+        max_concurrent_requests_per_client: Concurrent requests of one IP address; 0 = unlimited.
+        drain_timeout: Seconds that a response waits for the rest of an unread body.
     """
 
     def __init__(
@@ -58,92 +62,96 @@ class SecurityMiddleware:
         trusted_proxies: Iterable[str] = (),
         log_access: bool = True,
         hsts_seconds: int = 0,
-        requests_per_address: int = 0,
+        max_concurrent_requests_per_client: int = 0,
+        drain_timeout: float = DRAIN_TIMEOUT,
     ) -> None:
         self.app = app
         self.trusted = tuple(ip_network(entry) for entry in trusted_proxies)
-        self.log_access = log_access
-        self._concurrency = ConcurrencyLimiter(requests_per_address)
-        self._random = Random(os.urandom(REQUEST_ID_BITS))  # noqa: S311 - no secret
-        told = f"max-age={hsts_seconds}".encode()
-        self._hsts = ((b"strict-transport-security", told),) if hsts_seconds else ()
+        self.in_progress = ConcurrencyLimiter(max_concurrent_requests_per_client)
+        self._log_access = log_access
+        self._drain_timeout = drain_timeout
+        self._random = Random(os.urandom(REQUEST_ID_BITS))  # noqa: S311 - not secret
+        max_age = f"max-age={hsts_seconds}".encode()
+        self._hsts = ((b"strict-transport-security", max_age),) if hsts_seconds else ()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request; lifespan events pass as they are."""
+        """Handle a request; lifespan events are passed on unchanged."""
         if scope["type"] != ScopeType.HTTP:
             await self.app(scope, receive, send)
             return
+        started = time.perf_counter()
         request_id = self.new_request_id()
-        address = client_address(scope, self.trusted)
-        scope.setdefault("state", {}).update(request_id=request_id, address=address)
-        body = RequestBody(scope, receive)
-        answer = _ResponseSender(send, body, self.common_headers(request_id, is_https(scope, self.trusted)))
-        began = time.perf_counter()
+        ip_address = client_address(scope, self.trusted)
+        scope.setdefault("state", {}).update(request_id=request_id, ip_address=ip_address)
+        body = RequestBody(scope, receive, drain_timeout=self._drain_timeout)
+        sender = _ResponseSender(send, body, self.common_headers(request_id, is_https(scope, self.trusted)))
         try:
             require_valid_request(scope, self.trusted)
-            answer.may_drain = True
-            place = self._concurrency.acquire(address)
+            sender.may_drain = True
+            key = self.in_progress.acquire(ip_address)
             try:
-                await self.app(scope, body, answer.send)
+                await self.app(scope, body, sender.send)
             finally:
-                self._concurrency.release(place)
+                self.in_progress.release(key)
         except asyncio.CancelledError:
-            # The server stops, and has waited long enough.
-            if answer.status:
+            # The server stops, and the grace period is over.
+            if sender.status:
                 raise
-            answer.may_drain = False
-            await failure(UnavailableError("the server is stopping"), request_id).send(answer.send)
+            sender.may_drain = False
+            await error_response(UnavailableError("the server is stopping"), request_id).send(sender.send)
         except Exception as error:
-            reply = failure(error, request_id)
-            # Half an answer cannot be taken back: the connection is cut, so that the client notices.
-            if answer.status:
+            response = error_response(error, request_id)
+            # A response that has begun is cut off by closing the connection, so that the client notices.
+            if sender.status:
                 raise
-            await reply.send(answer.send)
+            await response.send(sender.send)
         finally:
-            self.log(scope["method"], scope["path"], address, answer.status, request_id, began)
+            self.log(scope["method"], scope["path"], ip_address, sender.status, request_id, started)
 
     def new_request_id(self) -> str:
-        """Return an id for a request."""
+        """Return a new request id."""
         return f"{self._random.getrandbits(REQUEST_ID_BITS):0{REQUEST_ID_BITS // 4}x}"
 
     def common_headers(self, request_id: str, over_https: bool) -> tuple[tuple[bytes, bytes], ...]:
-        """Return the headers that every answer has, whoever gives it."""
-        # RFC 6797, 7.2: never in plain HTTP, where anybody could have written it.
+        """Return the headers of every response."""
+        # RFC 6797, 7.2: HSTS must not be sent over plain HTTP.
         return ((b"x-request-id", request_id.encode()), *(self._hsts if over_https else ()))
 
-    def log(self, method: str, path: str, address: str, status: int, request_id: str, began: float) -> None:
-        """Write the line of a request into the access log, if there is to be one.
+    def log(
+        self, method: str, path: str, ip_address: str, status: int, request_id: str, started: float
+    ) -> None:
+        """Write the access log's line of a request, if the access log is on.
 
         Args:
-            method: The request's.
-            path: Its path.
-            address: The client's.
-            status: What was answered; 0 = nothing.
-            request_id: The request's id.
-            began: When it came, by `time.perf_counter`.
+            method: The HTTP method.
+            path: The path, without the query.
+            ip_address: The client's IP address.
+            status: The status of the response; 0 = no response was sent.
+            request_id: The request id.
+            started: `time.perf_counter()` when the request came.
         """
-        if self.log_access and access_log.isEnabledFor(logging.INFO):
+        if self._log_access and access_log.isEnabledFor(logging.INFO):
             fields = {
                 "method": method,
-                "path": quote_value(path, 200)[1:-1],
+                "path": quote_value(path, MAX_LOGGED_PATH)[1:-1],
                 "status": status,
-                "ms": f"{(time.perf_counter() - began) * 1000:.1f}",
-                "client": address,
+                "ms": f"{(time.perf_counter() - started) * 1000:.1f}",
+                "client": ip_address,
                 "request_id": request_id,
             }
             access_log.info("request", extra={"fields": fields})
 
 
 def require_valid_request(scope: HTTPScope, trusted: tuple[Network, ...]) -> None:
-    """Let a request go on, judged by its headers alone.
+    """Raise an error unless a request may be handled, judged by its headers alone.
 
     Args:
         scope: The request.
-        trusted: Networks of proxies that are believed.
+        trusted: Networks of trusted proxies.
 
     Raises:
-        BadRequestError: Its headers can be read in two ways, or are too long.
-        ForbiddenError: It came in the open, from another machine.
+        BadRequestError: Its headers are ambiguous or too long. Names every error.
+        ForbiddenError: It came over plain HTTP from another machine.
     """
     size, hosts, codings, has_length = 0, [], [], False
     for name, value in scope["headers"]:
@@ -154,22 +162,22 @@ def require_valid_request(scope: HTTPScope, trusted: tuple[Network, ...]) -> Non
             codings.append(value.strip().lower())
         elif name == b"content-length":
             has_length = True
-    faults = []
-    # An HTTP server shows a missing Host as an empty one. RFC 9112, 3.2: HTTP/1.1 is the first to ask for it.
+    errors = []
+    # RFC 9112, 3.2: Host is required since HTTP/1.1. Some servers add an empty one where it is missing.
     if (len(hosts) != 1 or not hosts[0]) and (len(hosts) > 1 or scope["http_version"] not in HTTP_1_0):
         received = f"{len(hosts)}" if len(hosts) > 1 else "none"
-        faults.append(FieldError("Host", "exactly one header", received))
+        errors.append(FieldError("Host", "exactly one header", received))
     # RFC 9112, 6.1: both together may be an attempt at request smuggling.
     if codings and has_length:
         both = "Transfer-Encoding and Content-Length"
-        faults.append(FieldError("the body's length", "one header", both))
-    # RFC 9112, 6.1: what a body is wrapped in beside its chunks, nobody here would unwrap.
+        errors.append(FieldError("the body's length", "one header", both))
+    # RFC 9112, 6.1: no coding but chunked is decoded here.
     elif codings and codings != [b"chunked"]:
-        faults.append(FieldError("Transfer-Encoding", "chunked", "another coding"))
+        errors.append(FieldError("Transfer-Encoding", "chunked", "another coding"))
     if size > MAX_HEADER_BYTES:
-        faults.append(FieldError("all headers", f"at most {MAX_HEADER_BYTES} bytes", f"{size}"))
-    if faults:
-        raise BadRequestError(errors=faults)
+        errors.append(FieldError("all headers", f"at most {MAX_HEADER_BYTES} bytes", f"{size}"))
+    if errors:
+        raise BadRequestError(errors=errors)
     if not is_private(scope, trusted):
         raise ForbiddenError(_HTTPS_ONLY)
 
@@ -181,60 +189,56 @@ _HTTPS_ONLY = (
 
 
 def is_https(scope: HTTPScope, trusted: tuple[Network, ...]) -> bool:
-    """Return whether a request came over HTTPS: to us, or to a proxy that is trusted and says so."""
+    """Return whether a request came over HTTPS, to this server or to a trusted proxy."""
     return scope["scheme"] == "https" or _forwarded_https(scope, trusted) is True
 
 
 def is_private(scope: HTTPScope, trusted: tuple[Network, ...]) -> bool:
-    """Return whether nobody on the way could read the request.
+    """Return whether a request came over HTTPS or from this machine.
 
-    Contract 1: *TLS by the server itself, or behind a proxy named in `trusted_proxies` that says
-    `X-Forwarded-Proto: https`. Plain HTTP is answered on loopback only (development).* What a trusted
-    proxy says goes before where it stands: one on loopback that says `http` got a request from outside.
+    `X-Forwarded-Proto` of a trusted proxy takes precedence over the IP address of the proxy: a proxy on
+    loopback that reports `http` forwards a request from another machine.
     """
     if scope["scheme"] == "https":
         return True
-    said = _forwarded_https(scope, trusted)
-    return is_loopback(_peer(scope)) if said is None else said
+    forwarded = _forwarded_https(scope, trusted)
+    return is_loopback(_peer_ip(scope)) if forwarded is None else forwarded
 
 
 def _forwarded_https(scope: HTTPScope, trusted: tuple[Network, ...]) -> bool | None:
-    """Return whether a trusted proxy says that it was asked over HTTPS; `None` where none says anything."""
-    if not trusted or not is_trusted_proxy(_peer(scope), trusted):
+    """Return whether a trusted proxy reports HTTPS; `None` without a trusted proxy or its header."""
+    if not trusted or not is_trusted_proxy(_peer_ip(scope), trusted):
         return None
-    said = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"]
-    if not said:
+    values = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"]
+    if not values:
         return None
-    return all(word.strip().lower() == b"https" for value in said for word in value.split(b","))
+    return all(scheme.strip().lower() == b"https" for value in values for scheme in value.split(b","))
 
 
-def _peer(scope: HTTPScope) -> str:
+def _peer_ip(scope: HTTPScope) -> str:
     return (scope["client"] or ("", 0))[0]
 
 
-CONNECTION_CLOSE = ((b"connection", b"close"),)
-
-
 class _ResponseSender:
-    """The sending side of a request: adds headers, and remembers the status.
+    """The `send` callable of a request: adds headers and records the status.
 
     Attributes:
-        may_read: Whether anything of the body may be read; not before the request is found to be private.
-        status: What was answered; 0 = nothing yet.
+        may_drain: Whether an unread body may be drained; not before the request has been validated.
+        status: The status of the response; 0 = it has not begun.
     """
 
     def __init__(self, send: Send, body: RequestBody, headers: tuple[tuple[bytes, bytes], ...]) -> None:
         self._send = send
         self._body = body
-        self.may_drain = False
         self._headers = headers
+        self.may_drain = False
         self.status = 0
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            last = self._body.has_unread and await self._body.drain(read=self.may_drain)
-            # The message may be one that is sent again and again: it is not ours to change.
-            headers = [*message["headers"], *self._headers, *(CONNECTION_CLOSE if last else ())]
+            must_close = self._body.has_unread and await self._body.drain(read=self.may_drain)
+            # The message may be cached by the application, so it is copied.
+            headers = [*message["headers"], *self._headers, *(CONNECTION_CLOSE if must_close else ())]
             message = {**message, "headers": headers}
         await self._send(message)

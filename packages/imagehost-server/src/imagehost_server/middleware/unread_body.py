@@ -1,8 +1,8 @@
-"""Bodies that nobody has read when the answer is ready.
+"""Request bodies that are unread when the response is ready.
 
-RFC 9112, 9.3: *a server that does not read the entire body must close the connection after its answer*. A
-client that is not told so sends its next request into a connection that is just being closed, and gets no
-answer. So a small rest is read and thrown away, and before a large one the answer says that it is the last.
+RFC 9112, 9.3: a server that does not read the entire body must close the connection after its response. A
+client that is not informed of it sends its next request into a connection that is being closed, and gets no
+response. So a small remainder is read and discarded; before a large one the response has `Connection: close`.
 """
 
 from __future__ import annotations
@@ -15,45 +15,47 @@ if TYPE_CHECKING:
     from litestar.types import HTTPReceiveMessage, HTTPScope, Receive, WebSocketReceiveMessage
 
 MAX_DRAIN_BYTES = 64 * 2**10
-"""Bytes of a body that are read and thrown away."""
+"""The largest declared length of a body that is drained."""
 DRAIN_TIMEOUT = 1.0
-"""How long the answer waits for them."""
+"""Seconds that a response waits for the rest of the body."""
 
 
 class RequestBody:
-    """The receiving side of a request, which knows whether anything is left to be received.
+    """The `receive` callable of a request, which knows whether a part of the body is unread.
 
     Args:
         scope: The request.
-        receive: Where its body comes from.
+        receive: The server's `receive` callable.
+        drain_timeout: Seconds that `drain` waits.
     """
 
-    def __init__(self, scope: HTTPScope, receive: Receive) -> None:
+    def __init__(self, scope: HTTPScope, receive: Receive, *, drain_timeout: float = DRAIN_TIMEOUT) -> None:
         self._receive = receive
+        self._drain_timeout = drain_timeout
         headers = dict(scope["headers"])
-        coded = b"transfer-encoding" in headers
+        has_coding = b"transfer-encoding" in headers
         length = headers.get(b"content-length", b"0")
         declared = int(length) if length.isdigit() else MAX_DRAIN_BYTES + 1
-        # Reading on would ask a client for the body that it has kept back.
-        self._is_small = declared <= MAX_DRAIN_BYTES and not coded and b"expect" not in headers
-        self._is_first_version = scope["http_version"].startswith("1")
-        self.has_unread = coded or declared > 0
+        # With Expect, reading would request the body that the client has held back.
+        self._can_drain = declared <= MAX_DRAIN_BYTES and not has_coding and b"expect" not in headers
+        self._is_http_1 = scope["http_version"].startswith("1")
+        self.has_unread = has_coding or declared > 0
 
     async def __call__(self) -> HTTPReceiveMessage | WebSocketReceiveMessage:
-        """Receive the next piece."""
+        """Receive the next part of the body."""
         message = await self._receive()
         if message["type"] != "http.request" or not message.get("more_body", False):
             self.has_unread = False
         return message
 
     async def drain(self, *, read: bool) -> bool:
-        """Read what is left, if it is small; return whether the connection must be closed.
+        """Discard the rest of the body if it is small; return whether the connection must be closed.
 
         Args:
-            read: Whether anything may be read at all.
+            read: Whether anything may be read.
         """
-        if self.has_unread and self._is_small and read:
-            with move_on_after(DRAIN_TIMEOUT):
+        if self.has_unread and self._can_drain and read:
+            with move_on_after(self._drain_timeout):
                 while self.has_unread:
                     await self()
-        return self.has_unread and self._is_first_version
+        return self.has_unread and self._is_http_1

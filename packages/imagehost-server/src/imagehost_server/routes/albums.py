@@ -21,7 +21,7 @@ from imagehost_server.api.operation import PAGING, Parameter, operation
 from imagehost_server.api.pagination import Pagination, page_response
 from imagehost_server.api.request import ApiRequest, ok, to_litestar
 from imagehost_server.api.schemas import AlbumChanges, AlbumMembers, NewAlbum, set_fields
-from imagehost_server.http.responses import RawResponse, success
+from imagehost_server.http.responses import RawResponse, success_response
 
 ChangeMembers = Callable[..., tuple[Album, tuple[MembershipResult, ...]]]
 
@@ -60,7 +60,7 @@ def _create_album(host: ImageHost, account: Account, body: NewAlbum, key: str | 
             is_public=body.is_public,
             idempotency=None if idempotent is None else idempotent.sub_operation(0),
         )
-        return success(host.urls.album_record(album), 201)
+        return success_response(host.urls.album_record(album), 201)
 
     response = run_idempotent(host, account, key, fingerprint("albums", body), create)
     # From the body, since a replayed response is stored without headers.

@@ -34,7 +34,7 @@ from imagehost_server.http.multipart import (
     UploadForm,
     parse_form,
 )
-from imagehost_server.http.responses import RawResponse, error_dict, log_cause, success, to_api_error
+from imagehost_server.http.responses import RawResponse, error_dict, log_cause, success_response, to_api_error
 
 
 @frozen(kw_only=True)
@@ -109,8 +109,8 @@ def store_form(
         return host.urls.image_record(image)
 
     if form.kind is UploadForm.SINGLE:
-        return success(store(0, form.files[0]))
-    return success(_store_batch(form.files, store, request_id))
+        return success_response(store(0, form.files[0]))
+    return success_response(_store_batch(form.files, store, request_id))
 
 
 def _store_batch(

@@ -1,1 +1,1 @@
-"""The process that listens: uvicorn runner and HTTP protocol."""
+"""The HTTP server: the connection protocol on uvicorn, and the server processes."""

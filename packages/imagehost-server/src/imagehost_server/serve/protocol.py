@@ -1,8 +1,8 @@
-"""One HTTP connection: what is read from it, in what time, and what is answered without the application.
+"""The protocol of one HTTP connection: parser, deadlines, limits, and responses without the application.
 
-uvicorn's protocol on llhttp, the parser of Node.js, reads the requests. Here it gets what it has not: a
-deadline for whoever asks nothing and whoever reads nothing, bounds, answers in our form to what is no HTTP,
-and the fast lane.
+uvicorn's protocol parses requests with llhttp, the parser of Node.js, and runs the ASGI application. This one
+adds deadlines for clients that send or read nothing, limits, error responses in the form of the JSON API for
+invalid requests, and the fast path.
 """
 
 from __future__ import annotations
@@ -18,8 +18,16 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from imagehost_core.errors import BadRequestError, ImageHostError, UnavailableError
 from imagehost_server.app import Application
 from imagehost_server.delivery.fast_path import Peer
-from imagehost_server.http.responses import RawResponse, failure
+from imagehost_server.http.responses import RawResponse, error_response
 from imagehost_server.middleware.security import MAX_HEADER_BYTES
+from imagehost_server.serve.states import (
+    AWAITING_CLIENT,
+    IN_HEAD,
+    READING_STOPPED,
+    Event,
+    State,
+    next_state,
+)
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, BaseTransport, TimerHandle, Transport
@@ -32,27 +40,27 @@ if TYPE_CHECKING:
     from uvicorn.server import ServerState
 
 MAX_HEAD_BYTES = 2 * MAX_HEADER_BYTES
-"""All fields of a request, trailers too, and what may come of one line; the guard is stricter."""
+"""All fields of a request, with trailers, and any single line; `SecurityMiddleware` has a lower limit."""
 
 EXTRA_CONNECTIONS = 512
-"""How many connections beyond their bound are taken, to tell them so. More are cut off."""
+"""Connections beyond `max_connections` that get 503; further ones are aborted."""
 
 MAX_PIPELINED = 100
-"""How many requests of a connection may wait behind the one that is being answered."""
+"""Requests of a connection that may wait behind the one in progress."""
 
 LINGER_SECONDS = 2.0
-"""For how long what a client sends after its last answer is read and thrown away (RFC 9112, 9.6)."""
+"""How long received data is discarded after the final response (RFC 9112, 9.6)."""
 LINGER_BYTES = 2**20
-"""How much of that."""
+"""How many received bytes are discarded before the connection is aborted."""
 
 RETRY_SECONDS = 1
-"""When to try again if there are too many connections: most live for less."""
+"""`Retry-After` of a response to too many connections: most live for a shorter time."""
 
 VERSIONS = ("1.0", "1.1")
 
 
 class HeadTooLongError(ImageHostError):
-    """The lines of a request are too long, or too many (RFC 6585, 5)."""
+    """The head of a request is too long (RFC 6585, 5)."""
 
     code = "BAD_REQUEST"
     status = 431
@@ -60,7 +68,11 @@ class HeadTooLongError(ImageHostError):
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """A connection, as uvicorn makes one for each client; arguments as uvicorn gives them."""
+    """A connection. uvicorn creates one per client, with these arguments.
+
+    Attributes:
+        state: What the connection does next.
+    """
 
     def __init__(
         self,
@@ -71,157 +83,182 @@ class HttpProtocol(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         application = cast("Application", config.loaded_app)
+        self.state = State.IDLE
         self._fast_path = application.fast_path
-        self._limits = application.connections
+        self._settings = application.http
         self._peer = Peer("http", None)
-        # Whether there were too many connections when this one came.
-        self._over_capacity_at_connect = False
-        # The request that is being answered; `cycle` is the newest one, which may wait behind it.
+        # Whether the connection was ever within `max_connections`.
+        self._admitted = False
+        # The request whose application runs; `self.cycle` is the newest, which may wait behind it.
         self._active_cycle: RequestResponseCycle | None = None
-        # Whether a part of a request has come, or of its head, and of how many bytes its fields are.
-        self._is_reading, self._is_in_head, self._field_bytes = False, False, 0
-        self._would_upgrade = False
-        # Bytes of which the parser has told us nothing yet.
-        self._unparsed_bytes = 0
-        # Whether nothing more is read, and whether the last answer is on its way.
-        self._is_over, self._is_lingering = False, False
-        # Since when we wait for a request, by the loop's clock; `None` while it is our turn.
-        self._waits_since: float | None = None
-        self._unsent = 0
+        # The size of the current request's fields, and of data for which the parser made no callback yet.
+        self._field_bytes = self._unparsed_bytes = 0
+        # The start of the time in which the client must send something, by the loop's clock.
+        self._waiting_since = self.loop.time()
+        # The size of the write buffer at the last check of the deadlines.
+        self._unsent_bytes = 0
         self._timer: TimerHandle | None = None
 
+    def advance(self, event: Event) -> None:
+        """Change the state."""
+        state = next_state(self.state, event)
+        if state in AWAITING_CLIENT and self.state not in AWAITING_CLIENT:
+            self._waiting_since = self.loop.time()
+        self.state = state
+
+    # Callbacks of the transport.
+
     def connection_made(self, transport: BaseTransport) -> None:
-        """Begin to wait for a request."""
+        """Start the deadline of the first request, or abort if there are far too many connections."""
         super().connection_made(cast("Transport", transport))
-        if len(self.connections) > self._limits.max_connections + EXTRA_CONNECTIONS:
-            self.transport.abort()
+        if len(self.connections) > self._settings.max_connections + EXTRA_CONNECTIONS:
+            self._abort()
             return
-        self._over_capacity_at_connect = len(self.connections) > self._limits.max_connections
+        self._admitted = self._is_admitted()
         self._peer = Peer(self.scheme or "http", self.client)
-        self._waits_since = self.loop.time()
-        self._timer = self.loop.call_later(self._limits.header_timeout_seconds, self._check_deadlines)
+        self._waiting_since = self.loop.time()
+        self._timer = self.loop.call_later(self._settings.header_timeout_seconds, self._check_deadlines)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let go of everything."""
+        """Stop the timer and the application."""
+        self.advance(Event.CLOSE)
         if self._timer is not None:
             self._timer.cancel()
         if self._active_cycle is not None:
-            _stop(self._active_cycle)
+            _disconnect(self._active_cycle)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Answer a whole request by the lane, or take a part of one."""
-        if self._is_over:
-            self._unparsed_bytes += len(data)
-            if self._unparsed_bytes > LINGER_BYTES:
-                self.transport.abort()
-            return
-        if (
-            not self._is_reading
-            and self._is_free()
-            and not self.flow.write_paused
-            and not self._over_capacity()
-        ):
-            answer = self._fast_path.answer(data, self._peer, self.server_state.default_headers)
-            if answer is not None:
-                self._waits_since = self.loop.time()
-                self.transport.writelines(answer if answer[1] else answer[:1])
-                return
-        self._unparsed_bytes += len(data)
-        self._unset_keepalive_if_required()
-        try:
-            self._feed(data)
-        except HttpParserError:
-            too_long = self._field_bytes > MAX_HEAD_BYTES
-            self._reject(HeadTooLongError(_TOO_LONG) if too_long else BadRequestError("expected HTTP/1.1"))
-        if self._unparsed_bytes > MAX_HEAD_BYTES and not self._is_over:
-            self._reject(HeadTooLongError(_TOO_LONG))
+        """Respond to a whole request on the fast path, or parse a part of one."""
+        if self.state in READING_STOPPED:
+            self._discard(len(data))
+        elif not self._try_fast_path(data):
+            self._parse(data)
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Give the answers that are due to a client that has said all it will say.
+        """Send the due responses to a client that sends no more.
 
         Returns:
-            Whether the connection stays open for them; never over TLS, where nobody can say so.
+            Whether the connection stays open for them; never over TLS, which cannot be half-closed.
         """
-        if not self._is_over and not self._is_free():
-            if self.cycle.more_body:
-                self._reject(BadRequestError("expected the whole body but received a part of it"))
-            else:
-                self.cycle.keep_alive = False
-                self._is_over = True
-        return not self._is_lingering and not self._is_free() and self.transport.can_write_eof()
+        if self.state is State.READING_BODY:
+            self._reject(BadRequestError("expected the whole body but received a part of it"))
+        elif self.state in (State.RESPONDING, State.READING_NEXT_HEAD):
+            self._close_after_response(self.cycle)
+        return self.state is State.CLOSING and self.transport.can_write_eof()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Do nothing: `_check_deadlines` replaces uvicorn's timer, which does not see the fast path."""
+
+    # Callbacks of the parser. An exception in one of them becomes an HttpParserError.
 
     def on_message_begin(self) -> None:
-        """Remember that a request has begun."""
-        self._is_reading, self._is_in_head, self._field_bytes, self._unparsed_bytes = True, True, 0, 0
+        """Begin a request."""
+        self.advance(Event.MESSAGE_BEGIN)
+        self._field_bytes = self._unparsed_bytes = 0
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
-        """Take a part of the address."""
+        """Add a part of the request target."""
         self._unparsed_bytes = 0
         super().on_url(url)
-        self._count(len(url))
+        self._count_field(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a field of the head. Nobody asks for those that follow a body in chunks (RFC 9110, 6.5.1)."""
+        """Add a header. Trailers are discarded (RFC 9110, 6.5.1)."""
         self._unparsed_bytes = 0
-        self._count(len(name) + len(value))
-        if self._is_in_head:
+        self._count_field(len(name) + len(value))
+        if self.state in IN_HEAD:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Give the request to the application, or say that there are too many connections."""
-        self._unparsed_bytes, self._waits_since = 0, None
+        """Give the request to the application, or to one that responds 503 to too many connections."""
+        self._unparsed_bytes = 0
         version = self.parser.get_http_version()
         if version not in VERSIONS or self.parser.get_method() == b"CONNECT":
-            raise ValueError("expected HTTP/1.1")
+            raise BadRequestError(_HTTP_1_1)
         if len(self.pipeline) >= MAX_PIPELINED:
-            raise ValueError("expected fewer requests at a time")
-        self._is_in_head = False
+            raise BadRequestError(f"expected at most {MAX_PIPELINED} pipelined requests")
         if self.parser.should_upgrade():
-            self._would_upgrade = True
+            # `_feed` gives the head to another parser.
             return
-        if self._over_capacity():
-            self.app = partial(_refused, UnavailableError(_OVER_CAPACITY, retry_after=RETRY_SECONDS))
-        # RFC 9110, 10.1.1: HTTP/1.0 does not know what to do with an answer before the answer.
+        if not self._is_admitted():
+            self.app = partial(_send_error, UnavailableError(_OVER_CAPACITY, retry_after=RETRY_SECONDS))
+        # RFC 9110, 10.1.1: an HTTP/1.0 client does not understand 100 Continue.
         self.expect_100_continue = self.expect_100_continue and version != "1.0"
         super().on_headers_complete()
+        self.advance(Event.HEAD_COMPLETE)
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of the body."""
+        """Add a part of the body."""
         self._unparsed_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Remember that the request has ended."""
-        if not self._would_upgrade:
-            self._is_reading, self._unparsed_bytes = False, 0
+        """End a request."""
+        if not self.parser.should_upgrade():
+            self.advance(Event.MESSAGE_COMPLETE)
+            self._unparsed_bytes = 0
             super().on_message_complete()
 
-    def on_response_complete(self) -> None:
-        """Begin to wait for the next request, unless it is there."""
-        super().on_response_complete()
-        self._waits_since = self.loop.time() if self._is_free() else None
+    # Callbacks of uvicorn.
 
-    def timeout_keep_alive_handler(self) -> None:
-        """Do nothing: uvicorn's own timer knows nothing of the lane, and `_look` sees more."""
+    def on_response_complete(self) -> None:
+        """Start the next pipelined request, or wait for one."""
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self.advance(Event.CLOSE)
+        elif self.cycle.response_complete:
+            self.advance(Event.RESPONSE_COMPLETE)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._active_cycle = cycle
         super()._start_asgi_task(cycle, app)
 
-    def _feed(self, data: bytes) -> None:
-        """Give the parser what has come.
+    # Reading.
 
-        We speak nothing that a connection could be upgraded to, and then the request counts as it stands
-        (RFC 9110, 7.8). The parser takes it for one without a body, so it gets the head once more, without
-        the wish.
+    def _try_fast_path(self, data: bytes) -> bool:
+        """Return whether the fast path has responded."""
+        if (
+            self._fast_path is None
+            or self.state is not State.IDLE
+            or self.flow.write_paused
+            or not self._is_admitted()
+        ):
+            return False
+        response = self._fast_path.respond(data, self._peer, self.server_state.default_headers)
+        if response is None:
+            return False
+        self._waiting_since = self.loop.time()
+        head, body = response
+        self.transport.writelines((head, body) if body else (head,))
+        return True
+
+    def _parse(self, data: bytes) -> None:
+        """Parse data, and reject the request if it is invalid."""
+        self._unparsed_bytes += len(data)
+        self._unset_keepalive_if_required()
+        try:
+            self._feed(data)
+        except HttpParserError as error:
+            cause = error.__context__
+            if isinstance(cause, AssertionError):
+                raise cause from None
+            self._reject(cause if isinstance(cause, ImageHostError) else BadRequestError(_HTTP_1_1))
+        if self._unparsed_bytes > MAX_HEAD_BYTES and self.state not in READING_STOPPED:
+            self._reject(HeadTooLongError(_TOO_LONG))
+
+    def _feed(self, data: bytes) -> None:
+        """Give data to the parser.
+
+        No upgrade is supported, so `Upgrade` is ignored (RFC 9110, 7.8). The parser treats a request with it
+        as one without a body, so the head is given to a new parser without `Upgrade`.
         """
         while True:
             try:
                 self.parser.feed_data(data)
             except HttpParserUpgrade as upgrade:
-                self._would_upgrade = False
+                self.advance(Event.REPARSE)
                 version = self.parser.get_http_version().encode()
                 lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
                 lines += [b"%b: %b" % header for header in self.headers if header[0] != b"upgrade"]
@@ -231,93 +268,114 @@ class HttpProtocol(HttpToolsProtocol):
             else:
                 return
 
-    def _is_free(self) -> bool:
-        """Whether nothing is being answered."""
-        cycle: RequestResponseCycle | None = self.cycle
-        return cycle is None or cycle.response_complete
+    def _discard(self, size: int) -> None:
+        """Count discarded data, and abort if it is too much."""
+        self._unparsed_bytes += size
+        if self._unparsed_bytes > LINGER_BYTES:
+            self._abort()
 
-    def _over_capacity(self) -> bool:
-        """Whether there is no room for this connection; whoever was here before it goes on."""
-        self._over_capacity_at_connect = (
-            self._over_capacity_at_connect and len(self.connections) > self._limits.max_connections
-        )
-        return self._over_capacity_at_connect
-
-    def _count(self, size: int) -> None:
+    def _count_field(self, size: int) -> None:
         self._field_bytes += size
         if self._field_bytes > MAX_HEAD_BYTES:
-            # The parser gives up.
-            raise ValueError(_TOO_LONG)
+            raise HeadTooLongError(_TOO_LONG)
+
+    def _is_admitted(self) -> bool:
+        """Return whether the connection is within `max_connections`, or was before."""
+        self._admitted = self._admitted or len(self.connections) <= self._settings.max_connections
+        return self._admitted
+
+    # Ending a connection.
 
     def _reject(self, error: ImageHostError) -> None:
-        """Give the last answer of this connection. What was asked in order before is answered first."""
-        self._is_over, self._unparsed_bytes = True, 0
-        broken = None if self._is_free() else self.cycle
-        if broken is not None and (broken.response_started or not broken.more_body):
-            broken.keep_alive = False
-        elif self.pipeline:
-            self.pipeline[0] = self.cycle, partial(_refused, error)
-        elif broken is None and self._is_reading and not self._is_in_head:
-            # It is the rest of a request that has been answered already.
-            self.transport.close()
+        """End the connection because of an invalid request; earlier requests get their responses first."""
+        self._unparsed_bytes = 0
+        if self.state is State.DISCARDING_BODY:
+            # The invalid request has had its response.
+            self._close()
+        elif self.state in (State.RESPONDING, State.READING_NEXT_HEAD):
+            self._close_after_response(self.cycle)
+        elif self.state is State.READING_BODY:
+            self._reject_body(error)
         else:
-            if broken is not None:
-                _stop(broken)
-            self._send_final(_last(error))
+            self._send_final(_final_response(error))
 
-    def _send_final(self, reply: RawResponse) -> None:
-        """Send an answer past the application, and end the connection when it has been read."""
-        self._is_lingering = True
-        date = ((name.decode(), value.decode()) for name, value in self.server_state.default_headers)
-        fields = (*date, *reply.headers, ("content-length", f"{len(reply.body)}"))
-        lines = [f"HTTP/1.1 {reply.status} {HTTPStatus(reply.status).phrase}"]
-        lines += [f"{name}: {value}" for name, value in fields]
-        # RFC 9110, 9.3.2: an answer to HEAD has the fields of the one to GET, and no content.
-        body = b"" if self.parser.get_method() == b"HEAD" else reply.body
+    def _reject_body(self, error: ImageHostError) -> None:
+        """Reject a request whose response is due."""
+        if self.cycle.response_started:
+            self._close_after_response(self.cycle)
+        elif self.pipeline:
+            # It waits behind others: the error is sent in its turn.
+            self.pipeline[0] = self.cycle, partial(_send_error, error)
+            self.advance(Event.STOP_READING)
+        else:
+            _disconnect(self.cycle)
+            self._send_final(_final_response(error))
+
+    def _close_after_response(self, cycle: RequestResponseCycle) -> None:
+        cycle.keep_alive = False
+        self.advance(Event.STOP_READING)
+
+    def _send_final(self, response: RawResponse) -> None:
+        """Send a response without the application, and close the connection when the client has read it."""
+        self.advance(Event.SEND_FINAL)
+        defaults = ((name.decode(), value.decode()) for name, value in self.server_state.default_headers)
+        headers = (*defaults, *response.headers, ("content-length", f"{len(response.body)}"))
+        lines = [f"HTTP/1.1 {response.status} {HTTPStatus(response.status).phrase}"]
+        lines += [f"{name}: {value}" for name, value in headers]
+        # RFC 9110, 9.3.2: a response to HEAD has the headers of one to GET, and no content.
+        body = b"" if self.parser.get_method() == b"HEAD" else response.body
         self.transport.write("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
-        # Closing at once would reset the connection if more has come, and the answer could be lost.
+        # With unread data in the receive buffer, closing resets the connection, and the response may be lost.
         if self.transport.can_write_eof():
             self.transport.write_eof()
-            self.loop.call_later(LINGER_SECONDS, self.transport.close)
+            self.loop.call_later(LINGER_SECONDS, self._close)
         else:
-            self.transport.close()
+            self._close()
+
+    def _close(self) -> None:
+        self.advance(Event.CLOSE)
+        self.transport.close()
+
+    def _abort(self) -> None:
+        self.advance(Event.CLOSE)
+        self.transport.abort()
 
     def _check_deadlines(self) -> None:
-        """End the connection if its client has done nothing for too long; otherwise look again later."""
-        now, seconds = self.loop.time(), self._limits.header_timeout_seconds
-        unsent, before = self.transport.get_write_buffer_size(), self._unsent
-        if unsent and unsent == before:
-            # Not a byte has been taken since the last look.
-            self.transport.abort()
+        """Close the connection if the client has sent or read nothing for too long; else check again."""
+        now, timeout = self.loop.time(), self._settings.header_timeout_seconds
+        unsent, unsent_before = self.transport.get_write_buffer_size(), self._unsent_bytes
+        if unsent and unsent == unsent_before:
+            self._abort()
             return
-        self._unsent = unsent
-        if unsent and self._waits_since is not None:
-            self._waits_since = now
-        rest = seconds if self._waits_since is None else self._waits_since + seconds - now
-        if rest <= 0:
-            self.transport.close()
+        self._unsent_bytes = unsent
+        if unsent:
+            self._waiting_since = now
+        remaining = self._waiting_since + timeout - now if self.state in AWAITING_CLIENT else timeout
+        if remaining <= 0:
+            self._close()
         else:
-            self._timer = self.loop.call_later(rest, self._check_deadlines)
+            self._timer = self.loop.call_later(remaining, self._check_deadlines)
 
 
+_HTTP_1_1 = "expected HTTP/1.1"
 _TOO_LONG = f"expected at most {MAX_HEAD_BYTES} bytes of headers but received more"
 _OVER_CAPACITY = "expected fewer connections at a time"
 
 
-def _stop(cycle: RequestResponseCycle) -> None:
-    """Tell the application that nobody will get its answer; what it sends is thrown away."""
+def _disconnect(cycle: RequestResponseCycle) -> None:
+    """Report to the application that the client has disconnected; what it sends is discarded."""
     cycle.disconnected, cycle.waiting_for_100_continue = True, False
     cycle.message_event.set()
 
 
-def _last(error: ImageHostError) -> RawResponse:
-    """Return the answer with which a connection ends."""
+def _final_response(error: ImageHostError) -> RawResponse:
+    """Return the error response with which a connection ends."""
     request_id = uuid4().hex[:24]
-    reply = failure(error, request_id)
-    own = (("x-request-id", request_id), ("connection", "close"))
-    return RawResponse(reply.status, reply.body, (*reply.headers, *own))
+    response = error_response(error, request_id)
+    headers = (*response.headers, ("x-request-id", request_id), ("connection", "close"))
+    return RawResponse(response.status, response.body, headers)
 
 
-async def _refused(error: ImageHostError, _scope: Scope, _receive: Receive, send: Send) -> None:
-    """Answer a request that the application does not get to see."""
-    await _last(error).send(send)
+async def _send_error(error: ImageHostError, _scope: Scope, _receive: Receive, send: Send) -> None:
+    """Respond with an error, in place of the application."""
+    await _final_response(error).send(send)

@@ -1,4 +1,4 @@
-"""Running the application on uvicorn, in one process or several beside the one that watches over them."""
+"""The server processes: a supervisor, and one or more workers that run the application on uvicorn."""
 
 from __future__ import annotations
 
@@ -37,38 +37,34 @@ else:
         from asyncio import SelectorEventLoop as _Loop  # type: ignore[assignment]
 
 EXTRA_FILES = 1_024
-"""Open files that a process needs beside its connections."""
-PORT_SECONDS = 3.0
-"""How long a start waits for a port that another process is letting go of."""
+"""File descriptors of a process in addition to its connections."""
+PORT_WAIT_SECONDS = 3.0
+"""How long a start waits for a port that another process is closing."""
 STOP_SECONDS = 10
-"""How long requests under way may still take when the server is told to stop, and then all the rest."""
+"""Grace period for requests in progress when the server stops, and again for the rest of the shutdown."""
 HEALTHCHECK_SECONDS = 15
-"""After how long a process that says nothing is taken for dead, and replaced."""
+"""After how long an unresponsive worker is replaced."""
 RETRY_SECONDS = 5
-"""How long a process that cannot open its folder waits before it is replaced."""
+"""How long a worker that cannot open its data folder waits before it exits and is replaced."""
 HANDSHAKE_SECONDS = 10.0
-"""How long a client may take for the TLS handshake; half-open ones are not counted as connections."""
+"""Timeout of TLS handshakes, during which a connection does not count for `max_connections`."""
 TLS_SHUTDOWN_SECONDS = 2.0
-"""How long it may take to end TLS."""
+"""Timeout of TLS shutdown."""
 
 logger = logging.getLogger("imagehost.server")
 
 
 def run(data: Path, settings: ServerSettings) -> None:
-    """Serve a data folder until a signal (SIGTERM, SIGINT) ends it.
+    """Serve a data folder until SIGTERM or SIGINT.
 
-    Each process opens the folder for itself, and is replaced when it dies.
-
-    Args:
-        data: The data folder.
-        settings: The settings.
+    Each worker opens the folder itself, and is replaced when it dies.
 
     Raises:
-        SystemExit: A process could not begin to serve; the log says why.
+        SystemExit: A worker could not start; the log has the cause.
     """
-    listen, connections = settings.server, settings.http
-    # Half-open TLS connections are files, too.
-    raise_file_limit(connections.max_connections * (4 if listen.tls_cert else 1) + EXTRA_FILES)
+    listen, http = settings.server, settings.http
+    # TLS handshakes in progress need file descriptors beyond `max_connections`.
+    raise_file_limit(http.max_connections * (4 if listen.tls_cert else 1) + EXTRA_FILES)
     config = Config(
         partial(open_app, data, settings),
         factory=True,
@@ -78,14 +74,14 @@ def run(data: Path, settings: ServerSettings) -> None:
         workers=listen.workers,
         http=HttpProtocol,
         ws="none",
-        # The guard judges for itself whom to believe.
+        # `SecurityMiddleware` evaluates the headers of trusted proxies.
         proxy_headers=False,
         server_header=False,
         access_log=False,
         log_config=logs.logging_config(settings.log.level),
         ssl_certfile=listen.tls_cert,
         ssl_keyfile=listen.tls_key,
-        timeout_keep_alive=ceil(connections.header_timeout_seconds),
+        timeout_keep_alive=ceil(http.header_timeout_seconds),
         timeout_graceful_shutdown=STOP_SECONDS,
         timeout_worker_healthcheck=HEALTHCHECK_SECONDS,
     )
@@ -98,15 +94,15 @@ def run(data: Path, settings: ServerSettings) -> None:
         raise SystemExit(STARTUP_FAILURE)
 
 
-def check_tls(certificate: str | None, key: str | None) -> None:
-    """Let a certificate and its key pass that can be used.
+def require_valid_certificate(certificate: str | None, key: str | None) -> None:
+    """Raise OSError unless a certificate and its key can be used.
 
     Args:
-        certificate: The file, or `None` for plain HTTP.
-        key: The key's file.
+        certificate: Path of the PEM file with the certificate and its chain, or `None` for plain HTTP.
+        key: Path of the PEM file with the key.
 
     Raises:
-        OSError: A file cannot be read, is no certificate or key, or they do not belong together.
+        OSError: A file cannot be read or is not valid PEM, or the key is not the certificate's.
     """
     if certificate is None:
         return
@@ -117,10 +113,10 @@ def check_tls(certificate: str | None, key: str | None) -> None:
 
 
 class TlsTimeoutLoop(_Loop):
-    """An event loop whose servers wait for TLS no longer than they should."""
+    """An event loop with shorter timeouts of TLS handshakes and shutdowns, which uvicorn cannot set."""
 
     async def create_server(self, *args: Any, **options: Any) -> Any:
-        """Listen as asyncio does."""
+        """Create a server as asyncio does."""
         if options.get("ssl") is not None:
             options |= {
                 "ssl_handshake_timeout": HANDSHAKE_SECONDS,
@@ -130,31 +126,29 @@ class TlsTimeoutLoop(_Loop):
 
 
 class Supervisor(Multiprocess):
-    """The first process, which starts the others, replaces those that die, and ends them."""
+    """The parent process, which starts the workers, replaces those that die, and stops them."""
 
     def keep_subprocess_alive(self) -> None:
-        """Replace those that have died, and say so."""
+        """Replace workers that have died, and log it."""
         before = list(self.processes)
         super().keep_subprocess_alive()
         for process in before:
             if process not in self.processes:
                 fields = {"pid": process.pid, "exitcode": process.exitcode}
-                logger.warning(
-                    "a process that answers requests has ended; it is replaced", extra={"fields": fields}
-                )
+                logger.warning("server worker exited; starting another", extra={"fields": fields})
 
     def join_all(self) -> None:
-        """Wait for the others to end; those that do not are killed."""
-        ends = time.monotonic() + 2 * STOP_SECONDS
+        """Wait for the workers to exit, and kill those that do not."""
+        deadline = time.monotonic() + 2 * STOP_SECONDS
         for process in self.processes:
-            process.process.join(max(0.0, ends - time.monotonic()))
+            process.process.join(max(0.0, deadline - time.monotonic()))
             if process.process.is_alive():
                 process.kill()
                 process.process.join()
 
 
 def open_app(data: Path, settings: ServerSettings) -> Application:
-    """Open a data folder and return the application that serves it; called in each process."""
+    """Open a data folder and return the application that serves it; called in each worker."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         Thread(target=_exit_with_parent, args=(parent,), name="parent", daemon=True).start()
@@ -163,33 +157,30 @@ def open_app(data: Path, settings: ServerSettings) -> Application:
         host.maintenance.start_workers()
         return create_app(host, settings)
     except Exception:
-        # This process is replaced until it can; the others go on.
-        logger.exception("the server cannot open its data folder")
+        # The supervisor replaces this worker until one can start; other workers go on.
+        logger.exception("data folder cannot be opened", extra={"fields": {"path": data}})
         time.sleep(RETRY_SECONDS)
         raise
 
 
 def _exit_with_parent(parent: BaseProcess) -> None:
-    """End this process when its parent is gone.
-
-    Whoever kills the server means all of it: an orphan would go on answering, and hold the port.
-    """
+    """Exit when the parent process has exited: an orphaned worker would keep the port."""
     parent.join()
     os._exit(1)
 
 
-def raise_file_limit(wanted: int) -> None:
-    """Let this process and its children have that many open files, as far as the system allows it."""
+def raise_file_limit(count: int) -> None:
+    """Raise the limit of open files of this process and its children to `count`, or to the hard limit."""
     if sys.platform == "win32":
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        more = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
+    if soft != resource.RLIM_INFINITY and soft < count:
+        limit = count if hard == resource.RLIM_INFINITY else min(count, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def free_port(host: str) -> int:
-    """Return a port of an interface that nobody listens on.
+    """Return a free port of an interface.
 
     Raises:
         OSError: There is no such interface.
@@ -197,23 +188,23 @@ def free_port(host: str) -> int:
     return _bind(host, 0)
 
 
-def check_port(host: str, port: int, seconds: float = PORT_SECONDS) -> None:
-    """Let an address pass that can be listened on.
+def require_free_port(host: str, port: int, timeout: float = PORT_WAIT_SECONDS) -> None:
+    """Raise OSError unless a port can be bound.
 
     Args:
-        host: The interface.
+        host: The IP address of the interface.
         port: The port.
-        seconds: How long to wait for a server that is just ending.
+        timeout: How long to wait for a server that is stopping, in seconds.
 
     Raises:
-        OSError: Somebody listens there, or it may not be had.
+        OSError: The port is in use, or this user may not bind it.
     """
-    ends = time.monotonic() + seconds
+    deadline = time.monotonic() + timeout
     while True:
         try:
             _bind(host, port)
         except OSError as error:
-            if error.errno != errno.EADDRINUSE or time.monotonic() >= ends:
+            if error.errno != errno.EADDRINUSE or time.monotonic() >= deadline:
                 raise
             time.sleep(0.05)
         else:
@@ -223,7 +214,7 @@ def check_port(host: str, port: int, seconds: float = PORT_SECONDS) -> None:
 def _bind(host: str, port: int) -> int:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
-        # As the server itself: a port of which old connections are still dying is free.
+        # As for the server's own socket: connections in TIME_WAIT do not occupy the port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind((host, port))
         return int(probe.getsockname()[1])

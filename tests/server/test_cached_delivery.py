@@ -1,4 +1,4 @@
-"""The way of a variant that is in memory: what is prepared once and sent often stays true and whole."""
+"""Variants in memory on the slow path: cached response starts stay correct."""
 
 from __future__ import annotations
 
@@ -29,22 +29,24 @@ def image(host: ImageHost) -> Image:
 
 @pytest.fixture(scope="module")
 def app(host: ImageHost) -> SecurityMiddleware:
-    async def nowhere(_scope: Any, _receive: Any, _send: Any) -> None:
-        raise AssertionError("expected that only pictures are asked for")
+    async def api(_scope: Any, _receive: Any, _send: Any) -> None:
+        raise AssertionError("expected requests for images only")
 
     route = DeliveryRoute(host, Executors(host.settings.rendering))
-    return SecurityMiddleware(Dispatcher(nowhere, route, DELIVERY_PREFIXES), requests_per_address=9)
+    return SecurityMiddleware(Dispatcher(api, route, DELIVERY_PREFIXES), max_concurrent_requests_per_client=9)
 
 
-async def ask(app: SecurityMiddleware, image: Image, *headers: tuple[bytes, bytes]) -> tuple[int, Any, bytes]:
-    """Return the status, the headers and the body of an answer."""
+async def request(
+    app: SecurityMiddleware, image: Image, *headers: tuple[bytes, bytes]
+) -> tuple[int, Any, bytes]:
+    """Return the status, the headers and the body of the response."""
     sent: list[Any] = []
 
     async def send(message: Any) -> None:
         sent.append(message)
 
     async def receive() -> Any:
-        raise AssertionError("expected that no body is read")
+        raise AssertionError("expected no read of the body")
 
     scope: Any = {
         "type": "http",
@@ -63,10 +65,10 @@ async def ask(app: SecurityMiddleware, image: Image, *headers: tuple[bytes, byte
 
 
 @pytest.mark.anyio
-async def test_an_answer_that_is_sent_again_is_the_same_but_for_its_id(
+async def test_repeated_responses_differ_in_their_request_id_only(
     app: SecurityMiddleware, image: Image
 ) -> None:
-    first, *others = [await ask(app, image) for _ in range(4)]
+    first, *others = [await request(app, image) for _ in range(4)]
     ids = {dict(headers)[b"x-request-id"] for _, headers, _ in (first, *others)}
     assert len(ids) == 4
     for status, headers, body in others:
@@ -76,47 +78,47 @@ async def test_an_answer_that_is_sent_again_is_the_same_but_for_its_id(
 
 
 @pytest.mark.anyio
-async def test_conditions_and_ranges_are_seen_on_a_warm_answer(app: SecurityMiddleware, image: Image) -> None:
-    _, headers, whole = await ask(app, image)
+async def test_conditions_and_ranges_apply_to_a_cached_variant(app: SecurityMiddleware, image: Image) -> None:
+    _, headers, whole = await request(app, image)
     tag = dict(headers)[b"etag"]
     for _ in range(2):
-        status, fields, body = await ask(app, image, (b"if-none-match", tag))
+        status, fields, body = await request(app, image, (b"if-none-match", tag))
         assert (status, body, dict(fields)[b"etag"]) == (304, b"", tag)
-        status, fields, body = await ask(app, image, (b"range", b"bytes=3-9"))
+        status, fields, body = await request(app, image, (b"range", b"bytes=3-9"))
         assert (status, body, dict(fields)[b"content-length"]) == (206, whole[3:10], b"7")
-        status, fields, body = await ask(app, image)
+        status, fields, body = await request(app, image)
         assert (status, body, dict(fields)[b"content-length"]) == (200, whole, b"%d" % len(whole))
 
 
 @pytest.mark.anyio
-async def test_repeated_conditions_are_one_list(app: SecurityMiddleware, image: Image) -> None:
-    tag = dict((await ask(app, image))[1])[b"etag"]
-    assert (await ask(app, image, (b"if-none-match", b'"other"'), (b"if-none-match", tag)))[0] == 304
+async def test_repeated_conditional_headers_are_joined(app: SecurityMiddleware, image: Image) -> None:
+    tag = dict((await request(app, image))[1])[b"etag"]
+    assert (await request(app, image, (b"if-none-match", b'"other"'), (b"if-none-match", tag)))[0] == 304
 
 
 @pytest.mark.anyio
-async def test_what_was_prepared_is_not_sent_after_a_change(
+async def test_a_changed_image_is_not_sent_from_the_cache(
     app: SecurityMiddleware, host: ImageHost, image: Image
 ) -> None:
-    assert dict((await ask(app, image))[1])[b"cache-control"].startswith(b"public")
+    assert dict((await request(app, image))[1])[b"cache-control"].startswith(b"public")
     host.images.update(image.id, is_public=False)
-    assert (await ask(app, image))[0] == 404
+    assert (await request(app, image))[0] == 404
     host.images.update(image.id, is_public=True)
-    assert (await ask(app, image))[0] == 200
+    assert (await request(app, image))[0] == 200
     host.images.delete(image.id)
-    assert (await ask(app, image))[0] == 404
+    assert (await request(app, image))[0] == 404
 
 
-def test_an_address_means_the_same_object_until_something_changes(host: ImageHost, image: Image) -> None:
+def test_a_url_resolves_to_the_same_object_until_the_image_changes(host: ImageHost, image: Image) -> None:
     host.delivery.resolve(f"{image.id}.webp", "w=20")
 
-    def meant() -> object:
-        found = host.delivery.resolve_cached(f"{image.id}.webp", "w=20")
-        return found and found[0]
+    def resolved() -> object:
+        cached = host.delivery.resolve_cached(f"{image.id}.webp", "w=20")
+        return cached and cached[0]
 
-    first = meant()
+    first = resolved()
     assert first is not None
-    assert meant() is first
+    assert resolved() is first
     host.images.update(image.id, description="new")
     host.delivery.resolve(f"{image.id}.webp", "w=20")
-    assert meant() not in (None, first)
+    assert resolved() not in (None, first)

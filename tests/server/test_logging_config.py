@@ -1,4 +1,4 @@
-"""A line of the log can be read by programs, and broken by nobody."""
+"""The log format: one line per message, which input cannot forge."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def line(fields: dict[str, object], message: str = "request") -> str:
     return LineFormatter().format(record)
 
 
-def test_a_line_has_its_time_level_name_message_and_facts() -> None:
+def test_a_line_has_time_level_logger_message_and_fields() -> None:
     text = line({"method": "GET", "status": 200})
     assert re.fullmatch(r"[-\dT:.]{26}Z INFO imagehost.access request method=GET status=200", text)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_a_fact_is_one_word_or_quoted_whatever_it_holds(value: str) -> None:
+def test_any_value_is_one_word_or_quoted(value: str) -> None:
     text = line({"path": value, "status": 200})
     quoted = re.search(r'path=(\S+|".*") status=200$', text)
     assert len(text.splitlines()) == 1
@@ -32,7 +32,7 @@ def test_a_fact_is_one_word_or_quoted_whatever_it_holds(value: str) -> None:
     assert (json.loads(quoted[1]) if quoted[1].startswith('"') else quoted[1]) == value
 
 
-def test_a_cause_follows_its_line() -> None:
+def test_a_traceback_follows_its_line() -> None:
     try:
         raise OSError("disk on fire")
     except OSError as error:

@@ -1,0 +1,48 @@
+"""The cache of response starts: one entry per resolved image and size, and a limit of entries."""
+
+from __future__ import annotations
+
+from io import BytesIO
+
+import pytest
+
+from imagehost_core import ImageHost, ResolvedImage
+from imagehost_core.testing import make_image
+from imagehost_server.delivery.route import ResponseStartCache
+
+
+@pytest.fixture
+def resolved() -> list[ResolvedImage]:
+    """Four resolved images, of which the first two are equal but not the same object."""
+    with ImageHost.open() as host:
+        image = host.upload(BytesIO(make_image()), owner="admin")
+        return [host.delivery.resolve(image.id, f"w={width}") for width in (10, 10, 20, 30)]
+
+
+def test_a_start_is_built_once_for_each_object_and_size(resolved: list[ResolvedImage]) -> None:
+    built: list[tuple[ResolvedImage, int]] = []
+
+    def build(image: ResolvedImage, size: int) -> int:
+        built.append((image, size))
+        return len(built)
+
+    cache = ResponseStartCache(build)
+    first, equal, *_ = resolved
+    assert first == equal
+    assert [cache.get(*key) for key in ((first, 1), (first, 1), (first, 2), (equal, 1))] == [1, 1, 2, 3]
+
+
+def test_the_number_of_entries_is_limited(resolved: list[ResolvedImage]) -> None:
+    cache = ResponseStartCache(lambda _, size: size, max_entries=3)
+    for size in range(20):
+        for image in resolved:
+            assert cache.get(image, size) == size
+            assert len(cache) <= 3
+
+
+def test_the_oldest_entry_is_evicted(resolved: list[ResolvedImage]) -> None:
+    built: list[int] = []
+    cache = ResponseStartCache(lambda _, size: built.append(size), max_entries=3)
+    for size in (1, 2, 3, 4, 4, 3, 2, 1):
+        cache.get(resolved[0], size)
+    assert built == [1, 2, 3, 4, 1]
