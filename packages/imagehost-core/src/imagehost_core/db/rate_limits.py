@@ -50,7 +50,7 @@ class RateLimitStore:
         self._clock = clock
         self._thread_lock = threading.Lock()
         self._insertions = 0
-        self._file_lock = locks.named_lock("count")
+        self._file_lock = locks.named_lock("rate-limits")
         with self._file_lock.acquire():
             path.touch(OWNER_ONLY_FILE)
             self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)

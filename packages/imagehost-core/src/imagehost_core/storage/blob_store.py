@@ -1,22 +1,4 @@
-"""Blob stores: the files of each image, its master and derivatives, stored and deleted as one unit.
-
-```python
-import tempfile
-from pathlib import Path
-
-from imagehost_core.ids import new_image_id
-from imagehost_core.storage import LocalBlobStore
-
-with LocalBlobStore("blobs") as blobs, tempfile.TemporaryDirectory() as directory:
-    files = Path(directory, "files")
-    files.mkdir()
-    (files / "master").write_bytes(b"...")
-    image_id = new_image_id()
-    blobs.put(image_id, files)
-    with blobs.open(image_id, "master") as master:
-        print(master.read())
-```
-"""
+"""Blob stores: the files of each image, its master and derivatives, stored and deleted as one unit."""
 
 from __future__ import annotations
 
@@ -102,6 +84,13 @@ class LocalBlobStore:
 
     It is durable: what `put` has stored survives a power failure, and what `delete` has deleted does not
     come back after one. Several processes may use the same directory.
+
+    ```python
+    with LocalBlobStore("blobs") as blobs:
+        blobs.put(image_id, files)
+        with blobs.open(image_id, "master") as master:
+            data = master.read()
+    ```
 
     Args:
         path: The directory; it is created if needed, for its owner alone.
