@@ -13,7 +13,7 @@ with Client() as client:
     stored = client.images.render(image)
     Path("cat.png").write_bytes(stored.data)
     print(stored.media_type, len(stored.data) == image.size)
-    print(client.images.render(image, w=32, fm="webp").meta.tries)
+    print(client.images.render(image, w=32, fm="webp").meta.attempts)
 
     print(any(public.id == image.id for public in client.gallery()))  # public images of all accounts
     print(client.images.delete(image).deleted)

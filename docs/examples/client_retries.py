@@ -4,7 +4,7 @@ from imagehost_client.testing import make_png
 # Three retries, a timeout of 60 seconds, and waiting instead of 429.
 with Client(max_retries=3, timeout=60, pace=True) as client:
     image = client.upload(make_png())
-    print(image.meta.tries, image.meta.replayed)
+    print(image.meta.attempts, image.meta.replayed)
     state = image.meta.rate_limit  # limit, remaining, reset; None if the host has no limits
     if state is not None and state.remaining == 0:
         print("no request before", state.reset)

@@ -62,7 +62,7 @@ def test_any_source_arrives_whole_also_on_a_second_try(
         }
         image = call(lambda client: client.upload(sources.get(kind, stream)))
     assert host.content(image.id) == content
-    assert image.meta.tries == 2
+    assert image.meta.attempts == 2
 
 
 def test_progress_begins_anew_with_another_try(call: Caller, host: FakeImageHost) -> None:
@@ -266,7 +266,7 @@ def test_a_list_whose_cursor_leads_to_itself_is_broken_off(call: Caller, host: F
 
 def test_a_call_is_tried_again_after_a_lost_connection(call: Caller, host: FakeImageHost) -> None:
     host.drop(times=3)
-    assert call(lambda client: client.upload(make_png())).meta.tries == 4
+    assert call(lambda client: client.upload(make_png())).meta.attempts == 4
     host.drop(times=4)
     with pytest.raises(APIConnectionError):
         call(lambda client: client.images.list().first_page())

@@ -388,7 +388,7 @@ def test_control_characters_of_a_record_do_not_reach_the_terminal() -> None:
 def test_the_log_is_shown_on_request(served: FakeImageHost) -> None:
     done = process(served, "-v", "account")
     assert done.returncode == 0
-    assert "GET /account: 200" in done.stderr
+    assert "path=/account attempt=1 status=200" in done.stderr
     assert served.accounts["admin"] not in done.stderr
 
 

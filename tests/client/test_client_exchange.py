@@ -111,7 +111,7 @@ def test_waits_double_and_stay_below_their_cap() -> None:
         retry=evolve(Config(base_url="", cdn_url="").retry, max_retries=7),
     )
     assert played.slept == [0.25, 0.5, 1.0, 2.0, 4.0, 4.0, 4.0]
-    assert played.result.meta.tries == 8
+    assert played.result.meta.attempts == 8
 
 
 def test_what_the_host_names_as_waiting_time_is_obeyed() -> None:
@@ -128,7 +128,7 @@ def test_a_named_time_beyond_a_minute_raises_at_once() -> None:
 def test_after_the_last_retry_the_last_error_is_raised() -> None:
     with pytest.raises(errors.UnavailableError):
         Played(albums.get_album(1), BROKEN, BROKEN, BROKEN, BUSY)
-    with pytest.raises(errors.APIConnectionError, match="tries: 4") as caught:
+    with pytest.raises(errors.APIConnectionError, match="attempts: 4") as caught:
         Played(albums.get_album(1), BUSY, BUSY, BUSY, BROKEN)
     assert "https://h/v1" in caught.value.details
     assert "GET /albums/1" in caught.value.details
@@ -181,7 +181,7 @@ def test_a_delete_that_finds_nothing_after_a_lost_answer_has_succeeded() -> None
     gone = refusal("NOT_FOUND", 404, x_request_id="r2")
     played = Played(images.delete_image("a"), BROKEN, gone)
     assert (played.result.id, played.result.deleted) == ("a", True)
-    assert (played.result.meta.request_id, played.result.meta.tries) == ("r2", 2)
+    assert (played.result.meta.request_id, played.result.meta.attempts) == ("r2", 2)
     assert Played(albums.delete_album(3), BUSY, gone).result.id == 3
     with pytest.raises(errors.NotFoundError):
         Played(images.delete_image("a"), gone)
@@ -226,17 +226,17 @@ def test_the_window_of_uploads_is_not_that_of_other_requests() -> None:
     wrong = refusal("VALIDATION_ERROR", 422)
     with pytest.raises(errors.ValidationError):
         Played(images.upload(b"a"), wrong, world=world, pace=True)
-    assert world.pace.acquire(NOW, upload=True, longest=60.0) == 0.0
-    assert world.pace.acquire(NOW, upload=False, longest=60.0) == 30.0
+    assert world.pacer.acquire(NOW, upload=True, max_wait=60.0) == 0.0
+    assert world.pacer.acquire(NOW, upload=False, max_wait=60.0) == 30.0
     with pytest.raises(errors.ServerError):  # it is no image's record, and its headers count all the same
         Played(images.upload(b"a"), limited(0, 20), world=world, pace=True)
-    assert world.pace.acquire(NOW, upload=True, longest=60.0) == 20.0
-    assert world.pace.acquire(NOW, upload=False, longest=60.0) == 30.0
+    assert world.pacer.acquire(NOW, upload=True, max_wait=60.0) == 20.0
+    assert world.pacer.acquire(NOW, upload=False, max_wait=60.0) == 30.0
 
 
 def test_each_try_says_how_often_the_request_was_sent_before() -> None:
     played = Played(albums.get_album(1), BUSY, UNREACHED, reply(ALBUM))
-    assert [send.resends for send in played.sent] == [0, 1, 2]
+    assert [send.resend_count for send in played.sent] == [0, 1, 2]
 
 
 def test_the_records_of_a_page_say_what_their_answer_said() -> None:
@@ -256,7 +256,7 @@ def test_a_picture_is_fetched_from_the_interface_with_any_type_welcome() -> None
     assert played.sent[1].headers["Accept"] == "*/*"
     rendered = played.result
     assert (rendered.data, rendered.media_type, rendered.etag) == (b"RIFF", "image/webp", '"e"')
-    assert (rendered.meta.request_id, rendered.meta.tries) == ("r1", 2)
+    assert (rendered.meta.request_id, rendered.meta.attempts) == ("r1", 2)
 
 
 def test_what_is_no_picture_is_never_taken_for_one() -> None:

@@ -138,7 +138,7 @@ def test_an_upload_goes_through_in_spite_of_a_mishap_and_is_stored_once(kind: st
             lambda client: client.upload(content, checksum=True, convert_to_webp=False)
         )
     assert list(shelf.files.values()) == [content]
-    assert image.meta.tries == 3
+    assert image.meta.attempts == 3
     assert len({request.headers["idempotency-key"] for request in server.requests}) == 1
     assert {request.headers["authorization"] for request in server.requests} == {f"Bearer {TOKEN}"}
     assert "transfer-encoding" not in server.requests[-1].headers
@@ -172,7 +172,7 @@ def test_a_server_that_never_answers_is_timed_out(kind: str) -> None:
             caller(kind, server.url)(
                 lambda client: swift(client, retries=1, timeout=0.1).albums.get(1),
             )
-    assert "tries: 2" in caught.value.details
+    assert "attempts: 2" in caught.value.details
 
 
 @both
@@ -349,9 +349,9 @@ def test_the_log_tells_of_tries_and_never_of_tokens(caplog: pytest.LogCaptureFix
         with caplog.at_level(logging.DEBUG, "imagehost_client"):
             client.albums.get(1)
     text = "\n".join(entry.getMessage() for entry in caplog.records if entry.name == "imagehost_client")
-    assert text.count("GET /albums/1") == 3
+    assert text.count("path=/albums/1") == 5
     assert "r5" in text
-    assert "(try 3)" in text
+    assert "attempt=3" in text
     assert "secret" not in text
     assert TOKEN not in caplog.text
 

@@ -141,7 +141,9 @@ def test_an_upload_whose_answer_was_lost_is_sent_again_under_its_key(
     with swift(host.client()) as client:
         first = client.upload_many(tmp_path, journal=journal)[0].unwrap()
         lines = journal.read_text().split("\n")
-        journal.write_text("\n".join(line for line in lines if "done" not in line) + '{"done": "torn')
+        journal.write_text(
+            "\n".join(line for line in lines if "finished" not in line) + '{"finished": "truncated'
+        )
         result = client.upload_many(tmp_path, journal=journal)[0]
     assert result.image == first
     assert result.image is not None
@@ -168,7 +170,7 @@ def test_what_a_later_run_cannot_know_is_not_in_the_journal(host: FakeImageHost,
     assert journal.read_text().strip() == ""
 
 
-@pytest.mark.parametrize("line", ["7", "[]", '{"begun": []}', '{"done": "x", "image": {}}', "\x00"])
+@pytest.mark.parametrize("line", ["7", "[]", '{"started": []}', '{"finished": "x", "image": {}}', "\x00"])
 def test_a_line_of_a_journal_that_cannot_be_read_is_passed_over(
     line: str, host: FakeImageHost, tmp_path: Path
 ) -> None:

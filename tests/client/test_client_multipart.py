@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from multipart import MultipartSegment, PushMultipartParser  # type: ignore[import-untyped]
 
 from imagehost_client import SourceChangedError
-from imagehost_client._multipart import CHUNK, MultipartBody, boundary_for, form, quoted
+from imagehost_client._multipart import CHUNK_BYTES, MultipartBody, boundary_for, build_form, escape_name
 from imagehost_client.files import File, open_file
 
 NAMES = st.text(
@@ -38,7 +38,7 @@ def parsed(body: bytes, boundary: str) -> list[tuple[str, str | None, bytes]]:
 def body_of(
     content: bytes, *, fields: list[tuple[str, str]] | None = None, filename: str = "a.png"
 ) -> MultipartBody:
-    around = form(
+    around = build_form(
         fields or [], name="image", filename=filename, media_type="image/png", boundary=boundary_for("key")
     )
     return MultipartBody(around, open_file(content))
@@ -59,8 +59,8 @@ def test_any_fields_name_and_content_come_out_as_they_went_in(
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_a_name_never_ends_its_quotes_or_its_line(name: str) -> None:
-    assert not set('"\r\n') & set(quoted(name))
-    assert quoted(name).replace("%22", '"').replace("%0D", "\r").replace("%0A", "\n") == name.replace(
+    assert not set('"\r\n') & set(escape_name(name))
+    assert escape_name(name).replace("%22", '"').replace("%0D", "\r").replace("%0A", "\n") == name.replace(
         "%22", '"'
     ).replace("%0D", "\r").replace("%0A", "\n")
 
@@ -76,7 +76,7 @@ def test_the_boundary_follows_from_the_key_so_every_try_is_the_same_request() ->
     assert 1 <= len(boundary_for("a")) <= 70
 
 
-@pytest.mark.parametrize("size", [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK])
+@pytest.mark.parametrize("size", [0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 3 * CHUNK_BYTES])
 def test_both_ways_of_reading_give_the_same_bytes_and_tell_of_progress(size: int) -> None:
     content = bytes(size)
     told: list[tuple[int, int]] = []
@@ -140,6 +140,6 @@ def test_no_more_of_a_large_file_is_in_memory_than_a_chunk(tmp_path: Path) -> No
         stream.truncate(50 * 1024 * 1024)
     file = open_file(path)
     body = MultipartBody(body_of(b"").form, file)
-    assert max(len(chunk) for chunk in body.chunks()) <= CHUNK
+    assert max(len(chunk) for chunk in body.chunks()) <= CHUNK_BYTES
     assert body.length == len(body.form.preamble) + 50 * 1024 * 1024 + len(body.form.epilogue)
     file.close()

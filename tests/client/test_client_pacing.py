@@ -22,7 +22,7 @@ def told(limit: int, remaining: int, seconds: float = 30.0) -> RateLimitPacer:
 
 
 def takes(pace: RateLimitPacer, times: int, now: datetime = NOW) -> list[float]:
-    return [pace.acquire(now, upload=False, longest=60.0) for _ in range(times)]
+    return [pace.acquire(now, upload=False, max_wait=60.0) for _ in range(times)]
 
 
 @given(COUNTS, COUNTS)
@@ -61,7 +61,7 @@ def test_a_wait_beyond_the_longest_is_not_begun() -> None:
 def test_a_client_that_knows_nothing_asks() -> None:
     assert takes(RateLimitPacer(), 3) == [0.0] * 3
     pace = told(60, 0)
-    assert pace.acquire(NOW, upload=True, longest=60.0) == 0.0
+    assert pace.acquire(NOW, upload=True, max_wait=60.0) == 0.0
 
 
 def test_of_many_threads_each_place_goes_to_one() -> None:

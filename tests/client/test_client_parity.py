@@ -15,7 +15,7 @@ import pytest
 
 import imagehost_client
 from imagehost_client import AsyncClient, Client, aclient, client
-from imagehost_client._methods import _Method
+from imagehost_client._methods import Method
 from imagehost_client.testing import FakeImageHost
 
 RESOURCES = ("images", "albums", "keys", "webhooks", "accounts", "sessions")
@@ -27,7 +27,7 @@ def public(thing: object) -> dict[str, Any]:
 
 def described(value: Any) -> object:
     """Return the parameters and the docstring of a method, without what makes it async."""
-    if isinstance(value, _Method):
+    if isinstance(value, Method):
         return "method", inspect.signature(value.function), value.__doc__
     if inspect.isfunction(value):
         return "function", inspect.signature(value), value.__doc__
@@ -161,3 +161,16 @@ def test_the_types_of_everything_are_known_to_a_type_checker(tmp_path: Path, wor
         check=False,
     )
     assert done.stdout.startswith("Success"), done.stdout
+
+
+def test_every_type_of_a_public_signature_is_importable_from_the_package() -> None:
+    annotations = {
+        annotation
+        for owner in (client.Client, client.Images, client.Albums, client.Keys, client.Webhooks)
+        for member in public(owner).values()
+        if isinstance(member, Method)
+        for annotation in inspect.get_annotations(member.function).values()
+    }
+    names = {name for text in annotations for name in re.findall(r"\b[A-Z]\w+\b", text)}
+    of_others = {"Call", "Iterable", "None", "Sequence", "UploadFormat"}
+    assert names - of_others <= set(imagehost_client.__all__)

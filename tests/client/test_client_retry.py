@@ -13,9 +13,9 @@ from imagehost_client._retry import (
     FailureKind,
     RetryPolicy,
     parse_retry_after,
+    parse_timestamp,
     retry_delay,
     should_retry,
-    timestamp,
 )
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -83,7 +83,7 @@ def test_a_refusal_by_rate_without_retry_after_is_read_by_its_reset() -> None:
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "x", "٣", "9" * 13, "999999999999"])
 def test_a_timestamp_that_no_calendar_has_is_none(text: str) -> None:
-    assert timestamp(text) is None
+    assert parse_timestamp(text) is None
 
 
 @pytest.mark.parametrize(
@@ -110,4 +110,4 @@ def test_a_timestamp_that_no_calendar_has_is_none(text: str) -> None:
 def test_a_try_is_repeated_only_where_that_helps_and_does_no_harm(
     cause: FailureKind | int, repeatable: bool, named: float | None, again: bool
 ) -> None:
-    assert should_retry(cause, repeatable=repeatable, retry_after=named) is again
+    assert should_retry(cause, idempotent=repeatable, retry_after=named) is again

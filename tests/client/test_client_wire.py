@@ -17,13 +17,12 @@ from imagehost_client.models import (
     Account,
     Album,
     ApiKey,
+    ApiKeyWithToken,
     Format,
     Image,
     Links,
     Member,
     MemberStatus,
-    NewApiKey,
-    NewWebhook,
     Page,
     PublicImage,
     RateLimit,
@@ -31,6 +30,7 @@ from imagehost_client.models import (
     SignedUrl,
     Webhook,
     WebhookDelivery,
+    WebhookWithSecret,
 )
 
 TIMES = st.datetimes(datetime(1970, 1, 1), datetime(9000, 1, 1), timezones=st.just(UTC))
@@ -80,14 +80,14 @@ ALL = [
     Links,
     Member,
     models.Membership,
-    NewApiKey,
-    NewWebhook,
+    ApiKeyWithToken,
+    WebhookWithSecret,
     PublicImage,
     SignedUrl,
     Webhook,
     models.Deleted,
     models.DeletedAlbum,
-    models.Session,
+    models.SessionWithToken,
 ]
 
 
@@ -206,18 +206,20 @@ def test_a_number_is_an_id_too() -> None:
 
 
 def test_secrets_are_in_no_representation() -> None:
-    key = NewApiKey(id="1", name="n", prefix="p", scopes=(), created_at=datetime.now(UTC), token="ihk_secret")
+    key = ApiKeyWithToken(
+        id="1", name="n", prefix="p", scopes=(), created_at=datetime.now(UTC), token="ihk_secret"
+    )
     assert "ihk_secret" not in repr(key)
     assert key.token == "ihk_secret"
     now = datetime.now(UTC)
     account = models.AccountSummary(name="n", created_at=now)
-    session = models.Session(token="ihs_secret", expires_at=now, account=account)
+    session = models.SessionWithToken(token="ihs_secret", expires_at=now, account=account)
     assert "ihs_secret" not in repr(session)
 
 
 def read(status: int, body: object, headers: dict[str, str] | None = None) -> object:
     text = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return _wire.read_data(status, headers or {}, text, meta=ResponseMeta(request_id="r1"), wait=2.0)
+    return _wire.read_data(status, headers or {}, text, meta=ResponseMeta(request_id="r1"), retry_after=2.0)
 
 
 def refusal(status: int, body: object, headers: dict[str, str] | None = None) -> errors.ImageHostError:
@@ -322,5 +324,5 @@ def test_a_time_is_written_in_utc_and_needs_a_zone() -> None:
     assert (
         _wire.rfc3339(datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))) == "2026-01-01T00:00:00Z"
     )
-    with pytest.raises(ValueError, match="zone"):
+    with pytest.raises(ValueError, match="UTC offset"):
         _wire.rfc3339(datetime(2026, 1, 1))

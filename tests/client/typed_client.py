@@ -17,14 +17,13 @@ from imagehost_client import (
     Account,
     Album,
     ApiKey,
+    ApiKeyWithToken,
     AsyncClient,
     AsyncPager,
     Client,
     Format,
     Image,
     ImageHostError,
-    NewApiKey,
-    NewWebhook,
     Page,
     Pager,
     PublicImage,
@@ -35,6 +34,7 @@ from imagehost_client import (
     UploadResult,
     Webhook,
     WebhookDelivery,
+    WebhookWithSecret,
     models,
     testing,
     webhooks,
@@ -85,9 +85,9 @@ def the_rest(client: Client) -> None:
     assert_type(album, Album)
     assert_type(client.albums.add_images(album, ["a"]).results, tuple[models.Member, ...])
     assert_type(client.albums.delete(album, delete_images=True), models.DeletedAlbum)
-    assert_type(client.keys.create("k", scopes=["images:read"]), NewApiKey)
+    assert_type(client.keys.create("k", scopes=["images:read"]), ApiKeyWithToken)
     assert_type(client.keys.create("k").token, str)
-    assert_type(client.webhooks.create("https://h", events=["image.uploaded"]), NewWebhook)
+    assert_type(client.webhooks.create("https://h", events=["image.uploaded"]), WebhookWithSecret)
     assert_type(client.webhooks.retry("w", "d"), WebhookDelivery)
     assert_type(client.account(), Account)
     assert_type(client.account().quota.remaining, int | None)
@@ -110,7 +110,7 @@ async def asynchronous(client: AsyncClient) -> None:
     async for page in client.albums.list().pages():
         assert_type(page, Page[Album])
     assert_type(await client.gallery().first_page(), Page[PublicImage])
-    assert_type(await client.keys.create("k"), NewApiKey)
+    assert_type(await client.keys.create("k"), ApiKeyWithToken)
     assert_type(await client.account(), Account)
     assert_type(client.with_options(deadline=3), AsyncClient)
     async with client as entered:

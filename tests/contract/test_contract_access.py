@@ -11,7 +11,7 @@ from tests.contract.conftest import PASSWORD, Account, Connect, data_of, members
 
 from imagehost_client import AsyncClient, ConflictError, ForbiddenError, NotFoundError, UnauthorizedError
 from imagehost_client.models import Account as AccountModel
-from imagehost_client.models import ApiKey, NewApiKey, Session
+from imagehost_client.models import ApiKey, ApiKeyWithToken, SessionWithToken
 from imagehost_client.testing import make_png
 
 pytestmark = pytest.mark.anyio
@@ -45,7 +45,7 @@ async def test_a_session_acts_with_all_scopes_until_it_is_ended(connect: Connect
 async def test_the_record_of_a_session_is_whole(visitor: httpx2.AsyncClient, account: Account) -> None:
     body = {"username": account.name, "password": PASSWORD}
     record = await data_of(visitor.post("/session", json=body), 201)
-    assert record.keys() == members(Session)
+    assert record.keys() == members(SessionWithToken)
     assert record["account"].keys() == {"name", "created_at"}
 
 
@@ -118,7 +118,7 @@ async def test_a_key_does_what_its_scopes_allow_and_manages_no_keys(
 
 async def test_a_token_is_shown_once(http: httpx2.AsyncClient) -> None:
     made = await data_of(http.post("/keys", json={"name": "ci"}), 201)
-    assert made.keys() == members(NewApiKey)
+    assert made.keys() == members(ApiKeyWithToken)
     shown = await data_of(http.get(f"/keys/{made['id']}"))
     assert shown.keys() == members(ApiKey)
     listed = await data_of(http.get("/keys"))

@@ -15,7 +15,7 @@ from attrs import define, field
 from tests.contract.conftest import Account, Connect, House, data_of, members, refused
 
 from imagehost_client import AsyncClient, NotFoundError, ValidationError, webhooks
-from imagehost_client.models import EventKind, NewWebhook, Webhook, WebhookDelivery
+from imagehost_client.models import EventKind, Webhook, WebhookDelivery, WebhookWithSecret
 from imagehost_client.testing import make_png
 
 pytestmark = pytest.mark.anyio
@@ -93,10 +93,10 @@ async def test_destinations_are_listed_newest_first(client: AsyncClient) -> None
 
 async def test_a_secret_is_shown_on_create_and_rotate_only(http: httpx2.AsyncClient) -> None:
     made = await data_of(http.post("/webhooks", json={"url": NOBODY}), 201)
-    assert made.keys() == members(NewWebhook)
+    assert made.keys() == members(WebhookWithSecret)
     path = f"/webhooks/{made['id']}"
     rotated = await data_of(http.post(f"{path}/rotate-secret"))
-    assert rotated.keys() == members(NewWebhook)
+    assert rotated.keys() == members(WebhookWithSecret)
     assert rotated["secret"] != made["secret"]
     shown = await data_of(http.get(path))
     assert shown.keys() == members(Webhook)

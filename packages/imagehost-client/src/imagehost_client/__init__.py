@@ -1,6 +1,6 @@
 """A typed client for imagehost, sync and async, with streaming uploads and safe retries.
 
-Names are loaded when they are first used, so importing the package costs next to nothing.
+Public names are loaded lazily on first use (PEP 562), so that importing the package is fast.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from imagehost_client import models, testing, urls, webhooks
-    from imagehost_client._calls import UNSET, Unset
-    from imagehost_client._many import UploadOptions, UploadResult
+    from imagehost_client._calls import UNSET, AlbumRef, DeliveryRef, ImageRef, KeyRef, Unset, WebhookRef
+    from imagehost_client._many import BatchProgress, UploadOptions, UploadResult
+    from imagehost_client._multipart import Progress
     from imagehost_client._version import __version__
     from imagehost_client.aclient import AsyncClient
     from imagehost_client.client import Client
@@ -40,35 +41,63 @@ if TYPE_CHECKING:
     from imagehost_client.files import Source
     from imagehost_client.models import (
         Account,
+        AccountSummary,
+        AccountUsage,
         Album,
         ApiKey,
+        ApiKeyWithToken,
+        Deleted,
+        DeletedAlbum,
+        EventKind,
         Format,
         Image,
-        NewApiKey,
-        NewWebhook,
+        Links,
+        Member,
+        Membership,
+        MemberStatus,
         Page,
         PublicImage,
+        Quota,
         RateLimit,
+        RateLimitWindow,
         Rendered,
         ResponseMeta,
+        SessionWithToken,
+        SignedOut,
         SignedUrl,
         Webhook,
         WebhookDelivery,
+        WebhookWithSecret,
     )
     from imagehost_client.pages import AsyncPager, Pager
+    from imagehost_client.urls import Params
 
-_HOMES: dict[str, tuple[str, ...]] = {
-    "_calls": ("UNSET", "Unset"),
-    "_many": ("UploadOptions", "UploadResult"),
+_MODULE_NAMES: dict[str, tuple[str, ...]] = {
+    "_calls": (
+        "AlbumRef",
+        "DeliveryRef",
+        "ImageRef",
+        "KeyRef",
+        "UNSET",
+        "Unset",
+        "WebhookRef",
+    ),
+    "_many": (
+        "BatchProgress",
+        "UploadOptions",
+        "UploadResult",
+    ),
+    "_multipart": ("Progress",),
     "_version": ("__version__",),
     "aclient": ("AsyncClient",),
     "client": ("Client",),
     "errors": (
+        "APIConnectionError",
+        "APITimeoutError",
         "BadRequestError",
         "ChecksumError",
         "ConfigurationError",
         "ConflictError",
-        "APIConnectionError",
         "ForbiddenError",
         "ImageHostError",
         "InsufficientStorageError",
@@ -78,7 +107,6 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "RateLimitError",
         "ServerError",
         "SourceChangedError",
-        "APITimeoutError",
         "UnauthorizedError",
         "UnavailableError",
         "UnsupportedMediaTypeError",
@@ -88,58 +116,94 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "files": ("Source",),
     "models": (
         "Account",
+        "AccountSummary",
+        "AccountUsage",
         "Album",
         "ApiKey",
-        "WebhookDelivery",
+        "ApiKeyWithToken",
+        "Deleted",
+        "DeletedAlbum",
+        "EventKind",
         "Format",
         "Image",
-        "ResponseMeta",
-        "NewApiKey",
-        "NewWebhook",
+        "Links",
+        "Member",
+        "MemberStatus",
+        "Membership",
         "Page",
         "PublicImage",
+        "Quota",
         "RateLimit",
+        "RateLimitWindow",
         "Rendered",
+        "ResponseMeta",
+        "SessionWithToken",
+        "SignedOut",
         "SignedUrl",
         "Webhook",
+        "WebhookDelivery",
+        "WebhookWithSecret",
     ),
-    "pages": ("AsyncPager", "Pager"),
+    "pages": (
+        "AsyncPager",
+        "Pager",
+    ),
+    "urls": ("Params",),
 }
 _MODULES = ("models", "testing", "urls", "webhooks")
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _MODULE_NAMES.items() for name in names}
 
 __all__ = [
     "UNSET",
     "APIConnectionError",
     "APITimeoutError",
     "Account",
+    "AccountSummary",
+    "AccountUsage",
     "Album",
+    "AlbumRef",
     "ApiKey",
+    "ApiKeyWithToken",
     "AsyncClient",
     "AsyncPager",
     "BadRequestError",
+    "BatchProgress",
     "ChecksumError",
     "Client",
     "ConfigurationError",
     "ConflictError",
+    "Deleted",
+    "DeletedAlbum",
+    "DeliveryRef",
+    "EventKind",
     "ForbiddenError",
     "Format",
     "Image",
     "ImageHostError",
+    "ImageRef",
     "InsufficientStorageError",
+    "KeyRef",
+    "Links",
+    "Member",
+    "MemberStatus",
+    "Membership",
     "MethodNotAllowedError",
-    "NewApiKey",
-    "NewWebhook",
     "NotFoundError",
     "Page",
     "Pager",
+    "Params",
     "PayloadTooLargeError",
+    "Progress",
     "PublicImage",
+    "Quota",
     "RateLimit",
     "RateLimitError",
+    "RateLimitWindow",
     "Rendered",
     "ResponseMeta",
     "ServerError",
+    "SessionWithToken",
+    "SignedOut",
     "SignedUrl",
     "Source",
     "SourceChangedError",
@@ -152,7 +216,9 @@ __all__ = [
     "ValidationError",
     "Webhook",
     "WebhookDelivery",
+    "WebhookRef",
     "WebhookVerificationError",
+    "WebhookWithSecret",
     "__version__",
     "models",
     "testing",
@@ -164,9 +230,9 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name in _MODULES:
         return import_module(f"imagehost_client.{name}")
-    if name not in _HOME_OF:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'imagehost_client' has no attribute {name!r}")
-    value: object = getattr(import_module(f"imagehost_client.{_HOME_OF[name]}"), name)
+    value: object = getattr(import_module(f"imagehost_client.{_MODULE_OF[name]}"), name)
     globals()[name] = value
     return value
 

@@ -1,4 +1,4 @@
-"""What both clients have in common: settings, and the addresses of pictures, for which nothing is sent."""
+"""The common base class of both clients: settings, and image URLs, which need no requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 
 from imagehost_client import urls
-from imagehost_client._config import Config, seconds_above_zero
+from imagehost_client._config import Config, require_positive_seconds
 from imagehost_client._exchange import Environment
 
 if TYPE_CHECKING:
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 
 class BaseClient:
-    """The settings of a client, and what needs no network."""
+    """The settings of a client, and its methods without network access."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.world = Environment()
-        self.owns = True
-        self.attach()
+        self.environment = Environment()
+        self.owns_http_client = True
+        self.bind_resources()
 
-    def attach(self) -> None:
-        """Make the resources of this client."""
+    def bind_resources(self) -> None:
+        """Create the resources of this client."""
 
     def with_options(
         self,
@@ -40,31 +40,31 @@ class BaseClient:
         max_retries: int | None = None,
         pace: bool | None = None,
     ) -> Self:
-        """Return a client with other settings for some calls, over the same connections.
+        """Return a client with other settings that shares the connections of this one.
 
-        `client.with_options(timeout=5).images.get(id)`. Closing it closes nothing.
+        For example, `client.with_options(timeout=5).images.get(id)`. Closing it has no effect.
 
         Args:
-            timeout: Seconds that a try may wait for the network.
-            deadline: Seconds that a call may take over all its tries.
-            max_retries: Tries after the first.
-            pace: Whether calls wait for a used-up rate limit to end before they are sent.
+            timeout: The network timeout of an attempt, in seconds.
+            deadline: The time limit of a call with all its retries, in seconds.
+            max_retries: The maximum number of retries.
+            pace: Whether a call waits for the rate limit window to end instead of exceeding the limit.
         """
         config = self.config
         other = copy(self)
         other.config = evolve(
             config,
-            timeout=config.timeout if timeout is None else seconds_above_zero("timeout", timeout),
-            deadline=config.deadline if deadline is None else seconds_above_zero("deadline", deadline),
+            timeout=config.timeout if timeout is None else require_positive_seconds("timeout", timeout),
+            deadline=config.deadline if deadline is None else require_positive_seconds("deadline", deadline),
             retry=config.retry if max_retries is None else evolve(config.retry, max_retries=max_retries),
             pace=config.pace if pace is None else pace,
         )
-        other.owns = False
-        other.attach()
+        other.owns_http_client = False
+        other.bind_resources()
         return other
 
     def image_url(self, image: ImageRef, **params: Params) -> str:
-        """Return the address of an image, resized or in another format; nothing is sent.
+        """Return the delivery URL of an image, resized or in another format.
 
         Args:
             image: The image, or its id.
@@ -79,11 +79,11 @@ class BaseClient:
     def srcset(
         self, image: Image | PublicImage, widths: Iterable[int] = urls.DEFAULT_WIDTHS, **params: Params
     ) -> str:
-        """Return the value of a `srcset` attribute; no candidate is wider than the image itself.
+        """Return the value of a `srcset` attribute.
 
         Args:
             image: The image.
-            widths: Widths in pixels.
+            widths: Widths in pixels, limited to the image's width.
             **params: `q`, `fit` and `fm`.
         """
         return urls.srcset(image, widths, **params)
@@ -99,15 +99,15 @@ class BaseClient:
         lazy: bool = True,
         **params: Params,
     ) -> str:
-        """Return a `<picture>` element with the best format and size for each viewer.
+        """Return a responsive `<picture>` element, with several formats and sizes.
 
         Args:
             image: The image.
-            widths: Widths in pixels; none is used that is above the image's own.
-            sizes: How wide the picture is shown, as the `sizes` attribute says it.
-            alt: What the picture shows; the image's description by default.
-            formats: Formats that are offered before the stored one, best first.
-            lazy: Whether it is loaded only when it comes near the screen.
+            widths: Widths in pixels, limited to the image's width.
+            sizes: The `sizes` attribute: the display width.
+            alt: The alternative text; by default the image's description.
+            formats: Formats offered before the stored one, in order of preference.
+            lazy: Whether to load the image only when it is near the viewport.
             **params: `q` and `fit`.
         """
         return urls.picture_html(image, widths, sizes=sizes, alt=alt, formats=formats, lazy=lazy, **params)

@@ -1,4 +1,4 @@
-"""The settings of a client, resolved from arguments and the environment, and checked once."""
+"""Settings of a client, resolved from arguments and environment variables, and validated."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from imagehost_client._redact import Secret, redact_url
 from imagehost_client._retry import RetryPolicy
 from imagehost_client.errors import ConfigurationError
 
-BASE_URL = "IMAGEHOST_BASE_URL"
-CDN_URL = "IMAGEHOST_CDN_URL"
-TOKEN = "IMAGEHOST_TOKEN"  # noqa: S105 - the variable's name
+BASE_URL_VARIABLE = "IMAGEHOST_BASE_URL"
+CDN_URL_VARIABLE = "IMAGEHOST_CDN_URL"
+TOKEN_VARIABLE = "IMAGEHOST_TOKEN"  # noqa: S105 - the variable's name
 
-VERSION = "/v1"
-"""How the interface's address ends: *the version is part of the base address* (SPEC 9)."""
+VERSION_PATH = "/v1"
+"""The last path segment of the base URL: the version of the API."""
 
 DEFAULT_TIMEOUT = 60.0
-"""Seconds without a byte from the host after which a try is given up. The host answers an upload only
-when the image is stored for good, so this is longer than a re-encode of the largest picture takes."""
+"""The network timeout of an attempt, in seconds. The host responds to an upload when the image is stored
+durably, so this is longer than the re-encoding of the largest image takes."""
 
 
 @frozen(kw_only=True)
 class Config:
-    """Everything that a call needs to know of its client.
+    """The settings of a client.
 
     Attributes:
-        base_url: The interface's address, without a slash at its end.
-        cdn_url: Where images are served, without a slash at its end.
-        token: The API token, or `None` for calls that need none.
-        timeout: Seconds that a try may wait for the network.
-        deadline: Seconds that a call may take over all its tries, or `None`.
-        retry: When and after how long a call is tried again.
-        pace: Whether calls wait for a used-up rate limit to end before they are sent.
+        base_url: The base URL of the API, without a trailing slash.
+        cdn_url: The base URL of image delivery, without a trailing slash.
+        token: The API token; `None` for anonymous calls.
+        timeout: The network timeout of an attempt, in seconds; `None` for no timeout.
+        deadline: The time limit of a call with all its retries, in seconds; `None` for no limit.
+        retry: The limits of retries.
+        pace: Whether a call waits for the rate limit window to end instead of exceeding the limit.
     """
 
     base_url: str
@@ -60,42 +60,41 @@ def resolve(
     allow_http: bool = False,
     environ: Mapping[str, str] = os.environ,
 ) -> Config:
-    """Return the settings: what was given, else what the environment says.
+    """Return the settings from the arguments, else from the environment variables.
 
     Raises:
-        ConfigurationError: There is no base address, or it is not the interface's, or not one that a
-            token may be sent to.
+        ConfigurationError: The base URL is missing, invalid, or one to which tokens must not be sent.
     """
-    base = base_url or environ.get(BASE_URL, "")
+    base = base_url or environ.get(BASE_URL_VARIABLE, "")
     if not base:
-        raise ConfigurationError(f"expected an address for base_url or {BASE_URL} but received none")
-    parts = checked_url("base_url", base, allow_http=allow_http)
-    if not parts.path.rstrip("/").endswith(VERSION):
+        raise ConfigurationError(f"expected a URL for base_url or {BASE_URL_VARIABLE} but received none")
+    parts = parse_url("base_url", base, allow_http=allow_http)
+    if not parts.path.rstrip("/").endswith(VERSION_PATH):
         raise ConfigurationError(
-            f"expected an address that ends in {VERSION} for base_url but received {base!r}"
+            f"expected a URL that ends in {VERSION_PATH} for base_url but received {base!r}"
         )
-    cdn = cdn_url or environ.get(CDN_URL) or f"{parts.scheme}://{parts.netloc}/img"
-    checked_url("cdn_url", cdn, allow_http=allow_http)
-    text = (token if token is not None else environ.get(TOKEN, "")).strip()
+    cdn = cdn_url or environ.get(CDN_URL_VARIABLE) or f"{parts.scheme}://{parts.netloc}/img"
+    parse_url("cdn_url", cdn, allow_http=allow_http)
+    text = (token if token is not None else environ.get(TOKEN_VARIABLE, "")).strip()
     return Config(
         base_url=base.rstrip("/"),
         cdn_url=cdn.rstrip("/"),
         token=_secret(text) if text else None,
-        timeout=seconds_above_zero("timeout", timeout),
-        deadline=seconds_above_zero("deadline", deadline),
+        timeout=require_positive_seconds("timeout", timeout),
+        deadline=require_positive_seconds("deadline", deadline),
         retry=RetryPolicy(max_retries=max_retries),
         pace=pace,
     )
 
 
-def checked_url(name: str, url: str, *, allow_http: bool = False) -> SplitResult:
-    """Return `url` in its parts.
+def parse_url(name: str, url: str, *, allow_http: bool = False) -> SplitResult:
+    """Return the parts of `url`.
 
-    A token must not cross a network in the clear: `https` only, but on loopback, or where the
-    caller says `allow_http`.
+    Tokens must not be sent unencrypted: only `https` is allowed, except on loopback and with
+    `allow_http`.
 
     Raises:
-        ConfigurationError: It is not absolute, has a user, a query or a fragment, or is plain HTTP.
+        ConfigurationError: The URL is not absolute, has a user, a query or a fragment, or is plain HTTP.
     """
     try:
         parts = urlsplit(url)
@@ -104,20 +103,20 @@ def checked_url(name: str, url: str, *, allow_http: bool = False) -> SplitResult
         parts, host = urlsplit(""), ""
     expected = None
     if parts.scheme not in {"http", "https"} or not host:
-        expected = "an absolute https address"
+        expected = "an absolute https URL"
     elif "@" in parts.netloc:
-        expected = "an address without user and password"
+        expected = "a URL without user and password"
     elif parts.query or parts.fragment:
-        expected = "an address without query and fragment"
+        expected = "a URL without query and fragment"
     elif parts.scheme == "http" and not (allow_http or is_loopback(host)):
-        expected = "an https address (http is for loopback; allow_http=True permits it elsewhere)"
+        expected = "an https URL (http is allowed on loopback, and elsewhere with allow_http=True)"
     if expected:
         raise ConfigurationError(f"expected {expected} for {name} but received {redact_url(url)!r}")
     return parts
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether `host` is this machine: `localhost`, a name under it, or a loopback address."""
+    """Return whether `host` is `localhost`, a subdomain of it, or a loopback IP address."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -134,7 +133,8 @@ def _secret(text: str) -> Secret:
     return Secret(text)
 
 
-def seconds_above_zero(name: str, value: float | None) -> float | None:
+def require_positive_seconds(name: str, value: float | None) -> float | None:
+    """Return `value`; raise ConfigurationError unless it is `None`, or finite and above 0."""
     if value is not None and not 0 < value < float("inf"):
         raise ConfigurationError(f"expected seconds above 0 for {name} but received {value}")
     return value

@@ -1,6 +1,6 @@
-"""What does the steps of an exchange: once for threads, once for event loops.
+"""Drivers that execute the steps of an exchange: one synchronous, one asynchronous.
 
-Imported when the first client is made, because httpx2 takes longer to import than the rest together.
+Imported when the first client is created, because httpx2 is slow to import.
 """
 
 from __future__ import annotations
@@ -19,26 +19,29 @@ from imagehost_client._exchange import Failure, Open, Reply, Send, Sleep, Steps
 from imagehost_client._multipart import MultipartBody
 from imagehost_client._redact import Secret
 from imagehost_client._retry import FailureKind
-from imagehost_client._tracing import NullSpan, qualified, span
+from imagehost_client._tracing import NullSpan, qualified_name, span
 from imagehost_client.files import open_file
 
 T = TypeVar("T")
 
 CONNECT_ERRORS = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
-"""What httpx2 raises before a request can have been seen."""
+"""The exceptions of httpx2 that are raised before a request is sent."""
 
 DEADLINE_EXCEEDED = Failure(
-    FailureKind.UNKNOWN, timed_out=True, text="nothing before the deadline", exception_name="timeout"
+    FailureKind.UNKNOWN,
+    timed_out=True,
+    text="no response before the deadline",
+    exception_name="timeout",
 )
-"""What comes of a try that the call's deadline ends: many short waits can be a long one."""
+"""The outcome of an attempt that the call's deadline ends."""
 
 
 class SyncDriver:
-    """Does the steps of exchanges in the caller's thread.
+    """Executes the steps of exchanges in the calling thread.
 
     Args:
-        http: What sends.
-        token: What signs every request.
+        http: The HTTP client.
+        token: The bearer token of every request, if there is one.
     """
 
     def __init__(self, http: httpx2.Client, token: Secret | None) -> None:
@@ -46,8 +49,8 @@ class SyncDriver:
         self.token = token
 
     def run(self, steps: Steps[T]) -> T:
-        """Do all steps, and return what they lead to."""
-        with ExitStack() as held:
+        """Execute all steps, and return the result."""
+        with ExitStack() as stack:
             outcome: object = None
             while True:
                 try:
@@ -57,7 +60,7 @@ class SyncDriver:
                     return result
                 match step:
                     case Open(part):
-                        outcome = held.enter_context(closing(open_file(part.source, part.filename)))
+                        outcome = stack.enter_context(closing(open_file(part.source, part.filename)))
                     case Sleep(seconds):
                         outcome = None
                         time.sleep(seconds)
@@ -65,28 +68,28 @@ class SyncDriver:
                         outcome = self._send(step)
 
     def _send(self, step: Send) -> Reply | Failure:
-        ends = None if step.left is None else time.monotonic() + step.left
+        deadline = None if step.time_left is None else time.monotonic() + step.time_left
         content = step.content
-        body = _before_deadline(ends, content.chunks()) if isinstance(content, MultipartBody) else content
-        with span(step) as sent:
+        body = _before_deadline(deadline, content.chunks()) if isinstance(content, MultipartBody) else content
+        with span(step) as request_span:
             try:
-                with self.http.stream(content=body, **_request(step, sent, self.token)) as response:
+                with self.http.stream(content=body, **_request(step, request_span, self.token)) as response:
                     outcome: Reply | Failure = _reply(
-                        response, b"".join(_before_deadline(ends, response.iter_bytes()))
+                        response, b"".join(_before_deadline(deadline, response.iter_bytes()))
                     )
             except httpx2.RequestError as error:
                 outcome = _failure(error)
             except _DeadlineError:
                 outcome = DEADLINE_EXCEEDED
-            return sent.finish(outcome)
+            return request_span.finish(outcome)
 
 
 class AsyncDriver:
-    """Does the steps of exchanges on an event loop; files are read by threads.
+    """Executes the steps of exchanges on an event loop; files are read in worker threads.
 
     Args:
-        http: What sends.
-        token: What signs every request.
+        http: The HTTP client.
+        token: The bearer token of every request, if there is one.
     """
 
     def __init__(self, http: httpx2.AsyncClient, token: Secret | None) -> None:
@@ -94,8 +97,8 @@ class AsyncDriver:
         self.token = token
 
     async def run(self, steps: Steps[T]) -> T:
-        """Do all steps, and return what they lead to."""
-        with ExitStack() as held:
+        """Execute all steps, and return the result."""
+        with ExitStack() as stack:
             outcome: object = None
             while True:
                 try:
@@ -106,7 +109,7 @@ class AsyncDriver:
                 match step:
                     case Open(part):
                         file = await run_sync(open_file, part.source, part.filename)
-                        outcome = held.enter_context(closing(file))
+                        outcome = stack.enter_context(closing(file))
                     case Sleep(seconds):
                         outcome = None
                         await async_sleep(seconds)
@@ -117,36 +120,42 @@ class AsyncDriver:
         content = step.content
         body = content.achunks() if isinstance(content, MultipartBody) else content
         outcome: Reply | Failure = DEADLINE_EXCEEDED
-        with span(step) as sent:
+        with span(step) as request_span:
             try:
-                with move_on_after(step.left):
-                    response = await self.http.request(content=body, **_request(step, sent, self.token))
+                with move_on_after(step.time_left):
+                    response = await self.http.request(
+                        content=body, **_request(step, request_span, self.token)
+                    )
                     outcome = _reply(response, response.content)
             except httpx2.RequestError as error:
                 outcome = _failure(error)
-            return sent.finish(outcome)
+            return request_span.finish(outcome)
 
 
 class _DeadlineError(Exception):
-    """The call's deadline has come."""
+    """The call's deadline has passed."""
 
 
-def _before_deadline(ends: float | None, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Return the chunks that come before the deadline.
+def _before_deadline(deadline: float | None, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Return the chunks, until the deadline passes.
+
+    Args:
+        deadline: A time of the monotonic clock, or `None`.
+        chunks: The chunks of a body.
 
     Raises:
-        _DeadlineError: There are more of them.
+        _DeadlineError: The deadline has passed before the last chunk.
     """
     for chunk in chunks:
-        if ends is not None and time.monotonic() > ends:
+        if deadline is not None and time.monotonic() > deadline:
             raise _DeadlineError
         yield chunk
 
 
-def _request(step: Send, sent: NullSpan, token: Secret | None) -> dict[str, Any]:
-    """Return how httpx2 is to send: never to another place than was asked, the token put in last."""
+def _request(step: Send, request_span: NullSpan, token: Secret | None) -> dict[str, Any]:
+    """Return the arguments of httpx2's request; redirects are not followed, the token is added last."""
 
-    def sign(request: httpx2.Request) -> httpx2.Request:
+    def authenticate(request: httpx2.Request) -> httpx2.Request:
         if token is not None:
             request.headers["Authorization"] = f"Bearer {token.get_secret_value()}"
         return request
@@ -154,9 +163,9 @@ def _request(step: Send, sent: NullSpan, token: Secret | None) -> dict[str, Any]
     return {
         "method": step.method,
         "url": step.url,
-        "headers": {**sent.headers, **step.headers},
+        "headers": {**request_span.headers, **step.headers},
         "timeout": step.timeout,
-        "auth": sign,
+        "auth": authenticate,
         "follow_redirects": False,
     }
 
@@ -167,6 +176,6 @@ def _reply(response: httpx2.Response, body: bytes) -> Reply:
 
 
 def _failure(error: httpx2.RequestError) -> Failure:
-    trouble = FailureKind.NOT_SENT if isinstance(error, CONNECT_ERRORS) else FailureKind.UNKNOWN
+    kind = FailureKind.NOT_SENT if isinstance(error, CONNECT_ERRORS) else FailureKind.UNKNOWN
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return Failure(trouble, isinstance(error, httpx2.TimeoutException), text, qualified(type(error)))
+    return Failure(kind, isinstance(error, httpx2.TimeoutException), text, qualified_name(type(error)))

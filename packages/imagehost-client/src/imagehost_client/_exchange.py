@@ -1,9 +1,8 @@
-"""How a call is made: one generator of steps, the same for both clients.
+"""The I/O-free protocol of a call: a generator of steps, shared by both clients.
 
-It yields what is to be done (`Open`, `Send`, `Sleep`) and is sent what came of it, so it does no input
-or output of its own. Everything that must be alike in both clients lives here: retries, one idempotency
-key over all tries, deadlines, pacing, and what becomes of an answer. Errors are raised here, outside any
-`except`, so their tracebacks lead through no frame that holds a token.
+It yields steps (`Open`, `Send`, `Sleep`), and a driver sends their outcomes back. It implements retries
+with one idempotency key for all attempts, deadlines, pacing and response handling. Errors are raised
+here, outside of `except` blocks, so no frame of their tracebacks contains a token.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from attrs import define, field, frozen
 from imagehost_client import _wire
 from imagehost_client._calls import Call, FilePart, with_meta
 from imagehost_client._config import Config
-from imagehost_client._multipart import MultipartBody, boundary_for, form
+from imagehost_client._multipart import MultipartBody, boundary_for, build_form
 from imagehost_client._pacing import RateLimitPacer
 from imagehost_client._redact import redact_headers
-from imagehost_client._retry import FailureKind, parse_retry_after, retry_delay, should_retry
+from imagehost_client._retry import FailureKind, Random, parse_retry_after, retry_delay, should_retry
 from imagehost_client._version import __version__
 from imagehost_client.errors import (
     APIConnectionError,
@@ -46,20 +45,20 @@ USER_AGENT = f"imagehost-client/{__version__}"
 
 @frozen
 class Open:
-    """Make the file ready; the answer is a `File`, which is closed when the call ends."""
+    """Open the file of an upload; the outcome is a `File`, which the driver closes after the call."""
 
     part: FilePart
 
 
 @frozen
 class Send:
-    """Send this request; the answer is a `Reply` or a `Failure`.
+    """Send a request; the outcome is a `Reply` or a `Failure`.
 
     Attributes:
         content: The body, or `None`.
-        timeout: Seconds to wait for the network, or `None`.
-        left: Seconds until the call's deadline, or `None`.
-        resends: How many times the request was sent before.
+        timeout: The network timeout in seconds, or `None`.
+        time_left: Seconds until the call's deadline, or `None`.
+        resend_count: The number of previous attempts.
     """
 
     method: str
@@ -67,20 +66,20 @@ class Send:
     headers: Mapping[str, str]
     content: bytes | MultipartBody | None
     timeout: float | None
-    left: float | None = None
-    resends: int = 0
+    time_left: float | None = None
+    resend_count: int = 0
 
 
 @frozen
 class Sleep:
-    """Wait so many seconds."""
+    """Wait for a number of seconds."""
 
     seconds: float
 
 
 @frozen
 class Reply:
-    """What the host answered; names of headers are in lower case."""
+    """A response; names of headers are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -89,13 +88,13 @@ class Reply:
 
 @frozen
 class Failure:
-    """Why no answer came.
+    """An attempt without a response.
 
     Attributes:
-        trouble: Whether the request may have been seen.
-        late: Whether time ran out.
-        text: What happened, for people.
-        kind: The full name of the exception's class.
+        kind: Whether the host may have processed the request.
+        timed_out: Whether the attempt timed out.
+        text: The description for errors and logs.
+        exception_name: The qualified name of the exception's class.
     """
 
     kind: FailureKind
@@ -110,91 +109,117 @@ Steps = Generator[Step, object, T]
 
 @define
 class Environment:
-    """Time and chance, and what is left of the rate limit; one for each client."""
+    """The clock, the random source and the rate limit state of a client; tests inject their own."""
 
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     monotonic: Callable[[], float] = time.monotonic
     random: Callable[[], float] = random.random
     new_key: Callable[[], str] = lambda: os.urandom(16).hex()
-    pace: RateLimitPacer = field(factory=RateLimitPacer)
+    pacer: RateLimitPacer = field(factory=RateLimitPacer)
 
 
-def exchange(call: Call[T], config: Config, world: Environment) -> Steps[T]:
-    """Make a call, and return its result.
+def exchange(call: Call[T], config: Config, environment: Environment) -> Steps[T]:
+    """Run a call with its retries, and return its result.
 
     Args:
         call: The operation.
         config: The client's settings.
-        world: Time and chance.
+        environment: The clock and the random source.
 
     Raises:
-        ImageHostError: The last try failed, or the first one in a way that no other try would mend.
+        ImageHostError: An attempt failed, and no retry is allowed or left.
     """
-    began = world.monotonic()
-    key = None if call.key is None else call.key or world.new_key()
+    began = environment.monotonic()
+    key = None if call.key is None else call.key or environment.new_key()
     file = cast("File", (yield Open(call.file))) if call.file else None
     content = _content(call, file, key)
-    tries = 0
+    attempts = 0
     while True:
-        yield from _await_rate_limit(call, config, world, began)
-        outcome = yield _send(call, config, _time_left(config, world, began), content, key, tries)
-        tries += 1
+        yield from _await_rate_limit(call, config, environment, began)
+        outcome = yield _send(call, config, _time_left(config, environment, began), content, key, attempts)
+        attempts += 1
         assert isinstance(outcome, Reply | Failure)
-        result = _result(call, outcome, config, world, tries)
-        _log(call, outcome, tries)
+        result = _result(call, outcome, config, environment, attempts)
+        _log_outcome(call, outcome, attempts)
         if not isinstance(result, ImageHostError):
             return _verify_checksum(call, content, result)
         cause = outcome.kind if isinstance(outcome, Failure) else outcome.status
-        if not should_retry(cause, repeatable=call.idempotent, retry_after=result.retry_after):
+        elapsed = environment.monotonic() - began
+        delay = _delay_before_retry(
+            call, cause, result.retry_after, config, elapsed, attempts, environment.random
+        )
+        if delay is None:
             raise result
-        seconds = retry_delay(config.retry, tries, retry_after=result.retry_after, random=world.random)
-        if seconds is None or (config.deadline and world.monotonic() - began + seconds >= config.deadline):
-            raise result
-        yield Sleep(seconds)
+        yield Sleep(delay)
+
+
+def _delay_before_retry(
+    call: Call[T],
+    cause: FailureKind | int,
+    retry_after: float | None,
+    config: Config,
+    elapsed: float,
+    attempts: int,
+    random: Random,
+) -> float | None:
+    """Return the delay before the next attempt, or `None` for no retry; log the reason."""
+    delay = retry_delay(config.retry, attempts, retry_after=retry_after, random=random)
+    reason = f"status {cause}" if isinstance(cause, int) else f"request {cause.value}"
+    if not should_retry(cause, idempotent=call.idempotent, retry_after=retry_after):
+        delay, reason = None, f"{reason} is not retryable"
+    elif attempts > config.retry.max_retries:
+        reason = f"{reason}, max_retries reached"
+    elif delay is None:
+        reason = f"{reason}, Retry-After exceeds {config.retry.max_retry_after:g} s"
+    elif config.deadline and elapsed + delay >= config.deadline:
+        delay, reason = None, f"{reason}, deadline reached"
+    event = "not retrying" if delay is None else f"retrying in {delay:.2f} s"
+    log.debug("%s: method=%s path=%s attempt=%d reason=%s", event, call.method, call.path, attempts, reason)
+    return delay
 
 
 def _send(
     call: Call[T],
     config: Config,
-    left: float | None,
+    time_left: float | None,
     content: bytes | MultipartBody | None,
     key: str | None,
-    resends: int,
+    resend_count: int,
 ) -> Send:
     return Send(
         method=call.method,
         url=f"{config.base_url}{call.path}" + (f"?{urlencode(call.query)}" if call.query else ""),
         headers=_headers(call, content, key),
         content=content,
-        timeout=_min_timeout(config.timeout, left),
-        left=left,
-        resends=resends,
+        timeout=_min_timeout(config.timeout, time_left),
+        time_left=time_left,
+        resend_count=resend_count,
     )
 
 
 def _result(
-    call: Call[T], outcome: Reply | Failure, config: Config, world: Environment, tries: int
+    call: Call[T], outcome: Reply | Failure, config: Config, environment: Environment, attempts: int
 ) -> T | ImageHostError:
-    """Return the call's result, or the error that its outcome is; nothing is raised."""
+    """Return the result of an attempt, or its error, without raising it."""
     if isinstance(outcome, Failure):
         kind = APITimeoutError if outcome.timed_out else APIConnectionError
         return kind(
-            f"expected an answer from {config.base_url} to {call.method} {call.path} "
-            f"but received {outcome.text}; tries: {tries}"
+            f"expected a response from {config.base_url} for {call.method} {call.path} "
+            f"but received {outcome.text}; attempts: {attempts}"
         )
-    meta = _wire.read_meta(outcome.headers, tries)
+    meta = _wire.read_meta(outcome.headers, attempts)
     if meta.rate_limit is not None:
-        world.pace.update(meta.rate_limit, upload=call.file is not None)
-    named = parse_retry_after(outcome.headers, outcome.status, world.now())
+        environment.pacer.update(meta.rate_limit, upload=call.file is not None)
+    retry_after = parse_retry_after(outcome.headers, outcome.status, environment.now())
     read = _wire.read_image if call.binary else _wire.read_data
     try:
-        data = read(outcome.status, outcome.headers, outcome.body, meta=meta, wait=named)
+        data = read(outcome.status, outcome.headers, outcome.body, meta=meta, retry_after=retry_after)
         return with_meta(call.decode(data), meta)
     except NotFoundError as error:
-        # An earlier try of this very call may have done what it asks, its answer lost on the way.
+        # An earlier attempt may have deleted the resource, and its response been lost.
         return (
             error.with_traceback(None)
-            if tries == 1 or call.on_not_found is None
+            if attempts == 1 or call.on_not_found is None
             else with_meta(call.on_not_found, meta)
         )
     except ImageHostError as error:
@@ -204,7 +229,7 @@ def _result(
 
 
 def _verify_checksum(call: Call[T], content: bytes | MultipartBody | None, result: T) -> T:
-    """Return the result of an upload whose stored bytes are the sent ones, where that was asked for."""
+    """Return `result`; raise ChecksumError if verification was requested and the checksums differ."""
     if call.file is None or not call.file.checksum:
         return result
     assert isinstance(content, MultipartBody)
@@ -222,10 +247,10 @@ def _verify_checksum(call: Call[T], content: bytes | MultipartBody | None, resul
 def _content(call: Call[T], file: File | None, key: str | None) -> bytes | MultipartBody | None:
     if file is not None and call.file is not None:
         boundary = boundary_for(key or "")
-        around = form(
+        form = build_form(
             call.fields, name="image", filename=file.name, media_type=file.media_type, boundary=boundary
         )
-        return MultipartBody(around, file, call.file.progress)
+        return MultipartBody(form, file, call.file.progress)
     return None if call.body is None else json.dumps(call.body).encode()
 
 
@@ -240,37 +265,46 @@ def _headers(call: Call[T], content: bytes | MultipartBody | None, key: str | No
     return headers
 
 
-def _time_left(config: Config, world: Environment, began: float) -> float | None:
-    """Return the seconds until the call's deadline; never 0, which httpx2 would take for no timeout."""
+def _time_left(config: Config, environment: Environment, began: float) -> float | None:
+    """Return the seconds until the call's deadline; never 0, which means no timeout to httpx2."""
     if config.deadline is None:
         return None
-    return max(config.deadline - (world.monotonic() - began), 0.001)
+    return max(config.deadline - (environment.monotonic() - began), 0.001)
 
 
 def _min_timeout(one: float | None, other: float | None) -> float | None:
-    """Return the shorter of two times, where `None` is for ever."""
+    """Return the shorter of two timeouts, where `None` means no timeout."""
     return min((seconds for seconds in (one, other) if seconds is not None), default=None)
 
 
-def _await_rate_limit(call: Call[T], config: Config, world: Environment, began: float) -> Steps[None]:
-    """Wait until the rate limit has room, where the client is to wait for it; at most until the deadline."""
-    upload, longest = call.file is not None, config.retry.max_retry_after
-    while config.pace and (pause := world.pace.acquire(world.now(), upload=upload, longest=longest)):
-        left = _time_left(config, world, began)
-        yield Sleep(_min_timeout(pause, left) or 0.0)
-        if left is not None and left <= pause:
+def _await_rate_limit(call: Call[T], config: Config, environment: Environment, began: float) -> Steps[None]:
+    """With `pace`, wait for the rate limit window to end, at most until the deadline."""
+    upload, max_wait = call.file is not None, config.retry.max_retry_after
+    while config.pace:
+        wait = environment.pacer.acquire(environment.now(), upload=upload, max_wait=max_wait)
+        if not wait:
+            return
+        time_left = _time_left(config, environment, began)
+        yield Sleep(_min_timeout(wait, time_left) or 0.0)
+        if time_left is not None and time_left <= wait:
             return
 
 
-def _log(call: Call[T], outcome: Reply | Failure, tries: int) -> None:
+def _log_outcome(call: Call[T], outcome: Reply | Failure, attempts: int) -> None:
     if isinstance(outcome, Failure):
-        log.info("%s %s: %s (try %d)", call.method, call.path, outcome.text, tries)
-    elif log.isEnabledFor(logging.DEBUG):
-        log.debug(
-            "%s %s: %d %s (try %d)",
+        log.info(
+            "request failed: method=%s path=%s attempt=%d error=%s",
             call.method,
             call.path,
+            attempts,
+            outcome.text,
+        )
+    elif log.isEnabledFor(logging.DEBUG):
+        log.debug(
+            "response received: method=%s path=%s attempt=%d status=%d headers=%s",
+            call.method,
+            call.path,
+            attempts,
             outcome.status,
             redact_headers(outcome.headers),
-            tries,
         )

@@ -1,4 +1,4 @@
-"""Many uploads at once: what is to be done, what came of each, and a journal to go on from after a stop."""
+"""Batch uploads: jobs, results, and a journal from which an interrupted batch resumes."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from typing import Self
 
 BatchProgress = Callable[[Source, int, int], object]
-"""Called with a source, its bytes sent so far, and its size."""
+"""A callback `(source, sent, total)` with bytes of the source."""
 
 PER_FILE_ERRORS = (ImageHostError, OSError, TypeError)
-"""What one source can fail with, while the others go on."""
+"""The errors of a single source, which do not stop the batch."""
 
 
 class UploadOptions(TypedDict, total=False):
-    """The options of `upload` that hold for each of many files."""
+    """The options of `upload` for all files of a batch."""
 
     album_id: AlbumRef | None
     description: str | None
@@ -45,13 +45,12 @@ class UploadOptions(TypedDict, total=False):
 
 @frozen
 class UploadResult:
-    """What became of one source.
+    """The result of one source of a batch.
 
     Attributes:
-        source: What was to be uploaded.
-        image: The image, if it was stored.
-        error: Why it was not.
-        resumed: Whether the journal knew it from an earlier run, so that nothing was sent.
+        image: The image, if the upload succeeded.
+        error: The error, if the upload failed.
+        resumed: Whether the image is from an earlier run, according to the journal.
     """
 
     source: Source = field(repr=False)
@@ -69,13 +68,11 @@ class UploadResult:
 
 @frozen
 class Job:
-    """One upload of many.
+    """One upload of a batch.
 
     Attributes:
-        source: What is to be uploaded.
-        call: How.
-        mark: What tells the file in the journal; `None` for a source that no later run can know.
-        done: The image, if an earlier run stored it.
+        fingerprint: The file's key in the journal; `None` for sources that are not paths.
+        previous_image: The image, if an earlier run has uploaded it.
     """
 
     source: Source
@@ -85,25 +82,24 @@ class Job:
 
 
 class Journal:
-    """A file with a line for each upload begun and each one done.
+    """A file with one JSON line for each started and each finished upload.
 
-    A run that finds a file done does not send it; one that finds it begun sends it under the same
-    idempotency key, so the host stores it once. A file is known by its path, size, time of change
-    and options.
+    A later run skips finished files, and sends started ones with the same idempotency key, so the host
+    stores each file once. Files are identified by path, size, modification time and upload options.
 
     Args:
-        path: The journal's path; it is made where there is none. `None` keeps no journal.
+        path: The path of the journal, which is created if missing; `None` disables the journal.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
         self._lock = threading.Lock()
         self._keys: dict[str, str] = {}
-        self._done: dict[str, Image] = {}
+        self._finished: dict[str, Image] = {}
         self._file = None
         if path is not None:
             self._read(Path(path))
             self._file = Path(path).open("a", encoding="utf-8")  # noqa: SIM115 - closed by __exit__
-            self._file.write("\n")  # ends a line that a stop has torn
+            self._file.write("\n")  # terminates a line that an interruption has truncated
 
     def __enter__(self) -> Self:
         return self
@@ -114,23 +110,23 @@ class Journal:
         if self._file is not None:
             self._file.close()
 
-    def key(self, mark: str) -> str:
-        """Return the idempotency key of a file, the same in each run; noted before anything is sent."""
-        if mark not in self._keys:
-            self._keys[mark] = os.urandom(16).hex()
-            self._write({"begun": mark, "key": self._keys[mark]})
-        return self._keys[mark]
+    def key(self, fingerprint: str) -> str:
+        """Return the idempotency key of a file, equal in every run; a new key is recorded first."""
+        if fingerprint not in self._keys:
+            self._keys[fingerprint] = os.urandom(16).hex()
+            self._write({"started": fingerprint, "key": self._keys[fingerprint]})
+        return self._keys[fingerprint]
 
-    def image(self, mark: str) -> Image | None:
-        """Return the image that an earlier run made of a file."""
-        return self._done.get(mark)
+    def image(self, fingerprint: str) -> Image | None:
+        """Return the image that an earlier run has uploaded from a file."""
+        return self._finished.get(fingerprint)
 
-    def record(self, mark: str, image: Image) -> None:
-        """Write down that a file is stored."""
-        self._write({"done": mark, "image": _wire.encode(image)})
+    def record(self, fingerprint: str, image: Image) -> None:
+        """Record that a file is uploaded."""
+        self._write({"finished": fingerprint, "image": _wire.encode(image)})
 
-    def enabled(self) -> bool:
-        """Say whether there is a journal at all."""
+    def is_enabled(self) -> bool:
+        """Return whether there is a journal."""
         return self._file is not None
 
     def _write(self, line: dict[str, object]) -> None:
@@ -145,12 +141,12 @@ class Journal:
         for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
                 line = json.loads(text)
-                if "begun" in line:
-                    self._keys[line["begun"]] = str(line["key"])
+                if "started" in line:
+                    self._keys[line["started"]] = str(line["key"])
                 else:
-                    self._done[line["done"]] = _wire.decode(Image, line["image"])
+                    self._finished[line["finished"]] = _wire.decode(Image, line["image"])
             except (ValueError, TypeError, KeyError, ImageHostError):
-                continue  # a torn line: that upload is made again under its key
+                continue  # a truncated line: the upload is repeated with its key
 
 
 def plan_uploads(
@@ -159,46 +155,47 @@ def plan_uploads(
     journal: Journal,
     progress: BatchProgress | None,
 ) -> list[Job]:
-    """Return what is to be done for `sources`, in their order; folders and patterns become files.
+    """Return the jobs of a batch, in the order of `sources`, with directories and patterns expanded.
 
     Raises:
-        ValueError: The options cannot be right for any file.
+        ValueError: The options are invalid.
     """
     return [_job(source, options, journal, progress) for source in expand_sources(sources)]
 
 
-def outcome(job: Job, journal: Journal, image: Image) -> UploadResult:
-    """Return the result of a job that made `image`, once it is in the journal."""
+def finish(job: Job, journal: Journal, image: Image) -> UploadResult:
+    """Record the image of a job in the journal, and return the job's result."""
     if job.fingerprint is not None:
         journal.record(job.fingerprint, image)
     return UploadResult(job.source, image)
 
 
 def _job(source: Source, options: UploadOptions, journal: Journal, progress: BatchProgress | None) -> Job:
-    def told(sent: int, total: int) -> None:
+    def report(sent: int, total: int) -> None:
         assert progress is not None
         progress(source, sent, total)
 
-    def make(key: str | None) -> Call[Image]:
-        return upload(source, idempotency_key=key, progress=told if progress else None, **options)
+    def build_call(key: str | None) -> Call[Image]:
+        return upload(source, idempotency_key=key, progress=report if progress else None, **options)
 
-    mark = _fingerprint(source, make(None)) if journal.enabled() else None
-    if mark is None:
-        return Job(source, make(None))
-    done = journal.image(mark)
-    return Job(source, make(None if done else journal.key(mark)), mark, done)
+    fingerprint = _fingerprint(source, build_call(None)) if journal.is_enabled() else None
+    if fingerprint is None:
+        return Job(source, build_call(None))
+    previous_image = journal.image(fingerprint)
+    key = None if previous_image else journal.key(fingerprint)
+    return Job(source, build_call(key), fingerprint, previous_image)
 
 
 def _fingerprint(source: Source, call: Call[Image]) -> str | None:
-    """Return what tells a file from another, or from itself after a change."""
+    """Return a hash of a file's path, size, modification time and upload options."""
     if not isinstance(source, (str, os.PathLike)):
         return None
     path = Path(source)
     try:
-        state = path.stat()
+        status = path.stat()
     except OSError:
         return None
     from hashlib import sha256  # slow to import
 
-    facts = [str(path.resolve()), state.st_size, state.st_mtime_ns, call.fields]
-    return sha256(json.dumps(facts).encode()).hexdigest()
+    identity = [str(path.resolve()), status.st_size, status.st_mtime_ns, call.fields]
+    return sha256(json.dumps(identity).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Methods made of operations: a function of `_calls` becomes a client's method, types and docstring kept."""
+"""Descriptors that turn functions of `_calls` into client methods, with types and docstrings."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ M = TypeVar("M")
 
 
 class CallRunner(Protocol):
-    """What makes calls, and waits for their results."""
+    """An object that runs calls synchronously."""
 
     def run(self, call: Call[T], /) -> T:
-        """Make a call, and return its result."""
+        """Run a call, and return its result."""
 
 
 class AsyncCallRunner(Protocol):
-    """What makes calls on an event loop."""
+    """An object that runs calls on an event loop."""
 
     def run(self, call: Call[T], /) -> Coroutine[None, None, T]:
-        """Make a call, and return its result."""
+        """Run a call, and return its result."""
 
 
-class _Method(Generic[P]):
+class Method(Generic[P]):
     """A descriptor with the signature and the docstring of a function of `_calls`."""
 
     def __init__(self, function: Callable[P, object]) -> None:
@@ -44,7 +44,7 @@ class _Method(Generic[P]):
         self._name = f"{owner.__qualname__}.{name}"
 
     def _with_signature(self, method: Callable[P, M]) -> Callable[P, M]:
-        """Return `method` as `help` and `inspect` are to see it."""
+        """Return `method` with name, docstring and signature for `help` and `inspect`."""
         update_wrapper(method, self.function)
         method.__name__, method.__qualname__ = self._name.rpartition(".")[2], self._name
         method.__signature__ = self._signature  # type: ignore[attr-defined]
@@ -56,16 +56,16 @@ class _Method(Generic[P]):
         return signature.replace(return_annotation=self.result(str(signature.return_annotation)))
 
     def result(self, call: str) -> str:
-        """Return the annotation of the method's result, made of the function's."""
+        """Return the method's return annotation for the function's."""
         return call.removeprefix("Call[").removesuffix("]")
 
 
-class Operation(_Method[P], Generic[P, T]):
-    """A method that makes one call."""
+class Operation(Method[P], Generic[P, T]):
+    """A method that runs one call."""
 
     def __init__(self, function: Callable[P, Call[T]]) -> None:
         super().__init__(function)
-        self._make = function
+        self._build_call = function
 
     @overload
     def __get__(self, instance: None, owner: type[object]) -> Self: ...
@@ -76,17 +76,17 @@ class Operation(_Method[P], Generic[P, T]):
             return self
 
         def method(*args: P.args, **kwargs: P.kwargs) -> T:
-            return instance.run(self._make(*args, **kwargs))
+            return instance.run(self._build_call(*args, **kwargs))
 
         return self._with_signature(method)
 
 
-class AsyncOperation(_Method[P], Generic[P, T]):
-    """A method that makes one call and is awaited."""
+class AsyncOperation(Method[P], Generic[P, T]):
+    """A coroutine method that runs one call."""
 
     def __init__(self, function: Callable[P, Call[T]]) -> None:
         super().__init__(function)
-        self._make = function
+        self._build_call = function
 
     @overload
     def __get__(self, instance: None, owner: type[object]) -> Self: ...
@@ -101,23 +101,23 @@ class AsyncOperation(_Method[P], Generic[P, T]):
             return self
 
         async def method(*args: P.args, **kwargs: P.kwargs) -> T:
-            return await instance.run(self._make(*args, **kwargs))
+            return await instance.run(self._build_call(*args, **kwargs))
 
         return self._with_signature(method)
 
 
-class _List(_Method[P], Generic[P]):
+class _ListMethod(Method[P], Generic[P]):
     def result(self, call: str) -> str:
-        """Return the annotation of the method's result, made of the function's."""
+        """Return the method's return annotation for the function's."""
         return super().result(call).replace("Page[", "Pager[")
 
 
-class Listing(_List[P], Generic[P, T]):
-    """A method that returns a list, fetched as it is read."""
+class Listing(_ListMethod[P], Generic[P, T]):
+    """A method that returns a `Pager`."""
 
     def __init__(self, function: Callable[P, Call[Page[T]]]) -> None:
         super().__init__(function)
-        self._make = function
+        self._build_call = function
 
     @overload
     def __get__(self, instance: None, owner: type[object]) -> Self: ...
@@ -128,17 +128,17 @@ class Listing(_List[P], Generic[P, T]):
             return self
 
         def method(*args: P.args, **kwargs: P.kwargs) -> Pager[T]:
-            return Pager(instance.run, self._make(*args, **kwargs))
+            return Pager(instance.run, self._build_call(*args, **kwargs))
 
         return self._with_signature(method)
 
 
-class AsyncListing(_List[P], Generic[P, T]):
-    """A method that returns a list, fetched as it is read with `async for`."""
+class AsyncListing(_ListMethod[P], Generic[P, T]):
+    """A method that returns an `AsyncPager`."""
 
     def __init__(self, function: Callable[P, Call[Page[T]]]) -> None:
         super().__init__(function)
-        self._make = function
+        self._build_call = function
 
     @overload
     def __get__(self, instance: None, owner: type[object]) -> Self: ...
@@ -151,6 +151,6 @@ class AsyncListing(_List[P], Generic[P, T]):
             return self
 
         def method(*args: P.args, **kwargs: P.kwargs) -> AsyncPager[T]:
-            return AsyncPager(instance.run, self._make(*args, **kwargs))
+            return AsyncPager(instance.run, self._build_call(*args, **kwargs))
 
         return self._with_signature(method)

@@ -1,6 +1,6 @@
-"""The body of an upload: form data (RFC 7578) around one file, streamed, of a length known beforehand.
+"""Streaming multipart/form-data bodies (RFC 7578) with one file and a known Content-Length.
 
-Written here and not by httpx2, because httpx2 rewinds files to their start instead of the caller's
+httpx2's own encoder is not used, because it rewinds files to their start instead of the caller's
 offset, and reads them on the event loop.
 """
 
@@ -12,20 +12,20 @@ from attrs import define, field, frozen
 
 from imagehost_client.files import File, source_changed
 
-CHUNK = 256 * 1024
-"""Bytes that are read at a time: few hops to a thread for a large file, little memory for many files."""
+CHUNK_BYTES = 256 * 1024
+"""The size of a read, in bytes: few thread switches for large files, little memory for many files."""
 
 Progress = Callable[[int, int], object]
-"""Called with the file's bytes sent so far, and its size. Another try begins again at 0."""
+"""A callback `(sent, total)` with bytes of the file; a retry starts again at 0."""
 
 _ESCAPES = str.maketrans({'"': "%22", "\r": "%0D", "\n": "%0A"})
 
 
 def boundary_for(key: str) -> str:
-    """Return the boundary of the request with this idempotency key.
+    """Return the boundary for a request with this idempotency key.
 
-    Every try must be the same request byte for byte, also in another process, so it follows from the
-    key; the key is random, so no file's author can put the boundary into the file.
+    All attempts must be equal byte for byte, also in another process, so the boundary is derived from
+    the key; the key is random, so the author of a file cannot predict the boundary.
     """
     from hashlib import sha256  # slow to import
 
@@ -37,9 +37,8 @@ class Form:
     """The bytes before and after the file.
 
     Attributes:
-        boundary: What separates the parts.
-        head: All other fields, and the headers of the file's part.
-        tail: What ends the form.
+        preamble: The text fields, and the headers of the file part.
+        epilogue: The closing boundary.
     """
 
     boundary: str
@@ -56,52 +55,50 @@ class Form:
         return len(self.preamble) + size + len(self.epilogue)
 
 
-def form(
+def build_form(
     fields: Iterable[tuple[str, str]], *, name: str, filename: str, media_type: str, boundary: str
 ) -> Form:
-    """Return the form around one file; the fields come first, so the host knows them when the file comes.
+    """Return the form for one file; text fields precede the file, so the host can validate them early.
 
-    Names are written as browsers do (HTML, *multipart/form-data encoding algorithm*): in UTF-8, with
+    Names are encoded as browsers do (HTML, *multipart/form-data encoding algorithm*): in UTF-8, with
     `"`, CR and LF percent-encoded.
 
     Args:
-        fields: Names and values.
-        name: The name of the file's field.
-        filename: The file's name.
-        media_type: The type of the file's part.
-        boundary: What separates the parts.
+        fields: Names and values of text fields.
+        name: The name of the file field.
+        filename: The file name.
+        media_type: The content type of the file part.
+        boundary: The boundary between parts.
     """
     parts = [
-        f'--{boundary}\r\nContent-Disposition: form-data; name="{quoted(key)}"\r\n\r\n{value}\r\n'
+        f'--{boundary}\r\nContent-Disposition: form-data; name="{escape_name(key)}"\r\n\r\n{value}\r\n'
         for key, value in fields
     ]
     parts.append(
         f"--{boundary}\r\n"
-        f'Content-Disposition: form-data; name="{quoted(name)}"; filename="{quoted(filename)}"\r\n'
+        f'Content-Disposition: form-data; name="{escape_name(name)}"; filename="{escape_name(filename)}"\r\n'
         f"Content-Type: {media_type}\r\n\r\n"
     )
     return Form(boundary, _utf8("".join(parts)), f"\r\n--{boundary}--\r\n".encode())
 
 
-def quoted(name: str) -> str:
-    """Return `name` as it stands between the quotes of a `Content-Disposition`."""
+def escape_name(name: str) -> str:
+    """Return `name` escaped for a quoted parameter of `Content-Disposition`."""
     return name.translate(_ESCAPES)
 
 
 def _utf8(text: str) -> bytes:
-    """Encode; a file's name that is no text on disk (lone surrogates) gets question marks."""
+    """Encode as UTF-8, with `?` for lone surrogates, which undecodable file names contain."""
     return text.encode("utf-8", "replace")
 
 
 @define
 class MultipartBody:
-    """A form with its file: each call of `chunks` or `achunks` gives the whole body from its start.
+    """A form with its file; each call of `chunks` or `achunks` returns the whole body from its start.
 
     Attributes:
-        form: The bytes around the file.
-        file: The file.
-        progress: Who is told how far sending has come.
-        sha256: The file's hash, in hexadecimal, once a body was read to its end.
+        progress: The progress callback.
+        sha256: The SHA-256 of the file in hexadecimal, after the body was read to its end.
     """
 
     form: Form
@@ -111,42 +108,42 @@ class MultipartBody:
 
     @property
     def length(self) -> int:
-        """The body's bytes, exactly."""
+        """The exact length of the body, in bytes."""
         return self.form.length(self.file.size)
 
     def chunks(self) -> Iterator[bytes]:
-        """Return the body's bytes; reading is done by the caller's thread.
+        """Return the body in chunks; the file is read in the calling thread.
 
         Raises:
-            SourceChangedError: The file has not the size that it had when it was opened.
+            SourceChangedError: The file's size has changed since it was opened.
         """
         count = _ProgressCounter(self)
         yield self.form.preamble
         self.file.rewind()
-        while chunk := self.file.stream.read(CHUNK):
+        while chunk := self.file.stream.read(CHUNK_BYTES):
             yield count.check(chunk)
             count.report()
         yield count.finish()
 
     async def achunks(self) -> AsyncIterator[bytes]:
-        """Return the body's bytes; reading is done by a thread, never by the event loop.
+        """Return the body in chunks; the file is read in a worker thread, not on the event loop.
 
         Raises:
-            SourceChangedError: The file has not the size that it had when it was opened.
+            SourceChangedError: The file's size has changed since it was opened.
         """
         from anyio.to_thread import run_sync  # comes with httpx2
 
         count = _ProgressCounter(self)
         yield self.form.preamble
         await run_sync(self.file.rewind)
-        while chunk := await run_sync(self.file.stream.read, CHUNK):
+        while chunk := await run_sync(self.file.stream.read, CHUNK_BYTES):
             yield count.check(chunk)
             count.report()
         yield count.finish()
 
 
 class _ProgressCounter:
-    """Counts and hashes what is read of a body's file in one try."""
+    """A counter and hash of the file's bytes in one attempt."""
 
     def __init__(self, body: MultipartBody) -> None:
         from hashlib import sha256

@@ -1,7 +1,7 @@
-"""Pacing: what is left of the host's rate limit, so that a client can wait instead of being refused.
+"""Client-side pacing: waiting for the rate limit window instead of exceeding the limit.
 
-Uploads have a window of their own beside the one of all requests (contract 9), so there are two states.
-Room is taken before a request is sent: of many threads that see the last place, one gets it.
+Uploads and other requests have separate rate limits, hence two states. A request is counted before it is
+sent, so that concurrent threads do not use the same remaining request.
 """
 
 from __future__ import annotations
@@ -13,36 +13,37 @@ from attrs import evolve
 
 from imagehost_client.models import RateLimit
 
-SHORTEST_WINDOW = timedelta(minutes=1)
-"""How long a window is thought to last until the host says so: contract 9 has minutes, hours and days."""
+MIN_WINDOW = timedelta(minutes=1)
+"""The assumed length of a new window, until a response tells its end: the shortest that hosts have."""
 
 
 class RateLimitPacer:
-    """The rate limit as the host's last answers tell it; safe to share between threads."""
+    """The rate limits as of the latest responses; thread-safe."""
 
     def __init__(self) -> None:
         self._states: dict[bool, RateLimit] = {}
         self._lock = threading.Lock()
 
     def update(self, state: RateLimit, *, upload: bool) -> None:
-        """Take note of what an answer says.
+        """Update the state from a response.
 
-        Answers may come in another order than they were made in, and requests are under way that the
-        host had not yet counted: within one window the smaller number holds.
+        Responses may arrive out of order, and requests in flight are not yet counted by the host:
+        within one window the smaller number of remaining requests is kept.
         """
         with self._lock:
-            known = self._states.get(upload)
-            if known is not None and (known.limit, known.reset) == (state.limit, state.reset):
-                state = evolve(state, remaining=min(known.remaining, state.remaining))
+            current = self._states.get(upload)
+            if current is not None and (current.limit, current.reset) == (state.limit, state.reset):
+                state = evolve(state, remaining=min(current.remaining, state.remaining))
             self._states[upload] = state
 
-    def acquire(self, now: datetime, *, upload: bool, longest: float) -> float:
-        """Take a place in the window, and return 0; or return the seconds until there may be one.
+    def acquire(self, now: datetime, *, upload: bool, max_wait: float) -> float:
+        """Count a request and return 0, or return the seconds until the window ends.
 
         Args:
-            now: The present time.
+            now: The current time.
             upload: Whether the request is an upload.
-            longest: Seconds of waiting beyond which the request is sent all the same: its error tells.
+            max_wait: The longest wait, in seconds; beyond it the request is sent nevertheless, and its
+                error reports the limit.
         """
         with self._lock:
             state = self._states.get(upload)
@@ -50,8 +51,8 @@ class RateLimitPacer:
                 return 0.0
             seconds = (state.reset - now).total_seconds()
             if seconds <= 0:
-                state = evolve(state, remaining=state.limit, reset=now + SHORTEST_WINDOW)
+                state = evolve(state, remaining=state.limit, reset=now + MIN_WINDOW)
             if state.remaining > 0:
                 self._states[upload] = evolve(state, remaining=state.remaining - 1)
                 return 0.0
-            return seconds if 0 < seconds <= longest else 0.0
+            return seconds if 0 < seconds <= max_wait else 0.0

@@ -1,4 +1,4 @@
-"""What may be shown of a request: secrets are hidden before anything is printed or logged."""
+"""Redaction of secrets in logs, errors and representations."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ LOGGED_HEADERS = frozenset(
         "x-request-id",
     }
 )
-"""The only headers that are ever logged."""
+"""The only headers that are logged."""
 
 _HIDDEN = "***"
-_SIGNED = frozenset({"sig", "token", "secret"})
+_SECRETS = frozenset({"sig", "token", "secret"})
 
 
 class Secret:
-    """A text that no `repr`, `str`, log or traceback shows."""
+    """A string that `repr`, `str`, logs and tracebacks do not show."""
 
     __slots__ = ("_text",)
 
@@ -34,11 +34,11 @@ class Secret:
         self._text = text
 
     def get_secret_value(self) -> str:
-        """Return the text."""
+        """Return the string."""
         return self._text
 
     def hint(self) -> str:
-        """Return what may be shown of it: the kind and two characters, as in `ihk_9f…`."""
+        """Return the prefix and two characters, as in `ihk_9f…`."""
         kind, mark, rest = self._text.partition("_")
         return f"{kind}_{rest[:2]}…" if mark and len(kind) <= 4 and len(rest) >= 16 else _HIDDEN
 
@@ -46,27 +46,27 @@ class Secret:
         return f"Secret({_HIDDEN})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("a Secret is never pickled")
+        raise TypeError("a Secret cannot be pickled")
 
 
 def redact_headers(headers: Mapping[str, str] | Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the headers that may be logged (`LOGGED_HEADERS`), names in lower case."""
+    """Return the headers in `LOGGED_HEADERS`, names in lower case."""
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     return {name.lower(): value for name, value in pairs if name.lower() in LOGGED_HEADERS}
 
 
 def redact_url(url: str, *, hidden: str = _HIDDEN) -> str:
-    """Return `url` without a password in it, and with the values of signatures hidden.
+    """Return `url` without user and password, and with the values of secret parameters replaced.
 
     Args:
-        url: An address, or what was given as one.
-        hidden: What stands for a secret.
+        url: A URL, valid or not.
+        hidden: The replacement of secrets.
     """
     try:
         parts = urlsplit(url)
     except ValueError:
-        return hidden  # what cannot be taken apart may hold a password anywhere
+        return hidden  # an invalid URL may contain a password anywhere
     host = parts.netloc.rpartition("@")[2]
     pairs = parse_qsl(parts.query, keep_blank_values=True)
-    query = urlencode([(name, hidden if name in _SIGNED else value) for name, value in pairs], safe="*")
+    query = urlencode([(name, hidden if name in _SECRETS else value) for name, value in pairs], safe="*")
     return urlunsplit((parts.scheme, host, parts.path, query, ""))

@@ -1,10 +1,9 @@
-"""When a call is tried again, and after how long: pure functions over what came of a try.
+"""Retry policy: pure functions that decide whether and when a request is retried.
 
-A try is repeated when the connection failed, or the answer was 429, 502, 503 or 504, or a 409 that
-names a time (the same idempotency key is still at work). What the host names as waiting time is
-obeyed up to a minute; where it names more, the error is raised at once, for nobody expects a call to
-sleep for an hour. Else the wait is drawn evenly between nothing and a bound that doubles with each
-try ("full jitter": Brooker, *Exponential Backoff And Jitter*, AWS Architecture Blog, 2015).
+A request is retried after a connection failure, after a response 429, 502, 503 or 504, and after a 409
+with `Retry-After` (a request with the same idempotency key is still in progress). `Retry-After` is
+honoured up to a minute; for a longer delay the error is raised at once. Without it the delay is
+exponential with full jitter (Brooker, *Exponential Backoff And Jitter*, AWS Architecture Blog, 2015).
 """
 
 from __future__ import annotations
@@ -17,27 +16,27 @@ from math import isfinite
 from attrs import field, frozen, validators
 
 Random = Callable[[], float]
-"""A function that returns a number from 0 up to, but without, 1."""
+"""A function that returns a number in the range [0, 1)."""
 
 
 class FailureKind(Enum):
-    """Why no answer came."""
+    """The class of a failure without a response."""
 
-    NOT_SENT = "unreached"
-    """There was no connection: the request cannot have been seen."""
-    UNKNOWN = "broken"
-    """The connection broke, or time ran out: the request may have been seen."""
+    NOT_SENT = "not_sent"
+    """No connection was established: the host has not processed the request."""
+    UNKNOWN = "unknown"
+    """The connection broke or timed out: the host may have processed the request."""
 
 
 @frozen(kw_only=True)
 class RetryPolicy:
-    """How patient a client is.
+    """The limits of retries.
 
     Attributes:
-        max_retries: Tries after the first.
-        base: Seconds that bound the first wait.
-        cap: Seconds that bound every wait that the host does not name.
-        longest: Seconds of a named wait that are still obeyed.
+        max_retries: The maximum number of retries.
+        base: The maximum of the first delay, in seconds.
+        cap: The maximum of every delay without `Retry-After`, in seconds.
+        max_retry_after: The longest `Retry-After` that is honoured, in seconds.
     """
 
     max_retries: int = field(default=3, validator=validators.ge(0))
@@ -48,33 +47,33 @@ class RetryPolicy:
 
 RETRIED_STATUSES = frozenset({429, 502, 503, 504})
 NOT_PROCESSED_STATUSES = frozenset({429, 503})
-"""Answers which say that the request was not acted on, so that any request may be repeated."""
+"""Statuses of requests that the host has not processed, so that any request may be retried."""
 
 
-def should_retry(cause: FailureKind | int, *, repeatable: bool, retry_after: float | None = None) -> bool:
-    """Say whether another try may help, and can do no harm.
+def should_retry(cause: FailureKind | int, *, idempotent: bool, retry_after: float | None = None) -> bool:
+    """Return whether a failed request may be retried.
 
     Args:
-        cause: Why no answer came, or the answer's status.
-        repeatable: Whether sending the request twice is the same as sending it once.
-        retry_after: The waiting time that the answer names, in seconds.
+        cause: The kind of failure, or the status of the response.
+        idempotent: Whether sending the request twice has the same effect as sending it once.
+        retry_after: The delay that the response requests, in seconds.
     """
     if isinstance(cause, FailureKind):
-        return repeatable or cause is FailureKind.NOT_SENT
+        return idempotent or cause is FailureKind.NOT_SENT
     if cause == 409:
-        return repeatable and retry_after is not None
-    return cause in NOT_PROCESSED_STATUSES or (repeatable and cause in RETRIED_STATUSES)
+        return idempotent and retry_after is not None
+    return cause in NOT_PROCESSED_STATUSES or (idempotent and cause in RETRIED_STATUSES)
 
 
 def retry_delay(
     policy: RetryPolicy, retry: int, *, retry_after: float | None, random: Random
 ) -> float | None:
-    """Return the seconds to wait before a retry, or `None` when the error is to be raised.
+    """Return the delay before a retry, in seconds, or `None` if the policy allows no retry.
 
     Args:
-        policy: The bounds.
-        retry: Which retry this would be, from 1.
-        retry_after: The waiting time that the host names, in seconds.
+        policy: The limits.
+        retry: The number of the retry, from 1.
+        retry_after: The delay that the response requests, in seconds.
         random: The source of jitter.
     """
     if retry > policy.max_retries:
@@ -87,27 +86,27 @@ def retry_delay(
 
 
 def parse_retry_after(headers: Mapping[str, str], status: int, now: datetime) -> float | None:
-    """Return the seconds that an answer asks its caller to wait, or `None`.
+    """Return the delay that a response requests, in seconds, or `None`.
 
-    `Retry-After` is a number of seconds or a date (RFC 9110, section 10.2.3). A 429 without it is
-    read by its `X-RateLimit-Reset`, a Unix timestamp.
+    `Retry-After` is a number of seconds or a date (RFC 9110, section 10.2.3). For a 429 without it,
+    `X-RateLimit-Reset` is used, a Unix timestamp.
 
     Args:
-        headers: The answer's headers, names in lower case.
-        status: The answer's status.
-        now: The present time.
+        headers: The response's headers, names in lower case.
+        status: The response's status.
+        now: The current time.
     """
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdecimal():
-        return _bounded(text)
-    moment = _http_date(text) if text else None
-    if moment is None and status == 429:
-        moment = timestamp(headers.get("x-ratelimit-reset", ""))
-    return None if moment is None else max(0.0, (moment - now).total_seconds())
+        return _parse_seconds(text)
+    retry_at = _parse_http_date(text) if text else None
+    if retry_at is None and status == 429:
+        retry_at = parse_timestamp(headers.get("x-ratelimit-reset", ""))
+    return None if retry_at is None else max(0.0, (retry_at - now).total_seconds())
 
 
-def timestamp(text: str) -> datetime | None:
-    """Return the time of a Unix timestamp, or `None` where `text` is not one that a calendar has."""
+def parse_timestamp(text: str) -> datetime | None:
+    """Return the time of a Unix timestamp, or `None` if `text` is not a valid one."""
     text = text.strip()
     if not (text.isascii() and text.isdecimal() and len(text) <= 12):
         return None
@@ -117,16 +116,16 @@ def timestamp(text: str) -> datetime | None:
         return None
 
 
-def _bounded(digits: str) -> float:
+def _parse_seconds(digits: str) -> float:
     seconds = float(digits)
     return seconds if isfinite(seconds) else 1e308
 
 
-def _http_date(text: str) -> datetime | None:
+def _parse_http_date(text: str) -> datetime | None:
     from email.utils import parsedate_to_datetime  # rarely needed, and slow to import
 
     try:
-        moment = parsedate_to_datetime(text)
+        date = parsedate_to_datetime(text)
     except (ValueError, OverflowError):
         return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return date if date.tzinfo else date.replace(tzinfo=UTC)

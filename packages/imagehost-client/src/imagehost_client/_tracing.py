@@ -1,9 +1,8 @@
-"""Spans of OpenTelemetry: one for each request that is sent, for programs that have loaded its API.
+"""OpenTelemetry spans: one for each attempt, in programs that have imported the OpenTelemetry API.
 
-Names and attributes are those of the semantic conventions for HTTP clients
-(https://opentelemetry.io/docs/specs/semconv/http/http-spans/#http-client-span). Nothing is imported here
-for its sake: a program that wants spans has loaded the API itself, to say where they are to go, and for
-all others a look at the loaded modules is all that this costs.
+Names and attributes follow the semantic conventions for HTTP clients
+(https://opentelemetry.io/docs/specs/semconv/http/http-spans/#http-client-span). This module does not
+import OpenTelemetry unless the program has, which it must do to configure an exporter.
 """
 
 from __future__ import annotations
@@ -23,26 +22,26 @@ if TYPE_CHECKING:
 
 API = "opentelemetry.trace"
 REDACTED = "REDACTED"
-"""What stands for a secret in `url.full`, as the conventions ask."""
+"""The replacement of secrets in `url.full`, as the conventions require."""
 PORTS = {"http": 80, "https": 443}
 
 
 class NullSpan:
-    """A request that nobody watches.
+    """A span that records nothing.
 
     Attributes:
-        headers: What is sent along, so that the host's spans become children of this one.
+        headers: Headers that propagate the trace context to the host.
     """
 
     headers: Mapping[str, str] = {}
 
     def finish(self, outcome: Reply | Failure) -> Reply | Failure:
-        """Take note of what came of it, and return that."""
+        """Record the outcome of the attempt, and return it."""
         return outcome
 
 
 class RequestSpan(NullSpan):
-    """A request with a span."""
+    """An OpenTelemetry span of one attempt."""
 
     def __init__(self, span: Span) -> None:
         from opentelemetry import propagate
@@ -52,7 +51,7 @@ class RequestSpan(NullSpan):
         propagate.inject(self.headers)
 
     def finish(self, outcome: Reply | Failure) -> Reply | Failure:
-        """Take note of what came of it, and return that."""
+        """Record the outcome of the attempt, and return it."""
         if isinstance(outcome, Failure):
             self.mark_failed(outcome.exception_name, outcome.text)
         else:
@@ -62,11 +61,11 @@ class RequestSpan(NullSpan):
         return outcome
 
     def mark_failed(self, kind: str, text: str | None = None) -> None:
-        """Mark the span as that of an error.
+        """Set the span's status to error.
 
         Args:
-            kind: The status, or the full name of an exception.
-            text: What happened, where the kind does not say it.
+            kind: The HTTP status, or the qualified name of an exception's class.
+            text: The description, if there is more to say than the kind.
         """
         from opentelemetry.trace import StatusCode
 
@@ -76,7 +75,7 @@ class RequestSpan(NullSpan):
 
 @contextmanager
 def span(step: Send) -> Iterator[NullSpan]:
-    """Watch a request that is sent within the block; a span is current there."""
+    """Record the attempt in the block as the current span."""
     if API not in sys.modules:
         yield NullSpan()
         return
@@ -89,17 +88,17 @@ def span(step: Send) -> Iterator[NullSpan]:
         attributes=_attributes(step),
         record_exception=False,
         set_status_on_exception=False,
-    ) as opened:
-        watched = RequestSpan(opened)
+    ) as otel_span:
+        request_span = RequestSpan(otel_span)
         try:
-            yield watched
+            yield request_span
         except BaseException as error:
-            watched.mark_failed(qualified(type(error)))
+            request_span.mark_failed(qualified_name(type(error)))
             raise
 
 
-def qualified(kind: type[BaseException]) -> str:
-    """Return the full name of an exception's class."""
+def qualified_name(kind: type[BaseException]) -> str:
+    """Return the qualified name of an exception's class."""
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
@@ -111,6 +110,6 @@ def _attributes(step: Send) -> dict[str, str | int]:
         "server.port": parts.port or PORTS[parts.scheme],
         "url.full": redact_url(step.url, hidden=REDACTED),
     }
-    if step.resends:
-        attributes["http.request.resend_count"] = step.resends
+    if step.resend_count:
+        attributes["http.request.resend_count"] = step.resend_count
     return attributes

@@ -1,6 +1,6 @@
-"""Between JSON and models: the envelope, the records, and the errors in it.
+"""Decoding of responses: the JSON envelope, records and errors.
 
-cattrs is imported when the first answer is decoded, for it takes longer than the rest of the package.
+cattrs is imported when the first response is decoded, because it is slow to import.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from imagehost_client._retry import timestamp
+from imagehost_client._retry import parse_timestamp
 from imagehost_client.errors import (
     BY_CODE,
     BY_STATUS,
@@ -41,7 +41,7 @@ T = TypeVar("T")
 R = TypeVar("R", bound=Result)
 
 MAX_EXCERPT = 200
-"""Characters of a foreign answer that an error quotes."""
+"""The number of characters of an unexpected response that an error quotes."""
 
 PROXY_ERRORS: dict[int, type[ImageHostError]] = {
     413: PayloadTooLargeError,
@@ -50,31 +50,31 @@ PROXY_ERRORS: dict[int, type[ImageHostError]] = {
     503: UnavailableError,
     504: UnavailableError,
 }
-"""Statuses that a proxy answers in the host's stead, without its envelope, and means the same by."""
+"""Error classes of responses from a proxy, which have no envelope, by status."""
 
 
 def read_data(
-    status: int, headers: Mapping[str, str], body: bytes, *, meta: ResponseMeta, wait: float | None
+    status: int, headers: Mapping[str, str], body: bytes, *, meta: ResponseMeta, retry_after: float | None
 ) -> object:
-    """Return the `data` of an answer.
+    """Return the `data` of a response.
 
     Args:
         status: The HTTP status.
-        headers: Names in lower case.
+        headers: The headers, names in lower case.
         body: The whole body.
-        meta: What the answer says beside its data, for the error.
-        wait: The waiting time that it names, in seconds, for the error.
+        meta: The response's metadata, for the error.
+        retry_after: The delay that the response requests, in seconds, for the error.
 
     Raises:
-        ImageHostError: The answer is an error, of the class that belongs to its code; a
-            `ServerError` where it is not the host's envelope at all.
+        ImageHostError: The response is an error; the class depends on its code, and is
+            `ServerError` if the response is not the host's JSON envelope.
     """
     envelope = _json(body)
     common: dict[str, Any] = {
         "status": status,
         "request_id": meta.request_id,
         "rate_limit": meta.rate_limit,
-        "retry_after": wait,
+        "retry_after": retry_after,
     }
     if isinstance(envelope, dict):
         if envelope.get("success") is True and "data" in envelope and 200 <= status < 300:
@@ -91,91 +91,91 @@ def read_data(
     kind = PROXY_ERRORS.get(status, ServerError)
     raise kind(
         _describe_unexpected(status, headers, body),
-        message="The answer is not the host's",
+        message="The response is not from an image host",
         code="INVALID_RESPONSE" if kind is ServerError else None,
         **common,
     )
 
 
 def read_image(
-    status: int, headers: Mapping[str, str], body: bytes, *, meta: ResponseMeta, wait: float | None
+    status: int, headers: Mapping[str, str], body: bytes, *, meta: ResponseMeta, retry_after: float | None
 ) -> object:
-    """Return the picture that an answer is; arguments as for `read_data`.
+    """Return the image in a response; the arguments are those of `read_data`.
 
     Raises:
-        ImageHostError: The answer is an error, or no picture.
+        ImageHostError: The response is an error, or not an image.
     """
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if status == 200 and media_type.startswith("image/"):
         return Rendered(data=body, media_type=media_type, etag=headers.get("etag"))
-    read_data(status, headers, body, meta=meta, wait=wait)
+    read_data(status, headers, body, meta=meta, retry_after=retry_after)
     raise ServerError(
-        f"expected a picture but received {media_type or 'no content type'}",
-        message="The answer is not the host's",
+        f"expected an image but received {media_type or 'no content type'}",
+        message="The response is not from an image host",
         status=status,
         code="INVALID_RESPONSE",
     )
 
 
 def decode_image(data: object) -> Rendered:
-    """Return what `read_picture` has read."""
+    """Return the result of `read_image`, typed."""
     assert isinstance(data, Rendered)
     return data
 
 
-def read_meta(headers: Mapping[str, str], tries: int) -> ResponseMeta:
-    """Return what an answer says beside its data; what cannot be read is left out."""
+def read_meta(headers: Mapping[str, str], attempts: int) -> ResponseMeta:
+    """Return the metadata of a response; malformed headers are ignored."""
     return ResponseMeta(
         request_id=headers.get("x-request-id"),
         rate_limit=_rate_limit(headers),
         replayed=headers.get("idempotent-replayed", "").lower() == "true",
-        tries=tries,
+        attempts=attempts,
     )
 
 
 def decode(kind: type[T], data: object) -> T:
-    """Return `data` as a `kind`: unknown fields are dropped, unknown members of enums stay text.
+    """Return `data` as a `kind`; unknown fields are dropped, unknown enum values stay strings.
 
     Raises:
-        ServerError: A field is missing, or of another type.
+        ServerError: A field is missing, or has another type.
     """
     from cattrs import BaseValidationError, transform_error
 
     try:
         return _converter().structure(data, kind)
     except BaseValidationError as error:
-        faults = "; ".join(transform_error(error))
+        errors = "; ".join(transform_error(error))
     except (TypeError, ValueError, AttributeError) as error:
-        faults = str(error)
+        errors = str(error)
     raise ServerError(
-        f"expected a record for {kind.__name__} but received one with faults: {faults}",
-        message="The answer cannot be read",
+        f"expected a valid record for {kind.__name__} but received one with errors: {errors}",
+        message="The response cannot be decoded",
         code="INVALID_RESPONSE",
     )
 
 
 def decode_page(kind: type[T], name: str, data: object) -> Page[T]:
-    """Return the page of records that `data` holds under `name`, beside `pagination`."""
+    """Return the page of records in `data[name]` and `data["pagination"]`."""
     if not isinstance(data, dict) or not isinstance(data.get("pagination"), dict):
         data = {"pagination": {}}
     return decode(Page[kind], {**data["pagination"], "items": data.get(name)})  # type: ignore[valid-type]
 
 
 def encode(record: object) -> dict[str, Any]:
-    """Return a record as its JSON object, without `meta`."""
+    """Return a record as a JSON object, without `meta`."""
     encoded: dict[str, Any] = _converter().unstructure(record)
     return encoded
 
 
-def rfc3339(moment: datetime) -> str:
-    """Return a time as the host writes it: RFC 3339 in UTC with `Z`.
+def rfc3339(time: datetime) -> str:
+    """Return a time in RFC 3339, in UTC with `Z`.
 
     Raises:
-        ValueError: The time has no zone, so that nobody knows when it is.
+        ValueError: The time has no UTC offset.
     """
-    if moment.tzinfo is None:
-        raise ValueError(f"expected a time with a zone but received {moment.isoformat()}")
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    if time.tzinfo is None:
+        raise ValueError(f"expected a time with a UTC offset but received {time.isoformat()}")
+    return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def _json(body: bytes) -> object:
@@ -191,20 +191,23 @@ def _class_of(code: str, status: int) -> type[ImageHostError]:
 
 
 def _describe_unexpected(status: int, headers: Mapping[str, str], body: bytes) -> str:
-    """Return what a foreign answer looks like; a redirect is named, for it is a wrong base address."""
+    """Return the details for an unexpected response; a redirect hints at a wrong base URL."""
     text = " ".join(body[: MAX_EXCERPT * 4].decode("utf-8", "replace").split())
-    shown = "".join(character if character.isprintable() else "?" for character in text)
-    if len(shown) > MAX_EXCERPT:
-        shown = f"{shown[:MAX_EXCERPT]}…"
+    excerpt = "".join(character if character.isprintable() else "?" for character in text)
+    if len(excerpt) > MAX_EXCERPT:
+        excerpt = f"{excerpt[:MAX_EXCERPT]}…"
     target = headers.get("location")
-    kind = headers.get("content-type", "no content type")
-    moved = f" that points to {target!r} (is base_url right?)" if target and 300 <= status < 400 else ""
-    return f"expected the host's JSON envelope but received status {status}{moved}, {kind}: {shown!r}"
+    content_type = headers.get("content-type", "no content type")
+    redirect = f", a redirect to {target!r} (check base_url)" if target and 300 <= status < 400 else ""
+    return (
+        f"expected the host's JSON envelope but received status {status}{redirect}, "
+        f"{content_type}: {excerpt!r}"
+    )
 
 
 def _rate_limit(headers: Mapping[str, str]) -> RateLimit | None:
     limit, remaining = (headers.get(f"x-ratelimit-{name}", "") for name in ("limit", "remaining"))
-    reset = timestamp(headers.get("x-ratelimit-reset", ""))
+    reset = parse_timestamp(headers.get("x-ratelimit-reset", ""))
     if reset is None or not all(
         text.isascii() and text.isdecimal() and len(text) < 19 for text in (limit, remaining)
     ):
@@ -212,15 +215,15 @@ def _rate_limit(headers: Mapping[str, str]) -> RateLimit | None:
     return RateLimit(int(limit), int(remaining), reset)
 
 
-def _moment(value: object, _: object) -> datetime:
-    """Read RFC 3339, or a Unix timestamp."""
-    if type(value) is int and (read := timestamp(str(value))):
-        return read
+def _parse_datetime(value: object, _: object) -> datetime:
+    """Parse RFC 3339, or a Unix timestamp."""
+    if type(value) is int and (time := parse_timestamp(str(value))):
+        return time
     if isinstance(value, str):
-        moment = datetime.fromisoformat(value)
-        if moment.tzinfo is not None:
-            return moment.astimezone(UTC)
-    raise ValueError("expected a time with a zone")
+        time = datetime.fromisoformat(value)
+        if time.tzinfo is not None:
+            return time.astimezone(UTC)
+    raise ValueError("expected a time with a UTC offset")
 
 
 def _strict(kind: type[T]) -> Callable[[object, object], T]:
@@ -233,7 +236,7 @@ def _strict(kind: type[T]) -> Callable[[object, object], T]:
 
 
 def _text(value: object, _: object) -> str:
-    """Read text; a number is taken as its digits, for an identifier may be either."""
+    """Return a string; an integer becomes its digits, because ids may be either."""
     if isinstance(value, str) or type(value) is int:
         return str(value)
     raise TypeError("expected str")
@@ -260,7 +263,7 @@ def _converter() -> Converter:
     converter.register_structure_hook(int, _strict(int))
     converter.register_structure_hook(bool, _strict(bool))
     converter.register_structure_hook(str, _text)
-    converter.register_structure_hook(datetime, _moment)
+    converter.register_structure_hook(datetime, _parse_datetime)
     for kind in (Format, MemberStatus, EventKind):
         converter.register_structure_hook(kind | str, _member_or_text(kind))
         converter.register_unstructure_hook(kind | str, str)

@@ -1,4 +1,4 @@
-"""The client for event loops, asyncio's or trio's. `client` has the same names for threads."""
+"""The asynchronous client, for asyncio and trio; `client` is its synchronous counterpart."""
 
 from __future__ import annotations
 
@@ -25,29 +25,30 @@ T = TypeVar("T")
 
 
 class AsyncResource:
-    """The calls on one kind of record."""
+    """The base class of resources: the operations on one kind of record."""
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
 
     async def run(self, call: Call[T], /) -> T:
-        """Make a call, and return its result."""
+        """Run a call, and return its result."""
         return await self._client.run(call)
 
 
 class AsyncImages(AsyncResource):
-    """Your images."""
+    """Operations on your images."""
 
     list = AsyncListing(_calls.images.list_images)
+    iter = AsyncListing(_calls.images.list_images)
     get = AsyncOperation(_calls.images.get_image)
     update = AsyncOperation(_calls.images.update_image)
     delete = AsyncOperation(_calls.images.delete_image)
     render = AsyncOperation(_calls.images.render_image)
-    signed_url = AsyncOperation(_calls.images.sign_image_url)
+    signed_url = AsyncOperation(_calls.images.signed_url)
 
 
 class AsyncAlbums(AsyncResource):
-    """Your albums."""
+    """Operations on your albums."""
 
     list = AsyncListing(_calls.albums.list_albums)
     create = AsyncOperation(_calls.albums.create_album)
@@ -59,7 +60,7 @@ class AsyncAlbums(AsyncResource):
 
 
 class AsyncKeys(AsyncResource):
-    """Your API keys; a session's token is needed for them."""
+    """Operations on your API keys; they require a session token."""
 
     list = AsyncListing(_calls.access.list_keys)
     create = AsyncOperation(_calls.access.create_key)
@@ -69,7 +70,7 @@ class AsyncKeys(AsyncResource):
 
 
 class AsyncWebhooks(AsyncResource):
-    """The destinations of events."""
+    """Operations on your webhooks and their deliveries."""
 
     list = AsyncListing(_calls.webhooks.list_webhooks)
     create = AsyncOperation(_calls.webhooks.create_webhook)
@@ -83,37 +84,38 @@ class AsyncWebhooks(AsyncResource):
 
 
 class AsyncAccounts(AsyncResource):
-    """Accounts that anybody may make, where the host lets them."""
+    """Creation of accounts, on hosts with open registration."""
 
     create = AsyncOperation(_calls.access.create_account)
 
 
 class AsyncSessions(AsyncResource):
-    """Sign-ins."""
+    """Creation and deletion of sessions."""
 
     create = AsyncOperation(_calls.access.create_session)
     delete = AsyncOperation(_calls.access.delete_session)
 
 
 class AsyncClient(BaseClient):
-    """A client of an image host. It may be shared between tasks.
+    """An asynchronous client of an image host, which tasks may share.
 
-    Use it in an `async with` statement, or await `close` when done.
+    Use it as an asynchronous context manager, or await `close`.
 
     Args:
-        base_url: The interface's address, which ends in `/v1`; else `IMAGEHOST_BASE_URL`.
-        token: The API token; else `IMAGEHOST_TOKEN`.
-        cdn_url: Where images are served; else `IMAGEHOST_CDN_URL`, else `/img` on the same host.
-        timeout: Seconds that a try may wait for the network; `None` for ever.
-        deadline: Seconds that a call may take over all its tries; `None` for ever.
-        max_retries: Tries after the first.
-        pace: Whether calls wait for a used-up rate limit to end before they are sent.
-        allow_http: Whether plain HTTP may be used to a host that is not this machine.
-        transport: How httpx2 reaches the host: a proxy, a Unix socket, a test double.
-        http_client: An httpx2 client of yours, with its proxies and certificates; `close` leaves it open.
+        base_url: The base URL of the API, which ends in `/v1`; by default `IMAGEHOST_BASE_URL`.
+        token: The API token; by default `IMAGEHOST_TOKEN`.
+        cdn_url: The base URL of image delivery; by default `IMAGEHOST_CDN_URL`, else `/img` on the host of
+            `base_url`.
+        timeout: The network timeout of an attempt, in seconds; `None` for no timeout.
+        deadline: The time limit of a call with all its retries, in seconds; `None` for no limit.
+        max_retries: The maximum number of retries.
+        pace: Whether a call waits for the rate limit window to end instead of exceeding the limit.
+        allow_http: Whether plain HTTP is allowed to hosts other than loopback.
+        transport: The httpx2 transport, for a proxy, a Unix socket or a test double.
+        http_client: An httpx2 client, with its own proxies and certificates; `close` does not close it.
 
     Raises:
-        ConfigurationError: There is no base address, or it is not one that a token may be sent to.
+        ConfigurationError: The base URL is missing, invalid, or one to which tokens must not be sent.
     """
 
     images: AsyncImages
@@ -157,11 +159,11 @@ class AsyncClient(BaseClient):
 
         from imagehost_client._drivers import AsyncDriver
 
-        self.owns = http_client is None
+        self.owns_http_client = http_client is None
         self._driver = AsyncDriver(http_client or httpx2.AsyncClient(transport=transport), self.config.token)
 
-    def attach(self) -> None:
-        """Make the resources of this client."""
+    def bind_resources(self) -> None:
+        """Create the resources of this client."""
         self.images = AsyncImages(self)
         self.albums = AsyncAlbums(self)
         self.keys = AsyncKeys(self)
@@ -170,8 +172,8 @@ class AsyncClient(BaseClient):
         self.sessions = AsyncSessions(self)
 
     async def run(self, call: Call[T], /) -> T:
-        """Make a call, and return its result."""
-        return await self._driver.run(exchange(call, self.config, self.world))
+        """Run a call, and return its result."""
+        return await self._driver.run(exchange(call, self.config, self.environment))
 
     async def upload_many(
         self,
@@ -183,57 +185,56 @@ class AsyncClient(BaseClient):
         progress: BatchProgress | None = None,
         **options: Unpack[UploadOptions],
     ) -> list[UploadResult]:
-        """Upload many images, a few at a time; what fails with one file does not stop the others.
+        """Upload several images concurrently; an error of one file does not stop the others.
 
         Args:
-            sources: Paths, folders, patterns such as `photos/**/*.jpg`, or anything that `upload` takes.
-            parallel: How many are sent at once.
-            journal: A file to note in what is done. A run that was stopped goes on from it, and
-                nothing is stored twice.
-            on_result: Called with each result as it comes.
-            progress: Called as `progress(source, sent, total)` while files are sent.
-            **options: The options of `upload`, for every file.
+            sources: Paths, directories, patterns such as `photos/**/*.jpg`, or any source of `upload`.
+            parallel: The number of concurrent uploads.
+            journal: The path of a journal, from which an interrupted run resumes without duplicates.
+            on_result: A callback for each result.
+            progress: A callback `progress(source, sent, total)` with bytes of each file.
+            **options: The options of `upload`, for all files.
 
         Returns:
-            A result for each file, in the order of the sources, with the image or the error.
+            A result for each file, in the order of the sources.
         """
         from anyio import create_task_group  # comes with httpx2
         from anyio.to_thread import run_sync
 
         from imagehost_client._many import Journal, plan_uploads
 
-        with await run_sync(Journal, journal) as notes:
-            jobs = await run_sync(plan_uploads, sources, options, notes, progress)
+        with await run_sync(Journal, journal) as upload_journal:
+            jobs = await run_sync(plan_uploads, sources, options, upload_journal, progress)
             results: dict[int, UploadResult] = {}
-            waiting = iter(enumerate(jobs))
+            pending = iter(enumerate(jobs))
 
-            async def work() -> None:
-                for index, job in waiting:
-                    results[index] = await self._attempt(job, notes)
+            async def worker() -> None:
+                for index, job in pending:
+                    results[index] = await self._upload(job, upload_journal)
                     if on_result is not None:
                         on_result(results[index])
 
             try:
                 async with create_task_group() as group:
                     for _ in range(min(max(1, parallel), len(jobs))):
-                        group.start_soon(work)
+                        group.start_soon(worker)
             except BaseExceptionGroup as errors:
                 raise errors.exceptions[0] from None
             return [results[index] for index in range(len(jobs))]
 
-    async def _attempt(self, job: Job, notes: Journal) -> UploadResult:
-        from imagehost_client._many import PER_FILE_ERRORS, UploadResult, outcome
+    async def _upload(self, job: Job, journal: Journal) -> UploadResult:
+        from imagehost_client._many import PER_FILE_ERRORS, UploadResult, finish
 
         if job.previous_image is not None:
             return UploadResult(job.source, job.previous_image, resumed=True)
         try:
-            return outcome(job, notes, await self.run(job.call))
+            return finish(job, journal, await self.run(job.call))
         except PER_FILE_ERRORS as error:
             return UploadResult(job.source, error=error)
 
     async def close(self) -> None:
-        """Close the connections that this client has opened."""
-        if self.owns:
+        """Close the connections of this client."""
+        if self.owns_http_client:
             await self._driver.http.aclose()
 
     async def __aenter__(self) -> Self:

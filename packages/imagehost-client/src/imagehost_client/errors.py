@@ -1,4 +1,4 @@
-"""The ways in which a call can fail: one class per row of the host's table of errors, and our own.
+"""Error classes: one for each error code of the host, and those of the client itself.
 
 ```
 Exception
@@ -16,15 +16,15 @@ Exception
     ├── InsufficientStorageError        INSUFFICIENT_STORAGE    507
     ├── ServerError                     INTERNAL_ERROR          500, or an answer that is not the host's
     │   └── UnavailableError            SERVICE_UNAVAILABLE     503
-    ├── APIConnectionError              CONNECTION_FAILED       no answer came
-    │   └── APITimeoutError             TIMED_OUT
-    ├── ConfigurationError              CONFIGURATION           nothing was sent
-    ├── SourceChangedError              SOURCE_CHANGED          the file changed while it was sent
-    ├── ChecksumError                   CHECKSUM_MISMATCH       stored bytes are not the ones sent
+    ├── APIConnectionError              CONNECTION_FAILED       no response
+    │   └── APITimeoutError             TIMED_OUT               no response in time
+    ├── ConfigurationError              CONFIGURATION           no request was sent
+    ├── SourceChangedError              SOURCE_CHANGED          the file changed during the upload
+    ├── ChecksumError                   CHECKSUM_MISMATCH       the stored file differs from the sent one
     └── WebhookVerificationError        WEBHOOK_VERIFICATION
 ```
 
-Every error can be pickled, and none ever holds a token.
+Errors can be pickled, and contain no tokens.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _FIELD = re.compile(r"\bfor ([\w\[\].-]+) but received\b")
 
 
 class ImageHostError(Exception):
-    """The root of everything that this package raises on purpose.
+    """The base class of all errors of this package.
 
     Args:
-        details: The longer explanation, *expected … but received …*.
+        details: The explanation, *expected … but received …*.
         message: The short text; each class has a default.
-        code: The host's code; each class has its own.
-        status: The HTTP status of the answer, or `None` where no answer came.
-        request_id: The answer's `X-Request-Id`: what to quote when asking the operator.
-        rate_limit: The state of the rate limit in the answer.
-        retry_after: Seconds after which the host says that another try is worth making.
+        code: The error code; each class has a default.
+        status: The HTTP status of the response, or `None` without a response.
+        request_id: The `X-Request-Id` of the response, for reports to the host's operator.
+        rate_limit: The rate limit in the response.
+        retry_after: Seconds to wait before a retry, as requested by the host.
     """
 
     code: str = "ERROR"
@@ -76,9 +76,9 @@ class ImageHostError(Exception):
 
     @property
     def field(self) -> str | None:
-        """The first parameter or file that `details` names, or `None` where it names none."""
-        found = _FIELD.search(self.details)
-        return found[1] if found else None
+        """The first parameter or file that `details` names, or `None`."""
+        match = _FIELD.search(self.details)
+        return match[1] if match else None
 
     def __str__(self) -> str:
         text = f"{self.message}: {self.details}" if self.details else self.message
@@ -101,7 +101,7 @@ def _rebuild(
 
 
 class BadRequestError(ImageHostError):
-    """The request's syntax, query or path parameters are wrong."""
+    """The request's syntax, query or path parameters are invalid."""
 
     code = "BAD_REQUEST"
     default_message = "The request parameters are wrong"
@@ -115,122 +115,122 @@ class UnauthorizedError(ImageHostError):
 
 
 class ForbiddenError(ImageHostError):
-    """The token is good, but does not allow the operation."""
+    """The token is valid, but lacks the required scope."""
 
     code = "FORBIDDEN"
     default_message = "Permission is missing"
 
 
 class NotFoundError(ImageHostError):
-    """The resource does not exist, or belongs to somebody else."""
+    """The resource does not exist, or belongs to another account."""
 
     code = "NOT_FOUND"
     default_message = "The resource does not exist"
 
 
 class MethodNotAllowedError(ImageHostError):
-    """The address exists, but not for this HTTP method: client and host are of different versions."""
+    """The route does not support this HTTP method: client and host have different versions."""
 
     code = "METHOD_NOT_ALLOWED"
     default_message = "The method is not allowed here"
 
 
 class ConflictError(ImageHostError):
-    """The request contradicts another one, or the state that it meets."""
+    """The request conflicts with another request, or with the state of the resource."""
 
     code = "CONFLICT"
     default_message = "The request conflicts with another"
 
 
 class PayloadTooLargeError(ImageHostError):
-    """The file is larger than allowed; `details` gives the limit and the size."""
+    """The file exceeds the maximum size; `details` contains the limit and the size."""
 
     code = "PAYLOAD_TOO_LARGE"
     default_message = "The file is too large"
 
 
 class UnsupportedMediaTypeError(ImageHostError):
-    """The file's content is no image of a kind that is accepted."""
+    """The file's content is not a supported image format."""
 
     code = "UNSUPPORTED_MEDIA_TYPE"
     default_message = "The file format is not supported"
 
 
 class ValidationError(ImageHostError):
-    """The data was read, but a value in it is not allowed."""
+    """The request is well-formed, but a value in it is invalid."""
 
     code = "VALIDATION_ERROR"
     default_message = "The data failed validation"
 
 
 class RateLimitError(ImageHostError):
-    """Too many requests in a window; `retry_after` and `rate_limit` say when it ends."""
+    """A rate limit is exceeded; `retry_after` and `rate_limit` tell when its window ends."""
 
     code = "RATE_LIMIT_EXCEEDED"
     default_message = "The request rate is exceeded"
 
 
 class InsufficientStorageError(ImageHostError):
-    """The account's quota or the host's disk has no room."""
+    """The account's quota or the host's disk is full."""
 
     code = "INSUFFICIENT_STORAGE"
     default_message = "There is not enough storage space"
 
 
 class ServerError(ImageHostError):
-    """The host made a mistake, or something else than the host answered."""
+    """The host failed, or the response is not one of the host's."""
 
     code = "INTERNAL_ERROR"
     default_message = "The server made a mistake"
 
 
 class UnavailableError(ServerError):
-    """The host, or a proxy before it, has no capacity just now."""
+    """The host, or a proxy in front of it, is temporarily unavailable."""
 
     code = "SERVICE_UNAVAILABLE"
     default_message = "The service is busy"
 
 
 class APIConnectionError(ImageHostError):
-    """No answer came: the host could not be reached, or the connection broke."""
+    """No response: the host could not be reached, or the connection broke."""
 
     code = "CONNECTION_FAILED"
     default_message = "The connection failed"
 
 
 class APITimeoutError(APIConnectionError):
-    """No answer came in time."""
+    """No response within the timeout or the deadline."""
 
     code = "TIMED_OUT"
     default_message = "The call took too long"
 
 
 class ConfigurationError(ImageHostError, ValueError):
-    """The client cannot be built from what it was given; nothing was sent."""
+    """A setting of the client is missing or invalid; no request was sent."""
 
     code = "CONFIGURATION"
-    default_message = "The client is not set up rightly"
+    default_message = "The client's configuration is invalid"
 
 
 class SourceChangedError(ImageHostError):
-    """A file became shorter or longer while it was sent, so the upload was broken off."""
+    """A file became shorter or longer during its upload, which was aborted."""
 
     code = "SOURCE_CHANGED"
-    default_message = "The file changed while it was sent"
+    default_message = "The file changed during the upload"
 
 
 class ChecksumError(ImageHostError):
-    """The bytes that the host stored are not the bytes that were sent."""
+    """The stored file's checksum differs from that of the sent file."""
 
     code = "CHECKSUM_MISMATCH"
     default_message = "The checksums differ"
 
 
 class WebhookVerificationError(ImageHostError, ValueError):
-    """A webhook's headers, signature or time are not those of a delivery by the host."""
+    """A webhook's headers, signature or timestamp are invalid."""
 
     code = "WEBHOOK_VERIFICATION"
-    default_message = "The webhook is not genuine"
+    default_message = "The webhook could not be verified"
 
 
 BY_CODE: dict[str, type[ImageHostError]] = {
@@ -251,7 +251,7 @@ BY_CODE: dict[str, type[ImageHostError]] = {
         UnavailableError,
     )
 }
-"""The class of every code that the host answers with."""
+"""Error classes by the host's error code."""
 
 BY_STATUS: dict[int, type[ImageHostError]] = {
     400: BadRequestError,
@@ -269,4 +269,4 @@ BY_STATUS: dict[int, type[ImageHostError]] = {
     504: UnavailableError,
     507: InsufficientStorageError,
 }
-"""The class of a status, for codes which this version does not know."""
+"""Error classes by HTTP status, for unknown codes."""

@@ -1,7 +1,7 @@
-"""What can be uploaded: paths, bytes, open files, and all of these with a name.
+"""Upload sources: paths, bytes and open files, with an optional file name.
 
-A file that is open already is sent from where it stands, and goes back there for another try. One that
-cannot go back (a pipe, a socket, a response) is first copied to a temporary file, so memory stays flat.
+An open file is sent from its current position, and rewound to it before a retry. A stream that is not
+seekable (a pipe, a socket, an HTTP response) is first spooled to a temporary file, not into memory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from attrs import frozen
 from imagehost_client.errors import SourceChangedError
 
 SPOOL_BYTES = 1 << 20
-"""Bytes of a source that cannot seek which are kept in memory before a file is made."""
+"""The size, in bytes, from which a spooled stream is written to disk."""
 
 MEDIA_TYPES: dict[str, str] = {
     ".jpg": "image/jpeg",
@@ -26,33 +26,33 @@ MEDIA_TYPES: dict[str, str] = {
     ".webp": "image/webp",
     ".gif": "image/gif",
 }
-"""What may be uploaded, by the extension of its name: folders are searched for these."""
+"""Media types by file extension; directories are searched for these extensions."""
 
 
 @runtime_checkable
 class Readable(Protocol):
-    """An open file, as far as an upload needs it."""
+    """A binary stream."""
 
     def read(self, size: int = -1, /) -> bytes:
-        """Return at most `size` bytes, or none at the end."""
+        """Return at most `size` bytes, and no bytes at the end."""
 
 
 Content = str | os.PathLike[str] | bytes | bytearray | memoryview | Readable
 """A path, bytes, or a file opened in binary mode."""
 Source = Content | tuple[str, Content]
-"""What `upload` takes: content, or a name and content."""
+"""The source of an upload: content, or a pair of a file name and content."""
 
 
 @frozen(kw_only=True)
 class File:
-    """A source that is ready to be sent, as often as needed.
+    """An opened source, which can be sent several times.
 
     Attributes:
-        name: The file's name, without folders.
-        size: Bytes from `offset` to the end.
-        offset: Where reading begins.
-        stream: What is read.
-        owned: Whether `close` closes the stream; what a caller opened, the caller closes.
+        name: The file name, without directories.
+        size: The number of bytes from `offset` to the end.
+        offset: The position in the stream where the content begins.
+        stream: The content.
+        close_on_done: Whether `close` closes the stream; a stream that the caller opened stays open.
     """
 
     name: str
@@ -63,29 +63,29 @@ class File:
 
     @property
     def media_type(self) -> str:
-        """The type that the name promises; the host looks at the content alone."""
+        """The media type for the name's extension; the host ignores it and inspects the content."""
         return MEDIA_TYPES.get(Path(self.name).suffix.lower(), "application/octet-stream")
 
     def rewind(self) -> None:
-        """Go back to where the source began."""
+        """Seek to the start of the content."""
         self.stream.seek(self.offset)
 
     def close(self) -> None:
-        """Close what was opened for this upload."""
+        """Close the stream, unless the caller opened it."""
         if self.close_on_done:
             self.stream.close()
 
 
 def open_file(source: Source, filename: str | None = None) -> File:
-    """Return `source` ready to be sent.
+    """Open `source` for an upload.
 
     Args:
         source: A path, bytes, a binary file, or `(name, content)`.
-        filename: The name to send instead of the source's own.
+        filename: The file name to send instead of the source's.
 
     Raises:
-        OSError: A path cannot be opened, or a file not be read.
-        TypeError: It is none of these, or a file in text mode.
+        OSError: The file cannot be opened or read.
+        TypeError: The source has another type, or is a file in text mode.
     """
     content: object = source
     if isinstance(source, tuple):
@@ -93,45 +93,47 @@ def open_file(source: Source, filename: str | None = None) -> File:
         filename = filename or name
     if isinstance(content, (str, os.PathLike)):
         path = Path(content)
-        return _ready(path.open("rb"), filename or path.name, owned=True)
+        return _measure(path.open("rb"), filename or path.name, close_on_done=True)
     if isinstance(content, (bytes, bytearray, memoryview)):
-        return _ready(io.BytesIO(content), filename or "image", owned=True)
+        return _measure(io.BytesIO(content), filename or "image", close_on_done=True)
     if isinstance(content, Readable) and not hasattr(content, "encoding"):
-        own = getattr(content, "name", None)
-        name = Path(own).name if isinstance(own, str) else "image"
-        return _ready(cast("BinaryIO", content), filename or name, owned=False)
+        stream_name = getattr(content, "name", None)
+        name = Path(stream_name).name if isinstance(stream_name, str) else "image"
+        return _measure(cast("BinaryIO", content), filename or name, close_on_done=False)
     raise TypeError(
         "expected a path, bytes, a binary file or (name, content) for source "
         f"but received {type(content).__name__}"
     )
 
 
-def _ready(stream: BinaryIO, name: str, *, owned: bool) -> File:
+def _measure(stream: BinaryIO, name: str, *, close_on_done: bool) -> File:
+    """Return a `File` with the stream's size and position; spool the stream if it is not seekable."""
     try:
-        if not _seekable(stream):
-            stream, given, was_owned, owned = _spooled(stream), stream, owned, True
-            if was_owned:
-                given.close()
+        if not _is_seekable(stream):
+            spooled = _spool(stream)
+            if close_on_done:
+                stream.close()
+            stream, close_on_done = spooled, True
         offset = stream.tell()
         size = stream.seek(0, io.SEEK_END) - offset
         stream.seek(offset)
     except BaseException:
-        if owned:
+        if close_on_done:
             stream.close()
         raise
-    return File(name=name, size=max(size, 0), offset=offset, stream=stream, close_on_done=owned)
+    return File(name=name, size=max(size, 0), offset=offset, stream=stream, close_on_done=close_on_done)
 
 
-def _seekable(stream: BinaryIO) -> bool:
+def _is_seekable(stream: BinaryIO) -> bool:
     seekable = getattr(stream, "seekable", None)
     return bool(seekable is not None and seekable())
 
 
-def _spooled(stream: BinaryIO) -> BinaryIO:
+def _spool(stream: BinaryIO) -> BinaryIO:
     from shutil import copyfileobj  # rarely needed, and slow to import
     from tempfile import SpooledTemporaryFile
 
-    copy = SpooledTemporaryFile(SPOOL_BYTES)  # noqa: SIM115 - it outlives this call
+    copy = SpooledTemporaryFile(SPOOL_BYTES)  # noqa: SIM115 - the caller closes it
     try:
         copyfileobj(stream, copy)
         copy.seek(0)
@@ -142,25 +144,25 @@ def _spooled(stream: BinaryIO) -> BinaryIO:
 
 
 def source_changed(file: File, received: int) -> SourceChangedError:
-    """Return the error for a file that no longer has the size that was promised to the host."""
-    more = "more" if received > file.size else str(received)
-    return SourceChangedError(f"expected {file.size} bytes for {file.name} but received {more}")
+    """Return the error for a file whose size differs from the announced one."""
+    actual = "more" if received > file.size else str(received)
+    return SourceChangedError(f"expected {file.size} bytes for {file.name} but received {actual}")
 
 
 def expand_sources(sources: Iterable[Source] | Source) -> Iterator[Source]:
-    """Return every single source of several: folders and patterns become the images in them.
+    """Return single files for sources that may be directories and glob patterns.
 
-    A folder stands for the images in it and below it, told by their extensions; a text with `*`, `?` or
-    `[` that is no file's name for what matches it (`**` reaches below). Both come sorted by name.
-    A pattern that matches nothing stays as it is, so that opening it fails by its name.
+    A directory is replaced by the image files in it and its subdirectories, by extension; a string with
+    `*`, `?` or `[` that is not an existing path by its matches (`**` matches subdirectories). Both are
+    sorted by name. A pattern without matches is kept, so that opening it fails with its name.
 
     Args:
         sources: One source, or several.
     """
     from glob import glob, has_magic  # slow to import
 
-    alone = isinstance(sources, (str, os.PathLike, bytes, bytearray, memoryview, tuple, Readable))
-    for source in cast("Iterable[Source]", (sources,) if alone else sources):
+    is_single = isinstance(sources, (str, os.PathLike, bytes, bytearray, memoryview, tuple, Readable))
+    for source in cast("Iterable[Source]", (sources,) if is_single else sources):
         if not isinstance(source, (str, os.PathLike)):
             yield source
             continue
@@ -168,13 +170,13 @@ def expand_sources(sources: Iterable[Source] | Source) -> Iterator[Source]:
         if path.is_dir():
             yield from _images_in(path)
         elif not path.exists() and has_magic(str(source)):
-            found: list[Source] = [*sorted(glob(str(source), recursive=True))]  # noqa: PTH207
-            yield from found or [source]
+            matches: list[Source] = [*sorted(glob(str(source), recursive=True))]  # noqa: PTH207
+            yield from matches or [source]
         else:
             yield source
 
 
-def _images_in(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.rglob("*")):
+def _images_in(directory: Path) -> Iterator[Path]:
+    for path in sorted(directory.rglob("*")):
         if path.suffix.lower() in MEDIA_TYPES and path.is_file():
             yield path

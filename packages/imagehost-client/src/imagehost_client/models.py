@@ -1,7 +1,7 @@
-"""What the host answers with, as frozen values.
+"""Results of calls, as frozen values.
 
-Unknown fields are dropped and unknown kinds stay plain text, so a newer host breaks no older client.
-Every result of a call carries `meta`: the request's id and the state of the rate limit.
+Unknown fields are dropped and unknown enum values stay strings, so a client works with newer hosts.
+Every result has a `meta` attribute with the request id and the rate limit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Format(StrEnum):
-    """An image format, as records and upload options name it."""
+    """A stored image format."""
 
     JPEG = "jpeg"
     PNG = "png"
@@ -27,7 +27,7 @@ class Format(StrEnum):
 
 
 class MemberStatus(StrEnum):
-    """What became of one image in a call that changes an album's members."""
+    """The outcome for one image of `add_images` or `remove_images`."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -36,7 +36,7 @@ class MemberStatus(StrEnum):
 
 
 class EventKind(StrEnum):
-    """The kinds of events that webhooks bring."""
+    """The kind of a webhook event."""
 
     IMAGE_UPLOADED = "image.uploaded"
     IMAGE_DELETED = "image.deleted"
@@ -46,12 +46,12 @@ class EventKind(StrEnum):
 
 @frozen
 class RateLimit:
-    """The window of the rate limit that will refuse first.
+    """The state of the rate limit window with the fewest requests remaining.
 
     Attributes:
         limit: Requests allowed in the window.
-        remaining: Requests left in it.
-        reset: When it ends.
+        remaining: Requests left in the window.
+        reset: The end of the window.
     """
 
     limit: int
@@ -61,31 +61,32 @@ class RateLimit:
 
 @frozen
 class ResponseMeta:
-    """What an answer says beside its data.
+    """Metadata of a response.
 
     Attributes:
-        request_id: The answer's `X-Request-Id`.
-        rate_limit: The state of the rate limit, where the answer gives one.
-        replayed: Whether the host gave the first answer to a repeated `Idempotency-Key` again.
-        tries: How many times the request was sent.
+        request_id: The value of `X-Request-Id`.
+        rate_limit: The rate limit, where the response has its headers.
+        replayed: Whether the host replayed the response to an earlier request with the same
+            `Idempotency-Key`.
+        attempts: The number of requests sent, from 1.
     """
 
     request_id: str | None = None
     rate_limit: RateLimit | None = None
     replayed: bool = False
-    tries: int = 1
+    attempts: int = 1
 
 
 @frozen(kw_only=True)
 class Result:
-    """The base of everything that a call returns; `meta` takes no part in comparisons."""
+    """The base class of results; `meta` is ignored by comparisons."""
 
     meta: ResponseMeta = field(factory=ResponseMeta, eq=False, repr=False)
 
 
 @frozen(kw_only=True)
 class Links:
-    """Ready text that shows an image elsewhere."""
+    """Markup for embedding an image."""
 
     url: str
     html: str
@@ -98,14 +99,14 @@ class Image(Result):
     """An uploaded image.
 
     Attributes:
-        size: Bytes of the stored file.
+        size: The size of the stored file, in bytes.
         width: Pixels.
         height: Pixels.
-        frames: 1, or the number of frames of an animation.
-        sha256: Of the stored bytes, in hexadecimal. The host re-encodes by default, so these are
-            seldom the bytes that were sent.
-        placeholder: A ThumbHash in base64, to show while the image loads.
-        url: The stored file's address.
+        frames: The number of frames; 1 for a still image.
+        sha256: The SHA-256 of the stored file, in hexadecimal. It differs from that of the uploaded
+            file where the host has re-encoded the image, as it does by default.
+        placeholder: A ThumbHash in base64, for display while the image loads.
+        url: The delivery URL of the stored file.
     """
 
     id: str
@@ -133,7 +134,7 @@ class Image(Result):
 
 @frozen(kw_only=True)
 class PublicImage(Result):
-    """An image as the public gallery shows it."""
+    """The public fields of an image, as listed in the gallery."""
 
     id: str
     description: str
@@ -148,7 +149,7 @@ class PublicImage(Result):
 
 @frozen(kw_only=True)
 class Album(Result):
-    """A group of images."""
+    """An album."""
 
     id: int
     name: str
@@ -163,11 +164,7 @@ class Album(Result):
 
 @frozen(kw_only=True)
 class Deleted(Result):
-    """The answer to a delete.
-
-    Attributes:
-        deleted: `True`.
-    """
+    """The result of a deletion."""
 
     id: str
     deleted: bool = True
@@ -175,11 +172,7 @@ class Deleted(Result):
 
 @frozen(kw_only=True)
 class DeletedAlbum(Result):
-    """The answer to deleting an album.
-
-    Attributes:
-        deleted: `True`.
-    """
+    """The result of deleting an album."""
 
     id: int
     deleted: bool = True
@@ -187,7 +180,7 @@ class DeletedAlbum(Result):
 
 @frozen(kw_only=True)
 class Member:
-    """What became of one image of a membership call."""
+    """The outcome for one image of `add_images` or `remove_images`."""
 
     image_id: str
     status: MemberStatus | str
@@ -195,7 +188,7 @@ class Member:
 
 @frozen(kw_only=True)
 class Membership(Result):
-    """The answer to adding images to an album or removing them from it."""
+    """The result of `add_images` and `remove_images`."""
 
     results: tuple[Member, ...]
     album: Album
@@ -203,7 +196,7 @@ class Membership(Result):
 
 @frozen(kw_only=True)
 class SignedUrl(Result):
-    """A delivery address that works without a token until it expires."""
+    """A delivery URL that needs no token until it expires."""
 
     url: str
     expires_at: datetime | None = None
@@ -211,12 +204,12 @@ class SignedUrl(Result):
 
 @frozen(kw_only=True)
 class Rendered(Result):
-    """A picture as the processing route delivers it.
+    """A rendered image.
 
     Attributes:
-        data: Its bytes.
-        media_type: Such as `image/webp`.
-        etag: What tells it from other bytes at the same address; `None` where the host says none.
+        data: The encoded image.
+        media_type: The content type, such as `image/webp`.
+        etag: The entity tag, if the response has one.
     """
 
     data: bytes = field(repr=False)
@@ -226,15 +219,15 @@ class Rendered(Result):
 
 @frozen(kw_only=True)
 class AccountSummary(Result):
-    """The account itself."""
+    """The name and creation time of an account."""
 
     name: str
     created_at: datetime
 
 
 @frozen(kw_only=True)
-class Session(Result):
-    """A sign-in. Its token acts with all scopes, and alone manages keys; `repr` hides it."""
+class SessionWithToken(Result):
+    """A session with its token, which has all scopes and manages API keys; `repr` hides the token."""
 
     token: str = field(repr=False)
     expires_at: datetime
@@ -243,12 +236,12 @@ class Session(Result):
 
 @frozen(kw_only=True)
 class SignedOut(Result):
-    """The answer to ending a session."""
+    """The result of ending a session."""
 
 
 @frozen(kw_only=True)
 class ApiKey(Result):
-    """An API key; its token was shown once, when it was made."""
+    """An API key, without its token."""
 
     id: str
     name: str
@@ -261,15 +254,15 @@ class ApiKey(Result):
 
 
 @frozen(kw_only=True)
-class NewApiKey(ApiKey):
-    """An API key with its token, which the host never shows again; `repr` hides it."""
+class ApiKeyWithToken(ApiKey):
+    """An API key with its token, which the host returns only on creation; `repr` hides it."""
 
     token: str = field(repr=False)
 
 
 @frozen(kw_only=True)
 class Webhook(Result):
-    """A destination of events."""
+    """A webhook: an endpoint that receives events."""
 
     id: str
     url: str
@@ -281,27 +274,26 @@ class Webhook(Result):
 
 
 @frozen(kw_only=True)
-class NewWebhook(Webhook):
-    """A destination with its signing secret, which the host never shows again; `repr` hides it."""
+class WebhookWithSecret(Webhook):
+    """A webhook with its signing secret, returned only on creation and rotation; `repr` hides it."""
 
     secret: str = field(repr=False)
 
 
 @frozen(kw_only=True)
 class WebhookDelivery(Result):
-    """One event on its way to one destination.
+    """The delivery of one event to one webhook.
 
     Attributes:
-        webhook_id: The destination's id.
-        event_id: The `webhook-id` of every attempt.
-        event: The event's kind; `webhook.test` where a test was asked for.
-        status: `pending`, `delivered`, `failed` or what else the host says.
-        attempts: How many were made.
-        next_attempt_at: When the next attempt is due; `None` where there is to be none.
-        response_status: The HTTP status of the last attempt's answer.
-        response_excerpt: The first bytes of that answer.
-        duration_ms: How long the last attempt took, in milliseconds.
-        error: Why the last attempt had no answer.
+        event_id: The `webhook-id` header of every attempt.
+        event: The kind of the event; `webhook.test` for a test event.
+        status: `pending`, `delivered` or `failed`; newer hosts may return other values.
+        attempts: The number of attempts so far.
+        next_attempt_at: The time of the next attempt; `None` if no attempt is scheduled.
+        response_status: The HTTP status of the response to the last attempt.
+        response_excerpt: The beginning of that response's body.
+        duration_ms: The duration of the last attempt, in milliseconds.
+        error: The reason why the last attempt got no response.
     """
 
     id: str
@@ -320,8 +312,8 @@ class WebhookDelivery(Result):
 
 
 @frozen(kw_only=True)
-class Usage:
-    """What an account uses: bytes of stored files, images, and albums."""
+class AccountUsage:
+    """The storage usage of an account: bytes of stored files, number of images and albums."""
 
     bytes: int
     images: int
@@ -330,7 +322,7 @@ class Usage:
 
 @frozen(kw_only=True)
 class Quota:
-    """What an account may use, in bytes; `None` means without bounds."""
+    """The storage quota of an account, in bytes; `None` means unlimited."""
 
     bytes: int | None = None
     remaining: int | None = None
@@ -338,7 +330,7 @@ class Quota:
 
 @frozen(kw_only=True)
 class RateLimitWindow:
-    """One window of the rate limits, by name."""
+    """The state of one rate limit window."""
 
     name: str
     limit: int
@@ -348,10 +340,10 @@ class RateLimitWindow:
 
 @frozen(kw_only=True)
 class Account(Result):
-    """The caller's account: usage, quota and limits."""
+    """The caller's account with its usage, quota and rate limits."""
 
     account: AccountSummary
-    usage: Usage
+    usage: AccountUsage
     quota: Quota
     limits: tuple[RateLimitWindow, ...] = ()
 
@@ -362,11 +354,11 @@ class Page(Result, Generic[T]):
 
     Attributes:
         items: The records, newest first.
-        page: The page's number, from 1.
-        per_page: The most records that a page has.
-        total: The records on all pages.
+        page: The number of the page, from 1.
+        per_page: The page size.
+        total: The number of records on all pages.
         total_pages: The number of pages.
-        next_cursor: What the next page is asked for by; `None` on the last one.
+        next_cursor: The cursor of the next page; `None` on the last page.
     """
 
     items: tuple[T, ...]

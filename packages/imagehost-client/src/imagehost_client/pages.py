@@ -1,4 +1,4 @@
-"""Lists that are fetched as they are read, page after page, by cursor."""
+"""Lazy pagination by cursor."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ T = TypeVar("T")
 
 
 class Pager(Generic[T]):
-    """A list that asks the host for the next page when it is read that far.
+    """A list whose pages are requested during iteration.
 
-    Iterate over it for records, over `pages()` for pages; each time it begins anew. Pages after the
-    first are asked for by cursor: nothing is skipped or repeated while records are added or deleted.
+    Iterate over it for records, over `pages()` for pages; each iteration starts with the first page.
+    Later pages are requested by cursor: no record is skipped or repeated while others are added or
+    deleted.
     """
 
     def __init__(self, run: Callable[[Call[Page[T]]], Page[T]], call: Call[Page[T]]) -> None:
@@ -33,19 +34,19 @@ class Pager(Generic[T]):
         while call is not None:
             page = self._run(call)
             yield page
-            call = _next(call, page)
+            call = _next_call(call, page)
 
     def first_page(self) -> Page[T]:
-        """Return the first page alone: one request."""
+        """Return the first page, with a single request."""
         return self._run(self._call)
 
 
 class AsyncPager(Generic[T]):
-    """A list that asks the host for the next page when it is read that far.
+    """A list whose pages are requested during iteration.
 
-    Iterate over it with `async for` for records, over `pages()` for pages; each time it begins anew.
-    Pages after the first are asked for by cursor: nothing is skipped or repeated while records are
-    added or deleted.
+    Iterate over it with `async for` for records, over `pages()` for pages; each iteration starts with
+    the first page. Later pages are requested by cursor: no record is skipped or repeated while others
+    are added or deleted.
     """
 
     def __init__(
@@ -65,20 +66,24 @@ class AsyncPager(Generic[T]):
         while call is not None:
             page = await self._run(call)
             yield page
-            call = _next(call, page)
+            call = _next_call(call, page)
 
     async def first_page(self) -> Page[T]:
-        """Return the first page alone: one request."""
+        """Return the first page, with a single request."""
         return await self._run(self._call)
 
 
-def _next(call: Call[Page[T]], page: Page[T]) -> Call[Page[T]] | None:
-    """Return the call for the next page; a cursor that leads to itself would never end."""
-    after = next_page(call, page)
-    if after == call:
+def _next_call(call: Call[Page[T]], page: Page[T]) -> Call[Page[T]] | None:
+    """Return the call for the next page.
+
+    Raises:
+        ServerError: The cursor is the one of this page, which would be an infinite loop.
+    """
+    following = next_page(call, page)
+    if following == call:
         raise ServerError(
             f"expected another cursor for the page after {page.next_cursor!r} but received the same one",
             message="The list does not end",
             code="INVALID_RESPONSE",
         )
-    return after
+    return following

@@ -1,6 +1,6 @@
-"""Addresses of pictures: one size, a `srcset` of several, and a `<picture>` that uses them.
+"""Image URLs: a single URL, a `srcset`, and a `<picture>` element. No requests are sent.
 
-Nothing here asks the host. A value that the processing route would refuse is refused here.
+Processing parameters are validated as the host does.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 from imagehost_client.models import Image, PublicImage
 
 Params = int | str | None
-"""A value of a processing parameter; `None` leaves it out."""
+"""The value of a processing parameter; `None` omits it."""
 
 MAX_SIDE = 8192
-"""The largest `w` or `h` that the processing route takes, in pixels."""
+"""The maximum of `w` and `h`, in pixels."""
 
 RANGES: dict[str, int] = {"w": MAX_SIDE, "h": MAX_SIDE, "q": 100}
-"""The largest value of each numeric parameter; the smallest is 1."""
+"""The maximum of each numeric parameter; the minimum is 1."""
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "fit": ("cover", "contain", "fill", "inside", "outside"),
     "fm": ("jpg", "png", "webp", "avif", "auto"),
 }
-"""The values of each named parameter."""
+"""The allowed values of the other parameters."""
 
 DEFAULT_WIDTHS = (320, 640, 960, 1280, 1920, 2560)
-"""The widths of a `srcset` that names none: phones to large screens, each step a half to a third more."""
+"""The default widths of a `srcset`, from phones to large screens."""
 
 MIME_TYPES: dict[str, str] = {
     "jpg": "image/jpeg",
@@ -39,14 +39,14 @@ MIME_TYPES: dict[str, str] = {
 
 
 def build_query(params: Mapping[str, Params]) -> dict[str, int | str]:
-    """Return processing parameters as the route takes them, in the order w, h, q, fit, fm.
+    """Return the query of processing parameters, in the order w, h, q, fit, fm.
 
     Args:
-        params: Values by name. `w` and `h` are pixels of the upright picture.
+        params: Values by name. `w` and `h` are pixels after applying the EXIF orientation.
 
     Raises:
         ValueError: A value is out of its range.
-        TypeError: There is no such parameter.
+        TypeError: A parameter is unknown.
     """
     unknown = sorted(set(params) - set(RANGES) - set(CHOICES))
     if unknown:
@@ -70,20 +70,20 @@ def build_query(params: Mapping[str, Params]) -> dict[str, int | str]:
 
 
 def image_url(image: str | Image | PublicImage, *, cdn_url: str = "", **params: Params) -> str:
-    """Return the address of an image, resized or in another format.
+    """Return the delivery URL of an image, resized or in another format.
 
     Args:
         image: The image, or its id.
-        cdn_url: Where images are served; needed for an id alone.
-        **params: `w` and `h` (pixels), `q` (1–100), `fit` and `fm`, as the processing route takes them.
+        cdn_url: The base URL of image delivery; required with an id.
+        **params: `w` and `h` (pixels), `q` (1–100), `fit` and `fm`.
 
     Raises:
         ValueError: A value is out of its range.
     """
-    return _address(image, params, cdn_url)
+    return _build_url(image, params, cdn_url)
 
 
-def _address(image: str | Image | PublicImage, params: Mapping[str, Params], cdn_url: str = "") -> str:
+def _build_url(image: str | Image | PublicImage, params: Mapping[str, Params], cdn_url: str = "") -> str:
     query = urlencode(build_query(params))
     if isinstance(image, str):
         if not image or "/" in image or not cdn_url:
@@ -96,34 +96,34 @@ def _address(image: str | Image | PublicImage, params: Mapping[str, Params], cdn
 def srcset(image: Image | PublicImage, widths: Iterable[int] = DEFAULT_WIDTHS, **params: Params) -> str:
     """Return the value of a `srcset` attribute.
 
-    No candidate is wider than the image: a wider one is replaced by the image's own width, for
-    enlarging adds bytes and no detail.
+    A width above the image's is replaced by the image's width, because upscaling adds no detail.
 
     Args:
         image: The image.
         widths: Widths in pixels.
-        **params: `q`, `fit` and `fm`; sizes are given by `widths` alone.
+        **params: `q`, `fit` and `fm`.
 
     Raises:
-        ValueError: There is no width, or a value is out of its range.
+        ValueError: There are no widths, or a value is out of its range.
+        TypeError: A parameter is unknown, or is a size.
     """
     if {"w", "h"} & set(params):
         raise TypeError("expected q, fit or fm for a parameter of srcset but received a size")
     candidates = effective_widths(image.width, widths)
-    return ", ".join(f"{_address(image, {**params, 'w': width})} {width}w" for width in candidates)
+    return ", ".join(f"{_build_url(image, {**params, 'w': width})} {width}w" for width in candidates)
 
 
 def effective_widths(width: int, widths: Iterable[int]) -> list[int]:
-    """Return `widths` in order, each once, none above `width` or what the route takes.
+    """Return `widths` sorted, without duplicates, and limited to `width` and `MAX_SIDE`.
 
     Raises:
-        ValueError: There is none, or one is not positive.
+        ValueError: There are no widths, or one is not a positive integer.
     """
     limit = min(width, MAX_SIDE)
-    wanted = list(widths)
-    if not wanted or any(type(wish) is not int or wish < 1 for wish in wanted):
-        raise ValueError(f"expected positive integers for widths but received {wanted!r}")
-    return sorted({min(wish, limit) for wish in wanted})
+    requested = list(widths)
+    if not requested or any(type(value) is not int or value < 1 for value in requested):
+        raise ValueError(f"expected positive integers for widths but received {requested!r}")
+    return sorted({min(value, limit) for value in requested})
 
 
 def picture_html(
@@ -136,32 +136,32 @@ def picture_html(
     lazy: bool = True,
     **params: Params,
 ) -> str:
-    """Return a `<picture>` element: the best format and size for each viewer, and no jump on loading.
+    """Return a responsive `<picture>` element, with several formats and sizes and no layout shift.
 
-    It has the picture's width and height, its average colour as background until it is loaded, and its
-    ThumbHash in `data-thumbhash` for scripts that draw one.
+    It has the image's width and height, its average colour as background while loading, and its
+    ThumbHash in `data-thumbhash` for scripts that render it.
 
     Args:
         image: The image.
-        widths: Widths in pixels; none is used that is above the image's own.
-        sizes: The element's `sizes` attribute: how wide the picture is shown.
-        alt: What the picture shows; the image's description by default.
-        formats: Formats that are offered before the stored one, best first.
-        lazy: Whether it is loaded only when it comes near the screen.
-        **params: `q` and `fit` for every candidate.
+        widths: Widths in pixels, limited to the image's width.
+        sizes: The `sizes` attribute: the display width.
+        alt: The alternative text; by default the image's description.
+        formats: Formats offered before the stored one, in order of preference.
+        lazy: Whether to load the image only when it is near the viewport.
+        **params: `q` and `fit` of every URL.
     """
     from html import escape  # slow to import
 
-    wanted = list(widths)
+    requested = list(widths)
     sources = "".join(
-        f'<source type="{_media_type(fm)}" srcset="{escape(srcset(image, wanted, fm=fm, **params))}" '
+        f'<source type="{_media_type(fm)}" srcset="{escape(srcset(image, requested, fm=fm, **params))}" '
         f'sizes="{escape(sizes)}">'
         for fm in formats
     )
-    largest = effective_widths(image.width, wanted)[-1]
+    largest = effective_widths(image.width, requested)[-1]
     attributes = {
-        "src": _address(image, {**params, "w": largest}),
-        "srcset": srcset(image, wanted, **params),
+        "src": _build_url(image, {**params, "w": largest}),
+        "srcset": srcset(image, requested, **params),
         "sizes": sizes,
         "width": str(image.width),
         "height": str(image.height),
@@ -171,12 +171,12 @@ def picture_html(
         "style": _background(image.placeholder),
         "data-thumbhash": image.placeholder or None,
     }
-    shown = " ".join(f'{name}="{escape(value)}"' for name, value in attributes.items() if value is not None)
-    return f"<picture>{sources}<img {shown}></picture>"
+    text = " ".join(f'{name}="{escape(value)}"' for name, value in attributes.items() if value is not None)
+    return f"<picture>{sources}<img {text}></picture>"
 
 
 def average_colour(placeholder: str) -> tuple[int, int, int] | None:
-    """Return the mean red, green and blue (0–255) of a ThumbHash, or `None` where it is not one.
+    """Return the average red, green and blue (0–255) of a ThumbHash, or `None` if it is invalid.
 
     A ThumbHash begins with 24 bits, lowest first: 6 of mean lightness, 6 of mean yellow against blue,
     6 of mean red against green, 5 of scale, 1 of alpha. Lightness is the mean of the mean of red and
@@ -199,8 +199,8 @@ def average_colour(placeholder: str) -> tuple[int, int, int] | None:
     return _byte(red), _byte(green), _byte(blue)
 
 
-def _byte(share: float) -> int:
-    return round(255 * min(1.0, max(0.0, share)))
+def _byte(value: float) -> int:
+    return round(255 * min(1.0, max(0.0, value)))
 
 
 def _background(placeholder: str) -> str | None:

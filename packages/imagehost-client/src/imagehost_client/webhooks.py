@@ -1,6 +1,6 @@
-"""Webhooks that arrive: is this delivery the host's, and what does it say?
+"""Verification and parsing of received webhooks.
 
-Deliveries are signed as Standard Webhooks 1.0.0 say: HMAC-SHA256 over `id.timestamp.body`
+Deliveries are signed according to Standard Webhooks 1.0.0: HMAC-SHA256 of `id.timestamp.body`
 (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md).
 """
 
@@ -17,12 +17,12 @@ from datetime import UTC, datetime, timedelta
 from attrs import field, frozen
 
 from imagehost_client import _wire
-from imagehost_client._retry import timestamp
+from imagehost_client._retry import parse_timestamp
 from imagehost_client.errors import ServerError, WebhookVerificationError
 from imagehost_client.models import Album, EventKind, Image
 
 TOLERANCE = timedelta(minutes=5)
-"""How far a delivery's time may be from now; an older one may be a replay."""
+"""The maximum difference between a delivery's timestamp and the current time, against replays."""
 
 PREFIX = "whsec_"
 ID, TIME, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
@@ -30,7 +30,7 @@ ID, TIME, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
 
 @frozen(kw_only=True)
 class DeletedImage:
-    """What is left to say of an image that was deleted."""
+    """A deleted image."""
 
     id: str
     album_id: int | None = None
@@ -39,12 +39,11 @@ class DeletedImage:
 
 @frozen(kw_only=True)
 class Event:
-    """Something that happened; each kind has a class of its own.
+    """The base class of events.
 
     Attributes:
-        id: The same in every attempt of the delivery: handle each id once.
-        kind: What happened.
-        timestamp: When.
+        id: The event's id, equal in all delivery attempts; use it to discard duplicates.
+        timestamp: The time of the event.
     """
 
     id: str
@@ -68,21 +67,21 @@ class ImageDeleted(Event):
 
 @frozen(kw_only=True)
 class AlbumCreated(Event):
-    """An album was made."""
+    """An album was created."""
 
     data: Album
 
 
 @frozen(kw_only=True)
 class AlbumUpdated(Event):
-    """An album, or what belongs to it, was changed."""
+    """An album, or the set of its images, was changed."""
 
     data: Album
 
 
 @frozen(kw_only=True)
 class UnknownEvent(Event):
-    """An event of a kind that this version does not know; answer it with 2xx all the same."""
+    """An event of a kind that is unknown to this version; respond with 2xx nevertheless."""
 
     data: Mapping[str, object] = field(factory=dict)
 
@@ -93,7 +92,7 @@ KINDS: dict[str, tuple[type[ImageUploaded | ImageDeleted | AlbumCreated | AlbumU
     EventKind.ALBUM_CREATED: (AlbumCreated, Album),
     EventKind.ALBUM_UPDATED: (AlbumUpdated, Album),
 }
-"""The class of each kind of event, and of its data."""
+"""The classes of events and of their data, by kind."""
 
 AnyEvent = ImageUploaded | ImageDeleted | AlbumCreated | AlbumUpdated | UnknownEvent
 
@@ -106,34 +105,35 @@ def verify(
     tolerance: timedelta = TOLERANCE,
     now: datetime | None = None,
 ) -> None:
-    """Check that a delivery comes from the host, unchanged and just now.
+    """Verify the signature and the timestamp of a delivery.
 
     Args:
-        body: The request's body as it came, not parsed and written again.
-        headers: The request's headers; the case of names does not matter.
-        secret: The destination's secret (`whsec_…`); several while one is being replaced.
-        tolerance: How far the delivery's time may be from now.
-        now: The present time.
+        body: The raw body of the request.
+        headers: The headers of the request; names are case-insensitive.
+        secret: The webhook's secret (`whsec_…`), or several during a rotation.
+        tolerance: The maximum difference between the timestamp and the current time.
+        now: The current time.
 
     Raises:
-        WebhookVerificationError: A header is missing, the time is off, or no signature fits.
+        WebhookVerificationError: A header is missing, the timestamp is outside the tolerance, or no
+            signature matches.
     """
-    known = {name.lower(): value for name, value in headers.items()}
-    missing = [name for name in (ID, TIME, SIGNATURE) if not known.get(name)]
+    lowered = {name.lower(): value for name, value in headers.items()}
+    missing = [name for name in (ID, TIME, SIGNATURE) if not lowered.get(name)]
     if missing:
         raise WebhookVerificationError(f"expected a header {missing[0]} but received none")
-    moment = timestamp(known[TIME])
-    if moment is None or abs(moment - (now or datetime.now(UTC))) > tolerance:
+    timestamp = parse_timestamp(lowered[TIME])
+    if timestamp is None or abs(timestamp - (now or datetime.now(UTC))) > tolerance:
         raise WebhookVerificationError(
             f"expected a time at most {int(tolerance.total_seconds())} s from now for {TIME} "
-            f"but received {known[TIME][:40]!r}"
+            f"but received {lowered[TIME][:40]!r}"
         )
     secrets = [secret] if isinstance(secret, str) else list(secret)
     content = body.encode() if isinstance(body, str) else body
-    signed = f"{known[ID]}.{known[TIME].strip()}.".encode() + content
-    right = [sign(signed, one) for one in secrets]
-    given = [text for text in known[SIGNATURE].split() if text.startswith("v1,")]
-    matches = [hmac.compare_digest(ours.encode(), theirs.encode()) for ours in right for theirs in given]
+    signed_content = f"{lowered[ID]}.{lowered[TIME].strip()}.".encode() + content
+    expected = [sign(signed_content, key) for key in secrets]
+    received = [text for text in lowered[SIGNATURE].split() if text.startswith("v1,")]
+    matches = [hmac.compare_digest(a.encode(), b.encode()) for a in expected for b in received]
     if not any(matches):
         raise WebhookVerificationError("expected the signature of this body but received another")
 
@@ -146,22 +146,22 @@ def unwrap(
     tolerance: timedelta = TOLERANCE,
     now: datetime | None = None,
 ) -> AnyEvent:
-    """Check a delivery, and return the event in it.
+    """Verify a delivery, and return its event.
 
     Args:
-        body: The request's body as it came.
-        headers: The request's headers.
-        secret: The destination's secret; several while one is being replaced.
-        tolerance: How far the delivery's time may be from now.
-        now: The present time.
+        body: The raw body of the request.
+        headers: The headers of the request; names are case-insensitive.
+        secret: The webhook's secret (`whsec_…`), or several during a rotation.
+        tolerance: The maximum difference between the timestamp and the current time.
+        now: The current time.
 
     Raises:
-        WebhookVerificationError: It is not the host's, or no event.
+        WebhookVerificationError: The verification failed, or the body is not an event.
     """
     verify(body, headers, secret, tolerance=tolerance, now=now)
-    number = next(value for name, value in headers.items() if name.lower() == ID)
+    event_id = next(value for name, value in headers.items() if name.lower() == ID)
     try:
-        event = _event(number, json.loads(body))
+        event = _parse_event(event_id, json.loads(body))
     except (ValueError, TypeError, KeyError, AttributeError, ServerError):
         event = None
     if event is None:
@@ -172,23 +172,27 @@ def unwrap(
 
 
 def sign(content: bytes, secret: str) -> str:
-    """Return the signature of `content` under a secret: `v1,` and the HMAC in base64.
+    """Return the signature of `content`: `v1,` and the HMAC in base64.
+
+    Args:
+        content: The signed content.
+        secret: A secret: `whsec_` and base64.
 
     Raises:
-        WebhookVerificationError: The secret is not `whsec_` and base64.
+        WebhookVerificationError: The secret is malformed.
     """
     try:
         key = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
     except (binascii.Error, ValueError):
         key = b""
     if not key:
-        raise WebhookVerificationError("expected whsec_ and base64 for secret but received another text")
+        raise WebhookVerificationError("expected whsec_ and base64 for secret but received another string")
     return "v1," + base64.b64encode(hmac.digest(key, content, hashlib.sha256)).decode()
 
 
-def _event(number: str, body: Mapping[str, object]) -> AnyEvent:
-    kind, moment, data = str(body["type"]), _wire.decode(datetime, body["timestamp"]), body["data"]
+def _parse_event(event_id: str, body: Mapping[str, object]) -> AnyEvent:
+    kind, time, data = str(body["type"]), _wire.decode(datetime, body["timestamp"]), body["data"]
     if kind in KINDS:
         event, record = KINDS[kind]
-        return event(id=number, kind=EventKind(kind), timestamp=moment, data=_wire.decode(record, data))  # type: ignore[arg-type]
-    return UnknownEvent(id=number, kind=kind, timestamp=moment, data=data if isinstance(data, dict) else {})
+        return event(id=event_id, kind=EventKind(kind), timestamp=time, data=_wire.decode(record, data))  # type: ignore[arg-type]
+    return UnknownEvent(id=event_id, kind=kind, timestamp=time, data=data if isinstance(data, dict) else {})

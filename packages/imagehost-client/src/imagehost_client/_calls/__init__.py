@@ -1,7 +1,7 @@
-"""Every operation of the host as a value: one pure function per endpoint, from arguments to a `Call`.
+"""The operations of the API: one pure function for each endpoint, which returns a `Call`.
 
-Both clients take their methods from here (`_methods`), names, parameters and docstrings alike. Nothing
-here sends anything; what cannot be right is refused here, before it is sent.
+Both clients derive their methods from these functions (`_methods`), with parameters and docstrings.
+Arguments are validated here, before a request is sent.
 """
 
 from imagehost_client._calls import access, albums, images, webhooks

@@ -1,4 +1,4 @@
-"""A call: one request as a value, and what all operations share in making one."""
+"""`Call`: a request as a value; and helpers of all operations to build one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ R = TypeVar("R", bound=Result)
 
 
 class Unset(Enum):
-    """The kind of `UNSET`."""
+    """The type of `UNSET`."""
 
     UNSET = "unset"
 
@@ -29,7 +29,7 @@ class Unset(Enum):
 
 
 UNSET: Final = Unset.UNSET
-"""A value that is left as it is; `None` is a value of its own (no album, no expiry)."""
+"""The default of `update` arguments, which leaves a value unchanged; `None` is a value (no album)."""
 
 
 @frozen(kw_only=True)
@@ -37,10 +37,9 @@ class FilePart:
     """The file of an upload.
 
     Attributes:
-        source: What is sent.
-        filename: Its name, if not the source's own.
-        progress: Who is told how far sending has come.
-        checksum: Whether the record's checksum must be the file's.
+        filename: The file name to send instead of the source's.
+        progress: The progress callback.
+        checksum: Whether to verify the checksum of the stored file.
     """
 
     source: Source = field(repr=False)
@@ -51,20 +50,20 @@ class FilePart:
 
 @frozen(kw_only=True)
 class Call(Generic[T]):
-    """One request, not yet sent.
+    """A request that is not yet sent.
 
     Attributes:
         method: The HTTP method.
-        path: Below the base address, escaped.
-        decode: Makes the result of the answer's data.
-        query: Names and values after `?`.
-        body: What is sent as JSON.
+        path: The escaped path below the base URL.
+        decode: The function that builds the result from the response's data.
+        query: The query parameters.
+        body: The JSON body.
         fields: The text fields of an upload.
         file: The file of an upload.
-        repeatable: Whether sending it twice is the same as sending it once.
-        key: The idempotency key; `""` asks for a new one, `None` is for calls that take none.
-        gone: The result when another try finds that the resource is gone: an earlier try did it.
-        picture: Whether the answer is a picture; else it is JSON.
+        idempotent: Whether sending the request twice has the same effect as sending it once.
+        key: The idempotency key; `""` requests a random one, `None` sends none.
+        on_not_found: The result if a retry gets 404, because an earlier attempt has deleted the resource.
+        binary: Whether the response is an image instead of JSON.
     """
 
     method: str
@@ -81,7 +80,7 @@ class Call(Generic[T]):
 
 
 def with_meta(result: T, meta: ResponseMeta) -> T:
-    """Return a result that carries what its answer says beside its data, as do the records of a page."""
+    """Return a result, and the items of a page, with the response's metadata."""
     if isinstance(result, Page):
         result = evolve(result, items=tuple(with_meta(item, meta) for item in result.items))
     return evolve(result, meta=meta) if isinstance(result, Result) else result
@@ -90,43 +89,51 @@ def with_meta(result: T, meta: ResponseMeta) -> T:
 def next_page(call: Call[Page[T]], page: Page[T]) -> Call[Page[T]] | None:
     """Return the call for the page after `page`, or `None` after the last one.
 
-    It asks by cursor, so nothing is skipped or repeated while records are added or deleted.
+    Pages are requested by cursor: no record is skipped or repeated while others are added or deleted.
     """
     if page.next_cursor is None:
         return None
-    kept = tuple((name, value) for name, value in call.query if name not in {"page", "cursor"})
-    return evolve(call, query=(*kept, ("cursor", page.next_cursor)))
+    query = tuple((name, value) for name, value in call.query if name not in {"page", "cursor"})
+    return evolve(call, query=(*query, ("cursor", page.next_cursor)))
 
 
 def path_segment(text: str) -> str:
-    """Return an id as a path segment; one that would address something else is refused."""
+    """Return an id as an escaped path segment.
+
+    Raises:
+        ValueError: The id would change the path.
+    """
     if text in {"", ".", ".."}:
         raise ValueError(f"expected an id but received {text!r}")
     return quote(text, safe="")
 
 
 def single(method: str, kind: type[R], *path: str, body: Mapping[str, object] | None = None) -> Call[R]:
-    """Return the call whose answer is one record.
+    """Return a call whose result is one record.
 
     Args:
         method: The HTTP method.
-        kind: The record's class.
-        *path: The path's segments, unescaped.
-        body: What is sent as JSON.
+        kind: The class of the record.
+        *path: The unescaped path segments.
+        body: The JSON body.
     """
-    address = "/" + "/".join(path_segment(part) for part in path)
-    return Call(method=method, path=address, decode=partial(_wire.decode, kind), body=body)
+    escaped = "/" + "/".join(path_segment(segment) for segment in path)
+    return Call(method=method, path=escaped, decode=partial(_wire.decode, kind), body=body)
 
 
 def paged(path: str, name: str, kind: type[R], query: tuple[tuple[str, str], ...]) -> Call[Page[R]]:
-    """Return the call whose answer is a page of records, under `name`."""
+    """Return a call whose result is a page of records, which the response has in `name`."""
     return Call(method="GET", path=path, decode=partial(_wire.decode_page, kind, name), query=query)
 
 
 def string_list(values: Sequence[str] | None) -> list[str] | None:
-    """Return a list of texts as JSON has it; a single text is refused, for its letters are no list."""
+    """Return a list of strings.
+
+    Raises:
+        TypeError: The argument is a string, which would become a list of its characters.
+    """
     if isinstance(values, str):
-        raise TypeError(f"expected a list of texts but received {values!r}")
+        raise TypeError(f"expected a list of strings but received {values!r}")
     return None if values is None else [str(value) for value in values]
 
 
@@ -141,5 +148,5 @@ def drop_unset(**values: object) -> dict[str, object]:
 
 
 def query_pairs(**values: str | int | None) -> tuple[tuple[str, str], ...]:
-    """Return the values that are not `None`, as a query has them."""
+    """Return the values that are not `None`, as query parameters."""
     return tuple((name, str(value)) for name, value in values.items() if value is not None)

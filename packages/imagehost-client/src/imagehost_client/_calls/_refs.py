@@ -1,4 +1,4 @@
-"""How records are named in calls: by themselves, or by their ids."""
+"""References to records: arguments that accept a record or its id."""
 
 from __future__ import annotations
 
@@ -9,20 +9,18 @@ ImageRef = str | Image | PublicImage
 AlbumRef = int | str | Album
 """An album, or its id."""
 KeyRef = str | ApiKey
+"""An API key, or its id."""
 WebhookRef = str | Webhook
+"""A webhook, or its id."""
 DeliveryRef = str | WebhookDelivery
-
-
-def image_id(image: ImageRef) -> str:
-    """Return the id of an image that is given by itself or its id."""
-    return image if isinstance(image, str) else image.id
+"""A webhook delivery, or its id."""
 
 
 def album_id_of(album: AlbumRef) -> str:
-    """Return the digits of an album's id, given as the album, an integer or its decimal text.
+    """Return the id of an album in decimal, given as the album, an integer or a decimal string.
 
     Raises:
-        ValueError: It is no positive integer.
+        ValueError: The id is not a positive integer.
     """
     text = str(album.id if isinstance(album, Album) else album)
     if isinstance(album, bool) or not (text.isascii() and text.isdecimal()) or text[0] == "0":
@@ -30,6 +28,6 @@ def album_id_of(album: AlbumRef) -> str:
     return text
 
 
-def id_of(record: str | ApiKey | Webhook | WebhookDelivery) -> str:
-    """Return the id of a key, a webhook or a delivery that is given by itself or its id."""
+def id_of(record: ImageRef | KeyRef | WebhookRef | DeliveryRef) -> str:
+    """Return the id of a record, given as the record or its id."""
     return record if isinstance(record, str) else record.id

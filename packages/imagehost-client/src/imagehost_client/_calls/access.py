@@ -1,4 +1,4 @@
-"""The operations on the account, its keys and its sessions."""
+"""Operations on accounts, API keys and sessions."""
 
 from __future__ import annotations
 
@@ -24,41 +24,41 @@ from imagehost_client.models import (
     Account,
     AccountSummary,
     ApiKey,
+    ApiKeyWithToken,
     Deleted,
-    NewApiKey,
     Page,
-    Session,
+    SessionWithToken,
     SignedOut,
 )
 
 
 def list_keys(*, page: int | None = None, per_page: int | None = None) -> Call[Page[ApiKey]]:
-    """List your API keys; like all calls on keys, this needs a session's token.
+    """List your API keys; this and all calls on keys require a session token.
 
     Args:
-        page: The page to begin at, from 1.
-        per_page: Records a request, 1–100; 20 by default.
+        page: The first page, from 1.
+        per_page: The page size, 1–100; 20 by default.
     """
     return paged("/keys", "keys", ApiKey, query_pairs(page=page, per_page=per_page))
 
 
 def create_key(
     name: str, *, scopes: Sequence[str] | None = None, expires_at: datetime | None = None
-) -> Call[NewApiKey]:
-    """Make an API key; its token is in this answer and never shown again.
+) -> Call[ApiKeyWithToken]:
+    """Create an API key; only this result contains its token.
 
     Args:
-        name: What the key is for.
-        scopes: What it may do, such as `images:read`; all by default.
-        expires_at: When it ends, with a zone.
+        name: The name of the key, at most 100 characters.
+        scopes: The granted scopes, such as `images:read`; all by default.
+        expires_at: The expiry, with a UTC offset; none by default.
     """
-    ends = None if expires_at is None else _wire.rfc3339(expires_at)
-    body = {"name": name, **drop_none(scopes=string_list(scopes), expires_at=ends)}
-    return evolve(single("POST", NewApiKey, "keys", body=body), idempotent=False)
+    expiry = None if expires_at is None else _wire.rfc3339(expires_at)
+    body = {"name": name, **drop_none(scopes=string_list(scopes), expires_at=expiry)}
+    return evolve(single("POST", ApiKeyWithToken, "keys", body=body), idempotent=False)
 
 
 def get_key(key: KeyRef) -> Call[ApiKey]:
-    """Return one API key, without its token.
+    """Return an API key, without its token.
 
     Args:
         key: The key, or its id.
@@ -73,23 +73,22 @@ def update_key(
     scopes: Sequence[str] | Unset = UNSET,
     expires_at: datetime | Unset | None = UNSET,
 ) -> Call[ApiKey]:
-    """Change an API key; what is left out stays as it is.
+    """Change an API key; omitted arguments leave their values unchanged.
 
     Args:
         key: The key, or its id.
-        name: What the key is for.
-        scopes: What it may do.
-        expires_at: When it ends, with a zone; `None` for never.
+        name: The name of the key, at most 100 characters.
+        scopes: The granted scopes.
+        expires_at: The expiry, with a UTC offset; `None` for no expiry.
     """
-    ends = _wire.rfc3339(expires_at) if isinstance(expires_at, datetime) else expires_at
-    chosen = scopes if scopes is UNSET else string_list(scopes)
-    return single(
-        "PATCH", ApiKey, "keys", id_of(key), body=drop_unset(name=name, scopes=chosen, expires_at=ends)
-    )
+    expiry = _wire.rfc3339(expires_at) if isinstance(expires_at, datetime) else expires_at
+    scope_list = scopes if scopes is UNSET else string_list(scopes)
+    body = drop_unset(name=name, scopes=scope_list, expires_at=expiry)
+    return single("PATCH", ApiKey, "keys", id_of(key), body=body)
 
 
 def delete_key(key: KeyRef) -> Call[Deleted]:
-    """Revoke an API key; its token stops working at once.
+    """Revoke an API key, with immediate effect.
 
     Args:
         key: The key, or its id.
@@ -98,36 +97,36 @@ def delete_key(key: KeyRef) -> Call[Deleted]:
 
 
 def get_account() -> Call[Account]:
-    """Return your account: usage, quota and limits."""
+    """Return your account with its usage, quota and rate limits."""
     return single("GET", Account, "account")
 
 
 def create_account(username: str, password: str) -> Call[AccountSummary]:
-    """Make an account, where the host lets anybody do so; this needs no token, and signs nobody in.
+    """Create an account on a host with open registration; this requires no token and starts no session.
 
     Args:
         username: 1–64 letters, digits or `._@+-`.
         password: At least 8 characters.
 
     Raises:
-        NotFoundError: The host makes no accounts over HTTP.
-        ConflictError: Somebody has the name.
+        NotFoundError: The host has no open registration.
+        ConflictError: The name is in use.
     """
     call = single("POST", AccountSummary, "accounts", body={"username": username, "password": password})
     return evolve(call, idempotent=False)
 
 
-def create_session(username: str, password: str) -> Call[Session]:
-    """Sign in; the token that is returned acts with all scopes, and alone manages keys.
+def create_session(username: str, password: str) -> Call[SessionWithToken]:
+    """Sign in, and return a session; its token has all scopes, and manages API keys.
 
     Args:
-        username: The account's name.
-        password: Its password.
+        username: The name of the account.
+        password: The password of the account.
     """
-    call = single("POST", Session, "session", body={"username": username, "password": password})
+    call = single("POST", SessionWithToken, "session", body={"username": username, "password": password})
     return evolve(call, idempotent=False)
 
 
 def delete_session() -> Call[SignedOut]:
-    """Sign out: the session whose token this client has ends."""
+    """Sign out: end the session of this client's token."""
     return Call(method="DELETE", path="/session", decode=lambda _: SignedOut(), on_not_found=SignedOut())

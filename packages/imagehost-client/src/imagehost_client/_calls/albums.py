@@ -1,4 +1,4 @@
-"""The operations on albums."""
+"""Operations on albums."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from imagehost_client._calls._call import (
     query_pairs,
     single,
 )
-from imagehost_client._calls._refs import AlbumRef, ImageRef, album_id_of, image_id
+from imagehost_client._calls._refs import AlbumRef, ImageRef, album_id_of, id_of
 from imagehost_client.models import Album, DeletedAlbum, Image, Membership, Page, PublicImage
 
 
@@ -24,8 +24,8 @@ def list_albums(*, page: int | None = None, per_page: int | None = None) -> Call
     """List your albums, newest first.
 
     Args:
-        page: The page to begin at, from 1.
-        per_page: Records a request, 1–100; 20 by default.
+        page: The first page, from 1.
+        per_page: The page size, 1–100; 20 by default.
     """
     return paged("/albums", "albums", Album, query_pairs(page=page, per_page=per_page))
 
@@ -37,20 +37,20 @@ def create_album(
     is_public: bool | None = None,
     idempotency_key: str | None = None,
 ) -> Call[Album]:
-    """Make an album.
+    """Create an album.
 
     Args:
         name: 1–100 characters.
         description: At most 2,000 characters.
-        is_public: Whether others may see it; the host's default is that they may.
-        idempotency_key: The key of this call, to repeat it in another process; random by default.
+        is_public: Whether others may view the album; `True` by default.
+        idempotency_key: The idempotency key, for retries from another process; random by default.
     """
     body = {"name": name, **drop_none(description=description, is_public=is_public)}
     return evolve(single("POST", Album, "albums", body=body), key=idempotency_key or "")
 
 
 def get_album(album: AlbumRef) -> Call[Album]:
-    """Return one album of yours.
+    """Return one of your albums.
 
     Args:
         album: The album, or its id.
@@ -65,47 +65,47 @@ def update_album(
     description: str | Unset = UNSET,
     is_public: bool | Unset = UNSET,
 ) -> Call[Album]:
-    """Change an album's record; what is left out stays as it is.
+    """Change an album; omitted arguments leave their values unchanged.
 
     Args:
         album: The album, or its id.
         name: 1–100 characters.
         description: At most 2,000 characters.
-        is_public: Whether others may see it.
+        is_public: Whether others may view the album.
     """
     body = drop_unset(name=name, description=description, is_public=is_public)
     return single("PATCH", Album, "albums", album_id_of(album), body=body)
 
 
 def delete_album(album: AlbumRef, *, delete_images: bool = False) -> Call[DeletedAlbum]:
-    """Delete an album; its images stay, unless they are to go with it.
+    """Delete an album; its images are kept by default.
 
     Args:
         album: The album, or its id.
-        delete_images: Whether its images are deleted too, for good.
+        delete_images: Whether to delete its images too, permanently.
     """
-    number = album_id_of(album)
-    call = single("DELETE", DeletedAlbum, "albums", number)
+    album_id = album_id_of(album)
+    call = single("DELETE", DeletedAlbum, "albums", album_id)
     query = (("delete_images", "true"),) if delete_images else ()
-    return evolve(call, query=query, on_not_found=DeletedAlbum(id=int(number)))
+    return evolve(call, query=query, on_not_found=DeletedAlbum(id=int(album_id)))
 
 
 def add_images(album: AlbumRef, images: Iterable[ImageRef] | ImageRef) -> Call[Membership]:
-    """Put images into an album.
+    """Add images to an album.
 
     Args:
         album: The album, or its id.
-        images: Images, or their ids; one alone will do.
+        images: Images or ids; one, or several.
     """
     return _members("PUT", album, images)
 
 
 def remove_images(album: AlbumRef, images: Iterable[ImageRef] | ImageRef) -> Call[Membership]:
-    """Take images out of an album; they are not deleted.
+    """Remove images from an album, without deleting them.
 
     Args:
         album: The album, or its id.
-        images: Images, or their ids; one alone will do.
+        images: Images or ids; one, or several.
     """
     return _members("DELETE", album, images)
 
@@ -113,5 +113,5 @@ def remove_images(album: AlbumRef, images: Iterable[ImageRef] | ImageRef) -> Cal
 def _members(method: str, album: AlbumRef, images: Iterable[ImageRef] | ImageRef) -> Call[Membership]:
     if isinstance(images, (str, Image, PublicImage)):
         images = (images,)
-    body = {"image_ids": [image_id(image) for image in images]}
+    body = {"image_ids": [id_of(image) for image in images]}
     return single(method, Membership, "albums", album_id_of(album), "images", body=body)

@@ -1,4 +1,4 @@
-"""The operations on images: upload, list, get, update, delete, and addresses."""
+"""Operations on images."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from imagehost_client._calls._call import (
     query_pairs,
     single,
 )
-from imagehost_client._calls._refs import AlbumRef, ImageRef, album_id_of, image_id
+from imagehost_client._calls._refs import AlbumRef, ImageRef, album_id_of, id_of
 from imagehost_client._multipart import Progress
 from imagehost_client.files import Source
 from imagehost_client.models import Deleted, Image, Page, PublicImage, Rendered, SignedUrl
@@ -35,7 +35,7 @@ def upload(
     album_id: AlbumRef | None = None,
     description: str | None = None,
     quality: int | None = None,
-    format: UploadFormat | None = None,  # noqa: A002 - the parameter's name on the wire
+    format: UploadFormat | None = None,  # noqa: A002 - the field's name in the API
     remove_exif: bool | None = None,
     convert_to_webp: bool | None = None,
     auto_rename: bool | None = None,
@@ -44,39 +44,39 @@ def upload(
     idempotency_key: str | None = None,
     progress: Progress | None = None,
 ) -> Call[Image]:
-    """Upload one image; when this returns, it is stored for good.
+    """Upload an image; on return it is stored durably.
 
-    What is left out is left to the host: by default it converts to WebP where that is smaller, keeps
-    EXIF, and shows the image in the public gallery.
+    By default, the host converts to WebP where that is smaller, keeps EXIF, and lists the image in the
+    public gallery.
 
     Args:
-        source: A path, bytes, a binary file (sent from where it stands), or `(name, content)`.
-        filename: The name to send instead of the source's own.
-        album_id: The album to put the image into.
-        description: A text about the image.
+        source: A path, bytes, a binary file (sent from its current position), or `(name, content)`.
+        filename: The file name to send instead of the source's.
+        album_id: The album of the image, or its id.
+        description: At most 2,000 characters.
         quality: 1–100.
-        format: The stored format; `auto` leaves it to `convert_to_webp`.
-        remove_exif: Whether EXIF, XMP and IPTC are removed.
-        convert_to_webp: Whether the image is stored as WebP.
-        auto_rename: Whether the image gets a random name.
-        is_public: Whether the public gallery shows it.
-        checksum: Compare the record's SHA-256 with the bytes sent. The host re-encodes unless asked
-            not to, so this goes only with `convert_to_webp=False` and without `format`, `quality`
-            and `remove_exif`.
-        idempotency_key: The key of this upload, to repeat it in another process; random by default.
-        progress: Called as `progress(sent, total)` with bytes of the file while it is sent.
+        format: The stored format; with `auto`, `convert_to_webp` decides.
+        remove_exif: Whether to remove EXIF, XMP and IPTC.
+        convert_to_webp: Whether to store the image as WebP.
+        auto_rename: Whether to give the image a random file name.
+        is_public: Whether to list the image in the public gallery.
+        checksum: Whether to compare the SHA-256 of the stored file with the sent one. This requires
+            `convert_to_webp=False`, and no `format`, `quality` or `remove_exif`, because the host
+            would re-encode the image otherwise.
+        idempotency_key: The idempotency key, for retries from another process; random by default.
+        progress: A callback `progress(sent, total)` with bytes of the file.
 
     Raises:
-        ImageHostError: The host refused, or could not be reached.
+        ImageHostError: The host rejected the upload, or could not be reached.
         OSError: The file cannot be read.
     """
-    re_encoded = (
+    is_re_encoded = (
         convert_to_webp is not False or format not in {None, "auto"} or quality is not None or remove_exif
     )
-    if checksum and re_encoded:
+    if checksum and is_re_encoded:
         raise ValueError(
             "expected convert_to_webp=False, and no format, quality or remove_exif, for checksum=True "
-            "but received options that let the host re-encode the image"
+            "but received options with which the host re-encodes the image"
         )
     return Call(
         method="POST",
@@ -103,9 +103,9 @@ def list_images(
     """List your images, newest first.
 
     Args:
-        album_id: Only the images of this album.
-        page: The page to begin at, from 1.
-        per_page: Records a request, 1–100; 20 by default.
+        album_id: An album or its id, to list only its images.
+        page: The first page, from 1.
+        per_page: The page size, 1–100; 20 by default.
     """
     query = query_pairs(
         album_id=None if album_id is None else album_id_of(album_id), page=page, per_page=per_page
@@ -114,22 +114,22 @@ def list_images(
 
 
 def gallery(*, page: int | None = None, per_page: int | None = None) -> Call[Page[PublicImage]]:
-    """List the public images of all accounts, newest first; this needs no token.
+    """List the public images of all accounts, newest first; this requires no token.
 
     Args:
-        page: The page to begin at, from 1.
-        per_page: Records a request, 1–100; 20 by default.
+        page: The first page, from 1.
+        per_page: The page size, 1–100; 20 by default.
     """
     return paged("/gallery", "images", PublicImage, query_pairs(page=page, per_page=per_page))
 
 
 def get_image(image: ImageRef) -> Call[Image]:
-    """Return one image of yours.
+    """Return one of your images.
 
     Args:
         image: The image, or its id.
     """
-    return single("GET", Image, "images", image_id(image))
+    return single("GET", Image, "images", id_of(image))
 
 
 def update_image(
@@ -140,38 +140,37 @@ def update_image(
     is_public: bool | Unset = UNSET,
     filename: str | Unset = UNSET,
 ) -> Call[Image]:
-    """Change an image's record; what is left out stays as it is.
+    """Change an image; omitted arguments leave their values unchanged.
 
     Args:
         image: The image, or its id.
-        album_id: The album to move it to; `None` takes it out of its album.
-        description: A text about the image.
-        is_public: Whether the public gallery shows it.
-        filename: Its name.
+        album_id: The new album, or its id; `None` removes the image from its album.
+        description: At most 2,000 characters.
+        is_public: Whether to list the image in the public gallery.
+        filename: The file name; the host adapts its extension to the stored format.
     """
     album = album_id if album_id is None or album_id is UNSET else album_id_of(album_id)
     body = drop_unset(album_id=album, description=description, is_public=is_public, filename=filename)
-    return single("PATCH", Image, "images", image_id(image), body=body)
+    return single("PATCH", Image, "images", id_of(image), body=body)
 
 
 def delete_image(image: ImageRef) -> Call[Deleted]:
-    """Delete an image and everything made from it, for good.
+    """Delete an image with all its variants, permanently.
 
     Args:
         image: The image, or its id.
 
     Raises:
-        NotFoundError: There is no such image of yours. Where an earlier try of the same call may
-            have deleted it, that is success.
+        NotFoundError: You have no such image. On a retry, a missing image counts as deleted.
     """
-    number = image_id(image)
-    return evolve(single("DELETE", Deleted, "images", number), on_not_found=Deleted(id=number))
+    image_id = id_of(image)
+    return evolve(single("DELETE", Deleted, "images", image_id), on_not_found=Deleted(id=image_id))
 
 
 def render_image(image: ImageRef, **params: Params) -> Call[Rendered]:
-    """Fetch a picture, resized or in another format; without parameters, the stored bytes.
+    """Return the bytes of an image, resized or in another format; without parameters, the stored file.
 
-    The token goes along, so that your private images are shown to you.
+    The request is authenticated, so your private images can be rendered.
 
     Args:
         image: The image, or its id.
@@ -179,23 +178,23 @@ def render_image(image: ImageRef, **params: Params) -> Call[Rendered]:
 
     Raises:
         ValueError: A value is out of its range.
-        NotFoundError: There is no such image that you may see.
+        NotFoundError: There is no such image that you may view.
     """
     query = query_pairs(**build_query(params))
-    path = f"/img/{path_segment(image_id(image))}"
+    path = f"/img/{path_segment(id_of(image))}"
     return Call(method="GET", path=path, query=query, decode=_wire.decode_image, binary=True)
 
 
-def sign_image_url(image: ImageRef, *, expires_in: int = 3600, **params: Params) -> Call[SignedUrl]:
-    """Return a delivery address that works without a token for a time, also for a private image.
+def signed_url(image: ImageRef, *, expires_in: int = 3600, **params: Params) -> Call[SignedUrl]:
+    """Return a signed delivery URL of an image, which gives access without a token until it expires.
 
     Args:
         image: The image, or its id.
-        expires_in: Seconds for which it works, an hour by default.
+        expires_in: The lifetime in seconds, at most 365 days; an hour by default.
         **params: `w`, `h`, `q`, `fit` and `fm`, as for `image_url`.
     """
     body: dict[str, object] = {**build_query(params), "expires_in": expires_in}
-    return single("POST", SignedUrl, "images", image_id(image), "signed-url", body=body)
+    return single("POST", SignedUrl, "images", id_of(image), "signed-url", body=body)
 
 
 def _fields(**values: str | int | bool | None) -> tuple[tuple[str, str], ...]:

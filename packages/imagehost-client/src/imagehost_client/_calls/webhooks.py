@@ -1,4 +1,4 @@
-"""The operations on webhooks: the destinations of events, and deliveries to them."""
+"""Operations on webhooks and their deliveries."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from imagehost_client._calls._call import (
     string_list,
 )
 from imagehost_client._calls._refs import DeliveryRef, WebhookRef, id_of
-from imagehost_client.models import Deleted, NewWebhook, Page, Webhook, WebhookDelivery
+from imagehost_client.models import Deleted, Page, Webhook, WebhookDelivery, WebhookWithSecret
 
 
 def list_webhooks(*, page: int | None = None, per_page: int | None = None) -> Call[Page[Webhook]]:
-    """List the destinations of events.
+    """List your webhooks, newest first.
 
     Args:
-        page: The page to begin at, from 1.
-        per_page: Records a request, 1–100; 20 by default.
+        page: The first page, from 1.
+        per_page: The page size, 1–100; 20 by default.
     """
     return paged("/webhooks", "webhooks", Webhook, query_pairs(page=page, per_page=per_page))
 
@@ -37,23 +37,23 @@ def create_webhook(
     *,
     events: Sequence[str] | None = None,
     description: str | None = None,
-) -> Call[NewWebhook]:
-    """Add a destination of events; its signing secret is in this answer and never shown again.
+) -> Call[WebhookWithSecret]:
+    """Create a webhook; only this result contains its signing secret.
 
     Args:
-        url: An https address that takes POST requests.
+        url: The endpoint: an https URL that accepts POST requests.
         events: The kinds of events, such as `image.uploaded`; all by default.
-        description: What the destination is.
+        description: At most 2,000 characters.
     """
     body = {"url": url, **drop_none(events=string_list(events), description=description)}
-    return evolve(single("POST", NewWebhook, "webhooks", body=body), idempotent=False)
+    return evolve(single("POST", WebhookWithSecret, "webhooks", body=body), idempotent=False)
 
 
 def get_webhook(webhook: WebhookRef) -> Call[Webhook]:
-    """Return one destination, without its secret.
+    """Return a webhook, without its secret.
 
     Args:
-        webhook: The destination, or its id.
+        webhook: The webhook, or its id.
     """
     return single("GET", Webhook, "webhooks", id_of(webhook))
 
@@ -66,69 +66,71 @@ def update_webhook(
     description: str | Unset = UNSET,
     is_active: bool | Unset = UNSET,
 ) -> Call[Webhook]:
-    """Change a destination; what is left out stays as it is.
+    """Change a webhook; omitted arguments leave their values unchanged.
 
     Args:
-        webhook: The destination, or its id.
-        url: An https address that takes POST requests.
-        events: The kinds of events; none stand for all.
-        description: What the destination is.
-        is_active: Whether events are sent there; `True` takes up again one that the host disabled.
+        webhook: The webhook, or its id.
+        url: The endpoint: an https URL that accepts POST requests.
+        events: The kinds of events; an empty list means all.
+        description: At most 2,000 characters.
+        is_active: Whether to send events; `True` also re-enables a webhook that the host has disabled.
     """
-    chosen = events if events is UNSET else string_list(events)
-    body = drop_unset(url=url, events=chosen, description=description, is_active=is_active)
+    kinds = events if events is UNSET else string_list(events)
+    body = drop_unset(url=url, events=kinds, description=description, is_active=is_active)
     return single("PATCH", Webhook, "webhooks", id_of(webhook), body=body)
 
 
 def delete_webhook(webhook: WebhookRef) -> Call[Deleted]:
-    """Remove a destination; nothing is sent there any more.
+    """Delete a webhook with its deliveries.
 
     Args:
-        webhook: The destination, or its id.
+        webhook: The webhook, or its id.
     """
-    number = id_of(webhook)
-    return evolve(single("DELETE", Deleted, "webhooks", number), on_not_found=Deleted(id=number))
+    webhook_id = id_of(webhook)
+    return evolve(single("DELETE", Deleted, "webhooks", webhook_id), on_not_found=Deleted(id=webhook_id))
 
 
 def test_webhook(webhook: WebhookRef) -> Call[WebhookDelivery]:
-    """Send a test event to a destination; what came of it is among its deliveries a moment later.
+    """Send a test event to a webhook; the outcome appears in its deliveries.
 
     Args:
-        webhook: The destination, or its id.
+        webhook: The webhook, or its id.
     """
     return evolve(single("POST", WebhookDelivery, "webhooks", id_of(webhook), "test"), idempotent=False)
 
 
-def rotate_webhook_secret(webhook: WebhookRef) -> Call[NewWebhook]:
-    """Give a destination a new signing secret, which is in this answer and never shown again.
+def rotate_webhook_secret(webhook: WebhookRef) -> Call[WebhookWithSecret]:
+    """Replace a webhook's signing secret; only this result contains the new one.
 
-    For 24 hours the host signs with the old one as well.
+    For 24 hours the host also signs with the previous secret.
 
     Args:
-        webhook: The destination, or its id.
+        webhook: The webhook, or its id.
     """
-    return evolve(single("POST", NewWebhook, "webhooks", id_of(webhook), "rotate-secret"), idempotent=False)
+    return evolve(
+        single("POST", WebhookWithSecret, "webhooks", id_of(webhook), "rotate-secret"), idempotent=False
+    )
 
 
 def list_deliveries(
     webhook: WebhookRef, *, page: int | None = None, per_page: int | None = None
 ) -> Call[Page[WebhookDelivery]]:
-    """List what was sent, or is to be sent, to a destination; newest first.
+    """List the deliveries of a webhook, newest first.
 
     Args:
-        webhook: The destination, or its id.
-        page: The page to begin at, from 1.
-        per_page: Records a request, 1–100; 20 by default.
+        webhook: The webhook, or its id.
+        page: The first page, from 1.
+        per_page: The page size, 1–100; 20 by default.
     """
     path = f"/webhooks/{path_segment(id_of(webhook))}/deliveries"
     return paged(path, "deliveries", WebhookDelivery, query_pairs(page=page, per_page=per_page))
 
 
 def retry_delivery(webhook: WebhookRef, delivery: DeliveryRef) -> Call[WebhookDelivery]:
-    """Send a delivery again, now, whatever came of it before.
+    """Send a delivery again at once, whatever its status.
 
     Args:
-        webhook: The destination, or its id.
+        webhook: The webhook, or its id.
         delivery: The delivery, or its id.
     """
     call = single("POST", WebhookDelivery, "webhooks", id_of(webhook), "deliveries", id_of(delivery), "retry")

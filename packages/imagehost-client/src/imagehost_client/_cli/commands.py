@@ -287,12 +287,12 @@ def logout(client: Client, _: Namespace, console: Console) -> None:
 def config(args: Namespace, console: Console) -> None:
     """Print the effective settings and their sources; of the token only the first characters."""
     resolved = _config.resolve(args.base_url, None, allow_http=args.allow_http)
-    base_url_source = "--base-url" if args.base_url else _config.BASE_URL
-    cdn_url_source = _config.CDN_URL if os.environ.get(_config.CDN_URL) else "base_url"
+    base_url_source = "--base-url" if args.base_url else _config.BASE_URL_VARIABLE
+    cdn_url_source = _config.CDN_URL_VARIABLE if os.environ.get(_config.CDN_URL_VARIABLE) else "base_url"
     hint = resolved.token.hint() if resolved.token else "none"
     console.print(f"base_url\t{resolved.base_url}\t{base_url_source}")
     console.print(f"cdn_url\t{resolved.cdn_url}\t{cdn_url_source}")
-    console.print(f"token\t{hint}\t{_config.TOKEN}")
+    console.print(f"token\t{hint}\t{_config.TOKEN_VARIABLE}")
 
 
 def _password() -> str:
