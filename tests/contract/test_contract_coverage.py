@@ -21,7 +21,7 @@ CALLS: dict[str, Call[Any]] = {
     "update_image": images.update_image("x"),
     "delete_image": images.delete_image("x"),
     "render_image": images.render_image("x"),
-    "sign_image_url": images.signed_url("x"),
+    "signed_url": images.signed_url("x"),
     "list_albums": albums.list_albums(),
     "create_album": albums.create_album("x"),
     "get_album": albums.get_album(1),
