@@ -1,4 +1,4 @@
-"""Shared by the tests of the header scan: how to scan bytes, and pictures to scan."""
+"""Fixtures of the header scan's tests: helpers to scan bytes, and sample images."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from imagehost_core.headers import ImageHeader, SourceLimits, scan
 
 
 @pytest.fixture(scope="session")
-def look() -> Callable[[bytes], ImageHeader]:
+def scan_bytes() -> Callable[[bytes], ImageHeader]:
     """Scan bytes as a file."""
     return lambda data: scan(io.BytesIO(data), len(data))
 
 
 @pytest.fixture(scope="session")
-def refusal() -> Callable[..., str]:
-    """Scan bytes that must be refused with 422, and return the details."""
+def scan_error() -> Callable[..., str]:
+    """Scan bytes that must be rejected as invalid, and return the error's details."""
 
-    def refuse(data: bytes, **limits: int) -> str:
+    def scan_invalid(data: bytes, **limits: int) -> str:
         with pytest.raises(ValidationError) as caught:
             scan(io.BytesIO(data), len(data), SourceLimits(**limits))
-        assert {fault.name for fault in caught.value.errors} == {"image"}
+        assert {error.name for error in caught.value.errors} == {"image"}
         return caught.value.details
 
-    return refuse
+    return scan_invalid
 
 
 def _saved(kind: str, *frames: Image.Image, **options: object) -> bytes:
     file = io.BytesIO()
-    more = {"save_all": True, "append_images": frames[1:]} if len(frames) > 1 else {}
-    frames[0].save(file, kind, **more, **options)
+    animation = {"save_all": True, "append_images": frames[1:]} if len(frames) > 1 else {}
+    frames[0].save(file, kind, **animation, **options)
     return file.getvalue()
 
 
 @pytest.fixture(scope="session")
-def pictures() -> dict[str, bytes]:
-    """One small whole picture of each kind, by name; each carries EXIF with orientation 6 where it can."""
+def images() -> dict[str, bytes]:
+    """A small valid image of each kind, by name, with EXIF orientation 6 if the format supports it."""
     colours = [Image.new("RGBA", (12, 9), (40 * step, 255 - 40 * step, 99, 128)) for step in range(3)]
     plain = colours[0].convert("RGB")
     exif = Image.Exif()

@@ -1,4 +1,4 @@
-"""What the header scan accepts and refuses of JPEG."""
+"""Tests of the header scan of JPEG."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 
 from imagehost_core.headers import ImageHeader, MetadataKind
 from imagehost_core.headers.jpeg import MAX_SEGMENTS
-from imagehost_core.headers.reader import PAGE
+from imagehost_core.headers.reader import PAGE_BYTES
 
-Look = Callable[[bytes], ImageHeader]
-Refusal = Callable[..., str]
+ScanBytes = Callable[[bytes], ImageHeader]
+ScanError = Callable[..., str]
 
 SOI, EOI = b"\xff\xd8", b"\xff\xd9"
 
@@ -29,8 +29,8 @@ PIXELS = segment(0xDA, b"\1\1\0\0\x3f\0") + b"pixels\xff\0more\xff\xd3pixels"
 WHOLE = SOI + frame() + PIXELS + EOI
 
 
-def test_a_jpeg_tells_its_size_and_its_end(look: Look) -> None:
-    header = look(WHOLE)
+def test_size_and_end_of_a_jpeg_are_read(scan_bytes: ScanBytes) -> None:
+    header = scan_bytes(WHOLE)
     assert (header.format, header.width, header.height, header.frames) == ("jpeg", 5, 3, 1)
     assert (header.end_offset, header.scans, header.orientation, header.has_alpha) == (
         len(WHOLE),
@@ -42,22 +42,22 @@ def test_a_jpeg_tells_its_size_and_its_end(look: Look) -> None:
 
 
 @pytest.mark.parametrize("code", [0xC0, 0xC1, 0xC2, 0xC3, 0xC9, 0xCA])
-def test_every_kind_of_frame_that_the_decoder_reads_is_accepted(look: Look, code: int) -> None:
-    assert look(SOI + frame(code) + PIXELS + EOI).width == 5
+def test_every_kind_of_frame_that_the_decoder_supports_is_accepted(scan_bytes: ScanBytes, code: int) -> None:
+    assert scan_bytes(SOI + frame(code) + PIXELS + EOI).width == 5
 
 
 @pytest.mark.parametrize("code", [0xC5, 0xC6, 0xC7, 0xCB, 0xCD, 0xCE, 0xCF, 0xDE, 0xDF])
-def test_hierarchical_and_arithmetic_lossless_frames_are_refused(refusal: Refusal, code: int) -> None:
-    assert "not hierarchical" in refusal(SOI + frame(code) + PIXELS + EOI)
+def test_hierarchical_and_arithmetic_lossless_frames_are_rejected(scan_error: ScanError, code: int) -> None:
+    assert "not hierarchical" in scan_error(SOI + frame(code) + PIXELS + EOI)
 
 
 @pytest.mark.parametrize("components", [1, 3, 4])
-def test_grey_colour_and_cmyk_are_accepted(look: Look, components: int) -> None:
-    assert look(SOI + frame(components=components) + PIXELS + EOI).height == 3
+def test_greyscale_colour_and_cmyk_are_accepted(scan_bytes: ScanBytes, components: int) -> None:
+    assert scan_bytes(SOI + frame(components=components) + PIXELS + EOI).height == 3
 
 
 @pytest.mark.parametrize(
-    ("bad", "reason"),
+    ("invalid", "reason"),
     [
         (frame(components=2), "1, 3 or 4 components for image but received 2"),
         (frame(bits=12), "8 bits a component for image but received 12"),
@@ -67,79 +67,81 @@ def test_grey_colour_and_cmyk_are_accepted(look: Look, components: int) -> None:
         (frame() + frame(), "one frame"),
     ],
 )
-def test_a_frame_header_that_no_decoder_takes_is_refused(refusal: Refusal, bad: bytes, reason: str) -> None:
-    assert reason in refusal(SOI + bad + PIXELS + EOI)
+def test_an_invalid_frame_header_is_rejected(scan_error: ScanError, invalid: bytes, reason: str) -> None:
+    assert reason in scan_error(SOI + invalid + PIXELS + EOI)
 
 
-def test_pixels_before_the_frame_header_are_refused(refusal: Refusal) -> None:
-    assert "a frame header before" in refusal(SOI + PIXELS + frame() + EOI)
+def test_pixels_before_the_frame_header_are_rejected(scan_error: ScanError) -> None:
+    assert "a frame header before" in scan_error(SOI + PIXELS + frame() + EOI)
 
 
 @pytest.mark.parametrize("parts", [b"", frame(), segment(0xFE, b"hello")])
-def test_a_jpeg_without_pixels_is_refused(refusal: Refusal, parts: bytes) -> None:
-    assert "a JPEG with pixels" in refusal(SOI + parts + EOI)
+def test_a_jpeg_without_pixels_is_rejected(scan_error: ScanError, parts: bytes) -> None:
+    assert "a JPEG with pixels" in scan_error(SOI + parts + EOI)
 
 
 @pytest.mark.parametrize("cut", [1, 2, 12])
-def test_a_jpeg_without_its_end_is_cut_short(refusal: Refusal, cut: int) -> None:
-    assert "one cut short" in refusal(WHOLE[:-cut])
+def test_a_jpeg_without_an_end_of_image_marker_is_rejected(scan_error: ScanError, cut: int) -> None:
+    assert "one cut short" in scan_error(WHOLE[:-cut])
 
 
-def test_a_segment_that_reaches_beyond_the_file_is_cut_short(refusal: Refusal) -> None:
-    assert "at least 65,539 bytes" in refusal(SOI + b"\xff\xe0\xff\xff" + WHOLE[2:])
+def test_a_segment_that_extends_beyond_the_file_is_rejected(scan_error: ScanError) -> None:
+    assert "at least 65,539 bytes" in scan_error(SOI + b"\xff\xe0\xff\xff" + WHOLE[2:])
 
 
-def test_a_second_start_of_image_is_refused(refusal: Refusal) -> None:
-    assert "start-of-image" in refusal(SOI + WHOLE)
-    assert "start-of-image" in refusal(WHOLE[:-2] + WHOLE)
+def test_a_second_start_of_image_is_rejected(scan_error: ScanError) -> None:
+    assert "start-of-image" in scan_error(SOI + WHOLE)
+    assert "start-of-image" in scan_error(WHOLE[:-2] + WHOLE)
 
 
-def test_images_after_the_first_are_after_the_end(look: Look) -> None:
-    """MPO and gain-map files hold further JPEGs there; the contract drops what is after the end."""
+def test_images_after_the_first_are_after_the_end(scan_bytes: ScanBytes) -> None:
+    """MPO and gain-map files have further JPEGs there, which are not stored."""
     index = segment(0xE2, b"MPF\0" + bytes(20))
-    header = look(SOI + index + WHOLE[2:] + WHOLE)
+    header = scan_bytes(SOI + index + WHOLE[2:] + WHOLE)
     assert (header.frames, header.end_offset) == (1, len(index) + len(WHOLE))
 
 
-def test_a_thumbnail_within_a_segment_is_not_taken_for_the_image(look: Look) -> None:
+def test_a_thumbnail_within_a_segment_is_not_treated_as_the_image(scan_bytes: ScanBytes) -> None:
     thumbnail = SOI + frame(width=99) + PIXELS + EOI
-    assert look(SOI + segment(0xE0, thumbnail) + WHOLE[2:]).width == 5
+    assert scan_bytes(SOI + segment(0xE0, thumbnail) + WHOLE[2:]).width == 5
 
 
 @pytest.mark.parametrize(
-    "odd",
+    "skipped",
     [
         b"\xff\xff\xff\xff",  # fill bytes
         b"junk",
-        b"\xff\0\xff\0",  # stuffed bytes where a marker should be
-        b"\xff\x01\xff\xd0",  # TEM and RST stand alone
-        b"\xff\xe5\0\0",  # lengths that do not even count themselves
+        b"\xff\0\xff\0",  # stuffed bytes instead of a marker
+        b"\xff\x01\xff\xd0",  # TEM and RST have no segment
+        b"\xff\xe5\0\0",  # lengths below 2, the size of the length itself
         b"\xff\xe5\0\1",
     ],
 )
-def test_bytes_that_decoders_skip_between_segments_are_skipped(look: Look, odd: bytes) -> None:
-    header = look(SOI + segment(0xE0) + odd + frame() + odd + PIXELS + odd + EOI)
+def test_bytes_that_decoders_skip_between_segments_are_skipped(scan_bytes: ScanBytes, skipped: bytes) -> None:
+    header = scan_bytes(SOI + segment(0xE0) + skipped + frame() + skipped + PIXELS + skipped + EOI)
     assert (header.width, header.scans) == (5, 1)
 
 
-def test_the_scans_are_counted_and_limited(look: Look, refusal: Refusal) -> None:
-    assert look(SOI + frame(0xC2) + PIXELS * 100 + EOI).scans == 100
-    details = refusal(SOI + frame(0xC2) + PIXELS * 101 + EOI)
+def test_scans_are_counted_and_limited(scan_bytes: ScanBytes, scan_error: ScanError) -> None:
+    assert scan_bytes(SOI + frame(0xC2) + PIXELS * 100 + EOI).scans == 100
+    details = scan_error(SOI + frame(0xC2) + PIXELS * 101 + EOI)
     assert details == "expected at most 100 JPEG scans for image but received 101"
 
 
-def test_a_jpeg_of_too_many_segments_is_refused(look: Look, refusal: Refusal) -> None:
-    """Our own bound on the work: 2,048 segments, the frame, the scan and the end among them."""
-    room = MAX_SEGMENTS - 3
-    assert look(SOI + segment(0xFE) * room + WHOLE[2:]).width == 5
-    assert "at most 2,048 parts" in refusal(SOI + segment(0xFE) * (room + 1) + WHOLE[2:])
+def test_a_jpeg_of_too_many_segments_is_rejected(scan_bytes: ScanBytes, scan_error: ScanError) -> None:
+    """The limit is 2,048 segments, including frame, scan and end."""
+    available = MAX_SEGMENTS - 3
+    assert scan_bytes(SOI + segment(0xFE) * available + WHOLE[2:]).width == 5
+    assert "at most 2,048 parts" in scan_error(SOI + segment(0xFE) * (available + 1) + WHOLE[2:])
 
 
-def test_all_application_segments_and_comments_count_as_metadata(look: Look, refusal: Refusal) -> None:
+def test_all_application_segments_and_comments_count_as_metadata(
+    scan_bytes: ScanBytes, scan_error: ScanError
+) -> None:
     parts = segment(0xE0, bytes(100)) + segment(0xEF, bytes(20)) + segment(0xFE, bytes(3))
-    assert look(SOI + parts + segment(0xDB, bytes(65)) + WHOLE[2:]).metadata_bytes == 123
+    assert scan_bytes(SOI + parts + segment(0xDB, bytes(65)) + WHOLE[2:]).metadata_bytes == 123
     full = segment(0xFE, bytes(65_533)) * 65
-    assert "at most 4,194,304 bytes of metadata" in refusal(SOI + full + WHOLE[2:])
+    assert "at most 4,194,304 bytes of metadata" in scan_error(SOI + full + WHOLE[2:])
 
 
 @pytest.mark.parametrize(
@@ -152,15 +154,17 @@ def test_all_application_segments_and_comments_count_as_metadata(look: Look, ref
         (0xED, b"Photoshop 3.0\0008BIM", MetadataKind.IPTC),
     ],
 )
-def test_each_kind_of_metadata_is_told(look: Look, code: int, content: bytes, kind: MetadataKind) -> None:
-    header = look(SOI + segment(code, content) + WHOLE[2:])
+def test_each_kind_of_metadata_is_detected(
+    scan_bytes: ScanBytes, code: int, content: bytes, kind: MetadataKind
+) -> None:
+    header = scan_bytes(SOI + segment(code, content) + WHOLE[2:])
     assert header.metadata == {kind}
     assert header.has_metadata is (kind is not MetadataKind.ICC)
-    assert look(SOI + segment(0xEC, content) + WHOLE[2:]).metadata == frozenset()
+    assert scan_bytes(SOI + segment(0xEC, content) + WHOLE[2:]).metadata == frozenset()
 
 
-def test_markers_are_found_wherever_the_pages_of_the_reader_part(look: Look) -> None:
+def test_markers_are_found_across_the_page_borders_of_the_reader(scan_bytes: ScanBytes) -> None:
     for shift in range(-3, 2):
         data = SOI + frame() + PIXELS
-        data += b"x" * (PAGE - len(data) + shift) + EOI
-        assert look(data).end_offset == len(data)
+        data += b"x" * (PAGE_BYTES - len(data) + shift) + EOI
+        assert scan_bytes(data).end_offset == len(data)

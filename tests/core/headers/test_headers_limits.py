@@ -1,4 +1,4 @@
-"""How the limits of contract 9 are held against a header."""
+"""Tests of the limits of source images."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 from imagehost_core.errors import ValidationError
 from imagehost_core.formats import Format
 from imagehost_core.headers import ImageHeader, SourceLimits
-from imagehost_core.headers.limits import DEFAULT_LIMITS, check_limits
+from imagehost_core.headers.limits import DEFAULT_LIMITS, require_within_limits
 
 SMALL: dict[str, Any] = {"format": Format.PNG, "width": 1, "height": 1, "end_offset": 99}
 
 
-def faults(limits: SourceLimits, **facts: Any) -> list[str]:
+def exceeded(limits: SourceLimits, **properties: Any) -> list[str]:
     try:
-        check_limits(ImageHeader(**SMALL | facts), limits)
+        require_within_limits(ImageHeader(**SMALL | properties), limits)
     except ValidationError as error:
-        return [str(fault) for fault in error.errors]
+        return [str(item) for item in error.errors]
     return []
 
 
-def test_the_limits_are_those_of_the_contract() -> None:
+def test_the_default_limits_are_those_of_the_documentation() -> None:
     assert (
         SourceLimits(
             frame_pixels=100_000_000,
@@ -39,7 +39,7 @@ def test_the_limits_are_those_of_the_contract() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "over", "unit"),
+    ("within", "over", "message"),
     [
         ({"width": 16_384}, {"width": 16_385}, "16,384 pixels of width for image but received 16,385"),
         ({"height": 16_384}, {"height": 16_385}, "16,384 pixels of height for image but received 16,385"),
@@ -62,29 +62,31 @@ def test_the_limits_are_those_of_the_contract() -> None:
         ),
     ],
 )
-def test_each_limit_allows_its_value_and_refuses_one_more(
-    facts: dict[str, int], over: dict[str, int], unit: str
+def test_each_limit_accepts_its_value_and_rejects_one_more(
+    within: dict[str, int], over: dict[str, int], message: str
 ) -> None:
-    assert faults(DEFAULT_LIMITS, **facts) == []
-    assert faults(DEFAULT_LIMITS, **over) == [f"expected at most {unit}"]
+    assert exceeded(DEFAULT_LIMITS, **within) == []
+    assert exceeded(DEFAULT_LIMITS, **over) == [f"expected at most {message}"]
 
 
-def test_all_limits_that_a_picture_is_over_are_told_together() -> None:
-    tight = SourceLimits(frame_pixels=1, total_pixels=1, frames=1, side=1, jpeg_scans=1, metadata_bytes=1)
-    assert len(faults(tight, width=2, height=2, frames=2, scans=2, metadata_bytes=2)) == 7
+def test_all_exceeded_limits_are_reported_together() -> None:
+    limits = SourceLimits(frame_pixels=1, total_pixels=1, frames=1, side=1, jpeg_scans=1, metadata_bytes=1)
+    assert len(exceeded(limits, width=2, height=2, frames=2, scans=2, metadata_bytes=2)) == 7
 
 
 @given(side=st.integers(1, 50), width=st.integers(1, 99), height=st.integers(1, 99), frames=st.integers(1, 9))
-def test_what_passes_is_within_every_limit(side: int, width: int, height: int, frames: int) -> None:
+def test_an_image_is_accepted_exactly_if_it_is_within_every_limit(
+    side: int, width: int, height: int, frames: int
+) -> None:
     limits = SourceLimits(side=side, frame_pixels=1_000, total_pixels=4_000)
     within = max(width, height) <= side and width * height <= 1_000 and width * height * frames <= 4_000
-    assert (faults(limits, width=width, height=height, frames=frames) == []) is within
+    assert (exceeded(limits, width=width, height=height, frames=frames) == []) is within
 
 
-@pytest.mark.parametrize("bad", [0, -1, 1.5, "9"])
+@pytest.mark.parametrize("invalid", [0, -1, 1.5, "9"])
 @pytest.mark.parametrize(
     "name", ["frame_pixels", "total_pixels", "frames", "side", "jpeg_scans", "metadata_bytes"]
 )
-def test_a_limit_is_a_positive_integer(name: str, bad: Any) -> None:
+def test_a_limit_is_a_positive_integer(name: str, invalid: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
-        SourceLimits(**{name: bad})
+        SourceLimits(**{name: invalid})

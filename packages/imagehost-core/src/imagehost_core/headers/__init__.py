@@ -1,4 +1,4 @@
-"""Headers: what a picture's file says of itself, read before any decoder runs."""
+"""The header scan: format, size, frames and metadata of an image file, read before any decoder runs."""
 
 from imagehost_core.headers.header import ImageHeader, MetadataKind
 from imagehost_core.headers.limits import SourceLimits

@@ -1,4 +1,4 @@
-"""APNG: the frames of an animated PNG, counted as its chunks come.
+"""APNG: counts the frames of an animated PNG chunk by chunk.
 
 Source: Portable Network Graphics, third edition (W3C), section 11.3.6.
 """
@@ -14,77 +14,79 @@ from imagehost_core.headers.reader import HeaderReader, damaged_file
 
 @define
 class ApngFrameCounter:
-    """The frames that came so far.
+    """A counter of the frames of a PNG.
 
-    A PNG whose acTL is missing, late, doubled or zero is a still picture, whatever frames follow: so
-    browsers and decoders take it. Where acTL holds, its frames must be there.
+    A PNG whose acTL is missing, late, duplicated or zero is a still image, even if frames follow: browsers
+    and decoders treat it so. After a valid acTL, all announced frames must be present.
 
     Attributes:
-        width: The canvas, in pixels.
-        height: Likewise.
-        declared: The frames that acTL announces.
-        begun: Whether the pixels of the default image began: acTL has no say after that.
-        default: Whether the default image is no part of the animation.
-        sequence: The number that the next fcTL or fdAT should have.
-        controls: How many fcTL came.
-        filled: How many of those have pixels.
-        over: Whether a frame came beyond the announced ones: nothing from there on is looked at.
-        fault: The first thing that was wrong.
+        width: Width of the canvas in pixels.
+        height: Height of the canvas in pixels.
+        announced: Number of frames according to acTL.
+        has_pixels: Whether the first IDAT was seen; later acTL chunks are ignored.
+        has_default_image: Whether the default image is not part of the animation.
+        next_sequence: The expected sequence number of the next fcTL or fdAT.
+        controls: Number of fcTL chunks seen.
+        complete: Number of fcTL chunks followed by pixels.
+        is_done: Whether all announced frames were seen; further frames are ignored.
+        error: The first error.
     """
 
     width: int
     height: int
-    declared: int = 0
-    begun: bool = False
-    default: bool = False
-    sequence: int = 0
+    announced: int = 0
+    has_pixels: bool = False
+    has_default_image: bool = False
+    next_sequence: int = 0
     controls: int = 0
-    filled: int = 0
-    over: bool = False
-    fault: str = ""
+    complete: int = 0
+    is_done: bool = False
+    error: str = ""
 
-    def chunk(self, reader: HeaderReader, kind: bytes, start: int, length: int) -> None:
-        """Take notice of a chunk, whatever its type."""
-        if kind == b"acTL" and not self.begun:
-            number = struct.unpack(">I", reader.read_exactly(start, 4))[0] if length >= 8 else 0
-            self.declared = 0 if self.declared or number > 2**31 else number
+    def add_chunk(self, reader: HeaderReader, kind: bytes, start: int, length: int) -> None:
+        """Process a chunk of any type."""
+        if kind == b"acTL" and not self.has_pixels:
+            frames = struct.unpack(">I", reader.read_exactly(start, 4))[0] if length >= 8 else 0
+            self.announced = 0 if self.announced or frames > 2**31 else frames
         elif kind == b"IDAT":
-            if not self.begun:
-                self.default = not self.controls
-                self.filled = self.controls
-            self.begun = True
+            if not self.has_pixels:
+                self.has_default_image = not self.controls
+                self.complete = self.controls
+            self.has_pixels = True
         elif kind in (b"fcTL", b"fdAT"):
-            self.over = self.over or (kind == b"fcTL" and self.begun and self.filled >= self.declared)
-            if not self.over:
-                self._frame(reader, kind, start, length)
+            self.is_done = self.is_done or (
+                kind == b"fcTL" and self.has_pixels and self.complete >= self.announced
+            )
+            if not self.is_done:
+                self._add_frame(reader, kind, start, length)
 
     def frames(self) -> int:
-        """Return how many pictures a decoder finds.
+        """Return the number of images that a decoder finds.
 
         Raises:
-            ValidationError: Frames that acTL announces are missing or out of order.
+            ValidationError: Announced frames are missing or out of order.
         """
-        if not self.declared:
+        if not self.announced:
             return 1
-        if self.fault or self.filled < self.declared:
-            announced = f"an APNG that holds the frames that it announces, {self.declared:,}"
-            raise damaged_file(announced, self.fault or f"{self.filled:,}")
-        return self.declared + self.default
+        if self.error or self.complete < self.announced:
+            expected = f"an APNG with the {self.announced:,} frames that it announces"
+            raise damaged_file(expected, self.error or f"{self.complete:,}")
+        return self.announced + self.has_default_image
 
-    def _frame(self, reader: HeaderReader, kind: bytes, start: int, length: int) -> None:
+    def _add_frame(self, reader: HeaderReader, kind: bytes, start: int, length: int) -> None:
         if length < (26 if kind == b"fcTL" else 4):
-            self.fault = self.fault or f"a {kind.decode()} of {length} bytes"
+            self.error = self.error or f"a {kind.decode()} of {length} bytes"
             return
         number = struct.unpack(">I", reader.read_exactly(start, 4))[0]
-        if number != self.sequence:
-            self.fault = self.fault or f"the number {number:,} where {self.sequence:,} should be"
-        self.sequence = number + 1
+        if number != self.next_sequence:
+            self.error = self.error or f"the number {number:,} where {self.next_sequence:,} should be"
+        self.next_sequence = number + 1
         if kind == b"fdAT":
-            self.filled = self.controls
+            self.complete = self.controls
             return
-        if self.controls > self.filled:
-            self.fault = self.fault or f"frame {self.controls:,} without pixels"
+        if self.controls > self.complete:
+            self.error = self.error or f"frame {self.controls:,} without pixels"
         self.controls += 1
         width, height, left, top = struct.unpack(">4I", reader.read_exactly(start + 4, 16))
         if not width or not height or left + width > self.width or top + height > self.height:
-            self.fault = self.fault or f"a frame of {width:,}×{height:,} at {left:,}, {top:,}"
+            self.error = self.error or f"a frame of {width:,}×{height:,} at {left:,}, {top:,}"

@@ -1,4 +1,4 @@
-"""What a scan finds: the facts of one picture, as its headers tell them."""
+"""The result of the header scan."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from imagehost_core.formats import Format
 
 
 class MetadataKind(StrEnum):
-    """A kind of metadata that a picture can carry."""
+    """A kind of metadata in an image file."""
 
     EXIF = "exif"
     ICC = "icc"
@@ -20,24 +20,24 @@ class MetadataKind(StrEnum):
 
 @frozen(kw_only=True)
 class ImageHeader:
-    """One picture, as its headers tell it.
+    """The properties of an image according to its file headers.
 
     Attributes:
-        format: What the content is.
-        width: Pixels across, as stored, before `orientation` is applied.
-        height: Pixels down, as stored.
-        frames: How many pictures a decoder finds: 1 unless animated. The default image of an APNG that is
-            no part of its animation counts too. The further images of a JPEG (MPO) do not: they are after
-            the end.
-        orientation: The EXIF tag 0x0112, 1 to 8; 1 where there is none that makes sense.
-        has_alpha: Whether the picture may be transparent.
-        end: Offset in bytes just after the picture; what comes after it is no part of it.
-        scans: Scans of a JPEG, else 0.
-        extent: Pixels across and down that all frames together span. It is the size but for a GIF whose
-            later frames leave its canvas: decoders then grow the canvas to this.
-        metadata: Which kinds of metadata are present.
-        metadata_bytes: Bytes of all that is neither pixels nor needed to read them: metadata, colour
-            profiles, comments and unknown parts, as stored (compressed where they are).
+        format: The format of the content.
+        width: Stored width in pixels, before `orientation` is applied.
+        height: Stored height in pixels.
+        frames: Number of images that a decoder finds: 1 unless animated. The default image of an APNG counts
+            even if it is not part of the animation; further images of a JPEG (MPO) do not, because they
+            follow after the end.
+        orientation: EXIF tag 0x0112, 1 to 8; 1 if it is missing or invalid.
+        has_alpha: Whether the image can have transparent pixels.
+        end_offset: Offset in bytes of the end of the image; bytes after it are not part of it.
+        scans: Number of scans of a JPEG, else 0.
+        canvas_extent: Width and height in pixels that contain all frames. It differs from the size for a GIF
+            with later frames beyond its canvas: decoders then enlarge the canvas to this.
+        metadata: The kinds of metadata present.
+        metadata_bytes: Stored size in bytes of everything but pixels and what decoding them needs: metadata,
+            colour profiles, comments and unknown chunks.
     """
 
     format: Format
@@ -54,38 +54,38 @@ class ImageHeader:
 
     @property
     def has_metadata(self) -> bool:
-        """Whether there is EXIF, XMP or IPTC: what `remove_exif` takes away (contract 4; ICC stays)."""
+        """Whether there is EXIF, XMP or IPTC, which `remove_exif` removes; it keeps ICC profiles."""
         return bool(self.metadata - {MetadataKind.ICC})
 
     @property
     def frame_pixels(self) -> int:
-        """The pixels of one frame as a decoder holds it, whatever part of the canvas the frame paints."""
+        """Number of pixels of one frame as decoded, even if the frame covers only a part of the canvas."""
         return self.canvas_extent[0] * self.canvas_extent[1]
 
     @property
     def total_pixels(self) -> int:
-        """The pixels of all frames."""
+        """Number of pixels of all frames."""
         return self.frame_pixels * self.frames
 
 
 @define
 class MetadataCounter:
-    """The metadata that was met so far in a scan.
+    """The metadata found so far in a scan.
 
     Attributes:
-        kinds: What was met.
-        size: Its bytes.
-        exif: Where the first EXIF is: the offsets of its first byte and of the byte after it.
+        kinds: The kinds found.
+        size: Their total size in bytes.
+        exif_span: Offsets of the first byte and of the end of the first EXIF block.
     """
 
     kinds: set[MetadataKind] = field(factory=set)
     size: int = 0
-    exif: tuple[int, int] | None = None
+    exif_span: tuple[int, int] | None = None
 
     def add(self, kind: MetadataKind | None, start: int, end: int) -> None:
-        """Count the bytes from `start` to before `end`, which are of the given kind or of none we know."""
+        """Count the bytes from `start` to before `end`, of a known kind or of another (`None`)."""
         self.size += end - start
         if kind is not None:
             self.kinds.add(kind)
-        if kind is MetadataKind.EXIF and self.exif is None:
-            self.exif = start, end
+        if kind is MetadataKind.EXIF and self.exif_span is None:
+            self.exif_span = start, end

@@ -1,8 +1,8 @@
-"""How much one picture may ask of a decoder, and the check of that.
+"""Limits of source images, which protect decoders from decompression bombs.
 
-A bomb is a small file that costs its decoder much memory or time. Each limit closes one way: pixels
-(memory), frames and scans (time: every frame of a GIF and every scan of a progressive JPEG costs a pass
-over the whole picture, however empty it is), sides and metadata (memory).
+A decompression bomb is a small file that costs its decoder much memory or time. Pixels, sides and metadata
+cost memory; frames and scans cost time, because each frame of a GIF and each scan of a progressive JPEG is
+a pass over the whole image, even if it changes nothing.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from imagehost_core.headers.header import ImageHeader
 
 
 def _positive(default: int) -> int:
-    number: int = field(default=default, validator=[instance_of(int), ge(1)])
-    return number
+    attribute: int = field(default=default, validator=[instance_of(int), ge(1)])
+    return attribute
 
 
 @frozen(kw_only=True)
 class SourceLimits:
-    """The most that an uploaded picture may be; the defaults are those of contract 9.
+    """Upper limits of an uploaded image.
 
     Attributes:
         frame_pixels: Pixels of one frame.
-        total_pixels: Pixels of all frames together.
+        total_pixels: Pixels of all frames.
         frames: Frames of an animation.
         side: Width or height, in pixels.
         jpeg_scans: Scans of a JPEG.
@@ -43,7 +43,7 @@ class SourceLimits:
 
 
 DEFAULT_LIMITS = SourceLimits()
-"""The limits of contract 9."""
+"""The limits of a host."""
 
 _LIMITS: tuple[tuple[Callable[[SourceLimits], int], Callable[[ImageHeader], int], str], ...] = (
     (lambda limits: limits.side, lambda header: header.canvas_extent[0], "pixels of width"),
@@ -54,22 +54,19 @@ _LIMITS: tuple[tuple[Callable[[SourceLimits], int], Callable[[ImageHeader], int]
     (lambda limits: limits.jpeg_scans, lambda header: header.scans, "JPEG scans"),
     (lambda limits: limits.metadata_bytes, lambda header: header.metadata_bytes, "bytes of metadata"),
 )
-"""Every limit: its value, what is held against it, and the unit that both are counted in."""
+"""For each limit its value, the value of a header to compare, and their unit."""
 
 
-def check_limits(header: ImageHeader, limits: SourceLimits) -> None:
-    """Refuse a picture that is over a limit.
-
-    Contract 9: *≤ 100 million pixels a frame, ≤ 150 million over all frames, ≤ 1,000 frames, side
-    ≤ 16,384, ≤ 100 JPEG scans, metadata ≤ 4 MiB; checked in the headers before any decoder runs*.
+def require_within_limits(header: ImageHeader, limits: SourceLimits) -> None:
+    """Raise ValidationError if an image exceeds a limit.
 
     Raises:
-        ValidationError: With one fault for each limit that it is over.
+        ValidationError: With one field error for each limit that the image exceeds.
     """
-    faults = [
-        FieldError("image", f"at most {most(limits):,} {unit}", f"{measure(header):,}")
-        for most, measure, unit in _LIMITS
-        if measure(header) > most(limits)
+    errors = [
+        FieldError("image", f"at most {limit(limits):,} {unit}", f"{measure(header):,}")
+        for limit, measure, unit in _LIMITS
+        if measure(header) > limit(limits)
     ]
-    if faults:
-        raise ValidationError(errors=faults)
+    if errors:
+        raise ValidationError(errors=errors)

@@ -15,13 +15,13 @@ from imagehost_core.headers.header import ImageHeader, MetadataCounter, Metadata
 from imagehost_core.headers.reader import HeaderReader, damaged_file, fourcc
 
 MAX_CHUNKS = 200_000
-"""Parts that a PNG may have: 50 MB of pixels in chunks of 262 bytes; encoders write 8 KiB and more."""
+"""The most chunks of a PNG: 50 MB of pixels in chunks of 262 bytes; encoders write 8 KiB and more."""
 
 _DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
-"""The bit depths that each colour type allows."""
+"""The bit depths of each colour type."""
 _ALPHA_COLOUR_TYPES = (4, 6)
 _PIXELS = frozenset((b"IHDR", b"PLTE", b"IDAT", b"IEND", b"acTL", b"fcTL", b"fdAT"))
-"""The chunks that are no metadata."""
+"""The chunks that are not metadata."""
 
 _KINDS = {b"eXIf": MetadataKind.EXIF, b"iCCP": MetadataKind.ICC}
 _KEYWORDS = {
@@ -31,7 +31,7 @@ _KEYWORDS = {
     b"Raw profile type APP1": MetadataKind.EXIF,
     b"Raw profile type iptc": MetadataKind.IPTC,
 }
-"""Keywords of text chunks that hold metadata of other formats; the raw profiles are ImageMagick's."""
+"""Keywords of text chunks that contain metadata; ImageMagick writes the raw profiles."""
 _TEXTS = (b"tEXt", b"zTXt", b"iTXt")
 _LONGEST_KEYWORD = 79
 
@@ -39,16 +39,16 @@ _LONGEST_KEYWORD = 79
 def read(reader: HeaderReader) -> ImageHeader:
     """Return the header of a PNG.
 
-    A file that ends between two chunks after the pixels lacks IEND, but decoders read it: it passes.
-    One that ends within a chunk is cut short.
+    A file that ends between two chunks after the pixels is accepted without IEND, as decoders read it. One
+    that ends within a chunk is truncated.
 
     Raises:
         ValidationError: The structure is damaged.
     """
     width, height, alpha = _ihdr(reader)
     animation = ApngFrameCounter(width, height)
-    tally = MetadataCounter()
-    place: tuple[int, int] | None = None
+    metadata = MetadataCounter()
+    exif_span: tuple[int, int] | None = None
     pixels = False
     offset = 33
     while True:
@@ -73,12 +73,11 @@ def read(reader: HeaderReader) -> ImageHeader:
         if kind == b"tRNS" and not pixels:
             alpha = True
         pixels = pixels or kind == b"IDAT"
-        animation.chunk(reader, kind, start, length)
+        animation.add_chunk(reader, kind, start, length)
         if kind not in _PIXELS:
-            what = _metadata(reader, kind, start)
-            tally.add(what, start, end)
-            if kind == b"eXIf" and place is None:
-                place = start, end
+            metadata.add(_metadata_kind(reader, kind, start), start, end)
+            if kind == b"eXIf" and exif_span is None:
+                exif_span = start, end
         offset = end + 4
     if not pixels:
         raise damaged_file("a PNG with pixels", "one without IDAT")
@@ -87,11 +86,11 @@ def read(reader: HeaderReader) -> ImageHeader:
         width=width,
         height=height,
         frames=animation.frames(),
-        orientation=scan_orientation(reader, place),
+        orientation=scan_orientation(reader, exif_span),
         has_alpha=alpha,
         end_offset=offset,
-        metadata=frozenset(tally.kinds),
-        metadata_bytes=tally.size,
+        metadata=frozenset(metadata.kinds),
+        metadata_bytes=metadata.size,
     )
 
 
@@ -115,7 +114,7 @@ def _ihdr(reader: HeaderReader) -> tuple[int, int, bool]:
     return width, height, colour in _ALPHA_COLOUR_TYPES
 
 
-def _metadata(reader: HeaderReader, kind: bytes, start: int) -> MetadataKind | None:
+def _metadata_kind(reader: HeaderReader, kind: bytes, start: int) -> MetadataKind | None:
     if kind in _TEXTS:
         return _KEYWORDS.get(reader.peek(start, _LONGEST_KEYWORD + 1).split(b"\0", 1)[0])
     return _KINDS.get(kind)

@@ -1,7 +1,7 @@
-"""A bounded view of a file: random reads and forward searches that hold one page in memory.
+"""A bounded view of a file: random reads and forward searches with one page in memory.
 
-A scan moves forward, and a page is read only where the last one does not reach: so a whole scan reads
-hardly more bytes than the file has, however often it asks.
+A scan moves forward, and a new page is read only when the last one does not contain the requested bytes. So
+a whole scan reads hardly more bytes than the file has, however many requests it makes.
 """
 
 from __future__ import annotations
@@ -11,20 +11,17 @@ from typing import BinaryIO
 
 from imagehost_core.errors import FieldError, ValidationError, quote_value
 
-PAGE = 256 * 1024
-"""Bytes that are read at once and held: few reads for a file of 50 MB, little memory for many scans."""
+PAGE_BYTES = 256 * 1024
+"""Size of a page: few reads for a file of 50 MB, little memory for many concurrent scans."""
 
 
 def damaged_file(expected: str, received: str) -> ValidationError:
-    """Return the refusal of a picture whose structure is wrong.
-
-    Contract 2: *422: an image that is recognised but damaged*.
-    """
+    """Return the error for an image of a supported format whose structure is invalid."""
     return ValidationError(errors=[FieldError("image", expected, received)])
 
 
 def fourcc(code: bytes) -> str:
-    """Return a chunk's four-character code as it may be shown."""
+    """Return a chunk's four-character code in quotes, for error messages."""
     return quote_value(str(code, "latin-1"))
 
 
@@ -32,8 +29,8 @@ class HeaderReader:
     """The first `size` bytes of a seekable file.
 
     Args:
-        file: The file; offsets count from its very beginning.
-        size: Its length in bytes. Nothing beyond is ever read.
+        file: The file; offsets count from its first byte.
+        size: Length in bytes; nothing beyond is read.
     """
 
     def __init__(self, file: BinaryIO, size: int) -> None:
@@ -43,28 +40,27 @@ class HeaderReader:
         self._base = 0
         self._parts = 0
 
-    def count_parts(self, most: int, parts: int = 1) -> None:
-        """Count parts (segments, chunks, blocks) of the picture.
+    def count_parts(self, limit: int, parts: int = 1) -> None:
+        """Count parts (segments, chunks, blocks) of the file.
 
-        A file of millions of tiny parts is no picture that an encoder writes, but work without end for
-        whoever walks it.
+        No encoder writes files of millions of tiny parts, and scanning them would take too long.
 
         Args:
-            most: How many there may be in all.
-            parts: How many more there are now.
+            limit: The most parts of the file.
+            parts: Number of parts to add.
 
         Raises:
-            ValidationError: There are more.
+            ValidationError: The file has more parts.
         """
         self._parts += parts
-        if self._parts > most:
-            raise damaged_file(f"at most {most:,} parts in the file", f"{self._parts:,} or more")
+        if self._parts > limit:
+            raise damaged_file(f"at most {limit:,} parts in the file", f"{self._parts:,} or more")
 
     def read_exactly(self, offset: int, count: int) -> bytes:
         """Return exactly `count` bytes from `offset`.
 
         Raises:
-            ValidationError: The file ends before.
+            ValidationError: The file ends before that.
         """
         data = self.peek(offset, count)
         if len(data) < count:
@@ -72,19 +68,19 @@ class HeaderReader:
         return data
 
     def peek(self, offset: int, count: int) -> bytes:
-        """Return up to `count` bytes from `offset`: fewer where the file ends."""
-        if count > PAGE:
+        """Return up to `count` bytes from `offset`: fewer at the end of the file."""
+        if count > PAGE_BYTES:
             return self._read(offset, count)
         index = offset - self._base
         if not 0 <= index <= len(self._page) - count:
-            self._page, self._base, index = self._read(offset, PAGE), offset, 0
+            self._page, self._base, index = self._read(offset, PAGE_BYTES), offset, 0
         return self._page[index : index + count]
 
     def buffer_at(self, offset: int) -> tuple[bytes, int]:
         """Return the page that holds the byte at `offset`, and its index there.
 
         Raises:
-            ValidationError: The file ends before.
+            ValidationError: The file ends before that.
         """
         if not self.peek(offset, 1):
             raise self.truncated(offset + 1)
@@ -94,9 +90,9 @@ class HeaderReader:
         """Return the offset of the next match of `pattern` from `offset` on, or `None`.
 
         Args:
-            pattern: What to look for.
-            offset: Where to begin.
-            width: How many bytes each match has.
+            pattern: Pattern whose matches all have the same length.
+            offset: Offset to start from.
+            width: Length of a match in bytes.
         """
         while len(self.peek(offset, width)) == width:
             match = pattern.search(self._page, offset - self._base)
@@ -106,25 +102,21 @@ class HeaderReader:
         return None
 
     def require_length(self, end: int) -> None:
-        """Refuse a file that ends before `end`, without reading up to there.
-
-        Raises:
-            ValidationError: It does.
-        """
+        """Raise ValidationError if the file ends before `end`, without reading up to there."""
         if end > self.size:
             raise self.truncated(end)
 
     def truncated(self, end: int) -> ValidationError:
-        """Return the refusal of a file that ends before `end`."""
+        """Return the error for a file that ends before `end`."""
         return damaged_file(
             f"a whole file of at least {end:,} bytes", f"one cut short after {self.size:,} bytes"
         )
 
     def _read(self, offset: int, count: int) -> bytes:
-        wanted = min(count, self.size - offset)
+        remaining = min(count, self.size - offset)
         data = b""
-        if wanted > 0:
+        if remaining > 0:
             self._file.seek(offset)
-            while len(data) < wanted and (more := self._file.read(wanted - len(data))):
-                data += more
+            while len(data) < remaining and (chunk := self._file.read(remaining - len(data))):
+                data += chunk
         return data

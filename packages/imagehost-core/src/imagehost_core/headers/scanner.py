@@ -1,4 +1,4 @@
-"""The scan of a file before any decoder runs: recognised, whole, and within the limits, or refused."""
+"""The scan of a file before any decoder runs: its format is supported, it is complete and within limits."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from imagehost_core.errors import FieldError, UnsupportedMediaTypeError
 from imagehost_core.formats import SNIFF_BYTES, UPLOADABLE, Format, sniff
 from imagehost_core.headers import gif, jpeg, png, webp
 from imagehost_core.headers.header import ImageHeader
-from imagehost_core.headers.limits import DEFAULT_LIMITS, SourceLimits, check_limits
+from imagehost_core.headers.limits import DEFAULT_LIMITS, SourceLimits, require_within_limits
 from imagehost_core.headers.reader import HeaderReader
 
-_READ: dict[Format, Callable[[HeaderReader], ImageHeader]] = {
+_READERS: dict[Format, Callable[[HeaderReader], ImageHeader]] = {
     Format.JPEG: jpeg.read,
     Format.PNG: png.read,
     Format.GIF: gif.read,
     Format.WEBP: webp.read,
 }
-"""Who reads each format."""
+"""The header reader of each format."""
 
 
 def scan(file: BinaryIO, size: int, limits: SourceLimits = DEFAULT_LIMITS) -> ImageHeader:
-    """Return what the headers of a picture say, or refuse it.
+    """Return the header of an image, and raise an error for an invalid file.
 
-    Nothing is decoded or decompressed: memory stays at a few pages of the reader, and time grows with
-    `size` alone. What passes may still hold pixels that cannot be decoded; only a decoder sees that.
+    Nothing is decoded or decompressed: memory is limited to a few pages of the reader, and time is linear in
+    `size`. The pixels of an accepted file can still be damaged; only a decoder detects that.
 
     Args:
-        file: A seekable binary file whose first byte is the picture's first. Its position is moved.
-        size: The file's length in bytes; nothing beyond is read.
-        limits: The most that the picture may be; by default the limits of contract 9.
+        file: A seekable binary file that starts with the image. Its position changes.
+        size: Length of the file in bytes; nothing beyond is read.
+        limits: Limits of the image.
 
     Raises:
-        UnsupportedMediaTypeError: The content is not JPEG, PNG, WebP or GIF. Contract 2: *the file's
-            content (never its name or declared type)*.
-        ValidationError: It is one of them, but damaged, cut short, or over a limit.
+        UnsupportedMediaTypeError: The content is not JPEG, PNG, WebP or GIF, whatever the file's name or
+            declared type says.
+        ValidationError: The image is damaged, truncated, or exceeds a limit.
     """
     reader = HeaderReader(file, size)
-    found = sniff(reader.peek(0, SNIFF_BYTES))
-    if found is None:
+    detected = sniff(reader.peek(0, SNIFF_BYTES))
+    if detected is None:
         names = ", ".join(fmt.upper() for fmt in UPLOADABLE)
         raise UnsupportedMediaTypeError(errors=[FieldError("image", f"content of {names}", "something else")])
-    header = _READ[found](reader)
-    check_limits(header, limits)
+    header = _READERS[detected](reader)
+    require_within_limits(header, limits)
     return header

@@ -1,7 +1,7 @@
-"""WebP: the chunks of a RIFF file, simple or extended, still or animated.
+"""WebP: the chunks of a RIFF file, in the simple or the extended format, still or animated.
 
 Sources: RFC 9649 (container, VP8L header), RFC 6386 section 9.1 (VP8 frame header). The checks are those
-of libwebp's demultiplexer, which refuses the whole file where one fails.
+of libwebp's demultiplexer, which rejects the whole file if one fails.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from imagehost_core.headers.header import ImageHeader, MetadataCounter, Metadata
 from imagehost_core.headers.reader import HeaderReader, damaged_file, fourcc
 
 MAX_CHUNKS = 20_000
-"""Parts that a WebP may have: 1,000 frames are 3,000 chunks, with transparency 4,000."""
+"""The most chunks of a WebP: 1,000 frames have 3,000 chunks, with transparency 4,000."""
 
 _ALPHA, _EXIF, _ANIMATED = 0x10, 0x08, 0x02
-"""The flags of VP8X that matter here."""
+"""Flags of VP8X."""
 _KINDS = {b"EXIF": MetadataKind.EXIF, b"XMP ": MetadataKind.XMP, b"ICCP": MetadataKind.ICC}
 _BITSTREAMS = (b"VP8 ", b"VP8L")
 _PIXELS = (*_BITSTREAMS, b"ALPH")
@@ -28,7 +28,7 @@ _PIXELS = (*_BITSTREAMS, b"ALPH")
 
 @frozen
 class _Chunk:
-    """A chunk: its type, and the offsets of its content and of the byte after that, without padding."""
+    """A chunk: its type, and the offsets of the start and the end of its content, without padding."""
 
     kind: bytes
     start: int
@@ -37,7 +37,7 @@ class _Chunk:
 
 @frozen
 class _Bitstream:
-    """What one bitstream says: pixels across and down, and whether it may be transparent."""
+    """The properties of a bitstream: width and height in pixels, and whether it can be transparent."""
 
     width: int
     height: int
@@ -47,7 +47,7 @@ class _Bitstream:
 def read(reader: HeaderReader) -> ImageHeader:
     """Return the header of a WebP.
 
-    The end is where RIFF says that it is.
+    The end is that of the RIFF container.
 
     Raises:
         ValidationError: The structure is damaged.
@@ -58,37 +58,39 @@ def read(reader: HeaderReader) -> ImageHeader:
     first = next(chunks, None)
     if first is None or first.kind not in (b"VP8X", *_BITSTREAMS):
         raise damaged_file("VP8, VP8L or VP8X first in a WebP", fourcc(first.kind) if first else "no chunk")
-    tally = MetadataCounter()
+    metadata = MetadataCounter()
     if first.kind != b"VP8X":
-        picture = _bitstream(reader, first)
+        image = _bitstream(reader, first)
         for chunk in chunks:
-            tally.add(_KINDS.get(chunk.kind), chunk.start, chunk.end)
-        return _header(picture, 1, 1, end, tally)
+            metadata.add(_KINDS.get(chunk.kind), chunk.start, chunk.end)
+        return _header(image, 1, 1, end, metadata)
     if first.end - first.start < 10:
         raise damaged_file("a VP8X of 10 bytes in a WebP", f"{first.end - first.start}")
     flags, size = reader.read_exactly(first.start, 1)[0], reader.read_exactly(first.start + 4, 6)
     canvas = _Bitstream(_uint24(size[:3]) + 1, _uint24(size[3:]) + 1, bool(flags & _ALPHA))
-    frames = (_animated if flags & _ANIMATED else _still)(reader, chunks, canvas, tally)
-    turned = scan_orientation(reader, tally.exif) if flags & _EXIF else 1
-    return _header(canvas, frames, turned, end, tally)
+    frames = (_animated if flags & _ANIMATED else _still)(reader, chunks, canvas, metadata)
+    orientation = scan_orientation(reader, metadata.exif_span) if flags & _EXIF else 1
+    return _header(canvas, frames, orientation, end, metadata)
 
 
-def _header(picture: _Bitstream, frames: int, turned: int, end: int, tally: MetadataCounter) -> ImageHeader:
+def _header(
+    image: _Bitstream, frames: int, orientation: int, end: int, metadata: MetadataCounter
+) -> ImageHeader:
     return ImageHeader(
         format=Format.WEBP,
-        width=picture.width,
-        height=picture.height,
+        width=image.width,
+        height=image.height,
         frames=frames,
-        orientation=turned,
-        has_alpha=picture.alpha,
+        orientation=orientation,
+        has_alpha=image.alpha,
         end_offset=end,
-        metadata=frozenset(tally.kinds),
-        metadata_bytes=tally.size,
+        metadata=frozenset(metadata.kinds),
+        metadata_bytes=metadata.size,
     )
 
 
 def _chunks(reader: HeaderReader, offset: int, end: int) -> Iterator[_Chunk]:
-    """Yield the chunks that fill the bytes from `offset` to before `end`."""
+    """Yield the chunks in the bytes from `offset` to before `end`."""
     while offset < end:
         if end - offset < 8:
             raise damaged_file("a WebP made of chunks", f"{end - offset} bytes too many at offset {offset:,}")
@@ -101,13 +103,15 @@ def _chunks(reader: HeaderReader, offset: int, end: int) -> Iterator[_Chunk]:
         yield _Chunk(kind, after - size, after)
 
 
-def _still(reader: HeaderReader, chunks: Iterator[_Chunk], canvas: _Bitstream, tally: MetadataCounter) -> int:
-    _expect(_image(reader, chunks, tally), canvas.width, canvas.height)
+def _still(
+    reader: HeaderReader, chunks: Iterator[_Chunk], canvas: _Bitstream, metadata: MetadataCounter
+) -> int:
+    _require_size(_image(reader, chunks, metadata), canvas.width, canvas.height)
     return 1
 
 
 def _animated(
-    reader: HeaderReader, chunks: Iterator[_Chunk], canvas: _Bitstream, tally: MetadataCounter
+    reader: HeaderReader, chunks: Iterator[_Chunk], canvas: _Bitstream, metadata: MetadataCounter
 ) -> int:
     frames, announced = 0, False
     for chunk in chunks:
@@ -116,16 +120,16 @@ def _animated(
         if chunk.kind == b"ANIM":
             announced = True
         elif chunk.kind == b"ANMF":
-            _frame(reader, chunk, canvas, tally)
+            _frame(reader, chunk, canvas, metadata)
             frames += 1
         else:
-            tally.add(_KINDS.get(chunk.kind), chunk.start, chunk.end)
+            metadata.add(_KINDS.get(chunk.kind), chunk.start, chunk.end)
     if not frames:
         raise damaged_file("an animated WebP with a frame", "one without")
     return frames
 
 
-def _frame(reader: HeaderReader, chunk: _Chunk, canvas: _Bitstream, tally: MetadataCounter) -> None:
+def _frame(reader: HeaderReader, chunk: _Chunk, canvas: _Bitstream, metadata: MetadataCounter) -> None:
     if chunk.end - chunk.start < 16:
         raise damaged_file("an ANMF of 16 bytes and more in a WebP", f"{chunk.end - chunk.start}")
     box = reader.read_exactly(chunk.start, 12)
@@ -134,17 +138,17 @@ def _frame(reader: HeaderReader, chunk: _Chunk, canvas: _Bitstream, tally: Metad
     if left + width > canvas.width or top + height > canvas.height:
         box_text = f"{width:,}×{height:,} at {left:,}, {top:,}"
         raise damaged_file(f"WebP frames within {canvas.width:,}×{canvas.height:,}", box_text)
-    _expect(_image(reader, _chunks(reader, chunk.start + 16, chunk.end), tally), width, height)
+    _require_size(_image(reader, _chunks(reader, chunk.start + 16, chunk.end), metadata), width, height)
 
 
-def _image(reader: HeaderReader, chunks: Iterator[_Chunk], tally: MetadataCounter) -> _Bitstream:
-    """Return what the pixels of one frame say: a bitstream, with ALPH before it where it is lossy."""
+def _image(reader: HeaderReader, chunks: Iterator[_Chunk], metadata: MetadataCounter) -> _Bitstream:
+    """Return the bitstream of one frame; a lossy one can follow an ALPH chunk."""
     pixels = []
     for chunk in chunks:
         if chunk.kind in _PIXELS:
             pixels.append(chunk)
         else:
-            tally.add(_KINDS.get(chunk.kind), chunk.start, chunk.end)
+            metadata.add(_KINDS.get(chunk.kind), chunk.start, chunk.end)
     kinds = tuple(chunk.kind for chunk in pixels)
     if kinds not in ((b"VP8 ",), (b"VP8L",), (b"ALPH", b"VP8 ")):
         expected = "one VP8L, or one VP8 with or without ALPH, for each WebP frame"
@@ -152,16 +156,16 @@ def _image(reader: HeaderReader, chunks: Iterator[_Chunk], tally: MetadataCounte
     return _bitstream(reader, pixels[-1])
 
 
-def _expect(picture: _Bitstream, width: int, height: int) -> None:
-    if (picture.width, picture.height) != (width, height):
-        raise damaged_file(f"WebP pixels of {width:,}×{height:,}", f"{picture.width:,}×{picture.height:,}")
+def _require_size(image: _Bitstream, width: int, height: int) -> None:
+    if (image.width, image.height) != (width, height):
+        raise damaged_file(f"WebP pixels of {width:,}×{height:,}", f"{image.width:,}×{image.height:,}")
 
 
 def _bitstream(reader: HeaderReader, chunk: _Chunk) -> _Bitstream:
-    size, need = chunk.end - chunk.start, 10 if chunk.kind == b"VP8 " else 5
-    if size < need:
-        raise damaged_file(f"{need} bytes and more of WebP pixels", f"{size}")
-    head = reader.read_exactly(chunk.start, need)
+    size, header_bytes = chunk.end - chunk.start, 10 if chunk.kind == b"VP8 " else 5
+    if size < header_bytes:
+        raise damaged_file(f"{header_bytes} bytes and more of WebP pixels", f"{size}")
+    head = reader.read_exactly(chunk.start, header_bytes)
     return _vp8(head, size) if chunk.kind == b"VP8 " else _vp8l(head)
 
 
@@ -169,8 +173,8 @@ def _vp8(head: bytes, size: int) -> _Bitstream:
     tag = _uint24(head[:3])
     key_frame, version, shown, partition = not tag & 1, tag >> 1 & 7, tag >> 4 & 1, tag >> 5
     width, height = (side & 0x3FFF for side in struct.unpack("<HH", head[6:]))
-    whole = key_frame and version <= 3 and shown and partition < size and head[3:6] == b"\x9d\x01\x2a"
-    if not whole or not width or not height:
+    is_valid = key_frame and version <= 3 and shown and partition < size and head[3:6] == b"\x9d\x01\x2a"
+    if not is_valid or not width or not height:
         raise damaged_file("a VP8 key frame in a WebP", f"the header {head.hex()}")
     return _Bitstream(width, height, False)
 
