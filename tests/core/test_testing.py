@@ -47,7 +47,7 @@ def test_a_fleeting_host_works_like_any_other_and_vanishes() -> None:
     with memory_host() as host:
         image = host.upload(make_image(), owner="admin", filename="cat.png")
         assert host.render(image.id, "w=100").width == 100
-        root = host._context.layout.root
+        root = host.path
         assert root.is_dir()
     assert not root.exists()
 

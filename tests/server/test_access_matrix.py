@@ -86,7 +86,7 @@ class World:
 
     def spoiled(self) -> dict[str, str | None]:
         """Return tokens that are no good, by what is wrong with them."""
-        past = ImageHost.open(self.host._context.layout.root, clock=lambda: utc_now() - timedelta(hours=1))
+        past = ImageHost.open(self.host.path, clock=lambda: utc_now() - timedelta(hours=1))
         with past:
             ends = utc_now() - timedelta(minutes=30)
             expired = past.keys.create(owner="ann", expires_at=ends).token

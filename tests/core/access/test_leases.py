@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from imagehost_core import ImageHost, Settings
 from imagehost_core.db import LeasedDelivery
 from imagehost_core.models import DeliveryState, Webhook, WebhookDelivery
-from imagehost_core.services.webhooks import MAX_IN_FLIGHT_PER_ENDPOINT, MAX_SENDERS, WebhookService
+from imagehost_core.services.webhooks import MAX_IN_FLIGHT_PER_ENDPOINT, MAX_SENDERS
 from imagehost_core.settings import RenderingSettings, WebhookSettings
 from imagehost_core.testing import DEFAULT_NOW, FrozenClock
 from imagehost_core.webhooks.retry import RETRY_SCHEDULE, Attempt
@@ -151,8 +151,8 @@ def test_a_change_by_the_owner_does_not_undo_what_a_sender_did_meanwhile(
         host.webhooks.report([(due, attempt(410))])
         return ["8.8.8.8"]
 
-    hooks = WebhookService(host._context, slowly)
-    changed = hooks.update(webhook.id, owner="admin", url="https://hooks.example.com/")
+    with ImageHost.open(host.path, settings=host.settings, clock=host.now, resolve=slowly) as other:
+        changed = other.webhooks.update(webhook.id, owner="admin", url="https://hooks.example.com/")
     assert (changed.is_active, changed.disabled_reason) == (False, "the endpoint responded with 410 Gone")
     assert host.webhooks.get(webhook.id, owner="admin") == changed
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import pytest
 from attrs import evolve
@@ -190,7 +189,7 @@ def test_an_account_is_deleted_with_all_its_data(host: ImageHost) -> None:
     for token in (session.token, key.token):
         with pytest.raises(UnauthorizedError):
             host.authenticate(token)
-    folder = Path(str(host._context.layout.root))
+    folder = host.path
     assert list(folder.glob(f"*/*/{image.id}")) == []
     assert host.images.get(kept.id).id == kept.id
     assert host.keys.list(owner="admin", page=PageRequest()).total == 0

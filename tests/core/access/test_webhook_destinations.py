@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 
 from imagehost_core import Event, ImageHost, NotFoundError, ValidationError
 from imagehost_core.models import DeliveryState
-from imagehost_core.services.webhooks import MAX_WEBHOOKS, WebhookService
+from imagehost_core.services.webhooks import MAX_WEBHOOKS
 from imagehost_core.testing import FrozenClock, make_image
 from imagehost_core.webhooks.retry import Attempt
 from imagehost_core.webhooks.validation import resolve
@@ -55,14 +57,17 @@ def test_a_destination_that_makes_no_sense_is_refused(host: ImageHost, fields: d
 
 
 def test_a_name_that_leads_inside_is_refused_when_it_is_saved(host: ImageHost) -> None:
-    inside = WebhookService(host._context, lambda _name, _port: ["10.0.0.1"])
-    with pytest.raises(ValidationError) as caught:
-        inside.create(owner="admin", url="https://hooks.example.com/")
+    private = ["10.0.0.1"]
+    with (
+        ImageHost.open(host.path, settings=host.settings, resolve=lambda _name, _port: private) as inside,
+        pytest.raises(ValidationError) as caught,
+    ):
+        inside.webhooks.create(owner="admin", url="https://hooks.example.com/")
     (fault,) = caught.value.errors
     assert (fault.name, fault.received) == ("url", "'https://hooks.example.com/'")
     assert "10.0.0.1" not in caught.value.details, "what a name leads to in here is nothing to learn from"
-    later = WebhookService(host._context, lambda _name, _port: [])
-    later.create(owner="admin", url="https://hooks.example.com/")
+    with ImageHost.open(host.path, settings=host.settings, resolve=lambda _name, _port: []) as unresolved:
+        unresolved.webhooks.create(owner="admin", url="https://hooks.example.com/")
 
 
 def test_the_system_s_resolver_answers_with_addresses_or_with_none() -> None:
@@ -245,10 +250,13 @@ def test_killed_at_any_moment_there_is_no_change_without_its_event_and_no_event_
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         process.stdout.close()
-    with ImageHost.open(tmp_path) as host:
-        catalog = host._context.database
-        albums = {row["id"] for row in catalog.fetch_all("SELECT id FROM albums", {})}
-        events = [json.loads(bytes(row["body"])) for row in catalog.fetch_all("SELECT body FROM events", {})]  # type: ignore[arg-type]
-        assert sorted(event["data"]["id"] for event in events) == sorted(albums)  # type: ignore[type-var]
+    with (
+        ImageHost.open(tmp_path) as host,
+        closing(sqlite3.connect(host.path / "imagehost.sqlite3")) as catalog,
+    ):
+        catalog.row_factory = sqlite3.Row
+        albums = {row["id"] for row in catalog.execute("SELECT id FROM albums")}
+        events = [json.loads(bytes(row["body"])) for row in catalog.execute("SELECT body FROM events")]
+        assert sorted(event["data"]["id"] for event in events) == sorted(albums)
         assert len(albums) >= 5 * 3
         assert owner.name == "admin"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from PIL import Image as Picture
 
 from imagehost_core import ImageHost, Settings
+from imagehost_core._util.clock import utc_now
+from imagehost_core.services.context import HostContext, open_context
 from imagehost_core.settings import RenderingSettings
 from imagehost_core.testing import make_image
 
@@ -27,6 +30,24 @@ def host(folder: Path) -> Iterator[ImageHost]:
     """A host with one worker, shared by the tests of a file."""
     with ImageHost.open(folder, settings=ONE_WORKER) as made:
         yield made
+
+
+Stores = Callable[[ImageHost], HostContext]
+
+
+@pytest.fixture
+def stores() -> Iterator[Stores]:
+    """Open the stores of a host's data directory beside the host, as another process does."""
+    opened: dict[Path, HostContext] = {}
+
+    def stores_of(host: ImageHost) -> HostContext:
+        if host.path not in opened:
+            opened[host.path] = open_context(host.path, ONE_WORKER, utc_now, os.urandom)
+        return opened[host.path]
+
+    yield stores_of
+    for context in opened.values():
+        context.close()
 
 
 @pytest.fixture

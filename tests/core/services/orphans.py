@@ -1,15 +1,15 @@
-"""What a crash between the files of an image and its record leaves behind."""
+"""What a crash between the files of an image and its record leaves: files without a record."""
 
 from __future__ import annotations
 
-from imagehost_core import ImageHost
 from imagehost_core.ids import ImageId, new_image_id
+from imagehost_core.services.context import HostContext
 
 
-def orphan(host: ImageHost) -> ImageId:
+def store_orphan(stores: HostContext) -> ImageId:
     """Put files in place for which there is no record."""
     image_id = new_image_id()
-    with host._context.staging.folder() as built:
-        (built / "master").write_bytes(b"x")
-        host._context.blobs.put(image_id, built)
+    with stores.staging.folder() as folder:
+        (folder / "master").write_bytes(b"x")
+        stores.blobs.put(image_id, folder)
     return image_id

@@ -95,9 +95,9 @@ def test_a_name_is_trimmed_and_has_1_to_100_characters(host: ImageHost, name: st
     ],
 )
 def test_a_name_of_which_nothing_can_be_seen_is_none(host: ImageHost, album: Album, name: str) -> None:
-    with pytest.raises(ValidationError, match="of which one can be seen, for name"):
+    with pytest.raises(ValidationError, match="at least one of them visible, for name"):
         host.albums.create(owner="admin", name=name)
-    with pytest.raises(ValidationError, match="of which one can be seen, for name"):
+    with pytest.raises(ValidationError, match="at least one of them visible, for name"):
         host.albums.update(album.id, owner="admin", name=name)
 
 

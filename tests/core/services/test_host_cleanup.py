@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.core.services.orphans import orphan
+from tests.core.services.conftest import Stores
+from tests.core.services.orphans import store_orphan
 
 from imagehost_core import ImageHost, NotFoundError
 from imagehost_core.events import Event
@@ -89,13 +90,13 @@ def failed(host: ImageHost, disk: Disk) -> Image:
 
 
 def test_a_deletion_that_failed_is_finished_by_asking_again_and_then_there_is_nothing(
-    host: ImageHost, folder: Path, left_over: LookInto, failed: Image
+    host: ImageHost, folder: Path, left_over: LookInto, failed: Image, stores: Stores
 ) -> None:
     assert any(path.endswith("/master") for path in left_over(folder))
     gone = host.images.delete(failed.id, owner="admin")
     assert (gone.id, gone.album_id) == (failed.id, None)
     assert left_over(folder) == []
-    assert host._context.images.tombstones() == ()
+    assert stores(host).images.tombstones() == ()
     with pytest.raises(NotFoundError):
         host.images.delete(failed.id, owner="admin")
 
@@ -108,49 +109,50 @@ def test_a_deletion_that_failed_is_finished_by_the_next_pass(
     failed: Image,
     opened: Callable[..., ImageHost],
     tidy: str,
+    stores: Stores,
 ) -> None:
     """Also by another process, though the bytes are in the staging folder of the first."""
     other = opened(folder)
     if tidy != "open":
         assert failed.id not in getattr(other.maintenance, tidy)()
     assert left_over(folder) == []
-    assert host._context.images.tombstones() == ()
+    assert stores(host).images.tombstones() == ()
 
 
 def test_bytes_that_cannot_be_removed_yet_keep_their_grave_and_stop_no_other_deletion(
-    host: ImageHost, folder: Path, left_over: LookInto, failed: Image, disk: Disk
+    host: ImageHost, folder: Path, left_over: LookInto, failed: Image, disk: Disk, stores: Stores
 ) -> None:
     second = host.upload(PNG, owner="admin")
-    with host._context.database.transaction() as transaction:
-        host._context.images.insert_tombstone(transaction, second, second.created_at)
-        host._context.accounts.add_usage(transaction, second.account_id, -second.size, 0)
-    master = host._context.layout.image(second.id) / "master"
+    with stores(host).database.transaction() as transaction:
+        stores(host).images.insert_tombstone(transaction, second, second.created_at)
+        stores(host).accounts.add_usage(transaction, second.account_id, -second.size, 0)
+    master = stores(host).layout.image(second.id) / "master"
     master.rename(master.with_name("under another name"))
     with disk.refusing("master"):
         host.maintenance.cleanup()
-    assert host._context.images.tombstones() == (failed.id,)
+    assert stores(host).images.tombstones() == (failed.id,)
     host.maintenance.cleanup()
-    assert host._context.images.tombstones() == ()
+    assert stores(host).images.tombstones() == ()
     assert left_over(folder) == []
 
 
 def test_a_host_whose_leftovers_cannot_be_removed_can_still_be_opened(
-    folder: Path, failed: Image, disk: Disk, opened: Callable[..., ImageHost]
+    folder: Path, failed: Image, disk: Disk, opened: Callable[..., ImageHost], stores: Stores
 ) -> None:
     with disk.refusing("master"):
         other = opened(folder)
-        assert other._context.images.tombstones() == (failed.id,)
+        assert stores(other).images.tombstones() == (failed.id,)
     other.maintenance.cleanup()
-    assert other._context.images.tombstones() == ()
+    assert stores(other).images.tombstones() == ()
 
 
 def test_a_deletion_that_failed_is_its_owners_to_finish_and_nobody_elses(
-    host: ImageHost, failed: Image
+    host: ImageHost, failed: Image, stores: Stores
 ) -> None:
     host.accounts.create("foreign")
     with pytest.raises(NotFoundError) as foreign:
         host.images.delete(failed.id, owner=host.accounts.get("foreign"))
-    assert host._context.images.tombstones() == (failed.id,)
+    assert stores(host).images.tombstones() == (failed.id,)
     assert host.images.delete(failed.id, owner=host.accounts.get("admin")).id == failed.id
     with pytest.raises(NotFoundError) as missing:
         host.images.delete(failed.id, owner="admin")
@@ -200,7 +202,7 @@ def test_an_album_is_not_gone_with_its_images_before_their_bytes_are(
 def test_an_account_is_not_gone_before_its_bytes_are(
     host: ImageHost, folder: Path, left_over: LookInto, disk: Disk
 ) -> None:
-    host.upload(PNG, owner="leaving")
+    host.upload(PNG, owner=host.accounts.get_or_create("leaving"))
     for _ in range(2):
         with disk.refusing("master"), pytest.raises(OSError, match="Input/output error"):
             host.accounts.delete("leaving")
@@ -214,14 +216,14 @@ def test_an_account_is_not_gone_before_its_bytes_are(
 
 
 def test_tidying_looks_for_orphans_where_a_process_has_died_and_once(
-    host: ImageHost, folder: Path, left_over: LookInto, program: Callable[..., Program]
+    host: ImageHost, folder: Path, left_over: LookInto, program: Callable[..., Program], stores: Stores
 ) -> None:
     assert program(DIE_BEFORE_THE_RECORD, folder).end() == -9
     (left,) = {path.split("/")[2] for path in left_over(folder) if path.startswith("images/")}
     assert host.maintenance.cleanup() == (left,)
     assert left_over(folder) == []
-    assert host._context.staging.incomplete_markers() == ()
-    without_a_sign = orphan(host)
+    assert stores(host).staging.incomplete_markers() == ()
+    without_a_sign = store_orphan(stores(host))
     assert host.maintenance.cleanup() == ()
     assert host.maintenance.collect_garbage() == (without_a_sign,)
 
@@ -236,39 +238,39 @@ def test_opening_the_folder_after_a_crash_leaves_the_sign_for_whoever_tidies_up(
 
 
 def test_an_orphan_that_cannot_be_removed_is_tried_again(
-    host: ImageHost, folder: Path, left_over: LookInto, disk: Disk
+    host: ImageHost, folder: Path, left_over: LookInto, disk: Disk, stores: Stores
 ) -> None:
-    host._context.staging.mark_incomplete("test")
-    kept, stuck = orphan(host), orphan(host)
-    master = host._context.layout.image(kept) / "master"
+    stores(host).staging.mark_incomplete("test")
+    kept, stuck = store_orphan(stores(host)), store_orphan(stores(host))
+    master = stores(host).layout.image(kept) / "master"
     master.rename(master.with_name("under another name"))
     with disk.refusing("master"):
         assert host.maintenance.cleanup() == (kept,)
-        assert host._context.staging.incomplete_markers() != ()
+        assert stores(host).staging.incomplete_markers() != ()
     assert host.maintenance.cleanup() == ()
-    assert host._context.staging.incomplete_markers() == ()
+    assert stores(host).staging.incomplete_markers() == ()
     assert left_over(folder) == []
-    assert not host._context.blobs.has(stuck)
+    assert not stores(host).blobs.has(stuck)
 
 
-def test_one_tidies_up_at_a_time_and_the_others_do_not_wait(host: ImageHost) -> None:
-    host._context.staging.mark_incomplete("test")
-    left = orphan(host)
-    with host._context.locks.acquire("collect", ""):
+def test_one_tidies_up_at_a_time_and_the_others_do_not_wait(host: ImageHost, stores: Stores) -> None:
+    stores(host).staging.mark_incomplete("test")
+    left = store_orphan(stores(host))
+    with stores(host).locks.acquire("collect", ""):
         assert host.maintenance.cleanup() == ()
-        assert host._context.blobs.has(left)
+        assert stores(host).blobs.has(left)
     assert host.maintenance.cleanup() == (left,)
 
 
 def test_tidying_beside_uploads_and_deletions_takes_nothing_of_them(
-    host: ImageHost, folder: Path, left_over: LookInto
+    host: ImageHost, folder: Path, left_over: LookInto, stores: Stores
 ) -> None:
     ended = threading.Event()
 
     def tidy() -> list[str]:
         found: list[str] = []
         while not ended.is_set():
-            host._context.staging.mark_incomplete("test")
+            stores(host).staging.mark_incomplete("test")
             found += host.maintenance.cleanup()
         return found
 
@@ -312,14 +314,14 @@ NO_MORE = "CREATE TRIGGER no_more BEFORE INSERT ON images BEGIN SELECT RAISE(ABO
 
 
 def test_an_upload_whose_record_is_refused_leaves_nothing(
-    host: ImageHost, folder: Path, left_over: LookInto, broken: Callable[[str], None]
+    host: ImageHost, folder: Path, left_over: LookInto, broken: Callable[[str], None], stores: Stores
 ) -> None:
     broken(NO_MORE)
     with pytest.raises(sqlite3.IntegrityError, match="no more"):
         host.upload(PNG, owner="admin")
     mend(folder, "DROP TRIGGER no_more")
     assert left_over(folder) == []
-    assert host._context.staging.incomplete_markers() == ()
+    assert stores(host).staging.incomplete_markers() == ()
 
 
 def test_an_upload_tells_why_it_failed_though_its_files_cannot_be_removed(
@@ -334,7 +336,7 @@ def test_an_upload_tells_why_it_failed_though_its_files_cannot_be_removed(
     with disk.refusing("master"), pytest.raises(sqlite3.IntegrityError, match="no more"):
         host.upload(PNG, owner="admin")
     mend(folder, "DROP TRIGGER no_more")
-    assert "may still be there" in caplog.text
+    assert "cannot remove files of a failed upload" in caplog.text
     assert left_over(folder) != []
     host.maintenance.cleanup()
     assert left_over(folder) == []

@@ -8,7 +8,8 @@ from pathlib import Path
 from time import sleep
 
 import attrs
-from tests.core.services.orphans import orphan
+from tests.core.services.conftest import Stores
+from tests.core.services.orphans import store_orphan
 
 from imagehost_core import ImageHost
 from imagehost_core.settings import DeliverySettings
@@ -19,39 +20,39 @@ PATIENCE = 30
 
 
 def test_files_without_a_record_go_and_images_stay(
-    host: ImageHost, folder: Path, left_over: Callable[[Path], list[str]]
+    host: ImageHost, folder: Path, left_over: Callable[[Path], list[str]], stores: Stores
 ) -> None:
     image = host.upload(PNG, owner="admin", convert_to_webp=False)
-    lost = {orphan(host), orphan(host)}
+    lost = {store_orphan(stores(host)), store_orphan(stores(host))}
     assert set(host.maintenance.collect_garbage()) == lost
     assert host.maintenance.collect_garbage() == ()
     assert left_over(folder) == [f"images/{image.id[:2]}/{image.id}/master"]
     assert host.render(image.id).data == PNG
 
 
-def test_an_upload_between_its_files_and_its_record_is_left_alone(host: ImageHost) -> None:
+def test_an_upload_between_its_files_and_its_record_is_left_alone(host: ImageHost, stores: Stores) -> None:
     """Its lock is held until the record stands, or the files are gone again."""
-    image_id = orphan(host)
+    image_id = store_orphan(stores(host))
     with ThreadPoolExecutor(1) as crew:
-        with host._context.locks.acquire("image", image_id):
+        with stores(host).locks.acquire("image", image_id):
             collecting = crew.submit(host.maintenance.collect_garbage)
             sleep(0.1)  # so that it has found the files, and waits
             assert not collecting.done()
-            host._context.blobs.delete(image_id)
+            stores(host).blobs.delete(image_id)
         assert collecting.result(PATIENCE) == ()
 
 
 def test_a_deletion_that_was_cut_short_is_finished(
-    host: ImageHost, folder: Path, left_over: Callable[[Path], list[str]]
+    host: ImageHost, folder: Path, left_over: Callable[[Path], list[str]], stores: Stores
 ) -> None:
     before = left_over(folder)
     image = host.upload(PNG, owner="admin")
     host.render(image.id, "w=10")
-    with host._context.database.transaction() as transaction:
-        host._context.images.insert_tombstone(transaction, image, DEFAULT_NOW)
+    with stores(host).database.transaction() as transaction:
+        stores(host).images.insert_tombstone(transaction, image, DEFAULT_NOW)
     assert host.maintenance.collect_garbage() == ()
     assert left_over(folder) == before
-    assert host._context.images.tombstones() == ()
+    assert stores(host).images.tombstones() == ()
 
 
 def test_variants_above_their_bound_go(

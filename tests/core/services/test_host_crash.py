@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.core.services.conftest import Stores
 
 from imagehost_core import ImageHost, NotFoundError
 from imagehost_core.testing import make_image
@@ -106,6 +107,7 @@ def test_a_deletion_that_is_killed_has_not_happened_or_is_finished_at_the_next_o
     tmp_path: Path,
     program: Callable[..., Program],
     left_over: Callable[[Path], list[str]],
+    stores: Stores,
 ) -> None:
     folder = tmp_path / "data"
     host = opened()
@@ -133,7 +135,7 @@ def test_a_deletion_that_is_killed_has_not_happened_or_is_finished_at_the_next_o
             break
     assert deletions.hear() == "lived"
     assert finished > 0, "no kill came between the commit and the last byte"
-    assert host._context.images.tombstones() == ()
+    assert stores(host).images.tombstones() == ()
 
 
 @pytest.mark.parametrize("function", ["_record", "put"])

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.core.services.conftest import Stores
 
 from imagehost_core import ImageHost, NotFoundError
 from imagehost_core.testing import make_image
@@ -126,7 +127,7 @@ def test_deleting_one_of_two_equal_images_leaves_the_other(host: ImageHost) -> N
 def test_nobody_else_can_delete_and_the_answer_is_that_for_a_missing_image(host: ImageHost) -> None:
     image = host.upload(PNG, owner="admin")
     with pytest.raises(NotFoundError) as foreign:
-        host.images.delete(image.id, owner="somebody")
+        host.images.delete(image.id, owner=host.accounts.get_or_create("other"))
     host.images.delete(image.id, owner="admin")
     with pytest.raises(NotFoundError) as missing:
         host.images.delete(image.id, owner="admin")
@@ -202,7 +203,7 @@ def test_what_is_read_while_an_interrupted_deletion_is_finished_is_not_remembere
 
 
 def test_a_render_under_way_cannot_bring_a_deleted_image_back(
-    host: ImageHost, folder: Path, left_over: Callable[[Path], list[str]]
+    host: ImageHost, folder: Path, left_over: Callable[[Path], list[str]], stores: Stores
 ) -> None:
     before = left_over(folder)
     image = host.upload(PNG, owner="admin")
@@ -213,7 +214,7 @@ def test_a_render_under_way_cannot_bring_a_deleted_image_back(
         assert deleted.wait(PATIENCE)
         return b"the variant"
 
-    variants = host._context.variants
+    variants = stores(host).variants
     with ThreadPoolExecutor(3) as crew:
         renders = [crew.submit(variants.get_or_create, image.id, "key", make) for _ in range(3)]
         assert rendering.wait(PATIENCE)

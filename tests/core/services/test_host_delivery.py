@@ -254,7 +254,7 @@ def test_another_build_of_the_codecs_has_other_tags_and_makes_variants_anew(
     host: ImageHost, photo: Image, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, master = host.delivery.resolve(photo.id, "w=44"), host.delivery.resolve(photo.id)
-    monkeypatch.setattr(renders, "_build", lambda: "another build")
+    monkeypatch.setattr(renders, "_fingerprint", lambda: "another build")
     after = host.delivery.resolve(photo.id, "w=44")
     assert after.key != before.key
     assert after.etag != before.etag

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.core.services.conftest import Stores
 
 from imagehost_core import ImageHost, InsufficientStorageError, Settings
 from imagehost_core.settings import RenderingSettings, StorageSettings
@@ -76,7 +77,7 @@ def no_umask() -> Iterator[None]:
 @pytest.mark.usefixtures("no_umask")
 @pytest.mark.parametrize("where", ["data", "deep/data"])
 def test_whatever_is_in_a_data_folder_is_its_owner_s_alone_whoever_may_enter_the_folder(
-    tmp_path: Path, where: str
+    tmp_path: Path, where: str, stores: Stores
 ) -> None:
     """The catalog has hashes of passwords, its log has what was just written, and pictures may be private."""
     tmp_path.chmod(0o755)
@@ -89,7 +90,7 @@ def test_whatever_is_in_a_data_folder_is_its_owner_s_alone_whoever_may_enter_the
         host.upload(make_image(), owner="admin", convert_to_webp=False)
         host.render(image.id, "w=10")
         assert host.rate_limiter.admit(host.accounts.get("admin")).admitted
-        host._context.staging.mark_incomplete("test")
+        stores(host).staging.mark_incomplete("test")
         modes = {str(path.relative_to(root)): path.stat().st_mode & 0o777 for path in root.rglob("*")}
         seen = {name.split("/")[0] for name in modes}
     assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}

@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from imagehost_core import Image, ImageHost, NotFoundError, PageRequest, ValidationError, parse_page_request
+from imagehost_core import (
+    Image,
+    ImageHost,
+    NotFoundError,
+    PageRequest,
+    UploadOptions,
+    ValidationError,
+    parse_page_request,
+)
 from imagehost_core.testing import FrozenClock, make_image
 
 PNG = make_image(40, 30)
@@ -94,7 +102,7 @@ def test_all_faults_are_told_together(host: ImageHost, image: Image) -> None:
 
 
 def test_an_image_is_not_put_into_the_album_of_another(host: ImageHost, image: Image) -> None:
-    foreign = host.albums.create(owner="stranger", name="theirs")
+    foreign = host.albums.create(owner=host.accounts.get_or_create("stranger"), name="theirs")
     with pytest.raises(ValidationError, match="album_id"):
         host.images.update(image.id, album_id=foreign.id)
 
@@ -108,11 +116,11 @@ def test_a_field_that_is_no_owners_to_change_is_a_mistake_of_the_program(
 
 def test_updates_of_others_are_404(host: ImageHost, image: Image) -> None:
     with pytest.raises(NotFoundError):
-        host.images.update(image.id, owner="nobody", description="mine")
+        host.images.update(image.id, owner=host.accounts.get_or_create("other"), description="mine")
 
 
 def test_a_list_of_an_unknown_foreign_or_misshapen_album_is_404(host: ImageHost) -> None:
-    foreign = host.albums.create(owner="stranger", name="theirs")
+    foreign = host.albums.create(owner=host.accounts.get_or_create("stranger"), name="theirs")
     for album_id in (foreign.id, 10**9, "x", 0, -1, "01"):
         with pytest.raises(NotFoundError):
             host.images.list(owner="admin", album_id=album_id)
@@ -149,22 +157,81 @@ def test_the_gallery_shows_the_public_images_of_all_accounts_and_what_is_hidden_
     opened: Callable[..., ImageHost],
 ) -> None:
     host = opened()
-    first, second = (host.upload(PNG, owner=owner) for owner in ("one", "two"))
+    first, second = (host.upload(PNG, owner=host.accounts.get_or_create(name)) for name in ("one", "two"))
     assert [each.id for each in host.gallery()] == [second.id, first.id]
     host.images.update(second.id, is_public=False)
     assert [each.id for each in host.gallery()] == [first.id]
 
 
-def test_what_an_owner_does_not_have_is_an_empty_list(host: ImageHost) -> None:
-    assert len(host.images.list(owner="new-here")) == 0
+def test_an_account_without_images_has_an_empty_list(host: ImageHost) -> None:
+    assert len(host.images.list(owner=host.accounts.get_or_create("without-images"))) == 0
 
 
-def test_an_account_that_two_make_at_once_is_made_once(host: ImageHost) -> None:
-    with ThreadPoolExecutor(8) as crew:
-        made = list(crew.map(lambda _turn: host.upload(PNG, owner="twin").account_id, range(8)))
-    assert len(set(made)) == 1
+def test_get_or_create_called_by_several_threads_creates_one_account(host: ImageHost) -> None:
+    with ThreadPoolExecutor(8) as executor:
+        ids = list(executor.map(lambda _turn: host.accounts.get_or_create("twin").id, range(8)))
+    assert len(set(ids)) == 1
 
 
-def test_the_account_of_nobody_is_404_where_it_is_not_made_on_the_way(host: ImageHost) -> None:
-    with pytest.raises(NotFoundError, match="name of an account"):
-        host.accounts.get("nobody-at-all")
+def test_an_owner_that_does_not_exist_is_404_in_every_method(host: ImageHost, image: Image) -> None:
+    album = host.albums.create(owner="admin", name="one")
+    key = host.keys.create(owner="admin").key
+    calls: list[Callable[[], object]] = [
+        lambda: host.upload(PNG, owner="missing"),
+        lambda: host.images.get(image, owner="missing"),
+        lambda: host.images.list(owner="missing"),
+        lambda: next(host.images.iter(owner="missing")),
+        lambda: host.images.update(image, owner="missing", description="x"),
+        lambda: host.images.delete(image, owner="missing"),
+        lambda: host.images.signed_url(image, owner="missing"),
+        lambda: host.albums.create(owner="missing", name="x"),
+        lambda: host.albums.list(owner="missing"),
+        lambda: host.albums.get(album, owner="missing"),
+        lambda: host.albums.update(album, owner="missing", name="x"),
+        lambda: host.albums.add_images(album, [image], owner="missing"),
+        lambda: host.albums.remove_images(album, [image], owner="missing"),
+        lambda: host.albums.delete(album, owner="missing"),
+        lambda: host.keys.create(owner="missing"),
+        lambda: host.keys.list(owner="missing"),
+        lambda: host.keys.get(key, owner="missing"),
+        lambda: host.keys.update(key, owner="missing", name="x"),
+        lambda: host.keys.revoke(key, owner="missing"),
+        lambda: host.webhooks.create(owner="missing", url="https://8.8.8.8/"),
+        lambda: host.webhooks.list(owner="missing"),
+        lambda: host.accounts.get("missing"),
+    ]
+    for call in calls:
+        with pytest.raises(NotFoundError, match="name of an account"):
+            call()
+
+
+def test_a_record_is_accepted_wherever_an_id_is(host: ImageHost) -> None:
+    image, album = host.upload(PNG, owner="admin"), host.albums.create(owner="admin", name="one")
+    assert host.images.get(image) == image
+    assert host.render(image, "w=10").width == 10
+    assert image.id in host.images.signed_url(image)
+    host.albums.add_images(album, [image], owner="admin")
+    assert [each.id for each in host.images.list(owner="admin", album_id=album)] == [image.id]
+    key = host.keys.create(owner="admin").key
+    assert host.keys.revoke(key, owner="admin").revoked_at is not None
+    webhook = host.webhooks.create(owner="admin", url="https://8.8.8.8/").webhook
+    delivery = host.webhooks.test(webhook, owner="admin")
+    assert host.webhooks.retry(webhook, delivery, owner="admin").id == delivery.id
+    host.albums.delete(album, owner="admin")
+    host.images.delete(image)
+
+
+def test_iter_yields_every_image_once_while_images_are_added_and_deleted(host: ImageHost) -> None:
+    owner = host.accounts.get_or_create("iterating")
+    stored = [host.upload(PNG, owner=owner) for _ in range(7)]
+    images = host.images.iter(owner=owner, page_size=2)
+    seen = [next(images).id, next(images).id]
+    host.images.delete(stored[-1])
+    host.upload(PNG, owner=owner)
+    seen += [each.id for each in images]
+    assert seen == [each.id for each in reversed(stored)]
+
+
+def test_options_together_with_keywords_are_an_error_of_the_program(host: ImageHost) -> None:
+    with pytest.raises(TypeError, match="quality"):
+        host.upload(PNG, owner="admin", options=UploadOptions(), quality=50)

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import attrs
 import pytest
+from tests.core.services.conftest import Stores
 
 from imagehost_core import (
     AUTO,
@@ -163,14 +164,14 @@ def test_nobody_signs_the_image_of_another(host: ImageHost, private: Image) -> N
 
 
 def test_signatures_hold_in_every_process_and_after_a_restart(
-    opened: Callable[..., ImageHost], tmp_path: Path
+    opened: Callable[..., ImageHost], tmp_path: Path, stores: Stores
 ) -> None:
     first, second = opened(), opened()
     image = first.upload(PNG, owner="admin", is_public=False)
     path, query = parts(first.images.signed_url(image.id, "w=40"))
     assert second.delivery.resolve(path, query).key is not None
     with ImageHost.open(tmp_path / "another", settings=ONE_WORKER) as stranger:
-        assert stranger._context.secret != first._context.secret
+        assert stores(stranger).secret != stores(first).secret
 
 
 def test_the_secret_is_for_the_owner_of_the_folder_alone(host: ImageHost, folder: Path) -> None:

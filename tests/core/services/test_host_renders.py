@@ -15,7 +15,6 @@ from PIL import ImageChops, ImageStat
 
 from imagehost_core import Fit, Format, Image, ImageHost, NotFoundError, Size, Transform, plan
 from imagehost_core.jobs import DERIVATIVE_SIDES, RenderJob, pick_derivative
-from imagehost_core.services import rendering as renders
 from imagehost_core.services.rendering import cache_key, choose_source
 from imagehost_core.storage.blob_store import MASTER
 from imagehost_core.workers import JobClass, classify
@@ -57,8 +56,9 @@ def job_of(image: Image, width: int, fmt: Format = Format.WEBP) -> RenderJob:
 
 
 def made(host: ImageHost, image: Image, job: RenderJob) -> Picture.Image:
-    data = renders.get_or_render(host._context, image, cache_key(job), job)
-    return Picture.open(io.BytesIO(data)).convert("RGB")
+    resolved = attrs.evolve(host.delivery.build(image, Transform()), key=cache_key(job), job=job)
+    with host.delivery.open(resolved) as blob:
+        return Picture.open(io.BytesIO(blob.read())).convert("RGB")
 
 
 def kept(data: Path, image: Image) -> set[str]:
@@ -69,10 +69,10 @@ def test_a_huge_picture_without_rungs_is_decoded_once_for_all_its_variants(
     host: ImageHost, data: Path, bare: Image
 ) -> None:
     first, second = job_of(bare, 300), job_of(bare, 1_200)
-    reduction = choose_source(bare, first).reduction
-    assert reduction is not None
+    intermediate = choose_source(bare, first).intermediate
+    assert intermediate is not None
     made(host, bare, first)
-    assert kept(data, bare) == {cache_key(first), cache_key(reduction)}
+    assert kept(data, bare) == {cache_key(first), cache_key(intermediate)}
     (master,) = (path for path in (data / "images").rglob(MASTER) if path.parent.name == bare.id)
     master.unlink()
     assert made(host, bare, second).size == (1_200, 1_200)
@@ -124,10 +124,10 @@ def test_a_variant_is_made_of_what_exceeds_it_by_the_margin_or_of_the_whole(
     steps = plan(whole, Transform(wanted, wanted, fit=Fit.INSIDE))
     job = RenderJob(steps, fmt, 80)
     source = choose_source(attrs.evolve(image, width=width, height=height, derivatives=rungs), job)
-    start = source.reduction.plan.output if source.reduction else source.size
+    start = source.intermediate.plan.output if source.intermediate else source.size
     if start != whole:
         assert start == pick_derivative([start], steps.resize)
-    if source.reduction is not None:
+    if source.intermediate is not None:
         assert (classify(job, whole), classify(job, start)) == (JobClass.HEAVY, JobClass.LIGHT)
 
 
@@ -137,8 +137,8 @@ def test_no_thumbnail_of_a_huge_picture_starts_from_the_whole(
 ) -> None:
     steps = plan(Size(width, height), Transform(wanted, wanted, fit=Fit.INSIDE))
     source = choose_source(attrs.evolve(image, width=width, height=height), RenderJob(steps, Format.WEBP, 80))
-    assert source.reduction is not None
-    assert classify(source.reduction, source.size) is JobClass.HEAVY
+    assert source.intermediate is not None
+    assert classify(source.intermediate, source.size) is JobClass.HEAVY
 
 
 def test_all_frames_come_from_the_master(image: Image) -> None:

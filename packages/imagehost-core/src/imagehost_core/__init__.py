@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from imagehost_core.services.delivery import ImageResolver
     from imagehost_core.services.idempotency import IdempotencyService
     from imagehost_core.services.images import ImageService
-    from imagehost_core.services.maintenance import Maintenance
+    from imagehost_core.services.maintenance import MaintenanceService
     from imagehost_core.services.owners import Owner
     from imagehost_core.services.unit_of_work import Subscriber
     from imagehost_core.services.upload import UploadService, UploadSource
@@ -164,7 +164,7 @@ __all__ = [
     "LimitOverrides",
     "LimitSettings",
     "Links",
-    "Maintenance",
+    "MaintenanceService",
     "MemberStatus",
     "MembershipResult",
     "MethodNotAllowedError",
@@ -257,7 +257,7 @@ _EXPORTS: dict[str, str] = {
     "services.delivery": "ImageResolver",
     "services.idempotency": "IdempotencyService",
     "services.images": "ImageService",
-    "services.maintenance": "Maintenance",
+    "services.maintenance": "MaintenanceService",
     "services.owners": "Owner",
     "services.unit_of_work": "Subscriber",
     "services.upload": "UploadService UploadSource",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Unpack
 
 from attrs import field, frozen
@@ -14,25 +15,29 @@ from imagehost_core.ids import Random
 from imagehost_core.models import Image, Page, Principal
 from imagehost_core.pagination import PageRequest
 from imagehost_core.resources import UrlBuilder
-from imagehost_core.services import owners
 from imagehost_core.services.accounts import AccountService
 from imagehost_core.services.albums import AlbumService
-from imagehost_core.services.cleanup import GarbageCollector
+from imagehost_core.services.cleanup import GarbageCollector, ImageEraser
 from imagehost_core.services.context import open_context
 from imagehost_core.services.delivery import ImageResolver
 from imagehost_core.services.idempotency import IdempotencyService, SubOperation
 from imagehost_core.services.images import ImageService
 from imagehost_core.services.keys import KeyService
-from imagehost_core.services.maintenance import Maintenance
+from imagehost_core.services.maintenance import MaintenanceService
 from imagehost_core.services.owners import Owner
 from imagehost_core.services.rate_limiter import RateLimiter
+from imagehost_core.services.references import ImageRef
+from imagehost_core.services.rendering import RenderingService
 from imagehost_core.services.sessions import SessionService
+from imagehost_core.services.signed_urls import UrlSigner
 from imagehost_core.services.unit_of_work import Subscriber
 from imagehost_core.services.upload import UploadService, UploadSource
 from imagehost_core.services.webhooks import WebhookService
 from imagehost_core.settings import Settings
 from imagehost_core.transform import Transform, parse_transform
 from imagehost_core.uploads.options import UploadKeywords, UploadOptions
+from imagehost_core.webhooks.validation import Resolve
+from imagehost_core.webhooks.validation import resolve as resolve_host
 
 FIRST_ACCOUNT = "admin"
 """The account that a new data directory has."""
@@ -63,6 +68,7 @@ class ImageHost:
     Safe to use from several threads; several processes may open one directory. Created by `open`.
 
     Attributes:
+        path: The data directory.
         settings: The settings it was opened with.
         urls: Builder of image URLs and of the records that contain them.
         images: Get, list, update and delete images; signed URLs.
@@ -86,6 +92,7 @@ class ImageHost:
         settings: Settings | None = None,
         clock: Clock = utc_now,
         random: Random = os.urandom,
+        resolve: Resolve = resolve_host,
     ) -> ImageHost:
         """Open a data directory; create it, with the account `admin`, where there is none.
 
@@ -94,32 +101,135 @@ class ImageHost:
             settings: The defaults, unless given.
             clock: The source of the current time.
             random: The source of unpredictable bytes.
+            resolve: The DNS lookup of webhook hosts: a function of host and port that returns IP addresses.
         """
-        return cls(where, settings or Settings(), clock, random)
+        return cls(where, settings or Settings(), clock, random, resolve)
 
     def __init__(
-        self, where: str | os.PathLike[str], settings: Settings, clock: Clock, random: Random
+        self,
+        where: str | os.PathLike[str],
+        settings: Settings,
+        clock: Clock,
+        random: Random,
+        resolve: Resolve,
     ) -> None:
         self._context = context = open_context(where, settings, clock, random)
-        collector = GarbageCollector(context)
+        database, accounts, images = context.database, context.accounts, context.images
+        rendering = RenderingService(
+            context.blobs, context.variants, context.executor, settings.rendering.render_timeout_seconds
+        )
+        eraser = ImageEraser(database, images, context.blobs, context.variants)
+        collector = GarbageCollector(
+            images=images,
+            blobs=context.blobs,
+            variants=context.variants,
+            locks=context.locks,
+            generations=context.generations,
+            staging=context.staging,
+            reserve=context.reserve,
+            eraser=eraser,
+        )
+        self.path: Path = context.layout.root
         self.settings = settings
         self.urls: UrlBuilder = context.urls
-        self.delivery = ImageResolver(context)
-        self.images = ImageService(context, self.delivery)
-        self.albums = AlbumService(context, self.images.delete_from_album)
-        self.accounts = AccountService(context, self.images.delete)
-        self.keys = KeyService(context)
-        self.sessions = SessionService(context)
-        self.webhooks = WebhookService(context)
-        self.rate_limiter = RateLimiter(context)
-        self.uploads = UploadService(context)
-        self.idempotency = IdempotencyService(context)
-        self.maintenance = Maintenance(context, collector)
+        self.delivery = ImageResolver(
+            images=images,
+            generations=context.generations,
+            variants=context.variants,
+            blobs=context.blobs,
+            rendering=rendering,
+            settings=settings.delivery,
+            secret=context.secret,
+            clock=clock,
+        )
+        signer = UrlSigner(
+            resolver=self.delivery,
+            urls=context.urls,
+            settings=settings.delivery,
+            secret=context.secret,
+            clock=clock,
+        )
+        self.images = ImageService(
+            database=database,
+            images=images,
+            albums=context.albums,
+            accounts=accounts,
+            locks=context.locks,
+            generations=context.generations,
+            reserve=context.reserve,
+            eraser=eraser,
+            signer=signer,
+            units=context.units,
+            clock=clock,
+        )
+        self.albums = AlbumService(
+            database=database,
+            albums=context.albums,
+            images=images,
+            accounts=accounts,
+            units=context.units,
+            clock=clock,
+            delete_image=self.images.delete_from_album,
+        )
+        self.accounts = AccountService(
+            database=database,
+            accounts=accounts,
+            sessions=context.sessions,
+            webhooks=context.webhooks,
+            images=images,
+            clock=clock,
+            delete_image=self.images.delete,
+        )
+        self.keys = KeyService(
+            database=database,
+            keys=context.keys,
+            sessions=context.sessions,
+            accounts=accounts,
+            clock=clock,
+            random=random,
+        )
+        self.sessions = SessionService(
+            database=database,
+            sessions=context.sessions,
+            settings=settings.sessions,
+            clock=clock,
+            random=random,
+        )
+        self.webhooks = WebhookService(
+            database=database,
+            webhooks=context.webhooks,
+            outbox=context.outbox,
+            accounts=accounts,
+            locks=context.locks,
+            settings=settings.webhooks,
+            clock=clock,
+            random=random,
+            resolve=resolve,
+        )
+        self.rate_limiter = RateLimiter(context.rate_limits, settings.limits, clock)
+        self.uploads = UploadService(
+            database=database,
+            accounts=accounts,
+            albums=context.albums,
+            images=images,
+            blobs=context.blobs,
+            staging=context.staging,
+            locks=context.locks,
+            executor=context.executor,
+            units=context.units,
+            limits=settings.limits,
+            ingest_timeout_seconds=settings.rendering.ingest_timeout_seconds,
+            clock=clock,
+            random=random,
+        )
+        self.idempotency = IdempotencyService(database, context.idempotency, context.locks, clock)
+        self.maintenance = MaintenanceService(accounts, context.staging, context.executor, collector)
+        self._clock = clock
         try:
             context.staging.remove_stale()
             collector.finish_deletions()
             if not self.accounts.list():
-                owners.get_or_create_account(context, FIRST_ACCOUNT)
+                self.accounts.get_or_create(FIRST_ACCOUNT)
         except BaseException:
             context.close()
             raise
@@ -136,7 +246,7 @@ class ImageHost:
 
     def now(self) -> datetime:
         """Return the current time of the host's clock."""
-        return self._context.clock()
+        return self._clock()
 
     def upload(
         self,
@@ -152,7 +262,7 @@ class ImageHost:
 
         Args:
             source: A path, bytes, a file object (read from its position to its end), or a staged file.
-            owner: The account, or its name; an unknown name is given an account.
+            owner: The account, or its name.
             filename: The original filename; that of the source, unless given.
             options: Upload options; alternatively the keywords `album_id`, `description`, `quality`
                 (1–100), `format` (jpeg, png, webp), `remove_exif`, `convert_to_webp`, `auto_rename`,
@@ -160,6 +270,7 @@ class ImageHost:
             idempotency: The part of an idempotent request that this upload is.
 
         Raises:
+            NotFoundError: There is no such account.
             PayloadTooLargeError: The source has more than 50 MB.
             UnsupportedMediaTypeError: The content is not JPEG, PNG, WebP or GIF.
             ValidationError: An option is not allowed, or the image is damaged or exceeds a limit.
@@ -172,15 +283,15 @@ class ImageHost:
 
     def gallery(self, page: PageRequest | None = None) -> Page[Image]:
         """Return a page of the public images of all accounts, newest first."""
-        return self._context.images.list_public(page or PageRequest())
+        return self.images.list_public(page or PageRequest())
 
-    def render(self, image_id: str, params: str | Mapping[str, str] | Transform = "") -> Rendered:
+    def render(self, image: ImageRef, params: str | Mapping[str, str] | Transform = "") -> Rendered:
         """Return a variant of an image, from the variant cache where it is there.
 
         No access rule applies: the call is the program's own.
 
         Args:
-            image_id: The image's id.
+            image: The image.
             params: A query string such as `w=200&h=200&fit=cover&fm=webp`, its names and values, or a
                 `Transform`. Without parameters, the master.
 
@@ -190,11 +301,11 @@ class ImageHost:
             UnavailableError: The render queue is full, or the render timed out.
         """
         transform = params if isinstance(params, Transform) else parse_transform(params)
-        image = self.images.get(image_id)
-        resolved = self.delivery.build(image, transform, whole=transform == Transform())
+        current = self.images.get(image)
+        resolved = self.delivery.build(current, transform, allow_master=transform == Transform())
         with self.delivery.open(resolved) as blob:
             data = blob.read()
-        size = resolved.job.plan.output if resolved.job else image
+        size = resolved.job.plan.output if resolved.job else current
         return Rendered(data, resolved.media_type, size.width, size.height, resolved.etag)
 
     def authenticate(self, token: str) -> Principal:
@@ -213,4 +324,4 @@ class ImageHost:
         The callback runs in the thread that made the change, which waits for it. An exception in it is
         logged and undoes nothing.
         """
-        return self._context.unit_of_work.bus.subscribe(callback)
+        return self._context.units.bus.subscribe(callback)

@@ -1,4 +1,4 @@
-"""Who may see which picture: the rules of the processing route, without any of its work."""
+"""Access rules of the processing route: who can see an image, and which transforms are allowed."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from imagehost_core.transform import Fit, Transform
 
 
 def can_view(image: Image, viewer: Account | None, signed: bool, settings: DeliverySettings) -> bool:
-    """Return whether a picture's bytes may be given out.
+    """Return whether the bytes of an image may be sent.
 
-    Contract 7: *private images: bytes only for the owner's token or a valid signed address*.
+    A private image needs its owner's token or a valid signed URL, unless `private` is `unlisted`.
 
     Args:
-        image: Which picture.
-        viewer: Who asks, or `None`.
-        signed: Whether the address carries a signature that holds.
-        settings: Of the processing route.
+        image: The image.
+        viewer: The account of the request's token, or `None`.
+        signed: Whether the URL carries a valid signature.
+        settings: The delivery settings.
     """
     owned = viewer is not None and viewer.id == image.account_id
     unlisted = settings.private is PrivateDelivery.UNLISTED
@@ -27,22 +27,20 @@ def can_view(image: Image, viewer: Account | None, signed: bool, settings: Deliv
 
 
 def require_allowed_transform(transform: Transform, signed: bool, settings: DeliverySettings) -> None:
-    """Let a transform that is asked for pass.
-
-    What `thumb_url` names always passes: it is printed in every record, for whoever may see that.
+    """Raise unless the settings allow a transform; that of `thumb_url`, which every record has, always is.
 
     Raises:
-        ForbiddenError: Transforms must be signed here, and this one is not.
-        BadRequestError: Only certain sizes are allowed here, and this is none of them.
+        ForbiddenError: Transforms must be signed, and this one is not.
+        BadRequestError: Only certain sizes are allowed, and this is none of them.
     """
     if settings.require_signed and not signed and not _is_thumb(transform):
         raise ForbiddenError("expected a valid sig and exp for a transform but received none")
     if not settings.allowed_sizes or (transform.width is None and transform.height is None):
         return
-    asked = f"{transform.width or ''}x{transform.height or ''}"
+    requested = f"{transform.width or ''}x{transform.height or ''}"
     allowed = (*settings.allowed_sizes, f"{THUMB_SIDE}x{THUMB_SIDE}")
-    if asked not in allowed:
-        raise BadRequestError(errors=[FieldError("w and h", f"one of {', '.join(allowed)}", asked)])
+    if requested not in allowed:
+        raise BadRequestError(errors=[FieldError("w and h", f"one of {', '.join(allowed)}", requested)])
 
 
 def _is_thumb(transform: Transform) -> bool:

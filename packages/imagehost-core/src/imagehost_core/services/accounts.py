@@ -1,4 +1,4 @@
-"""Accounts, as programs and operators ask for them."""
+"""Accounts: create, limit, suspend and delete them."""
 
 from __future__ import annotations
 
@@ -6,99 +6,127 @@ from collections.abc import Callable
 
 from attrs import field, frozen
 
-from imagehost_core.errors import ConflictError, FieldError, quote_value
+from imagehost_core._util.clock import Clock
+from imagehost_core.db import (
+    AccountRepository,
+    Database,
+    ImageRepository,
+    SessionRepository,
+    WebhookRepository,
+)
+from imagehost_core.errors import ConflictError, FieldError, NotFoundError, quote_value
 from imagehost_core.ids import ImageId
 from imagehost_core.models import Account, AccountUsage, LimitOverrides
-from imagehost_core.services import owners
-from imagehost_core.services.context import HostContext
+from imagehost_core.services.owners import get_account, require_account_name
 
 
 @frozen
 class AccountService:
     """The accounts of a host."""
 
-    _context: HostContext = field(repr=False)
+    _database: Database = field(repr=False)
+    _accounts: AccountRepository = field(repr=False)
+    _sessions: SessionRepository = field(repr=False)
+    _webhooks: WebhookRepository = field(repr=False)
+    _images: ImageRepository = field(repr=False)
+    _clock: Clock = field(repr=False)
     _delete_image: Callable[[ImageId], object] = field(repr=False)
 
     def require_name(self, name: str) -> None:
-        """Let a name pass that an account can have, whether or not one has it.
+        """Raise ValidationError unless `name` can be the name of an account, whether or not one has it.
 
         Raises:
-            ValidationError: None can.
+            ValidationError: It is empty, too long, or has a character that is not allowed.
         """
-        owners.require_account_name(name)
+        require_account_name(name)
 
     def create(self, name: str, *, password_hash: str | None = None) -> Account:
-        """Make an account.
+        """Create an account.
 
         Args:
             name: 1–64 letters, digits or `._@+-`.
-            password_hash: Of its password, or `None`: nobody can sign in to it.
+            password_hash: An argon2id hash; `None` for an account that nobody can sign in to.
 
         Raises:
             ValidationError: The name is not allowed.
-            ConflictError: Somebody has it.
+            ConflictError: The name is taken.
         """
-        owners.require_account_name(name)
-        context = self._context
-        with context.database.transaction() as transaction:
-            if context.accounts.get_by_name(name, transaction) is not None:
+        require_account_name(name)
+        with self._database.transaction() as transaction:
+            if self._accounts.get_by_name(name, transaction) is not None:
                 raise ConflictError(errors=[FieldError("username", "one that is free", quote_value(name))])
-            context.accounts.insert(transaction, name, password_hash, context.clock())
+            self._accounts.insert(transaction, name, password_hash, self._clock())
         return self.get(name)
 
     def get(self, name: str) -> Account:
-        """Return an account by its name.
+        """Return the account of a name.
 
         Raises:
             NotFoundError: There is none.
         """
-        return owners.get_account(self._context, name)
+        return get_account(self._accounts, name)
+
+    def get_or_create(self, name: str) -> Account:
+        """Return the account of a name, created without a password where there is none.
+
+        For programs that register their users elsewhere.
+
+        Raises:
+            ValidationError: The name is not allowed.
+        """
+        account = self._accounts.get_by_name(name)
+        if account is not None:
+            return account
+        require_account_name(name)
+        with self._database.transaction() as transaction:
+            if self._accounts.get_by_name(name, transaction) is None:
+                self._accounts.insert(transaction, name, None, self._clock())
+        return self.get(name)
 
     def list(self) -> tuple[Account, ...]:
-        """Return all accounts, by name."""
-        return self._context.accounts.list_all()
+        """Return all accounts, ordered by name."""
+        return self._accounts.list_all()
 
     def set_password_hash(self, name: str, password_hash: str) -> None:
-        """Give an account another password, by its hash. All its sessions end.
+        """Replace the password hash of an account and end all its sessions.
 
         Raises:
             NotFoundError: There is no such account.
         """
         account = self.get(name)
-        with self._context.database.transaction() as transaction:
-            self._context.accounts.set_password_hash(transaction, account.id, password_hash)
-            self._context.sessions.delete_all(transaction, account.id)
+        with self._database.transaction() as transaction:
+            self._accounts.set_password_hash(transaction, account.id, password_hash)
+            self._sessions.delete_all(transaction, account.id)
 
     def password_hash(self, name: str) -> str | None:
-        """Return the hash of an account's password; `None` without one, or without such an account."""
-        account = self._context.accounts.get_by_name(name)
-        return None if account is None else self._context.accounts.password_hash(account.id)
+        """Return the password hash of an account; `None` without a password or without such an account."""
+        account = self._accounts.get_by_name(name)
+        return None if account is None else self._accounts.password_hash(account.id)
 
     def set_suspended(self, name: str, suspended: bool) -> Account:
-        """Refuse an account's tokens from now on, in every process, or take its keys again.
+        """Suspend or resume an account; its tokens are refused in every process while it is suspended.
 
-        Its sessions end for good. Its pictures are served as before, but shown in no gallery.
+        Its sessions end for good. Its images are still delivered, but are in no gallery.
 
         Raises:
             NotFoundError: There is no such account.
         """
         account = self.get(name)
-        since = self._context.clock() if suspended else None
-        with self._context.database.transaction() as transaction:
-            self._context.accounts.set_suspended(transaction, account.id, since)
-            self._context.sessions.delete_all(transaction, account.id)
+        since = self._clock() if suspended else None
+        with self._database.transaction() as transaction:
+            self._accounts.set_suspended(transaction, account.id, since)
+            self._sessions.delete_all(transaction, account.id)
         return self.get(name)
 
     def set_limits(self, name: str, limits: LimitOverrides) -> Account:
-        """Give an account limits of its own, instead of those that it had.
+        """Replace the limits that override the host's for an account.
 
         Raises:
             NotFoundError: There is no such account.
         """
         account = self.get(name)
-        with self._context.database.transaction() as transaction:
-            self._context.accounts.set_limits(transaction, account.id, limits)
+        with self._database.transaction() as transaction:
+            self._accounts.set_limits(transaction, account.id, limits)
         return self.get(name)
 
     def usage(self, name: str) -> AccountUsage:
@@ -107,25 +135,26 @@ class AccountService:
         Raises:
             NotFoundError: There is no such account.
         """
-        return self._context.accounts.usage(self.get(name).id)
+        return self._accounts.usage(self.get(name).id)
 
     def delete(self, name: str) -> None:
-        """Delete an account with all its data: images, albums, keys, sessions, webhooks, events.
-
-        No event tells of it: there is nobody left to be told.
+        """Delete an account with its images, albums, keys, sessions, webhooks and events; no event is sent.
 
         Raises:
             NotFoundError: There is no such account.
         """
-        context, account = self._context, self.set_suspended(name, True)
-        with context.database.transaction() as transaction:
-            for webhook in context.webhooks.ids_by_account(account.id, transaction):
-                context.webhooks.delete(transaction, webhook)
+        account = self.set_suspended(name, True)
+        with self._database.transaction() as transaction:
+            for webhook_id in self._webhooks.ids_by_account(account.id, transaction):
+                self._webhooks.delete(transaction, webhook_id)
         while True:
-            for image_id in context.images.ids_by_account(account.id):
-                self._delete_image(image_id)
-            with context.database.transaction() as transaction:
-                # An upload that was under way may have put one more.
-                if not context.images.ids_by_account(account.id, transaction):
-                    context.accounts.delete(transaction, account.id)
+            for image_id in self._images.ids_by_account(account.id):
+                try:
+                    self._delete_image(image_id)
+                except NotFoundError:  # another thread deleted it meanwhile
+                    continue
+            with self._database.transaction() as transaction:
+                # An upload in progress may have added one more.
+                if not self._images.ids_by_account(account.id, transaction):
+                    self._accounts.delete(transaction, account.id)
                     return

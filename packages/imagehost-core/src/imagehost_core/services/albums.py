@@ -1,4 +1,4 @@
-"""Albums, as their owners ask for them."""
+"""Albums: create, list, change and delete them, and change their membership."""
 
 from __future__ import annotations
 
@@ -9,26 +9,28 @@ from enum import StrEnum
 import attrs
 from attrs import field, frozen
 
+from imagehost_core._util.clock import Clock
+from imagehost_core.db import AccountRepository, AlbumRepository, Database, ImageRepository
 from imagehost_core.db.database import Queryable, Transaction, Value
 from imagehost_core.errors import FieldError, NotFoundError, ValidationError, quote_value
-from imagehost_core.ids import AccountId, AlbumId, ImageId, album_not_found_text, parse_album_id
+from imagehost_core.ids import AccountId, AlbumId, ImageId, album_not_found_text
 from imagehost_core.models import Account, Album, Image, Page
 from imagehost_core.pagination import PageRequest
-from imagehost_core.services import owners
-from imagehost_core.services.context import HostContext
 from imagehost_core.services.idempotency import SubOperation
-from imagehost_core.services.owners import Owner
+from imagehost_core.services.owners import Owner, get_account
+from imagehost_core.services.references import AlbumRef, ImageRef, album_id_of
+from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.uploads.filenames import has_visible_character
 from imagehost_core.uploads.options import INVALID_TEXT, description_errors, is_valid_text
 
 MAX_NAME = 100
-"""Characters of an album's name, after trimming (contract 6)."""
+"""Characters of an album's name, after trimming."""
 MAX_IMAGES_PER_REQUEST = 1_000
-"""How many images may join or leave an album in one request."""
+"""Images that one request can add to or remove from an album."""
 
 
 class MemberStatus(StrEnum):
-    """What came of one image of a membership request."""
+    """The outcome of a membership request for one image."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -38,7 +40,7 @@ class MemberStatus(StrEnum):
 
 @frozen
 class MembershipResult:
-    """One image of a membership request, and what came of it."""
+    """The outcome of a membership request for one image, with its id."""
 
     image_id: str
     status: MemberStatus
@@ -48,7 +50,12 @@ class MembershipResult:
 class AlbumService:
     """The albums of a host."""
 
-    _context: HostContext = field(repr=False)
+    _database: Database = field(repr=False)
+    _albums: AlbumRepository = field(repr=False)
+    _images: ImageRepository = field(repr=False)
+    _accounts: AccountRepository = field(repr=False)
+    _units: UnitOfWorkFactory = field(repr=False)
+    _clock: Clock = field(repr=False)
     _delete_image: Callable[[ImageId, AlbumId], object] = field(repr=False)
 
     def create(
@@ -60,207 +67,204 @@ class AlbumService:
         is_public: bool = True,
         idempotency: SubOperation | None = None,
     ) -> Album:
-        """Make an album.
+        """Create an album.
 
         Args:
-            owner: Whose it is.
+            owner: The account.
             name: 1–100 characters after trimming.
             description: Up to 2,000 characters.
-            is_public: A flag that is kept for the owner.
-            idempotency: The part of a request that must not do anything twice, for which this is.
+            is_public: Stored with the album.
+            idempotency: The part of an idempotent request that this album is.
 
         Raises:
-            ValidationError: A value is not allowed. Names every fault.
+            NotFoundError: There is no such account.
+            ValidationError: A value is not allowed; all errors are reported together.
         """
-        context = self._context
         fields = validate_album({"name": name, "description": description, "is_public": is_public})
-        account = owners.get_or_create_account(context, owner)
-        made = idempotency.previous_result() if idempotency else None
-        if made is not None:
-            return self._find(made, account)
-        with context.unit_of_work.begin() as change, context.database.transaction() as transaction:
-            album_id = context.albums.insert(transaction, account.id, fields, context.clock())
-            album = self._find(album_id, account, transaction)
-            change.album_created(transaction, album)
+        account = get_account(self._accounts, owner)
+        previous = idempotency.previous_result() if idempotency else None
+        if previous is not None:
+            return self._get(previous, account)
+        with self._units.begin() as unit, self._database.transaction() as transaction:
+            album_id = self._albums.insert(transaction, account.id, fields, self._clock())
+            album = self._get(album_id, account, transaction)
+            unit.album_created(transaction, album)
             if idempotency is not None:
                 idempotency.record_result(transaction, str(album_id))
         return album
 
     def list(self, *, owner: Owner, page: PageRequest | None = None) -> Page[Album]:
-        """Return an account's albums, newest first."""
-        account = owners.find_account(self._context, owner)
-        wanted = page or PageRequest()
-        if account is None:
-            return Page.empty(wanted.page, wanted.per_page)
-        return self._context.albums.list_by_account(account.id, wanted)
-
-    def get(self, album_id: int | str, *, owner: Owner) -> Album:
-        """Return an album of an account.
+        """Return a page of an account's albums, newest first.
 
         Raises:
-            NotFoundError: It has no such album; an id of the wrong shape is nobody's.
+            NotFoundError: There is no such account.
         """
-        return self._find(album_id, owners.get_account(self._context, owner))
+        account = get_account(self._accounts, owner)
+        return self._albums.list_by_account(account.id, page or PageRequest())
+
+    def get(self, album: AlbumRef, *, owner: Owner) -> Album:
+        """Return the current record of an account's album.
+
+        Raises:
+            NotFoundError: The account has no such album.
+        """
+        return self._get(album, get_account(self._accounts, owner))
 
     def update(
         self,
-        album_id: int | str,
+        album: AlbumRef,
         *,
         owner: Owner,
         name: str | None = None,
         description: str | None = None,
         is_public: bool | None = None,
     ) -> Album:
-        """Change some of an album's fields; what is not given stays.
+        """Change the given fields of an album.
 
         Raises:
             NotFoundError: The account has no such album.
-            ValidationError: A value is not allowed. Names every fault.
+            ValidationError: A value is not allowed; all errors are reported together.
         """
-        account = owners.get_account(self._context, owner)
-        album = self._find(album_id, account)
-        given = {"name": name, "description": description, "is_public": is_public}
-        fields = validate_album({name: value for name, value in given.items() if value is not None})
-        with (
-            self._context.unit_of_work.begin() as change,
-            self._context.database.transaction() as transaction,
-        ):
-            changed = self._update_timestamp(transaction, album.id, account, fields)
-            change.album_updated(transaction, changed)
+        account = get_account(self._accounts, owner)
+        current = self._get(album, account)
+        changes = {"name": name, "description": description, "is_public": is_public}
+        fields = validate_album({key: value for key, value in changes.items() if value is not None})
+        with self._units.begin() as unit, self._database.transaction() as transaction:
+            changed = self._update(transaction, current.id, account, fields)
+            unit.album_updated(transaction, changed)
         return changed
 
     def add_images(
-        self, album_id: int | str, image_ids: Iterable[str], *, owner: Owner
+        self, album: AlbumRef, images: Iterable[ImageRef], *, owner: Owner
     ) -> tuple[Album, tuple[MembershipResult, ...]]:
-        """Put images into an album; one that was in another moves, which is a change of both.
+        """Add images to an album; an image of another album moves, which changes both albums.
 
         Args:
-            album_id: Which album.
-            image_ids: Which images, at most 1,000.
-            owner: Whose all of them are.
+            album: The album.
+            images: At most 1,000 images of the account.
+            owner: The account.
 
         Returns:
-            The album as it is then, and what came of each image.
+            The changed album, and the outcome for each image.
 
         Raises:
             NotFoundError: The account has no such album.
-            ValidationError: There are too many ids, or none.
+            ValidationError: There are no images, or too many.
         """
-        return self._change_members(album_id, image_ids, owner, join=True)
+        return self._change_members(album, images, owner, add=True)
 
     def remove_images(
-        self, album_id: int | str, image_ids: Iterable[str], *, owner: Owner
+        self, album: AlbumRef, images: Iterable[ImageRef], *, owner: Owner
     ) -> tuple[Album, tuple[MembershipResult, ...]]:
-        """Take images out of an album; they stay, in no album.
+        """Remove images from an album without deleting them.
 
-        Args, returns and errors are those of `add_images`.
+        Arguments, result and errors are those of `add_images`.
         """
-        return self._change_members(album_id, image_ids, owner, join=False)
+        return self._change_members(album, images, owner, add=False)
 
-    def delete(self, album_id: int | str, *, owner: Owner, delete_images: bool = False) -> None:
-        """Delete an album. Its images stay, in no album, unless they are to go too.
+    def delete(self, album: AlbumRef, *, owner: Owner, delete_images: bool = False) -> None:
+        """Delete an album. Its images stay, in no album, unless they are deleted too.
 
         Args:
-            album_id: Which.
-            owner: Whose it is.
-            delete_images: Whether to delete its images too, for good.
+            album: The album.
+            owner: The account.
+            delete_images: Whether to delete its images.
 
         Raises:
             NotFoundError: The account has no such album.
         """
-        context, account = self._context, owners.get_account(self._context, owner)
-        album = self._find(album_id, account)
+        account = get_account(self._accounts, owner)
+        album_id = self._get(album, account).id
         while True:
-            for image_id in context.images.ids_by_album(album.id) if delete_images else ():
-                with suppress(NotFoundError):  # it has been deleted or has left the album meanwhile
-                    self._delete_image(image_id, album.id)
-            with context.database.transaction() as transaction:
-                self._find(album.id, account, transaction)
-                # An upload may have put one more into it since.
-                if not (delete_images and context.images.ids_by_album(album.id, transaction)):
-                    context.albums.delete(transaction, album.id)
+            for image_id in self._images.ids_by_album(album_id) if delete_images else ():
+                with suppress(NotFoundError):  # deleted or moved meanwhile
+                    self._delete_image(image_id, album_id)
+            with self._database.transaction() as transaction:
+                self._get(album_id, account, transaction)
+                # An upload may have added one more since.
+                if not (delete_images and self._images.ids_by_album(album_id, transaction)):
+                    self._albums.delete(transaction, album_id)
                     return
 
     def _change_members(
-        self, album_id: int | str, image_ids: Iterable[str], owner: Owner, *, join: bool
+        self, album: AlbumRef, images: Iterable[ImageRef], owner: Owner, *, add: bool
     ) -> tuple[Album, tuple[MembershipResult, ...]]:
-        context, wanted = self._context, list(dict.fromkeys(image_ids))
-        if not 1 <= len(wanted) <= MAX_IMAGES_PER_REQUEST:
-            fault = FieldError("image_ids", f"1 to {MAX_IMAGES_PER_REQUEST} ids", f"{len(wanted)}")
-            raise ValidationError(errors=[fault])
-        account = owners.get_account(context, owner)
-        with context.unit_of_work.begin() as change, context.database.transaction() as transaction:
-            album = self._find(album_id, account, transaction)
+        image_ids = list(dict.fromkeys(each.id if isinstance(each, Image) else each for each in images))
+        if not 1 <= len(image_ids) <= MAX_IMAGES_PER_REQUEST:
+            error = FieldError("image_ids", f"1 to {MAX_IMAGES_PER_REQUEST} ids", f"{len(image_ids)}")
+            raise ValidationError(errors=[error])
+        account = get_account(self._accounts, owner)
+        with self._units.begin() as unit, self._database.transaction() as transaction:
+            current = self._get(album, account, transaction)
             results, changed_ids = list[MembershipResult](), dict[AlbumId, None]()
-            for image_id in wanted:
-                image = self._owned_image(image_id, album, transaction)
-                results.append(MembershipResult(image_id, _status(image, album, join)))
-                if image is not None and results[-1].status in _CHANGES:
+            for image_id in image_ids:
+                image = self._images.get_owned(ImageId(image_id), account.id, transaction)
+                status = _status(image, current, add)
+                results.append(MembershipResult(image_id, status))
+                if image is not None and status in _CHANGES:
                     moved = attrs.evolve(
-                        image, album_id=album.id if join else None, updated_at=context.clock()
+                        image, album_id=current.id if add else None, updated_at=self._clock()
                     )
-                    context.images.update(transaction, moved)
-                    changed_ids |= dict.fromkeys(one for one in (album.id, image.album_id) if one is not None)
+                    self._images.update(transaction, moved)
+                    both = (current.id, image.album_id)
+                    changed_ids |= dict.fromkeys(each for each in both if each is not None)
             for changed_id in changed_ids:
-                changed = self._update_timestamp(transaction, changed_id, account, {})
-                change.album_updated(transaction, changed)
-                album = changed if changed_id == album.id else album
-        return album, tuple(results)
+                changed = self._update(transaction, changed_id, account, {})
+                unit.album_updated(transaction, changed)
+                current = changed if changed_id == current.id else current
+        return current, tuple(results)
 
-    def _owned_image(self, image_id: str, album: Album, transaction: Transaction) -> Image | None:
-        """Return an image of whoever owns an album, or `None`."""
-        image = self._context.images.get(ImageId(image_id), transaction)
-        return image if image is not None and image.account_id == album.account_id else None
-
-    def _update_timestamp(
+    def _update(
         self, transaction: Transaction, album_id: AlbumId, account: Account, fields: dict[str, Value]
     ) -> Album:
-        self._context.albums.update(transaction, album_id, fields, self._context.clock())
-        return self._find(album_id, account, transaction)
+        self._albums.update(transaction, album_id, fields, self._clock())
+        return self._get(album_id, account, transaction)
 
-    def _find(self, album_id: int | str, account: Account, reader: Queryable | None = None) -> Album:
+    def _get(self, album: AlbumRef, account: Account, queryable: Queryable | None = None) -> Album:
         try:
-            found = self._context.albums.get(parse_album_id(album_id), account.id, reader)
+            found = self._albums.get(album_id_of(album), account.id, queryable)
         except ValidationError:
             found = None
         if found is None:
-            raise NotFoundError(album_not_found_text(album_id))
+            raise NotFoundError(album_not_found_text(album.id if isinstance(album, Album) else album))
         return found
 
 
 _CHANGES = (MemberStatus.ADDED, MemberStatus.REMOVED)
 
 
-def _status(image: Image | None, album: Album, join: bool) -> MemberStatus:
+def _status(image: Image | None, album: Album, add: bool) -> MemberStatus:
     if image is None:
         return MemberStatus.NOT_FOUND
-    if (image.album_id == album.id) is join:
+    if (image.album_id == album.id) is add:
         return MemberStatus.UNCHANGED
-    return MemberStatus.ADDED if join else MemberStatus.REMOVED
+    return MemberStatus.ADDED if add else MemberStatus.REMOVED
 
 
 def require_album(
-    context: HostContext, album_id: AlbumId | None, account_id: AccountId, reader: Queryable | None = None
+    albums: AlbumRepository,
+    album_id: int | None,
+    account_id: AccountId,
+    queryable: Queryable | None = None,
 ) -> None:
-    """Let an album that something is to be put into pass.
+    """Raise ValidationError unless `album_id` is `None` or an album of the account.
 
-    Raises:
-        ValidationError: The account has no such album (contract 4: *unknown or foreign `album_id`: 422*).
+    An unknown album in a request body is 422, not 404: the request itself names no missing resource.
     """
-    if album_id is not None and context.albums.get(album_id, account_id, reader) is None:
-        fault = FieldError("album_id", "the id of an album of yours", quote_value(album_id))
-        raise ValidationError(errors=[fault])
+    if album_id is not None and albums.get(AlbumId(album_id), account_id, queryable) is None:
+        error = FieldError("album_id", "the id of an album of yours", quote_value(album_id))
+        raise ValidationError(errors=[error])
 
 
 def validate_album(fields: dict[str, object]) -> dict[str, Value]:
     """Return an album's fields as they are stored.
 
     Raises:
-        ValidationError: A value is not allowed. Names every fault.
+        ValidationError: A value is not allowed; all errors are reported together.
     """
-    faults = list(_errors(fields))
-    if faults:
-        raise ValidationError(errors=faults)
+    errors = list(_errors(fields))
+    if errors:
+        raise ValidationError(errors=errors)
     stored: dict[str, Value] = {}
     for name, value in fields.items():
         stored[name] = int(value) if isinstance(value, bool) else str(value)
@@ -272,7 +276,7 @@ def validate_album(fields: dict[str, object]) -> dict[str, Value]:
 def _errors(fields: dict[str, object]) -> Iterator[FieldError]:
     name = fields.get("name", "-")
     if not isinstance(name, str) or len(name.strip()) > MAX_NAME or not has_visible_character(name):
-        expected = f"text of 1 to {MAX_NAME} characters after trimming, of which one can be seen,"
+        expected = f"text of 1 to {MAX_NAME} characters after trimming, at least one of them visible,"
         yield FieldError("name", expected, quote_value(name) if name else "none")
     elif not is_valid_text(name):
         yield FieldError("name", *INVALID_TEXT)

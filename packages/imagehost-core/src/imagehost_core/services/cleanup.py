@@ -1,9 +1,8 @@
-"""What crashes and failures have left: bytes of deleted images, and files that never got a record.
+"""Garbage collection: files of deleted images, and files whose upload never got a record.
 
-Each leaves something by which it is known, so that looking for it costs nothing while there is none: a
-deletion its grave in the catalog, a process that died its staging folder, which becomes a sign there. And
-nothing that somebody still needs is taken for a leftover: whoever stores an image holds its lock until the
-record stands.
+Each leaves a trace by which it is found at no cost while there is none: an unfinished deletion its tombstone
+in the database, a process that died its staging directory, which becomes a marker. Files that are in use are
+never collected: an upload holds the lock of its image until the record is committed.
 """
 
 from __future__ import annotations
@@ -15,110 +14,130 @@ from pathlib import Path
 
 from attrs import field, frozen
 
+from imagehost_core.db import Database, ImageRepository
 from imagehost_core.ids import ImageId
-from imagehost_core.services.context import HostContext
+from imagehost_core.storage import (
+    BlobStore,
+    DiskReserve,
+    GenerationTable,
+    LockManager,
+    StagingArea,
+)
+from imagehost_core.storage.variant_cache import VariantCache
 
 _BATCH = 1_000
-"""Of how many files at a time the catalog is asked whether they have a record."""
+"""Ids of files that one query looks up."""
 
 log = logging.getLogger(__name__)
 
 
 @frozen
-class GarbageCollector:
-    """The leftovers of a host."""
+class ImageEraser:
+    """Removes all bytes of images that have no record any more."""
 
-    _context: HostContext = field(repr=False)
+    _database: Database = field(repr=False)
+    _images: ImageRepository = field(repr=False)
+    _blobs: BlobStore = field(repr=False)
+    _variants: VariantCache = field(repr=False)
+
+    def erase(self, image_id: ImageId) -> Exception | None:
+        """Remove the variants and files of an image, then its tombstone. The caller holds the image's lock.
+
+        Returns:
+            The error that stopped it; the tombstone is still there then.
+        """
+        try:
+            self._variants.purge(image_id)
+            self._blobs.delete(image_id)
+            with self._database.transaction() as transaction:
+                self._images.delete_tombstone(transaction, image_id)
+        except Exception as error:
+            log.warning("deletion is incomplete; will retry image=%s", image_id, exc_info=error)
+            return error
+        return None
+
+
+@frozen
+class GarbageCollector:
+    """Collects what crashes and failed deletions left in a data directory."""
+
+    _images: ImageRepository = field(repr=False)
+    _blobs: BlobStore = field(repr=False)
+    _variants: VariantCache = field(repr=False)
+    _locks: LockManager = field(repr=False)
+    _generations: GenerationTable = field(repr=False)
+    _staging: StagingArea = field(repr=False)
+    _reserve: DiskReserve = field(repr=False)
+    _eraser: ImageEraser = field(repr=False)
 
     def finish_deletions(self) -> None:
-        """Erase what is left of deleted images, by processes that died or by attempts that failed.
+        """Erase the remaining files of deleted images, left by processes that died or by failed attempts.
 
-        What cannot be erased now either is left for the next time, and stops nothing else.
+        What cannot be erased now is left for the next time and stops nothing else.
         """
-        context = self._context
-        for image_id in context.images.tombstones():
-            with context.locks.acquire("image", image_id), context.generations.bump(image_id):
-                # Whoever was just deleting it has held the lock.
-                if context.images.tombstone(image_id) is not None:
-                    erase_files(context, image_id)
+        for image_id in self._images.tombstones():
+            with self._locks.acquire("image", image_id), self._generations.bump(image_id):
+                # A deletion in progress held the lock and may have finished meanwhile.
+                if self._images.tombstone(image_id) is not None:
+                    self._eraser.erase(image_id)
 
     def collect_marked(self) -> tuple[ImageId, ...]:
-        """Finish what was left unfinished, as far as there is a sign of it.
+        """Collect what has a tombstone or a marker.
 
-        Where there is none, this asks for a few names of files and makes one query; and nobody does it twice
-        at a time. So it may be called every minute, in every process.
+        Where there is none, this lists one directory and makes one query, and one process does it at a time:
+        it can be called every minute in every process.
 
         Returns:
-            The ids under which there were files of uploads that never ended.
+            The ids of uploads that crashed before their record was written.
         """
-        context = self._context
-        with context.locks.try_acquire("collect") as alone:
-            if not alone:
+        with self._locks.try_acquire("collect") as acquired:
+            if not acquired:
                 return ()
-            context.staging.remove_stale()
+            self._staging.remove_stale()
             self.finish_deletions()
-            context.reserve.acquire()
-            signs = context.staging.incomplete_markers()
-            return self._remove_orphans(signs) if signs else ()
+            self._reserve.acquire()
+            markers = self._staging.incomplete_markers()
+            return self._remove_orphans(markers) if markers else ()
 
     def collect_all(self) -> tuple[ImageId, ...]:
-        """Remove what crashes have left over, sign or no sign, and the variants above their bound.
+        """Collect all files without a record, marked or not, and variants above the cache's bound.
 
         Returns:
-            The ids under which there were files of uploads that never ended.
+            The ids of uploads that crashed before their record was written.
         """
-        context = self._context
-        with context.locks.acquire("collect", ""):
-            context.staging.remove_stale()
+        with self._locks.acquire("collect", ""):
+            self._staging.remove_stale()
             self.finish_deletions()
-            context.variants.sweep()
-            return self._remove_orphans(context.staging.incomplete_markers())
+            self._variants.sweep()
+            return self._remove_orphans(self._staging.incomplete_markers())
 
-    def _remove_orphans(self, signs: tuple[Path, ...]) -> tuple[ImageId, ...]:
-        """Remove all files without a record, and then the signs of them, which were there before."""
-        outcomes = {image_id: self._collect(image_id) for image_id in self._orphans()}
+    def _remove_orphans(self, markers: tuple[Path, ...]) -> tuple[ImageId, ...]:
+        """Remove all files without a record, then the markers that were there before."""
+        outcomes = {image_id: self._remove_orphan(image_id) for image_id in self._possible_orphans()}
         if None not in outcomes.values():
-            for sign in signs:
-                sign.unlink(missing_ok=True)
-        collected = tuple(image_id for image_id, removed in outcomes.items() if removed)
-        if collected:
-            log.warning("removed the files of %d uploads that never ended", len(collected))
-        return collected
+            for marker in markers:
+                marker.unlink(missing_ok=True)
+        removed = tuple(image_id for image_id, was_orphan in outcomes.items() if was_orphan)
+        if removed:
+            log.warning("removed files of incomplete uploads count=%d", len(removed))
+        return removed
 
-    def _orphans(self) -> Iterator[ImageId]:
-        """Yield the ids of files that had no record when they were looked at; an upload may be under way."""
-        ids = self._context.blobs.ids()
+    def _possible_orphans(self) -> Iterator[ImageId]:
+        """Yield the ids of files without a record at this time; their upload may be in progress."""
+        ids = self._blobs.ids()
         while batch := tuple(islice(ids, _BATCH)):
-            known = self._context.images.existing(batch)
-            yield from (image_id for image_id in batch if image_id not in known)
+            existing = self._images.existing(batch)
+            yield from (image_id for image_id in batch if image_id not in existing)
 
-    def _collect(self, image_id: ImageId) -> bool | None:
-        """Remove an orphan; return whether it was one, or `None` where it cannot be removed."""
-        context = self._context
-        # An upload under way holds the lock until its record stands.
-        with context.locks.acquire("image", image_id):
-            orphan = not context.images.exists(image_id) and context.blobs.has(image_id)
-            if orphan:
+    def _remove_orphan(self, image_id: ImageId) -> bool | None:
+        """Remove the files of an orphan; return whether it was one, or `None` where removing them failed."""
+        # An upload in progress holds the lock until its record is committed.
+        with self._locks.acquire("image", image_id):
+            is_orphan = not self._images.exists(image_id) and self._blobs.has(image_id)
+            if is_orphan:
                 try:
-                    context.blobs.delete(image_id)
+                    self._blobs.delete(image_id)
                 except OSError:
-                    log.exception("the files of %s, which has no record, cannot be removed", image_id)
+                    log.exception("cannot remove files without a record image=%s", image_id)
                     return None
-        return orphan
-
-
-def erase_files(context: HostContext, image_id: ImageId) -> Exception | None:
-    """Remove all bytes of an image that has no record, and then its grave. The caller holds its lock.
-
-    Returns:
-        What went wrong, if anything did: then the grave is still there.
-    """
-    try:
-        context.variants.purge(image_id)
-        context.blobs.delete(image_id)
-        with context.database.transaction() as transaction:
-            context.images.delete_tombstone(transaction, image_id)
-    except Exception as problem:
-        log.warning("the bytes of %s are not all gone yet", image_id, exc_info=problem)
-        return problem
-    return None
+        return is_orphan

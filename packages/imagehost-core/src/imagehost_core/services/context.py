@@ -1,4 +1,4 @@
-"""The context that a host stands on, opened together and closed together."""
+"""Host context: the stores, locks, caches and worker processes of one data directory."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from imagehost_core.db import (
 from imagehost_core.ids import Random
 from imagehost_core.pixels import CHROMA_SUBSAMPLING, RESAMPLER
 from imagehost_core.resources import UrlBuilder
-from imagehost_core.sandbox import SandboxLimits
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.settings import Settings
 from imagehost_core.storage import (
+    BlobStore,
     DataLayout,
     DiskReserve,
     GenerationTable,
@@ -40,31 +40,30 @@ from imagehost_core.storage import (
 )
 from imagehost_core.storage.durable import make_folder, open_owner_only, sync_file, sync_folder
 from imagehost_core.storage.variant_cache import VariantCache
-from imagehost_core.workers import ImageExecutor
+from imagehost_core.workers import ImageExecutor, SandboxLimits
 
 log = logging.getLogger(__name__)
 
 SECRET_BYTES = 32
-"""The length of the key of signed addresses: that of SHA-256, which is enough (RFC 2104, section 3)."""
+"""Bytes of the key of signed URLs: the output length of SHA-256 (RFC 2104, section 3)."""
 
 
 @frozen
 class HostContext:
-    """What a host stands on.
+    """The resources of a host, opened and closed together.
 
-    Everything else in `imagehost_core.services` is given one of these; none of it is public.
+    `ImageHost` alone holds one; it gives each service the resources that the service uses.
     """
 
-    settings: Settings
     urls: UrlBuilder
-    clock: Clock
-    random: Random
     layout: DataLayout
     reserve: DiskReserve
     locks: LockManager
     generations: GenerationTable
     staging: StagingArea
-    blobs: LocalBlobStore
+    blobs: BlobStore
+    variants: VariantCache
+    executor: ImageExecutor
     database: Database
     accounts: AccountRepository
     albums: AlbumRepository
@@ -75,109 +74,108 @@ class HostContext:
     webhooks: WebhookRepository
     outbox: OutboxRepository
     rate_limits: RateLimitStore
-    unit_of_work: UnitOfWorkFactory
-    variants: VariantCache
-    executor: ImageExecutor
+    units: UnitOfWorkFactory
     secret: bytes = field(repr=False)
-    _opened: ExitStack = field(repr=False)
+    _stack: ExitStack = field(repr=False)
 
     def close(self) -> None:
-        """Close every room, the last opened first."""
-        self._opened.close()
+        """Close every resource, the last opened first."""
+        self._stack.close()
 
 
 def open_context(
     where: str | os.PathLike[str], settings: Settings, clock: Clock, random: Random
 ) -> HostContext:
-    """Open a data folder, which is made if there is none.
+    """Open a data directory, created where there is none.
 
     Args:
-        where: The folder; `:memory:` stands for a temporary one, which vanishes when the host closes.
+        where: The directory; `:memory:` is a temporary one, which is removed when the host closes.
         settings: All settings.
-        clock: The source of the time.
+        clock: The source of the current time.
         random: The source of unpredictable bytes.
     """
-    with ExitStack() as opened:
-        context = _open(where, settings, clock, random, opened)
-        # It is all there: from here on it is the caller who closes it.
-        return attrs.evolve(context, opened=opened.pop_all())
+    with ExitStack() as stack:
+        context = _open(where, settings, clock, random, stack)
+        # From here on the caller closes it.
+        return attrs.evolve(context, stack=stack.pop_all())
 
 
 def _open(
-    where: str | os.PathLike[str], settings: Settings, clock: Clock, random: Random, opened: ExitStack
+    where: str | os.PathLike[str], settings: Settings, clock: Clock, random: Random, stack: ExitStack
 ) -> HostContext:
     if where == ":memory:":
-        where = opened.enter_context(tempfile.TemporaryDirectory(prefix="imagehost-"))
-    folders = DataLayout(Path(where).resolve())
-    make_folder(folders.root)
-    reserve = DiskReserve(folders.reserve)
+        where = stack.enter_context(tempfile.TemporaryDirectory(prefix="imagehost-"))
+    layout = DataLayout(Path(where).resolve())
+    make_folder(layout.root)
+    reserve = DiskReserve(layout.reserve)
     reserve.acquire()
-    locks = LockManager(folders.locks)
-    stamps = opened.enter_context(closing(GenerationTable(folders.generations)))
-    stamps.repair(locks, "image")
-    staging = opened.enter_context(closing(StagingArea(folders.staging, settings.storage.min_free_bytes)))
-    counters = opened.enter_context(closing(RateLimitStore(folders.rate_limits, locks, clock, reserve)))
-    catalog = opened.enter_context(closing(Database(folders.database, locks)))
-    limits = SandboxLimits(memory_bytes=settings.rendering.memory_limit_bytes)
-    workers = opened.enter_context(
-        ImageExecutor(settings.rendering.processes, limits=limits, queue=settings.rendering.queue)
+    locks = LockManager(layout.locks)
+    generations = stack.enter_context(closing(GenerationTable(layout.generations)))
+    generations.repair(locks, "image")
+    staging = stack.enter_context(closing(StagingArea(layout.staging, settings.storage.min_free_bytes)))
+    rate_limits = stack.enter_context(closing(RateLimitStore(layout.rate_limits, locks, clock, reserve)))
+    database = stack.enter_context(closing(Database(layout.database, locks)))
+    sandbox = SandboxLimits(memory_bytes=settings.rendering.memory_limit_bytes)
+    executor = stack.enter_context(
+        ImageExecutor(settings.rendering.processes, limits=sandbox, queue=settings.rendering.queue)
     )
-    if RESAMPLER != "native":
-        log.info("pictures are reduced by Pillow, in four times the time: there was no compiler for ours")
-    if CHROMA_SUBSAMPLING != "sharp":
-        log.info("encoders choose the colours of 4:2:0, by numbers and not by light: there was no compiler")
-    images = ImageRepository(catalog)
-    addresses = UrlBuilder(settings.base_url, settings.delivery_url)
-    webhooks = WebhookRepository(catalog)
-    outbox = OutboxRepository(catalog, webhooks, random)
+    _log_missing_native_modules()
+    images = ImageRepository(database)
+    urls = UrlBuilder(settings.base_url, settings.delivery_url)
+    webhooks = WebhookRepository(database)
+    outbox = OutboxRepository(database, webhooks, random)
     return HostContext(
-        settings=settings,
-        urls=addresses,
-        clock=clock,
-        random=random,
-        layout=folders,
+        urls=urls,
+        layout=layout,
         reserve=reserve,
         locks=locks,
-        generations=stamps,
+        generations=generations,
         staging=staging,
-        blobs=LocalBlobStore(folders.images, staging),
-        database=catalog,
-        accounts=AccountRepository(catalog),
-        albums=AlbumRepository(catalog),
+        blobs=LocalBlobStore(layout.images, staging),
+        variants=VariantCache(layout, staging, locks, generations, settings.delivery, images.exists),
+        executor=executor,
+        database=database,
+        accounts=AccountRepository(database),
+        albums=AlbumRepository(database),
         images=images,
-        keys=KeyRepository(catalog),
-        sessions=SessionRepository(catalog),
-        idempotency=IdempotencyRepository(catalog),
+        keys=KeyRepository(database),
+        sessions=SessionRepository(database),
+        idempotency=IdempotencyRepository(database),
         webhooks=webhooks,
         outbox=outbox,
-        rate_limits=counters,
-        unit_of_work=UnitOfWorkFactory(outbox, addresses, clock, random),
-        variants=VariantCache(folders, staging, locks, stamps, settings.delivery, images.exists),
-        executor=workers,
-        secret=_secret(folders, locks, random),
-        opened=opened,
+        rate_limits=rate_limits,
+        units=UnitOfWorkFactory(outbox, urls, clock, random),
+        secret=_read_or_create_secret(layout, locks, random),
+        stack=stack,
     )
 
 
-def _secret(folders: DataLayout, locks: LockManager, random: Random) -> bytes:
-    """Return the signing secret of a data folder, which is made once.
+def _log_missing_native_modules() -> None:
+    if RESAMPLER != "native":
+        log.info("native resampler not built; falling back to Pillow (about 4x slower)")
+    if CHROMA_SUBSAMPLING != "sharp":
+        log.info("native chroma subsampling not built; falling back to the encoders' own")
 
-    It gets its name when it is whole: whoever knew that a crash had left it empty could sign anything.
+
+def _read_or_create_secret(layout: DataLayout, locks: LockManager, random: Random) -> bytes:
+    """Return the signing secret of a data directory, created once.
+
+    It is renamed into place when it is complete: with a secret that a crash left empty, anyone could sign.
 
     Raises:
-        ValueError: The file holds fewer bytes than a secret has.
+        ValueError: The file has fewer bytes than a secret.
     """
     with locks.acquire("secret", ""):
-        if not folders.secret.exists():
-            part = folders.root / "secret.part"
-            part.unlink(missing_ok=True)
-            with open_owner_only(part, "xb") as file:
+        if not layout.secret.exists():
+            temporary = layout.root / "secret.part"
+            temporary.unlink(missing_ok=True)
+            with open_owner_only(temporary, "xb") as file:
                 file.write(random(SECRET_BYTES))
-            sync_file(part)
-            part.rename(folders.secret)
-            sync_folder(folders.root)
-        secret = folders.secret.read_bytes()
+            sync_file(temporary)
+            temporary.rename(layout.secret)
+            sync_folder(layout.root)
+        secret = layout.secret.read_bytes()
     if len(secret) < SECRET_BYTES:
         expected = f"expected at least {SECRET_BYTES} bytes"
-        raise ValueError(f"{expected} for {folders.secret} but received {len(secret)}")
+        raise ValueError(f"{expected} for {layout.secret} but received {len(secret)}")
     return secret

@@ -1,7 +1,7 @@
-"""The processing route: from an address to bytes.
+"""Delivery: from an image URL to bytes.
 
-`locate` says what is meant and whether it may be had, without touching a picture; its answer has all
-that an HTTP answer needs but the bytes. `fetch` gets those.
+`ImageResolver.resolve` applies the access rules and returns all that an HTTP response needs but the bytes,
+without any image work. `open` returns those.
 """
 
 from __future__ import annotations
@@ -15,16 +15,20 @@ from urllib.parse import parse_qsl
 
 from attrs import evolve, field, frozen
 
+from imagehost_core._util.clock import Clock
 from imagehost_core._util.lru import LRUCache
+from imagehost_core.db import ImageRepository
 from imagehost_core.errors import NotFoundError
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.ids import AccountId, ImageId, delivery_not_found_text, parse_image_id
 from imagehost_core.jobs import RenderJob
 from imagehost_core.models import Account, Image
-from imagehost_core.services import rendering as renders
 from imagehost_core.services.access import can_view, require_allowed_transform
-from imagehost_core.services.context import HostContext
+from imagehost_core.services.rendering import RenderingService, cache_key
+from imagehost_core.settings import DeliverySettings
+from imagehost_core.storage import BlobStore, GenerationTable
 from imagehost_core.storage.staging import CHUNK
+from imagehost_core.storage.variant_cache import VariantCache
 from imagehost_core.transform import (
     AUTO,
     DEFAULT_QUALITY,
@@ -37,31 +41,31 @@ from imagehost_core.transform.geometry import Size, plan
 from imagehost_core.uploads.filenames import with_extension
 
 IMAGE_CACHE_SIZE = 10_000
-"""How many records are remembered in a process; each is about a kilobyte."""
+"""Image records in memory, per process; each takes about 1 KB."""
 RESOLUTION_CACHE_SIZE = 10_000
-"""How many addresses are remembered with what they mean, so that a warm one is neither parsed nor
-planned again; each is about two kilobytes."""
+"""Resolved URLs in memory, per process, so that a warm URL is neither parsed nor planned again; each takes
+about 2 KB."""
 MAX_CACHED_URL = 500
-"""An address that is longer, in characters with its `Accept`, is not remembered: nobody may fill the
-memory with names that mean nothing."""
+"""Characters of path, query and `Accept` up to which a URL is cached: clients must not be able to fill the
+memory with parameters that are ignored."""
 
 
 @frozen(cache_hash=True)
 class ResolvedImage:
-    """What an address means, and what an answer says of it.
+    """The image, format and variant that a URL refers to, and the metadata of its response.
 
-    As long as nothing has changed, `peek` gives the same object for the same address: what is made of
-    one can be remembered by it.
+    As long as the image does not change, `resolve_cached` returns the same object for the same URL, so that
+    callers can cache what they derive from it by its identity.
 
     Attributes:
-        image: Of which image.
-        key: The variant's file name, or `None` for the master itself.
-        job: What is to be done for it, or `None` for the master itself.
+        image: The image.
+        key: The variant's cache key, or `None` for the master.
+        job: The render job of the variant, or `None` for the master.
         format: The format of the bytes.
         etag: A strong entity tag, quoted (RFC 9110, section 8.8.3).
-        last_modified: Since when the bytes are what they are.
-        filename: The name to offer.
-        varies: Whether another `Accept` may get other bytes.
+        last_modified: The time since which the bytes are the same.
+        filename: The filename for `Content-Disposition`.
+        varies: Whether the response depends on `Accept`.
     """
 
     image: Image
@@ -80,12 +84,12 @@ class ResolvedImage:
 
     @property
     def is_public(self) -> bool:
-        """Whether everybody may have and keep the bytes."""
+        """Whether any client may get and cache the bytes."""
         return self.image.is_public
 
 
 class Blob:
-    """Bytes to be delivered: in memory, or in an open file that no deletion can cut short.
+    """Bytes to be delivered: in memory, or in an open file, which a deletion cannot truncate.
 
     Args:
         content: The bytes, or the file.
@@ -102,24 +106,24 @@ class Blob:
             self._file, self.size = content, content.seek(0, os.SEEK_END)
 
     def read(self, start: int = 0, stop: int | None = None) -> bytes:
-        """Return the bytes from `start` to before `stop`."""
+        """Return the bytes from `start` up to, not including, `stop`."""
         return b"".join(self.chunks(start, stop))
 
     def chunks(self, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
-        """Yield the bytes from `start` to before `stop`, at most 1 MiB at a time."""
+        """Yield the bytes from `start` up to, not including, `stop`, at most 1 MiB at a time."""
         end = self.size if stop is None else min(stop, self.size)
         if self._file is not None:
             self._file.seek(start)
-        while start < end and (chunk := self._piece(start, min(start + CHUNK, end))):
+        while start < end and (chunk := self._read_chunk(start, min(start + CHUNK, end))):
             start += len(chunk)
             yield chunk
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
 
-    def _piece(self, start: int, stop: int) -> bytes:
+    def _read_chunk(self, start: int, stop: int) -> bytes:
         if self._file is not None:
             return self._file.read(stop - start)
         assert self.data is not None
@@ -150,7 +154,7 @@ class _CachedResolution:
 
 
 class _ResolutionKey(NamedTuple):
-    """All that decides what an address means, beside the image and the moment."""
+    """All that a resolution depends on, beside the image's record and the time."""
 
     path: str
     query: str
@@ -159,9 +163,9 @@ class _ResolutionKey(NamedTuple):
 
     @classmethod
     def of(cls, path: str, query: str, accept: str, viewer: Account | None) -> _ResolutionKey:
-        """Return what was asked; `Accept` matters only where the format is left to the viewer.
+        """Return the key of a request; `Accept` is part of it only where the format can depend on it.
 
-        A query with escapes may spell `auto` in any way.
+        A query with percent-encoding may spell `auto` in any way.
         """
         negotiable = AUTO in path or AUTO in query or "%" in query
         return cls(path, query, accept if negotiable else "", viewer.id if viewer else None)
@@ -171,8 +175,15 @@ class _ResolutionKey(NamedTuple):
 class ImageResolver:
     """The processing route of a host."""
 
-    _context: HostContext = field(repr=False)
-    _images: LRUCache[ImageId, _CachedImage] = field(
+    _images: ImageRepository = field(repr=False)
+    _generations: GenerationTable = field(repr=False)
+    _variants: VariantCache = field(repr=False)
+    _blobs: BlobStore = field(repr=False)
+    _rendering: RenderingService = field(repr=False)
+    _settings: DeliverySettings = field(repr=False)
+    _secret: bytes = field(repr=False)
+    _clock: Clock = field(repr=False)
+    _image_cache: LRUCache[ImageId, _CachedImage] = field(
         factory=lambda: LRUCache[ImageId, _CachedImage](IMAGE_CACHE_SIZE, lambda _: 1), repr=False
     )
     _resolutions: LRUCache[_ResolutionKey, _CachedResolution] = field(
@@ -183,74 +194,76 @@ class ImageResolver:
     def resolve(
         self, path: str, query: str = "", *, accept: str = "", viewer: Account | None = None
     ) -> ResolvedImage:
-        """Return what an address means.
+        """Return what a URL refers to, without any image work.
 
         Args:
             path: `<id>` or `<id>.<ext>`.
-            query: The query string as it came.
-            accept: The request's `Accept` header, or "".
-            viewer: Who asks, or `None`.
+            query: The query string as received.
+            accept: The request's `Accept` header.
+            viewer: The account of the request's token, or `None`.
 
         Raises:
-            BadRequestError: A parameter is wrong.
-            NotFoundError: There is no such image, extension, or none that may be seen.
-            ForbiddenError: Transforms must be signed here, and this one is not.
+            BadRequestError: A parameter is not allowed.
+            NotFoundError: There is no such image or extension, or none that the viewer may see.
+            ForbiddenError: Transforms must be signed, and this one is not.
         """
         image_id, extension = _split_path(path)
         transform = parse_transform(query, extension=extension)
-        known = self._cached_image(image_id)
-        # Contract 2: *similar time*. A refusal from memory would come sooner than one for want of a row.
-        shown = known is not None and self._may_view(known.image, transform, query, viewer)
-        image = known.image if known is not None and shown else self._read_image(image_id)
+        cached = self._cached_image(image_id)
+        # A 404 for a private image must take as long as one for a missing image: it reads the database too.
+        usable = cached is not None and self._can_view(cached.image, transform, query, viewer)
+        image = cached.image if cached is not None and usable else self._read_image(image_id)
         return self._resolve(image, transform, query, accept, viewer)
 
     def resolve_cached(
         self, path: str, query: str = "", *, accept: str = "", viewer: Account | None = None
     ) -> tuple[ResolvedImage, Blob | None] | None:
-        """Return what an address means, and its bytes, as far as memory has them; never waits.
+        """Return what a URL refers to, and its bytes, as far as both are in memory.
+
+        Never waits for a disk, a lock or a worker, so that an event loop can call it.
 
         Returns:
-            `None` where even the record is not in memory, and for whoever may not see it.
+            `None` where the record is not in memory, or the viewer may not see the image; no blob where the
+            bytes are not in memory.
 
         Raises:
-            ImageHostError: As `locate`.
+            ImageHostError: As for `resolve`.
         """
-        asked = _ResolutionKey.of(path, query, accept, viewer)
-        meant = self._resolutions.get(asked)
-        if meant is None or meant.generation != self._context.generations.read(meant.resolved.image.id):
-            meant = self._resolve_cached(asked, accept, viewer)
-            if meant is None:
+        key = _ResolutionKey.of(path, query, accept, viewer)
+        cached = self._resolutions.get(key)
+        if cached is None or cached.generation != self._generations.read(cached.resolved.image.id):
+            cached = self._resolve_from_cached_image(key, accept, viewer)
+            if cached is None:
                 return None
-        delivery = meant.resolved
-        data = delivery.key and self._context.variants.get_memory(delivery.image.id, delivery.key)
-        return delivery, Blob(data) if isinstance(data, bytes) else None
+        resolved = cached.resolved
+        data = resolved.key and self._variants.get_memory(resolved.image.id, resolved.key)
+        return resolved, Blob(data) if isinstance(data, bytes) else None
 
-    def open(self, delivery: ResolvedImage) -> Blob:
-        """Return the bytes of a delivery, made now if they must be.
+    def open(self, resolved: ResolvedImage) -> Blob:
+        """Return the bytes of a resolved image, rendered now where they are not cached; close it after use.
 
         Raises:
             NotFoundError: The image was deleted meanwhile.
-            UnavailableError: The workers have too much to do, or the work took too long.
+            UnavailableError: The render queue is full, or the render timed out.
         """
-        context, image, job = self._context, delivery.image, delivery.job
-        if job is None or delivery.key is None:
-            return Blob(context.blobs.open(image.id))
-        return Blob(renders.get_or_render(context, image, delivery.key, job))
+        if resolved.job is None or resolved.key is None:
+            return Blob(self._blobs.open(resolved.image.id))
+        return Blob(self._rendering.get_or_render(resolved.image, resolved.key, resolved.job))
 
     def build(
-        self, image: Image, transform: Transform, accept: str = "", *, whole: bool = False
+        self, image: Image, transform: Transform, accept: str = "", *, allow_master: bool = False
     ) -> ResolvedImage:
-        """Return what a transform of an image means, whoever asks.
+        """Return what a transform of an image refers to; no access rule applies.
 
         Args:
-            image: Of which image.
-            transform: What is asked for.
-            accept: The request's `Accept` header, or "".
-            whole: Whether the master itself will do where the format is the stored one.
+            image: The image.
+            transform: The transform.
+            accept: The request's `Accept` header.
+            allow_master: Whether the master is returned where the format is the stored one.
         """
         fmt = _choose_format(transform, image, accept)
         varies = transform.format is AUTO
-        if whole and fmt is image.format:
+        if allow_master and fmt is image.format:
             return _resolved(image, None, None, fmt, image.sha256[:32], varies)
         animated = image.is_animated and FORMATS[fmt].animated
         steps = plan(
@@ -262,79 +275,78 @@ class ImageResolver:
         default = DEFAULT_QUALITY.get(fmt)
         quality = None if default is None else transform.quality or default
         job = RenderJob(plan=steps, format=fmt, quality=quality, animated=animated)
-        key = renders.cache_key(job)
+        key = cache_key(job)
         return _resolved(image, key, job, fmt, f"{image.sha256[:16]}-{key}", varies)
 
-    def _resolve_cached(
-        self, asked: _ResolutionKey, accept: str, viewer: Account | None
+    def _resolve_from_cached_image(
+        self, key: _ResolutionKey, accept: str, viewer: Account | None
     ) -> _CachedResolution | None:
-        """Return what an address means, from the record in memory, and remember it.
+        """Resolve a URL from the image's record in memory, and cache the result.
 
-        A signed address is understood each time anew: whether it holds depends on the moment.
+        A signed URL is resolved each time: whether its signature is valid depends on the time.
         """
-        image_id, extension = _split_path(asked.path)
-        transform = parse_transform(asked.query, extension=extension)
-        known = self._cached_image(image_id)
-        if known is None or not self._may_view(known.image, transform, asked.query, viewer):
+        image_id, extension = _split_path(key.path)
+        transform = parse_transform(key.query, extension=extension)
+        cached = self._cached_image(image_id)
+        if cached is None or not self._can_view(cached.image, transform, key.query, viewer):
             return None
-        delivery = self._resolve(known.image, transform, asked.query, accept, viewer)
-        meant = _CachedResolution(known.generation, delivery)
-        length = len(asked.path) + len(asked.query) + len(asked.accept)
-        if "sig=" not in asked.query and length <= MAX_CACHED_URL:
-            self._resolutions.put(asked, meant)
-        return meant
+        resolved = self._resolve(cached.image, transform, key.query, accept, viewer)
+        resolution = _CachedResolution(cached.generation, resolved)
+        length = len(key.path) + len(key.query) + len(key.accept)
+        if "sig=" not in key.query and length <= MAX_CACHED_URL:
+            self._resolutions.put(key, resolution)
+        return resolution
 
     def _resolve(
         self, image: Image, transform: Transform, query: str, accept: str, viewer: Account | None
     ) -> ResolvedImage:
-        delivery = self._context.settings.delivery
         signed = "sig=" in query and self._is_signed(image, transform, query)
-        if not can_view(image, viewer, signed, delivery):
+        if not can_view(image, viewer, signed, self._settings):
             raise NotFoundError(delivery_not_found_text(image.id))
-        # Contract 7: *no parameters, and `ext` absent or the stored format's: the master itself*.
-        whole = "=" not in query or parse_transform(query) == Transform()
-        found = self.build(image, transform, accept, whole=whole)
-        if found.key is not None:
-            require_allowed_transform(transform, signed, delivery)
-        return found
+        # Without parameters, and with no extension or that of the stored format, the URL is the master's.
+        allow_master = "=" not in query or parse_transform(query) == Transform()
+        resolved = self.build(image, transform, accept, allow_master=allow_master)
+        if resolved.key is not None:
+            require_allowed_transform(transform, signed, self._settings)
+        return resolved
 
-    def _may_view(self, image: Image, transform: Transform, query: str, viewer: Account | None) -> bool:
+    def _can_view(self, image: Image, transform: Transform, query: str, viewer: Account | None) -> bool:
         signed = "sig=" in query and not image.is_public and self._is_signed(image, transform, query)
-        return can_view(image, viewer, signed, self._context.settings.delivery)
+        return can_view(image, viewer, signed, self._settings)
 
     def _is_signed(self, image: Image, transform: Transform, query: str) -> bool:
-        """Return whether an address carries a signature that holds.
+        """Return whether a URL carries a valid signature.
 
-        The stored format is meant by an address that names it, in its path or in `fm`, and by one
-        that names none; so whichever of the two was signed will do.
+        The stored format is requested by a URL that names it, in its path or in `fm`, and by one that names
+        none; a signature of either is valid for both.
         """
-        given, now = dict(parse_qsl(query)), self._context.clock()
-        meant = [transform]
+        parameters, now = dict(parse_qsl(query)), self._clock()
+        equivalent = [transform]
         if transform.format is image.format:
-            meant.append(evolve(transform, format=None))
-        return any(verify_signed_url(self._context.secret, image.id, each, given, now) for each in meant)
+            equivalent.append(evolve(transform, format=None))
+        return any(verify_signed_url(self._secret, image.id, each, parameters, now) for each in equivalent)
 
     def _cached_image(self, image_id: ImageId) -> _CachedImage | None:
-        known = self._images.get(image_id)
-        if known is None or known.generation != self._context.generations.read(image_id):
+        cached = self._image_cache.get(image_id)
+        if cached is None or cached.generation != self._generations.read(image_id):
             return None
-        return known
+        return cached
 
     def _read_image(self, image_id: ImageId) -> Image:
-        stamp = self._context.generations.read(image_id)
-        image = self._context.images.get(image_id)
+        generation = self._generations.read(image_id)
+        image = self._images.get(image_id)
         if image is None:
             raise NotFoundError(delivery_not_found_text(image_id))
-        if stamp is not None:
-            self._images.put(image_id, _CachedImage(stamp, image))
+        if generation is not None:
+            self._image_cache.put(image_id, _CachedImage(generation, image))
         return image
 
 
 def _split_path(path: str) -> tuple[ImageId, str | None]:
-    """Return the id and the extension of a delivery address's path.
+    """Return the id and the extension of a delivery URL's path.
 
     Raises:
-        NotFoundError: It is none.
+        NotFoundError: The path is of another form.
     """
     name, dot, extension = path.partition(".")
     try:

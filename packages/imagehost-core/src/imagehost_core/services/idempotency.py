@@ -1,136 +1,124 @@
-"""Requests that may come again, and must not do anything twice.
+"""Idempotency keys: a repeated request gets the first response, without a second effect.
 
-Contract 2: *the same request again gets the first answer and nothing happens twice; while the first is
-under way the second waits, or gets 409; another request under the same key → 409; kept 24 h*.
+While the first request is in progress a second one waits, and then gets 409. Another request under the same
+key is 409. Keys are kept for 24 hours.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from datetime import timedelta
 
 from attrs import field, frozen
 
-from imagehost_core._util.clock import to_micros
+from imagehost_core._util.clock import Clock, to_micros
+from imagehost_core.db import Database, IdempotencyRepository, StoredResponse
 from imagehost_core.db.database import Transaction
-from imagehost_core.db.idempotency import StoredResponse
 from imagehost_core.errors import BadRequestError, ConflictError, FieldError, UnavailableError, quote_value
 from imagehost_core.ids import AccountId
 from imagehost_core.models import Account
-from imagehost_core.services.context import HostContext
+from imagehost_core.storage import LockManager
 
 RETENTION = timedelta(hours=24)
 MAX_KEY = 255
+"""Characters of an `Idempotency-Key`."""
 WAIT_SECONDS = 20.0
-"""How long the second waits for the first."""
+"""Seconds for which a second request waits for the first."""
 
 
 @frozen
 class SubOperation:
-    """One thing that a request makes: its file or its album of that number."""
+    """One thing that an idempotent request creates: the image of its n-th file, or its album."""
 
-    _context: HostContext = field(repr=False)
+    _records: IdempotencyRepository = field(repr=False)
     account_id: AccountId
     key: str
     number: int
 
     def previous_result(self) -> str | None:
-        """Return the id of what was made for it before, or `None`."""
-        return self._context.idempotency.get_result(self.account_id, self.key, self.number)
+        """Return the id of what an earlier attempt created, or `None`."""
+        return self._records.get_result(self.account_id, self.key, self.number)
 
-    def record_result(self, transaction: Transaction, made: str) -> None:
-        """Note what was made for it, in the transaction that made it."""
-        self._context.idempotency.put_result(transaction, self.account_id, self.key, self.number, made)
+    def record_result(self, transaction: Transaction, result: str) -> None:
+        """Record the id of what was created, in the transaction that creates it."""
+        self._records.put_result(transaction, self.account_id, self.key, self.number, result)
 
 
 @frozen
 class IdempotentRequest:
-    """A request under a key, while it is under way.
+    """A request under an idempotency key, while it is in progress.
 
     Attributes:
-        answer: What was answered when it came before, or `None`: do it now.
+        response: The response of an earlier attempt, or `None`: run the request.
     """
 
-    _context: HostContext = field(repr=False)
+    _database: Database = field(repr=False)
+    _records: IdempotencyRepository = field(repr=False)
     account_id: AccountId
     key: str
     response: StoredResponse | None = None
 
     def sub_operation(self, number: int) -> SubOperation:
-        """Return what stands for one thing that it makes."""
-        return SubOperation(self._context, self.account_id, self.key, number)
+        """Return the n-th thing that the request creates."""
+        return SubOperation(self._records, self.account_id, self.key, number)
 
     def complete(self, status: int, body: bytes) -> None:
-        """Note what was answered, to be given again."""
-        with self._context.database.transaction() as transaction:
-            self._context.idempotency.set_response(
-                transaction, self.account_id, self.key, StoredResponse(status, body)
-            )
+        """Record the response, to be sent again for a repeated request."""
+        with self._database.transaction() as transaction:
+            response = StoredResponse(status, body)
+            self._records.set_response(transaction, self.account_id, self.key, response)
 
 
 @frozen
 class IdempotencyService:
     """The idempotency keys of a host."""
 
-    _context: HostContext = field(repr=False)
+    _database: Database = field(repr=False)
+    _records: IdempotencyRepository = field(repr=False)
+    _locks: LockManager = field(repr=False)
+    _clock: Clock = field(repr=False)
 
-    def begin(self, account: Account, key: str, request: str) -> AbstractContextManager[IdempotentRequest]:
-        """Return a context that runs a request once under its idempotency key.
+    @contextmanager
+    def begin(self, account: Account, key: str, request: str) -> Iterator[IdempotentRequest]:
+        """Yield the request of an account under a key; no other request has the key meanwhile.
 
         Args:
             account: The account that sent the request.
             key: The `Idempotency-Key` header: 1–255 printable ASCII characters.
-            request: A fingerprint of the request.
+            request: A fingerprint that differs for different requests.
 
         Raises:
             BadRequestError: The key has another form.
-            ConflictError: The key was used for another request, or the first is still in progress.
+            ConflictError: The key belongs to another request, or the first request is still in progress.
+            UnavailableError: A request under another key with the same lock did not end in time.
         """
-        return begin_request(self._context, account, key, request)
+        if not (1 <= len(key) <= MAX_KEY and key.isascii() and key.isprintable()):
+            expected = f"1 to {MAX_KEY} printable ASCII characters"
+            raise BadRequestError(errors=[FieldError("Idempotency-Key", expected, quote_value(key))])
+        with self._locks.acquire_with_timeout("once", f"{account.id}/{key}", WAIT_SECONDS) as acquired:
+            if not acquired:
+                if self._records.get(account.id, key) is None:
+                    # Two keys may share a lock: nothing contradicts this request, it only has to wait.
+                    raise UnavailableError(
+                        "expected a lock for this Idempotency-Key but received none in time"
+                    )
+                raise ConflictError(
+                    "expected one request at a time for this Idempotency-Key but received a second",
+                    retry_after=1,
+                )
+            yield self._find_or_insert(account.id, key, request)
 
-
-@contextmanager
-def begin_request(
-    context: HostContext, account: Account, key: str, request: str
-) -> Iterator[IdempotentRequest]:
-    """Yield a request's claim on a key of an account; nobody else has the key meanwhile.
-
-    Args:
-        context: Of the host.
-        account: Whose key.
-        key: 1–255 printable ASCII characters.
-        request: What tells the request from others, such as a hash of all it says.
-
-    Raises:
-        BadRequestError: The key is not one.
-        ConflictError: Another request has the key, or the first is still under way.
-        UnavailableError: A request under another key has held the lock for too long.
-    """
-    if not (1 <= len(key) <= MAX_KEY and key.isascii() and key.isprintable()):
-        expected = f"1 to {MAX_KEY} printable ASCII characters"
-        raise BadRequestError(errors=[FieldError("Idempotency-Key", expected, quote_value(key))])
-    with context.locks.acquire_with_timeout("once", f"{account.id}/{key}", WAIT_SECONDS) as held:
-        if not held:
-            if context.idempotency.get(account.id, key) is None:
-                # Another key has the same lock: nothing contradicts this request, it only has to wait.
-                raise UnavailableError("expected a lock for this Idempotency-Key but received none in time")
-            raise ConflictError(
-                "expected one request at a time for this Idempotency-Key but received a second",
-                retry_after=1,
-            )
-        yield _begin(context, account, key, request)
-
-
-def _begin(context: HostContext, account: Account, key: str, request: str) -> IdempotentRequest:
-    oldest = context.clock() - RETENTION
-    kept = context.idempotency.get(account.id, key)
-    if kept is None or kept.created_at < to_micros(oldest):
-        with context.database.transaction() as transaction:
-            context.idempotency.delete_before(transaction, oldest)
-            context.idempotency.insert(transaction, account.id, key, request, context.clock())
-        return IdempotentRequest(context, account.id, key)
-    if kept.fingerprint != request:
-        fault = FieldError("Idempotency-Key", "a new key for another request", quote_value(key))
-        raise ConflictError(errors=[fault])
-    return IdempotentRequest(context, account.id, key, kept.response)
+    def _find_or_insert(self, account_id: AccountId, key: str, request: str) -> IdempotentRequest:
+        now = self._clock()
+        oldest = now - RETENTION
+        record = self._records.get(account_id, key)
+        if record is None or record.created_at < to_micros(oldest):
+            with self._database.transaction() as transaction:
+                self._records.delete_before(transaction, oldest)
+                self._records.insert(transaction, account_id, key, request, now)
+            return IdempotentRequest(self._database, self._records, account_id, key)
+        if record.fingerprint != request:
+            error = FieldError("Idempotency-Key", "a new key for another request", quote_value(key))
+            raise ConflictError(errors=[error])
+        return IdempotentRequest(self._database, self._records, account_id, key, record.response)

@@ -1,4 +1,4 @@
-"""Images, as their owners ask for them: get, list, update, delete."""
+"""Images: get, list, update and delete them, and sign their URLs."""
 
 from __future__ import annotations
 
@@ -8,58 +8,66 @@ from typing import Any, Unpack
 import attrs
 from attrs import field, frozen
 
-from imagehost_core.db import Tombstone
+from imagehost_core._util.clock import Clock
+from imagehost_core.db import AccountRepository, AlbumRepository, Database, ImageRepository, Tombstone
 from imagehost_core.db.database import Queryable, Transaction
 from imagehost_core.errors import FieldError, NotFoundError, ValidationError, quote_value
 from imagehost_core.events import DeletedImage
-from imagehost_core.formats import FORMATS, Format
 from imagehost_core.ids import (
+    AccountId,
     AlbumId,
     ImageId,
     album_not_found_text,
     image_not_found_text,
     parse_album_id,
-    parse_image_id,
 )
-from imagehost_core.models import Account, Image, ImageChanges, Page
-from imagehost_core.pagination import PageRequest
-from imagehost_core.services import owners
-from imagehost_core.services.access import require_allowed_transform
+from imagehost_core.models import Account, Album, Image, ImageChanges, Page
+from imagehost_core.pagination import PageRequest, parse_page_request
 from imagehost_core.services.albums import require_album
-from imagehost_core.services.cleanup import erase_files
-from imagehost_core.services.context import HostContext
-from imagehost_core.services.delivery import ImageResolver
-from imagehost_core.services.owners import Owner
-from imagehost_core.services.unit_of_work import UnitOfWork
-from imagehost_core.transform import MAX_LIFETIME_SECONDS, Transform, parse_transform, sign_url
+from imagehost_core.services.cleanup import ImageEraser
+from imagehost_core.services.owners import Owner, get_account
+from imagehost_core.services.references import AlbumRef, ImageRef, album_id_of, image_id_of
+from imagehost_core.services.signed_urls import UrlSigner, require_lifetime
+from imagehost_core.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
+from imagehost_core.storage import DiskReserve, GenerationTable, LockManager
+from imagehost_core.transform import Transform, parse_transform
 from imagehost_core.uploads.filenames import clean_filename, with_extension
 from imagehost_core.uploads.options import description_errors
 
 CHANGEABLE = ("album_id", "description", "is_public", "filename")
-"""What an owner may change of an image (contract 5)."""
+"""Fields of an image that its owner can change."""
 
 
 @frozen
 class ImageService:
     """The images of a host."""
 
-    _context: HostContext = field(repr=False)
-    _resolver: ImageResolver = field(repr=False)
+    _database: Database = field(repr=False)
+    _images: ImageRepository = field(repr=False)
+    _albums: AlbumRepository = field(repr=False)
+    _accounts: AccountRepository = field(repr=False)
+    _locks: LockManager = field(repr=False)
+    _generations: GenerationTable = field(repr=False)
+    _reserve: DiskReserve = field(repr=False)
+    _eraser: ImageEraser = field(repr=False)
+    _signer: UrlSigner = field(repr=False)
+    _units: UnitOfWorkFactory = field(repr=False)
+    _clock: Clock = field(repr=False)
 
-    def get(self, image_id: str, *, owner: Owner | None = None) -> Image:
-        """Return an image.
+    def get(self, image: ImageRef, *, owner: Owner | None = None) -> Image:
+        """Return the current record of an image.
 
         Args:
-            image_id: The image's id.
+            image: The image.
             owner: The account that must own it; any account, unless given.
 
         Raises:
             NotFoundError: There is no such image, or another account owns it.
         """
-        return self._get(parse_image_id(image_id), owner, self._context.database)
+        return self._get(image_id_of(image), self._owner_id(owner), self._database)
 
     def list(
-        self, *, owner: Owner, album_id: int | str | None = None, page: PageRequest | None = None
+        self, *, owner: Owner, album_id: AlbumRef | None = None, page: PageRequest | None = None
     ) -> Page[Image]:
         """Return a page of an account's images, newest first.
 
@@ -69,76 +77,97 @@ class ImageService:
             page: The first 20, unless given.
 
         Raises:
-            NotFoundError: The account has no such album.
+            NotFoundError: There is no such account, or it has no such album.
         """
-        account, page = owners.find_account(self._context, owner), page or PageRequest()
-        if account is None:
-            return Page.empty(page.page, page.per_page)
+        account, page = get_account(self._accounts, owner), page or PageRequest()
         if album_id is None:
-            return self._context.images.list_by_account(account.id, page)
-        try:
-            wanted = parse_album_id(album_id)
-            require_album(self._context, wanted, account.id)
-        except ValidationError:
-            raise NotFoundError(album_not_found_text(album_id)) from None
-        return self._context.images.list_by_album(wanted, page)
+            return self._images.list_by_account(account.id, page)
+        return self._images.list_by_album(self._require_own_album(album_id, account), page)
 
-    def update(self, image_id: str, *, owner: Owner | None = None, **changes: Unpack[ImageChanges]) -> Image:
+    def list_public(self, page: PageRequest | None = None) -> Page[Image]:
+        """Return a page of the public images of all accounts, newest first."""
+        return self._images.list_public(page or PageRequest())
+
+    def iter(
+        self, *, owner: Owner, album_id: AlbumRef | None = None, page_size: int = 100
+    ) -> Iterator[Image]:
+        """Yield all of an account's images, newest first, without gaps or repeats while others change them.
+
+        Args:
+            owner: The account.
+            album_id: Only images in this album.
+            page_size: Images read at a time, 1 to 100.
+
+        Raises:
+            NotFoundError: There is no such account, or it has no such album.
+        """
+        cursor: str | None = None
+        while True:
+            request = parse_page_request(per_page=page_size, cursor=cursor)
+            page = self.list(owner=owner, album_id=album_id, page=request)
+            yield from page
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    def update(
+        self, image: ImageRef, *, owner: Owner | None = None, **changes: Unpack[ImageChanges]
+    ) -> Image:
         """Change the given fields of an image.
 
         Args:
-            image_id: The image's id.
+            image: The image.
             owner: The account that must own it; any account, unless given.
             changes: `album_id` (`None` removes it from its album), `description`, `is_public`, `filename`.
 
         Raises:
-            NotFoundError: There is none, or it is somebody else's.
-            ValidationError: A value is not allowed. Names every fault.
+            NotFoundError: There is no such image, or another account owns it.
+            ValidationError: A value is not allowed; all errors are reported together.
         """
-        context, wanted = self._context, parse_image_id(image_id)
-        self.get(wanted, owner=owner)
+        image_id, owner_id = image_id_of(image), self._owner_id(owner)
+        self._get(image_id, owner_id, self._database)
         values = _validate_changes(dict(changes))
         with (
-            context.locks.acquire("image", wanted),
-            context.generations.bump(wanted),
-            context.database.transaction() as transaction,
+            self._locks.acquire("image", image_id),
+            self._generations.bump(image_id),
+            self._database.transaction() as transaction,
         ):
-            image = self._get(wanted, owner, transaction)
+            current = self._get(image_id, owner_id, transaction)
             if "filename" in values:
-                values["filename"] = with_extension(values["filename"], image.format)
-            image = attrs.evolve(image, **values, updated_at=context.clock())
-            require_album(context, image.album_id, image.account_id, transaction)
-            context.images.update(transaction, image)
-        return image
+                values["filename"] = with_extension(values["filename"], current.format)
+            changed = attrs.evolve(current, **values, updated_at=self._clock())
+            require_album(self._albums, changed.album_id, changed.account_id, transaction)
+            self._images.update(transaction, changed)
+        return changed
 
-    def delete(self, image_id: str, *, owner: Owner | None = None) -> DeletedImage:
-        """Delete an image permanently: once this returns, no byte of it or of its variants is left.
+    def delete(self, image: ImageRef, *, owner: Owner | None = None) -> DeletedImage:
+        """Delete an image: once this returns, no byte of it or of its variants is left.
 
-        An image whose record is gone but whose files are not, because an attempt failed, is finished; the
-        result is then that of the first attempt.
+        No render in progress can restore one. An image whose record is gone but whose files are not, because
+        an attempt failed, is finished; the result is then that of the first attempt.
 
         Args:
-            image_id: The image's id.
+            image: The image.
             owner: The account that must own it; any account, unless given.
 
         Raises:
             NotFoundError: There is no such image, or another account owns it.
             OSError: Some files cannot be removed now; the next attempt or `maintenance.cleanup` does it.
         """
-        return self._delete(image_id, owner, None)
+        return self._delete(image_id_of(image), self._owner_id(owner), None)
 
-    def delete_from_album(self, image_id: str, album_id: AlbumId) -> DeletedImage:
-        """Delete an image as `delete` does, if it is still in an album.
+    def delete_from_album(self, image_id: ImageId, album_id: AlbumId) -> DeletedImage:
+        """Delete an image, as `delete` does, if it is still in an album.
 
         Raises:
-            NotFoundError: There is no such image in that album.
+            NotFoundError: The album has no such image.
             OSError: As for `delete`.
         """
         return self._delete(image_id, None, album_id)
 
     def signed_url(
         self,
-        image_id: str,
+        image: ImageRef,
         params: str | Mapping[str, str] | Transform = "",
         *,
         owner: Owner | None = None,
@@ -147,7 +176,7 @@ class ImageService:
         """Return an image URL with a signature, which gives access to a private image until it expires.
 
         Args:
-            image_id: The image's id.
+            image: The image.
             params: The transform, as for `ImageHost.render`.
             owner: The account that must own the image; any account, unless given.
             expires_in: Seconds, from 1 to a year.
@@ -157,106 +186,115 @@ class ImageService:
             NotFoundError: There is no such image, or another account owns it.
             ValidationError: `expires_in` is out of range.
         """
-        if type(expires_in) is not int or not 1 <= expires_in <= MAX_LIFETIME_SECONDS:
-            expected = f"an integer from 1 to {MAX_LIFETIME_SECONDS} seconds"
-            raise ValidationError(errors=[FieldError("expires_in", expected, quote_value(expires_in))])
-        context, image = self._context, self.get(image_id, owner=owner)
+        require_lifetime(expires_in)
+        current = self.get(image, owner=owner)
         transform = params if isinstance(params, Transform) else parse_transform(params)
-        self._resolver.build(image, transform)
-        require_allowed_transform(transform, True, context.settings.delivery)
-        expires = int(context.clock().timestamp()) + expires_in
-        signature = sign_url(context.secret, image.id, transform, expires)
-        query = transform.to_query()
-        signed = f"{query}&" * bool(query) + f"exp={expires}&sig={signature}"
-        # `fm` cannot name every format; the extension can.
-        extension = FORMATS[transform.format].extensions[0] if isinstance(transform.format, Format) else None
-        return context.urls.image(image, signed, extension)
+        return self._signer.sign(current, transform, expires_in)
 
-    def _delete(self, image_id: str, owner: Owner | None, album_id: AlbumId | None) -> DeletedImage:
-        context, wanted = self._context, parse_image_id(image_id)
-        self._find_deletable(wanted, owner, album_id, context.database)
-        context.reserve.release()
-        # Nothing that is read of the image is remembered by anybody until its last byte is gone.
+    def _delete(
+        self, image_id: ImageId, owner_id: AccountId | None, album_id: AlbumId | None
+    ) -> DeletedImage:
+        self._find_deletable(image_id, owner_id, album_id, self._database)
+        self._reserve.release()
+        # The generation is odd until the last byte is gone: no process caches what it reads of the image.
         with (
-            context.unit_of_work.begin() as change,
-            context.locks.acquire("image", wanted),
-            context.generations.bump(wanted),
+            self._units.begin() as unit,
+            self._locks.acquire("image", image_id),
+            self._generations.bump(image_id),
         ):
-            with context.database.transaction() as transaction:
-                gone = self._insert_tombstone(
-                    transaction, self._find_deletable(wanted, owner, album_id, transaction), change
-                )
-            problem = erase_files(context, wanted)
-        context.reserve.acquire()
-        if problem is not None:
-            raise problem
-        return gone
+            with self._database.transaction() as transaction:
+                found = self._find_deletable(image_id, owner_id, album_id, transaction)
+                deleted = self._insert_tombstone(transaction, found, unit)
+            error = self._eraser.erase(image_id)
+        self._reserve.acquire()
+        if error is not None:
+            raise error
+        return deleted
 
     def _find_deletable(
-        self, image_id: ImageId, owner: Owner | None, album_id: AlbumId | None, reader: Queryable
+        self,
+        image_id: ImageId,
+        owner_id: AccountId | None,
+        album_id: AlbumId | None,
+        queryable: Queryable,
     ) -> Image | Tombstone:
-        """Return what there is to delete of an image.
+        """Return the record of an image, or the tombstone of an unfinished deletion.
 
         Raises:
-            NotFoundError: Nothing, or it is somebody else's, or elsewhere.
+            NotFoundError: There is neither, another account owns it, or it is not in the album.
         """
         found: Image | Tombstone | None
         try:
-            found = self._get(image_id, owner, reader)
+            found = self._get(image_id, owner_id, queryable)
         except NotFoundError:
-            # Asked for a foreign image as for a missing one (contract 2: *similar time*).
-            found = self._context.images.tombstone(image_id, reader)
-            if isinstance(found, Tombstone) and not owners.is_owner(self._context, owner, found.account_id):
+            # The same queries for another account's image as for a missing one, so that both take as long.
+            found = self._images.tombstone(image_id, queryable)
+            if found is not None and owner_id not in (None, found.account_id):
                 found = None
         if found is None or album_id not in (None, found.album_id):
             raise NotFoundError(image_not_found_text(image_id))
         return found
 
     def _insert_tombstone(
-        self, transaction: Transaction, found: Image | Tombstone, change: UnitOfWork
+        self, transaction: Transaction, found: Image | Tombstone, unit: UnitOfWork
     ) -> DeletedImage:
-        """Take an image out of the records, unless it is already."""
-        context = self._context
+        """Replace the record of an image by a tombstone, unless that is done already."""
         if isinstance(found, Tombstone):
             return DeletedImage(id=found.id, album_id=found.album_id, deleted_at=found.deleted_at)
-        gone = DeletedImage(id=found.id, album_id=found.album_id, deleted_at=context.clock())
-        context.images.insert_tombstone(transaction, found, gone.deleted_at)
-        context.accounts.add_usage(transaction, found.account_id, -found.size, 0)
-        change.image_deleted(transaction, found.account_id, gone)
-        return gone
+        deleted = DeletedImage(id=found.id, album_id=found.album_id, deleted_at=self._clock())
+        self._images.insert_tombstone(transaction, found, deleted.deleted_at)
+        self._accounts.add_usage(transaction, found.account_id, -found.size, 0)
+        unit.image_deleted(transaction, found.account_id, deleted)
+        return deleted
 
-    def _get(self, image_id: ImageId, owner: Owner | None, reader: Queryable) -> Image:
-        rows = self._context.images
-        if isinstance(owner, Account):
-            image = rows.get_owned(image_id, owner.id, reader)
+    def _owner_id(self, owner: Owner | None) -> AccountId | None:
+        """Return the id of the account that must own an image; `None` for any account.
+
+        Raises:
+            NotFoundError: There is no such account.
+        """
+        return None if owner is None else get_account(self._accounts, owner).id
+
+    def _get(self, image_id: ImageId, owner_id: AccountId | None, queryable: Queryable) -> Image:
+        if owner_id is None:
+            image = self._images.get(image_id, queryable)
         else:
-            image = rows.get(image_id, reader)
-        if image is None or not owners.is_owner(self._context, owner, image.account_id):
+            image = self._images.get_owned(image_id, owner_id, queryable)
+        if image is None:
             raise NotFoundError(image_not_found_text(image_id))
         return image
+
+    def _require_own_album(self, album: AlbumRef, account: Account) -> AlbumId:
+        try:
+            album_id = album_id_of(album)
+            require_album(self._albums, album_id, account.id)
+        except ValidationError:
+            shown = album.id if isinstance(album, Album) else album
+            raise NotFoundError(album_not_found_text(shown)) from None
+        return album_id
 
 
 def _validate_changes(changes: Mapping[str, object]) -> dict[str, Any]:
     """Return changes as they are stored.
 
     Raises:
-        ValidationError: A value is not allowed. Names every fault.
+        ValidationError: A value is not allowed; all errors are reported together.
         TypeError: There is no such field.
     """
     unknown = sorted(changes.keys() - set(CHANGEABLE))
     if unknown:
         raise TypeError(f"expected some of {', '.join(CHANGEABLE)} but received {', '.join(unknown)}")
     values = dict(changes)
-    faults = list(_errors(values))
-    if faults:
-        raise ValidationError(errors=faults)
+    errors = list(_errors(values))
+    if errors:
+        raise ValidationError(errors=errors)
     if "filename" in values:
         values["filename"] = clean_filename(str(values["filename"]))
     return values
 
 
 def _errors(values: dict[str, object]) -> Iterator[FieldError]:
-    """Yield what is wrong with changes; turn the album's id into a number on the way."""
+    """Yield the errors of changes, and convert the album's id to an integer."""
     if values.get("album_id") is not None:
         try:
             values["album_id"] = parse_album_id(values["album_id"])  # type: ignore[arg-type]

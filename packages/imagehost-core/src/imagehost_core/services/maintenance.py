@@ -1,24 +1,28 @@
-"""Maintenance of a host: worker start, readiness check, garbage collection."""
+"""Maintenance: worker start, readiness check and garbage collection, for servers."""
 
 from __future__ import annotations
 
 from attrs import field, frozen
 
+from imagehost_core.db import AccountRepository
 from imagehost_core.errors import UnavailableError
 from imagehost_core.services.cleanup import GarbageCollector
-from imagehost_core.services.context import HostContext
+from imagehost_core.storage import StagingArea
+from imagehost_core.workers import ImageExecutor
 
 
 @frozen
-class Maintenance:
-    """What a server does beside answering requests."""
+class MaintenanceService:
+    """Work of a host beside requests."""
 
-    _context: HostContext = field(repr=False)
+    _accounts: AccountRepository = field(repr=False)
+    _staging: StagingArea = field(repr=False)
+    _executor: ImageExecutor = field(repr=False)
     _collector: GarbageCollector = field(repr=False)
 
     def start_workers(self) -> None:
         """Start all image worker processes, so that the first request finds them running. Returns at once."""
-        self._context.executor.start()
+        self._executor.start()
 
     def check_ready(self) -> None:
         """Raise UnavailableError unless the database and the data directory respond.
@@ -27,14 +31,14 @@ class Maintenance:
             UnavailableError: One of them does not.
         """
         try:
-            self._context.accounts.list_all()
-            with self._context.staging.folder():
+            self._accounts.list_all()
+            with self._staging.folder():
                 pass
         except Exception as error:
-            raise UnavailableError("expected the stores to answer but received an error") from error
+            raise UnavailableError("expected the stores to respond but received an error") from error
 
     def collect_garbage(self) -> tuple[str, ...]:
-        """Remove all files without a record and all variants above the cache's bound.
+        """Remove all files without a record, and variants above the cache's bound.
 
         Returns:
             The ids of uploads that crashed before their record was written.
@@ -42,7 +46,7 @@ class Maintenance:
         return self._collector.collect_all()
 
     def cleanup(self) -> tuple[str, ...]:
-        """Remove what crashes left, where a marker says so; cheap enough to run every minute.
+        """Remove what crashes left where a marker says so; cheap enough to run every minute.
 
         Returns:
             The ids of uploads that crashed before their record was written.

@@ -1,9 +1,9 @@
-"""How a variant is made: of which bytes, and at what cost.
+"""Rendering: choose the stored file that a variant is rendered from, and render it in a worker process.
 
-It is made of the smallest reduction that is large enough. Most are made at upload. Where there is none for
-it, because it did not fit its share of the master or is lost, and decoding the whole picture is heavy work,
-the first render makes one and keeps it with the variants: without loss, since it has no share to fit, and
-bounded as they are. So a huge picture is decoded once, and not once a variant.
+A variant is rendered from the smallest derivative that is large enough. Derivatives are created at upload.
+Where none is large enough, because it did not fit its share of the master's size or is lost, and decoding
+the master is heavy work, the first render creates a lossless one and keeps it in the variant cache, so that
+a huge master is decoded once and not once a variant.
 """
 
 from __future__ import annotations
@@ -15,115 +15,121 @@ from io import BytesIO
 from itertools import starmap
 from typing import BinaryIO
 
-from attrs import frozen
+from attrs import field, frozen
 
 from imagehost_core.errors import NotFoundError
 from imagehost_core.formats import Format
 from imagehost_core.jobs import DERIVATIVE_SIDES, RenderJob, pick_derivative
 from imagehost_core.models import Image
 from imagehost_core.pixels import codec_fingerprint
-from imagehost_core.services.context import HostContext
-from imagehost_core.storage.blob_store import MASTER, derivative_name
+from imagehost_core.storage import MASTER, BlobStore
+from imagehost_core.storage.blob_store import derivative_name
+from imagehost_core.storage.variant_cache import VariantCache
 from imagehost_core.transform import Fit, Transform
 from imagehost_core.transform.geometry import Size, plan
-from imagehost_core.workers import JobClass, classify
+from imagehost_core.workers import ImageExecutor, JobClass, classify
 
 
 @frozen
 class RenderSource:
-    """What a variant is made of.
+    """The stored file that a variant is rendered from.
 
     Attributes:
-        name: The file's name among the image's.
-        size: The size of the picture in it.
-        reduction: What has to be made of that file first, or `None`: the file will do.
+        name: The file's name among the image's files.
+        size: Pixels of the image in it.
+        intermediate: A derivative to be rendered from that file first, or `None`.
     """
 
     name: str
     size: Size
-    reduction: RenderJob | None = None
+    intermediate: RenderJob | None = None
 
 
-def get_or_render(context: HostContext, image: Image, key: str, job: RenderJob) -> bytes:
-    """Return a variant, from wherever it is soonest had.
+@frozen
+class RenderingService:
+    """The renderer of a host: the variant cache in front of the image worker processes."""
 
-    Args:
-        context: Of the host.
-        image: Of which image.
-        key: The variant's file name, from `key_of`.
-        job: What it is.
+    _blobs: BlobStore = field(repr=False)
+    _variants: VariantCache = field(repr=False)
+    _executor: ImageExecutor = field(repr=False)
+    _timeout_seconds: float = field(repr=False)
 
-    Raises:
-        NotFoundError: The image was deleted meanwhile.
-        UnavailableError: The workers have too much to do, or the work took too long.
-    """
-    found = context.variants.get(image.id, key)
-    if found is not None:
-        return found
-    source = choose_source(image, job)
-    if source.reduction is None:
-        return _render_cached(context, image, job, key, source)
-    # Both are kept as variants, one after the other: whoever held one's lock while it made the other could
-    # wait for somebody who does it the other way round.
-    reduction = source.reduction
-    small = _render_cached(context, image, reduction, cache_key(reduction), source)
-    weight = classify(job, reduction.plan.output)
-    return context.variants.get_or_create(
-        image.id, key, lambda: _render(context, job, reduction.format, BytesIO(small), weight), weight
-    )
+    def get_or_render(self, image: Image, key: str, job: RenderJob) -> bytes:
+        """Return the bytes of a variant, from the cache or rendered now.
+
+        Args:
+            image: The image.
+            key: The variant's cache key, from `cache_key`.
+            job: What to render.
+
+        Raises:
+            NotFoundError: The image was deleted meanwhile.
+            UnavailableError: The render queue is full, or the render timed out.
+        """
+        cached = self._variants.get(image.id, key)
+        if cached is not None:
+            return cached
+        source = choose_source(image, job)
+        if source.intermediate is None:
+            return self._render_cached(image, key, job, source)
+        # One cache entry after the other: rendering the second while holding the lock of the first could
+        # deadlock with a thread that does it the other way round.
+        intermediate = source.intermediate
+        data = self._render_cached(image, cache_key(intermediate), intermediate, source)
+        job_class = classify(job, intermediate.plan.output)
+        return self._variants.get_or_create(
+            image.id, key, lambda: self._render(job, intermediate.format, BytesIO(data), job_class), job_class
+        )
+
+    def _render_cached(self, image: Image, key: str, job: RenderJob, source: RenderSource) -> bytes:
+        job_class = classify(job, source.size, image.frames)
+
+        def create() -> bytes:
+            with self._open_source(image, source.name) as file:
+                return self._render(job, image.format, file, job_class)
+
+        return self._variants.get_or_create(image.id, key, create, job_class)
+
+    def _open_source(self, image: Image, name: str) -> BinaryIO:
+        """Open one of an image's files; the master in place of a derivative that is lost."""
+        try:
+            return self._blobs.open(image.id, name)
+        except NotFoundError:
+            return self._blobs.open(image.id, MASTER)
+
+    def _render(self, job: RenderJob, fmt: Format, file: BinaryIO, job_class: JobClass) -> bytes:
+        length = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        return self._executor.render(
+            job, fmt, file, length, deadline=self._timeout_seconds, job_class=job_class
+        )[1]
 
 
 def choose_source(image: Image, job: RenderJob) -> RenderSource:
-    """Return what a variant is best made of."""
-    whole = Size(image.width, image.height)
+    """Return the stored file that a variant is best rendered from."""
+    size = Size(image.width, image.height)
     if job.animated:
-        return RenderSource(MASTER, whole)
-    rung = pick_derivative(starmap(Size, image.derivatives), job.plan.resize)
-    if rung is not None:
-        return RenderSource(derivative_name(max(rung.width, rung.height)), rung)
-    steps = plan(whole, Transform(max(DERIVATIVE_SIDES), max(DERIVATIVE_SIDES), fit=Fit.INSIDE))
-    reduction = RenderJob(steps, Format.PNG, None)
-    worth_it = classify(job, whole) is JobClass.HEAVY and classify(job, steps.output) is JobClass.LIGHT
-    serves = pick_derivative([steps.output], job.plan.resize) is not None
-    return RenderSource(MASTER, whole, reduction if worth_it and serves else None)
-
-
-def _render_cached(
-    context: HostContext, image: Image, job: RenderJob, key: str, source: RenderSource
-) -> bytes:
-    weight = classify(job, source.size, image.frames)
-
-    def make() -> bytes:
-        with _open_source(context, image, source.name) as file:
-            return _render(context, job, image.format, file, weight)
-
-    return context.variants.get_or_create(image.id, key, make, weight)
-
-
-def _open_source(context: HostContext, image: Image, name: str) -> BinaryIO:
-    """Return one of an image's files; the master for a reduction that is lost."""
-    try:
-        return context.blobs.open(image.id, name)
-    except NotFoundError:
-        return context.blobs.open(image.id, MASTER)
-
-
-def _render(context: HostContext, job: RenderJob, fmt: Format, file: BinaryIO, weight: JobClass) -> bytes:
-    deadline = context.settings.rendering.render_timeout_seconds
-    length = file.seek(0, os.SEEK_END)
-    file.seek(0)
-    return context.executor.render(job, fmt, file, length, deadline=deadline, job_class=weight)[1]
+        return RenderSource(MASTER, size)
+    derivative = pick_derivative(starmap(Size, image.derivatives), job.plan.resize)
+    if derivative is not None:
+        return RenderSource(derivative_name(max(derivative.width, derivative.height)), derivative)
+    side = max(DERIVATIVE_SIDES)
+    steps = plan(size, Transform(side, side, fit=Fit.INSIDE))
+    is_heavy = classify(job, size) is JobClass.HEAVY and classify(job, steps.output) is JobClass.LIGHT
+    if is_heavy and pick_derivative([steps.output], job.plan.resize) is not None:
+        return RenderSource(MASTER, size, RenderJob(steps, Format.PNG, None))
+    return RenderSource(MASTER, size)
 
 
 @cache
-def _build() -> str:
+def _fingerprint() -> str:
     return codec_fingerprint()
 
 
 def cache_key(job: RenderJob) -> str:
-    """Return the name of a variant: equal for requests that mean the same picture.
+    """Return the cache key of a variant: equal for requests that result in the same bytes.
 
-    It covers the plan and not the parameters (w=300 alone, and with the height that follows from it,
-    are one), the quality that takes effect, and the codecs, so that another build makes it anew.
+    It covers the plan instead of the parameters (w=300 alone and with the height that follows from it are one
+    variant), the quality in force, and the codecs' versions, so that another build renders anew.
     """
-    return sha256(repr((job, _build())).encode()).hexdigest()[:32]
+    return sha256(repr((job, _fingerprint())).encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""Changes and their events: recorded together, told to subscribers when all is done."""
+"""Unit of work: changes recorded together with their events, which are published once all is durable."""
 
 from __future__ import annotations
 
@@ -12,80 +12,88 @@ from attrs import field, frozen
 from imagehost_core._util.clock import Clock
 from imagehost_core.db import OutboxRepository
 from imagehost_core.db.database import Transaction
-from imagehost_core.events import AlbumCreated, AlbumUpdated, DeletedImage, Event, ImageDeleted, ImageUploaded
+from imagehost_core.events import (
+    AlbumCreated,
+    AlbumUpdated,
+    DeletedImage,
+    Event,
+    ImageDeleted,
+    ImageUploaded,
+)
 from imagehost_core.ids import AccountId, EventId, Random, new_event_id
 from imagehost_core.models import Album, Image
 from imagehost_core.resources import UrlBuilder
 
 Subscriber = Callable[[Event], object]
+"""A callback of the embedding program."""
 
 log = logging.getLogger(__name__)
 
 
 @frozen
 class EventBus:
-    """The callbacks of the program that embeds the core."""
+    """The subscribers of this process."""
 
     _callbacks: list[Subscriber] = field(factory=list)
     _lock: threading.Lock = field(factory=threading.Lock, repr=False)
 
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
-        """Call a callback with each event from now on; return what ends that."""
+        """Call `callback` with each event from now on; return the function that ends the subscription."""
         with self._lock:
             self._callbacks.append(callback)
 
-        def remove() -> None:
+        def unsubscribe() -> None:
             with self._lock:
                 if callback in self._callbacks:
                     self._callbacks.remove(callback)
 
-        return remove
+        return unsubscribe
 
     def publish(self, event: Event) -> None:
-        """Call every callback; one that fails stops neither the others nor the change."""
+        """Call every subscriber; an exception in one is logged and stops nothing else."""
         with self._lock:
             callbacks = list(self._callbacks)
         for callback in callbacks:
             try:
                 callback(event)
             except Exception:
-                log.exception("a subscriber failed on %s", event.type)
+                log.exception("event subscriber failed event=%s", event.type)
 
 
 @frozen
 class UnitOfWork:
-    """A change under way: it records its events in the transaction that makes it."""
+    """A change in progress: records its events in the transaction of the change."""
 
     _outbox: OutboxRepository
-    _addresses: UrlBuilder
+    _urls: UrlBuilder
     _clock: Clock
     _random: Random
     events: list[Event] = field(factory=list)
 
     def image_uploaded(self, transaction: Transaction, image: Image) -> None:
-        """Record that an image was stored."""
-        record = self._addresses.image_record(image)
-        event = ImageUploaded(id=self._new(), timestamp=self._clock(), data=record)
+        """Record `image.uploaded`."""
+        record = self._urls.image_record(image)
+        event = ImageUploaded(id=self._new_id(), timestamp=self._clock(), data=record)
         self._record(transaction, image.account_id, event)
 
-    def image_deleted(self, transaction: Transaction, account_id: AccountId, gone: DeletedImage) -> None:
-        """Record that an image is gone."""
-        event = ImageDeleted(id=self._new(), timestamp=gone.deleted_at, data=gone)
+    def image_deleted(self, transaction: Transaction, account_id: AccountId, deleted: DeletedImage) -> None:
+        """Record `image.deleted`."""
+        event = ImageDeleted(id=self._new_id(), timestamp=deleted.deleted_at, data=deleted)
         self._record(transaction, account_id, event)
 
     def album_created(self, transaction: Transaction, album: Album) -> None:
-        """Record that an album was made."""
-        record = self._addresses.album_record(album)
-        event = AlbumCreated(id=self._new(), timestamp=self._clock(), data=record)
+        """Record `album.created`."""
+        record = self._urls.album_record(album)
+        event = AlbumCreated(id=self._new_id(), timestamp=self._clock(), data=record)
         self._record(transaction, album.account_id, event)
 
     def album_updated(self, transaction: Transaction, album: Album) -> None:
-        """Record that an album's record or membership was changed."""
-        record = self._addresses.album_record(album)
-        event = AlbumUpdated(id=self._new(), timestamp=self._clock(), data=record)
+        """Record `album.updated`: a field or the membership changed."""
+        record = self._urls.album_record(album)
+        event = AlbumUpdated(id=self._new_id(), timestamp=self._clock(), data=record)
         self._record(transaction, album.account_id, event)
 
-    def _new(self) -> EventId:
+    def _new_id(self) -> EventId:
         return new_event_id(self._random)
 
     def _record(self, transaction: Transaction, account_id: AccountId, event: Event) -> None:
@@ -95,21 +103,21 @@ class UnitOfWork:
 
 @frozen
 class UnitOfWorkFactory:
-    """How the host changes anything of which there is an event."""
+    """Begins units of work, and publishes their events."""
 
     _outbox: OutboxRepository
-    _addresses: UrlBuilder
+    _urls: UrlBuilder
     _clock: Clock
     _random: Random
     bus: EventBus = field(factory=EventBus)
 
     @contextmanager
     def begin(self) -> Iterator[UnitOfWork]:
-        """Yield a change; its events are told when the block has ended well.
+        """Yield a unit of work; publish its events if the block ends without an exception.
 
-        Every lock is free then, so that a subscriber may ask the host for anything.
+        Locks are to be taken inside the block, so that a subscriber may call the host.
         """
-        change = UnitOfWork(self._outbox, self._addresses, self._clock, self._random)
-        yield change
-        for event in change.events:
+        unit = UnitOfWork(self._outbox, self._urls, self._clock, self._random)
+        yield unit
+        for event in unit.events:
             self.bus.publish(event)

@@ -1,0 +1,45 @@
+"""References: an id, or a record that carries it, wherever a method names an image, album, key or webhook."""
+
+from __future__ import annotations
+
+from imagehost_core.ids import AlbumId, ImageId, KeyId, WebhookId, parse_album_id, parse_image_id
+from imagehost_core.models import Album, ApiKey, Image, Webhook, WebhookDelivery
+
+ImageRef = Image | str
+"""An image, or its id."""
+AlbumRef = Album | int | str
+"""An album, or its id: a positive integer or its decimal string."""
+KeyRef = ApiKey | str
+"""An API key, or its id."""
+WebhookRef = Webhook | str
+"""A webhook, or its id."""
+DeliveryRef = WebhookDelivery | str
+"""A webhook delivery, or its id."""
+
+
+def image_id_of(image: ImageRef) -> ImageId:
+    """Return the id of an image.
+
+    Raises:
+        NotFoundError: The text is not an image id.
+    """
+    return ImageId(image.id) if isinstance(image, Image) else parse_image_id(image)
+
+
+def album_id_of(album: AlbumRef) -> AlbumId:
+    """Return the id of an album.
+
+    Raises:
+        ValidationError: The value is not an album id.
+    """
+    return album.id if isinstance(album, Album) else parse_album_id(album)
+
+
+def key_id_of(key: KeyRef) -> KeyId:
+    """Return the id of an API key."""
+    return key.id if isinstance(key, ApiKey) else KeyId(key)
+
+
+def webhook_id_of(webhook: WebhookRef) -> WebhookId:
+    """Return the id of a webhook."""
+    return webhook.id if isinstance(webhook, Webhook) else WebhookId(webhook)
