@@ -4,7 +4,7 @@ from imagehost_core.testing import make_image
 with ImageHost.open(":memory:") as host:
     events: list[Event] = []
     unsubscribe = host.subscribe(events.append)
-    image = host.upload(make_image(), owner="anna", filename="cat.png")
+    image = host.upload(make_image(), owner="admin", filename="cat.png")
     host.images.delete(image.id)
     unsubscribe()
 

@@ -107,7 +107,7 @@ def test_a_limit_that_makes_no_sense_is_refused(data: Path, wrong: str) -> None:
 
 def test_an_account_is_deleted_with_all_it_has_when_that_is_meant(data: Path) -> None:
     with ImageHost.open(data) as host:
-        image = host.upload(make_image(8, 8), owner="ada")
+        image = host.upload(make_image(8, 8), owner=host.accounts.get_or_create("ada"))
     told = CliRunner().invoke(main, ["users", "delete", "ada", "--data", str(data)], input="n\n")
     assert (told.exit_code, "1 images" in told.stderr) == (1, True)
     run(data, "users", "delete", "ada", given="y\n")
