@@ -27,6 +27,7 @@ from imagehost_core.db import (
 from imagehost_core.ids import Random
 from imagehost_core.pixels import CHROMA_SUBSAMPLING, RESAMPLER
 from imagehost_core.resources import UrlBuilder
+from imagehost_core.sandbox import SandboxLimits
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.settings import Settings
 from imagehost_core.storage import (
@@ -40,7 +41,7 @@ from imagehost_core.storage import (
 )
 from imagehost_core.storage.durable import make_folder, open_owner_only, sync_file, sync_folder
 from imagehost_core.storage.variant_cache import VariantCache
-from imagehost_core.workers import ImageExecutor, SandboxLimits
+from imagehost_core.workers import ImageExecutor
 
 log = logging.getLogger(__name__)
 
