@@ -6,10 +6,10 @@ import io
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +24,6 @@ from imagehost_core.workers import ImageExecutor, PoolLoad, classify, main
 from imagehost_core.workers.admission import (
     RESERVED_CLASSES,
     JobClass,
-    QueueCounts,
     Slot,
     can_enqueue,
     estimate_seconds,
@@ -56,10 +55,6 @@ def taken_slots(draw: st.DrawFn, size: int) -> list[Slot]:
         if ends and taken:
             del taken[draw(st.integers(0, len(taken) - 1))]
     return taken
-
-
-def enqueued(queued: QueueCounts, job_class: JobClass) -> QueueCounts:
-    return attrs.evolve(queued, **{job_class.value: queued.of(job_class) + 1})
 
 
 # The class of a task.
@@ -139,15 +134,15 @@ def test_other_classes_cannot_fill_the_reserved_places_of_the_queue(
     size: int, queue: int, reserved: JobClass, data: st.DataObject
 ) -> None:
     taken = data.draw(taken_slots(size))
-    queued = QueueCounts()
+    queued = Counter[JobClass]()
     for job_class in data.draw(
         st.permutations([job_class for job_class in JobClass if job_class is not reserved])
     ):
         while can_enqueue(job_class, queued, taken, size, queue):
-            queued = enqueued(queued, job_class)
+            queued[job_class] += 1
     for _ in range(queue // 4):
         assert can_enqueue(reserved, queued, [*taken, *reserved_slot(reserved)], size, queue)
-        queued = enqueued(queued, reserved)
+        queued[reserved] += 1
 
 
 def reserved_slot(job_class: JobClass) -> list[Slot]:
@@ -160,20 +155,20 @@ def test_heavy_renders_cannot_fill_more_than_half_of_the_queue(
     size: int, queue: int, data: st.DataObject
 ) -> None:
     taken = data.draw(taken_slots(size))
-    queued = QueueCounts()
+    queued = Counter[JobClass]()
     while can_enqueue(HEAVY, queued, taken, size, queue):
-        queued = enqueued(queued, HEAVY)
-    assert queued.heavy == queue - 2 * (queue // 4) + free_slots(HEAVY, taken, size)
+        queued[HEAVY] += 1
+    assert queued[HEAVY] == queue - 2 * (queue // 4) + free_slots(HEAVY, taken, size)
 
 
 @given(SIZES, st.integers(0, 100), st.data())
 def test_the_queue_never_exceeds_its_limit(size: int, queue: int, data: st.DataObject) -> None:
     taken = data.draw(taken_slots(size))
-    queued = QueueCounts()
+    queued = Counter[JobClass]()
     for job_class in data.draw(st.lists(JOB_CLASSES, max_size=200)):
         if can_enqueue(job_class, queued, taken, size, queue):
-            queued = enqueued(queued, job_class)
-    assert queued.total <= queue + max(free_slots(HEAVY, taken, size), len(RESERVED_CLASSES))
+            queued[job_class] += 1
+    assert queued.total() <= queue + max(free_slots(HEAVY, taken, size), len(RESERVED_CLASSES))
 
 
 @given(SIZES, JOB_CLASSES, st.data())
@@ -182,7 +177,7 @@ def test_a_task_that_can_start_at_once_needs_no_place_in_the_queue(
 ) -> None:
     taken = data.draw(taken_slots(size))
     can = find_slot(job_class, taken, size) is not None
-    assert can_enqueue(job_class, QueueCounts(), taken, size, 0) is can
+    assert can_enqueue(job_class, Counter[JobClass](), taken, size, 0) is can
     assert (free_slots(job_class, taken, size) > 0) is can
 
 

@@ -23,7 +23,6 @@ MakeExecutor = Callable[..., ImageExecutor]
 Eventually = Callable[[Callable[[], bool]], bool]
 HasExited = Callable[[int], bool]
 
-SLEEP = TaskCall("act", ("sleep",), str, lambda _result: 1)
 NOTHING = TaskCall("act", ("",), str, lambda _result: 1)
 
 

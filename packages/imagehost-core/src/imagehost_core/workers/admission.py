@@ -14,11 +14,12 @@ All functions are pure functions of counts.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Mapping
 from enum import Enum
 from itertools import chain, combinations
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from imagehost_core.formats import Format
 from imagehost_core.jobs import RenderJob
@@ -65,26 +66,6 @@ class Slot:
     reserved: bool = False
 
 
-@frozen
-class QueueCounts:
-    """The number of queued tasks of each job class."""
-
-    light: int = 0
-    heavy: int = 0
-    upload: int = 0
-
-    @property
-    def total(self) -> int:
-        """The number of tasks of all classes."""
-        return self.light + self.heavy + self.upload
-
-    def of(self, job_class: JobClass) -> int:
-        """Return the number of tasks of a class."""
-        return {JobClass.LIGHT: self.light, JobClass.HEAVY: self.heavy, JobClass.UPLOAD: self.upload}[
-            job_class
-        ]
-
-
 def classify(job: RenderJob, source: Size, frames: int = 1) -> JobClass:
     """Return the class of a render, light or heavy.
 
@@ -126,7 +107,7 @@ def _shared(taken: Collection[Slot]) -> int:
 
 
 def can_enqueue(
-    job_class: JobClass, queued: QueueCounts, taken: Collection[Slot], size: int, queue: int
+    job_class: JobClass, queued: Mapping[JobClass, int], taken: Collection[Slot], size: int, queue: int
 ) -> bool:
     """Return whether one more task can join the queue.
 
@@ -134,20 +115,22 @@ def can_enqueue(
 
     Args:
         job_class: The class of the task.
-        queued: The tasks in the queue.
+        queued: Number of tasks in the queue by class.
         taken: The slots in use.
         size: The number of shared slots.
         queue: The most tasks that can wait.
     """
-    joined = evolve(queued, **{job_class.value: queued.of(job_class) + 1})
+    joined = Counter(queued)
+    joined[job_class] += 1
     others = [other for other in RESERVED_CLASSES if other is not job_class]
     # For each set of other reserved classes, the tasks of all remaining classes must fit into the queue
     # without the places that are reserved for that set.
     for excluded in chain.from_iterable(combinations(others, count) for count in range(len(others) + 1)):
-        counted = [each for each in JobClass if each not in excluded and joined.of(each)]
+        counted = [each for each in joined if each not in excluded and joined[each]]
         startable = max(0, size - _shared(taken)) or sum(
             find_slot(each, taken, size) is not None for each in counted
         )
-        if sum(map(joined.of, counted)) - startable > queue - len(excluded) * (queue // RESERVED_SHARE):
+        waiting = sum(joined[each] for each in counted) - startable
+        if waiting > queue - len(excluded) * (queue // RESERVED_SHARE):
             return False
     return True

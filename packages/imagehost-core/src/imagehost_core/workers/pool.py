@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from attrs import frozen
 
 from imagehost_core.errors import UnavailableError
-from imagehost_core.workers.admission import JobClass, QueueCounts, Slot, can_enqueue, find_slot, free_slots
+from imagehost_core.workers.admission import JobClass, Slot, can_enqueue, find_slot, free_slots
 from imagehost_core.workers.process import Worker, WorkerSpec
 from imagehost_core.workers.watchdog import Watchdog
 
@@ -166,7 +166,8 @@ class ProcessPool:
     def _acquire(self, until: float, job_class: JobClass) -> Worker:
         waiter = _Waiter(job_class, self._lock)
         with self._lock:
-            if not can_enqueue(job_class, self._queue_counts(), self._taken, self.size, self.queue):
+            queued = Counter(other.job_class for other in self._queue)
+            if not can_enqueue(job_class, queued, self._taken, self.size, self.queue):
                 raise UnavailableError(f"expected at most {self.queue} requests to wait for a worker")
             self._queue.append(waiter)
             try:
@@ -182,10 +183,6 @@ class ProcessPool:
     @property
     def _taken(self) -> Collection[Slot]:
         return self._busy.values()
-
-    def _queue_counts(self) -> QueueCounts:
-        counts = Counter(waiter.job_class.value for waiter in self._queue)
-        return QueueCounts(**counts)
 
     def _find_slot(self, waiter: _Waiter) -> Slot | None:
         return find_slot(waiter.job_class, self._taken, self.size)
