@@ -13,7 +13,7 @@ from imagehost_core.storage.locks import stripe
 from imagehost_core.testing import FrozenClock, make_image
 
 
-def test_the_same_request_again_gets_the_first_answer(host: ImageHost) -> None:
+def test_a_repeated_request_gets_the_first_response(host: ImageHost) -> None:
     account = host.accounts.get("admin")
     with host.idempotency.begin(account, "key", "request") as claim:
         assert claim.response is None
@@ -33,14 +33,14 @@ def test_another_request_under_the_same_key_is_a_conflict(host: ImageHost) -> No
         pass
 
 
-def test_accounts_do_not_share_keys(host: ImageHost) -> None:
+def test_accounts_do_not_share_idempotency_keys(host: ImageHost) -> None:
     with host.idempotency.begin(host.accounts.get("admin"), "key", "one") as claim:
         claim.complete(200, b"")
     with host.idempotency.begin(host.accounts.create("ann"), "key", "other") as claim:
         assert claim.response is None
 
 
-def test_an_answer_is_kept_for_24_hours(host: ImageHost, clock: FrozenClock) -> None:
+def test_a_response_is_kept_for_24_hours(host: ImageHost, clock: FrozenClock) -> None:
     account = host.accounts.get("admin")
     with host.idempotency.begin(account, "key", "request") as claim:
         claim.complete(200, b"")
@@ -64,7 +64,7 @@ def test_a_key_is_1_to_255_printable_characters(host: ImageHost, key: str) -> No
         pass
 
 
-def test_what_was_made_before_a_crash_is_not_made_again(host: ImageHost) -> None:
+def test_a_result_recorded_before_a_crash_is_not_created_again(host: ImageHost) -> None:
     """The first try makes two of three things, and dies before it answers."""
     account = host.accounts.get("admin")
 
@@ -87,7 +87,7 @@ def test_what_was_made_before_a_crash_is_not_made_again(host: ImageHost) -> None
     assert host.albums.list(owner=account).total == 1
 
 
-def test_an_image_that_was_deleted_meanwhile_is_made_anew(host: ImageHost) -> None:
+def test_an_image_deleted_meanwhile_is_created_anew(host: ImageHost) -> None:
     account = host.accounts.get("admin")
     made = []
     for _ in range(2):
@@ -97,7 +97,7 @@ def test_an_image_that_was_deleted_meanwhile_is_made_anew(host: ImageHost) -> No
     assert made[0] != made[1]
 
 
-def test_the_second_waits_for_the_first(host: ImageHost) -> None:
+def test_a_second_request_waits_for_the_first(host: ImageHost) -> None:
     account, begun = host.accounts.get("admin"), threading.Event()
     answers: list[StoredResponse | None] = []
 
@@ -117,9 +117,7 @@ def test_the_second_waits_for_the_first(host: ImageHost) -> None:
     assert answers == [StoredResponse(200, b"first")]
 
 
-def test_the_second_is_refused_when_it_has_waited_long_enough(
-    host: ImageHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_request_is_409_after_the_wait(host: ImageHost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(once_module, "WAIT_SECONDS", 0.05)
     account = host.accounts.get("admin")
     with (
@@ -131,7 +129,7 @@ def test_the_second_is_refused_when_it_has_waited_long_enough(
     assert refused.value.retry_after == 1
 
 
-def test_a_key_that_only_shares_its_lock_with_another_is_told_to_wait(
+def test_a_key_that_shares_its_lock_with_another_is_503_with_retry_after(
     host: ImageHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(once_module, "WAIT_SECONDS", 0.05)

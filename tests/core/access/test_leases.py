@@ -57,7 +57,7 @@ def taken_over(
     return late, now
 
 
-def test_a_failure_that_is_reported_late_undoes_nothing(
+def test_a_late_failure_report_changes_nothing(
     host: ImageHost, webhook: Webhook, taken_over: tuple[LeasedDelivery, LeasedDelivery]
 ) -> None:
     late, now = taken_over
@@ -68,7 +68,7 @@ def test_a_failure_that_is_reported_late_undoes_nothing(
     assert (only(host, webhook).state, only(host, webhook).attempts) == (DeliveryState.DELIVERED, 1)
 
 
-def test_a_success_that_is_reported_late_is_a_success(
+def test_a_late_success_report_is_recorded(
     host: ImageHost, webhook: Webhook, taken_over: tuple[LeasedDelivery, LeasedDelivery]
 ) -> None:
     late, now = taken_over
@@ -78,7 +78,7 @@ def test_a_success_that_is_reported_late_is_a_success(
     assert only(host, webhook).state is DeliveryState.DELIVERED
 
 
-def test_a_lease_that_has_ended_is_not_given_back_again(
+def test_an_expired_lease_is_not_released_again(
     host: ImageHost, taken_over: tuple[LeasedDelivery, LeasedDelivery]
 ) -> None:
     late, now = taken_over
@@ -88,7 +88,7 @@ def test_a_lease_that_has_ended_is_not_given_back_again(
     assert len(host.webhooks.lease(1)) == 1
 
 
-def test_a_failure_under_way_does_not_bring_back_what_was_given_up(host: ImageHost, webhook: Webhook) -> None:
+def test_a_failure_reported_after_cancellation_does_not_reschedule(host: ImageHost, webhook: Webhook) -> None:
     fill(host, webhook, 2)
     one, other = host.webhooks.lease(2)
     host.webhooks.report([(one, attempt(410))])
@@ -98,9 +98,7 @@ def test_a_failure_under_way_does_not_bring_back_what_was_given_up(host: ImageHo
     assert host.webhooks.next_due() is None
 
 
-def test_what_is_reported_of_a_destination_that_is_deleted_is_nothing(
-    host: ImageHost, webhook: Webhook
-) -> None:
+def test_a_report_for_a_deleted_webhook_is_ignored(host: ImageHost, webhook: Webhook) -> None:
     fill(host, webhook, 1)
     (due,) = host.webhooks.lease(1)
     host.webhooks.delete(webhook.id, owner="admin")
@@ -108,9 +106,7 @@ def test_what_is_reported_of_a_destination_that_is_deleted_is_nothing(
     assert host.webhooks.next_due() is None
 
 
-def test_a_destination_that_is_disabled_is_tried_by_hand_once_and_has_no_schedule(
-    host: ImageHost, webhook: Webhook
-) -> None:
+def test_a_manual_retry_of_a_disabled_webhook_is_attempted_once(host: ImageHost, webhook: Webhook) -> None:
     fill(host, webhook, 1)
     host.webhooks.update(webhook.id, owner="admin", is_active=False)
     delivery = only(host, webhook)
@@ -122,7 +118,7 @@ def test_a_destination_that_is_disabled_is_tried_by_hand_once_and_has_no_schedul
     assert (only(host, webhook).state, only(host, webhook).attempts) == (DeliveryState.FAILED, 1)
 
 
-def test_the_last_attempt_disables_the_destination_and_gives_up_the_rest(
+def test_the_last_failed_attempt_disables_the_webhook_and_cancels_the_rest(
     host: ImageHost, webhook: Webhook, clock: FrozenClock
 ) -> None:
     fill(host, webhook, 1)
@@ -140,7 +136,7 @@ def test_the_last_attempt_disables_the_destination_and_gives_up_the_rest(
     assert host.webhooks.lease(10) == ()
 
 
-def test_a_change_by_the_owner_does_not_undo_what_a_sender_did_meanwhile(
+def test_an_update_by_the_owner_keeps_what_a_sender_recorded_meanwhile(
     host: ImageHost, webhook: Webhook
 ) -> None:
     """The sender's report comes while the new address is being resolved."""
@@ -157,7 +153,7 @@ def test_a_change_by_the_owner_does_not_undo_what_a_sender_did_meanwhile(
     assert host.webhooks.get(webhook.id, owner="admin") == changed
 
 
-def test_a_destination_that_fails_often_is_made_due_by_the_operator(
+def test_retry_all_now_makes_pending_deliveries_due(
     host: ImageHost, webhook: Webhook, clock: FrozenClock
 ) -> None:
     fill(host, webhook, 2)
@@ -170,7 +166,7 @@ def test_a_destination_that_fails_often_is_made_due_by_the_operator(
     assert host.webhooks.retry_all_now() == 0
 
 
-def test_a_seat_that_is_taken_again_gives_back_what_its_last_holder_had(
+def test_taking_a_sender_slot_releases_the_leases_of_its_last_holder(
     host: ImageHost, webhook: Webhook
 ) -> None:
     fill(host, webhook, 3)
@@ -199,7 +195,7 @@ DIE = """
 """
 
 
-def test_the_seat_of_a_process_that_is_killed_is_free_at_once(
+def test_the_sender_slot_of_a_killed_process_is_free_at_once(
     tmp_path: Path, program: Callable[..., Program]
 ) -> None:
     with ImageHost.open(tmp_path, settings=SETTINGS) as host:
@@ -215,7 +211,7 @@ def test_the_seat_of_a_process_that_is_killed_is_free_at_once(
             assert len(host.webhooks.lease(8)) == 3
 
 
-def test_where_all_seats_are_taken_a_sender_does_without(
+def test_a_sender_works_without_a_slot_when_all_are_taken(
     host: ImageHost, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(host, webhook, 1)
@@ -238,7 +234,7 @@ def crowd() -> Iterator[tuple[ImageHost, list[Webhook]]]:
     st.lists(st.integers(0, 2 * MAX_IN_FLIGHT_PER_ENDPOINT), min_size=5, max_size=5),
     st.lists(st.integers(1, 12), min_size=1, max_size=6),
 )
-def test_senders_share_destinations_fairly_and_none_has_more_than_its_few(
+def test_leases_are_fair_among_webhooks_and_bounded_for_each(
     crowd: tuple[ImageHost, list[Webhook]], queues: list[int], asks: list[int]
 ) -> None:
     host, hooks = crowd
@@ -272,7 +268,7 @@ def test_senders_share_destinations_fairly_and_none_has_more_than_its_few(
     assert host.webhooks.next_due() is None
 
 
-def test_of_one_destination_what_has_waited_longest_comes_first(
+def test_the_oldest_due_delivery_of_a_webhook_is_leased_first(
     host: ImageHost, webhook: Webhook, clock: FrozenClock
 ) -> None:
     for _ in range(3):

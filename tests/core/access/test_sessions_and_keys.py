@@ -22,7 +22,7 @@ from imagehost_core.testing import FrozenClock, make_image
 from imagehost_core.tokens import TokenKind, new_token
 
 
-def test_a_session_acts_with_all_scopes_until_it_ends(host: ImageHost, clock: FrozenClock) -> None:
+def test_a_session_has_all_scopes_until_it_expires(host: ImageHost, clock: FrozenClock) -> None:
     account = host.accounts.get("admin")
     session = host.sessions.create(account)
     principal = host.authenticate(session.token)
@@ -44,7 +44,7 @@ def test_signing_out_ends_the_session_at_once(host: ImageHost) -> None:
     host.authenticate(other.token)
 
 
-def test_another_password_ends_all_sessions(host: ImageHost) -> None:
+def test_a_new_password_ends_all_sessions(host: ImageHost) -> None:
     session = host.sessions.create(host.accounts.get("admin"))
     host.accounts.set_password_hash("admin", "$argon2id$…")
     assert host.accounts.password_hash("admin") == "$argon2id$…"
@@ -53,7 +53,7 @@ def test_another_password_ends_all_sessions(host: ImageHost) -> None:
         host.authenticate(session.token)
 
 
-def test_a_suspended_account_is_refused_and_its_pictures_leave_the_gallery(host: ImageHost) -> None:
+def test_a_suspended_account_is_401_and_its_images_are_in_no_gallery(host: ImageHost) -> None:
     account = host.accounts.get("admin")
     session, key = host.sessions.create(account), host.keys.create(owner=account)
     image = host.upload(make_image(), owner=account)
@@ -95,7 +95,7 @@ def test_an_expired_or_revoked_key_stops_at_once(host: ImageHost, clock: FrozenC
             host.authenticate(token)
 
 
-def test_last_use_is_noted_to_the_minute(host: ImageHost, clock: FrozenClock) -> None:
+def test_last_used_at_has_a_resolution_of_a_minute(host: ImageHost, clock: FrozenClock) -> None:
     made = host.keys.create(owner="admin")
     seen: list[datetime | None] = []
     for seconds in (0, 59, 1):
@@ -106,7 +106,7 @@ def test_last_use_is_noted_to_the_minute(host: ImageHost, clock: FrozenClock) ->
     assert seen[2] == clock()
 
 
-def test_a_key_is_renamed_and_its_end_moved(host: ImageHost, clock: FrozenClock) -> None:
+def test_a_keys_name_and_expiry_can_be_changed(host: ImageHost, clock: FrozenClock) -> None:
     made = host.keys.create(owner="admin", name="one")
     ends = clock() + timedelta(days=1)
     changed = host.keys.update(made.key.id, owner="admin", name="two", expires_at=ends)
@@ -130,21 +130,21 @@ def test_a_key_is_renamed_and_its_end_moved(host: ImageHost, clock: FrozenClock)
         {"expires_at": FrozenClock()()},
     ],
 )
-def test_a_key_that_makes_no_sense_is_refused(host: ImageHost, fields: dict[str, object]) -> None:
+def test_an_invalid_key_is_422(host: ImageHost, fields: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         host.keys.create(owner="admin", **fields)  # type: ignore[arg-type]
     assert host.keys.list(owner="admin").total == 0
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
-def test_a_key_is_not_renamed_to_what_cannot_be_stored(host: ImageHost, name: str) -> None:
+def test_a_key_name_with_invalid_text_is_422(host: ImageHost, name: str) -> None:
     made = host.keys.create(owner="admin", name="one")
     with pytest.raises(ValidationError, match="without NUL and lone surrogates for name"):
         host.keys.update(made.key.id, owner="admin", name=name)
     assert host.keys.get(made.key.id, owner="admin").name == "one"
 
 
-def test_another_account_s_key_is_as_good_as_none(host: ImageHost) -> None:
+def test_another_accounts_key_is_404(host: ImageHost) -> None:
     host.accounts.create("ann")
     made = host.keys.create(owner="admin")
     for call in (host.keys.get, host.keys.revoke, host.keys.update):
@@ -152,7 +152,7 @@ def test_another_account_s_key_is_as_good_as_none(host: ImageHost) -> None:
             call(made.key.id, owner="ann")
 
 
-def test_a_name_is_had_by_one_account_only(host: ImageHost) -> None:
+def test_an_account_name_is_unique(host: ImageHost) -> None:
     host.accounts.create("ann", password_hash="x")
     with pytest.raises(ConflictError):
         host.accounts.create("ann")
@@ -161,7 +161,7 @@ def test_a_name_is_had_by_one_account_only(host: ImageHost) -> None:
             host.accounts.create(name)
 
 
-def test_the_quota_of_an_account_goes_before_that_of_the_host(host: ImageHost) -> None:
+def test_the_quota_of_an_account_overrides_that_of_the_host(host: ImageHost) -> None:
     first = host.upload(make_image(), owner="admin")
     assert host.accounts.usage("admin") == AccountUsage(images=1, albums=0, bytes=first.size)
     host.accounts.set_limits("admin", LimitOverrides(quota_bytes=first.size))

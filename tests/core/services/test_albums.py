@@ -63,7 +63,7 @@ def check(host: ImageHost, album: Album) -> None:
     assert shown.cover == (members[0] if members else None)
 
 
-def test_a_fresh_album_is_empty_and_has_the_defaults(album: Album) -> None:
+def test_a_new_album_is_empty_and_has_the_defaults(album: Album) -> None:
     assert (album.name, album.description, album.is_public) == ("Cats", "", True)
     assert (album.image_count, album.cover) == (0, None)
     assert album.created_at == album.updated_at
@@ -94,7 +94,7 @@ def test_a_name_is_trimmed_and_has_1_to_100_characters(host: ImageHost, name: st
         "\u0301",
     ],
 )
-def test_a_name_of_which_nothing_can_be_seen_is_none(host: ImageHost, album: Album, name: str) -> None:
+def test_a_name_without_a_visible_character_is_422(host: ImageHost, album: Album, name: str) -> None:
     with pytest.raises(ValidationError, match="at least one of them visible, for name"):
         host.albums.create(owner="admin", name=name)
     with pytest.raises(ValidationError, match="at least one of them visible, for name"):
@@ -104,23 +104,23 @@ def test_a_name_of_which_nothing_can_be_seen_is_none(host: ImageHost, album: Alb
 @pytest.mark.parametrize(
     "name", [".", "猫", "\U0001f431", "❤\ufe0f", "می\u200cخواهم", "é", "e\u0301", "\U0001f3f4\u200d☠"]
 )
-def test_whatever_can_be_seen_is_a_name(host: ImageHost, name: str) -> None:
+def test_any_visible_character_is_a_name(host: ImageHost, name: str) -> None:
     assert host.albums.create(owner="admin", name=name).name == name
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
-def test_a_name_that_cannot_be_stored_is_refused(host: ImageHost, name: str) -> None:
+def test_a_name_with_invalid_text_is_422(host: ImageHost, name: str) -> None:
     with pytest.raises(ValidationError, match="without NUL and lone surrogates for name"):
         host.albums.create(owner="admin", name=name)
 
 
-def test_every_fault_of_an_album_is_named_at_once(host: ImageHost) -> None:
+def test_all_errors_of_an_album_are_reported_together(host: ImageHost) -> None:
     with pytest.raises(ValidationError) as caught:
         host.albums.create(owner="admin", name=" ", description="x" * (MAX_DESCRIPTION + 1), is_public=5)  # type: ignore[arg-type]
     assert [fault.name for fault in caught.value.errors] == ["name", "description", "is_public"]
 
 
-def test_what_is_not_given_stays(host: ImageHost, album: Album) -> None:
+def test_fields_that_are_not_given_stay(host: ImageHost, album: Album) -> None:
     changed = host.albums.update(album.id, owner="admin", description="all of them")
     assert (changed.name, changed.description) == ("Cats", "all of them")
     changed = host.albums.update(str(album.id), owner="admin", is_public=False)
@@ -128,7 +128,7 @@ def test_what_is_not_given_stays(host: ImageHost, album: Album) -> None:
     assert changed.updated_at > changed.created_at
 
 
-def test_albums_are_walked_newest_first_while_they_come_and_go(host: ImageHost) -> None:
+def test_albums_are_paged_newest_first_while_others_change(host: ImageHost) -> None:
     host.accounts.create("walker")
     made = [host.albums.create(owner="walker", name=f"{number}").id for number in range(7)]
     first = host.albums.list(owner="walker", page=PageRequest(per_page=3))
@@ -183,7 +183,7 @@ def test_an_image_that_moves_changes_both_albums(host: ImageHost, album: Album, 
     check(host, other)
 
 
-def test_a_request_that_changes_no_membership_is_no_event(
+def test_a_request_that_changes_no_membership_emits_no_event(
     host: ImageHost, album: Album, heard: list[Event]
 ) -> None:
     image_id = upload(host, album)
@@ -193,7 +193,7 @@ def test_a_request_that_changes_no_membership_is_no_event(
     assert [event.type for event in heard] == ["image.uploaded"]
 
 
-def test_deleting_an_album_keeps_its_images_unless_they_are_to_go(host: ImageHost, album: Album) -> None:
+def test_deleting_an_album_keeps_its_images_without_delete_images(host: ImageHost, album: Album) -> None:
     image_id = upload(host, album)
     host.albums.delete(album.id, owner="admin")
     assert host.images.get(image_id).album_id is None
@@ -205,7 +205,7 @@ def test_deleting_an_album_keeps_its_images_unless_they_are_to_go(host: ImageHos
             host.images.get(image_id)
 
 
-def test_an_album_that_is_deleted_is_not_there_and_its_number_is_not_used_again(host: ImageHost) -> None:
+def test_the_id_of_a_deleted_album_is_not_reused(host: ImageHost) -> None:
     album = host.albums.create(owner="admin", name="Cats")
     host.albums.delete(album.id, owner="admin")
     for call in (host.albums.get, host.albums.update, host.albums.delete):
@@ -217,7 +217,7 @@ def test_an_album_that_is_deleted_is_not_there_and_its_number_is_not_used_again(
     assert host.albums.create(owner="admin", name="Dogs").id > album.id
 
 
-def test_an_image_that_left_the_album_in_time_is_not_deleted_with_it(host: ImageHost, album: Album) -> None:
+def test_an_image_that_left_the_album_meanwhile_is_not_deleted(host: ImageHost, album: Album) -> None:
     """It left after the list of members was read: here, while another of them is being deleted."""
     first, second = upload(host, album), upload(host, album)
     saved: list[str] = []
@@ -233,7 +233,7 @@ def test_an_image_that_left_the_album_in_time_is_not_deleted_with_it(host: Image
     assert host.images.get(saved[0]).album_id is None
 
 
-def test_an_image_that_is_deleted_meanwhile_does_not_stop_the_deletion_of_its_album(
+def test_an_image_deleted_meanwhile_does_not_stop_the_deletion_of_its_album(
     host: ImageHost, album: Album
 ) -> None:
     members = {upload(host, album) for _ in range(3)}
@@ -250,7 +250,7 @@ def test_an_image_that_is_deleted_meanwhile_does_not_stop_the_deletion_of_its_al
         refresh(host, album)
 
 
-def test_an_image_that_is_uploaded_meanwhile_goes_with_its_album(host: ImageHost, album: Album) -> None:
+def test_an_image_uploaded_meanwhile_is_deleted_with_its_album(host: ImageHost, album: Album) -> None:
     upload(host, album)
     late: list[str] = []
 
@@ -282,7 +282,7 @@ def bustle(host: ImageHost, numbers: Sequence[int], seed: int) -> None:
         assert (shown.image_count == 0) is (shown.cover is None)
 
 
-def test_counts_and_covers_are_true_under_parallel_changes_of_threads(host: ImageHost) -> None:
+def test_counts_and_covers_are_consistent_under_concurrent_changes_of_threads(host: ImageHost) -> None:
     albums = [host.albums.create(owner="admin", name="Cats") for _ in range(2)]
     numbers = [album.id for album in albums]
     with ThreadPoolExecutor(8) as crew:
@@ -307,7 +307,7 @@ BUSTLE = """
 """
 
 
-def test_counts_and_covers_are_true_under_parallel_changes_of_processes(
+def test_counts_and_covers_are_consistent_under_concurrent_changes_of_processes(
     opened: Callable[..., ImageHost], tmp_path: Path, program: Callable[..., Program]
 ) -> None:
     host = opened()
@@ -325,7 +325,7 @@ def test_counts_and_covers_are_true_under_parallel_changes_of_processes(
         check(host, album)
 
 
-def test_an_event_of_an_album_tells_the_count_of_its_own_moment(
+def test_an_album_event_has_the_count_of_its_own_transaction(
     host: ImageHost, album: Album, heard: list[Event]
 ) -> None:
     """Events of one album, told by many threads: each count is one that the album really had then."""

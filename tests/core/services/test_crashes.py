@@ -78,7 +78,7 @@ def check_whole(host: ImageHost, folder: Path) -> None:
     assert host.accounts.usage("admin").bytes == len(PNG) * len(images)
 
 
-def test_an_upload_that_is_killed_is_either_whole_or_an_orphan_which_is_collected(
+def test_a_killed_upload_is_complete_or_an_orphan_that_is_collected(
     opened: Callable[..., ImageHost], tmp_path: Path, program: Callable[..., Program]
 ) -> None:
     folder = tmp_path / "data"
@@ -102,7 +102,7 @@ def test_an_upload_that_is_killed_is_either_whole_or_an_orphan_which_is_collecte
     assert orphans > 0, "no kill came between the blob and its record"
 
 
-def test_a_deletion_that_is_killed_has_not_happened_or_is_finished_at_the_next_open(
+def test_a_killed_deletion_has_not_begun_or_is_finished_at_the_next_open(
     opened: Callable[..., ImageHost],
     tmp_path: Path,
     program: Callable[..., Program],
@@ -176,7 +176,7 @@ def test_an_interrupt_at_any_line_of_the_last_steps_leaves_no_record_without_byt
     assert line > 3
 
 
-def test_a_folder_left_by_a_crash_while_it_was_made_can_be_opened(
+def test_a_directory_half_created_by_a_crash_can_be_opened(
     opened: Callable[..., ImageHost], tmp_path: Path
 ) -> None:
     (tmp_path / "data").mkdir()

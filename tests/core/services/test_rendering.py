@@ -65,7 +65,7 @@ def kept(data: Path, image: Image) -> set[str]:
     return {path.name for path in (data / "variants").rglob("*") if image.id in path.parts[-2]}
 
 
-def test_a_huge_picture_without_rungs_is_decoded_once_for_all_its_variants(
+def test_a_huge_image_without_derivatives_is_decoded_once_for_all_its_variants(
     host: ImageHost, data: Path, bare: Image
 ) -> None:
     first, second = job_of(bare, 300), job_of(bare, 1_200)
@@ -80,7 +80,7 @@ def test_a_huge_picture_without_rungs_is_decoded_once_for_all_its_variants(
         made(host, bare, job_of(bare, 3_000))
 
 
-def test_a_variant_looks_the_same_whether_there_are_rungs_or_not(host: ImageHost, upload: bytes) -> None:
+def test_a_variant_looks_the_same_with_and_without_derivatives(host: ImageHost, upload: bytes) -> None:
     image = host.upload(upload, owner="admin")
     assert image.derivatives
     job = job_of(image, 400)
@@ -90,14 +90,14 @@ def test_a_variant_looks_the_same_whether_there_are_rungs_or_not(host: ImageHost
     assert max(ImageStat.Stat(difference).mean) < 2
 
 
-def test_a_reduction_goes_with_its_image(host: ImageHost, data: Path, bare: Image) -> None:
+def test_an_intermediate_is_deleted_with_its_image(host: ImageHost, data: Path, bare: Image) -> None:
     made(host, bare, job_of(bare, 300))
     assert len(kept(data, bare)) == 2
     host.images.delete(bare.id)
     assert kept(data, bare) == set()
 
 
-def test_a_rung_that_is_lost_is_no_loss(host: ImageHost, data: Path, upload: bytes) -> None:
+def test_a_lost_derivative_is_replaced_by_the_master(host: ImageHost, data: Path, upload: bytes) -> None:
     image = host.upload(upload, owner="admin")
     assert image.derivatives
     for path in (data / "images").rglob("derivative-*"):
@@ -113,7 +113,7 @@ def test_a_rung_that_is_lost_is_no_loss(host: ImageHost, data: Path, upload: byt
     st.sets(st.sampled_from(DERIVATIVE_SIDES)),
     st.sampled_from([Format.JPEG, Format.AVIF]),
 )
-def test_a_variant_is_made_of_what_exceeds_it_by_the_margin_or_of_the_whole(
+def test_the_source_exceeds_the_variant_by_the_margin_or_is_the_master(
     image: Image, width: int, height: int, wanted: int, sides: set[int], fmt: Format
 ) -> None:
     whole = Size(width, height)
@@ -132,7 +132,7 @@ def test_a_variant_is_made_of_what_exceeds_it_by_the_margin_or_of_the_whole(
 
 
 @given(st.integers(4_000, 10_000), st.integers(4_000, 10_000), st.integers(1, 1_600))
-def test_no_thumbnail_of_a_huge_picture_starts_from_the_whole(
+def test_no_thumbnail_of_a_huge_image_starts_from_the_master(
     image: Image, width: int, height: int, wanted: int
 ) -> None:
     steps = plan(Size(width, height), Transform(wanted, wanted, fit=Fit.INSIDE))

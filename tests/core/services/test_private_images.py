@@ -50,7 +50,7 @@ def parts(address: str) -> tuple[str, str]:
     return split.path.removeprefix("/img/"), split.query
 
 
-def test_a_private_image_is_404_for_everybody_but_its_owner(host: ImageHost, private: Image) -> None:
+def test_a_private_image_is_404_for_all_but_its_owner(host: ImageHost, private: Image) -> None:
     host.accounts.create("somebody")
     owner, other = host.accounts.get("admin"), host.accounts.get("somebody")
     for query in ("", "w=40"):
@@ -70,7 +70,7 @@ def _missing(host: ImageHost, image_id: str) -> str:
     return caught.value.details
 
 
-def test_a_private_image_that_is_unlisted_is_seen_by_whoever_knows_its_address(
+def test_an_unlisted_private_image_is_delivered_to_every_client(
     opened: Callable[..., ImageHost],
 ) -> None:
     host = opened(settings=with_delivery(private=PrivateDelivery.UNLISTED))
@@ -92,7 +92,7 @@ def test_a_private_image_that_is_unlisted_is_seen_by_whoever_knows_its_address(
         Transform(width=40, format=AUTO),
     ],
 )
-def test_a_signed_address_shows_what_was_signed_and_nothing_else(
+def test_a_signed_url_is_valid_for_its_transform_only(
     host: ImageHost, private: Image, params: str | Transform
 ) -> None:
     path, query = parts(host.images.signed_url(private.id, params, owner="admin", expires_in=60))
@@ -113,7 +113,7 @@ def test_a_signed_address_shows_what_was_signed_and_nothing_else(
             host.delivery.resolve(path, other)
 
 
-def test_a_signed_address_names_the_stored_format_or_leaves_it_out(host: ImageHost, private: Image) -> None:
+def test_a_signed_url_is_valid_with_and_without_the_stored_format(host: ImageHost, private: Image) -> None:
     assert private.format is Format.WEBP
     _, query = parts(host.images.signed_url(private.id, "w=40", owner="admin"))
     keys = {host.delivery.resolve(path, query).key for path in (private.id, f"{private.id}.webp")}
@@ -130,7 +130,7 @@ def test_a_signature_is_for_one_image(host: ImageHost, private: Image) -> None:
         host.delivery.resolve(other.id, query)
 
 
-def test_the_order_of_a_signed_query_means_nothing_and_unknown_names_neither(
+def test_parameter_order_and_unknown_names_do_not_invalidate_a_signature(
     host: ImageHost, private: Image
 ) -> None:
     path, query = parts(host.images.signed_url(private.id, "w=40&q=70", owner="admin"))
@@ -138,7 +138,7 @@ def test_the_order_of_a_signed_query_means_nothing_and_unknown_names_neither(
     assert host.delivery.resolve(path, f"utm_source=x&{turned}") == host.delivery.resolve(path, query)
 
 
-def test_a_signed_address_ends_when_it_says(tmp_path: Path) -> None:
+def test_a_signed_url_expires(tmp_path: Path) -> None:
     clock = FrozenClock()
     with ImageHost.open(tmp_path, settings=ONE_WORKER, clock=clock) as host:
         image = host.upload(PNG, owner="admin", is_public=False)
@@ -151,19 +151,19 @@ def test_a_signed_address_ends_when_it_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("expires_in", [0, -1, 365 * 86_400 + 1, 1.5, True, "60"])
-def test_a_life_of_a_signature_outside_a_second_to_a_year_is_422(
+def test_expires_in_outside_a_second_to_a_year_is_422(
     host: ImageHost, private: Image, expires_in: object
 ) -> None:
     with pytest.raises(ValidationError, match="expires_in"):
         host.images.signed_url(private.id, "", expires_in=expires_in)  # type: ignore[arg-type]
 
 
-def test_nobody_signs_the_image_of_another(host: ImageHost, private: Image) -> None:
+def test_signing_another_accounts_image_is_404(host: ImageHost, private: Image) -> None:
     with pytest.raises(NotFoundError):
         host.images.signed_url(private.id, "", owner="nobody")
 
 
-def test_signatures_hold_in_every_process_and_after_a_restart(
+def test_signatures_are_valid_in_every_process_and_after_a_restart(
     opened: Callable[..., ImageHost], tmp_path: Path, stores: Stores
 ) -> None:
     first, second = opened(), opened()
@@ -174,12 +174,12 @@ def test_signatures_hold_in_every_process_and_after_a_restart(
         assert stores(stranger).secret != stores(first).secret
 
 
-def test_the_secret_is_for_the_owner_of_the_folder_alone(host: ImageHost, folder: Path) -> None:
+def test_the_secret_file_is_owner_only(host: ImageHost, folder: Path) -> None:
     assert (folder / "secret").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * 31])
-def test_a_secret_that_is_too_short_stops_the_start(tmp_path: Path, content: bytes) -> None:
+def test_a_truncated_secret_stops_the_start(tmp_path: Path, content: bytes) -> None:
     """Whoever knows that it is empty could sign anything."""
     (tmp_path / "secret").write_bytes(content)
     with pytest.raises(ValueError, match="expected at least 32 bytes"):
@@ -195,7 +195,7 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ImageHost]:
         yield made
 
 
-def test_where_transforms_must_be_signed_others_are_403_and_masters_are_not(strict: ImageHost) -> None:
+def test_unsigned_transforms_are_403_with_require_signed_and_masters_are_not(strict: ImageHost) -> None:
     image = strict.upload(PNG, owner="admin")
     for path, query in (
         (image.id, "w=40"),
@@ -213,9 +213,7 @@ def test_where_transforms_must_be_signed_others_are_403_and_masters_are_not(stri
         strict.delivery.resolve(hidden.id, "w=40")
 
 
-def test_a_thumb_is_shown_wherever_its_address_is_printed(
-    strict: ImageHost, opened: Callable[..., ImageHost]
-) -> None:
+def test_thumb_url_is_always_allowed(strict: ImageHost, opened: Callable[..., ImageHost]) -> None:
     sized = opened(settings=with_delivery(require_signed=True, allowed_sizes=("7x7",)))
     for host in (strict, sized):
         for side, fmt in ((400, None), (100, None), (100, "jpeg"), (400, "png")):
@@ -225,7 +223,7 @@ def test_a_thumb_is_shown_wherever_its_address_is_printed(
                 assert blob.size > 0
 
 
-def test_only_allowed_sizes_are_made_if_any_are_named(opened: Callable[..., ImageHost]) -> None:
+def test_only_allowed_sizes_are_rendered_if_any_are_set(opened: Callable[..., ImageHost]) -> None:
     host = opened(settings=with_delivery(allowed_sizes=("40x30", "50x", "x60")))
     image = host.upload(PNG, owner="admin")
     for query in ("w=40&h=30", "w=50", "h=60", "w=50&fit=inside&fm=jpg&q=10", "fm=png", "", "w=320&h=320"):
@@ -272,7 +270,7 @@ def test_hiding_an_image_is_seen_by_another_process_at_once(
     host.images.delete(image.id)
 
 
-def test_a_private_image_in_memory_is_refused_no_sooner_than_a_missing_one(
+def test_a_cached_private_image_is_refused_after_the_same_queries_as_a_missing_one(
     host: ImageHost, private: Image
 ) -> None:
     """An event loop that could refuse it at once would tell by the time that it is there."""

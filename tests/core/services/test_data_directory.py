@@ -26,7 +26,7 @@ def fill(disk: Path, name: str) -> None:
             file.write(bytes(4096))
 
 
-def test_deletions_make_room_on_a_disk_without_any(small_disk: Callable[..., Path]) -> None:
+def test_deletions_free_space_on_a_full_disk(small_disk: Callable[..., Path]) -> None:
     disk = small_disk("48m", 2_000)
     with ImageHost.open(disk / "data", settings=SETTINGS) as host:
         owner = host.accounts.get("admin")
@@ -44,7 +44,7 @@ def test_deletions_make_room_on_a_disk_without_any(small_disk: Callable[..., Pat
         host.upload(make_image(seed=9), owner=owner)
 
 
-def test_the_reserve_is_spent_only_when_nothing_else_is_left(small_disk: Callable[..., Path]) -> None:
+def test_the_disk_reserve_is_released_only_when_the_disk_is_full(small_disk: Callable[..., Path]) -> None:
     disk = small_disk("48m")
     reserve = DiskReserve(disk / "reserve")
     reserve.acquire()
@@ -59,7 +59,7 @@ def test_the_reserve_is_spent_only_when_nothing_else_is_left(small_disk: Callabl
     assert not (disk / "reserve").exists()
 
 
-def test_a_small_disk_keeps_no_reserve(small_disk: Callable[..., Path]) -> None:
+def test_a_small_disk_has_no_reserve(small_disk: Callable[..., Path]) -> None:
     disk = small_disk("4m")
     DiskReserve(disk / "reserve").acquire()
     assert list(disk.iterdir()) == []
@@ -76,9 +76,7 @@ def no_umask() -> Iterator[None]:
 @pytest.mark.skipif(os.name != "posix", reason="only POSIX has these permissions")
 @pytest.mark.usefixtures("no_umask")
 @pytest.mark.parametrize("where", ["data", "deep/data"])
-def test_whatever_is_in_a_data_folder_is_its_owner_s_alone_whoever_may_enter_the_folder(
-    tmp_path: Path, where: str, stores: Stores
-) -> None:
+def test_all_files_of_a_data_directory_are_owner_only(tmp_path: Path, where: str, stores: Stores) -> None:
     """The catalog has hashes of passwords, its log has what was just written, and pictures may be private."""
     tmp_path.chmod(0o755)
     root = tmp_path / where
@@ -102,7 +100,7 @@ def test_whatever_is_in_a_data_folder_is_its_owner_s_alone_whoever_may_enter_the
 
 
 @pytest.mark.skipif(os.name != "posix", reason="only POSIX has these permissions")
-def test_a_data_folder_that_is_made_is_its_owner_s_alone(tmp_path: Path) -> None:
+def test_a_created_data_directory_is_owner_only(tmp_path: Path) -> None:
     with ImageHost.open(tmp_path / "made", settings=SETTINGS):
         assert (tmp_path / "made").stat().st_mode & 0o777 == 0o700
     (tmp_path / "given").mkdir(mode=0o755)

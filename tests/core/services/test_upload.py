@@ -32,7 +32,7 @@ def decoded(data: bytes) -> Picture.Image:
 @pytest.mark.parametrize(
     "name", ["photo.jpg", "sideways.jpg", "still.png", "glass.webp", "still.gif", "moving.gif", "moving.webp"]
 )
-def test_bytes_are_stored_as_they_came_when_nothing_else_is_asked_for(
+def test_bytes_are_stored_unchanged_without_options(
     host: ImageHost, pictures: dict[str, bytes], name: str
 ) -> None:
     image = host.upload(pictures[name], owner="admin", filename=name, convert_to_webp=False)
@@ -41,7 +41,7 @@ def test_bytes_are_stored_as_they_came_when_nothing_else_is_asked_for(
 
 
 @pytest.mark.parametrize("name", ["photo.jpg", "still.png", "glass.webp", "moving.gif"])
-def test_what_follows_the_end_of_the_image_is_cut(
+def test_data_after_the_end_of_the_image_is_removed(
     host: ImageHost, pictures: dict[str, bytes], name: str
 ) -> None:
     image = host.upload(pictures[name] + b"PK\3\4 an archive", owner="admin", convert_to_webp=False)
@@ -67,7 +67,7 @@ def test_the_default_never_makes_a_file_larger(host: ImageHost) -> None:
 
 @pytest.mark.parametrize("fmt", ["jpeg", "png", "webp"])
 @pytest.mark.parametrize("name", ["photo.jpg", "glass.png", "glass.webp", "moving.gif"])
-def test_the_format_that_is_asked_for_is_stored(
+def test_the_requested_format_is_stored(
     host: ImageHost, pictures: dict[str, bytes], name: str, fmt: str
 ) -> None:
     image = host.upload(pictures[name], owner="admin", filename=name, format=fmt)
@@ -95,7 +95,7 @@ def test_quality_makes_the_file_smaller(host: ImageHost, pictures: dict[str, byt
     assert sizes[0] < sizes[2]
 
 
-def test_exif_is_kept_or_removed_and_the_picture_is_upright_either_way(
+def test_exif_is_kept_or_removed_and_the_image_is_upright_either_way(
     host: ImageHost, pictures: dict[str, bytes]
 ) -> None:
     kept = host.upload(pictures["sideways.jpg"], owner="admin", convert_to_webp=False)
@@ -110,7 +110,7 @@ def test_exif_is_kept_or_removed_and_the_picture_is_upright_either_way(
     assert (turned.width, turned.height) == (90, 120)
 
 
-def test_a_random_name_is_given_and_the_original_kept(host: ImageHost, pictures: dict[str, bytes]) -> None:
+def test_auto_rename_keeps_the_original_filename(host: ImageHost, pictures: dict[str, bytes]) -> None:
     first, second = (
         host.upload(pictures["photo.jpg"], owner="admin", filename="../me\n.jpg", auto_rename=True)
         for _ in range(2)
@@ -130,9 +130,7 @@ def test_description_album_and_visibility_are_stored(host: ImageHost, pictures: 
     assert image.id not in [each.id for each in host.gallery()]
 
 
-def test_an_owner_may_be_given_as_an_account_or_by_a_name(
-    host: ImageHost, pictures: dict[str, bytes]
-) -> None:
+def test_an_owner_is_an_account_or_its_name(host: ImageHost, pictures: dict[str, bytes]) -> None:
     account = host.accounts.create("by-account")
     album = host.albums.create(owner=account, name="a")
     assert host.albums.get(album.id, owner=account) == album
@@ -140,7 +138,7 @@ def test_an_owner_may_be_given_as_an_account_or_by_a_name(
         assert host.upload(pictures["photo.jpg"], owner=owner).account_id == account.id
 
 
-def test_options_may_be_given_as_one_value(host: ImageHost, pictures: dict[str, bytes]) -> None:
+def test_options_can_be_given_as_one_value(host: ImageHost, pictures: dict[str, bytes]) -> None:
     options = UploadOptions(format=Format.PNG, description="one")
     image = host.upload(pictures["photo.jpg"], owner="admin", options=options)
     assert (image.format, image.description) == (Format.PNG, "one")
@@ -150,7 +148,7 @@ def test_options_may_be_given_as_one_value(host: ImageHost, pictures: dict[str, 
     "wrong",
     [{"quality": 0}, {"format": "tiff"}, {"format": "png", "convert_to_webp": True}, {"album_id": -1}],
 )
-def test_a_wrong_option_is_422_before_anything_is_read(host: ImageHost, wrong: dict[str, object]) -> None:
+def test_a_wrong_option_is_422_before_a_byte_is_read(host: ImageHost, wrong: dict[str, object]) -> None:
     source = io.BytesIO(make_image())
     with pytest.raises(ValidationError):
         host.upload(source, owner="admin", **wrong)  # type: ignore[arg-type]
@@ -184,7 +182,7 @@ def test_every_kind_of_source_gives_the_same_master(
     assert made[0].filename == "image.jpg"
 
 
-def test_reductions_lie_beside_the_master_and_are_what_the_record_says(host: ImageHost, folder: Path) -> None:
+def test_derivatives_are_stored_beside_the_master_as_recorded(host: ImageHost, folder: Path) -> None:
     file = io.BytesIO()
     Picture.effect_noise((2400, 1000), 40).convert("RGB").save(file, "JPEG")
     image = host.upload(file.getvalue(), owner="admin", format="jpeg")
@@ -196,7 +194,7 @@ def test_reductions_lie_beside_the_master_and_are_what_the_record_says(host: Ima
     assert len(list(home.iterdir())) == 1 + len(image.derivatives)
 
 
-def test_the_bytes_are_on_the_disk_before_the_record_and_the_record_before_the_answer(
+def test_files_are_synced_before_the_record_is_committed(
     host: ImageHost, pictures: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log: list[str] = []
@@ -230,7 +228,7 @@ def test_the_bytes_are_on_the_disk_before_the_record_and_the_record_before_the_a
     assert log[-1] == "COMMIT"
 
 
-def test_nothing_but_the_master_is_left_of_an_upload(
+def test_an_upload_leaves_nothing_but_the_master(
     opened: Callable[..., ImageHost], tmp_path: Path, left_over: Callable[[Path], list[str]]
 ) -> None:
     host = opened()

@@ -25,7 +25,7 @@ ONE_WORKER = Settings(rendering=RenderingSettings(processes=1))
 PNG = make_image(40, 30)
 
 
-def test_a_fresh_folder_has_the_account_admin_and_nothing_else(tmp_path: Path) -> None:
+def test_a_new_data_directory_has_the_account_admin_and_nothing_else(tmp_path: Path) -> None:
     with ImageHost.open(tmp_path / "deep" / "data", settings=ONE_WORKER) as host:
         assert [account.name for account in host.accounts.list()] == ["admin"]
         assert host.images.list(owner="admin").total == 0
@@ -33,7 +33,7 @@ def test_a_fresh_folder_has_the_account_admin_and_nothing_else(tmp_path: Path) -
         assert host.settings is ONE_WORKER
 
 
-def test_what_was_stored_is_there_when_the_folder_is_opened_again(tmp_path: Path) -> None:
+def test_stored_images_are_there_when_the_directory_is_opened_again(tmp_path: Path) -> None:
     with ImageHost.open(str(tmp_path), settings=ONE_WORKER) as host:
         image = host.upload(PNG, owner="admin", convert_to_webp=False)
         host.accounts.create("second")
@@ -53,7 +53,7 @@ def test_a_temporary_host_leaves_nothing_behind(tmp_path: Path, monkeypatch: pyt
     assert not Path(":memory:").exists()
 
 
-def test_closing_leaves_nothing_open_and_no_process_and_may_be_done_twice(tmp_path: Path) -> None:
+def test_close_ends_all_processes_and_files_and_can_be_called_twice(tmp_path: Path) -> None:
     def held() -> set[str]:
         return {str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.exists()}
 
@@ -68,7 +68,7 @@ def test_closing_leaves_nothing_open_and_no_process_and_may_be_done_twice(tmp_pa
     assert list((tmp_path / "staging").iterdir()) == []
 
 
-def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
+def test_a_failed_open_leaves_no_file_or_process_open(tmp_path: Path) -> None:
     (tmp_path / "imagehost.sqlite3").write_bytes(b"this is not a database, but it is long enough" * 100)
     with pytest.raises(sqlite3.DatabaseError):
         ImageHost.open(tmp_path, settings=ONE_WORKER)
@@ -78,13 +78,15 @@ def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
         host.maintenance.check_ready()
 
 
-def test_a_file_where_the_folder_should_be_is_the_operators_mistake(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_data_directory_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(OSError, match="file"):
         ImageHost.open(tmp_path / "file", settings=ONE_WORKER)
 
 
-def test_stores_that_do_not_answer_are_503(opened: Callable[..., ImageHost], tmp_path: Path) -> None:
+def test_check_ready_is_503_when_a_store_does_not_respond(
+    opened: Callable[..., ImageHost], tmp_path: Path
+) -> None:
     host = opened()
     (tmp_path / "data" / "staging").rename(tmp_path / "data" / "away")
     with pytest.raises(UnavailableError, match="stores"):
@@ -93,7 +95,7 @@ def test_stores_that_do_not_answer_are_503(opened: Callable[..., ImageHost], tmp
     host.maintenance.check_ready()
 
 
-def test_two_hosts_of_one_process_share_a_folder(opened: Callable[..., ImageHost]) -> None:
+def test_two_hosts_of_one_process_share_a_data_directory(opened: Callable[..., ImageHost]) -> None:
     first, second = opened(), opened()
     image = first.upload(PNG, owner="admin")
     assert second.images.get(image.id) == image
@@ -103,7 +105,7 @@ def test_two_hosts_of_one_process_share_a_folder(opened: Callable[..., ImageHost
         first.render(image.id, "w=10")
 
 
-def test_two_processes_may_open_a_fresh_folder_at_once(
+def test_two_processes_can_open_a_new_directory_at_the_same_time(
     tmp_path: Path, program: Callable[..., Program]
 ) -> None:
     text = """
@@ -124,7 +126,7 @@ def test_two_processes_may_open_a_fresh_folder_at_once(
     assert [each.end() for each in both] == [0, 0]
 
 
-def test_what_a_killed_process_was_receiving_is_gone_at_the_next_open(
+def test_staged_files_of_a_killed_process_are_removed_at_the_next_open(
     tmp_path: Path, program: Callable[..., Program], left_over: Callable[[Path], list[str]]
 ) -> None:
     receiving = program(
@@ -146,7 +148,7 @@ def test_what_a_killed_process_was_receiving_is_gone_at_the_next_open(
         assert left_over(tmp_path) == []
 
 
-def test_a_stamp_that_a_crash_left_odd_is_set_right_at_the_next_open(
+def test_a_generation_that_a_crash_left_odd_is_repaired_at_the_next_open(
     opened: Callable[..., ImageHost],
     stores: Stores,
 ) -> None:
@@ -162,7 +164,7 @@ def test_a_stamp_that_a_crash_left_odd_is_set_right_at_the_next_open(
     change.__exit__(None, None, None)
 
 
-def test_five_lines_embed_the_core_without_a_guard(tmp_path: Path) -> None:
+def test_five_lines_embed_the_core_without_a_main_guard(tmp_path: Path) -> None:
     script = tmp_path / "five.py"
     script.write_text(
         "from imagehost_core import ImageHost\n"
@@ -179,7 +181,7 @@ def test_five_lines_embed_the_core_without_a_guard(tmp_path: Path) -> None:
     ("reducer", "chroma", "told"),
     [("native", "sharp", 0), ("pillow", "sharp", 1), ("native", "encoder", 1), ("pillow", "encoder", 2)],
 )
-def test_who_does_without_the_compiled_modules_is_told_so(
+def test_missing_native_modules_are_logged(
     reducer: str, chroma: str, told: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(rooms, "RESAMPLER", reducer)

@@ -66,13 +66,13 @@ class Zeros(io.RawIOBase):
         return bytes(count)
 
 
-def test_a_file_over_the_limit_is_413_and_told_both_sizes(refused: Callable[..., str]) -> None:
+def test_a_file_over_the_limit_is_413_with_both_sizes(refused: Callable[..., str]) -> None:
     details = refused(Zeros(MAX_FILE_BYTES + 1), PayloadTooLargeError)
     assert "52428800 bytes" in details
     assert "52428801 bytes" in details
 
 
-def test_a_file_at_the_limit_is_looked_at(refused: Callable[..., str]) -> None:
+def test_a_file_at_the_limit_is_accepted(refused: Callable[..., str]) -> None:
     refused(Zeros(MAX_FILE_BYTES), UnsupportedMediaTypeError)
 
 
@@ -149,7 +149,7 @@ def test_an_account_name_with_another_character_is_422(host: ImageHost) -> None:
         host.accounts.get("no/body")
 
 
-def test_a_sender_who_hangs_up_leaves_nothing(
+def test_an_aborted_upload_leaves_nothing(
     host: ImageHost, folder: Path, left_over: Callable[[Path], list[str]]
 ) -> None:
     class HangingUp(io.BytesIO):
@@ -164,7 +164,7 @@ def test_a_sender_who_hangs_up_leaves_nothing(
     assert left_over(folder) == before
 
 
-def test_a_missing_file_is_the_callers_error(host: ImageHost, tmp_path: Path) -> None:
+def test_a_missing_file_is_a_file_not_found_error(host: ImageHost, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         host.upload(tmp_path / "nothing.png", owner="admin")
 
@@ -173,7 +173,7 @@ def with_limits(**limits: int) -> Settings:
     return attrs.evolve(ONE_WORKER, limits=LimitSettings(**limits))
 
 
-def test_the_quota_is_filled_to_the_byte_and_not_beyond(
+def test_the_quota_is_filled_to_the_byte_and_never_exceeded(
     opened: Callable[..., ImageHost], tmp_path: Path, left_over: Callable[[Path], list[str]]
 ) -> None:
     host = opened(settings=with_limits(quota_bytes=2 * len(PNG)))
@@ -201,7 +201,7 @@ def test_a_master_larger_than_the_quota_leaves_nothing(
     assert host.accounts.usage("admin").bytes == 0
 
 
-def test_a_write_that_would_leave_less_than_the_floor_free_is_507(
+def test_an_upload_below_the_minimum_free_space_is_507(
     opened: Callable[..., ImageHost], tmp_path: Path, left_over: Callable[[Path], list[str]]
 ) -> None:
     host = opened(settings=attrs.evolve(ONE_WORKER, storage=StorageSettings(min_free_bytes=2**62)))
@@ -218,7 +218,7 @@ def _noise(side: int) -> bytes:
     return file.getvalue()
 
 
-def test_a_master_that_is_larger_than_its_upload_is_held_to_the_floor_as_well(
+def test_a_master_larger_than_its_upload_is_507_below_the_minimum_free_space(
     opened: Callable[..., ImageHost], small_disk: Callable[..., Path], left_over: Callable[[Path], list[str]]
 ) -> None:
     disk = small_disk("16m", 5_000)
@@ -233,7 +233,7 @@ def test_a_master_that_is_larger_than_its_upload_is_held_to_the_floor_as_well(
     assert left_over(disk) == stored
 
 
-def test_a_disk_that_is_really_full_at_any_point_is_507_and_leaves_nothing(
+def test_a_full_disk_at_any_step_is_507_and_leaves_nothing(
     opened: Callable[..., ImageHost], small_disk: Callable[..., Path], left_over: Callable[[Path], list[str]]
 ) -> None:
     """The room is made smaller step by step, so that each step of an upload finds the disk full once."""

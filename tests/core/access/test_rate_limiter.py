@@ -44,7 +44,7 @@ def test_an_upload_counts_in_all_its_windows_or_in_none(host: ImageHost) -> None
     assert host.rate_limiter.admit(account).remaining == 2
 
 
-def test_accounts_and_addresses_do_not_share_their_limits(host: ImageHost) -> None:
+def test_accounts_and_ip_addresses_have_separate_limits(host: ImageHost) -> None:
     one, other = host.accounts.get("admin"), host.accounts.create("ann")
     for _ in range(5):
         assert host.rate_limiter.admit(one).admitted
@@ -53,14 +53,14 @@ def test_accounts_and_addresses_do_not_share_their_limits(host: ImageHost) -> No
     assert host.rate_limiter.admit_address("192.0.2.1").admitted
 
 
-def test_an_account_may_have_limits_of_its_own(host: ImageHost) -> None:
+def test_an_account_can_have_its_own_limits(host: ImageHost) -> None:
     account = host.accounts.set_limits("admin", LimitOverrides(api_per_minute=1, api_per_hour=0))
     assert [host.rate_limiter.admit(account).admitted for _ in range(2)] == [True, False]
     assert host.rate_limiter.limits_of(account).api_per_hour == 0
     assert host.rate_limiter.limits_of(account).api_per_day == 10_000
 
 
-def test_an_account_s_limit_of_0_is_no_limit_and_no_window_though_the_host_has_one(host: ImageHost) -> None:
+def test_an_accounts_limit_of_0_is_unlimited_though_the_host_has_one(host: ImageHost) -> None:
     account = host.accounts.set_limits("admin", LimitOverrides(api_per_minute=0, uploads_per_minute=0))
     assert all(host.rate_limiter.admit(account, upload=True).admitted for _ in range(20))
     assert {window.name: window.remaining for window in host.rate_limiter.windows(account)} == {
@@ -70,7 +70,7 @@ def test_an_account_s_limit_of_0_is_no_limit_and_no_window_though_the_host_has_o
     assert not host.rate_limiter.admit(account).admitted
 
 
-def test_an_account_s_quota_of_0_is_no_quota_though_the_host_has_one() -> None:
+def test_an_accounts_quota_of_0_is_unlimited_though_the_host_has_one() -> None:
     limits = LimitSettings(quota_bytes=1)
     with ImageHost.open(settings=Settings(limits=limits, rendering=RenderingSettings(processes=1))) as host:
         with pytest.raises(InsufficientStorageError):
@@ -79,7 +79,7 @@ def test_an_account_s_quota_of_0_is_no_quota_though_the_host_has_one() -> None:
         assert host.upload(make_image(4, 3), owner="admin").size > 1
 
 
-def test_signing_in_is_limited_by_account_and_by_address(host: ImageHost) -> None:
+def test_signing_in_is_limited_by_account_and_by_ip_address(host: ImageHost) -> None:
     assert [host.rate_limiter.admit_sign_in("ann", f"192.0.2.{n}").admitted for n in range(4)] == [
         True
     ] * 3 + [False]
@@ -88,7 +88,7 @@ def test_signing_in_is_limited_by_account_and_by_address(host: ImageHost) -> Non
     ] * 3 + [False]
 
 
-def test_names_that_are_too_long_for_an_account_share_their_attempts(host: ImageHost) -> None:
+def test_names_too_long_for_an_account_share_one_limit(host: ImageHost) -> None:
     attempts = [host.rate_limiter.admit_sign_in("x" * (65 + n), f"192.0.2.{n}").admitted for n in range(4)]
     assert attempts == [True] * 3 + [False]
     assert host.rate_limiter.admit_sign_in("x" * 64, "192.0.2.9").admitted
@@ -118,7 +118,7 @@ def test_no_window_ever_admits_more_than_its_limit(tmp_path_factory: object, gap
     counters.close()
 
 
-def test_threads_together_get_exactly_the_limit(tmp_path: Path) -> None:
+def test_threads_together_are_admitted_exactly_the_limit(tmp_path: Path) -> None:
     counters = RateLimitStore(
         tmp_path / "rate_limits.sqlite3", LockManager(tmp_path / "locks"), FrozenClock()
     )
@@ -145,7 +145,9 @@ print(json.dumps([d.reset for d in (counters.admit("bucket", policy) for _ in ra
 """
 
 
-def test_bursts_of_four_processes_across_borders_get_exactly_the_limit(tmp_path: Path) -> None:
+def test_bursts_of_four_processes_across_window_boundaries_are_admitted_exactly_the_limit(
+    tmp_path: Path,
+) -> None:
     """Windows of a second stand for those of a minute: the borders come sixty times as often."""
     processes = [
         subprocess.Popen(
@@ -168,7 +170,7 @@ def test_bursts_of_four_processes_across_borders_get_exactly_the_limit(tmp_path:
     assert all(count == 25 for count in counts[1:-1])
 
 
-def test_counts_outlive_the_process(tmp_path: Path) -> None:
+def test_counts_survive_the_process(tmp_path: Path) -> None:
     for expected in (2, 1):
         counters = RateLimitStore(
             tmp_path / "rate_limits.sqlite3", LockManager(tmp_path / "locks"), FrozenClock()
@@ -177,7 +179,7 @@ def test_counts_outlive_the_process(tmp_path: Path) -> None:
         counters.close()
 
 
-def test_buckets_that_nobody_uses_are_thrown_away(tmp_path: Path) -> None:
+def test_unused_keys_are_removed(tmp_path: Path) -> None:
     clock = FrozenClock()
     counters = RateLimitStore(tmp_path / "rate_limits.sqlite3", LockManager(tmp_path / "locks"), clock)
     for number in range(999):
@@ -190,7 +192,7 @@ def test_buckets_that_nobody_uses_are_thrown_away(tmp_path: Path) -> None:
     counters.close()
 
 
-def test_an_attempt_that_the_address_is_refused_is_not_counted_for_the_account(host: ImageHost) -> None:
+def test_an_attempt_refused_by_ip_address_does_not_count_for_the_account(host: ImageHost) -> None:
     for number in range(3):
         assert host.rate_limiter.admit_sign_in(f"user{number}", "192.0.2.7").admitted
     for _ in range(5):

@@ -90,7 +90,7 @@ FINISH = """
 """
 
 
-def test_a_deleted_image_is_gone_everywhere_and_again_is_404(
+def test_a_deleted_image_is_gone_everywhere_and_deleting_it_again_is_404(
     host: ImageHost, folder: Path, left_over: Callable[[Path], list[str]]
 ) -> None:
     before = left_over(folder)
@@ -124,7 +124,7 @@ def test_deleting_one_of_two_equal_images_leaves_the_other(host: ImageHost) -> N
     host.images.delete(second.id)
 
 
-def test_nobody_else_can_delete_and_the_answer_is_that_for_a_missing_image(host: ImageHost) -> None:
+def test_deleting_another_accounts_image_is_the_same_404_as_a_missing_image(host: ImageHost) -> None:
     image = host.upload(PNG, owner="admin")
     with pytest.raises(NotFoundError) as foreign:
         host.images.delete(image.id, owner=host.accounts.get_or_create("other"))
@@ -136,7 +136,7 @@ def test_nobody_else_can_delete_and_the_answer_is_that_for_a_missing_image(host:
         host.images.delete("../../etc/passwd")
 
 
-def test_of_many_who_delete_one_image_one_does(host: ImageHost) -> None:
+def test_one_of_many_concurrent_deletes_of_an_image_succeeds(host: ImageHost) -> None:
     image = host.upload(PNG, owner="admin")
 
     def delete(_turn: int) -> bool:
@@ -150,7 +150,7 @@ def test_of_many_who_delete_one_image_one_does(host: ImageHost) -> None:
     assert host.accounts.usage("admin").bytes == 0
 
 
-def test_another_process_that_has_everything_in_memory_answers_404_at_once(
+def test_another_process_with_a_warm_cache_responds_404_at_once(
     host: ImageHost, folder: Path, program: Callable[..., Program]
 ) -> None:
     other = program(SERVE, folder)
@@ -165,7 +165,7 @@ def test_another_process_that_has_everything_in_memory_answers_404_at_once(
     assert other.end() == 0
 
 
-def test_what_is_read_between_the_commit_and_the_last_byte_is_not_remembered(
+def test_a_read_between_the_commit_and_the_last_unlink_is_not_cached(
     host: ImageHost, folder: Path, program: Callable[..., Program]
 ) -> None:
     image = host.upload(PNG, owner="admin")
@@ -183,7 +183,7 @@ def test_what_is_read_between_the_commit_and_the_last_byte_is_not_remembered(
         host.delivery.open(delivery)
 
 
-def test_what_is_read_while_an_interrupted_deletion_is_finished_is_not_remembered(
+def test_a_read_while_an_interrupted_deletion_is_finished_is_not_cached(
     host: ImageHost, folder: Path, program: Callable[..., Program]
 ) -> None:
     image = host.upload(PNG, owner="admin")
@@ -202,7 +202,7 @@ def test_what_is_read_while_an_interrupted_deletion_is_finished_is_not_remembere
         host.delivery.open(delivery)
 
 
-def test_a_render_under_way_cannot_bring_a_deleted_image_back(
+def test_a_render_in_progress_cannot_restore_a_deleted_image(
     host: ImageHost, folder: Path, left_over: Callable[[Path], list[str]], stores: Stores
 ) -> None:
     before = left_over(folder)
@@ -227,7 +227,7 @@ def test_a_render_under_way_cannot_bring_a_deleted_image_back(
     assert left_over(folder) == before
 
 
-def test_a_real_render_beside_a_deletion_is_whole_or_404_and_leaves_nothing(
+def test_a_render_concurrent_with_a_deletion_is_complete_or_404_and_leaves_nothing(
     host: ImageHost, folder: Path, left_over: Callable[[Path], list[str]]
 ) -> None:
     before = left_over(folder)
@@ -245,7 +245,7 @@ def test_a_real_render_beside_a_deletion_is_whole_or_404_and_leaves_nothing(
     assert left_over(folder) == before
 
 
-def test_an_album_may_take_its_images_with_it(host: ImageHost) -> None:
+def test_deleting_an_album_with_delete_images_deletes_its_images(host: ImageHost) -> None:
     album = host.albums.create(owner="admin", name="a")
     image = host.upload(PNG, owner="admin", album_id=album.id)
     host.albums.delete(album.id, owner="admin", delete_images=True)

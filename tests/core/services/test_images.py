@@ -29,9 +29,7 @@ def image(host: ImageHost) -> Image:
     return host.upload(PNG, owner="admin", filename="cat.png", convert_to_webp=False)
 
 
-def test_an_owner_gets_an_image_and_others_the_answer_for_a_missing_one(
-    host: ImageHost, image: Image
-) -> None:
+def test_another_accounts_image_is_the_same_404_as_a_missing_image(host: ImageHost, image: Image) -> None:
     other = host.accounts.create("other")
     assert host.images.get(image.id) == host.images.get(image.id, owner="admin") == image
     assert host.images.get(image.id, owner=host.accounts.get("admin")) == image
@@ -42,7 +40,7 @@ def test_an_owner_gets_an_image_and_others_the_answer_for_a_missing_one(
         host.images.get("not an id")
 
 
-def test_what_is_given_is_changed_and_the_rest_stays(host: ImageHost) -> None:
+def test_given_fields_are_changed_and_the_others_stay(host: ImageHost) -> None:
     image = host.upload(PNG, owner="admin", filename="cat.png", description="old", convert_to_webp=False)
     album = host.albums.create(owner="admin", name="a")
     changed = host.images.update(image.id, owner="admin", description="new")
@@ -59,7 +57,7 @@ def test_what_is_given_is_changed_and_the_rest_stays(host: ImageHost) -> None:
     ("given", "kept"),
     [("dog.png", "dog.png"), ("../etc/dog", "dog.png"), ("dog.jpg", "dog.png"), ("a\nb.PNG", "ab.PNG")],
 )
-def test_a_new_name_is_cleaned_and_has_the_extension_of_the_stored_format(
+def test_a_new_filename_is_cleaned_and_gets_the_extension_of_the_stored_format(
     host: ImageHost, image: Image, given: str, kept: str
 ) -> None:
     assert host.images.update(image.id, filename=given).filename == kept
@@ -90,7 +88,7 @@ def test_a_wrong_value_is_422_and_nothing_is_changed(
     assert host.images.get(image.id) == before
 
 
-def test_all_faults_are_told_together(host: ImageHost, image: Image) -> None:
+def test_all_errors_are_reported_together(host: ImageHost, image: Image) -> None:
     with pytest.raises(ValidationError) as caught:
         host.images.update(image.id, album_id="x", description="\0", is_public=1, filename="")  # type: ignore[arg-type]
     assert [fault.name for fault in caught.value.errors] == [
@@ -101,20 +99,18 @@ def test_all_faults_are_told_together(host: ImageHost, image: Image) -> None:
     ]
 
 
-def test_an_image_is_not_put_into_the_album_of_another(host: ImageHost, image: Image) -> None:
+def test_another_accounts_album_is_422(host: ImageHost, image: Image) -> None:
     foreign = host.albums.create(owner=host.accounts.get_or_create("stranger"), name="theirs")
     with pytest.raises(ValidationError, match="album_id"):
         host.images.update(image.id, album_id=foreign.id)
 
 
-def test_a_field_that_is_no_owners_to_change_is_a_mistake_of_the_program(
-    host: ImageHost, image: Image
-) -> None:
+def test_a_field_that_cannot_be_changed_is_a_type_error(host: ImageHost, image: Image) -> None:
     with pytest.raises(TypeError, match="sha256"):
         host.images.update(image.id, sha256="0")  # type: ignore[call-arg]
 
 
-def test_updates_of_others_are_404(host: ImageHost, image: Image) -> None:
+def test_updating_another_accounts_image_is_404(host: ImageHost, image: Image) -> None:
     with pytest.raises(NotFoundError):
         host.images.update(image.id, owner=host.accounts.get_or_create("other"), description="mine")
 
@@ -126,7 +122,7 @@ def test_a_list_of_an_unknown_foreign_or_misshapen_album_is_404(host: ImageHost)
             host.images.list(owner="admin", album_id=album_id)
 
 
-def test_lists_are_newest_first_and_walked_by_page_and_cursor(
+def test_lists_are_newest_first_and_paged_by_page_and_cursor(
     tmp_path: Path, opened: Callable[..., ImageHost]
 ) -> None:
     clock = FrozenClock()
@@ -153,7 +149,7 @@ def test_lists_are_newest_first_and_walked_by_page_and_cursor(
         assert made[0].created_at - clock.now < timedelta(0)
 
 
-def test_the_gallery_shows_the_public_images_of_all_accounts_and_what_is_hidden_no_more(
+def test_the_gallery_has_the_public_images_of_all_accounts(
     opened: Callable[..., ImageHost],
 ) -> None:
     host = opened()
@@ -232,6 +228,6 @@ def test_iter_yields_every_image_once_while_images_are_added_and_deleted(host: I
     assert seen == [each.id for each in reversed(stored)]
 
 
-def test_options_together_with_keywords_are_an_error_of_the_program(host: ImageHost) -> None:
+def test_options_together_with_keywords_are_a_type_error(host: ImageHost) -> None:
     with pytest.raises(TypeError, match="quality"):
         host.upload(PNG, owner="admin", options=UploadOptions(), quality=50)

@@ -25,7 +25,7 @@ from imagehost_core.webhooks.validation import resolve
 URL = "http://127.0.0.1:9/"
 
 
-def test_a_destination_is_kept_as_it_was_made(host: ImageHost) -> None:
+def test_a_webhook_is_stored_as_created(host: ImageHost) -> None:
     made = host.webhooks.create(
         owner="admin", url=URL, events=["image.uploaded", "image.uploaded"], description="mine"
     )
@@ -49,14 +49,14 @@ def test_a_destination_is_kept_as_it_was_made(host: ImageHost) -> None:
         {"is_active": "yes"},
     ],
 )
-def test_a_destination_that_makes_no_sense_is_refused(host: ImageHost, fields: dict[str, object]) -> None:
+def test_an_invalid_webhook_is_422(host: ImageHost, fields: dict[str, object]) -> None:
     made = host.webhooks.create(owner="admin", url=URL)
     with pytest.raises(ValidationError):
         host.webhooks.update(made.webhook.id, owner="admin", **fields)
     assert host.webhooks.get(made.webhook.id, owner="admin") == made.webhook
 
 
-def test_a_name_that_leads_inside_is_refused_when_it_is_saved(host: ImageHost) -> None:
+def test_a_host_with_a_private_ip_address_is_422(host: ImageHost) -> None:
     private = ["10.0.0.1"]
     with (
         ImageHost.open(host.path, settings=host.settings, resolve=lambda _name, _port: private) as inside,
@@ -70,12 +70,12 @@ def test_a_name_that_leads_inside_is_refused_when_it_is_saved(host: ImageHost) -
         unresolved.webhooks.create(owner="admin", url="https://hooks.example.com/")
 
 
-def test_the_system_s_resolver_answers_with_addresses_or_with_none() -> None:
+def test_the_system_resolver_returns_ip_addresses_or_none() -> None:
     assert "127.0.0.1" in resolve("127.0.0.1", 80)
     assert resolve("no such name", 80) == []
 
 
-def test_another_account_s_destination_is_as_good_as_none(host: ImageHost) -> None:
+def test_another_accounts_webhook_is_404(host: ImageHost) -> None:
     host.accounts.create("ann")
     made = host.webhooks.create(owner="admin", url=URL)
     delivery = host.webhooks.test(made.webhook.id, owner="admin")
@@ -94,14 +94,14 @@ def test_another_account_s_destination_is_as_good_as_none(host: ImageHost) -> No
             host.webhooks.retry(*ids, owner="admin")
 
 
-def test_an_account_has_100_destinations_at_most(host: ImageHost) -> None:
+def test_an_account_has_at_most_100_webhooks(host: ImageHost) -> None:
     for _ in range(MAX_WEBHOOKS):
         host.webhooks.create(owner="admin", url=URL)
     with pytest.raises(ValidationError, match="100"):
         host.webhooks.create(owner="admin", url=URL)
 
 
-def test_a_destination_that_is_switched_off_is_sent_nothing(host: ImageHost) -> None:
+def test_an_inactive_webhook_is_sent_nothing(host: ImageHost) -> None:
     made = host.webhooks.create(owner="admin", url=URL)
     host.albums.create(owner="admin", name="Cats")
     host.webhooks.update(made.webhook.id, owner="admin", is_active=False)
@@ -113,7 +113,7 @@ def test_a_destination_that_is_switched_off_is_sent_nothing(host: ImageHost) -> 
     assert len(host.webhooks.lease(10)) == 1
 
 
-def test_a_destination_that_is_deleted_takes_its_deliveries_along(host: ImageHost) -> None:
+def test_deleting_a_webhook_deletes_its_deliveries(host: ImageHost) -> None:
     made = host.webhooks.create(owner="admin", url=URL)
     host.albums.create(owner="admin", name="Cats")
     host.webhooks.delete(made.webhook.id, owner="admin")
@@ -138,7 +138,9 @@ def test_each_delivery_is_leased_to_one_sender_at_a_time(host: ImageHost, clock:
     assert delivery.state is DeliveryState.DELIVERED
 
 
-def test_old_events_are_forgotten_but_for_those_under_way(host: ImageHost, clock: FrozenClock) -> None:
+def test_old_events_are_deleted_except_those_with_pending_deliveries(
+    host: ImageHost, clock: FrozenClock
+) -> None:
     made = host.webhooks.create(owner="admin", url=URL)
     for name in ("Cats", "Dogs"):
         host.albums.create(owner="admin", name=name)
@@ -150,7 +152,7 @@ def test_old_events_are_forgotten_but_for_those_under_way(host: ImageHost, clock
     assert left.state is DeliveryState.PENDING
 
 
-def test_subscribers_hear_of_every_change_after_it_is_made(host: ImageHost) -> None:
+def test_subscribers_are_called_for_every_change_after_its_commit(host: ImageHost) -> None:
     heard: list[Event] = []
 
     def callback(event: Event) -> None:
@@ -194,7 +196,7 @@ def test_a_change_that_fails_leaves_no_event(host: ImageHost) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from(["add", "remove", "delete", "upload"]), max_size=8))
-def test_counts_and_covers_are_always_true(host_once: ImageHost, steps: list[str]) -> None:
+def test_counts_and_covers_are_always_consistent(host_once: ImageHost, steps: list[str]) -> None:
     host = host_once
     album = host.albums.create(owner="admin", name="Cats")
     members: list[str] = []
@@ -235,7 +237,7 @@ with ImageHost.open(sys.argv[1], settings=settings) as host:
 """
 
 
-def test_killed_at_any_moment_there_is_no_change_without_its_event_and_no_event_without_its_change(
+def test_a_kill_at_any_time_leaves_no_change_without_its_event_and_no_event_without_its_change(
     tmp_path: Path,
 ) -> None:
     with ImageHost.open(tmp_path) as host:

@@ -95,7 +95,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 
 @pytest.mark.parametrize("answered", [1, 5])
-def test_a_power_cut_takes_nothing_that_was_answered(
+def test_a_power_cut_loses_no_acknowledged_upload(
     disk: Disk, program: Callable[..., Program], answered: int
 ) -> None:
     working = program(WORK, disk.root / "data")
@@ -117,7 +117,7 @@ def test_a_power_cut_takes_nothing_that_was_answered(
         assert host.delivery.resolve(path, query).image.account_id == 1, "the signing secret is the same"
 
 
-def test_a_power_cut_brings_nothing_back_that_was_deleted(
+def test_a_power_cut_restores_no_deleted_image(
     disk: Disk, program: Callable[..., Program], left_over: Callable[[Path], list[str]]
 ) -> None:
     working = program(WORK, disk.root / "data")

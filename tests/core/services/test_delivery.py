@@ -65,7 +65,7 @@ def shown(host: ImageHost, path: str, query: str = "", accept: str = "") -> Pict
 
 @pytest.mark.parametrize("suffix", ["", ".jpg", ".jpeg"])
 @pytest.mark.parametrize("query", ["", "unknown=1", "utm_source=x&v=2"])
-def test_without_parameters_it_is_the_master_itself(
+def test_without_parameters_the_master_is_delivered(
     host: ImageHost, photo: Image, pictures: dict[str, bytes], suffix: str, query: str
 ) -> None:
     found = host.delivery.resolve(photo.id + suffix, query)
@@ -80,7 +80,9 @@ def test_without_parameters_it_is_the_master_itself(
 
 
 @pytest.mark.parametrize("fmt", ["jpg", "png", "webp", "avif"])
-def test_fm_beats_the_extension_and_that_the_stored_format(host: ImageHost, photo: Image, fmt: str) -> None:
+def test_fm_takes_precedence_over_the_extension_and_that_over_the_stored_format(
+    host: ImageHost, photo: Image, fmt: str
+) -> None:
     by_name, by_path = (
         host.delivery.resolve(photo.id + ".png", f"fm={fmt}"),
         host.delivery.resolve(f"{photo.id}.{fmt}", "w=50"),
@@ -92,7 +94,7 @@ def test_fm_beats_the_extension_and_that_the_stored_format(host: ImageHost, phot
     assert shown(host, photo.id + ".gif", f"fm={fmt}&h=20").height == 20
 
 
-def test_naming_the_stored_format_makes_a_variant_without_metadata(
+def test_requesting_the_stored_format_is_a_variant_without_metadata(
     host: ImageHost, pictures: dict[str, bytes]
 ) -> None:
     image = host.upload(pictures["sideways.jpg"], owner="admin", convert_to_webp=False)
@@ -110,7 +112,7 @@ def test_another_extension_or_path_is_404(host: ImageHost, photo: Image, name: s
 
 
 @pytest.mark.parametrize("image_id", ["", "short", "0123456789abcdeF", "0123456789abcde!", "\u0660" * 16])
-def test_an_id_that_nobody_has_is_404(host: ImageHost, image_id: str) -> None:
+def test_an_unknown_id_is_404(host: ImageHost, image_id: str) -> None:
     with pytest.raises(NotFoundError):
         host.delivery.resolve(image_id)
 
@@ -136,7 +138,7 @@ def test_an_output_of_too_many_pixels_is_400_summed_over_frames(
 
 
 @pytest.mark.parametrize(("fm", "frames"), [("webp", 4), ("jpg", 1), ("png", 1), ("avif", 1)])
-def test_animations_stay_animated_where_the_format_can(
+def test_animations_stay_animated_where_the_format_supports_it(
     host: ImageHost, moving: Image, fm: str, frames: int
 ) -> None:
     assert getattr(shown(host, moving.id, f"w=30&fm={fm}"), "n_frames", 1) == frames
@@ -157,7 +159,7 @@ def test_a_gif_scaled_is_an_animated_gif(host: ImageHost, moving: Image) -> None
     ],
 )
 @pytest.mark.parametrize("address", [("{id}", "fm=auto&w=40"), ("{id}.auto", "w=40"), ("{id}.auto", "")])
-def test_auto_picks_what_the_viewer_accepts_and_says_that_it_varies(
+def test_auto_selects_a_format_by_accept_and_varies(
     host: ImageHost, photo: Image, accept: str, chosen: Format, address: tuple[str, str]
 ) -> None:
     path, query = address
@@ -168,7 +170,7 @@ def test_auto_picks_what_the_viewer_accepts_and_says_that_it_varies(
 
 
 @pytest.mark.parametrize("query", ["fm=auto&w=40", "fm=%61uto&w=40", "f%6D=auto&w=40"])
-def test_what_is_remembered_for_one_viewer_is_not_shown_to_one_who_accepts_less(
+def test_a_cached_resolution_is_not_used_for_another_accept(
     host: ImageHost, photo: Image, query: str
 ) -> None:
     host.delivery.resolve(photo.id)
@@ -182,11 +184,11 @@ def test_auto_of_the_stored_format_without_parameters_is_the_master(host: ImageH
     assert host.delivery.resolve(photo.id + ".auto", "").key is None
 
 
-def test_auto_keeps_an_animation_moving(host: ImageHost, moving: Image) -> None:
+def test_auto_keeps_an_animation_animated(host: ImageHost, moving: Image) -> None:
     assert host.delivery.resolve(moving.id + ".auto", "w=30", accept=CHROME).format is Format.WEBP
 
 
-def test_accept_means_nothing_without_auto(host: ImageHost, photo: Image) -> None:
+def test_accept_is_ignored_without_auto(host: ImageHost, photo: Image) -> None:
     plain, asked = (host.delivery.resolve(photo.id, "w=40", accept=accept) for accept in ("", CHROME))
     assert plain == asked
     assert not plain.varies
@@ -196,7 +198,7 @@ def test_accept_means_nothing_without_auto(host: ImageHost, photo: Image) -> Non
 @given(
     width=st.integers(1, 400), fit=st.sampled_from(Fit), fm=st.sampled_from(["jpg", "png", "webp", "avif"])
 )
-def test_requests_that_mean_the_same_picture_share_one_variant(
+def test_equivalent_requests_share_one_variant(
     host: ImageHost, photo: Image, width: int, fit: Fit, fm: str
 ) -> None:
     found = host.delivery.resolve(photo.id, f"w={width}&fm={fm}")
@@ -222,7 +224,7 @@ def test_requests_that_mean_the_same_picture_share_one_variant(
     first=st.tuples(st.integers(1, 200), st.integers(1, 200), st.sampled_from(Fit), st.integers(1, 100)),
     second=st.tuples(st.integers(1, 200), st.integers(1, 200), st.sampled_from(Fit), st.integers(1, 100)),
 )
-def test_different_pictures_never_share_one(
+def test_different_results_never_share_a_variant(
     host: ImageHost,
     photo: Image,
     first: tuple[int, int, Fit, int],
@@ -236,7 +238,9 @@ def test_different_pictures_never_share_one(
     assert (jobs[0] == jobs[1]) is (keys[0] == keys[1])
 
 
-def test_the_tag_is_strong_and_another_for_other_bytes(host: ImageHost, pictures: dict[str, bytes]) -> None:
+def test_the_etag_is_strong_and_differs_for_different_bytes(
+    host: ImageHost, pictures: dict[str, bytes]
+) -> None:
     first, second = (
         host.upload(pictures[name], owner="admin", convert_to_webp=False)
         for name in ("photo.jpg", "sideways.jpg")
@@ -250,7 +254,7 @@ def test_the_tag_is_strong_and_another_for_other_bytes(host: ImageHost, pictures
     assert all(re.fullmatch(r'"[0-9a-f-]+"', tag) for tag in tags)
 
 
-def test_another_build_of_the_codecs_has_other_tags_and_makes_variants_anew(
+def test_another_codec_build_changes_etags_and_renders_anew(
     host: ImageHost, photo: Image, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, master = host.delivery.resolve(photo.id, "w=44"), host.delivery.resolve(photo.id)
@@ -262,7 +266,7 @@ def test_another_build_of_the_codecs_has_other_tags_and_makes_variants_anew(
 
 
 @pytest.mark.parametrize("in_memory", [False, True])
-def test_parts_of_a_blob_are_read_as_they_are_asked_for(
+def test_a_blob_reads_any_range(
     host: ImageHost, photo: Image, pictures: dict[str, bytes], in_memory: bool
 ) -> None:
     with (
@@ -284,7 +288,7 @@ def test_chunks_are_at_most_a_mebibyte() -> None:
         assert [len(chunk) for chunk in blob.chunks()] == [2**20, 2**20, 5]
 
 
-def test_a_peek_gives_what_memory_has_and_nothing_else(host: ImageHost, pictures: dict[str, bytes]) -> None:
+def test_resolve_cached_returns_only_what_is_in_memory(host: ImageHost, pictures: dict[str, bytes]) -> None:
     image = host.upload(pictures["photo.jpg"], owner="admin", convert_to_webp=False)
     assert host.delivery.resolve_cached(image.id, "w=33") is None, "not even the record is in memory"
     found = host.delivery.resolve(image.id, "w=33")
@@ -299,7 +303,7 @@ def test_a_peek_gives_what_memory_has_and_nothing_else(host: ImageHost, pictures
     )
 
 
-def test_a_peek_asks_nothing_of_the_disk(host: ImageHost, photo: Image) -> None:
+def test_resolve_cached_does_not_touch_the_disk(host: ImageHost, photo: Image) -> None:
     host.delivery.open(host.delivery.resolve(photo.id, "w=34")).close()
     asked: list[str] = []
     watching = True
@@ -315,7 +319,7 @@ def test_a_peek_asks_nothing_of_the_disk(host: ImageHost, photo: Image) -> None:
     assert asked == []
 
 
-def test_a_long_address_is_understood_and_not_remembered(host: ImageHost, photo: Image) -> None:
+def test_a_long_url_is_resolved_and_not_cached(host: ImageHost, photo: Image) -> None:
     host.delivery.resolve(photo.id)
     remembered = host.delivery._resolutions._weight
     for number in range(5):
@@ -326,7 +330,7 @@ def test_a_long_address_is_understood_and_not_remembered(host: ImageHost, photo:
     assert host.delivery._resolutions._weight == remembered
 
 
-def test_a_change_of_an_image_is_seen_by_the_next_peek(host: ImageHost, photo: Image) -> None:
+def test_a_changed_image_is_resolved_anew(host: ImageHost, photo: Image) -> None:
     host.delivery.open(host.delivery.resolve(photo.id, "w=34")).close()
     host.images.update(photo.id, description="changed")
     assert host.delivery.resolve_cached(photo.id, "w=34") is None
@@ -334,9 +338,7 @@ def test_a_change_of_an_image_is_seen_by_the_next_peek(host: ImageHost, photo: I
     assert host.delivery.resolve_cached(photo.id, "w=34") is not None
 
 
-def test_render_gives_the_program_any_image_by_any_spelling(
-    host: ImageHost, pictures: dict[str, bytes]
-) -> None:
+def test_render_takes_a_query_a_mapping_or_a_transform(host: ImageHost, pictures: dict[str, bytes]) -> None:
     image = host.upload(pictures["photo.jpg"], owner="admin", is_public=False, convert_to_webp=False)
     spelled = [
         host.render(image.id, params)
@@ -355,7 +357,7 @@ def test_render_gives_the_program_any_image_by_any_spelling(
         host.render("0123456789abcdeF")
 
 
-def test_a_render_starts_from_a_reduction_that_is_large_enough(
+def test_a_render_starts_from_a_derivative_that_is_large_enough(
     opened: Callable[..., ImageHost], tmp_path: Path
 ) -> None:
     """Told by taking the files away, one after the other."""
@@ -384,7 +386,7 @@ def test_a_render_that_takes_too_long_is_503_and_the_host_goes_on(
     assert host.images.get(image.id) == image
 
 
-def test_a_bound_of_no_bytes_serves_all_the_same(
+def test_a_disk_cache_of_0_bytes_still_delivers(
     opened: Callable[..., ImageHost],
     pictures: dict[str, bytes],
     left_over: Callable[[Path], list[str]],
@@ -400,7 +402,7 @@ def test_a_bound_of_no_bytes_serves_all_the_same(
     assert len(left_over(tmp_path / "data")) == 1
 
 
-def test_the_time_of_change_is_that_of_the_bytes_and_not_of_the_record(host: ImageHost, photo: Image) -> None:
+def test_last_modified_is_that_of_the_bytes_not_of_the_record(host: ImageHost, photo: Image) -> None:
     before = host.delivery.resolve(photo.id).last_modified
     changed = host.images.update(photo.id, description="later")
     assert changed.updated_at - before > timedelta(0)

@@ -19,7 +19,7 @@ PNG = make_image(40, 30)
 PATIENCE = 30
 
 
-def test_files_without_a_record_go_and_images_stay(
+def test_files_without_a_record_are_collected_and_images_stay(
     host: ImageHost, folder: Path, left_over: Callable[[Path], list[str]], stores: Stores
 ) -> None:
     image = host.upload(PNG, owner="admin", convert_to_webp=False)
@@ -30,7 +30,7 @@ def test_files_without_a_record_go_and_images_stay(
     assert host.render(image.id).data == PNG
 
 
-def test_an_upload_between_its_files_and_its_record_is_left_alone(host: ImageHost, stores: Stores) -> None:
+def test_an_upload_between_its_files_and_its_record_is_not_collected(host: ImageHost, stores: Stores) -> None:
     """Its lock is held until the record stands, or the files are gone again."""
     image_id = store_orphan(stores(host))
     with ThreadPoolExecutor(1) as crew:
@@ -42,7 +42,7 @@ def test_an_upload_between_its_files_and_its_record_is_left_alone(host: ImageHos
         assert collecting.result(PATIENCE) == ()
 
 
-def test_a_deletion_that_was_cut_short_is_finished(
+def test_an_interrupted_deletion_is_finished(
     host: ImageHost, folder: Path, left_over: Callable[[Path], list[str]], stores: Stores
 ) -> None:
     before = left_over(folder)
@@ -55,7 +55,7 @@ def test_a_deletion_that_was_cut_short_is_finished(
     assert stores(host).images.tombstones() == ()
 
 
-def test_variants_above_their_bound_go(
+def test_variants_above_the_bound_are_removed(
     opened: Callable[..., ImageHost], tmp_path: Path, left_over: Callable[[Path], list[str]]
 ) -> None:
     """Processes that live too short to sweep by themselves would let them grow for ever."""

@@ -77,7 +77,7 @@ BUSTLE = """
 """
 
 
-def test_parallel_uploads_of_two_processes_fill_the_quota_and_never_overrun_it(
+def test_concurrent_uploads_of_two_processes_never_exceed_the_quota(
     opened: Callable[..., ImageHost],
     tmp_path: Path,
     program: Callable[..., Program],
@@ -96,7 +96,7 @@ def test_parallel_uploads_of_two_processes_fill_the_quota_and_never_overrun_it(
     assert [each.end() for each in both] == [0, 0]
 
 
-def test_parallel_uploads_of_threads_fill_the_quota_and_never_overrun_it(
+def test_concurrent_uploads_of_threads_never_exceed_the_quota(
     opened: Callable[..., ImageHost], tmp_path: Path, left_over: Callable[[Path], list[str]]
 ) -> None:
     host = opened(settings=attrs.evolve(ONE_WORKER, limits=LimitSettings(quota_bytes=7 * len(PNG))))
@@ -113,7 +113,7 @@ def test_parallel_uploads_of_threads_fill_the_quota_and_never_overrun_it(
     assert len(left_over(tmp_path / "data")) == 7
 
 
-def test_two_processes_full_of_threads_end_with_what_they_have_kept(
+def test_two_processes_with_many_threads_end_with_consistent_stores(
     opened: Callable[..., ImageHost],
     tmp_path: Path,
     program: Callable[..., Program],

@@ -89,7 +89,7 @@ def failed(host: ImageHost, disk: Disk) -> Image:
 # A deletion that failed.
 
 
-def test_a_deletion_that_failed_is_finished_by_asking_again_and_then_there_is_nothing(
+def test_a_failed_deletion_is_finished_by_deleting_again(
     host: ImageHost, folder: Path, left_over: LookInto, failed: Image, stores: Stores
 ) -> None:
     assert any(path.endswith("/master") for path in left_over(folder))
@@ -102,7 +102,7 @@ def test_a_deletion_that_failed_is_finished_by_asking_again_and_then_there_is_no
 
 
 @pytest.mark.parametrize("tidy", ["cleanup", "collect_garbage", "open"])
-def test_a_deletion_that_failed_is_finished_by_the_next_pass(
+def test_a_failed_deletion_is_finished_by_the_next_collection(
     host: ImageHost,
     folder: Path,
     left_over: LookInto,
@@ -119,7 +119,7 @@ def test_a_deletion_that_failed_is_finished_by_the_next_pass(
     assert stores(host).images.tombstones() == ()
 
 
-def test_bytes_that_cannot_be_removed_yet_keep_their_grave_and_stop_no_other_deletion(
+def test_files_that_cannot_be_removed_keep_their_tombstone_and_stop_no_other_deletion(
     host: ImageHost, folder: Path, left_over: LookInto, failed: Image, disk: Disk, stores: Stores
 ) -> None:
     second = host.upload(PNG, owner="admin")
@@ -136,7 +136,7 @@ def test_bytes_that_cannot_be_removed_yet_keep_their_grave_and_stop_no_other_del
     assert left_over(folder) == []
 
 
-def test_a_host_whose_leftovers_cannot_be_removed_can_still_be_opened(
+def test_a_host_with_files_that_cannot_be_removed_can_be_opened(
     folder: Path, failed: Image, disk: Disk, opened: Callable[..., ImageHost], stores: Stores
 ) -> None:
     with disk.refusing("master"):
@@ -146,9 +146,7 @@ def test_a_host_whose_leftovers_cannot_be_removed_can_still_be_opened(
     assert stores(other).images.tombstones() == ()
 
 
-def test_a_deletion_that_failed_is_its_owners_to_finish_and_nobody_elses(
-    host: ImageHost, failed: Image, stores: Stores
-) -> None:
+def test_only_the_owner_can_finish_a_failed_deletion(host: ImageHost, failed: Image, stores: Stores) -> None:
     host.accounts.create("foreign")
     with pytest.raises(NotFoundError) as foreign:
         host.images.delete(failed.id, owner=host.accounts.get("foreign"))
@@ -160,7 +158,7 @@ def test_a_deletion_that_failed_is_its_owners_to_finish_and_nobody_elses(
     host.accounts.delete("foreign")
 
 
-def test_of_many_who_finish_a_deletion_one_does(host: ImageHost, failed: Image) -> None:
+def test_one_of_many_concurrent_attempts_finishes_a_deletion(host: ImageHost, failed: Image) -> None:
     def delete(_turn: int) -> bool:
         try:
             return host.images.delete(failed.id).id == failed.id
@@ -171,7 +169,7 @@ def test_of_many_who_finish_a_deletion_one_does(host: ImageHost, failed: Image) 
         assert sum(crew.map(delete, range(16))) == 1
 
 
-def test_a_deletion_that_failed_is_told_and_charged_once(host: ImageHost, disk: Disk) -> None:
+def test_a_failed_deletion_emits_one_event_and_frees_its_bytes_once(host: ImageHost, disk: Disk) -> None:
     told: list[Event] = []
     image = host.upload(PNG, owner="admin")
     end = host.subscribe(told.append)
@@ -185,7 +183,7 @@ def test_a_deletion_that_failed_is_told_and_charged_once(host: ImageHost, disk: 
     assert host.accounts.usage("admin").bytes == 0
 
 
-def test_an_album_is_not_gone_with_its_images_before_their_bytes_are(
+def test_an_album_stays_until_the_files_of_its_images_are_removed(
     host: ImageHost, folder: Path, left_over: LookInto, disk: Disk
 ) -> None:
     album = host.albums.create(owner="admin", name="a")
@@ -199,7 +197,7 @@ def test_an_album_is_not_gone_with_its_images_before_their_bytes_are(
         host.albums.get(album.id, owner="admin")
 
 
-def test_an_account_is_not_gone_before_its_bytes_are(
+def test_an_account_stays_until_the_files_of_its_images_are_removed(
     host: ImageHost, folder: Path, left_over: LookInto, disk: Disk
 ) -> None:
     host.upload(PNG, owner=host.accounts.get_or_create("leaving"))
@@ -215,7 +213,7 @@ def test_an_account_is_not_gone_before_its_bytes_are(
 # Tidying up.
 
 
-def test_tidying_looks_for_orphans_where_a_process_has_died_and_once(
+def test_cleanup_looks_for_orphans_once_after_a_process_died(
     host: ImageHost, folder: Path, left_over: LookInto, program: Callable[..., Program], stores: Stores
 ) -> None:
     assert program(DIE_BEFORE_THE_RECORD, folder).end() == -9
@@ -228,7 +226,7 @@ def test_tidying_looks_for_orphans_where_a_process_has_died_and_once(
     assert host.maintenance.collect_garbage() == (without_a_sign,)
 
 
-def test_opening_the_folder_after_a_crash_leaves_the_sign_for_whoever_tidies_up(
+def test_opening_after_a_crash_keeps_the_marker_for_cleanup(
     host: ImageHost, folder: Path, program: Callable[..., Program], opened: Callable[..., ImageHost]
 ) -> None:
     assert program(DIE_BEFORE_THE_RECORD, folder).end() == -9
@@ -237,7 +235,7 @@ def test_opening_the_folder_after_a_crash_leaves_the_sign_for_whoever_tidies_up(
     assert host.maintenance.cleanup() == ()
 
 
-def test_an_orphan_that_cannot_be_removed_is_tried_again(
+def test_removal_of_an_orphan_is_retried(
     host: ImageHost, folder: Path, left_over: LookInto, disk: Disk, stores: Stores
 ) -> None:
     stores(host).staging.mark_incomplete("test")
@@ -253,7 +251,7 @@ def test_an_orphan_that_cannot_be_removed_is_tried_again(
     assert not stores(host).blobs.has(stuck)
 
 
-def test_one_tidies_up_at_a_time_and_the_others_do_not_wait(host: ImageHost, stores: Stores) -> None:
+def test_one_process_cleans_up_at_a_time_and_the_others_do_not_wait(host: ImageHost, stores: Stores) -> None:
     stores(host).staging.mark_incomplete("test")
     left = store_orphan(stores(host))
     with stores(host).locks.acquire("collect", ""):
@@ -262,7 +260,7 @@ def test_one_tidies_up_at_a_time_and_the_others_do_not_wait(host: ImageHost, sto
     assert host.maintenance.cleanup() == (left,)
 
 
-def test_tidying_beside_uploads_and_deletions_takes_nothing_of_them(
+def test_cleanup_concurrent_with_uploads_and_deletions_removes_none_of_their_files(
     host: ImageHost, folder: Path, left_over: LookInto, stores: Stores
 ) -> None:
     ended = threading.Event()
@@ -313,7 +311,7 @@ def broken(host: ImageHost, folder: Path, monkeypatch: pytest.MonkeyPatch) -> It
 NO_MORE = "CREATE TRIGGER no_more BEFORE INSERT ON images BEGIN SELECT RAISE(ABORT, 'no more'); END"
 
 
-def test_an_upload_whose_record_is_refused_leaves_nothing(
+def test_an_upload_whose_commit_fails_leaves_nothing(
     host: ImageHost, folder: Path, left_over: LookInto, broken: Callable[[str], None], stores: Stores
 ) -> None:
     broken(NO_MORE)
@@ -324,7 +322,7 @@ def test_an_upload_whose_record_is_refused_leaves_nothing(
     assert stores(host).staging.incomplete_markers() == ()
 
 
-def test_an_upload_tells_why_it_failed_though_its_files_cannot_be_removed(
+def test_a_failed_upload_raises_the_first_error_though_its_files_cannot_be_removed(
     host: ImageHost,
     folder: Path,
     left_over: LookInto,
@@ -342,7 +340,7 @@ def test_an_upload_tells_why_it_failed_though_its_files_cannot_be_removed(
     assert left_over(folder) == []
 
 
-def test_an_upload_tells_why_it_failed_though_nobody_can_say_whether_its_record_stands(
+def test_a_failed_upload_raises_the_first_error_though_its_record_cannot_be_read(
     host: ImageHost, folder: Path, left_over: LookInto, broken: Callable[[str], None]
 ) -> None:
     """The files stay then, since there may be a record, until somebody can say that there is none."""
