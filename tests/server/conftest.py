@@ -1,4 +1,4 @@
-"""The real server, started as its users start it, and clients that speak to it over HTTP."""
+"""A server process, and HTTP clients with different credentials."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ NO_LIMITS = {
         "SIGN_INS_PER_MINUTE",
     )
 }
-"""Tests ask more than a person does."""
+"""Settings without rate limits, which the tests would exceed."""
 
-Caller = Callable[..., httpx2.Client]
+CreateClient = Callable[..., httpx2.Client]
 
 
-def run(*words: object, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Run `imagehost …` to its end."""
-    command = [sys.executable, "-m", "imagehost_server", *map(str, words)]
+def run(*arguments: object, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run `imagehost` with arguments, and wait for it."""
+    command = [sys.executable, "-m", "imagehost_server", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=check, timeout=60, env=environment())
 
 
@@ -45,15 +45,15 @@ def imagehost() -> Callable[..., subprocess.CompletedProcess[str]]:
 
 @pytest.fixture(scope="session")
 def no_limits() -> dict[str, str]:
-    """The variables that turn all limits of requests off."""
+    """Environment variables that disable all rate limits."""
     return dict(NO_LIMITS)
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server on a fresh folder; tests share it, and make what they need."""
-    with running(tmp_path_factory.mktemp("server") / "data", variables=NO_LIMITS) as started:
-        yield started
+    """A server on a new data folder, shared by all tests."""
+    with running(tmp_path_factory.mktemp("server") / "data", variables=NO_LIMITS) as running_server:
+        yield running_server
 
 
 @pytest.fixture(scope="session")
@@ -65,7 +65,7 @@ def anybody(server: RunningServer) -> Iterator[httpx2.Client]:
 
 @pytest.fixture(scope="session")
 def api(server: RunningServer) -> Iterator[httpx2.Client]:
-    """A client of the first account, with every scope."""
+    """A client of the account `admin` with every scope."""
     headers = {"Authorization": f"Bearer {server.token}"}
     with httpx2.Client(base_url=server.origin, headers=headers, timeout=60) as client:
         yield client
@@ -73,23 +73,23 @@ def api(server: RunningServer) -> Iterator[httpx2.Client]:
 
 @pytest.fixture(scope="session")
 def operator(server: RunningServer) -> Iterator[ImageHost]:
-    """The server's data folder, opened by another process: this one."""
+    """The server's data folder, opened by this process too."""
     with ImageHost.open(server.data) as host:
         yield host
 
 
 @pytest.fixture(scope="session")
-def client_of(server: RunningServer, operator: ImageHost) -> Iterator[Caller]:
-    """Makes a client of an account, with the scopes that are named, or all."""
+def client_of(server: RunningServer, operator: ImageHost) -> Iterator[CreateClient]:
+    """Creates a client of an account, with the named scopes or all."""
     clients: list[httpx2.Client] = []
 
-    def make(user: str, *scopes: str) -> httpx2.Client:
+    def create(user: str, *scopes: str) -> httpx2.Client:
         token = operator.keys.create(owner=user, scopes=scopes or ALL_SCOPES).token
         headers = {"Authorization": f"Bearer {token}"}
         clients.append(httpx2.Client(base_url=server.origin, headers=headers, timeout=60))
         return clients[-1]
 
-    yield make
+    yield create
     for client in clients:
         client.close()
 
@@ -98,8 +98,8 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture
-def account(operator: ImageHost, client_of: Caller) -> httpx2.Client:
-    """A client of an account of the test's own, which has nothing yet."""
+def account(operator: ImageHost, client_of: CreateClient) -> httpx2.Client:
+    """A client of a new account."""
     name = f"user{next(_numbers)}"
     operator.accounts.create(name)
     return client_of(name)
@@ -113,6 +113,6 @@ def picture() -> bytes:
 
 @pytest.fixture
 def image_id(api: httpx2.Client, picture: bytes) -> str:
-    """An image of the first account."""
-    answer = api.post("/v1/upload", files={"image": ("cat.png", picture)})
-    return str(answer.json()["data"]["id"])
+    """The id of a new public image of `admin`."""
+    response = api.post("/v1/upload", files={"image": ("cat.png", picture)})
+    return str(response.json()["data"]["id"])

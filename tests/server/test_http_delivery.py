@@ -1,4 +1,4 @@
-"""Over real HTTP: the processing route, its headers, its conditions and its ranges."""
+"""The delivery route over HTTP: headers, conditional requests, ranges and access."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from imagehost_core.formats import Format, sniff
 from imagehost_core.testing import make_image
 
-SAFE = {
+SECURITY_HEADERS = {
     "x-content-type-options": "nosniff",
     "content-security-policy": "default-src 'none'; sandbox",
     "cross-origin-resource-policy": "cross-origin",
@@ -21,15 +21,13 @@ SAFE = {
 
 @pytest.fixture(scope="module")
 def stored(api: httpx2.Client, picture: bytes) -> tuple[str, bytes]:
-    """A public PNG that is stored as it came: its id and its bytes."""
+    """A public PNG that is stored unconverted: its id and its bytes."""
     form = {"convertToWebP": "false"}
-    answer = api.post("/v1/upload", files={"image": ("Kätzchen.png", picture)}, data=form)
-    return str(answer.json()["data"]["id"]), picture
+    response = api.post("/v1/upload", files={"image": ("Kätzchen.png", picture)}, data=form)
+    return str(response.json()["data"]["id"]), picture
 
 
-def test_the_address_without_parameters_is_the_master_itself(
-    anybody: httpx2.Client, stored: tuple[str, bytes]
-) -> None:
+def test_the_url_without_parameters_is_the_master(anybody: httpx2.Client, stored: tuple[str, bytes]) -> None:
     image_id, master = stored
     for path in (
         f"/img/{image_id}",
@@ -40,10 +38,10 @@ def test_the_address_without_parameters_is_the_master_itself(
         assert anybody.get(path).content == master
 
 
-def test_a_picture_comes_with_all_its_headers(anybody: httpx2.Client, stored: tuple[str, bytes]) -> None:
+def test_an_image_has_all_headers(anybody: httpx2.Client, stored: tuple[str, bytes]) -> None:
     image_id, master = stored
     headers = anybody.get(f"/img/{image_id}.png").headers
-    assert {name: headers[name] for name in SAFE} == SAFE
+    assert {name: headers[name] for name in SECURITY_HEADERS} == SECURITY_HEADERS
     assert headers["content-type"] == "image/png"
     assert headers["content-length"] == str(len(master))
     assert headers["cache-control"] == "public, max-age=86400"
@@ -62,15 +60,17 @@ def test_a_picture_comes_with_all_its_headers(anybody: httpx2.Client, stored: tu
     ("query", "expected"),
     [("fm=jpg", Format.JPEG), ("fm=webp&w=100", Format.WEBP), ("fm=png&w=9", Format.PNG)],
 )
-def test_a_variant_has_the_format_that_is_asked_for(
+def test_a_variant_has_the_requested_format(
     anybody: httpx2.Client, stored: tuple[str, bytes], query: str, expected: Format
 ) -> None:
-    answer = anybody.get(f"/img/{stored[0]}?{query}")
-    assert sniff(answer.content) is expected
-    assert answer.headers["content-type"] == f"image/{expected}"
+    response = anybody.get(f"/img/{stored[0]}?{query}")
+    assert sniff(response.content) is expected
+    assert response.headers["content-type"] == f"image/{expected}"
 
 
-def test_auto_goes_by_accept_and_says_so(anybody: httpx2.Client, stored: tuple[str, bytes]) -> None:
+def test_auto_chooses_the_format_by_accept_and_sends_vary(
+    anybody: httpx2.Client, stored: tuple[str, bytes]
+) -> None:
     path = f"/img/{stored[0]}.auto?w=50"
     modern = anybody.get(path, headers={"Accept": "image/avif,image/webp,*/*"})
     plain = anybody.get(path, headers={"Accept": "image/png"})
@@ -81,19 +81,19 @@ def test_auto_goes_by_accept_and_says_so(anybody: httpx2.Client, stored: tuple[s
 
 @pytest.mark.parametrize("query", ["", "?w=64&fm=webp"])
 @pytest.mark.parametrize("form", ["{}", "W/{}", '"x", {}', '"x",W/{} , "y"', "*"])
-def test_304_where_an_entity_tag_matches(
+def test_304_for_a_matching_entity_tag(
     anybody: httpx2.Client, stored: tuple[str, bytes], query: str, form: str
 ) -> None:
     path = f"/img/{stored[0]}{query}"
     first = anybody.get(path)
     again = anybody.get(path, headers={"If-None-Match": form.format(first.headers["etag"])})
     assert (again.status_code, again.content) == (304, b"")
-    for name in ("etag", "cache-control", "last-modified", "cache-tag", *SAFE):
+    for name in ("etag", "cache-control", "last-modified", "cache-tag", *SECURITY_HEADERS):
         assert again.headers[name] == first.headers[name]
     assert "content-type" not in again.headers
 
 
-def test_304_where_the_picture_is_no_newer(anybody: httpx2.Client, stored: tuple[str, bytes]) -> None:
+def test_304_for_an_image_that_is_not_newer(anybody: httpx2.Client, stored: tuple[str, bytes]) -> None:
     path = f"/img/{stored[0]}"
     modified = anybody.get(path).headers["last-modified"]
     assert anybody.get(path, headers={"If-Modified-Since": modified}).status_code == 304
@@ -105,38 +105,43 @@ def test_304_where_the_picture_is_no_newer(anybody: httpx2.Client, stored: tuple
 
 @pytest.mark.parametrize("query", ["", "?w=64&fm=webp"])
 @pytest.mark.parametrize(
-    ("asked", "start", "stop"), [("0-9", 0, 10), ("5-", 5, None), ("-7", -7, None), ("3-999999", 3, None)]
+    ("requested", "start", "stop"), [("0-9", 0, 10), ("5-", 5, None), ("-7", -7, None), ("3-999999", 3, None)]
 )
-def test_206_one_range(
-    anybody: httpx2.Client, stored: tuple[str, bytes], query: str, asked: str, start: int, stop: int | None
+def test_206_for_one_range(
+    anybody: httpx2.Client,
+    stored: tuple[str, bytes],
+    query: str,
+    requested: str,
+    start: int,
+    stop: int | None,
 ) -> None:
     path = f"/img/{stored[0]}{query}"
     whole = anybody.get(path).content
-    answer = anybody.get(path, headers={"Range": f"bytes={asked}"})
+    response = anybody.get(path, headers={"Range": f"bytes={requested}"})
     first = start % len(whole)
     last = (stop or len(whole)) - 1
-    assert (answer.status_code, answer.content) == (206, whole[start:stop])
-    assert answer.headers["content-range"] == f"bytes {first}-{last}/{len(whole)}"
+    assert (response.status_code, response.content) == (206, whole[start:stop])
+    assert response.headers["content-range"] == f"bytes {first}-{last}/{len(whole)}"
 
 
-@pytest.mark.parametrize("asked", ["bytes=0-1,3-4", "bytes=x", "lines=0-1", "bytes=9-3", "bytes=-"])
-def test_ranges_that_are_several_or_not_understood_get_the_whole(
-    anybody: httpx2.Client, stored: tuple[str, bytes], asked: str
+@pytest.mark.parametrize("requested", ["bytes=0-1,3-4", "bytes=x", "lines=0-1", "bytes=9-3", "bytes=-"])
+def test_multiple_and_invalid_ranges_get_the_whole_image(
+    anybody: httpx2.Client, stored: tuple[str, bytes], requested: str
 ) -> None:
-    answer = anybody.get(f"/img/{stored[0]}", headers={"Range": asked})
-    assert (answer.status_code, answer.content) == (200, stored[1])
+    response = anybody.get(f"/img/{stored[0]}", headers={"Range": requested})
+    assert (response.status_code, response.content) == (200, stored[1])
 
 
-def test_416_a_range_beyond_the_end(anybody: httpx2.Client, stored: tuple[str, bytes]) -> None:
+def test_416_for_a_range_beyond_the_end(anybody: httpx2.Client, stored: tuple[str, bytes]) -> None:
     size = len(stored[1])
-    answer = anybody.get(f"/img/{stored[0]}", headers={"Range": f"bytes={size}-"})
-    assert answer.status_code == 416
-    assert answer.headers["content-range"] == f"bytes */{size}"
-    assert answer.headers["cache-control"] == "no-store"
-    assert answer.json()["error"]["code"] == "BAD_REQUEST"
+    response = anybody.get(f"/img/{stored[0]}", headers={"Range": f"bytes={size}-"})
+    assert response.status_code == 416
+    assert response.headers["content-range"] == f"bytes */{size}"
+    assert response.headers["cache-control"] == "no-store"
+    assert response.json()["error"]["code"] == "BAD_REQUEST"
 
 
-def test_if_range_gives_the_whole_of_another_version(
+def test_if_range_of_another_version_gets_the_whole_image(
     anybody: httpx2.Client, stored: tuple[str, bytes]
 ) -> None:
     path, part = f"/img/{stored[0]}", {"Range": "bytes=0-3"}
@@ -150,41 +155,43 @@ def test_if_range_gives_the_whole_of_another_version(
 @pytest.mark.parametrize("query", ["", "?w=33&fm=jpg"])
 def test_head_is_get_without_the_body(anybody: httpx2.Client, stored: tuple[str, bytes], query: str) -> None:
     path = f"/img/{stored[0]}{query}"
-    got, head = anybody.get(path), anybody.head(path, headers={"Range": "bytes=0-1"})
+    whole, head = anybody.get(path), anybody.head(path, headers={"Range": "bytes=0-1"})
     assert (head.status_code, head.content) == (200, b"")
     volatile = {"date", "x-request-id"}
     assert {item for item in head.headers.items() if item[0] not in volatile} == {
-        item for item in got.headers.items() if item[0] not in volatile
+        item for item in whole.headers.items() if item[0] not in volatile
     }
 
 
-def test_options_lets_scripts_of_other_sites_read_pictures(anybody: httpx2.Client) -> None:
-    answer = anybody.options("/img/0123456789abcdef")
-    assert answer.status_code == 204
-    assert answer.headers["access-control-allow-methods"] == "GET, HEAD, OPTIONS"
-    assert "Authorization" in answer.headers["access-control-allow-headers"]
+def test_options_allows_scripts_of_other_origins_to_read_images(anybody: httpx2.Client) -> None:
+    response = anybody.options("/img/0123456789abcdef")
+    assert response.status_code == 204
+    assert response.headers["access-control-allow-methods"] == "GET, HEAD, OPTIONS"
+    assert "Authorization" in response.headers["access-control-allow-headers"]
 
 
 @pytest.mark.parametrize(
     ("path", "status"),
     [("?w=0", 400), ("?w=0300", 400), ("?fit=crop", 400), ("?w=1&w=2", 400), (".tiff", 404), (".png/x", 404)],
 )
-def test_errors_are_never_kept_by_caches(
+def test_errors_are_not_cacheable(
     anybody: httpx2.Client, stored: tuple[str, bytes], path: str, status: int
 ) -> None:
-    answer = anybody.get(f"/img/{stored[0]}{path}")
-    assert answer.status_code == status
-    assert answer.headers["cache-control"] == "no-store"
-    assert answer.headers["access-control-allow-origin"] == "*"
-    assert answer.json()["success"] is False
+    response = anybody.get(f"/img/{stored[0]}{path}")
+    assert response.status_code == status
+    assert response.headers["cache-control"] == "no-store"
+    assert response.headers["access-control-allow-origin"] == "*"
+    assert response.json()["success"] is False
 
 
-def test_all_faults_of_a_query_are_told_together(anybody: httpx2.Client, stored: tuple[str, bytes]) -> None:
+def test_all_errors_of_a_query_are_reported_together(
+    anybody: httpx2.Client, stored: tuple[str, bytes]
+) -> None:
     details = anybody.get(f"/img/{stored[0]}?w=0&q=101&fit=crop&fm=gif").json()["error"]["details"]
     assert [name for name in ("w", "q", "fit", "fm") if f"for {name} but" not in details] == []
 
 
-def test_a_private_picture_is_for_its_owner_alone(
+def test_a_private_image_is_404_for_other_accounts(
     api: httpx2.Client,
     anybody: httpx2.Client,
     account: httpx2.Client,
@@ -198,55 +205,55 @@ def test_a_private_picture_is_for_its_owner_alone(
         owned = api.get(path + query)
         assert owned.status_code == 200
         assert owned.headers["cache-control"] == "private, no-store"
-        for stranger in (anybody, account, client_of("admin", "images:write")):
-            refused = stranger.get(path + query)
-            missing = stranger.get(f"/img/{'0' * 16}.png{query}")
-            assert refused.status_code == 404
-            assert refused.text.replace(image["id"], "0" * 16) == missing.text
-            assert refused.headers.keys() == missing.headers.keys()
+        for client in (anybody, account, client_of("admin", "images:write")):
+            response = client.get(path + query)
+            missing = client.get(f"/img/{'0' * 16}.png{query}")
+            assert response.status_code == 404
+            assert response.text.replace(image["id"], "0" * 16) == missing.text
+            assert response.headers.keys() == missing.headers.keys()
 
 
-def test_a_signed_address_shows_a_private_picture_and_only_as_it_was_signed(
+def test_a_signed_url_gives_access_to_one_variant_of_a_private_image(
     api: httpx2.Client, anybody: httpx2.Client, picture: bytes
 ) -> None:
     image = api.post("/v1/upload", files={"image": picture}, data={"is_public": "0"}).json()["data"]
-    wanted = {"w": 40, "fm": "jpg", "expires_in": 60}
-    url = api.post(f"/v1/images/{image['id']}/signed-url", json=wanted).json()["data"]["url"]
+    transform = {"w": 40, "fm": "jpg", "expires_in": 60}
+    url = api.post(f"/v1/images/{image['id']}/signed-url", json=transform).json()["data"]["url"]
     shown = anybody.get(url)
     assert (shown.status_code, sniff(shown.content)) == (200, Format.JPEG)
     assert anybody.get(url.replace("w=40", "w=41")).status_code == 404
     assert anybody.get(url.replace("sig=", "sig=x")).status_code == 404
 
 
-def test_a_token_that_is_not_good_does_not_hide_a_public_picture(
+def test_an_invalid_token_does_not_prevent_access_to_a_public_image(
     anybody: httpx2.Client, stored: tuple[str, bytes]
 ) -> None:
-    answer = anybody.get(f"/img/{stored[0]}", headers={"Authorization": "Bearer gone"})
-    assert answer.status_code == 200
+    response = anybody.get(f"/img/{stored[0]}", headers={"Authorization": "Bearer unknown"})
+    assert response.status_code == 200
 
 
-def test_a_deleted_picture_is_gone_from_every_address(api: httpx2.Client, anybody: httpx2.Client) -> None:
+def test_a_deleted_image_is_404_under_every_url(api: httpx2.Client, anybody: httpx2.Client) -> None:
     image = api.post("/v1/upload", files={"image": make_image(seed=9)}).json()["data"]
-    addresses = [image["url"], f"{image['url']}?w=10", image["thumb_url"]]
-    assert [anybody.get(url).status_code for url in addresses] == [200, 200, 200]
+    urls = [image["url"], f"{image['url']}?w=10", image["thumb_url"]]
+    assert [anybody.get(url).status_code for url in urls] == [200, 200, 200]
     assert api.delete(f"/v1/images/{image['id']}").json()["data"] == {"id": image["id"], "deleted": True}
-    assert [anybody.get(url).status_code for url in addresses] == [404, 404, 404]
+    assert [anybody.get(url).status_code for url in urls] == [404, 404, 404]
     etag = {"If-None-Match": "*"}
-    assert [anybody.get(url, headers=etag).status_code for url in addresses] == [404, 404, 404]
+    assert [anybody.get(url, headers=etag).status_code for url in urls] == [404, 404, 404]
 
 
-def test_a_picture_larger_than_a_piece_arrives_whole(api: httpx2.Client, anybody: httpx2.Client) -> None:
-    noise = noisy_gif(2_500_000)
+def test_an_image_larger_than_a_chunk_is_complete(api: httpx2.Client, anybody: httpx2.Client) -> None:
+    content = gif_of_size(2_500_000)
     form = {"convertToWebP": "0"}
-    image = api.post("/v1/upload", files={"image": noise}, data=form).json()["data"]
+    image = api.post("/v1/upload", files={"image": content}, data=form).json()["data"]
     assert image["size"] > 2 * 2**20
-    assert anybody.get(image["url"]).content == noise
+    assert anybody.get(image["url"]).content == content
     middle = anybody.get(image["url"], headers={"Range": "bytes=1000-2100000"})
-    assert middle.content == noise[1000:2_100_001]
+    assert middle.content == content[1000:2_100_001]
 
 
-def noisy_gif(size: int) -> bytes:
-    """Return a GIF of one pixel with a comment that makes it about `size` bytes long."""
+def gif_of_size(size: int) -> bytes:
+    """Return a GIF of one pixel with a comment, of about `size` bytes."""
     comment = b"".join(b"\xff" + b"x" * 255 for _ in range(size // 256))
     start = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff"
     pixel = b",\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;"
@@ -254,16 +261,15 @@ def noisy_gif(size: int) -> bytes:
 
 
 @pytest.mark.parametrize("query", ["", "?w=9", "?sig=x&exp=1"])
-def test_who_is_refused_a_picture_is_not_spoken_to_as_an_owner(
+def test_private_and_unknown_images_have_the_same_error(
     anybody: httpx2.Client, account: httpx2.Client, picture: bytes, query: str
 ) -> None:
-    """And the answer is the same for a private picture as for one that is not there, but for its id."""
     form = {"files": {"image": picture}, "data": {"is_public": "false"}}
     private = account.post("/v1/upload", **form).json()["data"]["id"]  # type: ignore[arg-type]
-    said = {
+    errors = {
         image_id: anybody.get(f"/img/{image_id}{query}").json()["error"]
         for image_id in (private, "0123456789abcdef", "short")
     }
-    for image_id, error in said.items():
+    for image_id, error in errors.items():
         expected = f"expected the URL of an image that you may see but received '{image_id}'"
         assert (error["code"], error["details"]) == ("NOT_FOUND", expected)

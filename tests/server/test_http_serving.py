@@ -1,4 +1,4 @@
-"""The command line, and the server's beginning and end."""
+"""`imagehost serve`: first start, shutdown, workers, ports and settings."""
 
 from __future__ import annotations
 
@@ -28,21 +28,23 @@ from imagehost_server.testing import RunningServer, running, start
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def test_the_first_start_tells_all_that_is_needed_once(tmp_path: Path) -> None:
+def test_the_first_start_prints_the_credentials_once(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with running(data) as server:
         assert re.search(r"account +admin\n", server.output)
         assert re.search(r"password +[0-9A-Za-z]{20}\n", server.output)
         assert f"{server.origin}/img/<id>." in server.output
-        answer = httpx2.get(f"{server.base_url}/images", headers={"Authorization": f"Bearer {server.token}"})
-        assert answer.status_code == 200
+        response = httpx2.get(
+            f"{server.base_url}/images", headers={"Authorization": f"Bearer {server.token}"}
+        )
+        assert response.status_code == 200
     with running(data) as again:
         assert again.output == f"Serving {again.base_url}\n"
         with pytest.raises(LookupError):
             _ = again.token
 
 
-def test_a_folder_that_a_program_has_used_before_gets_its_first_token_too(tmp_path: Path) -> None:
+def test_the_first_start_on_an_embedded_data_folder_prints_a_token(tmp_path: Path) -> None:
     with ImageHost.open(tmp_path / "data") as host:
         host.upload(make_image(8, 8), owner="admin")
     with running(tmp_path / "data") as server:
@@ -50,7 +52,7 @@ def test_a_folder_that_a_program_has_used_before_gets_its_first_token_too(tmp_pa
         assert len(httpx2.get(f"{server.base_url}/images", headers=headers).json()["data"]["images"]) == 1
 
 
-def test_the_sample_is_a_png_of_some_size() -> None:
+def test_the_sample_image_is_a_png() -> None:
     sample = sample_png()
     assert sniff(sample) is Format.PNG
     assert len(sample) < 20_000
@@ -62,18 +64,18 @@ def test_the_log_never_shows_a_token_or_a_signature(server: RunningServer, image
     httpx2.get(f"{server.base_url}/images?token={server.token}", headers={"Authorization": "Bearer SECRET"})
     log = server.log.read_text(encoding="utf-8")
     assert f"path=/img/{image_id} " in log
-    assert [word for word in (server.token, "SIGNATURE", "SECRET") if word in log] == []
+    assert [secret for secret in (server.token, "SIGNATURE", "SECRET") if secret in log] == []
 
 
-def test_sigterm_ends_it_cleanly_and_lets_a_request_under_way_finish(tmp_path: Path) -> None:
+def test_sigterm_completes_requests_in_progress(tmp_path: Path) -> None:
     server = start(tmp_path / "data")
     statuses: list[int] = []
 
     def upload() -> None:
         headers = {"Authorization": f"Bearer {server.token}"}
         with httpx2.Client(headers=headers, timeout=60) as client:
-            picture = make_image(1500, 1500)
-            statuses.append(client.post(f"{server.base_url}/upload", files={"image": picture}).status_code)
+            files = {"image": make_image(1500, 1500)}
+            statuses.append(client.post(f"{server.base_url}/upload", files=files).status_code)
 
     thread = threading.Thread(target=upload)
     thread.start()
@@ -88,7 +90,7 @@ def test_sigterm_ends_it_cleanly_and_lets_a_request_under_way_finish(tmp_path: P
     assert list(staging.iterdir()) == []
 
 
-def test_when_its_first_process_is_killed_the_others_end_and_free_the_port(tmp_path: Path) -> None:
+def test_workers_exit_when_the_supervisor_is_killed(tmp_path: Path) -> None:
     data = tmp_path / "data"
     first = start(data, "--workers", "2")
     first.process.send_signal(signal.SIGKILL)
@@ -100,11 +102,11 @@ def test_when_its_first_process_is_killed_the_others_end_and_free_the_port(tmp_p
         assert httpx2.get(f"{second.origin}/healthz").status_code == 200
 
 
-def test_several_workers_serve_one_folder(tmp_path: Path, no_limits: dict[str, str]) -> None:
+def test_several_workers_serve_one_data_folder(tmp_path: Path, no_limits: dict[str, str]) -> None:
     with running(tmp_path / "data", "--workers", "2", variables=no_limits) as server:
         headers = {"Authorization": f"Bearer {server.token}"}
         for number in range(8):
-            # Each on a connection of its own, so that both workers get some.
+            # A new connection for each request, so that both workers get some.
             files = {"image": make_image(8, 8, seed=number)}
             image = httpx2.post(f"{server.base_url}/upload", files=files, headers=headers).json()["data"]
             assert httpx2.get(image["url"]).status_code == 200
@@ -114,34 +116,32 @@ def test_several_workers_serve_one_folder(tmp_path: Path, no_limits: dict[str, s
             assert httpx2.get(image["url"]).status_code == 404
 
 
-def test_a_port_that_is_taken_stops_the_start_with_a_clear_error(
+def test_a_port_in_use_prevents_the_start_with_a_clear_error(
     server: RunningServer, tmp_path: Path, imagehost: Cli
 ) -> None:
-    done = imagehost("serve", "--data", tmp_path / "data", "--port", server.port, check=False)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "in use" in done.stderr
+    process = imagehost("serve", "--data", tmp_path / "data", "--port", server.port, check=False)
+    assert (process.returncode, process.stdout) == (1, "")
+    assert "in use" in process.stderr
     assert not (tmp_path / "data").exists()
 
 
-def test_a_free_port_can_be_listened_on_at_once() -> None:
+def test_a_free_port_can_be_bound_at_once() -> None:
     port = free_port("127.0.0.1")
     require_free_port("127.0.0.1", port, timeout=0)
     with socket.create_server(("127.0.0.1", port)), pytest.raises(OSError, match="in use"):
         require_free_port("127.0.0.1", port, timeout=0.1)
 
 
-def test_a_setting_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
+def test_an_invalid_setting_prevents_the_start(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="IMAGEHOST_LIMITS_QUOTA_BYTES but received 'much'"):
         start(tmp_path / "data", variables={"IMAGEHOST_LIMITS_QUOTA_BYTES": "much"})
 
 
-def test_addresses_are_those_of_the_settings_and_answer_under_their_own_path(
-    tmp_path: Path, picture: bytes
-) -> None:
+def test_image_urls_are_those_of_the_settings_and_ignore_forged_hosts(tmp_path: Path, picture: bytes) -> None:
     port = free_port("127.0.0.1")
     variables = {
         "IMAGEHOST_BASE_URL": f"http://127.0.0.1:{port}/v1",
-        "IMAGEHOST_CDN_URL": "https://cdn.example/pictures",
+        "IMAGEHOST_CDN_URL": "https://cdn.example/media",
     }
     with running(tmp_path / "data", "--port", str(port), variables=variables) as server:
         headers = {
@@ -150,15 +150,15 @@ def test_addresses_are_those_of_the_settings_and_answer_under_their_own_path(
             "X-Forwarded-Host": "evil.example",
             "X-Forwarded-Proto": "https",
         }
-        answer = httpx2.post(f"{server.base_url}/upload", files={"image": picture}, headers=headers)
-        image = answer.json()["data"]
-        assert image["url"] == f"https://cdn.example/pictures/{image['id']}.webp"
-        assert "evil" not in answer.text
-        assert httpx2.get(f"{server.origin}/pictures/{image['id']}.webp").status_code == 200
+        response = httpx2.post(f"{server.base_url}/upload", files={"image": picture}, headers=headers)
+        image = response.json()["data"]
+        assert image["url"] == f"https://cdn.example/media/{image['id']}.webp"
+        assert "evil" not in response.text
+        assert httpx2.get(f"{server.origin}/media/{image['id']}.webp").status_code == 200
         assert httpx2.get(f"{server.origin}/img/{image['id']}.webp").status_code == 200
 
 
-def test_pictures_may_have_a_host_of_their_own_without_a_path(tmp_path: Path, picture: bytes) -> None:
+def test_cdn_url_may_have_no_path(tmp_path: Path, picture: bytes) -> None:
     with running(tmp_path / "data", variables={"IMAGEHOST_CDN_URL": "https://cdn.example"}) as server:
         headers = {"Authorization": f"Bearer {server.token}"}
         image = httpx2.post(f"{server.base_url}/upload", files={"image": picture}, headers=headers).json()[
@@ -170,25 +170,23 @@ def test_pictures_may_have_a_host_of_their_own_without_a_path(tmp_path: Path, pi
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the process by /proc")
-def test_a_process_that_dies_is_replaced_and_the_log_says_so(tmp_path: Path) -> None:
+def test_a_worker_that_dies_is_replaced_and_logged(tmp_path: Path) -> None:
     with running(tmp_path / "data", "--workers", "2") as server:
         children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
-        (victim, *_) = [
+        (worker, *_) = [
             child for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
         ]
-        os.kill(int(victim), signal.SIGKILL)
-        ends = time.monotonic() + 30
+        os.kill(int(worker), signal.SIGKILL)
+        deadline = time.monotonic() + 30
         while "server worker exited" not in server.log.read_text(encoding="utf-8"):
-            assert time.monotonic() < ends
+            assert time.monotonic() < deadline
             assert httpx2.get(f"{server.origin}/healthz", timeout=30).status_code == 200
             time.sleep(0.05)
-        assert f"pid={victim} exitcode=-9" in server.log.read_text(encoding="utf-8")
+        assert f"pid={worker} exitcode=-9" in server.log.read_text(encoding="utf-8")
         assert httpx2.get(f"{server.origin}/healthz").status_code == 200
 
 
-def test_stalled_bodies_are_cut_off_and_others_are_served_meanwhile(
-    tmp_path: Path, no_limits: dict[str, str]
-) -> None:
+def test_stalled_bodies_time_out_while_others_are_served(tmp_path: Path, no_limits: dict[str, str]) -> None:
     variables = {**no_limits, "IMAGEHOST_HTTP_BODY_IDLE_TIMEOUT_SECONDS": "0.5"}
     with running(tmp_path / "data", variables=variables) as server:
         head = (
@@ -197,20 +195,20 @@ def test_stalled_bodies_are_cut_off_and_others_are_served_meanwhile(
         )
         with ExitStack() as stack:
             address = ("127.0.0.1", server.port)
-            wires = [stack.enter_context(socket.create_connection(address, 30)) for _ in range(30)]
-            for wire in wires:
-                wire.sendall(head.encode())
+            connections = [stack.enter_context(socket.create_connection(address, 30)) for _ in range(30)]
+            for connection in connections:
+                connection.sendall(head.encode())
             assert httpx2.get(f"{server.origin}/healthz").status_code == 200
-            for wire in wires:
-                answer = b"".join(iter(lambda wire=wire: wire.recv(65_536), b""))  # type: ignore[misc]
-                assert answer.startswith(b"HTTP/1.1 400 ")
-                assert b"pauses above 0.5 s" in answer
+            for connection in connections:
+                response = b"".join(iter(lambda peer=connection: peer.recv(65_536), b""))  # type: ignore[misc]
+                assert response.startswith(b"HTTP/1.1 400 ")
+                assert b"pauses above 0.5 s" in response
 
 
 # The other commands.
 
 
-def test_config_tells_every_setting_and_where_it_came_from(tmp_path: Path, imagehost: Cli) -> None:
+def test_config_prints_every_setting_and_its_source(tmp_path: Path, imagehost: Cli) -> None:
     tmp_path.joinpath("imagehost.toml").write_text("[limits]\nquota_bytes = 7\n", encoding="utf-8")
     lines = imagehost("config", "--data", tmp_path).stdout.splitlines()
     assert "limits.quota_bytes = 7  (imagehost.toml)" in lines
@@ -218,7 +216,7 @@ def test_config_tells_every_setting_and_where_it_came_from(tmp_path: Path, image
     assert "base_url = 'http://127.0.0.1:8000/v1'  (server.host and server.port)" in lines
 
 
-def test_a_password_is_kept_as_argon2id_with_a_salt_of_its_own() -> None:
+def test_a_password_hash_is_argon2id_with_a_random_salt() -> None:
     password = new_password()
     first, second = hash_password(password), hash_password(password)
     assert first.startswith("$argon2id$")

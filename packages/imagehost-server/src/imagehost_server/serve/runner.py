@@ -115,12 +115,15 @@ def require_valid_certificate(certificate: str | None, key: str | None) -> None:
 class TlsTimeoutLoop(_Loop):
     """An event loop with shorter timeouts of TLS handshakes and shutdowns, which uvicorn cannot set."""
 
+    handshake_timeout = HANDSHAKE_SECONDS
+    shutdown_timeout = TLS_SHUTDOWN_SECONDS
+
     async def create_server(self, *args: Any, **options: Any) -> Any:
         """Create a server as asyncio does."""
         if options.get("ssl") is not None:
             options |= {
-                "ssl_handshake_timeout": HANDSHAKE_SECONDS,
-                "ssl_shutdown_timeout": TLS_SHUTDOWN_SECONDS,
+                "ssl_handshake_timeout": self.handshake_timeout,
+                "ssl_shutdown_timeout": self.shutdown_timeout,
             }
         return await super().create_server(*args, **options)
 
