@@ -1,4 +1,4 @@
-"""Events are sent as the contract's JSON: type, timestamp and the record, and nothing else."""
+"""Serialization of events and their JSON Schemas."""
 
 from __future__ import annotations
 
@@ -23,29 +23,30 @@ from imagehost_core.events import (
     ImageDeleted,
     ImageUploaded,
     deserialize_event,
+    event_schemas,
+    schema_of,
     serialize_event,
 )
-from imagehost_core.events.schemas import event_schemas, schema_of
 from imagehost_core.formats import Format
 from imagehost_core.ids import AlbumId, EventId
 from imagehost_core.models import Album, Image
 from imagehost_core.resources import AlbumRecord, ImageRecord, UrlBuilder
 
-ADDRESSES = UrlBuilder("https://img.example/v1", "https://cdn.example/i")
+URLS = UrlBuilder("https://img.example/v1", "https://cdn.example/i")
 ID = EventId("msg_" + "0" * 24)
-WHEN = datetime(2026, 11, 21, 7, 26, 5, tzinfo=UTC)
+TIME = datetime(2026, 11, 21, 7, 26, 5, tzinfo=UTC)
 
 
 def uploaded(image: Image) -> ImageUploaded:
-    return ImageUploaded(id=ID, timestamp=WHEN, data=ADDRESSES.image_record(image))
+    return ImageUploaded(id=ID, timestamp=TIME, data=URLS.image_record(image))
 
 
-def test_the_kinds_are_those_of_the_specification() -> None:
+def test_there_are_four_event_types() -> None:
     assert set(EVENT_TYPES) == {"image.uploaded", "image.deleted", "album.created", "album.updated"}
     assert set(EVENT_TYPES.values()) == set(get_args(Event))
 
 
-def test_an_uploaded_image_is_sent_as_its_record(image: Image) -> None:
+def test_image_uploaded_contains_the_image_record(image: Image) -> None:
     body = json.loads(serialize_event(uploaded(image)))
     assert list(body) == ["type", "timestamp", "data"]
     assert (body["type"], body["timestamp"]) == ("image.uploaded", "2026-11-21T07:26:05.000000Z")
@@ -57,17 +58,17 @@ def test_an_uploaded_image_is_sent_as_its_record(image: Image) -> None:
 
 
 @pytest.mark.parametrize("kind", [AlbumCreated, AlbumUpdated])
-def test_an_album_is_sent_as_its_record(kind: type[AlbumCreated | AlbumUpdated], album: Album) -> None:
-    body = json.loads(serialize_event(kind(id=ID, timestamp=WHEN, data=ADDRESSES.album_record(album))))
+def test_album_events_contain_the_album_record(kind: type[AlbumCreated | AlbumUpdated], album: Album) -> None:
+    body = json.loads(serialize_event(kind(id=ID, timestamp=TIME, data=URLS.album_record(album))))
     assert body["type"] == kind.type
     assert list(body["data"]) == [attribute.name for attribute in attrs.fields(AlbumRecord)]
     assert body["data"]["updated_at"] == "2026-11-21T00:00:00.000000Z"
 
 
 @pytest.mark.parametrize("in_album", [True, False])
-def test_a_deleted_image_is_sent_as_what_is_left_of_it(image: Image, in_album: bool) -> None:
-    gone = DeletedImage(id=image.id, album_id=image.album_id if in_album else None, deleted_at=WHEN)
-    assert json.loads(serialize_event(ImageDeleted(id=ID, timestamp=WHEN, data=gone))) == {
+def test_image_deleted_contains_id_album_and_time(image: Image, in_album: bool) -> None:
+    deleted = DeletedImage(id=image.id, album_id=image.album_id if in_album else None, deleted_at=TIME)
+    assert json.loads(serialize_event(ImageDeleted(id=ID, timestamp=TIME, data=deleted))) == {
         "type": "image.deleted",
         "timestamp": "2026-11-21T07:26:05.000000Z",
         "data": {
@@ -78,7 +79,7 @@ def test_a_deleted_image_is_sent_as_what_is_left_of_it(image: Image, in_album: b
     }
 
 
-def test_every_time_ends_in_z(image: Image, album: Album) -> None:
+def test_every_time_is_in_utc_and_ends_in_z(image: Image, album: Album) -> None:
     times = re.findall(rb'_at":"([^"]*)"|timestamp":"([^"]*)"', serialize_event(uploaded(image)))
     assert len(times) == 3
     assert all(re.fullmatch(rb"[0-9T:.-]{26}Z", one or other) for one, other in times)
@@ -89,16 +90,16 @@ def test_the_id_of_an_event_is_not_in_its_body(image: Image) -> None:
 
 
 @given(st.text())
-def test_any_description_arrives_as_it_was_in_utf_8(image: Image, text: str) -> None:
+def test_any_description_is_serialized_as_utf_8(image: Image, text: str) -> None:
     body = serialize_event(uploaded(attrs.evolve(image, description=text)))
     assert json.loads(body.decode("utf-8"))["data"]["description"] == text
 
 
-def test_letters_of_all_scripts_are_sent_as_themselves(image: Image) -> None:
+def test_non_ascii_characters_are_not_escaped(image: Image) -> None:
     assert "描述 é 😀".encode() in serialize_event(uploaded(attrs.evolve(image, description="描述 é 😀")))
 
 
-def test_the_body_is_the_same_each_time_and_has_no_needless_spaces(image: Image) -> None:
+def test_serialization_is_deterministic_and_compact(image: Image) -> None:
     assert serialize_event(uploaded(image)) == serialize_event(uploaded(attrs.evolve(image)))
     assert serialize_event(uploaded(image)).startswith(
         b'{"type":"image.uploaded","timestamp":"2026-11-21T07:26:05.000000Z","data":{"id":'
@@ -107,23 +108,23 @@ def test_the_body_is_the_same_each_time_and_has_no_needless_spaces(image: Image)
 
 @pytest.fixture
 def events(image: Image, album: Album) -> list[Event]:
-    """One event of each kind, and one of each whose optional members are missing."""
-    made: list[Event] = []
+    """Return an event of each type, and another whose optional fields are null."""
+    events: list[Event] = []
     for photo, group in (
         (image, album),
         (attrs.evolve(image, album_id=None), attrs.evolve(album, cover=None, image_count=0)),
     ):
-        gone = DeletedImage(id=photo.id, album_id=photo.album_id, deleted_at=WHEN)
-        made += [
+        deleted = DeletedImage(id=photo.id, album_id=photo.album_id, deleted_at=TIME)
+        events += [
             uploaded(photo),
-            ImageDeleted(id=ID, timestamp=WHEN, data=gone),
-            AlbumCreated(id=ID, timestamp=WHEN, data=ADDRESSES.album_record(group)),
-            AlbumUpdated(id=ID, timestamp=WHEN, data=ADDRESSES.album_record(group)),
+            ImageDeleted(id=ID, timestamp=TIME, data=deleted),
+            AlbumCreated(id=ID, timestamp=TIME, data=URLS.album_record(group)),
+            AlbumUpdated(id=ID, timestamp=TIME, data=URLS.album_record(group)),
         ]
-    return made
+    return events
 
 
-def test_an_event_that_is_read_again_is_the_one_that_was_written(events: list[Event]) -> None:
+def test_deserialization_returns_the_serialized_event(events: list[Event]) -> None:
     assert [deserialize_event(event.id, serialize_event(event)) for event in events] == events
 
 
@@ -133,10 +134,10 @@ def test_an_event_that_is_read_again_is_the_one_that_was_written(events: list[Ev
     st.one_of(st.none(), st.integers(1, 2**53).map(AlbumId)),
     st.datetimes(timezones=st.just(UTC)),
 )
-def test_any_uploaded_image_is_read_again_as_it_was_written_and_fits_the_schema(
-    image: Image, text: str, fmt: Format, album_id: AlbumId | None, moment: datetime
+def test_any_uploaded_image_survives_serialization_and_matches_the_schema(
+    image: Image, text: str, fmt: Format, album_id: AlbumId | None, time: datetime
 ) -> None:
-    changed = attrs.evolve(image, description=text, format=fmt, album_id=album_id, created_at=moment)
+    changed = attrs.evolve(image, description=text, format=fmt, album_id=album_id, created_at=time)
     event = uploaded(changed)
     assert deserialize_event(ID, serialize_event(event)) == event
     jsonschema.validate(json.loads(serialize_event(event)), event_schemas()["image.uploaded"])
@@ -157,12 +158,12 @@ def test_any_uploaded_image_is_read_again_as_it_was_written_and_fits_the_schema(
         b'{"type": "image.deleted", "timestamp": "soon", "data": {"id": "x", "deleted_at": "soon"}}',
     ],
 )
-def test_what_is_no_event_is_refused_with_our_error(body: bytes) -> None:
+def test_a_body_that_is_not_an_event_is_rejected(body: bytes) -> None:
     with pytest.raises(ValidationError, match="body of one of"):
         deserialize_event(ID, body)
 
 
-def test_a_time_without_a_zone_is_no_time_of_an_event() -> None:
+def test_a_time_without_a_utc_offset_is_rejected() -> None:
     data = b'{"id": "x", "album_id": null, "deleted_at": "2026-11-21T07:26:05"}'
     with pytest.raises(ValidationError):
         deserialize_event(
@@ -170,29 +171,29 @@ def test_a_time_without_a_zone_is_no_time_of_an_event() -> None:
         )
 
 
-def test_there_is_a_valid_schema_for_each_kind() -> None:
+def test_every_event_type_has_a_valid_schema() -> None:
     assert event_schemas().keys() == EVENT_TYPES.keys()
     for schema in event_schemas().values():
         jsonschema.Draft202012Validator.check_schema(schema)
 
 
-def test_each_schema_takes_its_own_events_and_no_others(events: list[Event]) -> None:
+def test_a_schema_accepts_its_own_event_type_only(events: list[Event]) -> None:
     for name, schema in event_schemas().items():
         validator = jsonschema.Draft202012Validator(schema)
-        taken = {event.type for event in events if validator.is_valid(json.loads(serialize_event(event)))}
-        assert taken == {name}
+        accepted = {event.type for event in events if validator.is_valid(json.loads(serialize_event(event)))}
+        assert accepted == {name}
 
 
-def test_a_schema_requires_every_member_that_is_sent(events: list[Event]) -> None:
+def test_a_schema_requires_every_serialized_property(events: list[Event]) -> None:
     for event in events:
         schema, body = event_schemas()[event.type], json.loads(serialize_event(event))
         for path in [(name,) for name in body] + [("data", name) for name in body["data"]]:
-            less = json.loads(serialize_event(event))
-            del (less if len(path) == 1 else less["data"])[path[-1]]
+            incomplete = json.loads(serialize_event(event))
+            del (incomplete if len(path) == 1 else incomplete["data"])[path[-1]]
             with pytest.raises(jsonschema.ValidationError):
-                jsonschema.validate(less, schema)
+                jsonschema.validate(incomplete, schema)
 
 
-def test_a_type_that_no_record_has_gets_no_schema() -> None:
+def test_an_unsupported_type_has_no_schema() -> None:
     with pytest.raises(TypeError, match="the type of a record's field"):
         schema_of(bytes)

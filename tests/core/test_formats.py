@@ -1,4 +1,4 @@
-"""The table of formats agrees with the specification, and content alone tells a format."""
+"""The table of formats, and format detection from content."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ HEADS = {
 }
 
 
-def test_jpg_png_webp_and_gif_may_come_in() -> None:
+def test_jpeg_png_webp_and_gif_can_be_uploaded() -> None:
     assert set(UPLOADABLE) == {Format.JPEG, Format.PNG, Format.WEBP, Format.GIF}
 
 
-def test_webp_and_gif_are_written_animated() -> None:
-    assert {fmt for fmt, traits in FORMATS.items() if traits.animated} == {Format.WEBP, Format.GIF}
+def test_webp_and_gif_are_encoded_animated() -> None:
+    assert {fmt for fmt, info in FORMATS.items() if info.animated} == {Format.WEBP, Format.GIF}
 
 
-def test_quality_means_nothing_for_png_and_gif() -> None:
-    assert {fmt for fmt, traits in FORMATS.items() if not traits.has_quality} == {Format.PNG, Format.GIF}
+def test_png_and_gif_have_no_quality_setting() -> None:
+    assert {fmt for fmt, info in FORMATS.items() if not info.has_quality} == {Format.PNG, Format.GIF}
 
 
-def test_jpeg_alone_holds_no_transparency() -> None:
-    assert {fmt for fmt, traits in FORMATS.items() if not traits.has_alpha} == {Format.JPEG}
+def test_only_jpeg_has_no_transparency() -> None:
+    assert {fmt for fmt, info in FORMATS.items() if not info.has_alpha} == {Format.JPEG}
 
 
-def test_extensions_are_those_of_the_contract() -> None:
+def test_the_extensions_are_as_documented() -> None:
     assert set(BY_EXTENSION) == {"jpg", "jpeg", "png", "webp", "avif", "gif"}
-    assert {traits.extensions[0] for traits in FORMATS.values()} == {"jpg", "png", "webp", "avif", "gif"}
+    assert {info.extensions[0] for info in FORMATS.values()} == {"jpg", "png", "webp", "avif", "gif"}
 
 
 @pytest.mark.parametrize("fmt", Format)
-def test_a_format_has_its_registered_media_type_and_reads_its_own_extensions(fmt: Format) -> None:
-    traits = FORMATS[fmt]
-    assert traits.media_type == f"image/{fmt.value}"
-    assert {BY_EXTENSION[extension] for extension in traits.extensions} == {fmt}
-    known = {mimetypes.types_map.get(f".{extension}", traits.media_type) for extension in traits.extensions}
-    assert known == {traits.media_type}
+def test_media_type_and_extensions_of_a_format_agree(fmt: Format) -> None:
+    info = FORMATS[fmt]
+    assert info.media_type == f"image/{fmt.value}"
+    assert {BY_EXTENSION[extension] for extension in info.extensions} == {fmt}
+    registered = {mimetypes.types_map.get(f".{extension}", info.media_type) for extension in info.extensions}
+    assert registered == {info.media_type}
 
 
 @pytest.mark.parametrize(("fmt", "head"), [(fmt, head) for fmt, heads in HEADS.items() for head in heads])
-def test_a_file_is_told_by_its_first_bytes(fmt: Format, head: bytes) -> None:
+def test_a_format_is_detected_from_the_first_bytes(fmt: Format, head: bytes) -> None:
     assert sniff(head) is fmt
     assert sniff(head[:SNIFF_BYTES] + b"\0" * 100) is fmt
 
@@ -84,11 +84,11 @@ def test_a_file_is_told_by_its_first_bytes(fmt: Format, head: bytes) -> None:
         b" \xff\xd8\xff",
     ],
 )
-def test_anything_else_may_not_come_in(head: bytes) -> None:
+def test_other_content_is_not_detected(head: bytes) -> None:
     assert sniff(head) is None
 
 
 @given(st.binary(max_size=32))
-def test_no_bytes_are_ever_too_odd_to_look_at(head: bytes) -> None:
+def test_any_bytes_are_classified_by_the_first_16(head: bytes) -> None:
     assert sniff(head) in {None, *UPLOADABLE}
     assert sniff(head) is sniff(head[:SNIFF_BYTES])

@@ -1,4 +1,4 @@
-"""What the host keeps is frozen, knows what follows from its fields, and hides its secrets."""
+"""Derived values, immutability and hidden secrets of models."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from imagehost_core.ids import AccountId, KeyId
 from imagehost_core.models import ALL_SCOPES, Account, ApiKey, ApiKeyWithToken, Image, Page, Principal, Scope
 
 SCOPES = "images:read images:write images:delete albums:read albums:write webhooks:manage account:read"
-"""Contract 8."""
 
 
-def test_the_scopes_are_those_of_the_contract() -> None:
+def test_the_scopes_are_as_documented() -> None:
     assert sorted(ALL_SCOPES) == sorted(SCOPES.split())
     assert frozenset(map(Scope, SCOPES.split())) == ALL_SCOPES
 
 
 @pytest.mark.parametrize("fmt", Format)
-def test_the_media_type_of_an_image_is_its_stored_formats(image: Image, fmt: Format) -> None:
+def test_the_media_type_of_an_image_is_that_of_its_stored_format(image: Image, fmt: Format) -> None:
     assert attrs.evolve(image, format=fmt).mime_type == FORMATS[fmt].media_type
 
 
@@ -32,12 +31,12 @@ def test_an_image_with_more_than_one_frame_is_animated(image: Image, frames: int
     assert attrs.evolve(image, frames=frames).is_animated is animated
 
 
-def test_an_image_does_not_change(image: Image) -> None:
+def test_an_image_is_immutable(image: Image) -> None:
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         image.is_public = True  # type: ignore[misc]
 
 
-def test_the_token_of_a_new_key_is_in_no_text_of_it() -> None:
+def test_the_repr_of_a_new_key_does_not_contain_its_token() -> None:
     key = ApiKey(
         id=KeyId("0" * 16),
         account_id=AccountId(1),
@@ -55,19 +54,19 @@ def test_the_token_of_a_new_key_is_in_no_text_of_it() -> None:
 
 
 @pytest.mark.parametrize(("key_id", "is_session"), [(None, True), (KeyId("0" * 16), False)])
-def test_a_token_that_is_no_keys_is_a_sessions(key_id: KeyId | None, is_session: bool) -> None:
+def test_a_principal_without_a_key_is_a_session(key_id: KeyId | None, is_session: bool) -> None:
     account = Account(id=AccountId(1), name="admin", created_at=datetime(2026, 1, 1, tzinfo=UTC))
     assert Principal(account, ALL_SCOPES, key_id).is_session is is_session
 
 
 @given(total=st.integers(0, 10**9), per_page=st.integers(1, 100))
-def test_the_pages_of_a_list_hold_all_of_it_and_none_is_empty(total: int, per_page: int) -> None:
+def test_total_pages_holds_all_items_without_empty_pages(total: int, per_page: int) -> None:
     pages = Page[int](items=(), page=1, per_page=per_page, total=total, next_cursor=None).total_pages
     assert (pages - 1) * per_page < total or pages == total == 0
     assert total <= pages * per_page
 
 
-def test_a_page_is_walked_through_and_counted_like_its_items() -> None:
+def test_a_page_is_iterable_and_has_a_length() -> None:
     page = Page(items=("a", "b"), page=2, per_page=2, total=5, next_cursor="x")
     assert list(page) == ["a", "b"]
     assert len(page) == 2

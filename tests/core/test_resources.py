@@ -1,4 +1,4 @@
-"""Records show the contract's fields, and links are safe to paste wherever they are meant for."""
+"""Image and album records, their URLs and their embed snippets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from imagehost_core.resources import (
 from imagehost_core.transform import parse_transform
 from imagehost_core.transform.geometry import Size, plan
 
-ADDRESSES = UrlBuilder("https://img.example/v1", "https://cdn.example/i")
+URLS = UrlBuilder("https://img.example/v1", "https://cdn.example/i")
 URL = "https://cdn.example/i/4fTq0ZrXb81KcVnE.webp"
 
 IMAGE_FIELDS = """id album_id filename original_filename description is_public format mime_type size width
@@ -46,7 +46,7 @@ HOSTILE = [
 
 
 class Tags(HTMLParser):
-    """Collects the tags of a piece of HTML with their attributes, and all text between them."""
+    """A parser that collects the tags, attributes and text of HTML."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class Tags(HTMLParser):
 
 
 def markdown_text(link: str) -> str:
-    """Return the text of a Markdown image, unescaped as CommonMark says, if it is one whole image."""
+    """Return the unescaped text of a Markdown image; fail unless the link is exactly one image."""
     match = re.fullmatch(r"!\[((?:\\[!-/:-@\[-`{-~]|[^\\\[\]`*_<>&!|~()])*)\]\(([^()\s]+)\)", link)
     assert match is not None, link
     assert match[2] == URL
@@ -79,31 +79,29 @@ def markdown_text(link: str) -> str:
         (Links, "url html markdown bbcode"),
     ],
 )
-def test_a_record_has_exactly_the_fields_of_the_contract(
-    record: type[attrs.AttrsInstance], names: str
-) -> None:
+def test_a_record_has_exactly_the_documented_fields(record: type[attrs.AttrsInstance], names: str) -> None:
     assert [attribute.name for attribute in attrs.fields(record)] == names.split()
 
 
-def test_an_image_record_shows_the_image(image: Image) -> None:
-    record = ADDRESSES.image_record(image)
-    shown = attrs.asdict(record, recurse=False)
-    kept = attrs.asdict(image, recurse=False)
-    assert {name: shown[name] for name in shown if name in kept} == {
-        name: kept[name] for name in kept if name in shown
+def test_an_image_record_has_the_values_of_the_image(image: Image) -> None:
+    record = URLS.image_record(image)
+    values = attrs.asdict(record, recurse=False)
+    stored = attrs.asdict(image, recurse=False)
+    assert {name: values[name] for name in values if name in stored} == {
+        name: stored[name] for name in stored if name in values
     }
     assert (record.mime_type, record.is_animated) == ("image/webp", False)
     assert (record.url, record.links.url) == (URL, URL)
 
 
-def test_a_public_record_tells_neither_name_nor_owner_nor_album(image: Image) -> None:
-    shown = attrs.evolve(image, filename="me-at-home.webp", original_filename="me-at-home.jpg")
-    assert "me-at-home" not in repr(ADDRESSES.public_record(shown))
-    assert ADDRESSES.public_record(image).url == URL
+def test_a_public_record_contains_neither_file_name_nor_owner_nor_album(image: Image) -> None:
+    renamed = attrs.evolve(image, filename="me-at-home.webp", original_filename="me-at-home.jpg")
+    assert "me-at-home" not in repr(URLS.public_record(renamed))
+    assert URLS.public_record(image).url == URL
 
 
-def test_an_album_shows_its_cover(album: Album) -> None:
-    record = ADDRESSES.album_record(album)
+def test_an_album_record_has_the_cover(album: Album) -> None:
+    record = URLS.album_record(album)
     assert album.cover is not None
     assert record.cover_image_id == album.cover.id
     assert record.cover_url == f"{URL}?w=320&h=320&fit=inside"
@@ -111,20 +109,20 @@ def test_an_album_shows_its_cover(album: Album) -> None:
 
 
 def test_an_empty_album_has_no_cover(album: Album) -> None:
-    record = ADDRESSES.album_record(attrs.evolve(album, cover=None, image_count=0))
+    record = URLS.album_record(attrs.evolve(album, cover=None, image_count=0))
     assert (record.cover_image_id, record.cover_url) == (None, None)
 
 
 @pytest.mark.parametrize("fmt", Format)
-def test_the_address_of_an_image_ends_in_the_stored_formats_extension(image: Image, fmt: Format) -> None:
-    url = ADDRESSES.image(attrs.evolve(image, format=fmt))
+def test_the_url_of_an_image_has_the_extension_of_the_stored_format(image: Image, fmt: Format) -> None:
+    url = URLS.image(attrs.evolve(image, format=fmt))
     assert url == f"https://cdn.example/i/4fTq0ZrXb81KcVnE.{FORMATS[fmt].extensions[0]}"
 
 
-def test_the_address_of_a_variant_has_its_query_and_extension(image: Image) -> None:
-    assert ADDRESSES.image(image, "w=5") == f"{URL}?w=5"
-    assert ADDRESSES.image(image, "w=5", "gif") == "https://cdn.example/i/4fTq0ZrXb81KcVnE.gif?w=5"
-    assert ADDRESSES.image(image, extension="auto").endswith(".auto")
+def test_the_url_of_a_variant_has_its_query_and_extension(image: Image) -> None:
+    assert URLS.image(image, "w=5") == f"{URL}?w=5"
+    assert URLS.image(image, "w=5", "gif") == "https://cdn.example/i/4fTq0ZrXb81KcVnE.gif?w=5"
+    assert URLS.image(image, extension="auto").endswith(".auto")
 
 
 @pytest.mark.parametrize(
@@ -137,35 +135,36 @@ def test_the_address_of_a_variant_has_its_query_and_extension(image: Image) -> N
         (4_000, 3_000, "?w=320&h=320&fit=inside"),
     ],
 )
-def test_a_thumb_is_a_webp_and_a_small_picture_is_not_enlarged(
+def test_a_thumbnail_is_a_webp_and_a_small_image_is_not_enlarged(
     image: Image, width: int, height: int, query: str
 ) -> None:
     small = attrs.evolve(image, width=width, height=height, format=Format.PNG)
-    assert ADDRESSES.thumb(small) == URL + query
+    assert URLS.thumb(small) == URL + query
 
 
 @given(width=st.integers(1, 16_384), height=st.integers(1, 16_384), frames=st.just(1) | st.integers(1, 1_000))
 @example(width=320, height=320, frames=390)
 @example(width=320, height=320, frames=391)
 @example(width=16_384, height=1, frames=1_000)
-def test_the_thumb_of_every_picture_can_be_rendered_and_lies_within_its_box(
+def test_the_thumbnail_of_every_image_can_be_rendered_and_fits_its_box(
     image: Image, width: int, height: int, frames: int
 ) -> None:
-    url = ADDRESSES.thumb(attrs.evolve(image, width=width, height=height, frames=frames))
+    url = URLS.thumb(attrs.evolve(image, width=width, height=height, frames=frames))
     extension, _, query = url.removeprefix("https://cdn.example/i/4fTq0ZrXb81KcVnE.").partition("?")
-    asked = parse_transform(query, extension=extension)
-    assert isinstance(asked.format, Format)
-    moving = frames if FORMATS[asked.format].animated else 1
-    output = plan(Size(width, height), asked, frames=moving, max_side=FORMATS[asked.format].max_side).output
+    transform = parse_transform(query, extension=extension)
+    assert isinstance(transform.format, Format)
+    info = FORMATS[transform.format]
+    encoded_frames = frames if info.animated else 1
+    output = plan(Size(width, height), transform, frames=encoded_frames, max_side=info.max_side).output
     assert max(output.width, output.height) <= THUMB_SIDE
     assert output.width <= max(1, width)
     assert output.height <= max(1, height)
 
 
-def test_the_thumb_of_an_animation_moves_while_it_fits_into_an_output(image: Image) -> None:
-    moving, still = (attrs.evolve(image, frames=frames) for frames in (390, 391))
-    assert ".webp" in ADDRESSES.thumb(moving)
-    assert ".jpg" in ADDRESSES.thumb(still)
+def test_a_thumbnail_is_animated_up_to_390_frames(image: Image) -> None:
+    animated, still = (attrs.evolve(image, frames=frames) for frames in (390, 391))
+    assert ".webp" in URLS.thumb(animated)
+    assert ".jpg" in URLS.thumb(still)
     with pytest.raises(BadRequestError):
         plan(Size(320, 320), parse_transform(), frames=391)
 
@@ -174,9 +173,9 @@ def test_the_thumb_of_an_animation_moves_while_it_fits_into_an_output(image: Ima
 @example('"')
 @example("\\")
 @example(" \n\t ")
-def test_the_html_link_is_one_image_whatever_the_description(image: Image, text: str) -> None:
+def test_the_html_snippet_is_one_image_for_any_description(image: Image, text: str) -> None:
     described = attrs.evolve(image, description=text)
-    html = Tags(ADDRESSES.links(described).html)
+    html = Tags(URLS.links(described).html)
     ((tag, attributes),) = html.tags
     assert (tag, html.text) == ("img", "")
     assert attributes == {
@@ -190,23 +189,23 @@ def test_the_html_link_is_one_image_whatever_the_description(image: Image, text:
 @given(st.text(max_size=50) | st.sampled_from(HOSTILE))
 @example("\\")
 @example(" \n\t ")
-def test_the_markdown_link_is_one_image_whatever_the_description(image: Image, text: str) -> None:
+def test_the_markdown_snippet_is_one_image_for_any_description(image: Image, text: str) -> None:
     described = attrs.evolve(image, description=text)
-    assert markdown_text(ADDRESSES.links(described).markdown) == (" ".join(text.split()) or "cat.webp")
+    assert markdown_text(URLS.links(described).markdown) == (" ".join(text.split()) or "cat.webp")
 
 
 @given(st.text(max_size=50) | st.sampled_from(HOSTILE))
-def test_a_link_is_one_line(image: Image, text: str) -> None:
-    links = ADDRESSES.links(attrs.evolve(image, description=text))
+def test_a_snippet_is_one_line(image: Image, text: str) -> None:
+    links = URLS.links(attrs.evolve(image, description=text))
     assert all(len(link.splitlines()) == 1 for link in attrs.astuple(links))
 
 
 @given(st.text(max_size=50) | st.sampled_from(HOSTILE))
-def test_the_bbcode_link_holds_the_address_alone(image: Image, text: str) -> None:
-    assert ADDRESSES.links(attrs.evolve(image, description=text)).bbcode == f"[img]{URL}[/img]"
+def test_the_bbcode_snippet_contains_only_the_url(image: Image, text: str) -> None:
+    assert URLS.links(attrs.evolve(image, description=text)).bbcode == f"[img]{URL}[/img]"
 
 
-def test_without_a_description_the_file_name_stands_in_its_place(image: Image) -> None:
-    links = ADDRESSES.links(attrs.evolve(image, filename="a_b<c>.webp"))
+def test_without_a_description_snippets_contain_the_file_name(image: Image) -> None:
+    links = URLS.links(attrs.evolve(image, filename="a_b<c>.webp"))
     assert links.markdown == f"![a\\_b\\<c\\>.webp]({URL})"
     assert 'alt="a_b&lt;c&gt;.webp"' in links.html

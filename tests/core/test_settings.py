@@ -1,4 +1,4 @@
-"""Settings have the contract's defaults and cannot hold what nothing could work with."""
+"""Defaults and validation of settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from imagehost_core.settings import (
     WebhookSettings,
 )
 
-ADDRESSES = [
+URLS = [
     "http://127.0.0.1:8000",
     "https://img.example",
     "https://img.example/a/b",
@@ -30,7 +30,7 @@ ADDRESSES = [
     "https://xn--bcher-kva.example/i%20i",
     "http://127.0.0.1:0",
 ]
-NO_ADDRESSES = [
+INVALID_URLS = [
     "",
     "img.example",
     "//img.example",
@@ -61,7 +61,7 @@ NO_ADDRESSES = [
 ]
 
 
-def test_the_defaults_are_those_of_the_contract() -> None:
+def test_the_defaults_are_as_documented() -> None:
     limits, delivery = LimitSettings(), DeliverySettings()
     assert (limits.api_per_minute, limits.api_per_hour, limits.api_per_day) == (60, 1_000, 10_000)
     assert (limits.uploads_per_minute, limits.unauthenticated_per_minute) == (10, 60)
@@ -73,7 +73,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
     assert not WebhookSettings().allow_loopback
 
 
-def test_the_windows_are_those_of_the_specification() -> None:
+def test_the_default_windows_are_as_documented() -> None:
     api = [(60, MINUTE), (1_000, HOUR), (10_000, DAY)]
     limits = LimitSettings()
     assert [(window.limit, window.seconds) for window in limits.api] == api
@@ -82,7 +82,7 @@ def test_the_windows_are_those_of_the_specification() -> None:
     assert [(window.limit, window.seconds) for window in limits.sign_ins] == [(10, MINUTE)]
 
 
-def test_every_window_has_the_name_of_its_setting_and_no_two_share_one() -> None:
+def test_every_window_has_the_unique_name_of_its_setting() -> None:
     limits = LimitSettings()
     names = [window.name for window in (*limits.uploads, *limits.unauthenticated, *limits.sign_ins)]
     assert len(set(names)) == len(names)
@@ -90,7 +90,7 @@ def test_every_window_has_the_name_of_its_setting_and_no_two_share_one() -> None
 
 
 @given(st.lists(st.none() | st.integers(0, 10**6), min_size=5, max_size=5))
-def test_an_account_has_its_own_limits_where_it_has_some_and_the_hosts_elsewhere(
+def test_overrides_of_an_account_replace_the_hosts_limits(
     values: list[int | None],
 ) -> None:
     names = [attribute.name for attribute in attrs.fields(LimitOverrides)]
@@ -100,32 +100,32 @@ def test_an_account_has_its_own_limits_where_it_has_some_and_the_hosts_elsewhere
         assert getattr(limits, name) == (getattr(host, name) if value is None else value)
 
 
-def test_an_accounts_own_limit_cannot_be_negative() -> None:
+def test_a_negative_override_raises_value_error() -> None:
     for attribute in attrs.fields(LimitOverrides):
         with pytest.raises(ValueError, match=attribute.name):
             LimitOverrides(**{attribute.name: -1})
 
 
-@pytest.mark.parametrize("address", ADDRESSES)
-def test_an_address_is_taken_as_it_is(address: str) -> None:
-    assert Settings(base_url=f"{address}/v1").base_url == f"{address}/v1"
-    assert Settings(cdn_url=address).delivery_url == address
+@pytest.mark.parametrize("url", URLS)
+def test_a_valid_url_is_kept_unchanged(url: str) -> None:
+    assert Settings(base_url=f"{url}/v1").base_url == f"{url}/v1"
+    assert Settings(cdn_url=url).delivery_url == url
 
 
-@pytest.mark.parametrize("address", NO_ADDRESSES)
-def test_what_would_have_to_be_escaped_somewhere_is_no_address(address: str) -> None:
+@pytest.mark.parametrize("url", INVALID_URLS)
+def test_a_url_that_would_need_escaping_is_rejected(url: str) -> None:
     with pytest.raises(ValueError, match="for cdn_url but received"):
-        Settings(cdn_url=address)
+        Settings(cdn_url=url)
     with pytest.raises(ValueError, match="for base_url but received"):
-        Settings(base_url=f"{address}/v1")
+        Settings(base_url=f"{url}/v1")
 
 
 @pytest.mark.parametrize(
-    "address", ["https://img.example", "https://img.example/v2", "https://v1", "https://a/xv1"]
+    "url", ["https://img.example", "https://img.example/v2", "https://v1", "https://a/xv1"]
 )
-def test_the_base_address_ends_in_the_version(address: str) -> None:
+def test_the_base_url_ends_in_the_version(url: str) -> None:
     with pytest.raises(ValueError, match="that ends in /v1"):
-        Settings(base_url=address)
+        Settings(base_url=url)
 
 
 @pytest.mark.parametrize(
@@ -137,61 +137,76 @@ def test_the_base_address_ends_in_the_version(address: str) -> None:
         ("https://[::1]:8443/v1", "https://[::1]:8443/img"),
     ],
 )
-def test_pictures_are_at_img_on_the_same_origin_unless_set(base_url: str, delivery_url: str) -> None:
+def test_images_are_delivered_at_img_on_the_same_origin_by_default(base_url: str, delivery_url: str) -> None:
     assert Settings(base_url=base_url).delivery_url == delivery_url
     assert Settings(base_url=base_url, cdn_url="https://cdn.example").delivery_url == "https://cdn.example"
 
 
 @pytest.mark.parametrize("entry", ["320x240", "640x", "x480", "1x1", "8192x8192"])
-def test_an_allowed_size_names_one_side_or_both(entry: str) -> None:
+def test_an_allowed_size_has_a_width_a_height_or_both(entry: str) -> None:
     assert DeliverySettings(allowed_sizes=("1x1", entry)).allowed_sizes == ("1x1", entry)
 
 
 @pytest.mark.parametrize(
     "entry", ["", "x", "0x5", "5x0", "05x5", "320", "320X240", "320×240", "a", "１x", "1x1\n", "1x1x1"]
 )
-def test_anything_else_is_no_size(entry: str) -> None:
+def test_another_text_is_not_an_allowed_size(entry: str) -> None:
     with pytest.raises(ValueError, match="for allowed_sizes but received"):
         DeliverySettings(allowed_sizes=("1x1", entry))
 
 
-SECTIONS = [
-    LimitSettings,
-    DeliverySettings,
-    StorageSettings,
-    RenderingSettings,
-    SessionSettings,
-    WebhookSettings,
-]
+SECTIONS: dict[str, type[attrs.AttrsInstance]] = {
+    "limits": LimitSettings,
+    "delivery": DeliverySettings,
+    "storage": StorageSettings,
+    "rendering": RenderingSettings,
+    "sessions": SessionSettings,
+    "webhooks": WebhookSettings,
+}
 NUMBERS = [
     (kind, attribute.name)
-    for kind in SECTIONS
+    for kind in SECTIONS.values()
     for attribute in attrs.fields(kind)
     if attribute.type in {"int", "float"}
 ]
 
 
+@pytest.mark.parametrize(("name", "kind"), SECTIONS.items())
+@pytest.mark.parametrize("value", [{}, None, 5, DeliverySettings, Settings()])
+def test_a_section_of_another_type_raises_type_error(
+    name: str, kind: type[attrs.AttrsInstance], value: object
+) -> None:
+    received = type(value).__name__
+    with pytest.raises(TypeError, match=f"expected {kind.__name__} for {name} but received {received}"):
+        Settings(**{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("name", "kind"), SECTIONS.items())
+def test_a_section_has_its_defaults_unless_it_is_set(name: str, kind: type[attrs.AttrsInstance]) -> None:
+    assert getattr(Settings(), name) == kind()
+
+
 @pytest.mark.parametrize(("kind", "name"), NUMBERS)
-def test_no_number_of_the_settings_may_be_negative(kind: type[attrs.AttrsInstance], name: str) -> None:
+def test_a_negative_number_raises_value_error(kind: type[attrs.AttrsInstance], name: str) -> None:
     with pytest.raises(ValueError, match=name):
         kind(**{name: -1})
 
 
 @pytest.mark.parametrize(("kind", "name"), NUMBERS)
-def test_every_number_of_the_settings_is_checked(kind: type[attrs.AttrsInstance], name: str) -> None:
+def test_every_number_is_validated(kind: type[attrs.AttrsInstance], name: str) -> None:
     assert len(NUMBERS) >= 20
     assert attrs.fields_dict(kind)[name].validator is not None
     kind(**{name: 10**9})
 
 
 @pytest.mark.parametrize("name", ["processes", "queue"])
-def test_there_is_at_least_one_worker_and_one_place_in_its_queue(name: str) -> None:
+def test_there_is_at_least_one_process_and_one_queued_task(name: str) -> None:
     with pytest.raises(ValueError, match=name):
         RenderingSettings(**{name: 0})
     assert RenderingSettings().processes >= 1
 
 
 @pytest.mark.parametrize("value", [0.0, 0.05, float("nan")])
-def test_a_deadline_leaves_time_to_do_something(value: float) -> None:
+def test_a_timeout_is_at_least_a_tenth_of_a_second(value: float) -> None:
     with pytest.raises(ValueError, match="render_timeout_seconds"):
         RenderingSettings(render_timeout_seconds=value)

@@ -1,4 +1,4 @@
-"""Every setting can be set by its variable or its line in a file, and a wrong one stops the start."""
+"""Loading of settings from environment variables and TOML."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from attrs.validators import le
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_core.settings import PrivateDelivery, Settings
-from imagehost_core.settings.loader import (
-    CLIENT_VARIABLES,
+from imagehost_core.settings import (
+    PrivateDelivery,
     ResolvedSetting,
+    Settings,
     SettingsError,
     SettingsSource,
     from_env,
@@ -27,7 +27,7 @@ from imagehost_core.settings.loader import (
     variable_name,
 )
 
-CONTRACT: dict[str, tuple[str, str, object]] = {
+VARIABLES: dict[str, tuple[str, str, object]] = {
     "IMAGEHOST_BASE_URL": ("base_url", "https://img.example/v1", "https://img.example/v1"),
     "IMAGEHOST_CDN_URL": ("cdn_url", "https://cdn.example", "https://cdn.example"),
     "IMAGEHOST_LIMITS_API_PER_MINUTE": ("limits.api_per_minute", "6", 6),
@@ -44,7 +44,7 @@ CONTRACT: dict[str, tuple[str, str, object]] = {
         ("320x240", "640x", "x480"),
     ),
 }
-"""Contract 12 (`IMAGEHOST_TRUSTED_PROXIES` is the server's)."""
+"""The documented variables of the core: path, text and value."""
 
 
 def value_of(settings: object, path: str) -> object:
@@ -53,8 +53,8 @@ def value_of(settings: object, path: str) -> object:
     return settings
 
 
-def refused(variables: Mapping[str, str]) -> str:
-    """Return the text of the error for which variables are refused."""
+def environment_error(variables: Mapping[str, str]) -> str:
+    """Return the message of the error for invalid variables."""
     with pytest.raises(SettingsError) as caught:
         from_env(variables)
     return str(caught.value)
@@ -73,7 +73,7 @@ class Deep:
 
 @frozen(kw_only=True)
 class Tree:
-    """One setting of each kind."""
+    """A setting of each type."""
 
     name: str = "n"
     maybe: str | None = None
@@ -88,46 +88,46 @@ class Tree:
 
 
 def read(path: str, value: object) -> object:
-    """Return what one value of a file becomes."""
+    """Return the setting that is parsed from a value of a file."""
     return value_of(resolve([SettingsSource("imagehost.toml", {path: value})], Tree)[0], path)
 
 
-def unread(path: str, value: object) -> str:
-    """Return the text of the error for one value of a file."""
+def file_error(path: str, value: object) -> str:
+    """Return the message of the error for an invalid value of a file."""
     with pytest.raises(SettingsError) as caught:
         read(path, value)
     return str(caught.value)
 
 
-@pytest.mark.parametrize("name", CONTRACT)
-def test_every_variable_of_the_contract_works(name: str) -> None:
-    path, text, value = CONTRACT[name]
+@pytest.mark.parametrize("name", VARIABLES)
+def test_every_documented_variable_sets_its_setting(name: str) -> None:
+    path, text, value = VARIABLES[name]
     assert variable_name(path) == name
     assert value_of(from_env({name: text}), path) == value
 
 
-def test_all_variables_of_the_contract_work_together() -> None:
-    settings = from_env({name: text for name, (_, text, _) in CONTRACT.items()})
-    assert [value_of(settings, path) for path, _, _ in CONTRACT.values()] == [
-        value for _, _, value in CONTRACT.values()
+def test_all_documented_variables_can_be_set_together() -> None:
+    settings = from_env({name: text for name, (_, text, _) in VARIABLES.items()})
+    assert [value_of(settings, path) for path, _, _ in VARIABLES.values()] == [
+        value for _, _, value in VARIABLES.values()
     ]
 
 
-def test_without_variables_there_are_the_defaults() -> None:
+def test_without_variables_settings_have_their_defaults() -> None:
     assert from_env({}) == from_env({"PATH": "/bin", "HOME": "/", "XIMAGEHOST_A": "1"}) == Settings()
 
 
 @pytest.mark.parametrize("resolved", resolve([], Settings)[1], ids=lambda resolved: resolved.path)
-def test_the_default_of_every_setting_can_be_written_as_its_variable(resolved: ResolvedSetting) -> None:
+def test_every_default_can_be_set_as_a_variable(resolved: ResolvedSetting) -> None:
     value = resolved.value
     text = ",".join(value) if isinstance(value, tuple) else "" if value is None else str(value)
     assert value_of(from_env({resolved.variable: text}), resolved.path) == value
 
 
-def test_no_two_settings_share_a_variable() -> None:
+def test_variable_names_are_unique() -> None:
     names = [variable_name(path) for path, _ in setting_paths(Settings)]
     assert len(set(names)) == len(names)
-    assert not CLIENT_VARIABLES & set(names)
+    assert "IMAGEHOST_TOKEN" not in names
 
 
 @pytest.mark.parametrize(
@@ -150,10 +150,13 @@ def test_no_two_settings_share_a_variable() -> None:
         ("IMAGEHOST_DELIVERY_PRIVATE", "", "one of restricted, unlisted"),
     ],
 )
-def test_a_variable_that_cannot_be_read_is_named_with_what_was_expected(
+def test_the_error_for_a_malformed_variable_names_the_expected_type(
     name: str, text: str, expected: str
 ) -> None:
-    assert refused({name: text}) == f"expected {expected} for {name} but received {text!r} (environment)"
+    assert (
+        environment_error({name: text})
+        == f"expected {expected} for {name} but received {text!r} (environment)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -168,8 +171,8 @@ def test_a_variable_that_cannot_be_read_is_named_with_what_was_expected(
         ("IMAGEHOST_DELIVERY_ALLOWED_SIZES", "320x240,huge"),
     ],
 )
-def test_a_variable_whose_value_is_not_allowed_is_named_with_what_was_received(name: str, text: str) -> None:
-    message = refused({name: text, "IMAGEHOST_LIMITS_API_PER_HOUR": "5"})
+def test_the_error_for_an_invalid_variable_names_the_received_value(name: str, text: str) -> None:
+    message = environment_error({name: text, "IMAGEHOST_LIMITS_API_PER_HOUR": "5"})
     assert name in message
     assert text.split(",")[-1] in message
     assert "environment" in message
@@ -186,15 +189,17 @@ def test_a_variable_whose_value_is_not_allowed_is_named_with_what_was_received(n
         "IMAGEHOST_base_url",
     ],
 )
-def test_a_name_that_begins_like_a_setting_and_is_none_stops_the_start(name: str) -> None:
-    assert refused({name: "1"}) == f"expected the name of a setting but received {name}"
+def test_an_unknown_variable_with_the_prefix_is_an_error(name: str) -> None:
+    assert environment_error({name: "1"}) == f"expected the name of a setting but received {name}"
 
 
-def test_all_unknown_names_are_reported_together() -> None:
-    assert refused({"IMAGEHOST_B": "1", "IMAGEHOST_A": "1"}).endswith("received IMAGEHOST_A, IMAGEHOST_B")
+def test_all_unknown_variables_are_reported_together() -> None:
+    assert environment_error({"IMAGEHOST_B": "1", "IMAGEHOST_A": "1"}).endswith(
+        "received IMAGEHOST_A, IMAGEHOST_B"
+    )
 
 
-def test_the_token_of_the_client_is_no_setting_and_no_fault() -> None:
+def test_the_clients_token_variable_is_ignored() -> None:
     assert (
         from_env({"IMAGEHOST_TOKEN": "ihk_x", "IMAGEHOST_BASE_URL": "https://a/v1"}).base_url
         == "https://a/v1"
@@ -212,11 +217,11 @@ def test_the_token_of_the_client_is_no_setting_and_no_fault() -> None:
         "IMAGEHOST_PORT_8000_TCP_ADDR",
     ],
 )
-def test_what_kubernetes_sets_for_a_service_of_that_name_stops_nothing(name: str) -> None:
+def test_the_variables_of_a_kubernetes_service_are_ignored(name: str) -> None:
     assert from_env({name: "tcp://10.0.0.1:8000"}) == Settings()
 
 
-def test_a_file_says_the_same_in_sections() -> None:
+def test_a_toml_file_sets_settings_in_tables() -> None:
     text = """
     base_url = "https://img.example/v1"
     [limits]
@@ -257,23 +262,24 @@ def test_a_file_says_the_same_in_sections() -> None:
         ('"limits.api" = 1', "limits.api"),
     ],
 )
-def test_a_line_of_a_file_that_is_no_setting_stops_the_start(text: str, names: str) -> None:
+def test_an_unknown_key_of_a_file_is_an_error(text: str, names: str) -> None:
     with pytest.raises(SettingsError) as caught:
         from_toml("imagehost.toml", tomllib.loads(text))
     assert str(caught.value) == f"expected the name of a setting in imagehost.toml but received {names}"
 
 
-def test_a_setting_of_a_file_is_named_by_its_path() -> None:
+def test_the_error_for_a_value_of_a_file_names_its_path() -> None:
     assert (
-        unread("deep.number", "x") == "expected an integer for deep.number but received 'x' (imagehost.toml)"
+        file_error("deep.number", "x")
+        == "expected an integer for deep.number but received 'x' (imagehost.toml)"
     )
-    assert unread("deep.ratio", 3) == (
+    assert file_error("deep.ratio", 3) == (
         "expected an allowed value for deep.ratio but received 3.0 (imagehost.toml): "
         "'ratio' must be <= 2.0: 3.0"
     )
 
 
-def test_the_first_source_that_names_a_setting_wins() -> None:
+def test_the_first_source_with_a_setting_takes_precedence() -> None:
     flags = SettingsSource("flags", {"deep.number": 1})
     variables = from_environment({"IMAGEHOST_DEEP_NUMBER": "2", "IMAGEHOST_NAME": "two"}, Tree)
     file = from_toml("imagehost.toml", {"deep": {"number": 3, "ratio": 0.5}, "name": "three"}, Tree)
@@ -291,24 +297,24 @@ def test_the_first_source_that_names_a_setting_wins() -> None:
     }
 
 
-def test_a_value_that_another_source_hides_is_not_read() -> None:
-    hidden = SettingsSource("imagehost.toml", {"deep.number": "rubbish"})
-    assert resolve([SettingsSource("flags", {"deep.number": 1}), hidden], Tree)[0].deep.number == 1
+def test_an_overridden_value_is_not_parsed() -> None:
+    overridden = SettingsSource("imagehost.toml", {"deep.number": "x"})
+    assert resolve([SettingsSource("flags", {"deep.number": 1}), overridden], Tree)[0].deep.number == 1
 
 
 @pytest.mark.parametrize("text", ["true", "TRUE", "1", "yes", "On", " true\r"])
-def test_a_flag_can_be_spelled_in_the_usual_ways(text: str) -> None:
+def test_a_boolean_can_be_set_to_true_in_several_spellings(text: str) -> None:
     assert resolve([SettingsSource("x", {"flag": text, "maybe": "m"})], Tree)[0].flag
     assert resolve([SettingsSource("x", {"flag": True, "maybe": "m"})], Tree)[0].flag
 
 
 @pytest.mark.parametrize("value", ["false", "0", "No", "OFF", False, 0])
-def test_a_flag_can_be_turned_off_in_the_usual_ways(value: object) -> None:
+def test_a_boolean_can_be_set_to_false_in_several_spellings(value: object) -> None:
     assert read("flag", value) is False
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "becomes"),
+    ("path", "value", "parsed"),
     [
         ("deep.number", "-7", -7),
         ("deep.number", 7, 7),
@@ -325,8 +331,8 @@ def test_a_flag_can_be_turned_off_in_the_usual_ways(value: object) -> None:
         ("colour", Colour.BLUE, Colour.BLUE),
     ],
 )
-def test_a_value_is_read_as_its_type_says(path: str, value: object, becomes: object) -> None:
-    assert read(path, value) == becomes
+def test_a_value_is_parsed_according_to_the_settings_type(path: str, value: object, parsed: object) -> None:
+    assert read(path, value) == parsed
 
 
 @pytest.mark.parametrize(
@@ -351,11 +357,11 @@ def test_a_value_is_read_as_its_type_says(path: str, value: object, becomes: obj
         ("flag", [], "true or false"),
     ],
 )
-def test_a_value_of_another_type_is_refused(path: str, value: object, expected: str) -> None:
-    assert unread(path, value).startswith(f"expected {expected} for {path} but received ")
+def test_a_value_of_another_type_is_rejected(path: str, value: object, expected: str) -> None:
+    assert file_error(path, value).startswith(f"expected {expected} for {path} but received ")
 
 
-def test_values_that_contradict_each_other_are_refused_with_where_they_came_from() -> None:
+def test_the_error_for_contradictory_values_names_their_origins() -> None:
     with pytest.raises(SettingsError) as caught:
         resolve(
             [SettingsSource("flags", {"flag": True}), SettingsSource("imagehost.toml", {"name": "x"})], Tree
@@ -363,7 +369,7 @@ def test_values_that_contradict_each_other_are_refused_with_where_they_came_from
     assert str(caught.value) == "expected maybe beside flag but it is missing (from flags, imagehost.toml)"
 
 
-def test_the_values_of_a_source_are_in_no_text_of_it() -> None:
+def test_the_repr_of_a_source_does_not_contain_its_values() -> None:
     assert "secret" not in repr(SettingsSource("environment", {"name": "secret"}))
 
 
@@ -372,7 +378,7 @@ def test_the_values_of_a_source_are_in_no_text_of_it() -> None:
         st.sampled_from([variable_name(path) for path, _ in setting_paths(Settings)]), st.text(), max_size=4
     )
 )
-def test_any_text_is_a_setting_or_a_clear_error(variables: dict[str, str]) -> None:
+def test_any_text_is_a_valid_setting_or_an_error_that_names_the_variable(variables: dict[str, str]) -> None:
     try:
         settings = from_env(variables)
     except SettingsError as error:

@@ -1,4 +1,4 @@
-"""What is shipped for other programs' tests: pictures, a clock, a fleeting host."""
+"""The test helpers that the package ships."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image as Picture
+from PIL import Image as PillowImage
 
 from imagehost_core import Settings
 from imagehost_core.settings import DeliverySettings
@@ -16,25 +16,25 @@ from imagehost_core.testing import DEFAULT_NOW, FrozenClock, make_image, memory_
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 9))
-def test_a_made_picture_is_a_png_of_that_size_and_always_the_same(width: int, height: int, seed: int) -> None:
+def test_a_generated_image_is_a_deterministic_png(width: int, height: int, seed: int) -> None:
     data = make_image(width, height, seed=seed)
     assert data == make_image(width, height, seed=seed)
-    picture = Picture.open(io.BytesIO(data))
-    picture.load()
-    assert (picture.format, picture.mode, picture.size) == ("PNG", "RGB", (width, height))
+    decoded = PillowImage.open(io.BytesIO(data))
+    decoded.load()
+    assert (decoded.format, decoded.mode, decoded.size) == ("PNG", "RGB", (width, height))
 
 
-def test_another_seed_makes_another_picture() -> None:
+def test_another_seed_generates_another_image() -> None:
     assert len({make_image(9, 9, seed=seed) for seed in range(4)}) == 4
 
 
 @pytest.mark.parametrize("size", [(0, 1), (1, 0), (-1, 5)])
-def test_a_picture_without_pixels_cannot_be_made(size: tuple[int, int]) -> None:
+def test_an_image_without_pixels_raises_value_error(size: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match=">= 1"):
         make_image(*size)
 
 
-def test_a_frozen_clock_stands_still_until_it_is_moved() -> None:
+def test_a_frozen_clock_changes_only_when_set_or_advanced() -> None:
     clock = FrozenClock()
     assert clock() == clock() == DEFAULT_NOW == datetime(2026, 1, 1, tzinfo=UTC)
     clock.advance(days=1, seconds=2.5)
@@ -43,7 +43,7 @@ def test_a_frozen_clock_stands_still_until_it_is_moved() -> None:
     assert clock() == DEFAULT_NOW
 
 
-def test_a_fleeting_host_works_like_any_other_and_vanishes() -> None:
+def test_a_memory_host_works_and_removes_its_directory() -> None:
     with memory_host() as host:
         image = host.upload(make_image(), owner="admin", filename="cat.png")
         assert host.render(image.id, "w=100").width == 100
@@ -52,6 +52,6 @@ def test_a_fleeting_host_works_like_any_other_and_vanishes() -> None:
     assert not root.exists()
 
 
-def test_a_fleeting_host_takes_settings() -> None:
+def test_a_memory_host_accepts_settings() -> None:
     with memory_host(Settings(delivery=DeliverySettings(max_age_seconds=7))) as host:
         assert host.settings.delivery.max_age_seconds == 7

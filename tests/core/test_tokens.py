@@ -1,4 +1,4 @@
-"""Tokens are random, catch typing errors, and are shown by nothing."""
+"""Generation, parsing and hashing of tokens."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ TOKENS = st.builds(
 )
 
 
-def refuses(text: str) -> bool:
-    """Whether a text is no token; the error must not show it."""
+def is_rejected(text: str) -> bool:
+    """Return whether a text is rejected as a token with an error that does not contain it."""
     with pytest.raises(UnauthorizedError) as caught:
         parse_token(text)
-    shown = f"{caught.value!r}{caught.value}{caught.value.details}{caught.value.args}"
-    return len(text) < 20 or text not in shown
+    error_text = f"{caught.value!r}{caught.value}{caught.value.details}{caught.value.args}"
+    return len(text) < 20 or text not in error_text
 
 
 @pytest.mark.parametrize(("kind", "prefix"), [(TokenKind.KEY, "ihk_"), (TokenKind.SESSION, "ihs_")])
-def test_a_new_token_tells_its_kind_and_is_recognised(kind: TokenKind, prefix: str) -> None:
+def test_a_new_token_has_the_prefix_of_its_kind_and_is_recognised(kind: TokenKind, prefix: str) -> None:
     token = new_token(kind)
     assert re.fullmatch(prefix + r"[0-9A-Za-z]{36}", token)
     assert parse_token(token) is kind
@@ -51,7 +51,7 @@ def test_a_token_has_at_least_178_random_bits() -> None:
     assert len({new_token(TokenKind.KEY) for _ in range(1_000)}) == 1_000
 
 
-def test_a_token_comes_from_the_given_source_alone() -> None:
+def test_a_token_depends_on_the_random_source_only() -> None:
     assert new_token(TokenKind.KEY, bytes) == "ihk_" + "0" * 30 + checksum("ihk_" + "0" * 30)
 
 
@@ -73,46 +73,48 @@ def test_every_well_formed_token_is_recognised(token: str) -> None:
 
 
 @given(TOKENS, st.data())
-def test_any_one_wrong_character_is_caught(token: str, data: st.DataObject) -> None:
-    place = data.draw(st.integers(0, len(token) - 1))
-    other = data.draw(st.sampled_from(ALPHABET + "_- \n").filter(lambda char: char != token[place]))
-    assert refuses(token[:place] + other + token[place + 1 :])
+def test_any_changed_character_is_detected(token: str, data: st.DataObject) -> None:
+    position = data.draw(st.integers(0, len(token) - 1))
+    other = data.draw(st.sampled_from(ALPHABET + "_- \n").filter(lambda char: char != token[position]))
+    assert is_rejected(token[:position] + other + token[position + 1 :])
 
 
-def test_every_one_wrong_character_of_one_token_is_caught() -> None:
+def test_every_changed_character_of_a_token_is_detected() -> None:
     token = new_token(TokenKind.SESSION)
-    for place, right in enumerate(token):
-        for char in ALPHABET.replace(right, ""):
-            assert refuses(token[:place] + char + token[place + 1 :])
+    for position, original in enumerate(token):
+        for char in ALPHABET.replace(original, ""):
+            assert is_rejected(token[:position] + char + token[position + 1 :])
 
 
 @given(TOKENS, st.data())
-def test_two_characters_that_changed_places_are_caught(token: str, data: st.DataObject) -> None:
+def test_two_swapped_characters_are_detected(token: str, data: st.DataObject) -> None:
     one = data.draw(st.integers(0, len(token) - 2))
     other = data.draw(st.integers(one + 1, len(token) - 1))
     chars = list(token)
     chars[one], chars[other] = chars[other], chars[one]
     if "".join(chars) != token:
-        assert refuses("".join(chars))
+        assert is_rejected("".join(chars))
 
 
 @given(TOKENS, st.data())
-def test_a_token_that_is_cut_short_or_has_something_added_is_refused(token: str, data: st.DataObject) -> None:
-    place = data.draw(st.integers(0, len(token) - 1))
-    assert refuses(token[:place] + token[place + 1 :])
-    assert refuses(token[:place] + data.draw(st.sampled_from(["0", " ", "\n", "é"])) + token[place:])
+def test_a_token_with_a_missing_or_additional_character_is_rejected(token: str, data: st.DataObject) -> None:
+    position = data.draw(st.integers(0, len(token) - 1))
+    assert is_rejected(token[:position] + token[position + 1 :])
+    assert is_rejected(
+        token[:position] + data.draw(st.sampled_from(["0", " ", "\n", "é"])) + token[position:]
+    )
 
 
 @pytest.mark.parametrize("prefix", ["ihx_", "IHK_", "ihk-", "ghp_", "ihk"])
-def test_a_foreign_prefix_is_refused_even_with_a_right_checksum(prefix: str) -> None:
+def test_an_unknown_prefix_is_rejected_even_with_a_valid_checksum(prefix: str) -> None:
     body = prefix + "0" * SECRET_LENGTH
-    assert refuses(body + checksum(body))
+    assert is_rejected(body + checksum(body))
 
 
 @pytest.mark.parametrize("char", ["!", "_", "é", "０", "\n", "\0", " "])
-def test_a_foreign_character_is_refused_even_with_a_right_checksum(char: str) -> None:
+def test_an_invalid_character_is_rejected_even_with_a_valid_checksum(char: str) -> None:
     body = "ihk_" + char * SECRET_LENGTH
-    assert refuses(body + checksum(body))
+    assert is_rejected(body + checksum(body))
 
 
 @given(st.text())
@@ -120,21 +122,21 @@ def test_a_foreign_character_is_refused_even_with_a_right_checksum(char: str) ->
 @example("\ud800" * 40)
 @example("ihk_" + "\udfff" * 36)
 @example("Bearer ihk_" + "0" * 36)
-def test_any_other_text_is_refused_without_showing_it(text: str) -> None:
-    assert refuses(text)
+def test_any_other_text_is_rejected_without_repeating_it(text: str) -> None:
+    assert is_rejected(text)
 
 
 @given(TOKENS)
-def test_a_token_is_kept_as_its_sha_256(token: str) -> None:
+def test_a_token_hash_is_a_hexadecimal_sha_256(token: str) -> None:
     assert re.fullmatch("[0-9a-f]{64}", token_hash(token))
     assert token_hash(token) == token_hash(str(token))
 
 
-def test_the_hash_is_plain_sha_256() -> None:
+def test_the_hash_is_unsalted_sha_256() -> None:
     assert token_hash("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
 
-def test_the_part_of_a_token_that_lists_show_leaves_enough_bits_unknown() -> None:
+def test_at_least_128_bits_of_a_token_are_not_in_its_prefix() -> None:
     assert len("ihk_") + 6 == PREFIX_LENGTH
     assert (SECRET_LENGTH - 6) * math.log2(62) > 128
 
@@ -145,20 +147,20 @@ def principal(*scopes: Scope) -> Principal:
 
 
 @given(st.frozensets(st.sampled_from(Scope)), st.sampled_from(Scope))
-def test_a_scope_allows_what_it_names_and_nothing_else(scopes: frozenset[Scope], need: Scope) -> None:
-    if need in scopes:
-        require_scope(principal(*scopes), need)
+def test_a_scope_is_required_exactly(scopes: frozenset[Scope], required: Scope) -> None:
+    if required in scopes:
+        require_scope(principal(*scopes), required)
     else:
         with pytest.raises(ForbiddenError):
-            require_scope(principal(*scopes), need)
+            require_scope(principal(*scopes), required)
 
 
-def test_a_token_with_all_scopes_may_do_everything() -> None:
-    for need in Scope:
-        require_scope(principal(*ALL_SCOPES), need)
+def test_a_token_with_all_scopes_has_every_permission() -> None:
+    for scope in Scope:
+        require_scope(principal(*ALL_SCOPES), scope)
 
 
-def test_a_refusal_names_the_scope_that_is_missing_and_those_that_are_there() -> None:
+def test_the_error_names_the_missing_scope_and_the_granted_ones() -> None:
     with pytest.raises(ForbiddenError) as caught:
         require_scope(principal(Scope.IMAGES_READ, Scope.ALBUMS_READ), Scope.IMAGES_WRITE)
     assert caught.value.details == (

@@ -1,7 +1,8 @@
-"""Upload options: every field of both forms, every spelling, and all faults at once."""
+"""Parsing and validation of upload options."""
 
 from __future__ import annotations
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,9 +10,11 @@ from hypothesis import strategies as st
 from imagehost_core.errors import ValidationError
 from imagehost_core.formats import Format
 from imagehost_core.ids import MAX_ALBUM_ID, AlbumId
-from imagehost_core.uploads.options import (
+from imagehost_core.uploads import (
+    FORM_FIELDS,
     MAX_DESCRIPTION,
     STORED_FORMATS,
+    UploadKeywords,
     UploadOptions,
     description_errors,
     parse_upload_options,
@@ -23,11 +26,11 @@ FLAGS = {
     "auto_rename": "auto_rename",
     "is_public": "is_public",
 }
-"""The boolean fields of form 1, and the attributes that hold them."""
+"""The boolean form fields, and their attributes."""
 
 TRUE = ["true", "1", "TRUE", "True", "tRuE"]
 FALSE = ["false", "0", "FALSE", "False", "fALSe"]
-NO_BOOLEANS = [
+INVALID_BOOLEANS = [
     "",
     " ",
     "yes",
@@ -45,17 +48,23 @@ NO_BOOLEANS = [
     " true",
     "0\n",
 ]
-NO_BOOLEANS += ["true,false", "１", "ｔｒｕｅ", "trüe", "\0"]
+INVALID_BOOLEANS += ["true,false", "１", "ｔｒｕｅ", "trüe", "\0"]
 
 
-def refused(*fields: tuple[str, str]) -> list[str]:
-    """Return the names of the faults for which these fields are refused."""
+def rejected_fields(*fields: tuple[str, str]) -> list[str]:
+    """Return the names of the fields in the error for invalid form fields."""
     with pytest.raises(ValidationError) as caught:
         parse_upload_options(fields)
-    return [fault.name for fault in caught.value.errors]
+    return [error.name for error in caught.value.errors]
 
 
-def test_without_fields_the_defaults_are_those_of_the_contract() -> None:
+def test_keywords_and_form_fields_are_those_of_the_options() -> None:
+    names = [attribute.name for attribute in attrs.fields(UploadOptions)]
+    assert list(UploadKeywords.__annotations__) == names
+    assert list(FORM_FIELDS.values()) == names
+
+
+def test_without_fields_the_options_have_their_defaults() -> None:
     options = parse_upload_options([])
     assert options == UploadOptions(
         album_id=None,
@@ -69,7 +78,7 @@ def test_without_fields_the_defaults_are_those_of_the_contract() -> None:
     )
 
 
-def test_every_field_is_read() -> None:
+def test_every_field_is_parsed_in_any_order() -> None:
     fields = [
         ("album_id", "7"),
         ("description", "A cat"),
@@ -80,7 +89,7 @@ def test_every_field_is_read() -> None:
         ("auto_rename", "true"),
         ("is_public", "false"),
     ]
-    wanted = UploadOptions(
+    expected = UploadOptions(
         album_id=AlbumId(7),
         description="A cat",
         quality=75,
@@ -90,8 +99,8 @@ def test_every_field_is_read() -> None:
         auto_rename=True,
         is_public=False,
     )
-    assert parse_upload_options(fields) == wanted
-    assert parse_upload_options(reversed(fields)) == wanted
+    assert parse_upload_options(fields) == expected
+    assert parse_upload_options(reversed(fields)) == expected
 
 
 @pytest.mark.parametrize("name", FLAGS)
@@ -103,13 +112,13 @@ def test_booleans_are_true_false_0_and_1_in_any_case(name: str, text: str, value
 
 
 @pytest.mark.parametrize("name", FLAGS)
-@pytest.mark.parametrize("text", NO_BOOLEANS)
-def test_any_other_spelling_of_a_boolean_is_refused(name: str, text: str) -> None:
-    assert refused((name, text)) == [name]
+@pytest.mark.parametrize("text", INVALID_BOOLEANS)
+def test_any_other_spelling_of_a_boolean_is_rejected(name: str, text: str) -> None:
+    assert rejected_fields((name, text)) == [name]
 
 
 @given(st.integers(1, 100))
-def test_every_quality_from_1_to_100_is_taken(quality: int) -> None:
+def test_every_quality_from_1_to_100_is_accepted(quality: int) -> None:
     assert parse_upload_options([("quality", str(quality))]).quality == quality
     assert UploadOptions(quality=quality).quality == quality
 
@@ -135,12 +144,14 @@ def test_every_quality_from_1_to_100_is_taken(quality: int) -> None:
         "1" * 5000,
     ],
 )
-def test_any_other_quality_is_refused(text: str) -> None:
-    assert refused(("quality", text)) == ["quality"]
+def test_any_other_quality_is_rejected(text: str) -> None:
+    assert rejected_fields(("quality", text)) == ["quality"]
 
 
-@pytest.mark.parametrize("value", [0, 101, -5, True, 80.0, "80", pytest.param(10**5000, id="without a text")])
-def test_options_cannot_be_built_with_another_quality(value: object) -> None:
+@pytest.mark.parametrize(
+    "value", [0, 101, -5, True, 80.0, "80", pytest.param(10**5000, id="too long for str()")]
+)
+def test_options_with_an_invalid_quality_cannot_be_constructed(value: object) -> None:
     with pytest.raises(ValidationError):
         UploadOptions(quality=value)  # type: ignore[arg-type]
 
@@ -156,57 +167,57 @@ def test_options_cannot_be_built_with_another_quality(value: object) -> None:
         ("WebP", Format.WEBP),
     ],
 )
-def test_the_formats_are_the_four_of_the_specification(text: str, fmt: Format | None) -> None:
+def test_format_accepts_auto_jpeg_png_and_webp_in_any_case(text: str, fmt: Format | None) -> None:
     assert parse_upload_options([("format", text)]).format is fmt
 
 
 @pytest.mark.parametrize("text", ["jpg", "gif", "avif", "", "image/png", "png ", ".png", "none", "ＰＮＧ"])
-def test_any_other_format_is_refused(text: str) -> None:
-    assert refused(("format", text)) == ["format"]
+def test_any_other_format_is_rejected(text: str) -> None:
+    assert rejected_fields(("format", text)) == ["format"]
 
 
 @pytest.mark.parametrize("value", [Format.GIF, Format.AVIF, "gif", "jpg", ""])
-def test_options_cannot_be_built_with_another_format(value: Format) -> None:
+def test_options_with_an_invalid_format_cannot_be_constructed(value: Format) -> None:
     with pytest.raises(ValidationError) as caught:
         UploadOptions(format=value)
     assert caught.value.details.startswith("expected one of auto, jpeg, png, webp for format but received '")
 
 
 @pytest.mark.parametrize("name", STORED_FORMATS)
-def test_an_embedding_program_may_name_the_format(name: str) -> None:
+def test_options_accept_the_name_of_a_format(name: str) -> None:
     fmt = UploadOptions(format=name).format
     assert fmt is STORED_FORMATS[name]
 
 
 @given(st.integers(1, MAX_ALBUM_ID))
-def test_an_album_is_named_by_an_integer_or_its_text(number: int) -> None:
+def test_an_album_id_is_an_integer_or_its_decimal_text(number: int) -> None:
     assert parse_upload_options([("album_id", str(number))]).album_id == number
     assert UploadOptions(album_id=str(number)) == UploadOptions(album_id=number)
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "007", "+1", "1.0", " 1", "１", "abc", "null", str(2**63)])
-def test_any_other_album_id_is_refused(text: str) -> None:
-    assert refused(("album_id", text)) == ["album_id"]
+def test_any_other_album_id_is_rejected(text: str) -> None:
+    assert rejected_fields(("album_id", text)) == ["album_id"]
     with pytest.raises(ValidationError):
         UploadOptions(album_id=text)
 
 
 @pytest.mark.parametrize("value", [0, -1, 2**63, True, 1.0])
-def test_options_cannot_be_built_with_another_album_id(value: object) -> None:
+def test_options_with_an_invalid_album_id_cannot_be_constructed(value: object) -> None:
     with pytest.raises(ValidationError) as caught:
         UploadOptions(album_id=value)  # type: ignore[arg-type]
-    assert [fault.name for fault in caught.value.errors] == ["album_id"]
+    assert [error.name for error in caught.value.errors] == ["album_id"]
 
 
 @pytest.mark.parametrize("value", ["false", "0", 0, 1, "", [], 0.0])
 @pytest.mark.parametrize("name", FLAGS.values())
-def test_options_cannot_be_built_with_a_flag_that_is_no_boolean(name: str, value: object) -> None:
+def test_options_with_a_flag_that_is_not_a_bool_cannot_be_constructed(name: str, value: object) -> None:
     with pytest.raises(ValidationError):
         UploadOptions(**{name: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["remove_exif", "auto_rename", "is_public"])
-def test_only_the_conversion_to_webp_may_be_left_open(name: str) -> None:
+def test_only_convert_to_webp_can_be_none(name: str) -> None:
     assert UploadOptions(convert_to_webp=None).convert_to_webp is None
     with pytest.raises(ValidationError):
         UploadOptions(**{name: None})  # type: ignore[arg-type]
@@ -214,50 +225,50 @@ def test_only_the_conversion_to_webp_may_be_left_open(name: str) -> None:
 
 @pytest.mark.parametrize("fmt", ["jpeg", "png"])
 @pytest.mark.parametrize("text", TRUE)
-def test_a_format_beside_an_explicit_conversion_to_webp_is_a_contradiction(fmt: str, text: str) -> None:
-    assert refused(("format", fmt), ("convertToWebP", text)) == ["convertToWebP"]
+def test_another_format_contradicts_an_explicit_conversion_to_webp(fmt: str, text: str) -> None:
+    assert rejected_fields(("format", fmt), ("convertToWebP", text)) == ["convertToWebP"]
 
 
 @pytest.mark.parametrize(
     ("fmt", "convert"),
     [("webp", "true"), ("auto", "true"), ("jpeg", "false"), ("webp", "false"), ("png", "0"), ("auto", "0")],
 )
-def test_a_format_beside_a_conversion_that_agrees_with_it_is_taken(fmt: str, convert: str) -> None:
+def test_a_format_and_a_consistent_conversion_are_accepted(fmt: str, convert: str) -> None:
     options = parse_upload_options([("format", fmt), ("convertToWebP", convert)])
     assert options.convert_to_webp is (convert == "true")
 
 
 @pytest.mark.parametrize("fmt", ["jpeg", "png"])
-def test_a_format_alone_contradicts_no_default(fmt: str) -> None:
+def test_a_format_without_explicit_conversion_is_accepted(fmt: str) -> None:
     assert parse_upload_options([("format", fmt)]).convert_to_webp is None
 
 
-def test_a_description_may_have_2000_characters_of_any_width_and_no_more() -> None:
+def test_a_description_has_at_most_2000_characters_of_any_width() -> None:
     for char in "x😀":
         assert parse_upload_options([("description", char * 2_000)]).description == char * MAX_DESCRIPTION
-        assert refused(("description", char * 2_001)) == ["description"]
+        assert rejected_fields(("description", char * 2_001)) == ["description"]
 
 
 @pytest.mark.parametrize("text", ["\0", "a\0b", "\ud800", "a\udfffb"])
-def test_a_description_that_no_database_can_hold_is_refused(text: str) -> None:
-    assert refused(("description", text)) == ["description"]
+def test_a_description_that_a_database_cannot_store_is_rejected(text: str) -> None:
+    assert rejected_fields(("description", text)) == ["description"]
 
 
 @given(st.text(max_size=MAX_DESCRIPTION))
-def test_every_description_is_kept_as_it_is_or_refused(text: str) -> None:
+def test_every_description_is_kept_unchanged_or_rejected(text: str) -> None:
     if any(description_errors(text)):
         assert "\0" in text
     else:
         assert parse_upload_options([("description", text)]).description == text
 
 
-def test_a_description_is_text() -> None:
+def test_a_description_must_be_text() -> None:
     with pytest.raises(ValidationError) as caught:
         UploadOptions(description=None)  # type: ignore[arg-type]
     assert caught.value.details == "expected text for description but received None"
 
 
-def test_all_faults_are_reported_together_each_once() -> None:
+def test_all_errors_are_reported_together() -> None:
     fields = [
         ("quality", "0"),
         ("format", "bmp"),
@@ -268,18 +279,18 @@ def test_all_faults_are_reported_together_each_once() -> None:
         ("album_id", "007"),
         ("description", "x" * 3_000),
     ]
-    assert sorted(refused(*fields)) == sorted(name for name, _ in fields)
+    assert sorted(rejected_fields(*fields)) == sorted(name for name, _ in fields)
 
 
-def test_the_contradiction_is_reported_beside_other_faults() -> None:
-    assert sorted(refused(("format", "png"), ("convertToWebP", "1"), ("quality", "0"))) == [
+def test_a_contradiction_is_reported_together_with_other_errors() -> None:
+    assert sorted(rejected_fields(("format", "png"), ("convertToWebP", "1"), ("quality", "0"))) == [
         "convertToWebP",
         "quality",
     ]
 
 
 @pytest.mark.parametrize("name", ["album_id", "description", "quality", "format", *FLAGS])
-def test_a_field_that_is_given_twice_is_refused_even_with_the_same_value(name: str) -> None:
+def test_a_repeated_field_is_rejected_even_with_the_same_value(name: str) -> None:
     with pytest.raises(ValidationError) as caught:
         parse_upload_options([(name, "1")] * 3)
     assert caught.value.details.count(f"expected one value for {name} but received several") == 1
@@ -288,7 +299,7 @@ def test_a_field_that_is_given_twice_is_refused_even_with_the_same_value(name: s
 @pytest.mark.parametrize(
     "name", ["name", "type", "QUALITY", "is-public", "converttowebp", "album_id[]", "", "\0"]
 )
-def test_unknown_fields_are_ignored_however_often_they_come(name: str) -> None:
+def test_unknown_fields_are_ignored_even_if_repeated(name: str) -> None:
     assert parse_upload_options([(name, "x"), (name, "y")]) == UploadOptions()
 
 
@@ -297,15 +308,15 @@ VALUES = st.text(max_size=8) | st.sampled_from([*TRUE, *FALSE, "1", "png", "webp
 
 
 @given(st.lists(st.tuples(NAMES, VALUES), max_size=10))
-def test_any_fields_give_options_or_name_what_is_wrong_in_any_order(fields: list[tuple[str, str]]) -> None:
-    def outcome(given_fields: list[tuple[str, str]]) -> object:
+def test_any_fields_are_parsed_or_rejected_regardless_of_their_order(fields: list[tuple[str, str]]) -> None:
+    def parse(fields: list[tuple[str, str]]) -> object:
         try:
-            return parse_upload_options(given_fields)
+            return parse_upload_options(fields)
         except ValidationError as error:
-            return {fault.name for fault in error.errors}
+            return {field_error.name for field_error in error.errors}
 
     names = {name for name, _ in fields}
     unique = list(dict(fields).items())
-    assert outcome(unique) == outcome(unique[::-1])
-    found = outcome(fields)
-    assert isinstance(found, UploadOptions) or (isinstance(found, set) and found <= names)
+    assert parse(unique) == parse(unique[::-1])
+    result = parse(fields)
+    assert isinstance(result, UploadOptions) or (isinstance(result, set) and result <= names)

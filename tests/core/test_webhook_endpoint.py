@@ -1,4 +1,4 @@
-"""Where webhooks may be sent."""
+"""Validation of webhook endpoint URLs and their IP addresses."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_core.errors import ValidationError, quote_value
-from imagehost_core.webhooks.endpoint import (
+from imagehost_core.webhooks import (
     parse_endpoint_url,
     require_public_address,
     require_public_addresses,
 )
 
-LOOPBACKS = [
+LOOPBACK_HOSTS = [
     "127.0.0.1",
     "127.1",
     "127.0.1",
@@ -62,7 +62,7 @@ LOOPBACKS = [
     "[::1%25lo]",
     "[fe80::1%25eth0]",
 ]
-PRIVATE = [
+INTERNAL_HOSTS = [
     "10.0.0.1",
     "10.255.255.255",
     "10.1",
@@ -143,7 +143,7 @@ PRIVATE = [
     "exämple.com",
     "",
 ]
-WHOLE = [
+INVALID_URLS = [
     "http://example.com/",
     "http://127.0.0.1/",
     "http://localhost:9/",
@@ -173,7 +173,7 @@ WHOLE = [
     "https://example.com:4 43/",
     "https://example.com:abc/",
     "https://example.com/a b",
-    "https://example.com/\r\nHost: inside",
+    "https://example.com/\r\nHost: internal",
     "https://example.com/\tx",
     "https://example.com/\x00",
     "https://exa\nmple.com/",
@@ -188,24 +188,27 @@ WHOLE = [
     "https://example.com/" + "x" * 2_000,
 ]
 
+MALFORMED_URLS = [
+    "https://[2606:4700::1111]x/",
+    "https://x[2606:4700::1111]/",
+    "https://[2606:4700::1111]:x/",
+]
+"""URLs with a public IP address and a syntax error."""
 
-MISWRITTEN = ["https://[2606:4700::1111]x/", "https://x[2606:4700::1111]/", "https://[2606:4700::1111]:x/"]
-"""What would be taken, if it were written as it should be."""
+
+def test_at_least_120_forms_are_tested() -> None:
+    assert len(set(LOOPBACK_HOSTS + INTERNAL_HOSTS + INVALID_URLS)) >= 120
 
 
-def test_at_least_120_forms_are_tried() -> None:
-    assert len(set(LOOPBACKS + PRIVATE + WHOLE)) >= 120
-
-
-@pytest.mark.parametrize("host", LOOPBACKS + PRIVATE)
-def test_no_way_of_writing_an_inside_host_is_taken(host: str) -> None:
+@pytest.mark.parametrize("host", LOOPBACK_HOSTS + INTERNAL_HOSTS)
+def test_no_notation_of_an_internal_host_is_accepted(host: str) -> None:
     for url in (f"https://{host}/hook", f"https://{host}:8443/hook"):
         with pytest.raises(ValidationError):
             parse_endpoint_url(url)
 
 
-@pytest.mark.parametrize("url", WHOLE + MISWRITTEN)
-def test_no_odd_address_is_taken(url: str) -> None:
+@pytest.mark.parametrize("url", INVALID_URLS + MALFORMED_URLS)
+def test_an_invalid_url_is_rejected(url: str) -> None:
     with pytest.raises(ValidationError):
         parse_endpoint_url(url)
 
@@ -218,13 +221,15 @@ EXPECTED = re.compile(
 )
 
 
-@pytest.mark.parametrize("url", [*WHOLE, *MISWRITTEN, *(f"https://{host}/" for host in LOOPBACKS + PRIVATE)])
-def test_what_is_wrong_is_told_in_our_words_and_of_the_field_url(url: str) -> None:
+@pytest.mark.parametrize(
+    "url", [*INVALID_URLS, *MALFORMED_URLS, *(f"https://{host}/" for host in LOOPBACK_HOSTS + INTERNAL_HOSTS)]
+)
+def test_the_error_names_the_field_url_and_the_expected_form(url: str) -> None:
     with pytest.raises(ValidationError) as caught:
         parse_endpoint_url(url)
-    (fault,) = caught.value.errors
-    assert (fault.name, fault.received) == ("url", quote_value(url))
-    assert EXPECTED.fullmatch(fault.expected)
+    (error,) = caught.value.errors
+    assert (error.name, error.received) == ("url", quote_value(url))
+    assert EXPECTED.fullmatch(error.expected)
 
 
 @pytest.mark.parametrize(
@@ -238,24 +243,22 @@ def test_what_is_wrong_is_told_in_our_words_and_of_the_field_url(url: str) -> No
         ("https://xn--exmple-cua.com/", "xn--exmple-cua.com", 443, "/", "xn--exmple-cua.com"),
     ],
 )
-def test_what_everybody_can_reach_is_taken(
-    url: str, host: str, port: int, target: str, authority: str
-) -> None:
-    destination = parse_endpoint_url(url)
-    assert destination.secure
-    assert (destination.host, destination.port, destination.target) == (host, port, target)
-    assert destination.authority == authority
+def test_a_public_url_is_accepted(url: str, host: str, port: int, target: str, authority: str) -> None:
+    endpoint = parse_endpoint_url(url)
+    assert endpoint.secure
+    assert (endpoint.host, endpoint.port, endpoint.target) == (host, port, target)
+    assert endpoint.authority == authority
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
-def test_loopback_is_taken_with_http_where_the_operator_allows_it(host: str) -> None:
-    destination = parse_endpoint_url(f"http://{host}:9000/hook", allow_loopback=True)
-    assert (destination.secure, destination.port) == (False, 9000)
+def test_loopback_is_accepted_with_http_if_the_operator_allows_it(host: str) -> None:
+    endpoint = parse_endpoint_url(f"http://{host}:9000/hook", allow_loopback=True)
+    assert (endpoint.secure, endpoint.port) == (False, 9000)
     with pytest.raises(ValidationError):
         parse_endpoint_url(f"http://{host}:9000/hook")
 
 
-def test_allowing_loopback_allows_nothing_else() -> None:
+def test_allow_loopback_allows_nothing_else() -> None:
     for url in ("http://example.com/", "https://10.0.0.1/", "http://127.0.0.2/", "http://0.0.0.0/"):
         with pytest.raises(ValidationError):
             parse_endpoint_url(url, allow_loopback=True)
@@ -274,14 +277,14 @@ def test_allowing_loopback_allows_nothing_else() -> None:
         "x",
     ],
 )
-def test_an_address_that_a_name_turns_out_to_have_is_checked_again(address: str) -> None:
+def test_a_resolved_ip_address_that_is_not_public_is_rejected(address: str) -> None:
     with pytest.raises(ValidationError):
         require_public_address(address)
     with pytest.raises(ValidationError):
         require_public_addresses(["8.8.8.8", address])
 
 
-def test_a_name_with_only_good_addresses_passes() -> None:
+def test_a_name_with_only_allowed_ip_addresses_is_accepted() -> None:
     require_public_addresses(["8.8.8.8", "2606:4700::1111"])
     require_public_addresses(["127.0.0.1", "::1"], allow_loopback=True)
     with pytest.raises(ValidationError):
@@ -289,7 +292,7 @@ def test_a_name_with_only_good_addresses_passes() -> None:
 
 
 @given(st.ip_addresses(v=6))
-def test_every_ipv6_address_that_is_taken_is_global_unicast(address: object) -> None:
+def test_every_accepted_ipv6_address_is_global_unicast(address: object) -> None:
     try:
         checked = require_public_address(str(address))
     except ValidationError:
@@ -299,7 +302,7 @@ def test_every_ipv6_address_that_is_taken_is_global_unicast(address: object) -> 
 
 
 @given(st.ip_addresses(v=4))
-def test_every_ipv4_address_that_is_taken_is_global_unicast(address: object) -> None:
+def test_every_accepted_ipv4_address_is_global_unicast(address: object) -> None:
     try:
         checked = require_public_address(str(address))
     except ValidationError:
@@ -309,10 +312,10 @@ def test_every_ipv4_address_that_is_taken_is_global_unicast(address: object) -> 
 
 
 @given(st.text(max_size=80))
-def test_any_text_is_either_taken_or_refused_with_our_error(text: str) -> None:
+def test_any_text_is_accepted_or_rejected_with_a_validation_error(text: str) -> None:
     for url in (text, f"https://{text}"):
         try:
-            destination = parse_endpoint_url(url)
+            endpoint = parse_endpoint_url(url)
         except ValidationError:
             continue
-        assert destination.secure
+        assert endpoint.secure
