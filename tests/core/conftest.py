@@ -1,4 +1,4 @@
-"""Values that the tests of the core start from; a test changes what it is about with `attrs.evolve`."""
+"""Fixtures of the core's tests: sample values, child processes and a small file system."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from imagehost_core.models import Album, Image
 
 @pytest.fixture(scope="session")
 def image() -> Image:
-    """A public photo of 2725×2225 pixels, in album 7."""
+    """Return a public photo of 2725×2225 pixels, in album 7."""
     return Image(
         id=ImageId("4fTq0ZrXb81KcVnE"),
         account_id=AccountId(1),
@@ -43,7 +43,7 @@ def image() -> Image:
 
 @pytest.fixture(scope="session")
 def album(image: Image) -> Album:
-    """An album with that photo in it."""
+    """Return album 7, with that photo in it."""
     return Album(
         id=AlbumId(7),
         account_id=AccountId(1),
@@ -58,11 +58,11 @@ def album(image: Image) -> Album:
 
 
 class Program:
-    """Another process: a Python program that is given as text, and spoken to by lines.
+    """A Python program in a child process, with lines of text as its input and output.
 
     Args:
-        text: The program; its indentation does not matter.
-        arguments: What it finds in `sys.argv`, from 1.
+        text: The source of the program; common indentation is removed.
+        arguments: Its `sys.argv`, from 1.
     """
 
     def __init__(self, text: str, *arguments: object) -> None:
@@ -71,45 +71,47 @@ class Program:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
 
-    def hear(self) -> str:
-        """Wait for the next line that it prints."""
+    def read_line(self) -> str:
+        """Wait for the next line of the program's output."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        assert line, f"expected a line of the program but it ended with {self._process.wait()}"
+        assert line, f"expected a line of the program but it exited with {self._process.wait()}"
         return line.strip()
 
-    def tell(self, line: str = "go on") -> None:
-        """Send it a line."""
+    def write_line(self, line: str = "continue") -> None:
+        """Write a line to the program's input."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{line}\n")
 
+    hear, tell = read_line, write_line
+
     def end(self) -> int:
-        """Close its input, wait until it ends, and return how it ended."""
+        """Close the program's input, wait for its exit, and return its exit status."""
         self._process.communicate()
         return self._process.returncode
 
     def kill(self) -> None:
-        """End it at once, as a power cut would."""
+        """Kill the program with SIGKILL."""
         self._process.kill()
         self._process.communicate()
 
 
 @pytest.fixture
 def program() -> Iterator[Callable[..., Program]]:
-    """Start programs, which are gone when the test ends."""
-    with ExitStack() as started:
+    """Return a function that starts programs; they are killed at the end of the test."""
+    with ExitStack() as cleanup:
 
         def start(text: str, *arguments: object) -> Program:
-            made = Program(text, *arguments)
-            started.callback(made.kill)
-            return made
+            program = Program(text, *arguments)
+            cleanup.callback(program.kill)
+            return program
 
         yield start
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Callable[..., Path]]:
-    """Make a file system that can really be filled; skips where this user may not mount one."""
+    """Return a function that mounts a small file system; skip the test without the permission to mount."""
     disk = tmp_path / "disk"
 
     def mount(size: str = "1m", files: int = 100) -> Path:
@@ -117,7 +119,7 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[..., Path]]:
         options = f"size={size},nr_inodes={files}"
         command = ["mount", "-t", "tmpfs", "-o", options, "imagehost-test", str(disk)]
         if sys.platform != "linux" or subprocess.run(command, capture_output=True, check=False).returncode:
-            pytest.skip("NOT TESTED: a really full disk, for want of the right to mount one")
+            pytest.skip("NOT TESTED: a full disk, because mounting a file system is not permitted")
         return disk
 
     yield mount

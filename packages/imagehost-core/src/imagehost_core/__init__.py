@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from imagehost_core._util.clock import Clock
+    from imagehost_core.db.database import Transaction
+    from imagehost_core.db.idempotency import StoredResponse
     from imagehost_core.errors import (
         BadRequestError,
         ConflictError,
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
         serialize_event,
     )
     from imagehost_core.formats import Format, sniff
-    from imagehost_core.headers import ImageHeader, SourceLimits, scan
+    from imagehost_core.headers import ImageHeader, MetadataKind, SourceLimits, scan
     from imagehost_core.host import ImageHost, Rendered
     from imagehost_core.ids import AccountId, AlbumId, DeliveryId, EventId, ImageId, KeyId, Random, WebhookId
     from imagehost_core.jobs import RenderJob
@@ -106,7 +108,7 @@ if TYPE_CHECKING:
         StorageSettings,
         WebhookSettings,
     )
-    from imagehost_core.storage import StagedFile
+    from imagehost_core.storage import BlobStore, LocalBlobStore, MemoryBlobStore, StagedFile
     from imagehost_core.transform import AUTO, Auto, Fit, Plan, Point, Size, Transform, parse_transform, plan
     from imagehost_core.uploads import UploadKeywords, UploadOptions, parse_upload_options
     from imagehost_core.webhooks import Attempt
@@ -129,6 +131,7 @@ __all__ = [
     "Auto",
     "BadRequestError",
     "Blob",
+    "BlobStore",
     "Clock",
     "ConflictError",
     "CursorPosition",
@@ -164,9 +167,12 @@ __all__ = [
     "LimitOverrides",
     "LimitSettings",
     "Links",
+    "LocalBlobStore",
     "MaintenanceService",
     "MemberStatus",
     "MembershipResult",
+    "MemoryBlobStore",
+    "MetadataKind",
     "MethodNotAllowedError",
     "NotFoundError",
     "Owner",
@@ -195,8 +201,10 @@ __all__ = [
     "SourceLimits",
     "StagedFile",
     "StorageSettings",
+    "StoredResponse",
     "SubOperation",
     "Subscriber",
+    "Transaction",
     "Transform",
     "UnauthorizedError",
     "UnavailableError",
@@ -229,6 +237,8 @@ __all__ = [
 
 _EXPORTS: dict[str, str] = {
     "_util.clock": "Clock",
+    "db.database": "Transaction",
+    "db.idempotency": "StoredResponse",
     "errors": """
         BadRequestError ConflictError FieldError ForbiddenError ImageHostError InsufficientStorageError
         InternalError MethodNotAllowedError NotFoundError PayloadTooLargeError RateLimitError
@@ -239,7 +249,7 @@ _EXPORTS: dict[str, str] = {
         event_schemas serialize_event
     """,
     "formats": "Format sniff",
-    "headers": "ImageHeader SourceLimits scan",
+    "headers": "ImageHeader MetadataKind SourceLimits scan",
     "host": "ImageHost Rendered",
     "ids": "AccountId AlbumId DeliveryId EventId ImageId KeyId Random WebhookId",
     "jobs": "RenderJob",
@@ -265,7 +275,7 @@ _EXPORTS: dict[str, str] = {
         DeliverySettings LimitSettings PrivateDelivery RenderingSettings SessionSettings Settings
         StorageSettings WebhookSettings
     """,
-    "storage": "StagedFile",
+    "storage": "BlobStore LocalBlobStore MemoryBlobStore StagedFile",
     "transform": "AUTO Auto Fit Plan Point Size Transform parse_transform plan",
     "uploads": "UploadKeywords UploadOptions parse_upload_options",
     "webhooks": "Attempt",

@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Callable
 from enum import StrEnum
-from typing import TypeVar
 from urllib.parse import urlsplit
 
 from attrs import Attribute, Factory, asdict, evolve, field, frozen
@@ -65,13 +64,10 @@ def _require_sizes(_settings: object, attribute: Attribute[tuple[str, ...]], val
             raise ValueError(f"expected {expected} for {attribute.name} but received {entry!r}")
 
 
-S = TypeVar("S")
-
-
-def require_section(section: type[S]) -> Callable[[object, Attribute[S], S], None]:
+def require_section(section: type[object]) -> Callable[..., None]:
     """Return an attrs validator that raises TypeError unless a value is an instance of a settings class."""
 
-    def validate(_settings: object, attribute: Attribute[S], value: S) -> None:
+    def validate(_settings: object, attribute: Attribute[object], value: object) -> None:
         if not isinstance(value, section):
             expected, received = section.__name__, type(value).__name__
             raise TypeError(f"expected {expected} for {attribute.name} but received {received}")

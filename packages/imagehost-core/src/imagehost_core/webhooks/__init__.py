@@ -8,7 +8,7 @@ Pure functions: the caller resolves host names and sends requests.
 >>> endpoint.authority, endpoint.target
 ('example.com', '/hooks?id=7')
 >>> sign_webhook("whsec_c2VjcmV0", "msg_1", 1767225600, b"{}")
-'v1,5iOIoSxoZUcQXVnXGtr3qWmi8O4F2yPJ0hPjKgI9zAM='
+'v1,QGxpGbjRoL8txXelFWC4IEtME42gS+j6BV6K56kn8oo='
 
 ```
 """

@@ -1,0 +1,153 @@
+"""The public surface of imagehost_core: lazy root, packages that are importable alone, exported types."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import inspect
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+import pytest
+
+import imagehost_core
+from imagehost_core import ImageHost, UploadKeywords
+from imagehost_core.testing import memory_host
+
+PURE_PACKAGES = ["transform", "limits", "events", "uploads", "webhooks", "settings"]
+HEAVY_MODULES = {"PIL", "pillow_avif", "sqlite3", "sqlite_utils", "cattrs"}
+
+
+def loaded_modules(statement: str) -> set[str]:
+    """Return the modules that a new interpreter has loaded after a statement."""
+    program = f"import sys\n{statement}\nprint(*sys.modules)"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return set(result.stdout.split())
+
+
+@pytest.mark.parametrize("name", PURE_PACKAGES)
+def test_a_pure_package_loads_neither_pillow_nor_sqlite_nor_the_services(name: str) -> None:
+    modules = loaded_modules(f"from imagehost_core.{name} import *")
+    assert f"imagehost_core.{name}" in modules
+    assert not modules & HEAVY_MODULES
+    for internal in ("host", "services", "db", "storage", "workers", "pixels", "sandbox"):
+        assert f"imagehost_core.{internal}" not in modules
+
+
+def test_the_root_alone_loads_no_other_module_of_the_package() -> None:
+    assert not [
+        name for name in loaded_modules("import imagehost_core") if name.startswith("imagehost_core.")
+    ]
+
+
+def test_storage_loads_neither_pillow_nor_sqlite() -> None:
+    assert not loaded_modules("import imagehost_core.storage") & HEAVY_MODULES
+
+
+@pytest.mark.parametrize("name", PURE_PACKAGES)
+def test_the_example_of_a_pure_package_is_correct(name: str) -> None:
+    results = doctest.testmod(importlib.import_module(f"imagehost_core.{name}"))
+    assert results.attempted > 0
+    assert results.failed == 0
+
+
+@pytest.mark.parametrize("name", ["imagehost_core", *(f"imagehost_core.{name}" for name in PURE_PACKAGES)])
+def test_all_exported_names_exist_and_are_sorted(name: str) -> None:
+    module = importlib.import_module(name)
+
+    def key(name: str) -> tuple[int, str]:
+        return (0 if name.isupper() else 1 if name[0].isupper() else 2), name
+
+    assert module.__all__ == sorted(set(module.__all__), key=key)
+    assert set(module.__all__) <= set(dir(module))
+    for exported in module.__all__:
+        assert getattr(module, exported) is not None
+
+
+def test_an_unknown_name_of_the_root_raises_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'imagehost_core' has no attribute 'nothing'"):
+        getattr(imagehost_core, "nothing")  # noqa: B009 - a checker would report the attribute
+
+
+def test_the_names_for_type_checkers_are_those_that_are_exported() -> None:
+    tree = ast.parse(Path(inspect.getfile(imagehost_core)).read_text(encoding="utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    origins = {alias.name: str(node.module) for node in imports for alias in node.names}
+    assert sorted(origins) == sorted(imagehost_core.__all__)
+    for name, module in origins.items():
+        assert getattr(imagehost_core, name) is getattr(importlib.import_module(module), name)
+
+
+def named_types(annotation: object) -> Iterator[Any]:
+    """Yield the classes and NewTypes of this package in an annotation."""
+    ours = getattr(annotation, "__module__", "").startswith("imagehost_core")
+    if ours and get_origin(annotation) is None and not isinstance(annotation, TypeVar):
+        yield annotation
+    for argument in (get_origin(annotation), *get_args(annotation)):
+        for part in argument if isinstance(argument, list) else [argument]:
+            if part is not None:
+                yield from named_types(part)
+
+
+def public_members(kind: type) -> Iterator[object]:
+    """Yield the public functions of a class, including those of properties and class methods."""
+    for name, member in inspect.getmembers_static(kind):
+        if not name.startswith("_") and getattr(member, "__module__", kind.__module__) is not None:
+            if isinstance(member, property):
+                yield member.fget
+            elif isinstance(member, classmethod | staticmethod):
+                yield member.__func__
+            elif inspect.isfunction(member):
+                yield member
+
+
+def signature_types(subject: Any) -> Iterator[Any]:
+    """Yield the types in the public signature of a function, or of a class's methods and fields."""
+    if not inspect.isclass(subject):
+        hints = get_type_hints(subject) if inspect.isfunction(subject) else {}
+    elif issubclass(subject, Enum):
+        hints = {}
+    else:
+        fields = get_type_hints(subject)
+        hints = {name: hint for name, hint in fields.items() if not name.startswith("_")}
+        for member in public_members(subject):
+            yield from signature_types(member)
+    for hint in hints.values():
+        yield from named_types(hint)
+
+
+def reachable_types(subjects: Iterable[Any]) -> set[Any]:
+    """Return the types in the public signatures of subjects, and in those of the types themselves."""
+    types: set[Any] = set()
+    pending = [kind for subject in subjects for kind in (*signature_types(subject), *named_types(subject))]
+    while pending:
+        kind = pending.pop()
+        if kind not in types and not inspect.isfunction(kind):
+            types.add(kind)
+            pending.extend(signature_types(kind))
+    return types
+
+
+def test_every_type_of_a_public_signature_is_exported_by_the_root() -> None:
+    with memory_host() as host:
+        services = [type(value) for name, value in vars(host).items() if not name.startswith("_")]
+    exported = [getattr(imagehost_core, name) for name in imagehost_core.__all__]
+    types = reachable_types([*exported, *services])
+    assert ImageHost in types
+    assert UploadKeywords in types
+    assert sorted(f"{kind.__module__}.{kind.__name__}" for kind in types if kind not in exported) == []
+
+
+@pytest.mark.parametrize("name", PURE_PACKAGES)
+def test_every_type_of_a_pure_package_is_exported_by_it_or_by_the_root(name: str) -> None:
+    package = importlib.import_module(f"imagehost_core.{name}")
+    subjects = [getattr(package, name) for name in package.__all__]
+    exported = [getattr(imagehost_core, name) for name in imagehost_core.__all__]
+    types = reachable_types(subject for subject in subjects if callable(subject))
+    assert [kind for kind in types if kind not in exported and kind not in subjects] == []
