@@ -6,6 +6,7 @@ import ast
 import doctest
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -54,6 +55,15 @@ def test_the_example_of_a_pure_package_is_correct(name: str) -> None:
     results = doctest.testmod(importlib.import_module(f"imagehost_core.{name}"))
     assert results.attempted > 0
     assert results.failed == 0
+
+
+def test_the_examples_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readme = Path(__file__).parents[2] / "packages" / "imagehost-core" / "README.md"
+    examples = re.findall(r"```python\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    assert len(examples) == 5
+    for example in examples:
+        exec(compile(example, str(readme), "exec"), {})
 
 
 @pytest.mark.parametrize("name", ["imagehost_core", *(f"imagehost_core.{name}" for name in PURE_PACKAGES)])
