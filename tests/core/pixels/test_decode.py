@@ -14,8 +14,9 @@ from PIL import Image
 
 from imagehost_core.errors import ValidationError
 from imagehost_core.formats import UPLOADABLE, Format
+from imagehost_core.headers import SourceLimits
 from imagehost_core.jobs import IngestJob, RenderJob
-from imagehost_core.pixels import decode, encode
+from imagehost_core.pixels import encode
 from imagehost_core.pixels.decode import decoder_errors, frame_count, open_image, shrink_on_load
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.render import render
@@ -71,16 +72,14 @@ def test_a_file_is_opened_only_by_the_decoder_of_its_format(factory: Any, fmt: F
 
 
 @pytest.mark.parametrize(
-    ("name", "limit"), [("MAX_FRAME_PIXELS", 2_399), ("MAX_PIXELS", 9_599), ("MAX_FRAMES", 3)]
+    "limits",
+    [SourceLimits(frame_pixels=2_399), SourceLimits(total_pixels=9_599), SourceLimits(frames=3)],
 )
-def test_limits_are_also_checked_by_the_decoder(
-    factory: Any, monkeypatch: pytest.MonkeyPatch, name: str, limit: int
-) -> None:
+def test_limits_are_also_checked_by_the_decoder(factory: Any, limits: SourceLimits) -> None:
     data = factory.animation(Format.GIF)  # 4 frames of 60×40
     assert frame_count(open_image(Format.GIF, data)) == 4
-    monkeypatch.setattr(decode, name, limit)
     with pytest.raises(ValidationError, match="4 of 60×40"):
-        open_image(Format.GIF, data)
+        open_image(Format.GIF, data, limits)
 
 
 def test_a_jpeg_with_a_second_image_in_it_has_one_frame(factory: Any) -> None:

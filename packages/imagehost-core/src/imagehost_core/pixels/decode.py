@@ -16,16 +16,10 @@ from PIL import Image, ImageFile, PngImagePlugin
 from imagehost_core.errors import FieldError, ValidationError
 from imagehost_core.formats import Format
 from imagehost_core.headers.exif import read_orientation
+from imagehost_core.headers.limits import DEFAULT_LIMITS, SourceLimits
 from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.webp_alpha_flag import set_alpha_flag
 from imagehost_core.transform.geometry import Size
-
-MAX_FRAME_PIXELS = 100_000_000
-"""The maximum size of one frame, in pixels."""
-MAX_FRAMES = 1_000
-"""The maximum number of frames of one file."""
-MAX_PIXELS = 150_000_000
-"""The maximum size of all frames together, in pixels."""
 
 MIN_DRAFT_SCALE = 2
 """The minimum ratio of a JPEG scaled by its decoder to the target size, on either axis.
@@ -88,23 +82,25 @@ def decoder_errors(source: Format | ImageFile.ImageFile) -> Iterator[None]:
         raise ValidationError(errors=[field_error]) from error
 
 
-def open_image(fmt: Format, data: bytes) -> ImageFile.ImageFile:
+def open_image(fmt: Format, data: bytes, limits: SourceLimits = DEFAULT_LIMITS) -> ImageFile.ImageFile:
     """Open a file without decoding its pixels.
 
     Args:
         fmt: The format according to the file's headers.
         data: The whole file.
+        limits: The limits on pixels and frames, checked again with the decoder's numbers.
 
     Raises:
-        ValidationError: The decoder rejects the file, or it exceeds the limits on pixels and frames.
+        ValidationError: The decoder rejects the file, or it exceeds a limit.
     """
     with decoder_errors(fmt):
         image = Image.open(BytesIO(set_alpha_flag(data)), formats=(CODECS[fmt].name,))
         frames = frame_count(image)
     pixels = image.width * image.height
-    if pixels > MAX_FRAME_PIXELS or pixels * frames > MAX_PIXELS or frames > MAX_FRAMES:
+    if pixels > limits.frame_pixels or pixels * frames > limits.total_pixels or frames > limits.frames:
         expected = (
-            f"at most {MAX_FRAME_PIXELS:,} pixels a frame, {MAX_PIXELS:,} over all and {MAX_FRAMES:,} frames"
+            f"at most {limits.frame_pixels:,} pixels a frame, {limits.total_pixels:,} over all "
+            f"and {limits.frames:,} frames"
         )
         received = f"{frames} of {image.width}×{image.height}"
         raise ValidationError(errors=[FieldError("the image", expected, received)])
