@@ -21,7 +21,7 @@ from imagehost_client.testing import FakeImageHost
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 
 
-def promised(source: str) -> str:
+def expected_output(source: str) -> str:
     """Return what an example says that it prints: the comment at its end."""
     comment = list(takewhile(lambda line: line.startswith("#"), reversed(source.splitlines())))
     return "".join(f"{line[2:]}\n" for line in reversed(comment))
@@ -46,7 +46,7 @@ def test_an_example_of_the_client_runs_as_it_stands(
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == promised(example.read_text(encoding="utf-8"))
+    assert done.stdout == expected_output(example.read_text(encoding="utf-8"))
 
 
 def test_readme_shows_every_example_word_for_word_and_no_other_program(workspace: Path) -> None:

@@ -1,6 +1,6 @@
-"""Both houses of the contract, the real server and the double, and both clients of each.
+"""Both backends of the HTTP API, the real server and the fake, and both clients.
 
-A test is written once, for the shape of `AsyncClient`; the sync client is given that shape (`Awaited`).
+A test is written once, for the interface of `AsyncClient`; `Awaited` gives the sync client this interface.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from imagehost_server.auth.passwords import hash_password
 from imagehost_server.testing import RunningServer, running
 
 PASSWORD = "secret"
-"""Of every account of both houses."""
+"""The password of every account of both backends."""
 
 SETTINGS = {
     f"IMAGEHOST_LIMITS_{name}": "0"
@@ -41,28 +41,45 @@ SETTINGS = {
         "SIGN_INS_PER_MINUTE",
     )
 } | {"IMAGEHOST_WEBHOOKS_ALLOW_LOOPBACK": "true", "IMAGEHOST_REGISTRATION": "true"}
-"""Tests ask more than a person does, make accounts, and have their destinations on this machine."""
+"""No rate limits, open registration, and webhook endpoints on loopback."""
 
 VARIABLES = ("IMAGEHOST_BASE_URL", "IMAGEHOST_TOKEN", "IMAGEHOST_CDN_URL")
+
+COMBINATIONS = (("server", "sync"), ("server", "async"), ("fake", "sync"))
+"""The backends and clients of each test that uses a client."""
+
+ASYNC_FAKE_MODULES = frozenset({"test_contract_images"})
+"""Modules whose tests also run the async client on the fake; tests/client does so for every operation."""
 
 _numbers = itertools.count(1)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test on both backends, and each test with a client with the combinations of clients."""
+    if "backend" not in metafunc.fixturenames:
+        return
+    if "connect" not in metafunc.fixturenames:
+        metafunc.parametrize("backend", ["server", "fake"], indirect=True)
+        return
+    module = metafunc.module.__name__.rpartition(".")[2]
+    extra = (("fake", "async"),) if module in ASYNC_FAKE_MODULES else ()
+    metafunc.parametrize(("backend", "connect"), [*COMBINATIONS, *extra], indirect=True)
+
+
 @frozen
 class Account:
-    """An account that has nothing yet; its token is a session's."""
+    """A new account with the token of a session."""
 
     name: str
     token: str = field(repr=False)
 
 
-class House(Protocol):
-    """What keeps the contract.
+class Backend(Protocol):
+    """An implementation of the HTTP API: the server, or the fake.
 
     Attributes:
-        base_url: The address of the interface.
-        renders: Whether it decodes pictures; the double does not.
-        transport: How it is reached, where that is not a network.
+        renders: Whether it decodes images; the fake does not.
+        transport: The fake itself; `None` for the server, which is reached over the network.
     """
 
     @property
@@ -74,16 +91,16 @@ class House(Protocol):
     @property
     def transport(self) -> FakeImageHost | None: ...
 
-    def enroll(self) -> Account:
-        """Make an account."""
+    def create_account(self) -> Account:
+        """Create an account."""
 
     def refuse_uploads(self, account: Account, status: int) -> None:
-        """Let the account's next upload but one be refused: 429, a limit; 507, the quota."""
+        """Make one of the account's next two uploads fail: 429, rate limit; 507, quota."""
 
 
 @frozen
-class ServerHouse:
-    """The real server; the operator opens its folder from this process."""
+class ServerBackend:
+    """The real server, with a second `ImageHost` on its data directory for administration."""
 
     server: RunningServer
     operator: ImageHost
@@ -99,9 +116,9 @@ class ServerHouse:
     def cdn_url(self) -> str:
         return f"{self.server.origin}/img"
 
-    def enroll(self) -> Account:
-        made = self.operator.accounts.create(f"user{next(_numbers)}", password_hash=self.password_hash)
-        return Account(made.name, self.operator.sessions.create(made).token)
+    def create_account(self) -> Account:
+        account = self.operator.accounts.create(f"user{next(_numbers)}", password_hash=self.password_hash)
+        return Account(account.name, self.operator.sessions.create(account).token)
 
     def refuse_uploads(self, account: Account, status: int) -> None:
         limits = {429: LimitOverrides(uploads_per_minute=1), 507: LimitOverrides(quota_bytes=1)}
@@ -109,8 +126,8 @@ class ServerHouse:
 
 
 @frozen
-class FakeHouse:
-    """The double."""
+class FakeBackend:
+    """The in-memory host."""
 
     transport: FakeImageHost = field(factory=lambda: FakeImageHost(registration=True))
     renders: bool = False
@@ -123,7 +140,7 @@ class FakeHouse:
     def cdn_url(self) -> str:
         return self.transport.cdn_url
 
-    def enroll(self) -> Account:
+    def create_account(self) -> Account:
         name = f"user{next(_numbers)}"
         return Account(name, self.transport.add_account(name))
 
@@ -134,7 +151,7 @@ class FakeHouse:
 
 @define
 class AwaitedPager:
-    """A `Pager` with the shape of an `AsyncPager`."""
+    """A `Pager` with the interface of an `AsyncPager`."""
 
     pager: Pager[Any]
 
@@ -154,7 +171,7 @@ class AwaitedPager:
 
 @define
 class Awaited:
-    """A `Client`, or a resource of one, with the shape of an `AsyncClient`: calls are made in threads."""
+    """A `Client`, or one of its resources, with the interface of an `AsyncClient`: calls run in threads."""
 
     target: Client | Resource
 
@@ -162,7 +179,7 @@ class Awaited:
         value = getattr(self.target, name)
         if isinstance(value, Resource):
             return Awaited(value)
-        if not callable(value) or name in {"image_url", "srcset", "picture"}:
+        if not callable(value) or name in {"image_url", "srcset", "picture_html"}:
             return value
         if name == "with_options":
             return lambda **options: Awaited(value(**options))
@@ -176,9 +193,9 @@ class Awaited:
 
 
 Connect = Callable[[str | None], AsyncClient]
-"""Makes a client that has a token, or none."""
-Visit = Callable[[str | None], httpx2.AsyncClient]
-"""Makes what sends bare requests, with a token or without."""
+"""A factory of clients, with a token or without."""
+OpenHttp = Callable[[str | None], httpx2.AsyncClient]
+"""A factory of plain HTTP clients, with a token or without."""
 
 
 @pytest.fixture(autouse=True)
@@ -188,121 +205,121 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def server_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerHouse]:
-    """The real server on a fresh folder, without limits."""
+def server_backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerBackend]:
+    """The real server on an empty data directory, without rate limits."""
     with (
         running(tmp_path_factory.mktemp("contract") / "data", variables=SETTINGS) as server,
         ImageHost.open(server.data) as operator,
     ):
-        yield ServerHouse(server, operator, hash_password(PASSWORD))
+        yield ServerBackend(server, operator, hash_password(PASSWORD))
 
 
-@pytest.fixture(params=["server", "fake"])
-def house(request: pytest.FixtureRequest) -> House:
-    """Each house in turn."""
+@pytest.fixture
+def backend(request: pytest.FixtureRequest) -> Backend:
+    """Each backend in turn."""
     if request.param == "fake":
-        return FakeHouse()
-    served: ServerHouse = request.getfixturevalue("server_house")
-    return served
+        return FakeBackend()
+    server_backend: ServerBackend = request.getfixturevalue("server_backend")
+    return server_backend
 
 
 @pytest.fixture
-def account(house: House) -> Account:
-    """An account of the test's own."""
-    return house.enroll()
+def account(backend: Backend) -> Account:
+    """A new account."""
+    return backend.create_account()
 
 
 @pytest.fixture
-def other(house: House) -> Account:
-    """Somebody else's account."""
-    return house.enroll()
+def other(backend: Backend) -> Account:
+    """Another new account."""
+    return backend.create_account()
 
 
-@pytest.fixture(params=["sync", "async"])
-async def connect(request: pytest.FixtureRequest, house: House) -> AsyncIterator[Connect]:
-    """Makes clients of the house, each kind in turn."""
-    async with AsyncExitStack() as closing:
+@pytest.fixture
+async def connect(request: pytest.FixtureRequest, backend: Backend) -> AsyncIterator[Connect]:
+    """A factory of sync or async clients of the backend."""
+    async with AsyncExitStack() as stack:
 
-        def make(token: str | None) -> AsyncClient:
+        def create(token: str | None) -> AsyncClient:
             if request.param == "async":
-                made = AsyncClient(house.base_url, token, transport=network(house))
-                closing.push_async_callback(made.close)
-                return made
-            plain = house.transport or httpx2.HTTPTransport(verify=False)
-            sync = Client(house.base_url, token, transport=plain)
-            closing.callback(sync.close)
+                asynchronous = AsyncClient(backend.base_url, token, transport=transport_to(backend))
+                stack.push_async_callback(asynchronous.close)
+                return asynchronous
+            transport = backend.transport or httpx2.HTTPTransport(verify=False)
+            sync = Client(backend.base_url, token, transport=transport)
+            stack.callback(sync.close)
             return cast("AsyncClient", Awaited(sync))
 
-        yield make
+        yield create
 
 
 @pytest.fixture
 def client(connect: Connect, account: Account) -> AsyncClient:
-    """A client of the test's own account, each kind in turn, in each house."""
+    """A client of a new account."""
     return connect(account.token)
 
 
 @pytest.fixture
-async def visit(house: House) -> AsyncIterator[Visit]:
-    """Makes senders of bare requests to the house."""
-    async with AsyncExitStack() as closing:
+async def open_http(backend: Backend) -> AsyncIterator[OpenHttp]:
+    """A factory of plain HTTP clients of the backend."""
+    async with AsyncExitStack() as stack:
 
-        def make(token: str | None) -> httpx2.AsyncClient:
+        def create(token: str | None) -> httpx2.AsyncClient:
             headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-            made = httpx2.AsyncClient(
-                base_url=house.base_url, headers=headers, transport=network(house), timeout=60
+            http = httpx2.AsyncClient(
+                base_url=backend.base_url, headers=headers, transport=transport_to(backend), timeout=60
             )
-            closing.push_async_callback(made.aclose)
-            return made
+            stack.push_async_callback(http.aclose)
+            return http
 
-        yield make
-
-
-@pytest.fixture
-def http(visit: Visit, account: Account) -> httpx2.AsyncClient:
-    """Bare requests of the test's own account."""
-    return visit(account.token)
+        yield create
 
 
 @pytest.fixture
-def visitor(visit: Visit) -> httpx2.AsyncClient:
-    """Bare requests of somebody without a token."""
-    return visit(None)
+def http(open_http: OpenHttp, account: Account) -> httpx2.AsyncClient:
+    """A plain HTTP client with the token of a new account."""
+    return open_http(account.token)
 
 
 @pytest.fixture
-def picture() -> bytes:
+def anonymous_http(open_http: OpenHttp) -> httpx2.AsyncClient:
+    """A plain HTTP client without a token."""
+    return open_http(None)
+
+
+@pytest.fixture
+def png() -> bytes:
     """A PNG of 40×30 pixels."""
     return make_png(40, 30)
 
 
-def network(house: House) -> httpx2.AsyncBaseTransport:
-    """Return how a house is reached; over a network without certificates, which take long to load."""
-    return house.transport or httpx2.AsyncHTTPTransport(verify=False)
+def transport_to(backend: Backend) -> httpx2.AsyncBaseTransport:
+    """Return the transport to a backend; the one to the server loads no certificates, which is slow."""
+    return backend.transport or httpx2.AsyncHTTPTransport(verify=False)
 
 
 def members(kind: type[Result]) -> set[str]:
-    """Return the fields of a model, as JSON has them."""
+    """Return the JSON field names of a model."""
     return {attribute.name for attribute in fields(kind)} - {"meta"}
 
 
-def refused(answer: httpx2.Response, status: int, code: str, *texts: str) -> None:
-    """Check that an answer is this error, in the envelope of contract 2."""
-    envelope = answer.json()
-    assert (answer.status_code, envelope["success"], envelope["error"]["code"]) == (status, False, code)
+def assert_error(response: httpx2.Response, status: int, code: str, *texts: str) -> None:
+    """Assert that a response is an error in the envelope, with these texts in its details."""
+    envelope = response.json()
+    assert (response.status_code, envelope["success"], envelope["error"]["code"]) == (status, False, code)
     assert envelope.keys() == {"success", "error"}
     assert envelope["error"].keys() == {"code", "message", "details"}
     for text in texts:
         assert text in envelope["error"]["details"]
-    assert answer.headers["content-type"].partition(";")[0] == "application/json"
-    assert answer.headers["x-request-id"]
+    assert response.headers["content-type"].partition(";")[0] == "application/json"
+    assert response.headers["x-request-id"]
 
 
-async def data_of(answering: Awaitable[httpx2.Response], status: int = 200) -> Any:
-    """Return `data` of an answer that is a success."""
-    answer = await answering
-    envelope = answer.json()
-    assert (answer.status_code, envelope.get("success")) == (status, True), answer.text
+async def data_of(request: Awaitable[httpx2.Response], status: int = 200) -> Any:
+    """Return `data` of a success response."""
+    response = await request
+    envelope = response.json()
+    assert (response.status_code, envelope.get("success")) == (status, True), response.text
     assert envelope.keys() == {"success", "data"}
-    assert answer.headers["x-request-id"]
+    assert response.headers["x-request-id"]
     return envelope["data"]

@@ -1,10 +1,10 @@
-"""Contract 6, in both houses: albums and what is in them."""
+"""Albums, on both backends."""
 
 from __future__ import annotations
 
 import httpx2
 import pytest
-from tests.contract.conftest import Account, Connect, House, data_of, members, refused
+from tests.contract.conftest import Account, Backend, Connect, assert_error, data_of, members
 
 from imagehost_client import AsyncClient, NotFoundError
 from imagehost_client.models import Album, MemberStatus
@@ -13,7 +13,7 @@ from imagehost_client.testing import make_png
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_album_is_made_with_its_defaults(client: AsyncClient) -> None:
+async def test_an_album_is_created_with_defaults(client: AsyncClient) -> None:
     album = await client.albums.create("  Holiday  ")
     assert (album.name, album.description, album.is_public) == ("Holiday", "", True)
     assert (album.image_count, album.cover_image_id, album.cover_url) == (0, None, None)
@@ -25,16 +25,18 @@ async def test_an_album_is_made_with_its_defaults(client: AsyncClient) -> None:
     assert other.id != album.id
 
 
-async def test_making_an_album_answers_201_with_its_address(http: httpx2.AsyncClient, house: House) -> None:
-    answer = await http.post("/albums", json={"name": "A"})
-    record = answer.json()["data"]
-    assert (answer.status_code, record.keys()) == (201, members(Album))
-    assert answer.headers["location"] == f"{house.base_url}/albums/{record['id']}"
-    assert (await data_of(http.get(answer.headers["location"]))) == record
+async def test_creating_an_album_returns_201_with_its_location(
+    http: httpx2.AsyncClient, backend: Backend
+) -> None:
+    response = await http.post("/albums", json={"name": "A"})
+    record = response.json()["data"]
+    assert (response.status_code, record.keys()) == (201, members(Album))
+    assert response.headers["location"] == f"{backend.base_url}/albums/{record['id']}"
+    assert (await data_of(http.get(response.headers["location"]))) == record
 
 
 @pytest.mark.parametrize(
-    ("body", "named"),
+    ("body", "field_name"),
     [
         ({}, "name"),
         ({"name": ""}, "name"),
@@ -47,40 +49,42 @@ async def test_making_an_album_answers_201_with_its_address(http: httpx2.AsyncCl
         ({"name": "A", "is_public": 1}, "is_public"),
     ],
 )
-async def test_an_album_with_a_value_that_is_not_allowed_is_422(
-    http: httpx2.AsyncClient, body: dict[str, object], named: str
+async def test_an_invalid_album_is_422(
+    http: httpx2.AsyncClient, body: dict[str, object], field_name: str
 ) -> None:
-    refused(await http.post("/albums", json=body), 422, "VALIDATION_ERROR", named)
+    assert_error(await http.post("/albums", json=body), 422, "VALIDATION_ERROR", field_name)
     assert (await data_of(http.get("/albums")))["albums"] == []
     if body:
         album = await data_of(http.post("/albums", json={"name": "A"}), 201)
-        refused(await http.patch(f"/albums/{album['id']}", json=body), 422, "VALIDATION_ERROR", named)
+        assert_error(
+            await http.patch(f"/albums/{album['id']}", json=body), 422, "VALIDATION_ERROR", field_name
+        )
         assert await data_of(http.get(f"/albums/{album['id']}")) == album
 
 
-async def test_the_longest_name_and_description_are_taken(client: AsyncClient) -> None:
+async def test_names_and_descriptions_of_maximum_length_are_accepted(client: AsyncClient) -> None:
     album = await client.albums.create("ü" * 100, description="é" * 2000)
     assert (len(album.name), len(album.description)) == (100, 2000)
 
 
 async def test_albums_are_listed_newest_first_and_paged(client: AsyncClient) -> None:
-    made = [await client.albums.create(f"{number}") for number in range(5)]
-    assert [album async for album in client.albums.list(per_page=2)] == made[::-1]
+    created = [await client.albums.create(f"{number}") for number in range(5)]
+    assert [album async for album in client.albums.list(per_page=2)] == created[::-1]
     page = await client.albums.list(page=3, per_page=2).first_page()
-    assert (page.items, page.total, page.total_pages) == ((made[0],), 5, 3)
+    assert (page.items, page.total, page.total_pages) == ((created[0],), 5, 3)
 
 
-async def test_an_update_changes_what_it_names_and_no_more(client: AsyncClient) -> None:
+async def test_an_update_changes_only_the_given_fields(client: AsyncClient) -> None:
     album = await client.albums.create("A", description="Old")
-    changed = await client.albums.update(album, name=" B ")
-    assert (changed.name, changed.description, changed.is_public) == ("B", "Old", True)
-    changed = await client.albums.update(album, description="", is_public=False)
-    assert (changed.name, changed.description, changed.is_public) == ("B", "", False)
-    assert changed.updated_at > album.updated_at
-    assert await client.albums.get(str(album.id)) == changed
+    updated = await client.albums.update(album, name=" B ")
+    assert (updated.name, updated.description, updated.is_public) == ("B", "Old", True)
+    updated = await client.albums.update(album, description="", is_public=False)
+    assert (updated.name, updated.description, updated.is_public) == ("B", "", False)
+    assert updated.updated_at > album.updated_at
+    assert await client.albums.get(str(album.id)) == updated
 
 
-async def test_membership_calls_say_what_came_of_each_image(
+async def test_adding_and_removing_images_return_a_status_for_each(
     client: AsyncClient, connect: Connect, other: Account
 ) -> None:
     album, second = await client.albums.create("A"), await client.albums.create("B")
@@ -122,7 +126,7 @@ async def test_membership_calls_say_what_came_of_each_image(
     assert (await client.images.get(inside)).album_id is None
 
 
-async def test_the_cover_is_the_newest_image_in_the_album(client: AsyncClient) -> None:
+async def test_the_cover_is_the_newest_image_of_the_album(client: AsyncClient) -> None:
     album = await client.albums.create("A")
     older = await client.upload(make_png(), album_id=album)
     newer = await client.upload(make_png(), album_id=album)
@@ -136,12 +140,12 @@ async def test_the_cover_is_the_newest_image_in_the_album(client: AsyncClient) -
 
 @pytest.mark.parametrize("body", [{}, {"image_ids": "x"}, {"image_ids": [1]}, {"image_ids": []}])
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])
-async def test_a_membership_call_without_a_list_of_ids_is_422(
+async def test_adding_or_removing_without_a_list_of_ids_is_422(
     http: httpx2.AsyncClient, body: dict[str, object], method: str
 ) -> None:
     album = await data_of(http.post("/albums", json={"name": "A"}), 201)
-    answer = await http.request(method, f"/albums/{album['id']}/images", json=body)
-    refused(answer, 422, "VALIDATION_ERROR", "image_ids")
+    response = await http.request(method, f"/albums/{album['id']}/images", json=body)
+    assert_error(response, 422, "VALIDATION_ERROR", "image_ids")
 
 
 async def test_deleting_an_album_keeps_its_images(client: AsyncClient) -> None:
@@ -156,42 +160,44 @@ async def test_deleting_an_album_keeps_its_images(client: AsyncClient) -> None:
 
 
 async def test_deleting_an_album_with_its_images_deletes_no_others(
-    client: AsyncClient, visitor: httpx2.AsyncClient
+    client: AsyncClient, anonymous_http: httpx2.AsyncClient
 ) -> None:
     album = await client.albums.create("A")
     image, kept = await client.upload(make_png(), album_id=album), await client.upload(make_png())
     await client.albums.delete(album, delete_images=True)
     assert [one.id async for one in client.images.list()] == [kept.id]
-    assert (await visitor.get(image.url)).status_code == 404
+    assert (await anonymous_http.get(image.url)).status_code == 404
 
 
-async def test_delete_images_is_true_or_false(http: httpx2.AsyncClient) -> None:
+async def test_delete_images_is_a_boolean(http: httpx2.AsyncClient) -> None:
     album = await data_of(http.post("/albums", json={"name": "A"}), 201)
     path = f"/albums/{album['id']}"
-    refused(await http.delete(f"{path}?delete_images=maybe"), 400, "BAD_REQUEST", "delete_images")
+    assert_error(await http.delete(f"{path}?delete_images=maybe"), 400, "BAD_REQUEST", "delete_images")
     assert (await data_of(http.delete(f"{path}?delete_images=False")))["deleted"] is True
 
 
 @pytest.mark.parametrize("album", ["999999", "x", "0", "01", "1.0"])
-async def test_an_album_that_there_is_not_is_404(http: httpx2.AsyncClient, album: str) -> None:
-    refused(await http.get(f"/albums/{album}"), 404, "NOT_FOUND")
-    refused(await http.patch(f"/albums/{album}", json={"name": "A"}), 404, "NOT_FOUND")
-    refused(await http.delete(f"/albums/{album}"), 404, "NOT_FOUND")
-    refused(await http.put(f"/albums/{album}/images", json={"image_ids": ["x"]}), 404, "NOT_FOUND")
+async def test_a_missing_album_is_404(http: httpx2.AsyncClient, album: str) -> None:
+    assert_error(await http.get(f"/albums/{album}"), 404, "NOT_FOUND")
+    assert_error(await http.patch(f"/albums/{album}", json={"name": "A"}), 404, "NOT_FOUND")
+    assert_error(await http.delete(f"/albums/{album}"), 404, "NOT_FOUND")
+    assert_error(await http.put(f"/albums/{album}/images", json={"image_ids": ["x"]}), 404, "NOT_FOUND")
 
 
-async def test_somebody_elses_album_is_404(client: AsyncClient, connect: Connect, other: Account) -> None:
-    album, stranger = await client.albums.create("A"), connect(other.token)
-    own = await stranger.upload(make_png())
+async def test_an_album_of_another_account_is_404(
+    client: AsyncClient, connect: Connect, other: Account
+) -> None:
+    album, other_client = await client.albums.create("A"), connect(other.token)
+    own = await other_client.upload(make_png())
     for call in (
-        lambda: stranger.albums.get(album),
-        lambda: stranger.albums.update(album, name="Mine"),
-        lambda: stranger.albums.delete(album, delete_images=True),
-        lambda: stranger.albums.add_images(album, own),
-        lambda: stranger.albums.remove_images(album, own),
+        lambda: other_client.albums.get(album),
+        lambda: other_client.albums.update(album, name="Mine"),
+        lambda: other_client.albums.delete(album, delete_images=True),
+        lambda: other_client.albums.add_images(album, own),
+        lambda: other_client.albums.remove_images(album, own),
     ):
         with pytest.raises(NotFoundError):
             await call()
     with pytest.raises(NotFoundError):
-        await stranger.images.list(album_id=album).first_page()
+        await other_client.images.list(album_id=album).first_page()
     assert await client.albums.get(album) == album

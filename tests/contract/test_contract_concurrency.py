@@ -1,7 +1,7 @@
-"""Uploads through a network that drops, stalls and lies: each file is stored once, none lost, none twice.
+"""Uploads through a faulty network: each file is stored exactly once.
 
-Between the client and the real server stands a proxy that treats every request in a way drawn at random.
-`STORM_UPLOADS` sets the number of files; 60 by default.
+A proxy between the client and the real server applies a random fault to each request.
+`NETWORK_FAULT_UPLOADS` sets the number of files; 60 by default.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from tests.client.conftest import (
     stall,
     swift,
 )
-from tests.contract.conftest import Account, Awaited, ServerHouse
+from tests.contract.conftest import Account, Awaited, ServerBackend
 
 from imagehost_client import AsyncClient, Client
 from imagehost_client.testing import make_png
 
 pytestmark = pytest.mark.anyio
 
-UPLOADS = int(os.environ.get("STORM_UPLOADS", "60"))
+UPLOADS = int(os.environ.get("NETWORK_FAULT_UPLOADS", "60"))
 ROUNDS = 40
-"""How often the run is started again; what the journal has as done is not sent again."""
+"""The maximum number of runs; later runs skip the files that the journal has as finished."""
 TIMEOUT = 3.0
-"""Seconds that a client waits for an answer."""
+"""The network timeout of the client, in seconds."""
 
 Damage = Callable[[bytes], bytes]
-"""What becomes of the server's answer on its way back."""
+"""A function that damages the server's response."""
 
 
 def forward(port: int, request: Request) -> bytes:
-    """Send a request to the server, and return its answer as it came."""
+    """Send a request to the server, and return its raw response."""
     headers = {**request.headers, "host": f"127.0.0.1:{port}", "connection": "close"}
     lines = [
         f"{request.method} {request.path} HTTP/1.1",
@@ -61,25 +61,25 @@ def forward(port: int, request: Request) -> bytes:
 
 
 def relay(port: int, damage: Damage) -> Behaviour:
-    """Let the server do what is asked, and answer with what is left of its answer."""
+    """Return a behaviour that forwards the request and damages the response."""
 
-    def behave(connection: socket.socket, storm: Unruly) -> None:
+    def behave(connection: socket.socket, proxy: Unruly) -> None:
         connection.sendall(damage(forward(port, read_request(connection))))
 
     return behave
 
 
 def behaviours(port: int) -> dict[str, tuple[int, Behaviour]]:
-    """Return the weather: what may happen to a request, and how often in a hundred times."""
+    """Return the possible faults by name, each with its probability in percent."""
     page = http(200, b"<html>Sign in to the network</html>", Content_Type="text/html")
     wrong = http(200, b'{"success": true, "data": {"id": 7}}', Content_Type="application/json")
     return {
         "nothing": (46, relay(port, bytes)),
         "dropped before it was read": (7, drop_at_once),
         "dropped within the body": (7, drop_within_body),
-        "done, and the answer lost": (8, relay(port, lambda _: b"")),
-        "done, and the answer cut short": (6, relay(port, lambda answer: answer[:-20])),
-        "done, and the answer replaced": (3, relay(port, lambda _: page)),
+        "done, and the response lost": (8, relay(port, lambda _: b"")),
+        "done, and the response cut short": (6, relay(port, lambda response: response[:-20])),
+        "done, and the response replaced": (3, relay(port, lambda _: page)),
         "stalled": (1, stall),
         "429": (6, say(http(429, Retry_After="0"))),
         "503": (6, say(http(503))),
@@ -90,35 +90,35 @@ def behaviours(port: int) -> dict[str, tuple[int, Behaviour]]:
     }
 
 
-def drawn(name: str, behave: Behaviour, met: Counter[str]) -> Behaviour:
-    """Return a behaviour that counts its use."""
+def counted(name: str, behave: Behaviour, counts: Counter[str]) -> Behaviour:
+    """Return a behaviour that counts its calls."""
 
-    def counted(connection: socket.socket, storm: Unruly) -> None:
-        met[name] += 1
-        behave(connection, storm)
+    def behaviour(connection: socket.socket, proxy: Unruly) -> None:
+        counts[name] += 1
+        behave(connection, proxy)
 
-    return counted
+    return behaviour
 
 
 @pytest.fixture
-def account(server_house: ServerHouse) -> Account:
-    """An account that has nothing yet."""
-    return server_house.enroll()
+def account(server_backend: ServerBackend) -> Account:
+    """A new account."""
+    return server_backend.create_account()
 
 
 @pytest.fixture(params=["sync", "async"])
 async def connect(
     request: pytest.FixtureRequest, account: Account
 ) -> AsyncIterator[Callable[[str], AsyncClient]]:
-    """Makes clients that retry without long waits."""
+    """A factory of clients that retry without delays."""
     async with AsyncExitStack() as closing:
 
         def make(base_url: str) -> AsyncClient:
             if request.param == "async":
                 network = httpx2.AsyncHTTPTransport(verify=False)
-                made = AsyncClient(base_url, account.token, timeout=TIMEOUT, transport=network)
-                closing.push_async_callback(made.close)
-                return swift(made, retries=5)
+                created = AsyncClient(base_url, account.token, timeout=TIMEOUT, transport=network)
+                closing.push_async_callback(created.close)
+                return swift(created, retries=5)
             plain = httpx2.HTTPTransport(verify=False)
             sync = Client(base_url, account.token, timeout=TIMEOUT, transport=plain)
             closing.callback(sync.close)
@@ -127,37 +127,37 @@ async def connect(
         yield make
 
 
-async def test_every_file_is_stored_once_whatever_happens_on_the_way(
-    server_house: ServerHouse, connect: Callable[[str], AsyncClient], tmp_path: Path
+async def test_every_file_is_stored_once_through_a_faulty_network(
+    server_backend: ServerBackend, connect: Callable[[str], AsyncClient], tmp_path: Path
 ) -> None:
-    folder = tmp_path / "photos"
-    folder.mkdir()
+    directory = tmp_path / "photos"
+    directory.mkdir()
     sent: dict[str, str] = {}
     for number in range(UPLOADS):
         content = make_png(number % 97 + 1, number // 97 + 1)
-        (folder / f"{number:05}.png").write_bytes(content)
+        (directory / f"{number:05}.png").write_bytes(content)
         sent[f"{number:05}.png"] = hashlib.sha256(content).hexdigest()
 
-    weather = behaviours(server_house.server.port)
-    names = [name for name, (share, _) in weather.items() for _ in range(share)]
-    chance, met = random.Random(6), Counter[str]()
-    order = [name for _ in range(1 + UPLOADS // 20) for name in chance.sample(names, len(names))]
-    plan = deque(drawn(name, weather[name][1], met) for name in order)
-    with Unruly(lambda request: forward(server_house.server.port, request), plan) as storm:
-        client = connect(storm.url)
+    faults = behaviours(server_backend.server.port)
+    names = [name for name, (share, _) in faults.items() for _ in range(share)]
+    rng, counts = random.Random(6), Counter[str]()
+    order = [name for _ in range(1 + UPLOADS // 20) for name in rng.sample(names, len(names))]
+    plan = deque(counted(name, faults[name][1], counts) for name in order)
+    with Unruly(lambda request: forward(server_backend.server.port, request), plan) as proxy:
+        client = connect(proxy.url)
         for _ in range(ROUNDS):
             results = await client.upload_many(
-                folder, parallel=4, journal=tmp_path / "journal", convert_to_webp=False, checksum=True
+                directory, parallel=4, journal=tmp_path / "journal", convert_to_webp=False, checksum=True
             )
             if all(result.image for result in results):
                 break
     images = [result.unwrap() for result in results]
     assert {image.original_filename: image.sha256 for image in images} == sent
 
-    direct = connect(server_house.base_url)
+    direct = connect(server_backend.base_url)
     stored = [image async for image in direct.images.list(per_page=100)]
     assert Counter(image.original_filename for image in stored) == Counter(sent.keys())
     assert {image.id for image in stored} == {image.id for image in images}
     usage = (await direct.account()).usage
     assert (usage.images, usage.bytes) == (UPLOADS, sum(image.size for image in images))
-    assert met.keys() == weather.keys(), "the weather was too good"
+    assert counts.keys() == faults.keys(), "not every fault was used"

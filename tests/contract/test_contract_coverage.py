@@ -1,4 +1,4 @@
-"""The client has an operation for each endpoint that the server has, and so has the double."""
+"""The client and the fake have all routes of the server."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from imagehost_client._calls import Call, access, albums, images, webhooks
 from imagehost_client.testing._routes import PUBLIC_ROUTES, ROUTES
 from imagehost_server.auth.scopes import ROUTE_SCOPES
 
-OF_THE_SERVICE = {"GET /v1/openapi.json", "GET /v1/docs", "GET /healthz", "GET /readyz"}
-"""What browsers and those who watch over a server ask; it tells of the service, and is no resource."""
+SERVICE_ROUTES = {"GET /v1/openapi.json", "GET /v1/docs", "GET /healthz", "GET /readyz"}
+"""Routes for browsers and monitoring, which neither the client nor the fake has."""
 
 CALLS: dict[str, Call[Any]] = {
     "upload": images.upload(b""),
@@ -48,39 +48,41 @@ CALLS: dict[str, Call[Any]] = {
     "list_deliveries": webhooks.list_deliveries("x"),
     "retry_delivery": webhooks.retry_delivery("x", "x"),
 }
-"""Every operation with any arguments."""
+"""Every operation, with arbitrary arguments."""
 
-PICTURE = "GET /img/{}"
+DELIVERY_ROUTE = "GET /img/{}"
 
 
 def shape(route: str) -> str:
-    """Return a route without the names of what stands in its path."""
+    """Return a route with `{}` for the parameters in its path."""
     return re.sub(r"\{\w*\}|(?<=/)(?:x|1)(?=/|$)", "{}", route.replace(" /v1/", " /"))
 
 
-def test_every_operation_of_the_client_is_looked_at() -> None:
-    for room in (images, albums, access, webhooks):
+def test_this_module_lists_every_operation_of_the_client() -> None:
+    for module in (images, albums, access, webhooks):
         functions = {
             name
-            for name, value in vars(room).items()
-            if inspect.isfunction(value) and value.__module__ == room.__name__ and not name.startswith("_")
+            for name, value in vars(module).items()
+            if inspect.isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
         }
         assert functions <= CALLS.keys()
 
 
-def test_the_client_covers_every_endpoint_of_the_server_and_no_other() -> None:
-    called = {shape(f"{call.method} {call.path}") for call in CALLS.values()}
-    assert called == {shape(route) for route in ROUTE_SCOPES.keys() - OF_THE_SERVICE} | {PICTURE}
+def test_the_client_has_exactly_the_routes_of_the_server() -> None:
+    client_routes = {shape(f"{call.method} {call.path}") for call in CALLS.values()}
+    assert client_routes == {shape(route) for route in ROUTE_SCOPES.keys() - SERVICE_ROUTES} | {
+        DELIVERY_ROUTE
+    }
 
 
-def test_the_double_covers_every_endpoint_of_the_server_and_no_other() -> None:
+def test_the_fake_has_exactly_the_routes_of_the_server() -> None:
     routes = {f"{method} {path}" for method, path, *_ in (*ROUTES, *PUBLIC_ROUTES)}
-    assert routes == {shape(route) for route in ROUTE_SCOPES.keys() - OF_THE_SERVICE}
+    assert routes == {shape(route) for route in ROUTE_SCOPES.keys() - SERVICE_ROUTES}
 
 
-def test_the_double_asks_for_the_scopes_that_the_server_asks_for() -> None:
-    asked = {f"{method} {path}": scope for method, path, _, scope in ROUTES}
+def test_the_fake_requires_the_scopes_of_the_server() -> None:
+    scopes = {f"{method} {path}": scope for method, path, _, scope in ROUTES}
     for route, need in ROUTE_SCOPES.items():
-        if route not in OF_THE_SERVICE and need is not None:
-            scope = asked[shape(route)]
+        if route not in SERVICE_ROUTES and need is not None:
+            scope = scopes[shape(route)]
             assert need.value == (scope or "session"), route

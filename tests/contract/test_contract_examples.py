@@ -1,4 +1,4 @@
-"""The client's examples run as they stand against the real server, and print what they say."""
+"""The client's examples run against the real server, and print the documented output."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.client.test_client_examples import EXAMPLES, promised
-from tests.contract.conftest import PASSWORD, ServerHouse
+from tests.client.test_client_examples import EXAMPLES, expected_output
+from tests.contract.conftest import PASSWORD, ServerBackend
 
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("client_*.py")), ids=lambda path: path.stem)
 def test_an_example_of_the_client_runs_against_the_real_server(
-    example: Path, server_house: ServerHouse, tmp_path: Path
+    example: Path, server_backend: ServerBackend, tmp_path: Path
 ) -> None:
-    account = server_house.enroll()
+    account = server_backend.create_account()
     variables = {
-        "IMAGEHOST_BASE_URL": server_house.base_url,
+        "IMAGEHOST_BASE_URL": server_backend.base_url,
         "IMAGEHOST_TOKEN": account.token,
         "PASSWORD": PASSWORD,
     }
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-W", "error", str(example)],
         cwd=tmp_path,
         env=os.environ | variables,
@@ -31,5 +31,5 @@ def test_an_example_of_the_client_runs_against_the_real_server(
         timeout=60,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == promised(example.read_text(encoding="utf-8"))
+    assert (process.returncode, process.stderr) == (0, "")
+    assert process.stdout == expected_output(example.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Contract 2, in both houses: a request under an idempotency key is done once."""
+"""Idempotency keys, on both backends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 import anyio
 import httpx2
 import pytest
-from tests.contract.conftest import Account, Connect, Visit, data_of, refused
+from tests.contract.conftest import Account, Connect, OpenHttp, assert_error, data_of
 
 from imagehost_client import AsyncClient, ConflictError, ValidationError
 from imagehost_client.models import Image
@@ -16,14 +16,14 @@ from imagehost_client.testing import make_png
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_upload_that_is_repeated_gets_the_first_answer(client: AsyncClient, picture: bytes) -> None:
-    first, again = [await client.upload(picture, idempotency_key="once") for _ in range(2)]
+async def test_a_repeated_upload_gets_the_first_response(client: AsyncClient, png: bytes) -> None:
+    first, again = [await client.upload(png, idempotency_key="once") for _ in range(2)]
     assert again == first
     assert (first.meta.replayed, again.meta.replayed) == (False, True)
     assert [image.id async for image in client.images.list()] == [first.id]
 
 
-async def test_an_album_that_is_repeated_is_made_once(http: httpx2.AsyncClient) -> None:
+async def test_a_repeated_album_is_created_once(http: httpx2.AsyncClient) -> None:
     key = {"Idempotency-Key": "once"}
     first, again = [await http.post("/albums", json={"name": "A"}, headers=key) for _ in range(2)]
     assert (first.status_code, again.status_code) == (201, 201)
@@ -34,23 +34,23 @@ async def test_an_album_that_is_repeated_is_made_once(http: httpx2.AsyncClient) 
     assert (await data_of(http.get("/albums")))["pagination"]["total"] == 1
 
 
-async def test_the_same_upload_is_known_by_what_it_says_and_not_by_its_boundary(
-    http: httpx2.AsyncClient, picture: bytes
+async def test_uploads_are_compared_by_content_and_not_by_boundary(
+    http: httpx2.AsyncClient, png: bytes
 ) -> None:
     key = {"Idempotency-Key": "once"}
-    files = [("files[]", ("a.png", picture)), ("files[]", ("b.png", make_png(9, 9)))]
+    files = [("files[]", ("a.png", png)), ("files[]", ("b.png", make_png(9, 9)))]
     first, again = [await http.post("/upload", files=files, headers=key) for _ in range(2)]
     assert again.json() == first.json()
     assert again.headers["idempotent-replayed"] == "true"
     assert (await data_of(http.get("/images")))["pagination"]["total"] == 2
 
 
-async def test_another_request_under_the_key_is_refused(client: AsyncClient, picture: bytes) -> None:
-    await client.upload(picture, filename="a.png", idempotency_key="once")
+async def test_another_request_with_the_key_is_a_conflict(client: AsyncClient, png: bytes) -> None:
+    await client.upload(png, filename="a.png", idempotency_key="once")
     for call in (
-        partial(client.upload, picture, filename="b.png"),
+        partial(client.upload, png, filename="b.png"),
         partial(client.upload, make_png(9, 9), filename="a.png"),
-        partial(client.upload, picture, filename="a.png", description="Other"),
+        partial(client.upload, png, filename="a.png", description="Other"),
         partial(client.albums.create, "A"),
     ):
         with pytest.raises(ConflictError):
@@ -58,46 +58,44 @@ async def test_another_request_under_the_key_is_refused(client: AsyncClient, pic
     assert (await client.images.list().first_page()).total == 1
 
 
-async def test_a_key_is_the_accounts_own(
-    client: AsyncClient, connect: Connect, other: Account, picture: bytes
+async def test_keys_of_two_accounts_are_independent(
+    client: AsyncClient, connect: Connect, other: Account, png: bytes
 ) -> None:
-    mine = await client.upload(picture, idempotency_key="once")
-    theirs = await connect(other.token).upload(picture, idempotency_key="once")
+    mine = await client.upload(png, idempotency_key="once")
+    theirs = await connect(other.token).upload(png, idempotency_key="once")
     assert mine.id != theirs.id
     assert not theirs.meta.replayed
 
 
-async def test_a_request_that_was_refused_has_used_its_key_up_for_others(
-    client: AsyncClient, picture: bytes
-) -> None:
+async def test_a_failed_request_reserves_its_key(client: AsyncClient, png: bytes) -> None:
     for _ in range(2):
         with pytest.raises(ValidationError) as caught:
-            await client.upload(picture, quality=0, idempotency_key="once")
+            await client.upload(png, quality=0, idempotency_key="once")
         assert caught.value.field == "quality"
     with pytest.raises(ConflictError):
-        await client.upload(picture, quality=1, idempotency_key="once")
+        await client.upload(png, quality=1, idempotency_key="once")
 
 
 @pytest.mark.parametrize("path", ["/upload", "/albums"])
 @pytest.mark.parametrize("key", ["", "x" * 256, "tab\there"])
 async def test_a_key_has_1_to_255_printable_characters(
-    http: httpx2.AsyncClient, picture: bytes, path: str, key: str
+    http: httpx2.AsyncClient, png: bytes, path: str, key: str
 ) -> None:
     headers = {"Idempotency-Key": key}
     if path == "/upload":
-        answer = await http.post(path, files={"image": picture}, headers=headers)
+        response = await http.post(path, files={"image": png}, headers=headers)
     else:
-        answer = await http.post(path, json={"name": "A"}, headers=headers)
-    refused(answer, 400, "BAD_REQUEST", "Idempotency-Key")
+        response = await http.post(path, json={"name": "A"}, headers=headers)
+    assert_error(response, 400, "BAD_REQUEST", "Idempotency-Key")
 
 
-async def test_the_longest_key_is_taken(visit: Visit, account: Account) -> None:
-    http = visit(account.token)
+async def test_a_key_of_maximum_length_is_accepted(open_http: OpenHttp, account: Account) -> None:
+    http = open_http(account.token)
     headers = {"Idempotency-Key": "~" * 255}
     await data_of(http.post("/albums", json={"name": "A"}, headers=headers), 201)
 
 
-async def test_the_same_upload_many_times_at_once_is_stored_once(client: AsyncClient) -> None:
+async def test_concurrent_equal_uploads_are_stored_once(client: AsyncClient) -> None:
     images: list[Image] = []
 
     async def send() -> None:

@@ -1,4 +1,4 @@
-"""Contract 4, in both houses: what is taken, under which names, and what is answered."""
+"""Uploads, on both backends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from tests.contract.conftest import House, data_of, members, refused
+from tests.contract.conftest import Backend, assert_error, data_of, members
 
 from imagehost_client import AsyncClient, UnsupportedMediaTypeError, ValidationError
 from imagehost_client.models import Format, Image
@@ -26,12 +26,10 @@ def part(name: str, content: bytes, filename: str | None = None) -> bytes:
     return f'--B\r\nContent-Disposition: form-data; name="{name}"{file}\r\n\r\n'.encode() + content + b"\r\n"
 
 
-async def test_an_upload_answers_with_the_whole_record(
-    client: AsyncClient, house: House, picture: bytes
-) -> None:
+async def test_an_upload_returns_the_whole_record(client: AsyncClient, backend: Backend, png: bytes) -> None:
     album = await client.albums.create("Cats")
     image = await client.upload(
-        picture,
+        png,
         filename="cat.png",
         album_id=album,
         description="Asleep",
@@ -42,9 +40,9 @@ async def test_an_upload_answers_with_the_whole_record(
     assert (image.description, image.is_public, image.album_id) == ("Asleep", False, album.id)
     assert (image.format, image.mime_type) == (Format.PNG, "image/png")
     assert (image.width, image.height, image.frames, image.is_animated) == (40, 30, 1, False)
-    assert (image.size, image.sha256) == (len(picture), hashlib.sha256(picture).hexdigest())
-    assert image.url == f"{house.cdn_url}/{image.id}.png"
-    assert image.thumb_url.startswith(f"{house.cdn_url}/{image.id}")
+    assert (image.size, image.sha256) == (len(png), hashlib.sha256(png).hexdigest())
+    assert image.url == f"{backend.cdn_url}/{image.id}.png"
+    assert image.thumb_url.startswith(f"{backend.cdn_url}/{image.id}")
     assert (image.links.url, image.links.bbcode) == (image.url, f"[img]{image.url}[/img]")
     assert image.url in image.links.html
     assert image.url in image.links.markdown
@@ -55,37 +53,39 @@ async def test_an_upload_answers_with_the_whole_record(
     assert await client.images.get(image) == image
 
 
-async def test_a_file_is_taken_as_path_bytes_file_or_with_a_name(
-    client: AsyncClient, picture: bytes, tmp_path: Path
+async def test_a_source_is_a_path_bytes_or_a_file_with_a_name_or_without(
+    client: AsyncClient, png: bytes, tmp_path: Path
 ) -> None:
     path = tmp_path / "path.png"
-    path.write_bytes(picture)
-    opened = io.BytesIO(b"skipped" + picture)
+    path.write_bytes(png)
+    opened = io.BytesIO(b"skipped" + png)
     opened.seek(7)
-    sources = (path, str(path), picture, bytearray(picture), opened, ("named.png", picture))
-    sent = hashlib.sha256(picture).hexdigest()
+    sources = (path, str(path), png, bytearray(png), opened, ("field_name.png", png))
+    sent = hashlib.sha256(png).hexdigest()
     images = [await client.upload(source, convert_to_webp=False) for source in sources]
     assert [image.sha256 for image in images] == [sent] * 6
     names = [image.original_filename for image in images]
-    assert (names[0], names[1], names[5]) == ("path.png", "path.png", "named.png")
+    assert (names[0], names[1], names[5]) == ("path.png", "path.png", "field_name.png")
 
 
 @pytest.mark.parametrize(
-    ("wanted", "extension"), [("jpeg", "jpg"), ("png", "png"), ("webp", "webp")], ids=["jpeg", "png", "webp"]
+    ("stored_format", "extension"),
+    [("jpeg", "jpg"), ("png", "png"), ("webp", "webp")],
+    ids=["jpeg", "png", "webp"],
 )
-async def test_the_format_that_is_asked_for_is_stored_and_names_the_file(
-    client: AsyncClient, picture: bytes, wanted: str, extension: str
+async def test_the_requested_format_is_stored_and_determines_the_extension(
+    client: AsyncClient, png: bytes, stored_format: str, extension: str
 ) -> None:
-    image = await client.upload(picture, filename="cat.gif", format=wanted)  # type: ignore[arg-type]
-    assert (image.format, image.mime_type) == (wanted, f"image/{wanted}")
+    image = await client.upload(png, filename="cat.gif", format=stored_format)  # type: ignore[arg-type]
+    assert (image.format, image.mime_type) == (stored_format, f"image/{stored_format}")
     assert (image.original_filename, image.filename) == ("cat.gif", f"cat.{extension}")
     assert image.url.endswith(f"{image.id}.{extension}")
 
 
-async def test_auto_rename_gives_a_random_name_and_keeps_the_original(
-    client: AsyncClient, picture: bytes
+async def test_auto_rename_assigns_a_random_name_and_keeps_the_original(
+    client: AsyncClient, png: bytes
 ) -> None:
-    first, second = [await client.upload(("a.png", picture), auto_rename=True) for _ in range(2)]
+    first, second = [await client.upload(("a.png", png), auto_rename=True) for _ in range(2)]
     assert first.original_filename == second.original_filename == "a.png"
     assert len({first.filename, second.filename, "a.png"}) == 3
 
@@ -96,22 +96,24 @@ async def test_an_animation_keeps_its_frames(client: AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("content", [make_png(3, 2), make_gif(2)], ids=["png", "gif"])
-async def test_what_follows_the_image_in_its_file_is_not_stored(client: AsyncClient, content: bytes) -> None:
+async def test_bytes_after_the_end_of_an_image_are_not_stored(client: AsyncClient, content: bytes) -> None:
     image = await client.upload(content + b"#!/bin/sh", convert_to_webp=False)
     assert (image.size, image.sha256) == (len(content), hashlib.sha256(content).hexdigest())
 
 
-async def test_progress_ends_with_all_bytes_sent_and_the_checksum_is_compared(
-    client: AsyncClient, picture: bytes
+async def test_progress_ends_with_all_bytes_sent_and_the_checksum_is_verified(
+    client: AsyncClient, png: bytes
 ) -> None:
-    told: list[tuple[int, int]] = []
+    reports: list[tuple[int, int]] = []
     await client.upload(
-        picture, convert_to_webp=False, checksum=True, progress=lambda *seen: told.append(seen)
+        png, convert_to_webp=False, checksum=True, progress=lambda *seen: reports.append(seen)
     )
-    assert (told[0], told[-1]) == ((0, len(picture)), (len(picture), len(picture)))
+    assert (reports[0], reports[-1]) == ((0, len(png)), (len(png), len(png)))
 
 
-async def test_of_many_files_each_has_its_result_in_order(client: AsyncClient, tmp_path: Path) -> None:
+async def test_a_batch_upload_returns_a_result_for_each_file_in_order(
+    client: AsyncClient, tmp_path: Path
+) -> None:
     for number in range(4):
         (tmp_path / f"{number}.png").write_bytes(make_png(number + 1, 2))
     (tmp_path / "2.png").write_bytes(b"not an image")
@@ -124,16 +126,14 @@ async def test_of_many_files_each_has_its_result_in_order(client: AsyncClient, t
 
 
 @pytest.mark.parametrize("name", ["image", "file"])
-async def test_form_2_answers_with_the_record_itself(
-    http: httpx2.AsyncClient, picture: bytes, name: str
-) -> None:
-    record = await data_of(http.post("/upload", files={name: ("a.png", picture)}))
+async def test_a_single_upload_returns_the_record(http: httpx2.AsyncClient, png: bytes, name: str) -> None:
+    record = await data_of(http.post("/upload", files={name: ("a.png", png)}))
     assert record.keys() == members(Image)
     assert record["created_at"].endswith("Z")
 
 
 @pytest.mark.parametrize("name", ["files[]", "files"])
-async def test_form_1_answers_with_every_file_in_order(http: httpx2.AsyncClient, name: str) -> None:
+async def test_a_batch_upload_returns_images_and_errors_in_order(http: httpx2.AsyncClient, name: str) -> None:
     files = [(name, (f"{number}.png", make_png(number + 1, 1))) for number in range(3)]
     files.insert(1, (name, ("notes.txt", b"no image")))
     data = await data_of(http.post("/upload", files=files, data={"description": "Together"}))
@@ -145,27 +145,25 @@ async def test_form_1_answers_with_every_file_in_order(http: httpx2.AsyncClient,
     assert (error["index"], error["filename"], error["code"]) == (1, "notes.txt", "UNSUPPORTED_MEDIA_TYPE")
 
 
-async def test_form_1_with_one_file_still_answers_with_a_list(
-    http: httpx2.AsyncClient, picture: bytes
-) -> None:
-    data = await data_of(http.post("/upload", files={"files[]": picture}))
+async def test_a_batch_upload_of_one_file_returns_a_list(http: httpx2.AsyncClient, png: bytes) -> None:
+    data = await data_of(http.post("/upload", files={"files[]": png}))
     assert (len(data["images"]), data["errors"]) == (1, [])
 
 
-async def test_where_no_file_was_stored_the_status_is_their_common_one_or_422(
-    http: httpx2.AsyncClient, picture: bytes
+async def test_a_batch_without_success_has_the_common_status_of_its_errors_or_422(
+    http: httpx2.AsyncClient, png: bytes
 ) -> None:
-    text, damaged = ("a.txt", b"text"), ("b.png", picture[:40])
+    text, damaged = ("a.txt", b"text"), ("b.png", png[:40])
     same = await http.post("/upload", files=[("files[]", text), ("files[]", text)])
-    refused(same, 415, "UNSUPPORTED_MEDIA_TYPE", "a.txt")
+    assert_error(same, 415, "UNSUPPORTED_MEDIA_TYPE", "a.txt")
     differs = await http.post("/upload", files=[("files[]", text), ("files[]", damaged)])
-    refused(differs, 422, "VALIDATION_ERROR", "a.txt", "b.png")
+    assert_error(differs, 422, "VALIDATION_ERROR", "a.txt", "b.png")
 
 
-async def test_options_come_before_or_after_the_file_and_unknown_ones_are_ignored(
-    http: httpx2.AsyncClient, picture: bytes
+async def test_options_may_precede_or_follow_the_file_and_unknown_ones_are_ignored(
+    http: httpx2.AsyncClient, png: bytes
 ) -> None:
-    file = part("image", picture, "x.png")
+    file = part("image", png, "x.png")
     options = part("is_public", b"FALSE") + part("remove_exif", b"1") + part("colour", b"red")
     for body in (file + options, options + file):
         record = await data_of(http.post("/upload", content=body + b"--B--\r\n", headers=FORM))
@@ -173,7 +171,7 @@ async def test_options_come_before_or_after_the_file_and_unknown_ones_are_ignore
 
 
 @pytest.mark.parametrize(
-    ("fields", "named"),
+    ("fields", "field_name"),
     [
         ({"quality": "0"}, "quality"),
         ({"quality": "101"}, "quality"),
@@ -193,22 +191,24 @@ async def test_options_come_before_or_after_the_file_and_unknown_ones_are_ignore
         ({"quality": ["1", "2"]}, "quality"),
     ],
 )
-async def test_an_option_that_is_not_allowed_is_422_and_nothing_is_stored(
-    http: httpx2.AsyncClient, picture: bytes, fields: dict[str, str], named: str
+async def test_an_invalid_option_is_422_and_nothing_is_stored(
+    http: httpx2.AsyncClient, png: bytes, fields: dict[str, str], field_name: str
 ) -> None:
-    refused(await http.post("/upload", files={"image": picture}, data=fields), 422, "VALIDATION_ERROR", named)
+    assert_error(
+        await http.post("/upload", files={"image": png}, data=fields), 422, "VALIDATION_ERROR", field_name
+    )
     assert (await data_of(http.get("/images")))["images"] == []
 
 
-async def test_all_faults_of_one_request_are_told_together(http: httpx2.AsyncClient, picture: bytes) -> None:
+async def test_all_errors_of_a_request_are_reported_together(http: httpx2.AsyncClient, png: bytes) -> None:
     wrong = {"quality": "0", "format": "bmp", "is_public": "maybe", "description": "x" * 2001}
-    answer = await http.post("/upload", files={"image": picture}, data=wrong)
-    refused(answer, 422, "VALIDATION_ERROR", "quality", "format", "is_public", "description")
+    response = await http.post("/upload", files={"image": png}, data=wrong)
+    assert_error(response, 422, "VALIDATION_ERROR", "quality", "format", "is_public", "description")
 
 
-async def test_the_clients_error_names_the_option(client: AsyncClient, picture: bytes) -> None:
+async def test_the_clients_error_names_the_option(client: AsyncClient, png: bytes) -> None:
     with pytest.raises(ValidationError) as caught:
-        await client.upload(picture, quality=101)
+        await client.upload(png, quality=101)
     assert (caught.value.field, caught.value.status) == ("quality", 422)
 
 
@@ -224,21 +224,21 @@ async def test_the_clients_error_names_the_option(client: AsyncClient, picture: 
     ],
     ids=["nothing", "an empty file field", "another field", "cut short", "both forms", "two images"],
 )
-async def test_a_form_without_its_one_file_or_files_is_400(
+async def test_a_form_with_missing_or_conflicting_files_is_400(
     http: httpx2.AsyncClient, body: bytes, text: str
 ) -> None:
-    refused(await http.post("/upload", content=body, headers=FORM), 400, "BAD_REQUEST", text)
+    assert_error(await http.post("/upload", content=body, headers=FORM), 400, "BAD_REQUEST", text)
     assert (await data_of(http.get("/images")))["images"] == []
 
 
-async def test_twenty_files_are_taken_and_twenty_one_are_not(http: httpx2.AsyncClient) -> None:
+async def test_twenty_files_are_accepted_and_twenty_one_are_not(http: httpx2.AsyncClient) -> None:
     files = [("files[]", (f"{number}.png", make_png())) for number in range(21)]
     assert len((await data_of(http.post("/upload", files=files[:20])))["images"]) == 20
-    refused(await http.post("/upload", files=files), 400, "BAD_REQUEST", "20")
+    assert_error(await http.post("/upload", files=files), 400, "BAD_REQUEST", "20")
 
 
 @pytest.mark.parametrize(
-    ("sent", "kept"),
+    ("sent", "expected"),
     [
         ("C:\\pictures\\a.png", "a.png"),
         ("../../etc/a.png", "a.png"),
@@ -249,9 +249,9 @@ async def test_twenty_files_are_taken_and_twenty_one_are_not(http: httpx2.AsyncC
         ("...", "image"),
     ],
 )
-async def test_the_original_name_is_freed_of_paths_and_control_characters(
-    http: httpx2.AsyncClient, picture: bytes, sent: str, kept: str
+async def test_paths_and_control_characters_are_removed_from_the_original_name(
+    http: httpx2.AsyncClient, png: bytes, sent: str, expected: str
 ) -> None:
-    body = part("image", picture, sent) + b"--B--\r\n"
+    body = part("image", png, sent) + b"--B--\r\n"
     record = await data_of(http.post("/upload", content=body, headers=FORM))
-    assert record["original_filename"] == kept
+    assert record["original_filename"] == expected

@@ -1,4 +1,4 @@
-"""Contract 10, in both houses: destinations and deliveries; from the server, deliveries that arrive."""
+"""Webhooks, on both backends; and deliveries of the server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from anyio.to_thread import run_sync
 from attrs import define, field
-from tests.contract.conftest import Account, Connect, House, data_of, members, refused
+from tests.contract.conftest import Account, Backend, Connect, assert_error, data_of, members
 
 from imagehost_client import AsyncClient, NotFoundError, ValidationError, webhooks
 from imagehost_client.models import EventKind, Webhook, WebhookDelivery, WebhookWithSecret
@@ -20,84 +20,90 @@ from imagehost_client.testing import make_png
 
 pytestmark = pytest.mark.anyio
 
-NOBODY = "http://127.0.0.1:9/hook"
-"""Where nothing listens."""
+UNREACHABLE_URL = "http://127.0.0.1:9/hook"
+"""A URL without a listener."""
 
 
 @define
 class Receiver:
-    """A destination on loopback that keeps what comes, and answers 204."""
+    """An endpoint on loopback that stores requests, and responds with 204."""
 
     url: str = ""
-    coming: SimpleQueue[tuple[dict[str, str], bytes]] = field(factory=SimpleQueue)
-    came: list[tuple[dict[str, str], bytes]] = field(factory=list)
+    queue: SimpleQueue[tuple[dict[str, str], bytes]] = field(factory=SimpleQueue)
+    received: list[tuple[dict[str, str], bytes]] = field(factory=list)
 
     async def wait_for(self, count: int) -> None:
-        """Wait until so many deliveries have come."""
-        while len(self.came) < count:
-            self.came.append(await run_sync(partial(self.coming.get, timeout=30)))
+        """Wait for a number of deliveries in total."""
+        while len(self.received) < count:
+            self.received.append(await run_sync(partial(self.queue.get, timeout=30)))
 
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    """A destination that is reachable from this machine alone."""
-    kept = Receiver()
+    """An endpoint on loopback."""
+    endpoint = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            kept.coming.put(({name.lower(): value for name, value in self.headers.items()}, body))
+            endpoint.queue.put(({name.lower(): value for name, value in self.headers.items()}, body))
             self.send_response(204)
             self.end_headers()
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Say nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    kept.url = f"http://127.0.0.1:{server.server_port}/hook"
+    endpoint.url = f"http://127.0.0.1:{server.server_port}/hook"
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
-    yield kept
+    yield endpoint
     server.shutdown()
     thread.join()
     server.server_close()
 
 
-async def test_a_destination_is_made_changed_and_deleted(client: AsyncClient) -> None:
-    made = await client.webhooks.create(NOBODY, events=["image.uploaded"], description="Mine")
-    assert made.secret.startswith("whsec_")
-    assert (made.url, made.events, made.description) == (NOBODY, (EventKind.IMAGE_UPLOADED,), "Mine")
-    assert (made.is_active, made.disabled_reason) == (True, None)
-    changed = await client.webhooks.update(made, is_active=False, events=["image.deleted", "album.created"])
-    assert (changed.is_active, set(changed.events)) == (False, {"image.deleted", "album.created"})
-    assert (changed.url, changed.description) == (NOBODY, "Mine")
-    changed = await client.webhooks.update(made, url="http://localhost:9/other", description="")
-    assert (changed.url, changed.description, changed.is_active) == ("http://localhost:9/other", "", False)
-    assert await client.webhooks.get(made) == changed
-    deleted = await client.webhooks.delete(made)
-    assert (deleted.id, deleted.deleted) == (made.id, True)
+async def test_a_webhook_is_created_updated_and_deleted(client: AsyncClient) -> None:
+    created = await client.webhooks.create(UNREACHABLE_URL, events=["image.uploaded"], description="Mine")
+    assert created.secret.startswith("whsec_")
+    assert (created.url, created.events, created.description) == (
+        UNREACHABLE_URL,
+        (EventKind.IMAGE_UPLOADED,),
+        "Mine",
+    )
+    assert (created.is_active, created.disabled_reason) == (True, None)
+    updated = await client.webhooks.update(
+        created, is_active=False, events=["image.deleted", "album.created"]
+    )
+    assert (updated.is_active, set(updated.events)) == (False, {"image.deleted", "album.created"})
+    assert (updated.url, updated.description) == (UNREACHABLE_URL, "Mine")
+    updated = await client.webhooks.update(created, url="http://localhost:9/other", description="")
+    assert (updated.url, updated.description, updated.is_active) == ("http://localhost:9/other", "", False)
+    assert await client.webhooks.get(created) == updated
+    deleted = await client.webhooks.delete(created)
+    assert (deleted.id, deleted.deleted) == (created.id, True)
     for call in (client.webhooks.get, client.webhooks.delete, client.webhooks.test):
         with pytest.raises(NotFoundError):
-            await call(made)
+            await call(created)
 
 
-async def test_without_events_a_destination_gets_all(client: AsyncClient) -> None:
-    assert (await client.webhooks.create(NOBODY)).events == ()
+async def test_a_webhook_without_event_kinds_receives_all(client: AsyncClient) -> None:
+    assert (await client.webhooks.create(UNREACHABLE_URL)).events == ()
 
 
-async def test_destinations_are_listed_newest_first(client: AsyncClient) -> None:
-    made = [await client.webhooks.create(f"{NOBODY}/{number}") for number in range(3)]
+async def test_webhooks_are_listed_newest_first(client: AsyncClient) -> None:
+    created = [await client.webhooks.create(f"{UNREACHABLE_URL}/{number}") for number in range(3)]
     listed = [webhook async for webhook in client.webhooks.list(per_page=2)]
-    assert [webhook.id for webhook in listed] == [webhook.id for webhook in made[::-1]]
+    assert [webhook.id for webhook in listed] == [webhook.id for webhook in created[::-1]]
 
 
-async def test_a_secret_is_shown_on_create_and_rotate_only(http: httpx2.AsyncClient) -> None:
-    made = await data_of(http.post("/webhooks", json={"url": NOBODY}), 201)
-    assert made.keys() == members(WebhookWithSecret)
-    path = f"/webhooks/{made['id']}"
+async def test_a_secret_is_returned_on_creation_and_rotation_only(http: httpx2.AsyncClient) -> None:
+    created = await data_of(http.post("/webhooks", json={"url": UNREACHABLE_URL}), 201)
+    assert created.keys() == members(WebhookWithSecret)
+    path = f"/webhooks/{created['id']}"
     rotated = await data_of(http.post(f"{path}/rotate-secret"))
     assert rotated.keys() == members(WebhookWithSecret)
-    assert rotated["secret"] != made["secret"]
+    assert rotated["secret"] != created["secret"]
     shown = await data_of(http.get(path))
     assert shown.keys() == members(Webhook)
     for text in (f"{shown}", f"{await data_of(http.get('/webhooks'))}"):
@@ -105,7 +111,7 @@ async def test_a_secret_is_shown_on_create_and_rotate_only(http: httpx2.AsyncCli
 
 
 @pytest.mark.parametrize(
-    ("body", "named"),
+    ("body", "field_name"),
     [
         ({}, "url"),
         ({"url": "http://example.com/"}, "url"),
@@ -117,36 +123,40 @@ async def test_a_secret_is_shown_on_create_and_rotate_only(http: httpx2.AsyncCli
         ({"url": "https://intranet/"}, "url"),
         ({"url": "x"}, "url"),
         ({"url": 7}, "url"),
-        ({"url": NOBODY, "events": ["image.renamed"]}, "events"),
-        ({"url": NOBODY, "events": "image.uploaded"}, "events"),
-        ({"url": NOBODY, "description": "x" * 2001}, "description"),
+        ({"url": UNREACHABLE_URL, "events": ["image.renamed"]}, "events"),
+        ({"url": UNREACHABLE_URL, "events": "image.uploaded"}, "events"),
+        ({"url": UNREACHABLE_URL, "description": "x" * 2001}, "description"),
     ],
 )
-async def test_a_destination_that_is_not_allowed_is_422(
-    http: httpx2.AsyncClient, body: dict[str, object], named: str
+async def test_an_invalid_webhook_is_422(
+    http: httpx2.AsyncClient, body: dict[str, object], field_name: str
 ) -> None:
-    refused(await http.post("/webhooks", json=body), 422, "VALIDATION_ERROR", f"for {named} but received")
+    assert_error(
+        await http.post("/webhooks", json=body), 422, "VALIDATION_ERROR", f"for {field_name} but received"
+    )
     assert (await data_of(http.get("/webhooks")))["webhooks"] == []
     if body:
-        made = await data_of(http.post("/webhooks", json={"url": NOBODY}), 201)
-        refused(await http.patch(f"/webhooks/{made['id']}", json=body), 422, "VALIDATION_ERROR", named)
-        made.pop("secret")
-        assert await data_of(http.get(f"/webhooks/{made['id']}")) == made
+        created = await data_of(http.post("/webhooks", json={"url": UNREACHABLE_URL}), 201)
+        assert_error(
+            await http.patch(f"/webhooks/{created['id']}", json=body), 422, "VALIDATION_ERROR", field_name
+        )
+        created.pop("secret")
+        assert await data_of(http.get(f"/webhooks/{created['id']}")) == created
 
 
-async def test_the_clients_error_names_the_address(client: AsyncClient) -> None:
+async def test_the_clients_error_has_the_field_url(client: AsyncClient) -> None:
     for url in ("http://example.com/", "https://10.0.0.1/", "https://[fc00::1]/", "https://intranet/"):
         with pytest.raises(ValidationError) as caught:
             await client.webhooks.create(url)
         assert caught.value.field == "url"
 
 
-async def test_each_event_makes_a_delivery_to_each_destination_that_wants_it(
+async def test_each_event_is_delivered_to_each_subscribed_webhook(
     client: AsyncClient, connect: Connect, other: Account
 ) -> None:
-    everything = await client.webhooks.create(NOBODY)
-    deletions = await client.webhooks.create(NOBODY, events=["image.deleted"])
-    paused = await client.webhooks.create(NOBODY)
+    everything = await client.webhooks.create(UNREACHABLE_URL)
+    deletions = await client.webhooks.create(UNREACHABLE_URL, events=["image.deleted"])
+    paused = await client.webhooks.create(UNREACHABLE_URL)
     await client.webhooks.update(paused, is_active=False)
     await connect(other.token).upload(make_png())
 
@@ -158,30 +168,30 @@ async def test_each_event_makes_a_delivery_to_each_destination_that_wants_it(
     await client.albums.delete(album)
     await client.images.delete(image)
 
-    happened = ["image.uploaded", "album.created", "album.updated", "album.updated", "image.deleted"]
-    found = [delivery async for delivery in client.webhooks.deliveries(everything, per_page=2)]
-    assert [delivery.event for delivery in found] == happened[::-1]
-    assert len({delivery.event_id for delivery in found}) == len(happened)
+    expected = ["image.uploaded", "album.created", "album.updated", "album.updated", "image.deleted"]
+    deliveries = [delivery async for delivery in client.webhooks.deliveries(everything, per_page=2)]
+    assert [delivery.event for delivery in deliveries] == expected[::-1]
+    assert len({delivery.event_id for delivery in deliveries}) == len(expected)
     assert [one.event async for one in client.webhooks.deliveries(deletions)] == ["image.deleted"]
     assert [one async for one in client.webhooks.deliveries(paused)] == []
 
 
-async def test_a_test_event_and_another_attempt(client: AsyncClient) -> None:
-    webhook = await client.webhooks.create(NOBODY, events=["image.deleted"])
+async def test_a_test_event_is_delivered_and_can_be_retried(client: AsyncClient) -> None:
+    webhook = await client.webhooks.create(UNREACHABLE_URL, events=["image.deleted"])
     sent = await client.webhooks.test(webhook)
     (listed,) = [delivery async for delivery in client.webhooks.deliveries(webhook)]
     assert (listed.id, listed.event, listed.event_id) == (sent.id, "webhook.test", sent.event_id)
     again = await client.webhooks.retry(webhook, sent)
     assert (again.id, again.event_id) == (sent.id, sent.event_id)
-    second = await client.webhooks.create(NOBODY)
+    second = await client.webhooks.create(UNREACHABLE_URL)
     for other, delivery in ((webhook, "missing"), (second, sent.id)):
         with pytest.raises(NotFoundError):
             await client.webhooks.retry(other, delivery)
 
 
-async def test_the_record_of_a_delivery_is_whole(http: httpx2.AsyncClient) -> None:
-    webhook = await data_of(http.post("/webhooks", json={"url": NOBODY, "is_active": False}), 201)
-    assert webhook["is_active"] is True  # a new destination is active; PATCH pauses it
+async def test_a_delivery_record_has_all_fields(http: httpx2.AsyncClient) -> None:
+    webhook = await data_of(http.post("/webhooks", json={"url": UNREACHABLE_URL, "is_active": False}), 201)
+    assert webhook["is_active"] is True  # a new webhook is active; PATCH deactivates it
     path = f"/webhooks/{webhook['id']}"
     sent = await data_of(http.post(f"{path}/test"), 201)
     assert sent.keys() == members(WebhookDelivery)
@@ -192,56 +202,56 @@ async def test_the_record_of_a_delivery_is_whole(http: httpx2.AsyncClient) -> No
     assert again.keys() == members(WebhookDelivery)
 
 
-async def test_somebody_elses_destination_is_404(
+async def test_a_webhook_of_another_account_is_404(
     client: AsyncClient, connect: Connect, other: Account
 ) -> None:
-    webhook, stranger = await client.webhooks.create(NOBODY), connect(other.token)
+    webhook, other_client = await client.webhooks.create(UNREACHABLE_URL), connect(other.token)
     sent = await client.webhooks.test(webhook)
     for call in (
-        partial(stranger.webhooks.get, webhook),
-        partial(stranger.webhooks.update, webhook, is_active=False),
-        partial(stranger.webhooks.delete, webhook),
-        partial(stranger.webhooks.test, webhook),
-        partial(stranger.webhooks.rotate_secret, webhook),
-        partial(stranger.webhooks.retry, webhook, sent),
-        stranger.webhooks.deliveries(webhook).first_page,
+        partial(other_client.webhooks.get, webhook),
+        partial(other_client.webhooks.update, webhook, is_active=False),
+        partial(other_client.webhooks.delete, webhook),
+        partial(other_client.webhooks.test, webhook),
+        partial(other_client.webhooks.rotate_secret, webhook),
+        partial(other_client.webhooks.retry, webhook, sent),
+        other_client.webhooks.deliveries(webhook).first_page,
     ):
         with pytest.raises(NotFoundError):
             await call()
     assert (await client.webhooks.get(webhook)).is_active
 
 
-async def test_what_the_server_sends_is_what_the_client_unwraps(
-    house: House, client: AsyncClient, receiver: Receiver
+async def test_the_client_unwraps_what_the_server_sends(
+    backend: Backend, client: AsyncClient, receiver: Receiver
 ) -> None:
-    made = await client.webhooks.create(receiver.url)
+    created = await client.webhooks.create(receiver.url)
     image = await client.upload(make_png(7, 5), description="É")
-    if house.transport:
-        assert receiver.coming.empty()  # the double sends nothing
+    if backend.transport:
+        assert receiver.queue.empty()  # the fake sends nothing
         return
     album = await client.albums.create("A")
     await receiver.wait_for(2)
-    rotated = await client.webhooks.rotate_secret(made)
-    changed = await client.albums.update(album, name="B")
+    rotated = await client.webhooks.rotate_secret(created)
+    updated = await client.albums.update(album, name="B")
     await client.images.delete(image)
     await receiver.wait_for(4)
 
     events = {}
-    for headers, body in receiver.came:
-        event = webhooks.unwrap(body, headers, made.secret)  # for a day both secrets sign
+    for headers, body in receiver.received:
+        event = webhooks.unwrap(body, headers, created.secret)  # both secrets sign for a day
         events[event.kind] = event
         assert event.timestamp.tzinfo is not None
-    uploaded, created = events[EventKind.IMAGE_UPLOADED], events[EventKind.ALBUM_CREATED]
+    uploaded, album_created = events[EventKind.IMAGE_UPLOADED], events[EventKind.ALBUM_CREATED]
     assert isinstance(uploaded, webhooks.ImageUploaded)
     assert uploaded.data == image
-    assert isinstance(created, webhooks.AlbumCreated)
-    assert created.data == album
-    for headers, body in receiver.came[2:]:
+    assert isinstance(album_created, webhooks.AlbumCreated)
+    assert album_created.data == album
+    for headers, body in receiver.received[2:]:
         event = webhooks.unwrap(body, headers, rotated.secret)
         if isinstance(event, webhooks.ImageDeleted):
             assert (event.data.id, event.data.album_id) == (image.id, None)
         else:
             assert isinstance(event, webhooks.AlbumUpdated)
-            assert event.data == changed
-    by_event = {one.event_id: one async for one in client.webhooks.deliveries(made)}
+            assert event.data == updated
+    by_event = {one.event_id: one async for one in client.webhooks.deliveries(created)}
     assert {event.id for event in events.values()} == set(by_event)

@@ -1,4 +1,4 @@
-"""Contract 5 and 7, in both houses: addresses that the clients make are answered, and mean what they say."""
+"""Image URLs, on both backends: the clients build URLs that are delivered as requested."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.contract.conftest import House, data_of, refused
+from tests.contract.conftest import Backend, assert_error, data_of
 
 from imagehost_client import AsyncClient, ValidationError, urls
 from imagehost_client.models import Image, Links
@@ -56,14 +56,14 @@ VALUES = {
 }
 
 
-def read(address: str) -> Transform:
-    """Return what the core reads in an address."""
-    parts = urlsplit(address)
+def parse_url(url: str) -> Transform:
+    """Return the transform that the core parses from a URL."""
+    parts = urlsplit(url)
     return parse_transform(parts.query, extension=parts.path.rpartition(".")[2])
 
 
 @given(params=st.fixed_dictionaries({}, optional=VALUES))
-def test_client_and_core_agree_on_every_value_that_is_allowed_and_on_every_one_that_is_not(
+def test_client_and_core_accept_the_same_parameters(
     params: dict[str, Any],
 ) -> None:
     sent = {name: value for name, value in params.items() if value is not None}
@@ -72,18 +72,18 @@ def test_client_and_core_agree_on_every_value_that_is_allowed_and_on_every_one_t
     except BadRequestError:
         expected = None
     try:
-        address = urls.image_url(IMAGE, **params)
+        url = urls.image_url(IMAGE, **params)
     except ValueError:
         assert expected is None
         return
     assert expected is not None
     stored = FORMAT_NAMES["webp"]
-    assert read(address) == evolve(expected, format=expected.format or stored)
+    assert parse_url(url) == evolve(expected, format=expected.format or stored)
     by_id = urls.image_url(IMAGE.id, cdn_url="https://img.example/x/", **params)
     assert parse_transform(urlsplit(by_id).query) == expected
     for name, value in sent.items():
-        meant = getattr(expected, NAMES[name])
-        assert meant == (FORMAT_NAMES[value] if name == "fm" else value)
+        value_of_core = getattr(expected, NAMES[name])
+        assert value_of_core == (FORMAT_NAMES[value] if name == "fm" else value)
 
 
 @given(
@@ -98,18 +98,18 @@ def test_client_and_core_agree_on_every_value_that_is_allowed_and_on_every_one_t
         },
     ),
 )
-def test_each_candidate_of_a_srcset_is_read_as_the_width_that_it_names(
+def test_each_url_of_a_srcset_has_the_width_of_its_descriptor(
     width: int, widths: list[int], params: dict[str, Any]
 ) -> None:
-    shown: list[int] = []
+    widths_of_urls: list[int] = []
     for candidate in urls.srcset(evolve(IMAGE, width=width), widths, **params).split(", "):
-        address, _, described = candidate.partition(" ")
-        transform = read(address)
-        assert described == f"{transform.width}w"
+        url, _, descriptor = candidate.partition(" ")
+        transform = parse_url(url)
+        assert descriptor == f"{transform.width}w"
         assert (transform.quality, transform.fit) == (params.get("q"), params.get("fit", Fit.COVER))
-        shown.append(transform.width or 0)
-    assert shown == sorted(set(shown))
-    assert max(shown) <= min(width, 8192)
+        widths_of_urls.append(transform.width or 0)
+    assert widths_of_urls == sorted(set(widths_of_urls))
+    assert max(widths_of_urls) <= min(width, 8192)
 
 
 @pytest.mark.anyio
@@ -127,42 +127,42 @@ def test_each_candidate_of_a_srcset_is_read_as_the_width_that_it_names(
         ({"w": 1, "fm": "auto"}, (1, 1), "png"),
     ],
 )
-async def test_an_address_shows_what_it_asks_for(
-    house: House,
+async def test_an_image_url_returns_the_requested_size_and_format(
+    backend: Backend,
     client: AsyncClient,
-    visitor: httpx2.AsyncClient,
+    anonymous_http: httpx2.AsyncClient,
     params: dict[str, Any],
     size: tuple[int, int],
     kind: str,
 ) -> None:
     image = await client.upload(make_png(60, 40), convert_to_webp=False)
-    for address in (client.image_url(image, **params), client.image_url(image.id, **params)):
-        answer = await visitor.get(address)
-        assert answer.status_code == 200
-        if not house.renders:
-            assert answer.headers["content-type"] == "image/png"  # the double shows the stored bytes
+    for url in (client.image_url(image, **params), client.image_url(image.id, **params)):
+        response = await anonymous_http.get(url)
+        assert response.status_code == 200
+        if not backend.renders:
+            assert response.headers["content-type"] == "image/png"  # the fake delivers the stored file
             continue
-        assert answer.headers["content-type"] == f"image/{kind}"
-        if kind != "avif":  # which may not be uploaded, so that the core reads no header of it
-            header = scan(io.BytesIO(answer.content), len(answer.content))
+        assert response.headers["content-type"] == f"image/{kind}"
+        if kind != "avif":  # the header scanner does not read AVIF
+            header = scan(io.BytesIO(response.content), len(response.content))
             assert (header.width, header.height) == size
 
 
 @pytest.mark.anyio
-async def test_every_candidate_of_a_srcset_and_the_thumb_are_answered(
-    client: AsyncClient, visitor: httpx2.AsyncClient
+async def test_every_url_of_a_srcset_and_the_thumbnail_are_delivered(
+    client: AsyncClient, anonymous_http: httpx2.AsyncClient
 ) -> None:
     image = await client.upload(make_png(60, 40))
     candidates = client.srcset(image, [10, 20, 100], fm="webp").split(", ")
     assert [candidate.partition(" ")[2] for candidate in candidates] == ["10w", "20w", "60w"]
-    for address in (*(candidate.partition(" ")[0] for candidate in candidates), image.thumb_url):
-        answer = await visitor.get(address)
-        assert (answer.status_code, answer.headers["content-type"][:6]) == (200, "image/")
+    for url in (*(candidate.partition(" ")[0] for candidate in candidates), image.thumb_url):
+        response = await anonymous_http.get(url)
+        assert (response.status_code, response.headers["content-type"][:6]) == (200, "image/")
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    ("query", "named"),
+    ("query", "field_name"),
     [
         ("w=0", "w"),
         ("w=8193", "w"),
@@ -178,60 +178,62 @@ async def test_every_candidate_of_a_srcset_and_the_thumb_are_answered(
         ("w=3&w=3", "w"),
     ],
 )
-async def test_a_parameter_that_is_not_allowed_is_400(
-    http: httpx2.AsyncClient, visitor: httpx2.AsyncClient, picture: bytes, query: str, named: str
+async def test_an_invalid_parameter_is_400(
+    http: httpx2.AsyncClient, anonymous_http: httpx2.AsyncClient, png: bytes, query: str, field_name: str
 ) -> None:
-    record = await data_of(http.post("/upload", files={"image": picture}))
-    refused(await visitor.get(f"{record['url']}?{query}"), 400, "BAD_REQUEST", f"for {named}")
-    assert (await visitor.get(f"{record['url']}?utm=1&w=5")).status_code == 200
+    record = await data_of(http.post("/upload", files={"image": png}))
+    assert_error(
+        await anonymous_http.get(f"{record['url']}?{query}"), 400, "BAD_REQUEST", f"for {field_name}"
+    )
+    assert (await anonymous_http.get(f"{record['url']}?utm=1&w=5")).status_code == 200
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("name", ["{}.bmp", "{}.JPG", "0000000000000000.png", "x", "{}.png.png"])
-async def test_an_extension_or_an_id_that_there_is_not_is_404(
-    house: House, http: httpx2.AsyncClient, visitor: httpx2.AsyncClient, picture: bytes, name: str
+async def test_an_unknown_extension_or_id_is_404(
+    backend: Backend, http: httpx2.AsyncClient, anonymous_http: httpx2.AsyncClient, png: bytes, name: str
 ) -> None:
-    record = await data_of(http.post("/upload", files={"image": picture}))
-    refused(await visitor.get(f"{house.cdn_url}/{name.format(record['id'])}"), 404, "NOT_FOUND")
+    record = await data_of(http.post("/upload", files={"image": png}))
+    assert_error(await anonymous_http.get(f"{backend.cdn_url}/{name.format(record['id'])}"), 404, "NOT_FOUND")
 
 
 @pytest.mark.anyio
-async def test_a_signed_address_shows_a_private_image_to_whoever_holds_it(
-    house: House, client: AsyncClient, visitor: httpx2.AsyncClient, picture: bytes
+async def test_a_signed_url_delivers_a_private_image_without_a_token(
+    backend: Backend, client: AsyncClient, anonymous_http: httpx2.AsyncClient, png: bytes
 ) -> None:
-    image = await client.upload(picture, is_public=False)
+    image = await client.upload(png, is_public=False)
     plain = await client.images.signed_url(image)
     sized = await client.images.signed_url(image, w=20, fit="inside", fm="png", expires_in=60)
     for signed in (plain, sized):
-        assert signed.url.startswith(f"{house.cdn_url}/{image.id}.")
-        assert (await visitor.get(signed.url)).status_code == 200
+        assert signed.url.startswith(f"{backend.cdn_url}/{image.id}.")
+        assert (await anonymous_http.get(signed.url)).status_code == 200
         assert signed.expires_at is not None
         assert dict(parse_qsl(urlsplit(signed.url).query))["exp"] == str(int(signed.expires_at.timestamp()))
     assert plain.expires_at is not None
     assert sized.expires_at is not None
     assert 3400 < (plain.expires_at - sized.expires_at).total_seconds() < 3600
-    assert (await visitor.get(image.url)).status_code == 404
+    assert (await anonymous_http.get(image.url)).status_code == 404
     await client.images.delete(image)
-    assert (await visitor.get(plain.url)).status_code == 404
+    assert (await anonymous_http.get(plain.url)).status_code == 404
 
 
 @pytest.mark.anyio
-async def test_a_signature_holds_for_what_was_meant_and_for_nothing_else(
-    http: httpx2.AsyncClient, visitor: httpx2.AsyncClient, picture: bytes
+async def test_a_signature_is_valid_for_its_image_and_parameters_only(
+    http: httpx2.AsyncClient, anonymous_http: httpx2.AsyncClient, png: bytes
 ) -> None:
     form = {"is_public": "false"}
-    record = await data_of(http.post("/upload", files={"image": picture}, data=form))
+    record = await data_of(http.post("/upload", files={"image": png}, data=form))
     other = await data_of(http.post("/upload", files={"image": make_png(5, 5)}, data=form))
     body = {"w": 20, "fm": "png", "fit": "cover", "expires_in": 60}
     signed = (await data_of(http.post(f"/images/{record['id']}/signed-url", json=body)))["url"]
-    address, _, query = signed.partition("?")
+    url, _, query = signed.partition("?")
     pairs = dict(parse_qsl(query))
 
-    async def status(changes: dict[str, str], where: str = address) -> int:
-        return (await visitor.get(f"{where}?{urlencode({**pairs, **changes})}")).status_code
+    async def status(changes: dict[str, str], where: str = url) -> int:
+        return (await anonymous_http.get(f"{where}?{urlencode({**pairs, **changes})}")).status_code
 
     assert await status({}) == 200
-    assert (await visitor.get(f"{address}?{urlencode(list(pairs.items())[::-1])}")).status_code == 200
+    assert (await anonymous_http.get(f"{url}?{urlencode(list(pairs.items())[::-1])}")).status_code == 200
     assert await status({"utm": "1"}) == 200
     for changes in (
         {"w": "21"},
@@ -250,7 +252,7 @@ async def test_a_signature_holds_for_what_was_meant_and_for_nothing_else(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    ("body", "named"),
+    ("body", "field_name"),
     [
         ({}, "expires_in"),
         ({"expires_in": 0}, "expires_in"),
@@ -261,17 +263,17 @@ async def test_a_signature_holds_for_what_was_meant_and_for_nothing_else(
         ({"expires_in": 60, "fm": "gif"}, "fm"),
     ],
 )
-async def test_what_is_signed_is_checked(
-    http: httpx2.AsyncClient, picture: bytes, body: dict[str, object], named: str
+async def test_an_invalid_request_for_a_signed_url_is_422(
+    http: httpx2.AsyncClient, png: bytes, body: dict[str, object], field_name: str
 ) -> None:
-    record = await data_of(http.post("/upload", files={"image": picture}))
-    answer = await http.post(f"/images/{record['id']}/signed-url", json=body)
-    refused(answer, 422, "VALIDATION_ERROR", f"for {named}")
+    record = await data_of(http.post("/upload", files={"image": png}))
+    response = await http.post(f"/images/{record['id']}/signed-url", json=body)
+    assert_error(response, 422, "VALIDATION_ERROR", f"for {field_name}")
 
 
 @pytest.mark.anyio
-async def test_the_client_tells_a_lifetime_that_is_not_allowed(client: AsyncClient, picture: bytes) -> None:
-    image = await client.upload(picture)
+async def test_an_invalid_lifetime_is_a_validation_error(client: AsyncClient, png: bytes) -> None:
+    image = await client.upload(png)
     with pytest.raises(ValidationError) as caught:
         await client.images.signed_url(image, expires_in=0)
     assert caught.value.field == "expires_in"

@@ -1,4 +1,4 @@
-"""Contract 8, in both houses: sessions, keys, and the account."""
+"""Sessions, API keys and accounts, on both backends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 
 import httpx2
 import pytest
-from tests.contract.conftest import PASSWORD, Account, Connect, data_of, members, refused
+from tests.contract.conftest import PASSWORD, Account, Connect, assert_error, data_of, members
 
 from imagehost_client import AsyncClient, ConflictError, ForbiddenError, NotFoundError, UnauthorizedError
 from imagehost_client.models import Account as AccountModel
@@ -27,7 +27,7 @@ SCOPES = {
 }
 
 
-async def test_a_session_acts_with_all_scopes_until_it_is_ended(connect: Connect, account: Account) -> None:
+async def test_a_session_has_all_scopes_until_it_is_deleted(connect: Connect, account: Account) -> None:
     session = await connect(None).sessions.create(account.name, PASSWORD)
     assert session.token.startswith("ihs_")
     assert session.account.name == account.name
@@ -42,24 +42,24 @@ async def test_a_session_acts_with_all_scopes_until_it_is_ended(connect: Connect
     assert (await connect(account.token).account()).account.name == account.name
 
 
-async def test_the_record_of_a_session_is_whole(visitor: httpx2.AsyncClient, account: Account) -> None:
+async def test_a_session_record_has_all_fields(anonymous_http: httpx2.AsyncClient, account: Account) -> None:
     body = {"username": account.name, "password": PASSWORD}
-    record = await data_of(visitor.post("/session", json=body), 201)
+    record = await data_of(anonymous_http.post("/session", json=body), 201)
     assert record.keys() == members(SessionWithToken)
     assert record["account"].keys() == {"name", "created_at"}
 
 
-async def test_an_account_is_made_and_signed_in_to(connect: Connect, account: Account) -> None:
-    visitor, name, password = connect(None), f"new.{account.name}", "correct horse"
-    made = await visitor.accounts.create(name, password)
-    assert (made.name, made.created_at <= datetime.now(UTC) + timedelta(minutes=1)) == (name, True)
-    session = await visitor.sessions.create(name, password)
-    assert session.account == made
+async def test_a_created_account_can_sign_in(connect: Connect, account: Account) -> None:
+    anonymous_http, name, password = connect(None), f"new.{account.name}", "correct horse"
+    created = await anonymous_http.accounts.create(name, password)
+    assert (created.name, created.created_at <= datetime.now(UTC) + timedelta(minutes=1)) == (name, True)
+    session = await anonymous_http.sessions.create(name, password)
+    assert session.account == created
     assert (await connect(session.token).account()).usage.images == 0
     with pytest.raises(UnauthorizedError):
-        await visitor.sessions.create(name, "another password")
+        await anonymous_http.sessions.create(name, "another password")
     with pytest.raises(ConflictError):
-        await visitor.accounts.create(name, password)
+        await anonymous_http.accounts.create(name, password)
 
 
 @pytest.mark.parametrize(
@@ -73,68 +73,66 @@ async def test_an_account_is_made_and_signed_in_to(connect: Connect, account: Ac
         {"password": "correct horse"},
     ],
 )
-async def test_an_account_that_makes_no_sense_is_422(
-    visitor: httpx2.AsyncClient, body: dict[str, str]
-) -> None:
-    answer = await visitor.post("/accounts", json=body)
-    refused(answer, 422, "VALIDATION_ERROR")
-    assert body.get("password", "?") not in answer.text
+async def test_an_invalid_account_is_422(anonymous_http: httpx2.AsyncClient, body: dict[str, str]) -> None:
+    response = await anonymous_http.post("/accounts", json=body)
+    assert_error(response, 422, "VALIDATION_ERROR")
+    assert body.get("password", "?") not in response.text
 
 
-async def test_a_wrong_password_and_an_unknown_name_are_refused_alike(
-    visitor: httpx2.AsyncClient, account: Account
+async def test_a_wrong_password_and_an_unknown_name_get_the_same_response(
+    anonymous_http: httpx2.AsyncClient, account: Account
 ) -> None:
     wrong = {"username": account.name, "password": "wrong"}
     unknown = {"username": "nobody-here", "password": PASSWORD}
-    answers = [await visitor.post("/session", json=body) for body in (wrong, unknown)]
-    for answer in answers:
-        refused(answer, 401, "UNAUTHORIZED")
-    assert answers[0].text == answers[1].text
+    responses = [await anonymous_http.post("/session", json=body) for body in (wrong, unknown)]
+    for response in responses:
+        assert_error(response, 401, "UNAUTHORIZED")
+    assert responses[0].text == responses[1].text
     for body in ({}, {"username": account.name}, {"username": 1, "password": PASSWORD}):
-        refused(await visitor.post("/session", json=body), 422, "VALIDATION_ERROR")
+        assert_error(await anonymous_http.post("/session", json=body), 422, "VALIDATION_ERROR")
 
 
-async def test_a_key_does_what_its_scopes_allow_and_manages_no_keys(
+async def test_a_key_has_its_scopes_and_cannot_manage_keys(
     client: AsyncClient, connect: Connect, account: Account
 ) -> None:
-    made = await client.keys.create("All")
-    assert made.token.startswith("ihk_")
-    assert made.token.startswith(made.prefix)
-    assert (set(made.scopes), made.name) == (SCOPES, "All")
-    assert (made.expires_at, made.last_used_at, made.revoked_at) == (None, None, None)
-    program = connect(made.token)
+    created = await client.keys.create("All")
+    assert created.token.startswith("ihk_")
+    assert created.token.startswith(created.prefix)
+    assert (set(created.scopes), created.name) == (SCOPES, "All")
+    assert (created.expires_at, created.last_used_at, created.revoked_at) == (None, None, None)
+    program = connect(created.token)
     assert (await program.account()).account.name == account.name
     await program.images.delete(await program.upload(make_png()))
     for call in (
         lambda: program.keys.list().first_page(),
         lambda: program.keys.create("More"),
-        lambda: program.keys.delete(made.id),
+        lambda: program.keys.delete(created.id),
         lambda: program.sessions.delete(),
     ):
         with pytest.raises(ForbiddenError):
             await call()
-    assert (await client.keys.get(made)).last_used_at is not None
+    assert (await client.keys.get(created)).last_used_at is not None
 
 
-async def test_a_token_is_shown_once(http: httpx2.AsyncClient) -> None:
-    made = await data_of(http.post("/keys", json={"name": "ci"}), 201)
-    assert made.keys() == members(ApiKeyWithToken)
-    shown = await data_of(http.get(f"/keys/{made['id']}"))
+async def test_a_token_is_returned_on_creation_only(http: httpx2.AsyncClient) -> None:
+    created = await data_of(http.post("/keys", json={"name": "ci"}), 201)
+    assert created.keys() == members(ApiKeyWithToken)
+    shown = await data_of(http.get(f"/keys/{created['id']}"))
     assert shown.keys() == members(ApiKey)
     listed = await data_of(http.get("/keys"))
-    assert made["token"] not in f"{shown}{listed}"
+    assert created["token"] not in f"{shown}{listed}"
 
 
-async def test_keys_are_listed_newest_first_changed_and_revoked(
+async def test_keys_are_listed_newest_first_updated_and_revoked(
     client: AsyncClient, connect: Connect
 ) -> None:
     first = await client.keys.create("First", scopes=["images:read", "albums:read"])
     second = await client.keys.create("Second")
     assert [key.id async for key in client.keys.list(per_page=1)] == [second.id, first.id]
-    changed = await client.keys.update(first, name="Changed")
-    assert (changed.name, changed.scopes) == ("Changed", first.scopes)
-    changed = await client.keys.update(first, scopes=["albums:read"])
-    assert (changed.name, changed.scopes) == ("Changed", ("albums:read",))
+    updated = await client.keys.update(first, name="Changed")
+    assert (updated.name, updated.scopes) == ("Changed", first.scopes)
+    updated = await client.keys.update(first, scopes=["albums:read"])
+    assert (updated.name, updated.scopes) == ("Changed", ("albums:read",))
     program = connect(first.token)
     await program.albums.list().first_page()
     with pytest.raises(ForbiddenError):
@@ -151,7 +149,7 @@ async def test_keys_are_listed_newest_first_changed_and_revoked(
         await client.keys.update(first, name="Again")
 
 
-async def test_a_key_may_end_at_a_time_to_come(client: AsyncClient) -> None:
+async def test_a_key_may_have_a_future_expiry(client: AsyncClient) -> None:
     ends = datetime.now(UTC).replace(microsecond=0) + timedelta(days=30)
     key = await client.keys.create("Month", expires_at=ends)
     assert key.expires_at == ends
@@ -160,7 +158,7 @@ async def test_a_key_may_end_at_a_time_to_come(client: AsyncClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "named"),
+    ("body", "field_name"),
     [
         ({"scopes": ["all"]}, "scopes"),
         ({"scopes": []}, "scopes"),
@@ -172,27 +170,27 @@ async def test_a_key_may_end_at_a_time_to_come(client: AsyncClient) -> None:
         ({"expires_at": "soon"}, "expires_at"),
     ],
 )
-async def test_a_key_with_a_value_that_is_not_allowed_is_422(
-    http: httpx2.AsyncClient, body: dict[str, object], named: str
+async def test_an_invalid_key_is_422(
+    http: httpx2.AsyncClient, body: dict[str, object], field_name: str
 ) -> None:
-    refused(await http.post("/keys", json=body), 422, "VALIDATION_ERROR", named)
-    made = await data_of(http.post("/keys", json={}), 201)
-    refused(await http.patch(f"/keys/{made['id']}", json=body), 422, "VALIDATION_ERROR", named)
+    assert_error(await http.post("/keys", json=body), 422, "VALIDATION_ERROR", field_name)
+    created = await data_of(http.post("/keys", json={}), 201)
+    assert_error(await http.patch(f"/keys/{created['id']}", json=body), 422, "VALIDATION_ERROR", field_name)
 
 
-async def test_somebody_elses_key_is_404(client: AsyncClient, connect: Connect, other: Account) -> None:
-    key, stranger = await client.keys.create("Mine"), connect(other.token)
+async def test_a_key_of_another_account_is_404(client: AsyncClient, connect: Connect, other: Account) -> None:
+    key, other_client = await client.keys.create("Mine"), connect(other.token)
     for call in (
-        partial(stranger.keys.get, key),
-        partial(stranger.keys.update, key, name="Mine"),
-        partial(stranger.keys.delete, key),
+        partial(other_client.keys.get, key),
+        partial(other_client.keys.update, key, name="Mine"),
+        partial(other_client.keys.delete, key),
     ):
         with pytest.raises(NotFoundError):
             await call()
     assert (await client.keys.get(key)).revoked_at is None
 
 
-async def test_the_account_tells_what_is_used(client: AsyncClient, account: Account) -> None:
+async def test_the_account_has_its_usage(client: AsyncClient, account: Account) -> None:
     empty = await client.account()
     assert (empty.account.name, empty.usage.bytes, empty.usage.images) == (account.name, 0, 0)
     assert (empty.quota.bytes, empty.quota.remaining) == (None, None)
@@ -204,7 +202,7 @@ async def test_the_account_tells_what_is_used(client: AsyncClient, account: Acco
     assert (await client.account()).usage.bytes == images[1].size
 
 
-async def test_the_record_of_the_account_is_whole(http: httpx2.AsyncClient) -> None:
+async def test_the_account_record_has_all_fields(http: httpx2.AsyncClient) -> None:
     record = await data_of(http.get("/account"))
     assert record.keys() == members(AccountModel)
     assert record["account"].keys() == {"name", "created_at"}
