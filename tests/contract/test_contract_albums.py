@@ -163,9 +163,9 @@ async def test_deleting_an_album_with_its_images_deletes_no_others(
     client: AsyncClient, anonymous_http: httpx2.AsyncClient
 ) -> None:
     album = await client.albums.create("A")
-    image, kept = await client.upload(make_png(), album_id=album), await client.upload(make_png())
+    image, other = await client.upload(make_png(), album_id=album), await client.upload(make_png())
     await client.albums.delete(album, delete_images=True)
-    assert [one.id async for one in client.images.list()] == [kept.id]
+    assert [one.id async for one in client.images.list()] == [other.id]
     assert (await anonymous_http.get(image.url)).status_code == 404
 
 

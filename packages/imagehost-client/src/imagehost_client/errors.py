@@ -14,7 +14,7 @@ Exception
     ├── ValidationError                 VALIDATION_ERROR        422
     ├── RateLimitError                  RATE_LIMIT_EXCEEDED     429
     ├── InsufficientStorageError        INSUFFICIENT_STORAGE    507
-    ├── ServerError                     INTERNAL_ERROR          500, or an answer that is not the host's
+    ├── ServerError                     INTERNAL_ERROR          500, or not a response of the host
     │   └── UnavailableError            SERVICE_UNAVAILABLE     503
     ├── APIConnectionError              CONNECTION_FAILED       no response
     │   └── APITimeoutError             TIMED_OUT               no response in time
@@ -181,7 +181,7 @@ class ServerError(ImageHostError):
     """The host failed, or the response is not one of the host's."""
 
     code = "INTERNAL_ERROR"
-    default_message = "The server made a mistake"
+    default_message = "The server failed"
 
 
 class UnavailableError(ServerError):
