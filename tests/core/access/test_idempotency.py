@@ -1,4 +1,4 @@
-"""Requests that may come again, and must not do anything twice."""
+"""Idempotency keys: a repeated request has no second effect."""
 
 from __future__ import annotations
 
@@ -65,20 +65,20 @@ def test_a_key_is_1_to_255_printable_characters(host: ImageHost, key: str) -> No
 
 
 def test_a_result_recorded_before_a_crash_is_not_created_again(host: ImageHost) -> None:
-    """The first try makes two of three things, and dies before it answers."""
+    """The first attempt creates two of three things and dies before it responds."""
     account = host.accounts.get("admin")
 
     def request(files: int) -> list[str]:
         with host.idempotency.begin(account, "key", "request") as claim:
             assert claim.response is None
-            made: list[str] = [
+            created: list[str] = [
                 host.upload(make_image(seed=n), owner=account, idempotency=claim.sub_operation(n)).id
                 for n in range(files)
             ]
-            made.append(
+            created.append(
                 str(host.albums.create(owner=account, name="Cats", idempotency=claim.sub_operation(99)).id)
             )
-        return made
+        return created
 
     first, second = request(2), request(3)
     assert second[:2] == first[:2]
@@ -89,32 +89,32 @@ def test_a_result_recorded_before_a_crash_is_not_created_again(host: ImageHost) 
 
 def test_an_image_deleted_meanwhile_is_created_anew(host: ImageHost) -> None:
     account = host.accounts.get("admin")
-    made = []
+    created = []
     for _ in range(2):
         with host.idempotency.begin(account, "key", "request") as claim:
-            made.append(host.upload(make_image(), owner=account, idempotency=claim.sub_operation(0)).id)
-        host.images.delete(made[-1])
-    assert made[0] != made[1]
+            created.append(host.upload(make_image(), owner=account, idempotency=claim.sub_operation(0)).id)
+        host.images.delete(created[-1])
+    assert created[0] != created[1]
 
 
 def test_a_second_request_waits_for_the_first(host: ImageHost) -> None:
     account, begun = host.accounts.get("admin"), threading.Event()
-    answers: list[StoredResponse | None] = []
+    responses: list[StoredResponse | None] = []
 
     def second() -> None:
         begun.set()
         with host.idempotency.begin(account, "key", "request") as claim:
-            answers.append(claim.response)
+            responses.append(claim.response)
 
     with host.idempotency.begin(account, "key", "request") as claim:
         thread = threading.Thread(target=second)
         thread.start()
         begun.wait()
         thread.join(0.1)
-        assert answers == []
+        assert responses == []
         claim.complete(200, b"first")
     thread.join()
-    assert answers == [StoredResponse(200, b"first")]
+    assert responses == [StoredResponse(200, b"first")]
 
 
 def test_a_second_request_is_409_after_the_wait(host: ImageHost, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Who sends what: leases, seats, and reports that come late."""
+"""Leases of webhook deliveries: sender slots, fairness and late reports."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def only(host: ImageHost, webhook: Webhook) -> WebhookDelivery:
 def taken_over(
     host: ImageHost, webhook: Webhook, clock: FrozenClock
 ) -> tuple[LeasedDelivery, LeasedDelivery]:
-    """A lease that has ended, and that of the sender which has the delivery now."""
+    """An expired lease, and that of the sender that holds the delivery now."""
     fill(host, webhook, 1)
     (late,) = host.webhooks.lease(1)
     clock.advance(seconds=46)
@@ -139,7 +139,7 @@ def test_the_last_failed_attempt_disables_the_webhook_and_cancels_the_rest(
 def test_an_update_by_the_owner_keeps_what_a_sender_recorded_meanwhile(
     host: ImageHost, webhook: Webhook
 ) -> None:
-    """The sender's report comes while the new address is being resolved."""
+    """The sender's report comes while the new host is being resolved."""
     fill(host, webhook, 1)
     (due,) = host.webhooks.lease(1)
 
@@ -223,11 +223,11 @@ def test_a_sender_works_without_a_slot_when_all_are_taken(
 
 
 @pytest.fixture(scope="module")
-def crowd() -> Iterator[tuple[ImageHost, list[Webhook]]]:
+def loaded() -> Iterator[tuple[ImageHost, list[Webhook]]]:
     clock = FrozenClock()
     with ImageHost.open(":memory:", settings=SETTINGS, clock=clock) as host:
-        made = [host.webhooks.create(owner="admin", url=URL).webhook for _ in range(5)]
-        yield host, made
+        created = [host.webhooks.create(owner="admin", url=URL).webhook for _ in range(5)]
+        yield host, created
 
 
 @given(
@@ -235,9 +235,9 @@ def crowd() -> Iterator[tuple[ImageHost, list[Webhook]]]:
     st.lists(st.integers(1, 12), min_size=1, max_size=6),
 )
 def test_leases_are_fair_among_webhooks_and_bounded_for_each(
-    crowd: tuple[ImageHost, list[Webhook]], queues: list[int], asks: list[int]
+    loaded: tuple[ImageHost, list[Webhook]], queues: list[int], asks: list[int]
 ) -> None:
-    host, hooks = crowd
+    host, hooks = loaded
     for hook, length in zip(hooks, queues, strict=True):
         fill(host, hook, length)
     ids = [hook.id for hook in hooks]
@@ -254,7 +254,7 @@ def test_leases_are_fair_among_webhooks_and_bounded_for_each(
     assert len({due.delivery.id for due in leased}) == len(leased)
     held = Counter(due.webhook.id for due in leased)
     assert max(held.values(), default=0) <= MAX_IN_FLIGHT_PER_ENDPOINT
-    # Nobody has two more than another that still waits.
+    # No endpoint has two more than another that still waits.
     waiting = [
         held[id_]
         for id_, length in zip(ids, queues, strict=True)
@@ -274,5 +274,5 @@ def test_the_oldest_due_delivery_of_a_webhook_is_leased_first(
     for _ in range(3):
         fill(host, webhook, 1)
         clock.advance(seconds=1)
-    made = [due.delivery.created_at for due in host.webhooks.lease(3)]
-    assert made == sorted(made)
+    created = [due.delivery.created_at for due in host.webhooks.lease(3)]
+    assert created == sorted(created)

@@ -1,4 +1,4 @@
-"""How many requests a caller may make, counted in every process alike."""
+"""Rate limits, counted across processes."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ print(json.dumps([d.reset for d in (counters.admit("bucket", policy) for _ in ra
 def test_bursts_of_four_processes_across_window_boundaries_are_admitted_exactly_the_limit(
     tmp_path: Path,
 ) -> None:
-    """Windows of a second stand for those of a minute: the borders come sixty times as often."""
+    """Windows of a second in place of a minute: boundaries come sixty times as often."""
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", _BURST, str(tmp_path)],
@@ -166,7 +166,7 @@ def test_bursts_of_four_processes_across_window_boundaries_are_admitted_exactly_
     windows = sorted(set(admitted))
     counts = [admitted.count(window) for window in windows]
     assert max(counts) <= 25
-    # In every window but the first and last the four asked far more often than they might.
+    # In every window but the first and last the four sent far more requests than the limit.
     assert all(count == 25 for count in counts[1:-1])
 
 

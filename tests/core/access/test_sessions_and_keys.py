@@ -1,4 +1,4 @@
-"""Sessions, keys and accounts: who is behind a token, and until when."""
+"""Sessions, API keys and accounts: the principal of a token."""
 
 from __future__ import annotations
 
@@ -96,26 +96,26 @@ def test_an_expired_or_revoked_key_stops_at_once(host: ImageHost, clock: FrozenC
 
 
 def test_last_used_at_has_a_resolution_of_a_minute(host: ImageHost, clock: FrozenClock) -> None:
-    made = host.keys.create(owner="admin")
+    created = host.keys.create(owner="admin")
     seen: list[datetime | None] = []
     for seconds in (0, 59, 1):
         clock.advance(seconds=seconds)
-        host.authenticate(made.token)
-        seen.append(host.keys.get(made.key.id, owner="admin").last_used_at)
+        host.authenticate(created.token)
+        seen.append(host.keys.get(created.key.id, owner="admin").last_used_at)
     assert seen[0] == seen[1]
     assert seen[2] == clock()
 
 
 def test_a_keys_name_and_expiry_can_be_changed(host: ImageHost, clock: FrozenClock) -> None:
-    made = host.keys.create(owner="admin", name="one")
+    created = host.keys.create(owner="admin", name="one")
     ends = clock() + timedelta(days=1)
-    changed = host.keys.update(made.key.id, owner="admin", name="two", expires_at=ends)
-    assert changed == evolve(host.keys.get(made.key.id, owner="admin"), name="two", expires_at=ends)
-    assert host.keys.update(made.key.id, owner="admin", name="three").expires_at == ends
-    assert host.keys.update(made.key.id, owner="admin", expires_at=None).expires_at is None
-    host.keys.revoke(made.key.id, owner="admin")
+    changed = host.keys.update(created.key.id, owner="admin", name="two", expires_at=ends)
+    assert changed == evolve(host.keys.get(created.key.id, owner="admin"), name="two", expires_at=ends)
+    assert host.keys.update(created.key.id, owner="admin", name="three").expires_at == ends
+    assert host.keys.update(created.key.id, owner="admin", expires_at=None).expires_at is None
+    host.keys.revoke(created.key.id, owner="admin")
     with pytest.raises(ConflictError):
-        host.keys.update(made.key.id, owner="admin", name="four")
+        host.keys.update(created.key.id, owner="admin", name="four")
 
 
 @pytest.mark.parametrize(
@@ -138,18 +138,18 @@ def test_an_invalid_key_is_422(host: ImageHost, fields: dict[str, object]) -> No
 
 @pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
 def test_a_key_name_with_invalid_text_is_422(host: ImageHost, name: str) -> None:
-    made = host.keys.create(owner="admin", name="one")
+    created = host.keys.create(owner="admin", name="one")
     with pytest.raises(ValidationError, match="without NUL and lone surrogates for name"):
-        host.keys.update(made.key.id, owner="admin", name=name)
-    assert host.keys.get(made.key.id, owner="admin").name == "one"
+        host.keys.update(created.key.id, owner="admin", name=name)
+    assert host.keys.get(created.key.id, owner="admin").name == "one"
 
 
 def test_another_accounts_key_is_404(host: ImageHost) -> None:
     host.accounts.create("ann")
-    made = host.keys.create(owner="admin")
+    created = host.keys.create(owner="admin")
     for call in (host.keys.get, host.keys.revoke, host.keys.update):
         with pytest.raises(NotFoundError):
-            call(made.key.id, owner="ann")
+            call(created.key.id, owner="ann")
 
 
 def test_an_account_name_is_unique(host: ImageHost) -> None:
@@ -180,7 +180,7 @@ def test_an_account_is_deleted_with_all_its_data(host: ImageHost) -> None:
     host.render(image.id, "w=10")
     with host.idempotency.begin(owner, "key", "request") as claim:
         claim.complete(200, b"")
-    kept = host.upload(make_image(), owner="admin")
+    stored = host.upload(make_image(), owner="admin")
     host.accounts.delete("ann")
     with pytest.raises(NotFoundError):
         host.accounts.get("ann")
@@ -191,5 +191,5 @@ def test_an_account_is_deleted_with_all_its_data(host: ImageHost) -> None:
             host.authenticate(token)
     folder = host.path
     assert list(folder.glob(f"*/*/{image.id}")) == []
-    assert host.images.get(kept.id).id == kept.id
+    assert host.images.get(stored.id).id == stored.id
     assert host.keys.list(owner="admin", page=PageRequest()).total == 0

@@ -1,4 +1,4 @@
-"""Destinations and deliveries, as owners and senders ask for them."""
+"""Webhooks and their deliveries."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ URL = "http://127.0.0.1:9/"
 
 
 def test_a_webhook_is_stored_as_created(host: ImageHost) -> None:
-    made = host.webhooks.create(
+    created = host.webhooks.create(
         owner="admin", url=URL, events=["image.uploaded", "image.uploaded"], description="mine"
     )
-    assert made.secret.startswith("whsec_")
-    assert made.secret not in repr(made)
-    assert host.webhooks.get(made.webhook.id, owner="admin") == made.webhook
-    assert made.webhook.events == ("image.uploaded",)
-    assert [hook.id for hook in host.webhooks.list(owner="admin")] == [made.webhook.id]
+    assert created.secret.startswith("whsec_")
+    assert created.secret not in repr(created)
+    assert host.webhooks.get(created.webhook.id, owner="admin") == created.webhook
+    assert created.webhook.events == ("image.uploaded",)
+    assert [hook.id for hook in host.webhooks.list(owner="admin")] == [created.webhook.id]
 
 
 @pytest.mark.parametrize(
@@ -50,10 +50,10 @@ def test_a_webhook_is_stored_as_created(host: ImageHost) -> None:
     ],
 )
 def test_an_invalid_webhook_is_422(host: ImageHost, fields: dict[str, object]) -> None:
-    made = host.webhooks.create(owner="admin", url=URL)
+    created = host.webhooks.create(owner="admin", url=URL)
     with pytest.raises(ValidationError):
-        host.webhooks.update(made.webhook.id, owner="admin", **fields)
-    assert host.webhooks.get(made.webhook.id, owner="admin") == made.webhook
+        host.webhooks.update(created.webhook.id, owner="admin", **fields)
+    assert host.webhooks.get(created.webhook.id, owner="admin") == created.webhook
 
 
 def test_a_host_with_a_private_ip_address_is_422(host: ImageHost) -> None:
@@ -77,8 +77,8 @@ def test_the_system_resolver_returns_ip_addresses_or_none() -> None:
 
 def test_another_accounts_webhook_is_404(host: ImageHost) -> None:
     host.accounts.create("ann")
-    made = host.webhooks.create(owner="admin", url=URL)
-    delivery = host.webhooks.test(made.webhook.id, owner="admin")
+    created = host.webhooks.create(owner="admin", url=URL)
+    delivery = host.webhooks.test(created.webhook.id, owner="admin")
     for call in (
         host.webhooks.get,
         host.webhooks.update,
@@ -88,8 +88,8 @@ def test_another_accounts_webhook_is_404(host: ImageHost) -> None:
         host.webhooks.deliveries,
     ):
         with pytest.raises(NotFoundError):
-            call(made.webhook.id, owner="ann")
-    for ids in ((made.webhook.id, "x"), ("x", delivery.id)):
+            call(created.webhook.id, owner="ann")
+    for ids in ((created.webhook.id, "x"), ("x", delivery.id)):
         with pytest.raises(NotFoundError):
             host.webhooks.retry(*ids, owner="admin")
 
@@ -102,26 +102,26 @@ def test_an_account_has_at_most_100_webhooks(host: ImageHost) -> None:
 
 
 def test_an_inactive_webhook_is_sent_nothing(host: ImageHost) -> None:
-    made = host.webhooks.create(owner="admin", url=URL)
+    created = host.webhooks.create(owner="admin", url=URL)
     host.albums.create(owner="admin", name="Cats")
-    host.webhooks.update(made.webhook.id, owner="admin", is_active=False)
+    host.webhooks.update(created.webhook.id, owner="admin", is_active=False)
     host.albums.create(owner="admin", name="Dogs")
     assert host.webhooks.lease(10) == ()
     assert host.webhooks.next_due() is None
-    host.webhooks.update(made.webhook.id, owner="admin", is_active=True)
+    host.webhooks.update(created.webhook.id, owner="admin", is_active=True)
     host.albums.create(owner="admin", name="Birds")
     assert len(host.webhooks.lease(10)) == 1
 
 
 def test_deleting_a_webhook_deletes_its_deliveries(host: ImageHost) -> None:
-    made = host.webhooks.create(owner="admin", url=URL)
+    created = host.webhooks.create(owner="admin", url=URL)
     host.albums.create(owner="admin", name="Cats")
-    host.webhooks.delete(made.webhook.id, owner="admin")
+    host.webhooks.delete(created.webhook.id, owner="admin")
     assert host.webhooks.lease(10) == ()
 
 
 def test_each_delivery_is_leased_to_one_sender_at_a_time(host: ImageHost, clock: FrozenClock) -> None:
-    made = host.webhooks.create(owner="admin", url=URL)
+    created = host.webhooks.create(owner="admin", url=URL)
     host.albums.create(owner="admin", name="Cats")
     (due,) = host.webhooks.lease(10)
     assert host.webhooks.lease(10) == ()
@@ -134,21 +134,21 @@ def test_each_delivery_is_leased_to_one_sender_at_a_time(host: ImageHost, clock:
     host.webhooks.report([(again, Attempt(at=clock(), status=204, duration_ms=1, response=""))])
     clock.advance(days=1)
     assert host.webhooks.lease(10) == ()
-    (delivery,) = host.webhooks.deliveries(made.webhook.id, owner="admin")
+    (delivery,) = host.webhooks.deliveries(created.webhook.id, owner="admin")
     assert delivery.state is DeliveryState.DELIVERED
 
 
 def test_old_events_are_deleted_except_those_with_pending_deliveries(
     host: ImageHost, clock: FrozenClock
 ) -> None:
-    made = host.webhooks.create(owner="admin", url=URL)
+    created = host.webhooks.create(owner="admin", url=URL)
     for name in ("Cats", "Dogs"):
         host.albums.create(owner="admin", name=name)
     due, _ = host.webhooks.lease(10)
     host.webhooks.report([(due, Attempt(at=clock(), status=200, duration_ms=1, response=""))])
     clock.advance(days=31)
     host.webhooks.delete_expired()
-    (left,) = host.webhooks.deliveries(made.webhook.id, owner="admin")
+    (left,) = host.webhooks.deliveries(created.webhook.id, owner="admin")
     assert left.state is DeliveryState.PENDING
 
 

@@ -1,4 +1,4 @@
-"""What the tests of the host share: one host for most of them, pictures of every kind, and what is left."""
+"""Fixtures of the service tests: a shared host, sample images, and the files of a data directory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from PIL import Image as Picture
+from PIL import Image as PILImage
 
 from imagehost_core import ImageHost, Settings
 from imagehost_core._util.clock import utc_now
@@ -21,15 +21,15 @@ ONE_WORKER = Settings(rendering=RenderingSettings(processes=1))
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The data folder of this file's host."""
+    """The data directory of this module's host."""
     return tmp_path_factory.mktemp("host")
 
 
 @pytest.fixture(scope="module")
 def host(folder: Path) -> Iterator[ImageHost]:
-    """A host with one worker, shared by the tests of a file."""
-    with ImageHost.open(folder, settings=ONE_WORKER) as made:
-        yield made
+    """A host with one worker, shared by the tests of a module."""
+    with ImageHost.open(folder, settings=ONE_WORKER) as created:
+        yield created
 
 
 Stores = Callable[[ImageHost], HostContext]
@@ -52,7 +52,7 @@ def stores() -> Iterator[Stores]:
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Callable[..., ImageHost]]:
-    """Open hosts of one's own, on the same folder unless another is given."""
+    """Open further hosts, on the same directory unless another is given."""
     hosts: list[ImageHost] = []
 
     def open_host(where: Path = tmp_path / "data", settings: Settings = ONE_WORKER) -> ImageHost:
@@ -64,7 +64,7 @@ def opened(tmp_path: Path) -> Iterator[Callable[..., ImageHost]]:
         each.close()
 
 
-def _saved(kind: str, *frames: Picture.Image, **options: object) -> bytes:
+def _saved(kind: str, *frames: PILImage.Image, **options: object) -> bytes:
     file = io.BytesIO()
     more = {"save_all": True, "append_images": frames[1:], "duration": 80} if len(frames) > 1 else {}
     frames[0].save(file, kind, **more, **options)
@@ -72,13 +72,13 @@ def _saved(kind: str, *frames: Picture.Image, **options: object) -> bytes:
 
 
 @pytest.fixture(scope="session")
-def pictures() -> dict[str, bytes]:
-    """Small pictures, by name: opaque and not, still and moving, upright and not."""
-    gradient = Picture.open(io.BytesIO(make_image(120, 90))).convert("RGB")
+def samples() -> dict[str, bytes]:
+    """Small image files by name: opaque and transparent, still and animated, upright and rotated."""
+    gradient = PILImage.open(io.BytesIO(make_image(120, 90))).convert("RGB")
     glass = gradient.convert("RGBA")
-    glass.putalpha(Picture.linear_gradient("L").resize(gradient.size))
+    glass.putalpha(PILImage.linear_gradient("L").resize(gradient.size))
     moving = [gradient.rotate(30 * turn).quantize(32).convert("RGB") for turn in range(4)]
-    exif = Picture.Exif()
+    exif = PILImage.Exif()
     exif[0x0112], exif[0x010F] = 6, "Camera"
     return {
         "photo.jpg": _saved("JPEG", gradient, quality=92),
@@ -94,16 +94,16 @@ def pictures() -> dict[str, bytes]:
 
 
 @pytest.fixture
-def left_over() -> Callable[[Path], list[str]]:
-    """Name the files of pictures that a data folder holds, in whatever room; signs of crashes are none."""
+def stored_files() -> Callable[[Path], list[str]]:
+    """List the files of images in a data directory, without locks and markers."""
 
-    def look(folder: Path) -> list[str]:
-        rooms = ("images", "variants", "staging")
-        found = (path for room in rooms for path in (folder / room).rglob("*") if path.is_file())
+    def list_files(directory: Path) -> list[str]:
+        subdirectories = ("images", "variants", "staging")
+        paths = (path for name in subdirectories for path in (directory / name).rglob("*") if path.is_file())
         return sorted(
-            str(path.relative_to(folder))
-            for path in found
+            str(path.relative_to(directory))
+            for path in paths
             if path.name != "lock" and path.suffix != ".incomplete"
         )
 
-    return look
+    return list_files

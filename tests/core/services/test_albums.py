@@ -1,4 +1,4 @@
-"""Albums: their records, their members, and that counts, covers and events are true, whoever is at work."""
+"""Albums: records, membership, and consistent counts, covers and events under concurrent changes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def album(host: ImageHost) -> Album:
 
 @pytest.fixture
 def heard(host: ImageHost) -> Iterator[list[Event]]:
-    """What subscribers are told."""
+    """Events that subscribers received."""
     events: list[Event] = []
     end = host.subscribe(events.append)
     yield events
@@ -56,7 +56,7 @@ def refresh(host: ImageHost, album: Album) -> Album:
 
 
 def check(host: ImageHost, album: Album) -> None:
-    """The count and the cover of an album are those of the images that are really in it."""
+    """Assert that count and cover of an album are those of its images."""
     shown = refresh(host, album)
     members = list(host.images.list(owner="admin", album_id=album.id, page=PageRequest(per_page=100)))
     assert shown.image_count == len(members)
@@ -130,10 +130,10 @@ def test_fields_that_are_not_given_stay(host: ImageHost, album: Album) -> None:
 
 def test_albums_are_paged_newest_first_while_others_change(host: ImageHost) -> None:
     host.accounts.create("walker")
-    made = [host.albums.create(owner="walker", name=f"{number}").id for number in range(7)]
+    created = [host.albums.create(owner="walker", name=f"{number}").id for number in range(7)]
     first = host.albums.list(owner="walker", page=PageRequest(per_page=3))
     assert (first.total, first.total_pages) == (7, 3)
-    host.albums.delete(made[6], owner="walker")
+    host.albums.delete(created[6], owner="walker")
     host.albums.create(owner="walker", name="new")
     walked = [album.id for album in first]
     cursor = first.next_cursor
@@ -141,14 +141,14 @@ def test_albums_are_paged_newest_first_while_others_change(host: ImageHost) -> N
         page = host.albums.list(owner="walker", page=parse_page_request(None, "3", cursor))
         walked += [album.id for album in page]
         cursor = page.next_cursor
-    assert walked == made[::-1]
+    assert walked == created[::-1]
 
 
 def test_each_id_of_a_membership_request_has_its_result_in_order(host: ImageHost, album: Album) -> None:
     host.accounts.create("ann")
     new, member, foreign = upload(host), upload(host, album), upload(host, owner="ann")
-    wanted = [member, "nothing", new, foreign, new, "\0", "x" * 5_000]
-    now, results = host.albums.add_images(album.id, wanted, owner="admin")
+    requested = [member, "nothing", new, foreign, new, "\0", "x" * 5_000]
+    now, results = host.albums.add_images(album.id, requested, owner="admin")
     assert [(result.image_id, result.status) for result in results] == [
         (member, "unchanged"),
         ("nothing", "not_found"),
@@ -176,8 +176,8 @@ def test_an_image_that_moves_changes_both_albums(host: ImageHost, album: Album, 
     heard.clear()
     now, (result,) = host.albums.add_images(album.id, [image_id], owner="admin")
     assert (now.id, now.image_count, result.status) == (album.id, 1, "added")
-    told = [(event.data.id, event.data.image_count) for event in heard if isinstance(event, AlbumUpdated)]
-    assert told == [(album.id, 1), (other.id, 0)]
+    reported = [(event.data.id, event.data.image_count) for event in heard if isinstance(event, AlbumUpdated)]
+    assert reported == [(album.id, 1), (other.id, 0)]
     assert refresh(host, other).updated_at > other.updated_at
     check(host, album)
     check(host, other)
@@ -218,7 +218,7 @@ def test_the_id_of_a_deleted_album_is_not_reused(host: ImageHost) -> None:
 
 
 def test_an_image_that_left_the_album_meanwhile_is_not_deleted(host: ImageHost, album: Album) -> None:
-    """It left after the list of members was read: here, while another of them is being deleted."""
+    """It leaves after the list of members was read, while another member is deleted."""
     first, second = upload(host, album), upload(host, album)
     saved: list[str] = []
 
@@ -265,8 +265,8 @@ def test_an_image_uploaded_meanwhile_is_deleted_with_its_album(host: ImageHost, 
         host.images.get(late[0])
 
 
-def bustle(host: ImageHost, numbers: Sequence[int], seed: int) -> None:
-    """Upload into two albums, move, take out and delete, at random."""
+def change_at_random(host: ImageHost, numbers: Sequence[int], seed: int) -> None:
+    """Upload into two albums, move, remove and delete at random."""
     chance = Random(seed)
     for _ in range(12):
         album_id, other = chance.sample(numbers, 2)
@@ -285,24 +285,24 @@ def bustle(host: ImageHost, numbers: Sequence[int], seed: int) -> None:
 def test_counts_and_covers_are_consistent_under_concurrent_changes_of_threads(host: ImageHost) -> None:
     albums = [host.albums.create(owner="admin", name="Cats") for _ in range(2)]
     numbers = [album.id for album in albums]
-    with ThreadPoolExecutor(8) as crew:
-        for done in [crew.submit(bustle, host, numbers, seed) for seed in range(8)]:
+    with ThreadPoolExecutor(8) as executor:
+        for done in [executor.submit(change_at_random, host, numbers, seed) for seed in range(8)]:
             done.result()
     for album in albums:
         check(host, album)
 
 
-BUSTLE = """
+RANDOM_CHANGES = """
     import sys
     sys.path.insert(0, sys.argv[3])
-    from test_albums import ImageHost, bustle
+    from test_albums import ImageHost, change_at_random
     from imagehost_core import Settings
     from imagehost_core.settings import RenderingSettings
     settings = Settings(rendering=RenderingSettings(processes=1))
     with ImageHost.open(sys.argv[1], settings=settings) as host:
         print("ready")
         sys.stdin.readline()
-        bustle(host, [1, 2], int(sys.argv[2]))
+        change_at_random(host, [1, 2], int(sys.argv[2]))
         print("done")
 """
 
@@ -313,7 +313,7 @@ def test_counts_and_covers_are_consistent_under_concurrent_changes_of_processes(
     host = opened()
     albums = [host.albums.create(owner="admin", name="Cats") for _ in range(2)]
     assert [album.id for album in albums] == [1, 2]
-    started = [program(BUSTLE, tmp_path / "data", seed, Path(__file__).parent) for seed in range(3)]
+    started = [program(RANDOM_CHANGES, tmp_path / "data", seed, Path(__file__).parent) for seed in range(3)]
     for one in started:
         assert one.hear() == "ready"
     for one in started:
@@ -328,10 +328,12 @@ def test_counts_and_covers_are_consistent_under_concurrent_changes_of_processes(
 def test_an_album_event_has_the_count_of_its_own_transaction(
     host: ImageHost, album: Album, heard: list[Event]
 ) -> None:
-    """Events of one album, told by many threads: each count is one that the album really had then."""
+    """Events of one album from many threads: each count is one that the album had at that time."""
     images = [upload(host) for _ in range(12)]
     heard.clear()
-    with ThreadPoolExecutor(6) as crew:
-        list(crew.map(lambda image_id: host.albums.add_images(album.id, [image_id], owner="admin"), images))
+    with ThreadPoolExecutor(6) as executor:
+        list(
+            executor.map(lambda image_id: host.albums.add_images(album.id, [image_id], owner="admin"), images)
+        )
     counts = sorted(event.data.image_count for event in heard if isinstance(event, AlbumUpdated))
     assert counts == list(range(1, 13))

@@ -1,4 +1,4 @@
-"""What was left unfinished is finished: by whoever asks again, and by whoever tidies up."""
+"""Unfinished deletions and uploads: finished by the next attempt or by cleanup."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ DIE_BEFORE_THE_RECORD = """
 
 
 class Disk:
-    """A disk of which some files cannot be removed for a while."""
+    """A disk that refuses to remove some files for a while."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.refused: str | None = None
@@ -63,7 +63,7 @@ class Disk:
 
     @contextmanager
     def refusing(self, name: str) -> Iterator[None]:
-        """Refuse to remove files with a name like this while the block runs."""
+        """Refuse to remove files with a matching name while the block runs."""
         self.refused = name
         try:
             yield
@@ -78,7 +78,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 @pytest.fixture
 def failed(host: ImageHost, disk: Disk) -> Image:
-    """An image whose deletion has failed when its record and its variants were gone, and its files moved."""
+    """An image whose deletion failed after its record and variants were gone and its files were moved."""
     image = host.upload(PNG, owner="admin", convert_to_webp=False)
     host.render(image.id, "w=10")
     with disk.refusing("master"), pytest.raises(OSError, match="Input/output error"):
@@ -90,12 +90,12 @@ def failed(host: ImageHost, disk: Disk) -> Image:
 
 
 def test_a_failed_deletion_is_finished_by_deleting_again(
-    host: ImageHost, folder: Path, left_over: LookInto, failed: Image, stores: Stores
+    host: ImageHost, folder: Path, stored_files: LookInto, failed: Image, stores: Stores
 ) -> None:
-    assert any(path.endswith("/master") for path in left_over(folder))
+    assert any(path.endswith("/master") for path in stored_files(folder))
     gone = host.images.delete(failed.id, owner="admin")
     assert (gone.id, gone.album_id) == (failed.id, None)
-    assert left_over(folder) == []
+    assert stored_files(folder) == []
     assert stores(host).images.tombstones() == ()
     with pytest.raises(NotFoundError):
         host.images.delete(failed.id, owner="admin")
@@ -105,22 +105,22 @@ def test_a_failed_deletion_is_finished_by_deleting_again(
 def test_a_failed_deletion_is_finished_by_the_next_collection(
     host: ImageHost,
     folder: Path,
-    left_over: LookInto,
+    stored_files: LookInto,
     failed: Image,
     opened: Callable[..., ImageHost],
     tidy: str,
     stores: Stores,
 ) -> None:
-    """Also by another process, though the bytes are in the staging folder of the first."""
+    """Also by another process, though the files are in the staging directory of the first."""
     other = opened(folder)
     if tidy != "open":
         assert failed.id not in getattr(other.maintenance, tidy)()
-    assert left_over(folder) == []
+    assert stored_files(folder) == []
     assert stores(host).images.tombstones() == ()
 
 
 def test_files_that_cannot_be_removed_keep_their_tombstone_and_stop_no_other_deletion(
-    host: ImageHost, folder: Path, left_over: LookInto, failed: Image, disk: Disk, stores: Stores
+    host: ImageHost, folder: Path, stored_files: LookInto, failed: Image, disk: Disk, stores: Stores
 ) -> None:
     second = host.upload(PNG, owner="admin")
     with stores(host).database.transaction() as transaction:
@@ -133,7 +133,7 @@ def test_files_that_cannot_be_removed_keep_their_tombstone_and_stop_no_other_del
     assert stores(host).images.tombstones() == (failed.id,)
     host.maintenance.cleanup()
     assert stores(host).images.tombstones() == ()
-    assert left_over(folder) == []
+    assert stored_files(folder) == []
 
 
 def test_a_host_with_files_that_cannot_be_removed_can_be_opened(
@@ -165,26 +165,26 @@ def test_one_of_many_concurrent_attempts_finishes_a_deletion(host: ImageHost, fa
         except NotFoundError:
             return False
 
-    with ThreadPoolExecutor(8) as crew:
-        assert sum(crew.map(delete, range(16))) == 1
+    with ThreadPoolExecutor(8) as executor:
+        assert sum(executor.map(delete, range(16))) == 1
 
 
 def test_a_failed_deletion_emits_one_event_and_frees_its_bytes_once(host: ImageHost, disk: Disk) -> None:
-    told: list[Event] = []
+    reported: list[Event] = []
     image = host.upload(PNG, owner="admin")
-    end = host.subscribe(told.append)
+    end = host.subscribe(reported.append)
     with disk.refusing("master"), pytest.raises(OSError, match="Input/output error"):
         host.images.delete(image.id)
-    assert [event.type for event in told] == ["image.deleted"]
+    assert [event.type for event in reported] == ["image.deleted"]
     assert host.accounts.usage("admin").bytes == 0
     host.images.delete(image.id)
     end()
-    assert len(told) == 1
+    assert len(reported) == 1
     assert host.accounts.usage("admin").bytes == 0
 
 
 def test_an_album_stays_until_the_files_of_its_images_are_removed(
-    host: ImageHost, folder: Path, left_over: LookInto, disk: Disk
+    host: ImageHost, folder: Path, stored_files: LookInto, disk: Disk
 ) -> None:
     album = host.albums.create(owner="admin", name="a")
     host.upload(PNG, owner="admin", album_id=album.id)
@@ -192,20 +192,20 @@ def test_an_album_stays_until_the_files_of_its_images_are_removed(
         with disk.refusing("master"), pytest.raises(OSError, match="Input/output error"):
             host.albums.delete(album.id, owner="admin", delete_images=True)
     host.albums.delete(album.id, owner="admin", delete_images=True)
-    assert left_over(folder) == []
+    assert stored_files(folder) == []
     with pytest.raises(NotFoundError):
         host.albums.get(album.id, owner="admin")
 
 
 def test_an_account_stays_until_the_files_of_its_images_are_removed(
-    host: ImageHost, folder: Path, left_over: LookInto, disk: Disk
+    host: ImageHost, folder: Path, stored_files: LookInto, disk: Disk
 ) -> None:
     host.upload(PNG, owner=host.accounts.get_or_create("leaving"))
     for _ in range(2):
         with disk.refusing("master"), pytest.raises(OSError, match="Input/output error"):
             host.accounts.delete("leaving")
     host.accounts.delete("leaving")
-    assert left_over(folder) == []
+    assert stored_files(folder) == []
     with pytest.raises(NotFoundError):
         host.accounts.get("leaving")
 
@@ -214,12 +214,12 @@ def test_an_account_stays_until_the_files_of_its_images_are_removed(
 
 
 def test_cleanup_looks_for_orphans_once_after_a_process_died(
-    host: ImageHost, folder: Path, left_over: LookInto, program: Callable[..., Program], stores: Stores
+    host: ImageHost, folder: Path, stored_files: LookInto, program: Callable[..., Program], stores: Stores
 ) -> None:
     assert program(DIE_BEFORE_THE_RECORD, folder).end() == -9
-    (left,) = {path.split("/")[2] for path in left_over(folder) if path.startswith("images/")}
+    (left,) = {path.split("/")[2] for path in stored_files(folder) if path.startswith("images/")}
     assert host.maintenance.cleanup() == (left,)
-    assert left_over(folder) == []
+    assert stored_files(folder) == []
     assert stores(host).staging.incomplete_markers() == ()
     without_a_sign = store_orphan(stores(host))
     assert host.maintenance.cleanup() == ()
@@ -236,18 +236,18 @@ def test_opening_after_a_crash_keeps_the_marker_for_cleanup(
 
 
 def test_removal_of_an_orphan_is_retried(
-    host: ImageHost, folder: Path, left_over: LookInto, disk: Disk, stores: Stores
+    host: ImageHost, folder: Path, stored_files: LookInto, disk: Disk, stores: Stores
 ) -> None:
     stores(host).staging.mark_incomplete("test")
-    kept, stuck = store_orphan(stores(host)), store_orphan(stores(host))
-    master = stores(host).layout.image(kept) / "master"
+    stored, stuck = store_orphan(stores(host)), store_orphan(stores(host))
+    master = stores(host).layout.image(stored) / "master"
     master.rename(master.with_name("under another name"))
     with disk.refusing("master"):
-        assert host.maintenance.cleanup() == (kept,)
+        assert host.maintenance.cleanup() == (stored,)
         assert stores(host).staging.incomplete_markers() != ()
     assert host.maintenance.cleanup() == ()
     assert stores(host).staging.incomplete_markers() == ()
-    assert left_over(folder) == []
+    assert stored_files(folder) == []
     assert not stores(host).blobs.has(stuck)
 
 
@@ -261,7 +261,7 @@ def test_one_process_cleans_up_at_a_time_and_the_others_do_not_wait(host: ImageH
 
 
 def test_cleanup_concurrent_with_uploads_and_deletions_removes_none_of_their_files(
-    host: ImageHost, folder: Path, left_over: LookInto, stores: Stores
+    host: ImageHost, folder: Path, stored_files: LookInto, stores: Stores
 ) -> None:
     ended = threading.Event()
 
@@ -278,13 +278,13 @@ def test_cleanup_concurrent_with_uploads_and_deletions_removes_none_of_their_fil
         host.images.delete(image.id)
         return data
 
-    with ThreadPoolExecutor(6) as crew:
-        tidying = crew.submit(tidy)
-        pictures = list(crew.map(work, range(12)))
+    with ThreadPoolExecutor(6) as executor:
+        tidying = executor.submit(tidy)
+        samples = list(executor.map(work, range(12)))
         ended.set()
         assert tidying.result(PATIENCE) == []
-    assert pictures == [make_image(40, 30, seed=seed) for seed in range(12)]
-    assert left_over(folder) == []
+    assert samples == [make_image(40, 30, seed=seed) for seed in range(12)]
+    assert stored_files(folder) == []
 
 
 # An upload that fails, and then cannot be undone.
@@ -292,7 +292,7 @@ def test_cleanup_concurrent_with_uploads_and_deletions_removes_none_of_their_fil
 
 @pytest.fixture
 def broken(host: ImageHost, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
-    """Break the catalog by some SQL at the moment at which an upload's files are put in their place."""
+    """Run SQL that breaks the database when the files of an upload are put in place."""
     rename, database = os.rename, sqlite3.connect(folder / "imagehost.sqlite3", isolation_level=None)
 
     def break_by(sql: str) -> None:
@@ -312,20 +312,20 @@ NO_MORE = "CREATE TRIGGER no_more BEFORE INSERT ON images BEGIN SELECT RAISE(ABO
 
 
 def test_an_upload_whose_commit_fails_leaves_nothing(
-    host: ImageHost, folder: Path, left_over: LookInto, broken: Callable[[str], None], stores: Stores
+    host: ImageHost, folder: Path, stored_files: LookInto, broken: Callable[[str], None], stores: Stores
 ) -> None:
     broken(NO_MORE)
     with pytest.raises(sqlite3.IntegrityError, match="no more"):
         host.upload(PNG, owner="admin")
     mend(folder, "DROP TRIGGER no_more")
-    assert left_over(folder) == []
+    assert stored_files(folder) == []
     assert stores(host).staging.incomplete_markers() == ()
 
 
 def test_a_failed_upload_raises_the_first_error_though_its_files_cannot_be_removed(
     host: ImageHost,
     folder: Path,
-    left_over: LookInto,
+    stored_files: LookInto,
     broken: Callable[[str], None],
     disk: Disk,
     caplog: pytest.LogCaptureFixture,
@@ -335,22 +335,22 @@ def test_a_failed_upload_raises_the_first_error_though_its_files_cannot_be_remov
         host.upload(PNG, owner="admin")
     mend(folder, "DROP TRIGGER no_more")
     assert "cannot remove files of a failed upload" in caplog.text
-    assert left_over(folder) != []
+    assert stored_files(folder) != []
     host.maintenance.cleanup()
-    assert left_over(folder) == []
+    assert stored_files(folder) == []
 
 
 def test_a_failed_upload_raises_the_first_error_though_its_record_cannot_be_read(
-    host: ImageHost, folder: Path, left_over: LookInto, broken: Callable[[str], None]
+    host: ImageHost, folder: Path, stored_files: LookInto, broken: Callable[[str], None]
 ) -> None:
-    """The files stay then, since there may be a record, until somebody can say that there is none."""
+    """The files stay, since there may be a record, until the database can be read."""
     broken("ALTER TABLE images RENAME TO images_elsewhere")
     with pytest.raises(sqlite3.OperationalError, match="no such table") as caught:
         host.upload(PNG, owner="admin")
     assert caught.value.__context__ is None, "the first error, and not one that came of it"
     mend(folder, "ALTER TABLE images_elsewhere RENAME TO images")
     assert len(host.maintenance.cleanup()) == 1
-    assert left_over(folder) == []
+    assert stored_files(folder) == []
 
 
 def mend(folder: Path, sql: str) -> None:

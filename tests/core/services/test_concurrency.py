@@ -1,4 +1,4 @@
-"""Threads and processes on one folder: no quota is overrun, nothing is lost, nothing is left."""
+"""Threads and processes on one data directory: no quota is exceeded and nothing is lost or left."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ UPLOAD = """
         except InsufficientStorageError:
             return "refused"
 
-    with ImageHost.open(sys.argv[1], settings=settings) as host, ThreadPoolExecutor(16) as crew:
+    with ImageHost.open(sys.argv[1], settings=settings) as host, ThreadPoolExecutor(16) as executor:
         upload(0)
         print("ready")
         sys.stdin.readline()
-        print(*crew.map(upload, range(16)))
+        print(*executor.map(upload, range(16)))
 """
 
-BUSTLE = """
+RANDOM_CHANGES = """
     import random, sys
     from concurrent.futures import ThreadPoolExecutor
     from imagehost_core import ImageHost, NotFoundError, PageRequest, Settings
@@ -52,12 +52,12 @@ BUSTLE = """
 
     data = make_image(40, 30)
 
-    def bustle(seed):
-        choose, kept = random.Random(seed), []
+    def change_at_random(seed):
+        choose, stored = random.Random(seed), []
         for turn in range(8):
-            kept.append(host.upload(data, owner="admin", convert_to_webp=False).id)
+            stored.append(host.upload(data, owner="admin", convert_to_webp=False).id)
             page = list(host.images.list(owner="admin", page=PageRequest(per_page=100)))
-            assert {image.id for image in page} >= set(kept)
+            assert {image.id for image in page} >= set(stored)
             found = choose.choice(page)
             try:
                 assert host.render(found.id).data == data
@@ -66,14 +66,14 @@ BUSTLE = """
             except NotFoundError:
                 pass
             if turn % 3:
-                host.images.delete(kept.pop(choose.randrange(len(kept))), owner="admin")
-        return kept
+                host.images.delete(stored.pop(choose.randrange(len(stored))), owner="admin")
+        return stored
 
     settings = Settings(rendering=RenderingSettings(processes=1))
-    with ImageHost.open(sys.argv[1], settings=settings) as host, ThreadPoolExecutor(4) as crew:
+    with ImageHost.open(sys.argv[1], settings=settings) as host, ThreadPoolExecutor(4) as executor:
         print("ready")
         sys.stdin.readline()
-        print(*sum(crew.map(bustle, range(4)), []))
+        print(*sum(executor.map(change_at_random, range(4)), []))
 """
 
 
@@ -81,7 +81,7 @@ def test_concurrent_uploads_of_two_processes_never_exceed_the_quota(
     opened: Callable[..., ImageHost],
     tmp_path: Path,
     program: Callable[..., Program],
-    left_over: Callable[[Path], list[str]],
+    stored_files: Callable[[Path], list[str]],
 ) -> None:
     folder, quota = tmp_path / "data", 10 * len(PNG) + len(PNG) // 2
     host = opened()
@@ -92,12 +92,12 @@ def test_concurrent_uploads_of_two_processes_never_exceed_the_quota(
     stored = [word for each in both for word in each.hear().split() if word != "refused"]
     assert len(stored) == 10 - 2
     assert host.accounts.usage("admin").bytes == 10 * len(PNG)
-    assert host.images.list(owner="admin").total == len(left_over(folder)) == 10
+    assert host.images.list(owner="admin").total == len(stored_files(folder)) == 10
     assert [each.end() for each in both] == [0, 0]
 
 
 def test_concurrent_uploads_of_threads_never_exceed_the_quota(
-    opened: Callable[..., ImageHost], tmp_path: Path, left_over: Callable[[Path], list[str]]
+    opened: Callable[..., ImageHost], tmp_path: Path, stored_files: Callable[[Path], list[str]]
 ) -> None:
     host = opened(settings=attrs.evolve(ONE_WORKER, limits=LimitSettings(quota_bytes=7 * len(PNG))))
 
@@ -107,27 +107,27 @@ def test_concurrent_uploads_of_threads_never_exceed_the_quota(
         except InsufficientStorageError:
             return False
 
-    with ThreadPoolExecutor(16) as crew:
-        assert sum(crew.map(upload, range(32))) == 7
+    with ThreadPoolExecutor(16) as executor:
+        assert sum(executor.map(upload, range(32))) == 7
     assert host.accounts.usage("admin").bytes == 7 * len(PNG)
-    assert len(left_over(tmp_path / "data")) == 7
+    assert len(stored_files(tmp_path / "data")) == 7
 
 
 def test_two_processes_with_many_threads_end_with_consistent_stores(
     opened: Callable[..., ImageHost],
     tmp_path: Path,
     program: Callable[..., Program],
-    left_over: Callable[[Path], list[str]],
+    stored_files: Callable[[Path], list[str]],
 ) -> None:
     folder = tmp_path / "data"
-    both = [program(BUSTLE, folder) for _ in range(2)]
+    both = [program(RANDOM_CHANGES, folder) for _ in range(2)]
     assert [each.hear() for each in both] == ["ready", "ready"]
     for each in both:
         each.tell()
-    kept = {word for each in both for word in each.hear().split()}
+    stored = {word for each in both for word in each.hear().split()}
     assert [each.end() for each in both] == [0, 0]
     host = opened()
-    assert {image.id for image in host.images.list(owner="admin", page=PageRequest(per_page=100))} == kept
-    assert host.accounts.usage("admin").bytes == len(kept) * len(PNG)
-    assert {path.split("/")[2] for path in left_over(folder)} == kept
+    assert {image.id for image in host.images.list(owner="admin", page=PageRequest(per_page=100))} == stored
+    assert host.accounts.usage("admin").bytes == len(stored) * len(PNG)
+    assert {path.split("/")[2] for path in stored_files(folder)} == stored
     assert host.maintenance.collect_garbage() == ()

@@ -1,4 +1,4 @@
-"""kill -9 at every step of an upload, an update and a deletion: what is there is whole, the rest is gone."""
+"""SIGKILL at every step of an upload, an update and a deletion."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def ids(host: ImageHost) -> set[str]:
 
 
 def check_whole(host: ImageHost, folder: Path) -> None:
-    """Every record has its bytes, all bytes have a record, and the account is charged for them."""
+    """Assert that every record has files, all files have a record, and the usage is their sum."""
     images = list(host.images.list(owner="admin"))
     for image in images:
         assert host.render(image.id).data == PNG
@@ -106,7 +106,7 @@ def test_a_killed_deletion_has_not_begun_or_is_finished_at_the_next_open(
     opened: Callable[..., ImageHost],
     tmp_path: Path,
     program: Callable[..., Program],
-    left_over: Callable[[Path], list[str]],
+    stored_files: Callable[[Path], list[str]],
     stores: Stores,
 ) -> None:
     folder = tmp_path / "data"
@@ -122,7 +122,7 @@ def test_a_killed_deletion_has_not_begun_or_is_finished_at_the_next_open(
         with ImageHost.open(folder, settings=host.settings) as again:
             gone = image.id not in ids(again)
             check_whole(again, folder)
-            assert bool(left_over(folder)) is not gone
+            assert bool(stored_files(folder)) is not gone
             if gone:
                 finished += outcome == "died"
                 with pytest.raises(NotFoundError):
@@ -142,10 +142,10 @@ def test_a_killed_deletion_has_not_begun_or_is_finished_at_the_next_open(
 def test_an_interrupt_at_any_line_of_the_last_steps_leaves_no_record_without_bytes_and_no_orphan(
     opened: Callable[..., ImageHost],
     tmp_path: Path,
-    left_over: Callable[[Path], list[str]],
+    stored_files: Callable[[Path], list[str]],
     function: str,
 ) -> None:
-    """Also when it comes after the commit: then the image is there, and stays."""
+    """Also when it comes after the commit: then the image stays."""
     host = opened()
     host.upload(PNG, owner="admin", convert_to_webp=False)
     left = 0
@@ -171,7 +171,7 @@ def test_an_interrupt_at_any_line_of_the_last_steps_leaves_no_record_without_byt
             pass
         finally:
             sys.settrace(tracer)
-        assert len(left_over(tmp_path / "data")) == host.images.list(owner="admin").total
+        assert len(stored_files(tmp_path / "data")) == host.images.list(owner="admin").total
         check_whole(host, tmp_path / "data")
     assert line > 3
 

@@ -1,4 +1,4 @@
-"""The data folder: room for deleting on a full disk, and whose it is."""
+"""The data directory: permissions, and deletion on a full disk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SETTINGS = Settings(storage=StorageSettings(min_free_bytes=0), rendering=Renderi
 
 
 def fill(disk: Path, name: str) -> None:
-    """Leave not one byte free."""
+    """Fill the disk to the last byte."""
     with (disk / name).open("wb", buffering=0) as file, suppress(OSError):
         while True:
             file.write(bytes(4096))
@@ -30,16 +30,16 @@ def test_deletions_free_space_on_a_full_disk(small_disk: Callable[..., Path]) ->
     disk = small_disk("48m", 2_000)
     with ImageHost.open(disk / "data", settings=SETTINGS) as host:
         owner = host.accounts.get("admin")
-        kept = [host.upload(make_image(200, 200, seed=seed), owner=owner) for seed in range(6)]
+        stored = [host.upload(make_image(200, 200, seed=seed), owner=owner) for seed in range(6)]
         fill(disk, "somebody-else-s")
         with pytest.raises(InsufficientStorageError):
             host.upload(make_image(seed=9), owner=owner)
-        for image in kept[:3]:
+        for image in stored[:3]:
             assert host.rate_limiter.admit(owner).admitted
             host.images.delete(image.id)
-        assert {image.id for image in host.images.list(owner=owner)} == {image.id for image in kept[3:]}
+        assert {image.id for image in host.images.list(owner=owner)} == {image.id for image in stored[3:]}
         (disk / "somebody-else-s").unlink()
-        host.images.delete(kept[3].id)
+        host.images.delete(stored[3].id)
         assert (disk / "data" / "reserve").stat().st_size == RESERVE_BYTES
         host.upload(make_image(seed=9), owner=owner)
 
@@ -67,7 +67,7 @@ def test_a_small_disk_has_no_reserve(small_disk: Callable[..., Path]) -> None:
 
 @pytest.fixture
 def no_umask() -> Iterator[None]:
-    """Let whatever is made have all the permissions that it asks for."""
+    """Set the umask to 0."""
     before = os.umask(0)
     yield
     os.umask(before)
@@ -77,7 +77,7 @@ def no_umask() -> Iterator[None]:
 @pytest.mark.usefixtures("no_umask")
 @pytest.mark.parametrize("where", ["data", "deep/data"])
 def test_all_files_of_a_data_directory_are_owner_only(tmp_path: Path, where: str, stores: Stores) -> None:
-    """The catalog has hashes of passwords, its log has what was just written, and pictures may be private."""
+    """The database has password hashes, its log the latest writes, and images may be private."""
     tmp_path.chmod(0o755)
     root = tmp_path / where
     if where == "data":

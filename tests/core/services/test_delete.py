@@ -1,4 +1,4 @@
-"""Deletion: when it is answered, no byte is left in any process, and none can come back."""
+"""Deletion: once it returns, no byte is left in any process, and none can come back."""
 
 from __future__ import annotations
 
@@ -91,16 +91,16 @@ FINISH = """
 
 
 def test_a_deleted_image_is_gone_everywhere_and_deleting_it_again_is_404(
-    host: ImageHost, folder: Path, left_over: Callable[[Path], list[str]]
+    host: ImageHost, folder: Path, stored_files: Callable[[Path], list[str]]
 ) -> None:
-    before = left_over(folder)
+    before = stored_files(folder)
     image = host.upload(PNG, owner="admin", filename="cat.png", convert_to_webp=False)
     for query in ("w=10", "w=12&fm=jpg", "h=9&fm=avif"):
         host.render(image.id, query)
     delivery = host.delivery.resolve(image.id, "w=10")
     gone = host.images.delete(image.id, owner="admin")
     assert (gone.id, gone.album_id) == (image.id, None)
-    assert left_over(folder) == before
+    assert stored_files(folder) == before
     assert host.accounts.usage("admin").bytes == 0
     for ask in (
         lambda: host.images.get(image.id),
@@ -145,8 +145,8 @@ def test_one_of_many_concurrent_deletes_of_an_image_succeeds(host: ImageHost) ->
         except NotFoundError:
             return False
 
-    with ThreadPoolExecutor(8) as crew:
-        assert sum(crew.map(delete, range(16))) == 1
+    with ThreadPoolExecutor(8) as executor:
+        assert sum(executor.map(delete, range(16))) == 1
     assert host.accounts.usage("admin").bytes == 0
 
 
@@ -203,9 +203,9 @@ def test_a_read_while_an_interrupted_deletion_is_finished_is_not_cached(
 
 
 def test_a_render_in_progress_cannot_restore_a_deleted_image(
-    host: ImageHost, folder: Path, left_over: Callable[[Path], list[str]], stores: Stores
+    host: ImageHost, folder: Path, stored_files: Callable[[Path], list[str]], stores: Stores
 ) -> None:
-    before = left_over(folder)
+    before = stored_files(folder)
     image = host.upload(PNG, owner="admin")
     rendering, deleted = threading.Event(), threading.Event()
 
@@ -215,8 +215,8 @@ def test_a_render_in_progress_cannot_restore_a_deleted_image(
         return b"the variant"
 
     variants = stores(host).variants
-    with ThreadPoolExecutor(3) as crew:
-        renders = [crew.submit(variants.get_or_create, image.id, "key", make) for _ in range(3)]
+    with ThreadPoolExecutor(3) as executor:
+        renders = [executor.submit(variants.get_or_create, image.id, "key", make) for _ in range(3)]
         assert rendering.wait(PATIENCE)
         host.images.delete(image.id)
         deleted.set()
@@ -224,25 +224,25 @@ def test_a_render_in_progress_cannot_restore_a_deleted_image(
             with pytest.raises(NotFoundError):
                 render.result(PATIENCE)
     assert variants.get_memory(image.id, "key") is None
-    assert left_over(folder) == before
+    assert stored_files(folder) == before
 
 
 def test_a_render_concurrent_with_a_deletion_is_complete_or_404_and_leaves_nothing(
-    host: ImageHost, folder: Path, left_over: Callable[[Path], list[str]]
+    host: ImageHost, folder: Path, stored_files: Callable[[Path], list[str]]
 ) -> None:
-    before = left_over(folder)
-    with ThreadPoolExecutor(4) as crew:
+    before = stored_files(folder)
+    with ThreadPoolExecutor(4) as executor:
         for turn in range(6):
             image = host.upload(PNG, owner="admin")
             delivery = host.delivery.resolve(image.id, f"w={20 + turn}&fm=png")
-            renders = [crew.submit(host.delivery.open, delivery) for _ in range(3)]
+            renders = [executor.submit(host.delivery.open, delivery) for _ in range(3)]
             host.images.delete(image.id)
             for render in renders:
                 with suppress(NotFoundError), render.result(PATIENCE) as blob:
                     assert blob.read().startswith(b"\x89PNG")
             with pytest.raises(NotFoundError):
                 host.delivery.open(delivery)
-    assert left_over(folder) == before
+    assert stored_files(folder) == before
 
 
 def test_deleting_an_album_with_delete_images_deletes_its_images(host: ImageHost) -> None:

@@ -1,4 +1,4 @@
-"""The processing route, below HTTP: what an address means, and what makes two addresses one variant."""
+"""The processing route below HTTP: what a URL resolves to, and which URLs share a variant."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from PIL import Image as Picture
+from PIL import Image as PILImage
 
 from imagehost_core import (
     BadRequestError,
@@ -39,39 +39,39 @@ CHROME = "image/avif,image/webp,image/apng,*/*;q=0.8"
 
 
 @pytest.fixture(scope="module")
-def photo(host: ImageHost, pictures: dict[str, bytes]) -> Image:
+def photo(host: ImageHost, samples: dict[str, bytes]) -> Image:
     """A stored JPEG of 120×90 pixels."""
-    return host.upload(pictures["photo.jpg"], owner="admin", filename="cat.jpg", convert_to_webp=False)
+    return host.upload(samples["photo.jpg"], owner="admin", filename="cat.jpg", convert_to_webp=False)
 
 
 @pytest.fixture(scope="module")
-def moving(host: ImageHost, pictures: dict[str, bytes]) -> Image:
+def moving(host: ImageHost, samples: dict[str, bytes]) -> Image:
     """A stored GIF of four frames."""
-    return host.upload(pictures["moving.gif"], owner="admin", convert_to_webp=False)
+    return host.upload(samples["moving.gif"], owner="admin", convert_to_webp=False)
 
 
-def shown(host: ImageHost, path: str, query: str = "", accept: str = "") -> Picture.Image:
-    """Return the picture that an address shows; all that is said of it must be true."""
+def shown(host: ImageHost, path: str, query: str = "", accept: str = "") -> PILImage.Image:
+    """Return the image that a URL delivers, after checking its metadata."""
     found = host.delivery.resolve(path, query, accept=accept)
     with host.delivery.open(found) as blob:
         data = blob.read()
         assert len(data) == blob.size
-    picture = Picture.open(io.BytesIO(data))
-    picture.load()
-    assert picture.format == found.format.name
+    pil_image = PILImage.open(io.BytesIO(data))
+    pil_image.load()
+    assert pil_image.format == found.format.name
     assert found.media_type == f"image/{found.format.value}"
-    return picture
+    return pil_image
 
 
 @pytest.mark.parametrize("suffix", ["", ".jpg", ".jpeg"])
 @pytest.mark.parametrize("query", ["", "unknown=1", "utm_source=x&v=2"])
 def test_without_parameters_the_master_is_delivered(
-    host: ImageHost, photo: Image, pictures: dict[str, bytes], suffix: str, query: str
+    host: ImageHost, photo: Image, samples: dict[str, bytes], suffix: str, query: str
 ) -> None:
     found = host.delivery.resolve(photo.id + suffix, query)
     assert (found.key, found.job, found.image) == (None, None, photo)
     with host.delivery.open(found) as blob:
-        assert blob.read() == pictures["photo.jpg"]
+        assert blob.read() == samples["photo.jpg"]
         assert blob.data is None
     assert found.last_modified == photo.created_at
     assert found.filename == "cat.jpg"
@@ -95,12 +95,12 @@ def test_fm_takes_precedence_over_the_extension_and_that_over_the_stored_format(
 
 
 def test_requesting_the_stored_format_is_a_variant_without_metadata(
-    host: ImageHost, pictures: dict[str, bytes]
+    host: ImageHost, samples: dict[str, bytes]
 ) -> None:
-    image = host.upload(pictures["sideways.jpg"], owner="admin", convert_to_webp=False)
-    picture = shown(host, image.id, "fm=jpg")
-    assert picture.size == (90, 120)
-    assert dict(picture.getexif()) == {}
+    image = host.upload(samples["sideways.jpg"], owner="admin", convert_to_webp=False)
+    pil_image = shown(host, image.id, "fm=jpg")
+    assert pil_image.size == (90, 120)
+    assert dict(pil_image.getexif()) == {}
     assert shown(host, image.id, "w=45").size == (45, 60), "w and h mean the upright picture"
 
 
@@ -189,8 +189,8 @@ def test_auto_keeps_an_animation_animated(host: ImageHost, moving: Image) -> Non
 
 
 def test_accept_is_ignored_without_auto(host: ImageHost, photo: Image) -> None:
-    plain, asked = (host.delivery.resolve(photo.id, "w=40", accept=accept) for accept in ("", CHROME))
-    assert plain == asked
+    plain, requested = (host.delivery.resolve(photo.id, "w=40", accept=accept) for accept in ("", CHROME))
+    assert plain == requested
     assert not plain.varies
 
 
@@ -239,10 +239,10 @@ def test_different_results_never_share_a_variant(
 
 
 def test_the_etag_is_strong_and_differs_for_different_bytes(
-    host: ImageHost, pictures: dict[str, bytes]
+    host: ImageHost, samples: dict[str, bytes]
 ) -> None:
     first, second = (
-        host.upload(pictures[name], owner="admin", convert_to_webp=False)
+        host.upload(samples[name], owner="admin", convert_to_webp=False)
         for name in ("photo.jpg", "sideways.jpg")
     )
     tags = [
@@ -267,14 +267,14 @@ def test_another_codec_build_changes_etags_and_renders_anew(
 
 @pytest.mark.parametrize("in_memory", [False, True])
 def test_a_blob_reads_any_range(
-    host: ImageHost, photo: Image, pictures: dict[str, bytes], in_memory: bool
+    host: ImageHost, photo: Image, samples: dict[str, bytes], in_memory: bool
 ) -> None:
     with (
-        delivery.Blob(pictures["photo.jpg"])
+        delivery.Blob(samples["photo.jpg"])
         if in_memory
         else host.delivery.open(host.delivery.resolve(photo.id)) as blob
     ):
-        whole = pictures["photo.jpg"]
+        whole = samples["photo.jpg"]
         assert (blob.data == whole) is in_memory
         assert blob.size == len(whole)
         assert blob.read(10, 20) == whole[10:20]
@@ -288,8 +288,8 @@ def test_chunks_are_at_most_a_mebibyte() -> None:
         assert [len(chunk) for chunk in blob.chunks()] == [2**20, 2**20, 5]
 
 
-def test_resolve_cached_returns_only_what_is_in_memory(host: ImageHost, pictures: dict[str, bytes]) -> None:
-    image = host.upload(pictures["photo.jpg"], owner="admin", convert_to_webp=False)
+def test_resolve_cached_returns_only_what_is_in_memory(host: ImageHost, samples: dict[str, bytes]) -> None:
+    image = host.upload(samples["photo.jpg"], owner="admin", convert_to_webp=False)
     assert host.delivery.resolve_cached(image.id, "w=33") is None, "not even the record is in memory"
     found = host.delivery.resolve(image.id, "w=33")
     assert host.delivery.resolve_cached(image.id, "w=33") == (found, None)
@@ -305,18 +305,18 @@ def test_resolve_cached_returns_only_what_is_in_memory(host: ImageHost, pictures
 
 def test_resolve_cached_does_not_touch_the_disk(host: ImageHost, photo: Image) -> None:
     host.delivery.open(host.delivery.resolve(photo.id, "w=34")).close()
-    asked: list[str] = []
+    requested: list[str] = []
     watching = True
 
     def watch(event: str, _arguments: object) -> None:
         if watching and event.split(".")[0] in ("open", "os", "sqlite3", "fcntl", "subprocess"):
-            asked.append(event)
+            requested.append(event)
 
     sys.addaudithook(watch)
     for query in ("", "w=34", "w=35", "fm=auto", "w=34&sig=x&exp=9999999999"):
         host.delivery.resolve_cached(photo.id, query, accept=CHROME)
     watching = False
-    assert asked == []
+    assert requested == []
 
 
 def test_a_long_url_is_resolved_and_not_cached(host: ImageHost, photo: Image) -> None:
@@ -338,8 +338,8 @@ def test_a_changed_image_is_resolved_anew(host: ImageHost, photo: Image) -> None
     assert host.delivery.resolve_cached(photo.id, "w=34") is not None
 
 
-def test_render_takes_a_query_a_mapping_or_a_transform(host: ImageHost, pictures: dict[str, bytes]) -> None:
-    image = host.upload(pictures["photo.jpg"], owner="admin", is_public=False, convert_to_webp=False)
+def test_render_takes_a_query_a_mapping_or_a_transform(host: ImageHost, samples: dict[str, bytes]) -> None:
+    image = host.upload(samples["photo.jpg"], owner="admin", is_public=False, convert_to_webp=False)
     spelled = [
         host.render(image.id, params)
         for params in (
@@ -352,7 +352,7 @@ def test_render_takes_a_query_a_mapping_or_a_transform(host: ImageHost, pictures
     assert (spelled[0].width, spelled[0].height, spelled[0].media_type) == (60, 45, "image/webp")
     assert "bytes>" in repr(spelled[0])
     whole = host.render(image.id)
-    assert (whole.data, whole.width, whole.height) == (pictures["photo.jpg"], 120, 90)
+    assert (whole.data, whole.width, whole.height) == (samples["photo.jpg"], 120, 90)
     with pytest.raises(NotFoundError):
         host.render("0123456789abcdeF")
 
@@ -360,10 +360,10 @@ def test_render_takes_a_query_a_mapping_or_a_transform(host: ImageHost, pictures
 def test_a_render_starts_from_a_derivative_that_is_large_enough(
     opened: Callable[..., ImageHost], tmp_path: Path
 ) -> None:
-    """Told by taking the files away, one after the other."""
+    """Proven by removing the files one after the other."""
     host = opened()
     file = io.BytesIO()
-    Picture.effect_noise((2400, 1800), 60).convert("RGB").save(file, "JPEG")
+    PILImage.effect_noise((2400, 1800), 60).convert("RGB").save(file, "JPEG")
     image = host.upload(file.getvalue(), owner="admin", convert_to_webp=False)
     width = image.derivatives[-1][0]
     home = tmp_path / "data" / "images" / image.id[:2] / image.id
@@ -376,7 +376,7 @@ def test_a_render_starts_from_a_derivative_that_is_large_enough(
 
 
 def test_a_render_that_takes_too_long_is_503_and_the_host_goes_on(
-    opened: Callable[..., ImageHost], pictures: dict[str, bytes]
+    opened: Callable[..., ImageHost], samples: dict[str, bytes]
 ) -> None:
     quick = attrs.evolve(ONE_WORKER, rendering=RenderingSettings(processes=1, render_timeout_seconds=0.1))
     host = opened(settings=quick)
@@ -388,18 +388,18 @@ def test_a_render_that_takes_too_long_is_503_and_the_host_goes_on(
 
 def test_a_disk_cache_of_0_bytes_still_delivers(
     opened: Callable[..., ImageHost],
-    pictures: dict[str, bytes],
-    left_over: Callable[[Path], list[str]],
+    samples: dict[str, bytes],
+    stored_files: Callable[[Path], list[str]],
     tmp_path: Path,
 ) -> None:
     nothing = attrs.evolve(ONE_WORKER, delivery=DeliverySettings(memory_cache_bytes=0, disk_cache_bytes=0))
     host = opened(settings=nothing)
-    image = host.upload(pictures["photo.jpg"], owner="admin")
+    image = host.upload(samples["photo.jpg"], owner="admin")
     found = host.delivery.resolve(image.id, "w=30")
     first, second = (host.delivery.open(found).read() for _ in range(2))
     assert first == second
     assert host.delivery.resolve_cached(image.id, "w=30") == (found, None)
-    assert len(left_over(tmp_path / "data")) == 1
+    assert len(stored_files(tmp_path / "data")) == 1
 
 
 def test_last_modified_is_that_of_the_bytes_not_of_the_record(host: ImageHost, photo: Image) -> None:

@@ -1,4 +1,4 @@
-"""Collecting: what crashes have left goes, and nothing that anybody still needs."""
+"""Garbage collection: what crashes left is removed, and nothing that is in use."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ PATIENCE = 30
 
 
 def test_files_without_a_record_are_collected_and_images_stay(
-    host: ImageHost, folder: Path, left_over: Callable[[Path], list[str]], stores: Stores
+    host: ImageHost, folder: Path, stored_files: Callable[[Path], list[str]], stores: Stores
 ) -> None:
     image = host.upload(PNG, owner="admin", convert_to_webp=False)
     lost = {store_orphan(stores(host)), store_orphan(stores(host))}
     assert set(host.maintenance.collect_garbage()) == lost
     assert host.maintenance.collect_garbage() == ()
-    assert left_over(folder) == [f"images/{image.id[:2]}/{image.id}/master"]
+    assert stored_files(folder) == [f"images/{image.id[:2]}/{image.id}/master"]
     assert host.render(image.id).data == PNG
 
 
 def test_an_upload_between_its_files_and_its_record_is_not_collected(host: ImageHost, stores: Stores) -> None:
-    """Its lock is held until the record stands, or the files are gone again."""
+    """The lock of the image is held until the record is committed or the files are removed."""
     image_id = store_orphan(stores(host))
-    with ThreadPoolExecutor(1) as crew:
+    with ThreadPoolExecutor(1) as executor:
         with stores(host).locks.acquire("image", image_id):
-            collecting = crew.submit(host.maintenance.collect_garbage)
+            collecting = executor.submit(host.maintenance.collect_garbage)
             sleep(0.1)  # so that it has found the files, and waits
             assert not collecting.done()
             stores(host).blobs.delete(image_id)
@@ -43,26 +43,26 @@ def test_an_upload_between_its_files_and_its_record_is_not_collected(host: Image
 
 
 def test_an_interrupted_deletion_is_finished(
-    host: ImageHost, folder: Path, left_over: Callable[[Path], list[str]], stores: Stores
+    host: ImageHost, folder: Path, stored_files: Callable[[Path], list[str]], stores: Stores
 ) -> None:
-    before = left_over(folder)
+    before = stored_files(folder)
     image = host.upload(PNG, owner="admin")
     host.render(image.id, "w=10")
     with stores(host).database.transaction() as transaction:
         stores(host).images.insert_tombstone(transaction, image, DEFAULT_NOW)
     assert host.maintenance.collect_garbage() == ()
-    assert left_over(folder) == before
+    assert stored_files(folder) == before
     assert stores(host).images.tombstones() == ()
 
 
 def test_variants_above_the_bound_are_removed(
-    opened: Callable[..., ImageHost], tmp_path: Path, left_over: Callable[[Path], list[str]]
+    opened: Callable[..., ImageHost], tmp_path: Path, stored_files: Callable[[Path], list[str]]
 ) -> None:
-    """Processes that live too short to sweep by themselves would let them grow for ever."""
+    """Processes too short-lived to sweep would let the cache grow without bound."""
     host = opened()
     image = host.upload(PNG, owner="admin")
     host.render(image.id, "w=10")
-    assert len(left_over(tmp_path / "data")) == 2
+    assert len(stored_files(tmp_path / "data")) == 2
     small = attrs.evolve(host.settings, delivery=DeliverySettings(disk_cache_bytes=1))
     opened(settings=small).maintenance.collect_garbage()
-    assert left_over(tmp_path / "data") == [f"images/{image.id[:2]}/{image.id}/master"]
+    assert stored_files(tmp_path / "data") == [f"images/{image.id[:2]}/{image.id}/master"]

@@ -1,4 +1,4 @@
-"""Images as their owners ask for them: get, list, update, gallery."""
+"""Images: get, list, iterate, update, gallery, owners and references."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def test_given_fields_are_changed_and_the_others_stay(host: ImageHost) -> None:
     [("dog.png", "dog.png"), ("../etc/dog", "dog.png"), ("dog.jpg", "dog.png"), ("a\nb.PNG", "ab.PNG")],
 )
 def test_a_new_filename_is_cleaned_and_gets_the_extension_of_the_stored_format(
-    host: ImageHost, image: Image, given: str, kept: str
+    host: ImageHost, image: Image, given: str, stored: str
 ) -> None:
-    assert host.images.update(image.id, filename=given).filename == kept
+    assert host.images.update(image.id, filename=given).filename == stored
     assert host.images.get(image.id).original_filename == "cat.png"
 
 
@@ -128,11 +128,11 @@ def test_lists_are_newest_first_and_paged_by_page_and_cursor(
     clock = FrozenClock()
     host = opened()
     with ImageHost.open(tmp_path / "data", settings=host.settings, clock=clock) as timed:
-        made = []
+        created = []
         for number in range(7):
             clock.advance(seconds=number % 2)
-            made.append(timed.upload(PNG, owner="admin", is_public=number != 3))
-        expected = [each.id for each in sorted(made, key=lambda each: (each.created_at, each.id))[::-1]]
+            created.append(timed.upload(PNG, owner="admin", is_public=number != 3))
+        expected = [each.id for each in sorted(created, key=lambda each: (each.created_at, each.id))[::-1]]
         pages = [timed.images.list(owner="admin", page=PageRequest(page, 3)) for page in (1, 2, 3, 4)]
         assert [each.id for page in pages for each in page] == expected
         assert {(page.total, page.total_pages) for page in pages} == {(7, 3)}
@@ -145,8 +145,8 @@ def test_lists_are_newest_first_and_paged_by_page_and_cursor(
             walked += page
             cursor = page.next_cursor
         assert [each.id for each in walked] == expected
-        assert made[3].id not in [each.id for each in timed.gallery(PageRequest(per_page=100))]
-        assert made[0].created_at - clock.now < timedelta(0)
+        assert created[3].id not in [each.id for each in timed.gallery(PageRequest(per_page=100))]
+        assert created[0].created_at - clock.now < timedelta(0)
 
 
 def test_the_gallery_has_the_public_images_of_all_accounts(

@@ -1,4 +1,4 @@
-"""Opening and closing: folders, temporary hosts, several at a time, and what stands in the way."""
+"""Opening and closing a host: data directories, temporary hosts, several processes, failures."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_two_processes_can_open_a_new_directory_at_the_same_time(
 
 
 def test_staged_files_of_a_killed_process_are_removed_at_the_next_open(
-    tmp_path: Path, program: Callable[..., Program], left_over: Callable[[Path], list[str]]
+    tmp_path: Path, program: Callable[..., Program], stored_files: Callable[[Path], list[str]]
 ) -> None:
     receiving = program(
         """
@@ -142,10 +142,10 @@ def test_staged_files_of_a_killed_process_are_removed_at_the_next_open(
     )
     assert receiving.hear() == "received"
     with ImageHost.open(tmp_path, settings=ONE_WORKER):
-        assert len(left_over(tmp_path)) == 1
+        assert len(stored_files(tmp_path)) == 1
     receiving.kill()
     with ImageHost.open(tmp_path, settings=ONE_WORKER):
-        assert left_over(tmp_path) == []
+        assert stored_files(tmp_path) == []
 
 
 def test_a_generation_that_a_crash_left_odd_is_repaired_at_the_next_open(
@@ -173,8 +173,10 @@ def test_five_lines_embed_the_core_without_a_main_guard(tmp_path: Path) -> None:
         '    image = host.upload(make_image(), owner="admin")\n'
         '    print(host.render(image.id, "w=80&fm=avif").media_type)\n'
     )
-    told = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert (told.stdout, told.stderr) == ("image/avif\n", "")
+    reported = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert (reported.stdout, reported.stderr) == ("image/avif\n", "")
 
 
 @pytest.mark.parametrize(
@@ -182,10 +184,14 @@ def test_five_lines_embed_the_core_without_a_main_guard(tmp_path: Path) -> None:
     [("native", "sharp", 0), ("pillow", "sharp", 1), ("native", "encoder", 1), ("pillow", "encoder", 2)],
 )
 def test_missing_native_modules_are_logged(
-    reducer: str, chroma: str, told: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    reducer: str,
+    chroma: str,
+    reported: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(rooms, "RESAMPLER", reducer)
     monkeypatch.setattr(rooms, "CHROMA_SUBSAMPLING", chroma)
     caplog.set_level("INFO")
     with ImageHost.open(settings=ONE_WORKER):
-        assert caplog.text.count("falling back") == told
+        assert caplog.text.count("falling back") == reported

@@ -1,7 +1,7 @@
-"""Power cuts, made with ext4 on a file: what was answered is there, what was deleted stays deleted.
+"""Power failures, simulated with ext4 on a loop device: no acknowledged change is lost.
 
-The file system is told to stop at once (`EXT4_IOC_SHUTDOWN`), without flushing its journal: whatever was
-not synced by then is lost, as it is when the current fails.
+The file system is shut down at once (`EXT4_IOC_SHUTDOWN`) without flushing its journal: what was not synced
+is lost, as in a power failure.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ WORK = """
 
 
 class Disk:
-    """An ext4 file system on a file, whose current can be cut."""
+    """An ext4 file system on a loop device that can lose its power."""
 
     def __init__(self, folder: Path) -> None:
         self._image, self.root = folder / "disk.img", folder / "disk"
@@ -87,11 +87,11 @@ class Disk:
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
     try:
-        made = Disk(tmp_path)
+        created = Disk(tmp_path)
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"NOT TESTED: power cuts, for want of the right to make a file system ({error})")
-    yield made
-    made.unmount()
+    yield created
+    created.unmount()
 
 
 @pytest.mark.parametrize("answered", [1, 5])
@@ -100,17 +100,17 @@ def test_a_power_cut_loses_no_acknowledged_upload(
 ) -> None:
     working = program(WORK, disk.root / "data")
     address = working.hear()
-    kept = []
+    stored = []
     for _ in range(answered):
         working.tell("upload")
-        kept.append(working.hear())
+        stored.append(working.hear())
     disk.cut()
     working.kill()
     disk.unmount()
     disk.mount()
     with ImageHost.open(disk.root / "data", settings=SETTINGS) as host:
-        assert [image.id for image in host.gallery()] == kept[::-1]
-        for image_id in kept:
+        assert [image.id for image in host.gallery()] == stored[::-1]
+        for image_id in stored:
             assert sha256(host.render(image_id).data).hexdigest() == host.images.get(image_id).sha256
             assert host.render(image_id, "w=10").width == 10
         path, query = address.removeprefix("http://127.0.0.1:8000/img/").split("?")
@@ -118,17 +118,17 @@ def test_a_power_cut_loses_no_acknowledged_upload(
 
 
 def test_a_power_cut_restores_no_deleted_image(
-    disk: Disk, program: Callable[..., Program], left_over: Callable[[Path], list[str]]
+    disk: Disk, program: Callable[..., Program], stored_files: Callable[[Path], list[str]]
 ) -> None:
     working = program(WORK, disk.root / "data")
     working.hear()
-    made = []
+    created = []
     for _ in range(4):
         working.tell("upload")
-        made.append(working.hear())
+        created.append(working.hear())
     working.tell("sync")
     assert working.hear() == "synced"
-    for image_id in made[:3]:
+    for image_id in created[:3]:
         working.tell(image_id)
         assert working.hear() == image_id
     disk.cut()
@@ -136,7 +136,7 @@ def test_a_power_cut_restores_no_deleted_image(
     disk.unmount()
     disk.mount()
     with ImageHost.open(disk.root / "data", settings=SETTINGS) as host:
-        assert [image.id for image in host.gallery()] == made[3:]
-        stored = left_over(disk.root / "data")
-        assert not [path for path in stored if any(image_id in path for image_id in made[:3])]
-        assert host.render(made[3]).width == 40
+        assert [image.id for image in host.gallery()] == created[3:]
+        stored = stored_files(disk.root / "data")
+        assert not [path for path in stored if any(image_id in path for image_id in created[:3])]
+        assert host.render(created[3]).width == 40

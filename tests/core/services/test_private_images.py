@@ -1,4 +1,4 @@
-"""Who may see which picture: owners, signed addresses, settings; and what a change of heart does."""
+"""Access to private images: owners, signed URLs, settings, and changes of visibility."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def private(host: ImageHost) -> Image:
 
 
 def parts(address: str) -> tuple[str, str]:
-    """Return path and query of a delivery address, as the route gets them."""
+    """Return path and query of a delivery URL, as the route receives them."""
     split = urlsplit(address)
     assert split.path.startswith("/img/")
     return split.path.removeprefix("/img/"), split.query
@@ -97,8 +97,8 @@ def test_a_signed_url_is_valid_for_its_transform_only(
 ) -> None:
     path, query = parts(host.images.signed_url(private.id, params, owner="admin", expires_in=60))
     found = host.delivery.resolve(path, query)
-    wanted = host.delivery.resolve(path, query, viewer=host.accounts.get("admin"))
-    assert found == wanted
+    requested = host.delivery.resolve(path, query, viewer=host.accounts.get("admin"))
+    assert found == requested
     assert host.delivery.resolve_cached(path, query) is not None
     with host.delivery.open(found) as blob:
         assert blob.size > 0
@@ -180,7 +180,7 @@ def test_the_secret_file_is_owner_only(host: ImageHost, folder: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"x" * 31])
 def test_a_truncated_secret_stops_the_start(tmp_path: Path, content: bytes) -> None:
-    """Whoever knows that it is empty could sign anything."""
+    """Anyone could sign with a secret known to be empty."""
     (tmp_path / "secret").write_bytes(content)
     with pytest.raises(ValueError, match="expected at least 32 bytes"):
         ImageHost.open(tmp_path, settings=ONE_WORKER)
@@ -191,8 +191,8 @@ def test_a_truncated_secret_stops_the_start(tmp_path: Path, content: bytes) -> N
 def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ImageHost]:
     """A host where transforms must be signed."""
     settings = with_delivery(require_signed=True)
-    with ImageHost.open(tmp_path_factory.mktemp("strict"), settings=settings) as made:
-        yield made
+    with ImageHost.open(tmp_path_factory.mktemp("strict"), settings=settings) as created:
+        yield created
 
 
 def test_unsigned_transforms_are_403_with_require_signed_and_masters_are_not(strict: ImageHost) -> None:
@@ -245,7 +245,7 @@ def test_hiding_an_image_is_seen_by_another_process_at_once(
         with ImageHost.open(sys.argv[1], settings=Settings(rendering=RenderingSettings(processes=1))) as host:
             print("open")
             for line in sys.stdin:
-                asked = host.delivery.resolve_cached(line.strip(), "w=40")
+                requested = host.delivery.resolve_cached(line.strip(), "w=40")
                 try:
                     host.delivery.open(host.delivery.resolve(line.strip(), "w=40")).close()
                     peeked = host.delivery.resolve_cached(line.strip(), "w=40")
@@ -273,7 +273,7 @@ def test_hiding_an_image_is_seen_by_another_process_at_once(
 def test_a_cached_private_image_is_refused_after_the_same_queries_as_a_missing_one(
     host: ImageHost, private: Image
 ) -> None:
-    """An event loop that could refuse it at once would tell by the time that it is there."""
+    """A refusal from memory would reveal by its timing that the image exists."""
     owner = host.accounts.get("admin")
     host.delivery.resolve(private.id, viewer=owner)
     assert host.delivery.resolve_cached(private.id, viewer=owner) is not None

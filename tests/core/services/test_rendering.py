@@ -1,4 +1,4 @@
-"""Of what a variant is made: never of more than it needs, and of a huge picture only once."""
+"""The stored file that a variant is rendered from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image as Picture
+from PIL import Image as PILImage
 from PIL import ImageChops, ImageStat
 
 from imagehost_core import Fit, Format, Image, ImageHost, NotFoundError, Size, Transform, plan
@@ -35,19 +35,19 @@ def host(data: Path) -> Iterator[ImageHost]:
 
 @pytest.fixture(scope="module")
 def upload() -> bytes:
-    """A picture that is heavy work to decode: 16 million pixels, on their side."""
-    picture = Picture.linear_gradient("L").resize((SIDE, SIDE // 2)).convert("RGB")
-    picture.paste((200, 30, 30), (0, 0, SIDE // 3, SIDE // 5))
-    exif = Picture.Exif()
+    """An image that is heavy to decode: 16 million pixels, with an EXIF orientation of 6."""
+    pil_image = PILImage.linear_gradient("L").resize((SIDE, SIDE // 2)).convert("RGB")
+    pil_image.paste((200, 30, 30), (0, 0, SIDE // 3, SIDE // 5))
+    exif = PILImage.Exif()
     exif[0x0112] = 6
     file = io.BytesIO()
-    picture.resize((SIDE, SIDE)).save(file, "JPEG", quality=90, exif=exif)
+    pil_image.resize((SIDE, SIDE)).save(file, "JPEG", quality=90, exif=exif)
     return file.getvalue()
 
 
 @pytest.fixture
 def bare(host: ImageHost, upload: bytes) -> Image:
-    """An image whose record knows of no rungs, as one that was made before there were any."""
+    """An image whose record has no derivatives."""
     return attrs.evolve(host.upload(upload, owner="admin"), derivatives=())
 
 
@@ -55,13 +55,13 @@ def job_of(image: Image, width: int, fmt: Format = Format.WEBP) -> RenderJob:
     return RenderJob(plan(Size(image.width, image.height), Transform(width)), fmt, 80)
 
 
-def made(host: ImageHost, image: Image, job: RenderJob) -> Picture.Image:
+def rendered(host: ImageHost, image: Image, job: RenderJob) -> PILImage.Image:
     resolved = attrs.evolve(host.delivery.build(image, Transform()), key=cache_key(job), job=job)
     with host.delivery.open(resolved) as blob:
-        return Picture.open(io.BytesIO(blob.read())).convert("RGB")
+        return PILImage.open(io.BytesIO(blob.read())).convert("RGB")
 
 
-def kept(data: Path, image: Image) -> set[str]:
+def cached_keys(data: Path, image: Image) -> set[str]:
     return {path.name for path in (data / "variants").rglob("*") if image.id in path.parts[-2]}
 
 
@@ -71,30 +71,30 @@ def test_a_huge_image_without_derivatives_is_decoded_once_for_all_its_variants(
     first, second = job_of(bare, 300), job_of(bare, 1_200)
     intermediate = choose_source(bare, first).intermediate
     assert intermediate is not None
-    made(host, bare, first)
-    assert kept(data, bare) == {cache_key(first), cache_key(intermediate)}
+    rendered(host, bare, first)
+    assert cached_keys(data, bare) == {cache_key(first), cache_key(intermediate)}
     (master,) = (path for path in (data / "images").rglob(MASTER) if path.parent.name == bare.id)
     master.unlink()
-    assert made(host, bare, second).size == (1_200, 1_200)
+    assert rendered(host, bare, second).size == (1_200, 1_200)
     with pytest.raises(NotFoundError):
-        made(host, bare, job_of(bare, 3_000))
+        rendered(host, bare, job_of(bare, 3_000))
 
 
 def test_a_variant_looks_the_same_with_and_without_derivatives(host: ImageHost, upload: bytes) -> None:
     image = host.upload(upload, owner="admin")
     assert image.derivatives
     job = job_of(image, 400)
-    with_rungs = made(host, image, job)
+    with_rungs = rendered(host, image, job)
     bare = attrs.evolve(host.upload(upload, owner="admin"), derivatives=())
-    difference = ImageChops.difference(with_rungs, made(host, bare, job))
+    difference = ImageChops.difference(with_rungs, rendered(host, bare, job))
     assert max(ImageStat.Stat(difference).mean) < 2
 
 
 def test_an_intermediate_is_deleted_with_its_image(host: ImageHost, data: Path, bare: Image) -> None:
-    made(host, bare, job_of(bare, 300))
-    assert len(kept(data, bare)) == 2
+    rendered(host, bare, job_of(bare, 300))
+    assert len(cached_keys(data, bare)) == 2
     host.images.delete(bare.id)
-    assert kept(data, bare) == set()
+    assert cached_keys(data, bare) == set()
 
 
 def test_a_lost_derivative_is_replaced_by_the_master(host: ImageHost, data: Path, upload: bytes) -> None:
@@ -103,7 +103,7 @@ def test_a_lost_derivative_is_replaced_by_the_master(host: ImageHost, data: Path
     for path in (data / "images").rglob("derivative-*"):
         if path.parent.name == image.id:
             path.unlink()
-    assert made(host, image, job_of(image, 300)).size == (300, 300)
+    assert rendered(host, image, job_of(image, 300)).size == (300, 300)
 
 
 @given(
@@ -114,14 +114,14 @@ def test_a_lost_derivative_is_replaced_by_the_master(host: ImageHost, data: Path
     st.sampled_from([Format.JPEG, Format.AVIF]),
 )
 def test_the_source_exceeds_the_variant_by_the_margin_or_is_the_master(
-    image: Image, width: int, height: int, wanted: int, sides: set[int], fmt: Format
+    image: Image, width: int, height: int, requested: int, sides: set[int], fmt: Format
 ) -> None:
     whole = Size(width, height)
     longer = max(width, height)
     rungs = tuple(
         (max(1, width * side // longer), max(1, height * side // longer)) for side in sides if side < longer
     )
-    steps = plan(whole, Transform(wanted, wanted, fit=Fit.INSIDE))
+    steps = plan(whole, Transform(requested, requested, fit=Fit.INSIDE))
     job = RenderJob(steps, fmt, 80)
     source = choose_source(attrs.evolve(image, width=width, height=height, derivatives=rungs), job)
     start = source.intermediate.plan.output if source.intermediate else source.size
@@ -133,9 +133,9 @@ def test_the_source_exceeds_the_variant_by_the_margin_or_is_the_master(
 
 @given(st.integers(4_000, 10_000), st.integers(4_000, 10_000), st.integers(1, 1_600))
 def test_no_thumbnail_of_a_huge_image_starts_from_the_master(
-    image: Image, width: int, height: int, wanted: int
+    image: Image, width: int, height: int, requested: int
 ) -> None:
-    steps = plan(Size(width, height), Transform(wanted, wanted, fit=Fit.INSIDE))
+    steps = plan(Size(width, height), Transform(requested, requested, fit=Fit.INSIDE))
     source = choose_source(attrs.evolve(image, width=width, height=height), RenderJob(steps, Format.WEBP, 80))
     assert source.intermediate is not None
     assert classify(source.intermediate, source.size) is JobClass.HEAVY

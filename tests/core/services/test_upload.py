@@ -1,4 +1,4 @@
-"""Uploads: what is stored, byte for byte, for each thing that can be asked for."""
+"""Uploads: the stored bytes and record for each option."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from PIL import Image as Picture
+from PIL import Image as PILImage
 
 from imagehost_core import Format, Image, ImageHost, UploadOptions, ValidationError
 from imagehost_core.storage.blob_store import derivative_name
@@ -17,47 +17,47 @@ from imagehost_core.testing import make_image
 
 
 def master(host: ImageHost, image: Image) -> bytes:
-    """Return the bytes of an image's master, which its record must tell truly."""
+    """Return the bytes of an image's master, after checking its record against them."""
     data = host.render(image.id).data
     assert (len(data), sha256(data).hexdigest()) == (image.size, image.sha256)
     return data
 
 
-def decoded(data: bytes) -> Picture.Image:
-    picture = Picture.open(io.BytesIO(data))
-    picture.load()
-    return picture
+def decoded(data: bytes) -> PILImage.Image:
+    pil_image = PILImage.open(io.BytesIO(data))
+    pil_image.load()
+    return pil_image
 
 
 @pytest.mark.parametrize(
     "name", ["photo.jpg", "sideways.jpg", "still.png", "glass.webp", "still.gif", "moving.gif", "moving.webp"]
 )
 def test_bytes_are_stored_unchanged_without_options(
-    host: ImageHost, pictures: dict[str, bytes], name: str
+    host: ImageHost, samples: dict[str, bytes], name: str
 ) -> None:
-    image = host.upload(pictures[name], owner="admin", filename=name, convert_to_webp=False)
-    assert master(host, image) == pictures[name]
+    image = host.upload(samples[name], owner="admin", filename=name, convert_to_webp=False)
+    assert master(host, image) == samples[name]
     assert image.original_filename == image.filename == name
 
 
 @pytest.mark.parametrize("name", ["photo.jpg", "still.png", "glass.webp", "moving.gif"])
 def test_data_after_the_end_of_the_image_is_removed(
-    host: ImageHost, pictures: dict[str, bytes], name: str
+    host: ImageHost, samples: dict[str, bytes], name: str
 ) -> None:
-    image = host.upload(pictures[name] + b"PK\3\4 an archive", owner="admin", convert_to_webp=False)
-    assert master(host, image) == pictures[name]
+    image = host.upload(samples[name] + b"PK\3\4 an archive", owner="admin", convert_to_webp=False)
+    assert master(host, image) == samples[name]
 
 
-def test_the_default_is_webp_where_that_is_smaller(host: ImageHost, pictures: dict[str, bytes]) -> None:
-    image = host.upload(pictures["still.png"], owner="admin", filename="cat.PNG")
+def test_the_default_is_webp_where_that_is_smaller(host: ImageHost, samples: dict[str, bytes]) -> None:
+    image = host.upload(samples["still.png"], owner="admin", filename="cat.PNG")
     assert (image.format, image.filename, image.original_filename) == (Format.WEBP, "cat.webp", "cat.PNG")
-    assert image.size < len(pictures["still.png"])
+    assert image.size < len(samples["still.png"])
     assert decoded(master(host, image)).format == "WEBP"
 
 
 def test_the_default_never_makes_a_file_larger(host: ImageHost) -> None:
     file = io.BytesIO()
-    Picture.effect_noise((64, 64), 90).convert("RGB").save(file, "JPEG", quality=5)
+    PILImage.effect_noise((64, 64), 90).convert("RGB").save(file, "JPEG", quality=5)
     image = host.upload(file.getvalue(), owner="admin")
     assert image.format is Format.JPEG
     assert master(host, image) == file.getvalue()
@@ -68,27 +68,27 @@ def test_the_default_never_makes_a_file_larger(host: ImageHost) -> None:
 @pytest.mark.parametrize("fmt", ["jpeg", "png", "webp"])
 @pytest.mark.parametrize("name", ["photo.jpg", "glass.png", "glass.webp", "moving.gif"])
 def test_the_requested_format_is_stored(
-    host: ImageHost, pictures: dict[str, bytes], name: str, fmt: str
+    host: ImageHost, samples: dict[str, bytes], name: str, fmt: str
 ) -> None:
-    image = host.upload(pictures[name], owner="admin", filename=name, format=fmt)
-    picture = decoded(master(host, image))
-    assert picture.format == fmt.upper()
+    image = host.upload(samples[name], owner="admin", filename=name, format=fmt)
+    pil_image = decoded(master(host, image))
+    assert pil_image.format == fmt.upper()
     assert image.format.value == fmt
-    assert picture.size == (image.width, image.height) == (120, 90)
+    assert pil_image.size == (image.width, image.height) == (120, 90)
     assert image.frames == (4 if name == "moving.gif" and fmt == "webp" else 1)
     assert image.has_alpha == (name.startswith("glass") and fmt != "jpeg")
 
 
-def test_transparency_becomes_white_in_jpeg(host: ImageHost, pictures: dict[str, bytes]) -> None:
-    image = host.upload(pictures["glass.png"], owner="admin", format=Format.JPEG)
+def test_transparency_becomes_white_in_jpeg(host: ImageHost, samples: dict[str, bytes]) -> None:
+    image = host.upload(samples["glass.png"], owner="admin", format=Format.JPEG)
     corner = decoded(master(host, image)).getpixel((60, 0))
     assert isinstance(corner, tuple)
     assert min(corner) > 240
 
 
-def test_quality_makes_the_file_smaller(host: ImageHost, pictures: dict[str, bytes]) -> None:
+def test_quality_makes_the_file_smaller(host: ImageHost, samples: dict[str, bytes]) -> None:
     sizes = [
-        host.upload(pictures["photo.jpg"], owner="admin", quality=quality, convert_to_webp=False).size
+        host.upload(samples["photo.jpg"], owner="admin", quality=quality, convert_to_webp=False).size
         for quality in (5, 50, 95)
     ]
     assert sizes == sorted(sizes)
@@ -96,33 +96,33 @@ def test_quality_makes_the_file_smaller(host: ImageHost, pictures: dict[str, byt
 
 
 def test_exif_is_kept_or_removed_and_the_image_is_upright_either_way(
-    host: ImageHost, pictures: dict[str, bytes]
+    host: ImageHost, samples: dict[str, bytes]
 ) -> None:
-    kept = host.upload(pictures["sideways.jpg"], owner="admin", convert_to_webp=False)
-    assert decoded(master(host, kept)).getexif()[0x010F] == "Camera"
-    assert (kept.width, kept.height) == (90, 120)
-    removed = host.upload(pictures["sideways.jpg"], owner="admin", convert_to_webp=False, remove_exif=True)
-    picture = decoded(master(host, removed))
-    assert dict(picture.getexif()) == {}
-    assert picture.size == (removed.width, removed.height) == (90, 120)
-    turned = host.upload(pictures["sideways.jpg"], owner="admin", format="webp")
+    stored = host.upload(samples["sideways.jpg"], owner="admin", convert_to_webp=False)
+    assert decoded(master(host, stored)).getexif()[0x010F] == "Camera"
+    assert (stored.width, stored.height) == (90, 120)
+    removed = host.upload(samples["sideways.jpg"], owner="admin", convert_to_webp=False, remove_exif=True)
+    pil_image = decoded(master(host, removed))
+    assert dict(pil_image.getexif()) == {}
+    assert pil_image.size == (removed.width, removed.height) == (90, 120)
+    turned = host.upload(samples["sideways.jpg"], owner="admin", format="webp")
     assert decoded(master(host, turned)).getexif().get(0x0112, 1) == 1
     assert (turned.width, turned.height) == (90, 120)
 
 
-def test_auto_rename_keeps_the_original_filename(host: ImageHost, pictures: dict[str, bytes]) -> None:
+def test_auto_rename_keeps_the_original_filename(host: ImageHost, samples: dict[str, bytes]) -> None:
     first, second = (
-        host.upload(pictures["photo.jpg"], owner="admin", filename="../me\n.jpg", auto_rename=True)
+        host.upload(samples["photo.jpg"], owner="admin", filename="../me\n.jpg", auto_rename=True)
         for _ in range(2)
     )
     assert first.original_filename == second.original_filename == "me.jpg"
     assert len({first.filename, second.filename, "me.webp", "me.jpg"}) == 4
 
 
-def test_description_album_and_visibility_are_stored(host: ImageHost, pictures: dict[str, bytes]) -> None:
+def test_description_album_and_visibility_are_stored(host: ImageHost, samples: dict[str, bytes]) -> None:
     album = host.albums.create(owner="admin", name="Cats")
     image = host.upload(
-        pictures["photo.jpg"], owner="admin", album_id=str(album.id), description="A cat", is_public=False
+        samples["photo.jpg"], owner="admin", album_id=str(album.id), description="A cat", is_public=False
     )
     assert (image.album_id, image.description, image.is_public) == (album.id, "A cat", False)
     assert host.images.get(image.id, owner="admin") == image
@@ -130,17 +130,17 @@ def test_description_album_and_visibility_are_stored(host: ImageHost, pictures: 
     assert image.id not in [each.id for each in host.gallery()]
 
 
-def test_an_owner_is_an_account_or_its_name(host: ImageHost, pictures: dict[str, bytes]) -> None:
+def test_an_owner_is_an_account_or_its_name(host: ImageHost, samples: dict[str, bytes]) -> None:
     account = host.accounts.create("by-account")
     album = host.albums.create(owner=account, name="a")
     assert host.albums.get(album.id, owner=account) == album
     for owner in (account, "by-account"):
-        assert host.upload(pictures["photo.jpg"], owner=owner).account_id == account.id
+        assert host.upload(samples["photo.jpg"], owner=owner).account_id == account.id
 
 
-def test_options_can_be_given_as_one_value(host: ImageHost, pictures: dict[str, bytes]) -> None:
+def test_options_can_be_given_as_one_value(host: ImageHost, samples: dict[str, bytes]) -> None:
     options = UploadOptions(format=Format.PNG, description="one")
-    image = host.upload(pictures["photo.jpg"], owner="admin", options=options)
+    image = host.upload(samples["photo.jpg"], owner="admin", options=options)
     assert (image.format, image.description) == (Format.PNG, "one")
 
 
@@ -156,9 +156,9 @@ def test_a_wrong_option_is_422_before_a_byte_is_read(host: ImageHost, wrong: dic
 
 
 def test_every_kind_of_source_gives_the_same_master(
-    host: ImageHost, pictures: dict[str, bytes], tmp_path: Path
+    host: ImageHost, samples: dict[str, bytes], tmp_path: Path
 ) -> None:
-    data = pictures["photo.jpg"]
+    data = samples["photo.jpg"]
     path = tmp_path / "from a path.jpg"
     path.write_bytes(data)
     stream = io.BytesIO(b"skipped" + data)
@@ -166,12 +166,12 @@ def test_every_kind_of_source_gives_the_same_master(
     with host.uploads.stage() as staged, path.open("rb") as file:
         for byte in (data[:10], data[10:]):
             staged.write(byte)
-        made = [
+        created = [
             host.upload(source, owner="admin", convert_to_webp=False)
             for source in (data, path, str(path), file, stream, staged)
         ]
-    assert {image.sha256 for image in made} == {sha256(data).hexdigest()}
-    assert [image.original_filename for image in made] == [
+    assert {image.sha256 for image in created} == {sha256(data).hexdigest()}
+    assert [image.original_filename for image in created] == [
         "image",
         "from a path.jpg",
         "from a path.jpg",
@@ -179,23 +179,23 @@ def test_every_kind_of_source_gives_the_same_master(
         "image",
         "image",
     ]
-    assert made[0].filename == "image.jpg"
+    assert created[0].filename == "image.jpg"
 
 
 def test_derivatives_are_stored_beside_the_master_as_recorded(host: ImageHost, folder: Path) -> None:
     file = io.BytesIO()
-    Picture.effect_noise((2400, 1000), 40).convert("RGB").save(file, "JPEG")
+    PILImage.effect_noise((2400, 1000), 40).convert("RGB").save(file, "JPEG")
     image = host.upload(file.getvalue(), owner="admin", format="jpeg")
     home = folder / "images" / image.id[:2] / image.id
     assert image.derivatives
     for width, height in image.derivatives:
-        with Picture.open(home / derivative_name(max(width, height))) as rung:
+        with PILImage.open(home / derivative_name(max(width, height))) as rung:
             assert rung.size == (width, height)
     assert len(list(home.iterdir())) == 1 + len(image.derivatives)
 
 
 def test_files_are_synced_before_the_record_is_committed(
-    host: ImageHost, pictures: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+    host: ImageHost, samples: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log: list[str] = []
     fsync, rename = os.fsync, os.rename
@@ -212,7 +212,7 @@ def test_files_are_synced_before_the_record_is_committed(
     writer.conn.set_trace_callback(lambda statement: log.append(statement.split()[0]))
     monkeypatch.setattr(os, "fsync", record_fsync)
     monkeypatch.setattr(os, "rename", record_rename)
-    image = host.upload(pictures["photo.jpg"], owner="admin", convert_to_webp=False)
+    image = host.upload(samples["photo.jpg"], owner="admin", convert_to_webp=False)
     writer.conn.set_trace_callback(None)
     steps = [
         "rename master",
@@ -229,9 +229,9 @@ def test_files_are_synced_before_the_record_is_committed(
 
 
 def test_an_upload_leaves_nothing_but_the_master(
-    opened: Callable[..., ImageHost], tmp_path: Path, left_over: Callable[[Path], list[str]]
+    opened: Callable[..., ImageHost], tmp_path: Path, stored_files: Callable[[Path], list[str]]
 ) -> None:
     host = opened()
     image = host.upload(make_image(), owner="admin")
-    assert left_over(tmp_path / "data") == [f"images/{image.id[:2]}/{image.id}/master"]
+    assert stored_files(tmp_path / "data") == [f"images/{image.id[:2]}/{image.id}/master"]
     assert host.accounts.usage("admin").bytes == image.size

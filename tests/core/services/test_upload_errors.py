@@ -1,4 +1,4 @@
-"""Refused uploads: each bad input has its error, and leaves nothing behind."""
+"""Refused uploads: each bad input has its error and leaves nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from PIL import Image as Picture
+from PIL import Image as PILImage
 
 from imagehost_core import (
     ImageHost,
@@ -30,21 +30,21 @@ from imagehost_core.uploads.options import UploadKeywords
 
 ONE_WORKER = Settings(rendering=RenderingSettings(processes=1))
 PNG = make_image(40, 30)
-AS_IT_CAME: UploadKeywords = {"convert_to_webp": False}
+UNCHANGED: UploadKeywords = {"convert_to_webp": False}
 
 
 @pytest.fixture
 def refused(
-    host: ImageHost, folder: Path, left_over: Callable[[Path], list[str]]
+    host: ImageHost, folder: Path, stored_files: Callable[[Path], list[str]]
 ) -> Iterator[Callable[..., str]]:
-    """Upload what must be refused and return the details; nothing may be left of it."""
+    """Upload a file that must be refused, return the details, and assert that nothing is left."""
 
     def refuse(source: object, error: type[ImageHostError], **options: object) -> str:
-        before = (left_over(folder), host.images.list(owner="admin").total, host.accounts.usage("admin"))
+        before = (stored_files(folder), host.images.list(owner="admin").total, host.accounts.usage("admin"))
         with pytest.raises(error) as caught:
             host.upload(source, owner="admin", **options)  # type: ignore[arg-type]
         assert (
-            left_over(folder),
+            stored_files(folder),
             host.images.list(owner="admin").total,
             host.accounts.usage("admin"),
         ) == before
@@ -55,7 +55,7 @@ def refused(
 
 
 class Zeros(io.RawIOBase):
-    """A file of nothing, as long as it is said to be."""
+    """A sparse file of a given length."""
 
     def __init__(self, size: int) -> None:
         self.left = size
@@ -78,13 +78,13 @@ def test_a_file_at_the_limit_is_accepted(refused: Callable[..., str]) -> None:
 
 def _avif() -> bytes:
     file = io.BytesIO()
-    Picture.new("RGB", (8, 8)).save(file, "AVIF")
+    PILImage.new("RGB", (8, 8)).save(file, "AVIF")
     return file.getvalue()
 
 
 def _tiff() -> bytes:
     file = io.BytesIO()
-    Picture.new("RGB", (8, 8)).save(file, "TIFF")
+    PILImage.new("RGB", (8, 8)).save(file, "TIFF")
     return file.getvalue()
 
 
@@ -110,7 +110,7 @@ def test_content_of_another_kind_is_415_whatever_its_name(
 
 def _jpeg() -> bytes:
     file = io.BytesIO()
-    Picture.effect_noise((64, 64), 90).convert("RGB").save(file, "JPEG")
+    PILImage.effect_noise((64, 64), 90).convert("RGB").save(file, "JPEG")
     return file.getvalue()
 
 
@@ -150,7 +150,7 @@ def test_an_account_name_with_another_character_is_422(host: ImageHost) -> None:
 
 
 def test_an_aborted_upload_leaves_nothing(
-    host: ImageHost, folder: Path, left_over: Callable[[Path], list[str]]
+    host: ImageHost, folder: Path, stored_files: Callable[[Path], list[str]]
 ) -> None:
     class HangingUp(io.BytesIO):
         def read(self, size: int | None = -1, /) -> bytes:
@@ -158,10 +158,10 @@ def test_an_aborted_upload_leaves_nothing(
                 raise ConnectionResetError
             return super().read(size and 100)
 
-    before = left_over(folder)
+    before = stored_files(folder)
     with pytest.raises(ConnectionResetError):
         host.upload(HangingUp(PNG), owner="admin")
-    assert left_over(folder) == before
+    assert stored_files(folder) == before
 
 
 def test_a_missing_file_is_a_file_not_found_error(host: ImageHost, tmp_path: Path) -> None:
@@ -174,73 +174,77 @@ def with_limits(**limits: int) -> Settings:
 
 
 def test_the_quota_is_filled_to_the_byte_and_never_exceeded(
-    opened: Callable[..., ImageHost], tmp_path: Path, left_over: Callable[[Path], list[str]]
+    opened: Callable[..., ImageHost], tmp_path: Path, stored_files: Callable[[Path], list[str]]
 ) -> None:
     host = opened(settings=with_limits(quota_bytes=2 * len(PNG)))
-    first, _second = (host.upload(PNG, owner="admin", **AS_IT_CAME) for _ in range(2))
+    first, _second = (host.upload(PNG, owner="admin", **UNCHANGED) for _ in range(2))
     assert host.accounts.usage("admin").bytes == 2 * len(PNG)
-    stored = left_over(tmp_path / "data")
+    stored = stored_files(tmp_path / "data")
     with pytest.raises(InsufficientStorageError, match="at most 0 bytes more"):
-        host.upload(PNG, owner="admin", **AS_IT_CAME)
-    host.upload(PNG, owner=host.accounts.get_or_create("other"), **AS_IT_CAME)
+        host.upload(PNG, owner="admin", **UNCHANGED)
+    host.upload(PNG, owner=host.accounts.get_or_create("other"), **UNCHANGED)
     host.images.delete(first.id)
     with pytest.raises(InsufficientStorageError, match=f"at most {len(PNG)} bytes more"):
-        host.upload(make_image(60, 60), owner="admin", **AS_IT_CAME)
-    host.upload(PNG, owner="admin", **AS_IT_CAME)
+        host.upload(make_image(60, 60), owner="admin", **UNCHANGED)
+    host.upload(PNG, owner="admin", **UNCHANGED)
     assert host.accounts.usage("admin").bytes == 2 * len(PNG)
-    assert len(left_over(tmp_path / "data")) == len(stored) + 1
+    assert len(stored_files(tmp_path / "data")) == len(stored) + 1
 
 
 def test_a_master_larger_than_the_quota_leaves_nothing(
-    opened: Callable[..., ImageHost], tmp_path: Path, left_over: Callable[[Path], list[str]]
+    opened: Callable[..., ImageHost], tmp_path: Path, stored_files: Callable[[Path], list[str]]
 ) -> None:
     host = opened(settings=with_limits(quota_bytes=len(PNG) - 1))
     with pytest.raises(InsufficientStorageError, match=f"at most {len(PNG) - 1} bytes more"):
-        host.upload(PNG, owner="admin", **AS_IT_CAME)
-    assert left_over(tmp_path / "data") == []
+        host.upload(PNG, owner="admin", **UNCHANGED)
+    assert stored_files(tmp_path / "data") == []
     assert host.accounts.usage("admin").bytes == 0
 
 
 def test_an_upload_below_the_minimum_free_space_is_507(
-    opened: Callable[..., ImageHost], tmp_path: Path, left_over: Callable[[Path], list[str]]
+    opened: Callable[..., ImageHost], tmp_path: Path, stored_files: Callable[[Path], list[str]]
 ) -> None:
     host = opened(settings=attrs.evolve(ONE_WORKER, storage=StorageSettings(min_free_bytes=2**62)))
     with pytest.raises(InsufficientStorageError, match="left free"):
         host.upload(PNG, owner="admin")
     with pytest.raises(InsufficientStorageError):
         host.uploads.stage()
-    assert left_over(tmp_path / "data") == []
+    assert stored_files(tmp_path / "data") == []
 
 
 def _noise(side: int) -> bytes:
     file = io.BytesIO()
-    Picture.effect_noise((side, side), 90).save(file, "PNG")
+    PILImage.effect_noise((side, side), 90).save(file, "PNG")
     return file.getvalue()
 
 
 def test_a_master_larger_than_its_upload_is_507_below_the_minimum_free_space(
-    opened: Callable[..., ImageHost], small_disk: Callable[..., Path], left_over: Callable[[Path], list[str]]
+    opened: Callable[..., ImageHost],
+    small_disk: Callable[..., Path],
+    stored_files: Callable[[Path], list[str]],
 ) -> None:
     disk = small_disk("16m", 5_000)
     file = io.BytesIO()
-    Picture.effect_noise((1_000, 1_000), 90).convert("RGB").save(file, "JPEG", quality=30)
+    PILImage.effect_noise((1_000, 1_000), 90).convert("RGB").save(file, "JPEG", quality=30)
     floor = 16 * 2**20 - 2**19 - 4 * len(file.getvalue())
     host = opened(disk, attrs.evolve(ONE_WORKER, storage=StorageSettings(min_free_bytes=floor)))
-    host.upload(file.getvalue(), owner="admin", **AS_IT_CAME)
-    stored = left_over(disk)
+    host.upload(file.getvalue(), owner="admin", **UNCHANGED)
+    stored = stored_files(disk)
     with pytest.raises(InsufficientStorageError, match="left free"):
         host.upload(file.getvalue(), owner="admin", format="png")
-    assert left_over(disk) == stored
+    assert stored_files(disk) == stored
 
 
 def test_a_full_disk_at_any_step_is_507_and_leaves_nothing(
-    opened: Callable[..., ImageHost], small_disk: Callable[..., Path], left_over: Callable[[Path], list[str]]
+    opened: Callable[..., ImageHost],
+    small_disk: Callable[..., Path],
+    stored_files: Callable[[Path], list[str]],
 ) -> None:
-    """The room is made smaller step by step, so that each step of an upload finds the disk full once."""
+    """The free space shrinks step by step, so that each step of an upload finds the disk full once."""
     disk = small_disk("8m", 5_000)
     host = opened(disk, attrs.evolve(ONE_WORKER, storage=StorageSettings(min_free_bytes=0)))
-    picture = _noise(400)
-    kept = [host.upload(picture, owner="admin", format="png")]
+    pil_image = _noise(400)
+    stored = [host.upload(pil_image, owner="admin", format="png")]
     ballast, outcomes = disk / "ballast", set()
     for room in (0, 20, 60, 100, 140, 160, 180, 200, 260, 320, 340, 360, 400, 600):
         with suppress(OSError), ballast.open("wb", buffering=0) as file:
@@ -249,21 +253,21 @@ def test_a_full_disk_at_any_step_is_507_and_leaves_nothing(
         with ballast.open("r+b") as file:
             file.truncate(max(0, ballast.stat().st_size - room * 1_024))
         try:
-            kept.append(host.upload(picture, owner="admin", format="png"))
+            stored.append(host.upload(pil_image, owner="admin", format="png"))
             outcomes.add("stored")
         except InsufficientStorageError:
             outcomes.add("refused")
-        assert {path.split("/")[2] for path in left_over(disk)} == {image.id for image in kept}
-        assert {image.id for image in host.images.list(owner="admin")} == {image.id for image in kept}
-        assert host.accounts.usage("admin").bytes == sum(image.size for image in kept)
+        assert {path.split("/")[2] for path in stored_files(disk)} == {image.id for image in stored}
+        assert {image.id for image in host.images.list(owner="admin")} == {image.id for image in stored}
+        assert host.accounts.usage("admin").bytes == sum(image.size for image in stored)
     assert outcomes == {"stored", "refused"}
     with suppress(OSError), ballast.open("ab", buffering=0) as file:
         while file.write(bytes(4_096)) == 4_096:
             pass
-    for image in kept:
+    for image in stored:
         assert len(host.render(image.id).data) == image.size
         assert host.render(image.id, "w=40&fm=png").width == 40
     ballast.unlink()
-    for image in kept:
+    for image in stored:
         host.images.delete(image.id)
-    assert left_over(disk) == []
+    assert stored_files(disk) == []
