@@ -32,8 +32,7 @@ from imagehost_core.pixels.decode import apply_orientation, image_orientation
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.linear_light import LINEAR_TO_SRGB, SRGB_TO_LINEAR
 from imagehost_core.pixels.render import render
-from imagehost_core.transform import Transform
-from imagehost_core.transform.geometry import Size, plan
+from imagehost_core.transform import Size, Transform, plan
 
 WIDTHS = (320, 640, 720, 960, 1280)
 QUALITY = 80

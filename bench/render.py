@@ -35,8 +35,7 @@ from imagehost_core.jobs import IngestJob, RenderJob, pick_derivative
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.render import render
 from imagehost_core.pixels.source_quality import match_source_quality
-from imagehost_core.transform import Transform
-from imagehost_core.transform.geometry import Plan, Size, plan
+from imagehost_core.transform import Plan, Size, Transform, plan
 
 SIZE = Size(2725, 2225)
 TARGET = Transform(720, 588)

@@ -21,7 +21,7 @@ from PIL import Image
 from imagehost_core.pixels import resample_native as compiled
 from imagehost_core.pixels import resample_pillow as floats
 from imagehost_core.pixels.linear_light import Box
-from imagehost_core.transform.geometry import Size
+from imagehost_core.transform import Size
 
 KEY_SIDE, SIDES = 1024, (1024, 720, 320)
 

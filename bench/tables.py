@@ -25,8 +25,7 @@ from imagehost_core.pixels.colour import normalize, to_srgb
 from imagehost_core.pixels.decode import apply_orientation, image_orientation
 from imagehost_core.pixels.quantisation import BLOCK_SIDE, CHROMA, LUMA, TableCurve
 from imagehost_core.pixels.resize import resize_to
-from imagehost_core.transform import Transform
-from imagehost_core.transform.geometry import Size, plan
+from imagehost_core.transform import Size, Transform, plan
 
 QUALITY = 80
 HALVINGS = 9

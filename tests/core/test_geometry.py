@@ -15,8 +15,18 @@ from hypothesis import strategies as st
 
 from imagehost_core.errors import BadRequestError
 from imagehost_core.formats import FORMATS
-from imagehost_core.transform import MAX_SIDE, Fit, Transform, parse_transform
-from imagehost_core.transform.geometry import MAX_OUTPUT_PIXELS, ORIGIN, Plan, Point, Size, plan
+from imagehost_core.transform import (
+    MAX_OUTPUT_PIXELS,
+    MAX_SIDE,
+    ORIGIN,
+    Fit,
+    Plan,
+    Point,
+    Size,
+    Transform,
+    parse_transform,
+    plan,
+)
 
 CASES = json.loads((Path(__file__).parent / "data" / "fit_cases.json").read_text(encoding="utf-8"))
 

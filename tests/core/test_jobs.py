@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from imagehost_core.formats import Format
 from imagehost_core.jobs import DERIVATIVE_SIDES, PRIORITY_SIDE, IngestJob, RenderJob, pick_derivative
-from imagehost_core.transform.geometry import ORIGIN, Plan, Size
+from imagehost_core.transform import ORIGIN, Plan, Size
 
 PLAN = Plan(resize=Size(4, 3), crop=ORIGIN, pad=ORIGIN, output=Size(4, 3))
 

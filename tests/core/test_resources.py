@@ -21,8 +21,7 @@ from imagehost_core.resources import (
     PublicImageRecord,
     UrlBuilder,
 )
-from imagehost_core.transform import parse_transform
-from imagehost_core.transform.geometry import Size, plan
+from imagehost_core.transform import Size, parse_transform, plan
 
 URLS = UrlBuilder("https://img.example/v1", "https://cdn.example/i")
 URL = "https://cdn.example/i/4fTq0ZrXb81KcVnE.webp"

@@ -29,7 +29,7 @@ from imagehost_core import ImageHost
 from imagehost_core.models import DeliveryState
 from imagehost_core.services.webhooks import MAX_IN_FLIGHT_PER_ENDPOINT
 from imagehost_core.settings import RenderingSettings, Settings, WebhookSettings
-from imagehost_core.webhooks.retry import RETRY_SCHEDULE
+from imagehost_core.webhooks import RETRY_SCHEDULE
 from imagehost_server.testing import environment
 
 EVENTS = int(os.environ.get("IMAGEHOST_TEST_EVENTS", "300"))

@@ -15,11 +15,9 @@ from imagehost_core.models import Page
 from imagehost_core.pagination import MAX_PER_PAGE
 from imagehost_core.pixels.source_quality import MAX_QUALITY, MIN_QUALITY
 from imagehost_core.resources import AlbumRecord, ImageRecord, Links, PublicImageRecord
-from imagehost_core.settings import LimitSettings
-from imagehost_core.settings.loader import resolve, variable_name
-from imagehost_core.transform import MAX_SIDE
-from imagehost_core.transform.geometry import MAX_OUTPUT_PIXELS
-from imagehost_core.uploads.options import MAX_DESCRIPTION
+from imagehost_core.settings import LimitSettings, resolve, variable_name
+from imagehost_core.transform import MAX_OUTPUT_PIXELS, MAX_SIDE
+from imagehost_core.uploads import MAX_DESCRIPTION
 from imagehost_server.settings import ServerSettings
 
 

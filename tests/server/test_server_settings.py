@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_core.settings.loader import SettingsError
+from imagehost_core.settings import SettingsError
 from imagehost_server.settings import FILE, ListenSettings, ServerSettings, is_loopback, load
 
 

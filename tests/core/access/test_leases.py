@@ -17,7 +17,7 @@ from imagehost_core.models import DeliveryState, Webhook, WebhookDelivery
 from imagehost_core.services.webhooks import MAX_IN_FLIGHT_PER_ENDPOINT, MAX_SENDERS
 from imagehost_core.settings import RenderingSettings, WebhookSettings
 from imagehost_core.testing import DEFAULT_NOW, FrozenClock
-from imagehost_core.webhooks.retry import RETRY_SCHEDULE, Attempt
+from imagehost_core.webhooks import RETRY_SCHEDULE, Attempt
 
 if TYPE_CHECKING:
     from tests.core.conftest import Program

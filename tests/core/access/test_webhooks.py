@@ -19,8 +19,7 @@ from imagehost_core import Event, ImageHost, NotFoundError, ValidationError
 from imagehost_core.models import DeliveryState
 from imagehost_core.services.webhooks import MAX_WEBHOOKS
 from imagehost_core.testing import FrozenClock, make_image
-from imagehost_core.webhooks.retry import Attempt
-from imagehost_core.webhooks.validation import resolve
+from imagehost_core.webhooks import Attempt, resolve
 
 URL = "http://127.0.0.1:9/"
 

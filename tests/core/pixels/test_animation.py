@@ -16,7 +16,7 @@ from imagehost_core.pixels.animation import INFINITE, read_loop_count, to_centis
 from imagehost_core.pixels.decode import frame_count, open_image
 from imagehost_core.pixels.palette import TRANSPARENT_INDEX, quantize
 from imagehost_core.pixels.render import render
-from imagehost_core.transform.geometry import ORIGIN, Plan, Size
+from imagehost_core.transform import ORIGIN, Plan, Size
 
 ANIMATED = [Format.GIF, Format.WEBP]
 SIZE = Size(30, 20)

@@ -20,8 +20,7 @@ from imagehost_core.pixels import chroma_subsampling, codec_fingerprint
 from imagehost_core.pixels.encode import encode
 from imagehost_core.pixels.linear_light import SRGB_TO_LINEAR
 from imagehost_core.pixels.render import render
-from imagehost_core.transform import Transform
-from imagehost_core.transform.geometry import Size, plan
+from imagehost_core.transform import Size, Transform, plan
 
 Triple = tuple[float, ...]
 Position = tuple[int, int]

@@ -11,7 +11,7 @@ from imagehost_core.formats import Format
 from imagehost_core.jobs import RenderJob
 from imagehost_core.pixels.colour import NormalizedImage, flatten_on_white, normalize, to_srgb
 from imagehost_core.pixels.render import render
-from imagehost_core.transform.geometry import ORIGIN, Plan, Size
+from imagehost_core.transform import ORIGIN, Plan, Size
 
 
 def rendered(factory: Any, data: bytes, fmt: Format) -> Image.Image:

@@ -21,8 +21,7 @@ from tests.node import environment
 from imagehost_core.formats import Format
 from imagehost_core.jobs import RenderJob
 from imagehost_core.pixels.render import render
-from imagehost_core.transform import Fit, Transform
-from imagehost_core.transform.geometry import Size, plan
+from imagehost_core.transform import Fit, Size, Transform, plan
 
 CASES = 320
 SEED = 20_261_121

@@ -20,8 +20,7 @@ from imagehost_core.pixels import encode
 from imagehost_core.pixels.decode import decoder_errors, frame_count, open_image, shrink_on_load
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.render import render
-from imagehost_core.transform import Transform
-from imagehost_core.transform.geometry import Size, plan
+from imagehost_core.transform import Size, Transform, plan
 
 JOB = RenderJob(plan(Size(60, 40), Transform(width=20)), Format.PNG, None)
 

@@ -12,7 +12,7 @@ from imagehost_core.formats import Format
 from imagehost_core.jobs import DERIVATIVE_SIDES
 from imagehost_core.pixels.decode import open_image
 from imagehost_core.pixels.derivatives import BYTES_DIVISOR, OPAQUE_TIERS, PIXELS_DIVISOR, make_derivatives
-from imagehost_core.transform.geometry import Size
+from imagehost_core.transform import Size
 
 LARGE_MASTER = 10**9
 

@@ -14,7 +14,7 @@ from imagehost_core.errors import ValidationError
 from imagehost_core.formats import FORMATS, UPLOADABLE, Format, sniff
 from imagehost_core.jobs import IngestJob, IngestResult
 from imagehost_core.pixels.ingest import ingest
-from imagehost_core.transform.geometry import Size
+from imagehost_core.transform import Size
 
 JPEG, PNG, WEBP, GIF = Format.JPEG, Format.PNG, Format.WEBP, Format.GIF
 MAKER = b"A maker"

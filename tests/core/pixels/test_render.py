@@ -19,8 +19,7 @@ from imagehost_core.pixels import codec_fingerprint, codecs
 from imagehost_core.pixels.encode import JPEG_BYTES_PER_PIXEL, encode
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.render import render
-from imagehost_core.transform import Fit, Transform
-from imagehost_core.transform.geometry import Size, plan
+from imagehost_core.transform import Fit, Size, Transform, plan
 
 ALL_FORMATS = list(Format)
 TRANSPOSE_METHODS = {
@@ -155,7 +154,7 @@ SCRIPT = """
 import sys
 from hashlib import sha256
 from imagehost_core.formats import Format
-from imagehost_core.transform.geometry import Size, plan
+from imagehost_core.transform import Size, plan
 from imagehost_core.jobs import RenderJob
 from imagehost_core.pixels import codec_fingerprint
 from imagehost_core.pixels.render import render

@@ -14,7 +14,7 @@ from PIL import Image
 
 from imagehost_core.pixels import codec_fingerprint, resample_pillow, resize
 from imagehost_core.pixels.linear_light import LINEAR_TO_SRGB, SRGB_TO_LINEAR, Box
-from imagehost_core.transform.geometry import Size
+from imagehost_core.transform import Size
 
 TO_LINEAR, TO_SRGB = array("f", SRGB_TO_LINEAR).tobytes(), bytes(LINEAR_TO_SRGB)
 

@@ -12,8 +12,7 @@ from PIL import Image
 from imagehost_core.pixels import resample_pillow, resize
 from imagehost_core.pixels.linear_light import LINEAR_TO_SRGB, SRGB_TO_LINEAR
 from imagehost_core.pixels.resize import resize_and_crop, resize_to
-from imagehost_core.transform import Fit, Transform
-from imagehost_core.transform.geometry import ORIGIN, Plan, Point, Size, plan
+from imagehost_core.transform import ORIGIN, Fit, Plan, Point, Size, Transform, plan
 
 SIDES = st.integers(1, 90)
 SIZES = st.builds(Size, SIDES, SIDES)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from imagehost_core.pixels.thumbhash import MAX_SIDE, MINIATURE_SIDE, hash_of, thumbhash
-from imagehost_core.transform.geometry import Size
+from imagehost_core.transform import Size
 
 SIZES = st.builds(Size, st.integers(1, 24), st.integers(1, 24))
 

@@ -24,8 +24,7 @@ from imagehost_core import (
 )
 from imagehost_core.services.albums import MAX_IMAGES_PER_REQUEST, MAX_NAME
 from imagehost_core.testing import make_image
-from imagehost_core.uploads.filenames import has_visible_character
-from imagehost_core.uploads.options import MAX_DESCRIPTION
+from imagehost_core.uploads import MAX_DESCRIPTION, has_visible_character
 
 if TYPE_CHECKING:
     from tests.core.conftest import Program

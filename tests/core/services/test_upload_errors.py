@@ -26,7 +26,7 @@ from imagehost_core import (
 from imagehost_core.limits import MAX_FILE_BYTES
 from imagehost_core.settings import LimitSettings, RenderingSettings, StorageSettings
 from imagehost_core.testing import make_image
-from imagehost_core.uploads.options import UploadKeywords
+from imagehost_core.uploads import UploadKeywords
 
 ONE_WORKER = Settings(rendering=RenderingSettings(processes=1))
 PNG = make_image(40, 30)

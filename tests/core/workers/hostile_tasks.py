@@ -23,7 +23,7 @@ from pathlib import Path
 from imagehost_core.errors import FieldError, RateLimitError, UnavailableError, ValidationError
 from imagehost_core.formats import Format
 from imagehost_core.jobs import IngestJob, IngestResult, RenderJob, RenderResult
-from imagehost_core.transform.geometry import Size
+from imagehost_core.transform import Size
 from imagehost_core.workers import frames, messages
 from imagehost_core.workers.frames import Head
 from imagehost_core.workers.tasks import Task

@@ -18,8 +18,7 @@ from imagehost_core.errors import InternalError, UnavailableError
 from imagehost_core.formats import Format
 from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.testing import make_image
-from imagehost_core.transform import Transform
-from imagehost_core.transform.geometry import Size, plan
+from imagehost_core.transform import Size, Transform, plan
 from imagehost_core.workers import ImageExecutor, PoolLoad, classify, main
 from imagehost_core.workers.admission import (
     RESERVED_CLASSES,

@@ -13,7 +13,7 @@ from imagehost_core.errors import ImageHostError, InternalError, UnavailableErro
 from imagehost_core.formats import Format
 from imagehost_core.jobs import IngestJob, IngestResult, RenderJob, RenderResult
 from imagehost_core.sandbox import SandboxLimits
-from imagehost_core.transform.geometry import ORIGIN, Plan, Size
+from imagehost_core.transform import ORIGIN, Plan, Size
 from imagehost_core.workers import ImageExecutor, failures
 
 MakeExecutor = Callable[..., ImageExecutor]

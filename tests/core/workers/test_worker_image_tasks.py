@@ -13,7 +13,7 @@ from PIL import Image
 from imagehost_core.errors import ValidationError
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.jobs import IngestJob, RenderJob
-from imagehost_core.transform.geometry import ORIGIN, Plan, Size
+from imagehost_core.transform import ORIGIN, Plan, Size
 from imagehost_core.workers import ImageExecutor
 
 UPLOADABLE = [fmt for fmt, traits in FORMATS.items() if traits.uploadable]

@@ -13,7 +13,7 @@ from imagehost_core.errors import BY_CODE, FieldError, ImageHostError, InternalE
 from imagehost_core.formats import Format
 from imagehost_core.jobs import IngestJob, IngestResult, RenderJob, RenderResult
 from imagehost_core.sandbox import SandboxLimits, SandboxStatus
-from imagehost_core.transform.geometry import ORIGIN, Plan, Point, Size
+from imagehost_core.transform import ORIGIN, Plan, Point, Size
 from imagehost_core.workers import messages
 from imagehost_core.workers.frames import FrameError
 

@@ -11,7 +11,7 @@ import pytest
 
 from imagehost_core.errors import ImageHostError, InternalError
 from imagehost_core.sandbox import SandboxLimits
-from imagehost_core.transform.geometry import Size
+from imagehost_core.transform import Size
 from imagehost_core.workers import ImageExecutor, failures
 from imagehost_core.workers.executor import TaskCall
 from imagehost_core.workers.process import Worker

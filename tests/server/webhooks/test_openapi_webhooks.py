@@ -7,8 +7,7 @@ import json
 import httpx2
 import jsonschema
 
-from imagehost_core.events import EVENT_TYPES
-from imagehost_core.events.schemas import event_schemas
+from imagehost_core.events import EVENT_TYPES, event_schemas
 from imagehost_server.app import operations
 from imagehost_server.openapi.document import document
 

@@ -15,18 +15,22 @@ from urllib.parse import urlsplit
 
 import pytest
 from attrs import define
-from tests.core.test_webhook_endpoint import LOOPBACKS, PRIVATE, WHOLE
+from tests.core.test_webhook_endpoint import INTERNAL_HOSTS, INVALID_URLS, LOOPBACK_HOSTS
 
 from imagehost_core import ImageHost, Settings, ValidationError
 from imagehost_core.models import DeliveryState
 from imagehost_core.settings import RenderingSettings, WebhookSettings
-from imagehost_core.webhooks.endpoint import Endpoint
+from imagehost_core.webhooks import Endpoint
 from imagehost_server.background import WebhookSender, post
 from imagehost_server.background.webhook_http import UnreachableError
 
 pytestmark = pytest.mark.anyio
 
-FORMS = list(dict.fromkeys([*(f"https://{host}:{{port}}/hook" for host in LOOPBACKS + PRIVATE), *WHOLE]))
+FORMS = list(
+    dict.fromkeys(
+        [*(f"https://{host}:{{port}}/hook" for host in LOOPBACK_HOSTS + INTERNAL_HOSTS), *INVALID_URLS]
+    )
+)
 PUBLIC_ADDRESS = "8.8.8.8"
 INTERNAL_ADDRESSES = [
     "127.0.0.1",

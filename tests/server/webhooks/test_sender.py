@@ -12,7 +12,7 @@ from tests.server.webhooks.async_receiver import OK, loopback_host, only_deliver
 from imagehost_core import ImageHost
 from imagehost_core.models import DeliveryState
 from imagehost_core.testing import FrozenClock
-from imagehost_core.webhooks.signing import sign_webhook
+from imagehost_core.webhooks import sign_webhook
 from imagehost_server.background import WebhookSender
 
 pytestmark = pytest.mark.anyio

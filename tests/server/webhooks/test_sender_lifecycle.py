@@ -16,7 +16,7 @@ from imagehost_core.errors import UnavailableError
 from imagehost_core.models import DeliveryState
 from imagehost_core.services.webhooks import LEASE_MARGIN, MAX_IN_FLIGHT_PER_ENDPOINT, WebhookService
 from imagehost_core.testing import FrozenClock
-from imagehost_core.webhooks.retry import Attempt
+from imagehost_core.webhooks import Attempt
 from imagehost_server.background import WebhookSender
 
 pytestmark = pytest.mark.anyio

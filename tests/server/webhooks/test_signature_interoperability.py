@@ -25,7 +25,7 @@ from imagehost_client import webhooks as ours
 from imagehost_core import ImageHost, Settings
 from imagehost_core.settings import RenderingSettings, WebhookSettings
 from imagehost_core.testing import make_image
-from imagehost_core.webhooks.signing import new_webhook_secret, sign_webhook
+from imagehost_core.webhooks import new_webhook_secret, sign_webhook
 from imagehost_server.background import WebhookSender
 
 VECTOR_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

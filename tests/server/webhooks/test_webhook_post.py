@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.server.webhooks.async_receiver import receiving
 
-from imagehost_core.webhooks.endpoint import parse_endpoint_url
+from imagehost_core.webhooks import parse_endpoint_url
 from imagehost_server.background import post
 from imagehost_server.background.webhook_http import UnreachableError
 

@@ -35,9 +35,9 @@ from imagehost_core.services.upload import UploadService, UploadSource
 from imagehost_core.services.webhooks import WebhookService
 from imagehost_core.settings import Settings
 from imagehost_core.transform import Transform, parse_transform
-from imagehost_core.uploads.options import UploadKeywords, UploadOptions
-from imagehost_core.webhooks.validation import Resolve
-from imagehost_core.webhooks.validation import resolve as resolve_host
+from imagehost_core.uploads import UploadKeywords, UploadOptions
+from imagehost_core.webhooks import Resolve
+from imagehost_core.webhooks import resolve as resolve_host
 
 FIRST_ACCOUNT = "admin"
 """The account that a new data directory has."""

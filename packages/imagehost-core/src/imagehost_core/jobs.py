@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from attrs import field, frozen
 
 from imagehost_core.formats import Format
-from imagehost_core.transform.geometry import Plan, Size
+from imagehost_core.transform import Plan, Size
 
 DERIVATIVE_SIDES = (2048, 1024, 512)
 """The longer sides of the derivatives that are made at upload, in pixels.

@@ -10,7 +10,7 @@ from attrs import define
 
 from imagehost_core.host import ImageHost
 from imagehost_core.settings import RenderingSettings, Settings
-from imagehost_core.transform.geometry import Size
+from imagehost_core.transform import Size
 
 DEFAULT_NOW = datetime(2026, 1, 1, tzinfo=UTC)
 """The initial time of a `FrozenClock`."""

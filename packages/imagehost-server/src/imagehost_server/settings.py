@@ -17,13 +17,14 @@ from attrs import Attribute, field, frozen
 from attrs.validators import ge, gt, le
 
 from imagehost_core.limits import DAY
-from imagehost_core.settings import Settings, require_section
-from imagehost_core.settings.loader import (
+from imagehost_core.settings import (
     ResolvedSetting,
+    Settings,
     SettingsError,
     SettingsSource,
     from_environment,
     from_toml,
+    require_section,
     resolve,
 )
 

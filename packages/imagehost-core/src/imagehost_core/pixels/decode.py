@@ -19,7 +19,7 @@ from imagehost_core.headers.exif import read_orientation
 from imagehost_core.headers.limits import DEFAULT_LIMITS, SourceLimits
 from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.webp_alpha_flag import set_alpha_flag
-from imagehost_core.transform.geometry import Size
+from imagehost_core.transform import Size
 
 MIN_DRAFT_SCALE = 2
 """The minimum ratio of a JPEG scaled by its decoder to the target size, on either axis.

@@ -15,7 +15,7 @@ from imagehost_core.formats import Format
 from imagehost_core.jobs import PRIORITY_SIDE
 from imagehost_core.pixels.encode import encode
 from imagehost_core.pixels.resize import resize_to
-from imagehost_core.transform.geometry import Size
+from imagehost_core.transform import Size
 
 BYTES_DIVISOR = 4
 """All derivatives together have at most the master's bytes divided by this."""

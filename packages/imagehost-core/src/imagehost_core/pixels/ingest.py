@@ -12,7 +12,7 @@ from imagehost_core.pixels.decoded_upload import DecodedUpload, decode_upload
 from imagehost_core.pixels.derivatives import Derivatives, make_derivatives
 from imagehost_core.pixels.master import Master, encode_master
 from imagehost_core.pixels.thumbhash import thumbhash
-from imagehost_core.transform.geometry import Size
+from imagehost_core.transform import Size
 
 
 def ingest(job: IngestJob, data: bytes) -> tuple[IngestResult, list[bytes]]:

@@ -11,7 +11,7 @@ from math import ceil, floor
 
 from attrs import frozen
 
-from imagehost_core.transform.geometry import Size
+from imagehost_core.transform import Size
 
 FILTER_SUPPORT = 2
 """The support of the filter (Catmull-Rom's cubic), in target pixels to each side."""

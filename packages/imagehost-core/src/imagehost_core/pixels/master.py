@@ -18,7 +18,7 @@ from imagehost_core.pixels.decode import decoder_errors
 from imagehost_core.pixels.decoded_upload import DecodedUpload
 from imagehost_core.pixels.encode import NO_OPTIONS, encode
 from imagehost_core.pixels.strip_metadata import strip_metadata
-from imagehost_core.transform.geometry import Size
+from imagehost_core.transform import Size
 
 MASTER_OPTIONS: dict[Format, Mapping[str, object]] = {Format.PNG: {"compress_level": 6}}
 """Encoder options for masters: they are encoded once and stored, so they get more time than variants."""

@@ -24,7 +24,7 @@ from imagehost_core.pixels.decode import (
     suppress_warnings,
 )
 from imagehost_core.pixels.encode import encode
-from imagehost_core.transform.geometry import Size
+from imagehost_core.transform import Size
 
 AVIF_BRAND = b"ftypavif"
 """The content of an AVIF file at offset 4. Uploads are never AVIF, but derivatives may be."""

@@ -13,7 +13,7 @@ from PIL import Image
 from imagehost_core.pixels import _resample
 from imagehost_core.pixels.buffers import RAW_MODES, pixel_buffer
 from imagehost_core.pixels.linear_light import LINEAR_TO_SRGB, SRGB_TO_LINEAR, Box, box_factor, strips
-from imagehost_core.transform.geometry import Size
+from imagehost_core.transform import Size
 
 STRIP_PIXELS = 3 << 20
 """The approximate size of a strip: 12 MiB of source pixels. Pillow allocates at most 16 MiB contiguously."""

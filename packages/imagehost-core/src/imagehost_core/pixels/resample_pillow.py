@@ -11,7 +11,7 @@ from typing import cast
 from PIL import Image, ImageMath
 
 from imagehost_core.pixels.linear_light import LINEAR_TO_SRGB, SRGB_TO_LINEAR, Box, Strip, box_factor, strips
-from imagehost_core.transform.geometry import Size
+from imagehost_core.transform import Size
 
 STRIP_PIXELS = 1 << 18
 """The approximate size of a strip: 1 MiB of floats per channel, which fits a core's cache."""

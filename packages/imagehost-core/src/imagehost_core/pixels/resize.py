@@ -5,7 +5,7 @@ from __future__ import annotations
 from PIL import Image
 
 from imagehost_core.pixels.linear_light import Box
-from imagehost_core.transform.geometry import Plan, Size
+from imagehost_core.transform import Plan, Size
 
 try:
     from imagehost_core.pixels.resample_native import downscale

@@ -15,7 +15,7 @@ from math import cos, pi
 from attrs import frozen
 from PIL import Image
 
-from imagehost_core.transform.geometry import Size
+from imagehost_core.transform import Size
 
 MAX_SIDE = 100
 """The maximum side of the image to hash according to the format's description, in pixels."""

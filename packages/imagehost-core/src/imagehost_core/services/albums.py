@@ -20,8 +20,7 @@ from imagehost_core.services.idempotency import SubOperation
 from imagehost_core.services.owners import Owner, get_account
 from imagehost_core.services.references import AlbumRef, ImageRef, album_id_of
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
-from imagehost_core.uploads.filenames import has_visible_character
-from imagehost_core.uploads.options import INVALID_TEXT, description_errors, is_valid_text
+from imagehost_core.uploads import INVALID_TEXT, description_errors, has_visible_character, is_valid_text
 
 MAX_NAME = 100
 """Characters of an album's name, after trimming."""

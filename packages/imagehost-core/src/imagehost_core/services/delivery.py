@@ -32,13 +32,14 @@ from imagehost_core.storage.variant_cache import VariantCache
 from imagehost_core.transform import (
     AUTO,
     DEFAULT_QUALITY,
+    Size,
     Transform,
     negotiate,
     parse_transform,
+    plan,
     verify_signed_url,
 )
-from imagehost_core.transform.geometry import Size, plan
-from imagehost_core.uploads.filenames import with_extension
+from imagehost_core.uploads import with_extension
 
 IMAGE_CACHE_SIZE = 10_000
 """Image records in memory, per process; each takes about 1 KB."""

@@ -31,8 +31,7 @@ from imagehost_core.services.signed_urls import UrlSigner, require_lifetime
 from imagehost_core.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 from imagehost_core.storage import DiskReserve, GenerationTable, LockManager
 from imagehost_core.transform import Transform, parse_transform
-from imagehost_core.uploads.filenames import clean_filename, with_extension
-from imagehost_core.uploads.options import description_errors
+from imagehost_core.uploads import clean_filename, description_errors, with_extension
 
 CHANGEABLE = ("album_id", "description", "is_public", "filename")
 """Fields of an image that its owner can change."""

@@ -27,7 +27,7 @@ from imagehost_core.pagination import PageRequest
 from imagehost_core.services.owners import Owner, get_account
 from imagehost_core.services.references import KeyRef, key_id_of
 from imagehost_core.tokens import PREFIX_LENGTH, TokenKind, new_token, parse_token, token_hash
-from imagehost_core.uploads.options import INVALID_TEXT, is_valid_text
+from imagehost_core.uploads import INVALID_TEXT, is_valid_text
 
 MAX_NAME = 100
 """Characters of a key's name; albums have the same limit."""

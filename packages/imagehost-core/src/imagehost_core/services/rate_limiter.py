@@ -6,8 +6,7 @@ from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
 from imagehost_core.db import RateLimitStore
-from imagehost_core.limits import Decision, RateLimitPolicy
-from imagehost_core.limits.keys import account_key, address_key, sign_in_keys
+from imagehost_core.limits import Decision, RateLimitPolicy, account_key, address_key, sign_in_keys
 from imagehost_core.models import Account
 from imagehost_core.settings import LimitSettings
 

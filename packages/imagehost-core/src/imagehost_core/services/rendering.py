@@ -25,8 +25,7 @@ from imagehost_core.pixels import codec_fingerprint
 from imagehost_core.storage import MASTER, BlobStore
 from imagehost_core.storage.blob_store import derivative_name
 from imagehost_core.storage.variant_cache import VariantCache
-from imagehost_core.transform import Fit, Transform
-from imagehost_core.transform.geometry import Size, plan
+from imagehost_core.transform import Fit, Size, Transform, plan
 from imagehost_core.workers import ImageExecutor, JobClass, classify
 
 

@@ -33,8 +33,7 @@ from imagehost_core.storage import BlobStore, LockManager, StagedFile, StagingAr
 from imagehost_core.storage.blob_store import MASTER, derivative_name
 from imagehost_core.storage.durable import translate_disk_full
 from imagehost_core.storage.staging import CHUNK
-from imagehost_core.uploads.filenames import clean_filename, with_extension
-from imagehost_core.uploads.options import UploadKeywords, UploadOptions
+from imagehost_core.uploads import UploadKeywords, UploadOptions, clean_filename, with_extension
 from imagehost_core.workers import ImageExecutor
 
 log = logging.getLogger(__name__)

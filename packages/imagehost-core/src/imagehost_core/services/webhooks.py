@@ -29,9 +29,7 @@ from imagehost_core.services.owners import Owner, get_account
 from imagehost_core.services.references import DeliveryRef, WebhookRef, webhook_id_of
 from imagehost_core.settings import WebhookSettings
 from imagehost_core.storage import LockManager
-from imagehost_core.webhooks.retry import Attempt, after_attempt
-from imagehost_core.webhooks.signing import new_webhook_secret
-from imagehost_core.webhooks.validation import Resolve, validate_webhook
+from imagehost_core.webhooks import Attempt, Resolve, after_attempt, new_webhook_secret, validate_webhook
 
 SECRET_OVERLAP = timedelta(hours=24)
 """Time for which the old secret signs beside the new one after a rotation."""

@@ -23,7 +23,7 @@ from attrs import frozen
 
 from imagehost_core.formats import Format
 from imagehost_core.jobs import RenderJob
-from imagehost_core.transform.geometry import Size
+from imagehost_core.transform import Size
 
 LIGHT_SECONDS = 0.5
 """Renders with a lower estimate are light. A thumbnail of a derivative takes a tenth of this."""

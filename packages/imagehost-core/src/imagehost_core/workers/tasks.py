@@ -16,7 +16,7 @@ from imagehost_core.formats import FORMATS, Format
 from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.render import render
-from imagehost_core.transform.geometry import ORIGIN, Plan, Size
+from imagehost_core.transform import ORIGIN, Plan, Size
 from imagehost_core.workers import messages
 from imagehost_core.workers.frames import FrameError
 from imagehost_core.workers.messages import Json

@@ -18,8 +18,7 @@ import h11
 from attrs import frozen
 
 from imagehost_core.errors import ValidationError
-from imagehost_core.webhooks.endpoint import Endpoint, is_ip_address, require_public_address
-from imagehost_core.webhooks.retry import RESPONSE_EXCERPT_BYTES
+from imagehost_core.webhooks import RESPONSE_EXCERPT_BYTES, Endpoint, is_ip_address, require_public_address
 
 READ_BYTES = 4_096
 """Bytes per read. h11 limits the response's headers to 16 KiB."""

@@ -21,9 +21,7 @@ from typing import TypeVar
 from imagehost_core import ImageHost
 from imagehost_core.errors import ValidationError
 from imagehost_core.services import LeasedDelivery
-from imagehost_core.webhooks.endpoint import parse_endpoint_url
-from imagehost_core.webhooks.retry import Attempt
-from imagehost_core.webhooks.signing import sign_webhook
+from imagehost_core.webhooks import Attempt, parse_endpoint_url, sign_webhook
 from imagehost_server.background.webhook_http import Resolve, UnreachableError, WebhookResponse, post, resolve
 
 POLL_SECONDS = 0.5

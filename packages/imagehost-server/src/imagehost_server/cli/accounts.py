@@ -16,7 +16,7 @@ from imagehost_core import ImageHost
 from imagehost_core._util.clock import to_rfc3339, utc_now
 from imagehost_core.models import ALL_SCOPES, Account, ApiKey, LimitOverrides, Page, Scope
 from imagehost_core.pagination import MAX_PER_PAGE, parse_page_request
-from imagehost_core.settings.loader import SettingsError
+from imagehost_core.settings import SettingsError
 from imagehost_server.api.schemas import parse_timestamp
 from imagehost_server.auth.passwords import hash_password, new_password, require_new_password
 from imagehost_server.cli.common import data_option, open_host

@@ -12,7 +12,7 @@ import click
 
 from imagehost_core import ImageHost
 from imagehost_core.errors import ImageHostError
-from imagehost_core.settings.loader import SettingsError
+from imagehost_core.settings import SettingsError
 from imagehost_server.settings import ServerSettings, load
 
 F = TypeVar("F", bound=Callable[..., None])

@@ -8,7 +8,7 @@ them at a deadline; a proxy or a packet filter can limit them per IP address (`d
 from __future__ import annotations
 
 from imagehost_core.errors import RateLimitError
-from imagehost_core.limits.keys import address_key
+from imagehost_core.limits import address_key
 
 RETRY_AFTER_SECONDS = 1
 """`Retry-After` of a rejected request: most requests take less."""

@@ -12,11 +12,11 @@ from importlib.metadata import version
 import msgspec
 
 from imagehost_core.errors import BY_CODE, ImageHostError
-from imagehost_core.events.schemas import event_schemas
+from imagehost_core.events import event_schemas
 from imagehost_core.formats import BY_EXTENSION, FORMATS
 from imagehost_core.services.idempotency import MAX_KEY
 from imagehost_core.transform import FORMAT_NAMES, MAX_QUALITY, MAX_SIDE, Fit
-from imagehost_core.uploads.options import BOOLEANS, MAX_DESCRIPTION, STORED_FORMATS
+from imagehost_core.uploads import BOOLEANS, MAX_DESCRIPTION, STORED_FORMATS
 from imagehost_server.api.operation import Operation, Parameter, Shape
 from imagehost_server.auth.cookies import CSRF_COOKIE, SESSION_COOKIE
 from imagehost_server.auth.scopes import Requirement, SessionRequirement

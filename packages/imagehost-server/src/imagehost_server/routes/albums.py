@@ -15,7 +15,7 @@ from imagehost_core.models import Account, Album, Scope
 from imagehost_core.resources import AlbumRecord
 from imagehost_core.services import IdempotentRequest, MembershipResult
 from imagehost_core.tokens import require_scope
-from imagehost_core.uploads.options import BOOLEANS
+from imagehost_core.uploads import BOOLEANS
 from imagehost_server.api.idempotency import fingerprint, run_idempotent
 from imagehost_server.api.operation import PAGING, Parameter, operation
 from imagehost_server.api.pagination import Pagination, page_response

@@ -22,8 +22,7 @@ from imagehost_core.limits import require_file_size
 from imagehost_core.models import Account
 from imagehost_core.resources import ImageRecord
 from imagehost_core.services import IdempotentRequest
-from imagehost_core.uploads.filenames import clean_filename
-from imagehost_core.uploads.options import UploadOptions, parse_upload_options
+from imagehost_core.uploads import UploadOptions, clean_filename, parse_upload_options
 from imagehost_server.api.idempotency import fingerprint, run_idempotent
 from imagehost_server.api.operation import operation
 from imagehost_server.api.request import ApiRequest, to_litestar
