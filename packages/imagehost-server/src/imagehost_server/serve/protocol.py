@@ -114,7 +114,7 @@ class HttpProtocol(HttpToolsProtocol):
         if len(self.connections) > self._settings.max_connections + EXTRA_CONNECTIONS:
             self._abort()
             return
-        self._admitted = self._is_admitted()
+        self._admit()
         self._peer = Peer(self.scheme or "http", self.client)
         self._waiting_since = self.loop.time()
         self._timer = self.loop.call_later(self._settings.header_timeout_seconds, self._check_deadlines)
@@ -182,7 +182,7 @@ class HttpProtocol(HttpToolsProtocol):
         if self.parser.should_upgrade():
             # `_feed` gives the head to another parser.
             return
-        if not self._is_admitted():
+        if not self._admit():
             self.app = partial(_send_error, UnavailableError(_OVER_CAPACITY, retry_after=RETRY_SECONDS))
         # RFC 9110, 10.1.1: an HTTP/1.0 client does not understand 100 Continue.
         self.expect_100_continue = self.expect_100_continue and version != "1.0"
@@ -223,7 +223,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._fast_path is None
             or self.state is not State.IDLE
             or self.flow.write_paused
-            or not self._is_admitted()
+            or not self._admit()
         ):
             return False
         response = self._fast_path.respond(data, self._peer, self.server_state.default_headers)
@@ -279,8 +279,8 @@ class HttpProtocol(HttpToolsProtocol):
         if self._field_bytes > MAX_HEAD_BYTES:
             raise HeadTooLongError(_TOO_LONG)
 
-    def _is_admitted(self) -> bool:
-        """Return whether the connection is within `max_connections`, or was before."""
+    def _admit(self) -> bool:
+        """Admit the connection if it is within `max_connections`; return whether it is, or was before."""
         self._admitted = self._admitted or len(self.connections) <= self._settings.max_connections
         return self._admitted
 
