@@ -1,12 +1,11 @@
-"""What the client costs beside bare httpx2: time a call, memory for a large file, time to import.
-
-One server answers both, in turns, so that whatever else the machine does falls on both alike. `wall` is how
-long a call takes, `cpu` what it takes of the caller's own processor; both are medians, and the ratio is the
-client's to httpx2's. The large file is a PNG of 50 MB, sent by a fresh process each, whose peak is read from
-Linux. Import times are the best of several processes, less an empty one's. The goals: a file that is sent
-grows the process by less than 10 MB; the import takes at most 100 ms.
+"""Measure the overhead of the client compared with bare httpx2: time, memory and import time.
 
     python bench/client.py [--calls 1000] [--uploads 200]
+
+Both send requests to the same server in turn, so that other load of the machine affects both alike. `wall` is
+the time of a call and `cpu` its CPU time in the calling process; both are medians, and the ratio is the
+client's to httpx2's. The large file is a PNG of 50 MB, uploaded by a new process each, whose peak memory is
+read from Linux. Import times are the best of several processes, less that of an empty program.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ WARM_UP = 50
 PROCESSES = 15
 SIDE = 4_080
 
-SEND = """
+UPLOAD_SCRIPT = """
 import re, sys
 from pathlib import Path
 def peak():
@@ -74,90 +73,94 @@ IMPORTS = (
 
 @frozen
 class Cost:
-    """What one call took, in microseconds."""
+    """The time of one call, in microseconds."""
 
     wall: float
     cpu: float
 
 
 def timed(call: Callable[[], object]) -> Cost:
-    """Return what a call takes."""
-    began, busy = time.perf_counter(), time.thread_time()
+    """Return the cost of a call."""
+    wall, cpu = time.perf_counter(), time.thread_time()
     call()
-    return Cost(1e6 * (time.perf_counter() - began), 1e6 * (time.thread_time() - busy))
+    return Cost(1e6 * (time.perf_counter() - wall), 1e6 * (time.thread_time() - cpu))
 
 
 async def timed_async(call: Callable[[], Awaitable[object]]) -> Cost:
-    """Return what a call takes on an event loop that has nothing else to do."""
-    began, busy = time.perf_counter(), time.thread_time()
+    """Return the cost of a call on an otherwise idle event loop."""
+    wall, cpu = time.perf_counter(), time.thread_time()
     await call()
-    return Cost(1e6 * (time.perf_counter() - began), 1e6 * (time.thread_time() - busy))
+    return Cost(1e6 * (time.perf_counter() - wall), 1e6 * (time.thread_time() - cpu))
 
 
-def show(name: str, pairs: list[tuple[Cost, Cost]]) -> None:
-    """Print a row: the client beside httpx2."""
+def report(name: str, pairs: list[tuple[Cost, Cost]]) -> None:
+    """Print the medians of the client and of httpx2."""
     client, bare = zip(*pairs[WARM_UP:], strict=True)
     row = [name]
     for kind in ("wall", "cpu"):
-        ours, theirs = (statistics.median(getattr(cost, kind) for cost in costs) for costs in (client, bare))
-        row.append(f"{kind} {ours:.0f} beside {theirs:.0f} µs ({ours / theirs:.2f}x)")
+        client_median, bare_median = (
+            statistics.median(getattr(cost, kind) for cost in costs) for costs in (client, bare)
+        )
+        row.append(
+            f"{kind} {client_median:.0f} µs, httpx2 {bare_median:.0f} µs ({client_median / bare_median:.2f}x)"
+        )
     print(": ".join([row[0], ", ".join(row[1:])]), flush=True)
 
 
 def calls(server: RunningServer, count: int, uploads: int) -> None:
-    """Compare the same calls, one after the other, in threads' way."""
+    """Compare synchronous calls."""
     headers = {"Authorization": f"Bearer {server.token}"}
-    picture = make_png(64, 64)
+    image = make_png(64, 64)
     with (
         Client(server.base_url, server.token) as client,
         httpx2.Client(base_url=server.base_url, headers=headers) as bare,
     ):
-        address = f"/images/{client.upload(picture).id}"
-        number = address.rpartition("/")[2]
+        path = f"/images/{client.upload(image).id}"
+        image_id = path.rpartition("/")[2]
 
         def get() -> object:
-            return bare.get(address).raise_for_status().json()["data"]
+            return bare.get(path).raise_for_status().json()["data"]
 
         def post() -> object:
             form = {"convertToWebP": "false"}
-            return bare.post("/upload", files={"image": picture}, data=form).raise_for_status().json()["data"]
+            return bare.post("/upload", files={"image": image}, data=form).raise_for_status().json()["data"]
 
-        show(
+        report(
             "get, sync",
-            [(timed(lambda: client.images.get(number)), timed(get)) for _ in range(count + WARM_UP)],
+            [(timed(lambda: client.images.get(image_id)), timed(get)) for _ in range(count + WARM_UP)],
         )
-        show(
+        report(
             "upload, sync",
             [
-                (timed(lambda: client.upload(picture, convert_to_webp=False)), timed(post))
+                (timed(lambda: client.upload(image, convert_to_webp=False)), timed(post))
                 for _ in range(uploads + WARM_UP)
             ],
         )
 
 
 async def calls_async(server: RunningServer, count: int) -> None:
-    """Compare the same calls on an event loop."""
+    """Compare asynchronous calls."""
     headers = {"Authorization": f"Bearer {server.token}"}
     async with (
         AsyncClient(server.base_url, server.token) as client,
         httpx2.AsyncClient(base_url=server.base_url, headers=headers) as bare,
     ):
-        number = (await client.upload(make_png(64, 64))).id
+        image_id = (await client.upload(make_png(64, 64))).id
 
         async def get() -> object:
-            return (await bare.get(f"/images/{number}")).raise_for_status().json()["data"]
+            return (await bare.get(f"/images/{image_id}")).raise_for_status().json()["data"]
 
-        show(
+        report(
             "get, async",
             [
-                (await timed_async(lambda: client.images.get(number)), await timed_async(get))
+                (await timed_async(lambda: client.images.get(image_id)), await timed_async(get))
                 for _ in range(count + WARM_UP)
             ],
         )
 
 
 def large_png(path: Path) -> None:
-    """Write a PNG of 50 MB: noise, which nothing makes smaller."""
+    """Write a PNG of 50 MB of incompressible noise."""
     deflate = zlib.compressobj(0)
 
     def chunk(kind: bytes, body: bytes) -> bytes:
@@ -172,39 +175,39 @@ def large_png(path: Path) -> None:
 
 
 def memory(server: RunningServer, folder: Path) -> None:
-    """Compare how much a process grows that sends a large file."""
+    """Compare the memory growth of a process that uploads a large file."""
     small, large = folder / "small.png", folder / "large.png"
     small.write_bytes(make_png())
     large_png(large)
-    grown = {}
+    growth = {}
     for name, prepare in (("the client", WITH_CLIENT), ("httpx2", WITH_HTTPX)):
-        words = (server.base_url, server.token, str(small), str(large))
-        done = subprocess.run(
-            [sys.executable, "-c", SEND.format(prepare=prepare), *words],
+        arguments = (server.base_url, server.token, str(small), str(large))
+        process = subprocess.run(
+            [sys.executable, "-c", UPLOAD_SCRIPT.format(prepare=prepare), *arguments],
             capture_output=True,
             text=True,
             check=True,
         )
-        grown[name] = int(done.stdout) * 1024 / 1e6
+        growth[name] = int(process.stdout) * 1024 / 1e6
     size = large.stat().st_size / 1e6
-    print(f"a file of {size:.1f} MB: the client grows by {grown['the client']:.1f} MB,", end=" ")
-    print(f"httpx2 by {grown['httpx2']:.1f} MB", flush=True)
+    print(f"a file of {size:.1f} MB: the client grows by {growth['the client']:.1f} MB,", end=" ")
+    print(f"httpx2 by {growth['httpx2']:.1f} MB", flush=True)
 
 
 def imports() -> None:
-    """Compare how long imports take."""
+    """Compare import times."""
     best = dict.fromkeys(("pass", *IMPORTS), float("inf"))
     for _ in range(PROCESSES):
         for code in best:
-            began = time.perf_counter()
+            start = time.perf_counter()
             subprocess.run([sys.executable, "-c", code], check=True)
-            best[code] = min(best[code], time.perf_counter() - began)
+            best[code] = min(best[code], time.perf_counter() - start)
     for code in IMPORTS:
         print(f"{code}: {1e3 * (best[code] - best['pass']):.0f} ms", flush=True)
 
 
 def main() -> None:
-    """Start a server, and print what is measured."""
+    """Start a server and run all comparisons."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--calls", type=int, default=1_000)
     parser.add_argument("--uploads", type=int, default=200)

@@ -1,16 +1,15 @@
-"""Variants that nobody has made yet, over HTTP with four clients, beside IPX, thumbor and sharp.
+"""Measure uncached variants over HTTP with four clients: imagehost, IPX, thumbor and sharp.
 
-    python -m bench.cold [PICTURE.jpg] [--seconds 8] [--rounds 3] [--peers FOLDER]
+    python -m bench.cold [IMAGE.jpg] [--seconds 8] [--rounds 3] [--peers DIRECTORY]
 
-Without a picture one of 2725×2225 pixels is made. Peers are installed from npm and PyPI into FOLDER, which
-is kept, or into a temporary one. No side caches results: each request asks for a width that no request of
-the run has asked for before, between 680 and 760 pixels, with a height in the picture's proportion or some
-pixels beside it, so that our cache of variants never has it, and what is asked of each peer is the same.
-Every side may use all cores, and has as many processes or threads as there are cores. Rounds alternate.
+Without an argument, an image of 2725×2225 pixels is generated. Peers are installed from npm and PyPI into
+DIRECTORY, or into a temporary one. No result is ever cached: each request has a size that no other request of
+the run has, near 720×588 pixels, and all servers get requests of the same kind. Each server may use all
+cores, with one process or thread per core. Rounds alternate.
 
-The large picture has 50 million pixels and is stored as WebP by default; sharp gets that same WebP, from a
-server of ten lines. Qualities are 80 for JPEG and WebP on both sides. For AVIF ours is 60, which looks like
-sharp's default 50 (`bench/quality.py`), at sharp's default effort.
+The large image has 50 million pixels and is stored as WebP by default; sharp reads that same WebP, behind a
+server of ten lines. The quality is 80 for JPEG and WebP everywhere. For AVIF, imagehost has 60, which looks
+like sharp's default 50 (`bench/quality.py`), at sharp's default effort.
 """
 
 from __future__ import annotations
@@ -28,214 +27,223 @@ from pathlib import Path
 
 from attrs import define, field
 from bench.peers import (
-    MissingError,
+    MissingToolError,
     Peer,
     fetch,
     free_port,
+    imagehost,
     ipx,
     machine,
     npm,
-    ours,
-    started,
+    run_server,
     thumbor,
     tool,
     upload,
 )
-from bench.render import LARGE, as_jpeg, made_picture
+from bench.render import LARGE, as_jpeg, sample_image
 from PIL import Image
 
 from imagehost_core.formats import Format
 from imagehost_server.testing import RunningServer
 
-JPEG = "picture.jpg"
+JPEG = "image.jpg"
 CLIENTS = 4
 QUALITY = {Format.WEBP: 80, Format.JPEG: 80, Format.AVIF: 60}
-THEIR_QUALITY = {Format.WEBP: 80, Format.JPEG: 80, Format.AVIF: 50}
+PEER_QUALITY = {Format.WEBP: 80, Format.JPEG: 80, Format.AVIF: 50}
 WIDTHS, HEIGHTS = range(680, 760), range(560, 620)
 
-SHARP = """
+SHARP_SERVER = """
 const sharp = require('sharp'), { readFileSync } = require('fs')
 sharp.cache(false)
 require('http').createServer(async (request, response) => {
-  const url = new URL(request.url, 'http://localhost'), asked = url.searchParams
+  const url = new URL(request.url, 'http://localhost'), parameters = url.searchParams
   const data = await sharp(process.argv[1] + url.pathname, { limitInputPixels: false })
-    .resize(Number(asked.get('w')), Number(asked.get('h')))
-    .toFormat(asked.get('fm'), { quality: Number(asked.get('q')) }).toBuffer()
+    .resize(Number(parameters.get('w')), Number(parameters.get('h')))
+    .toFormat(parameters.get('fm'), { quality: Number(parameters.get('q')) }).toBuffer()
   response.end(data)
 }).listen(Number(process.argv[2]), '127.0.0.1')
 """
 
-Address = Callable[[int, int], str]
-"""Where a picture of that width and height is had."""
+UrlForSize = Callable[[int, int], str]
+"""Returns the URL of a variant of a width and a height."""
 
 
 @define
-class Side:
-    """One server and one job for it.
+class Candidate:
+    """A server, and the variants requested from it.
 
     Attributes:
-        name: Of the server.
-        address: Where it makes the variant.
-        rates: What was measured: variants a second.
-        sizes: The bytes of each variant.
+        name: The name of the server.
+        url: Returns the URL of a variant.
+        rates: The measured variants per second of each round.
+        sizes: The size of each variant, in bytes.
     """
 
     name: str
-    address: Address
+    url: UrlForSize
     rates: list[float] = field(factory=list)
     sizes: list[int] = field(factory=list)
 
     @property
     def rate(self) -> float:
-        """The median of the rounds."""
+        """The median over the rounds."""
         return statistics.median(self.rates)
 
     def measure(self, sizes: Iterator[tuple[int, int]], seconds: float) -> None:
-        """Ask for as many variants as it makes in that time, after two that do not count."""
+        """Request variants for a number of seconds, after a warm-up of two requests."""
         for _ in range(2):
-            self._ask(next(sizes))
+            self._request(next(sizes))
         ends = time.monotonic() + seconds
-        lock, made = threading.Lock(), [0]
+        lock, responses = threading.Lock(), [0]
 
         def client() -> None:
             while time.monotonic() < ends:
                 with lock:
                     size = next(sizes)
-                length = self._ask(size)
+                length = self._request(size)
                 with lock:
-                    made[0] += 1
+                    responses[0] += 1
                     self.sizes.append(length)
 
-        began = time.monotonic()
+        start = time.monotonic()
         threads = [threading.Thread(target=client) for _ in range(CLIENTS)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        self.rates.append(made[0] / (time.monotonic() - began))
+        self.rates.append(responses[0] / (time.monotonic() - start))
 
-    def _ask(self, size: tuple[int, int]) -> int:
-        status, _, body = fetch(self.address(*size))
+    def _request(self, size: tuple[int, int]) -> int:
+        status, _, body = fetch(self.url(*size))
         assert status == 200, (self.name, status, body[:300])
         return len(body)
 
 
 def unused_sizes() -> Iterator[tuple[int, int]]:
-    """Yield sizes near 720×588, none of them twice."""
+    """Yield distinct sizes near 720×588."""
     for number in count():
         width, rest = number % len(WIDTHS), number // len(WIDTHS)
-        # The height moves with every width too, so that neighbours in time are alike in cost.
+        # The height changes with every width too, so that consecutive sizes are similar in cost.
         yield WIDTHS[width], HEIGHTS[(width + rest) % len(HEIGHTS)]
 
 
-def compete(title: str, sides: list[Side], seconds: float, rounds: int) -> None:
-    """Print one contest: ours is the first side."""
+def compare(title: str, candidates: list[Candidate], seconds: float, rounds: int) -> None:
+    """Measure the candidates in alternating rounds; the ratios are to the first one."""
     print(f"\n{title}", flush=True)
     sizes = unused_sizes()
     for _ in range(rounds):
-        for side in sides:
-            side.measure(sizes, seconds)
-    mine = sides[0].rate
-    for side in sides:
-        spread = f"{min(side.rates):.1f}–{max(side.rates):.1f}"
-        ratio = "" if side is sides[0] else f"; ours is {mine / side.rate:.2f} ×"
-        size = statistics.mean(side.sizes)
-        print(f"  {side.name:8} {side.rate:6.1f} /s ({spread}), {size:9,.0f} bytes{ratio}", flush=True)
+        for candidate in candidates:
+            candidate.measure(sizes, seconds)
+    first = candidates[0]
+    for candidate in candidates:
+        spread = f"{min(candidate.rates):.1f}–{max(candidate.rates):.1f}"
+        ratio = "" if candidate is first else f"; {first.name} is {first.rate / candidate.rate:.2f} ×"
+        size = statistics.mean(candidate.sizes)
+        rate = f"{candidate.rate:6.1f} /s ({spread})"
+        print(f"  {candidate.name:9} {rate}, {size:9,.0f} bytes{ratio}", flush=True)
 
 
-def of_ours(origin: str, image: str, fmt: Format) -> Side:
-    """Return our side of a job."""
-    return Side("ours", lambda w, h: f"{origin}/img/{image}.{fmt.value}?w={w}&h={h}&q={QUALITY[fmt]}")
+def imagehost_candidate(origin: str, image: str, fmt: Format) -> Candidate:
+    """Return the candidate for imagehost."""
+    quality = QUALITY[fmt]
+    return Candidate("imagehost", lambda w, h: f"{origin}/img/{image}.{fmt.value}?w={w}&h={h}&q={quality}")
 
 
-def of_ipx(origin: str, name: str, fmt: Format) -> Side:
-    """Return IPX's side of a job."""
-    quality = THEIR_QUALITY[fmt]
-    return Side("ipx", lambda w, h: f"{origin}/s_{w}x{h},fit_cover,f_{fmt.value},q_{quality}/{name}")
+def ipx_candidate(origin: str, name: str, fmt: Format) -> Candidate:
+    """Return the candidate for IPX."""
+    quality = PEER_QUALITY[fmt]
+    return Candidate("ipx", lambda w, h: f"{origin}/s_{w}x{h},fit_cover,f_{fmt.value},q_{quality}/{name}")
 
 
-def of_thumbor(origin: str, name: str, fmt: Format) -> Side:
-    """Return thumbor's side of a job."""
-    filters = f"filters:format({fmt.value}):quality({THEIR_QUALITY[fmt]})"
-    return Side("thumbor", lambda w, h: f"{origin}/unsafe/{w}x{h}/{filters}/{name}")
+def thumbor_candidate(origin: str, name: str, fmt: Format) -> Candidate:
+    """Return the candidate for thumbor."""
+    filters = f"filters:format({fmt.value}):quality({PEER_QUALITY[fmt]})"
+    return Candidate("thumbor", lambda w, h: f"{origin}/unsafe/{w}x{h}/{filters}/{name}")
 
 
-def of_sharp(origin: str, name: str, fmt: Format) -> Side:
-    """Return sharp's side of a job."""
-    quality = THEIR_QUALITY[fmt]
-    return Side("sharp", lambda w, h: f"{origin}/{name}?w={w}&h={h}&fm={fmt.value}&q={quality}")
+def sharp_candidate(origin: str, name: str, fmt: Format) -> Candidate:
+    """Return the candidate for sharp."""
+    quality = PEER_QUALITY[fmt]
+    return Candidate("sharp", lambda w, h: f"{origin}/{name}?w={w}&h={h}&fm={fmt.value}&q={quality}")
 
 
 @contextmanager
-def sharp(folder: Path, root: Path) -> Iterator[Peer]:
-    """Serve pictures of a folder by sharp, with its own number of threads."""
-    modules = npm(folder / "sharp", "sharp")
+def sharp(directory: Path, root: Path) -> Iterator[Peer]:
+    """Serve the images of a directory by sharp, with its default number of threads."""
+    modules = npm(directory / "sharp", "sharp")
     port = free_port()
-    command = [tool("node"), "-e", SHARP, str(root), str(port)]
-    with started(command, port, folder / "sharp.log", {"NODE_PATH": str(modules)}) as peer:
+    command = [tool("node"), "-e", SHARP_SERVER, str(root), str(port)]
+    with run_server(command, port, directory / "sharp.log", {"NODE_PATH": str(modules)}) as peer:
         yield peer
 
 
-def available(opened: ExitStack, server: AbstractContextManager[Peer]) -> str | None:
-    """Return the origin of a peer that runs until the stack is closed, or say why there is none."""
+def start_if_available(opened: ExitStack, server: AbstractContextManager[Peer]) -> str | None:
+    """Start a peer until the stack is closed; return its origin, or `None` if it cannot be installed."""
     try:
         return opened.enter_context(server).origin
-    except MissingError as missing:
-        print(f"without this peer: {missing}")
+    except MissingToolError as error:
+        print(f"peer skipped: {error}")
         return None
 
 
-def beside_services(server: RunningServer, root: Path, peers: Path, options: argparse.Namespace) -> None:
-    """Print the contests with IPX and thumbor, from the JPEG as it was uploaded."""
+def compare_with_services(
+    server: RunningServer, root: Path, peers: Path, options: argparse.Namespace
+) -> None:
+    """Compare with IPX and thumbor, on the uploaded JPEG."""
     image = upload(server, (root / JPEG).read_bytes())
     with ExitStack() as opened:
-        ipx_origin = available(opened, ipx(peers, root))
-        thumbor_origin = available(opened, thumbor(peers, root, os.cpu_count() or 1))
+        ipx_origin = start_if_available(opened, ipx(peers, root))
+        thumbor_origin = start_if_available(opened, thumbor(peers, root, os.cpu_count() or 1))
         for fmt in (Format.WEBP, Format.JPEG, Format.AVIF):
-            sides = [of_ours(server.origin, image, fmt)]
+            candidates = [imagehost_candidate(server.origin, image, fmt)]
             if ipx_origin:
-                sides.append(of_ipx(ipx_origin, JPEG, fmt))
+                candidates.append(ipx_candidate(ipx_origin, JPEG, fmt))
             if thumbor_origin:
-                sides.append(of_thumbor(thumbor_origin, JPEG, fmt))
-            title = f"from the JPEG, {fmt.value}: ours q{QUALITY[fmt]}, theirs q{THEIR_QUALITY[fmt]}"
-            compete(title, sides, options.seconds, options.rounds)
+                candidates.append(thumbor_candidate(thumbor_origin, JPEG, fmt))
+            title = f"from the JPEG, {fmt.value}: imagehost q{QUALITY[fmt]}, peers q{PEER_QUALITY[fmt]}"
+            compare(title, candidates, options.seconds, options.rounds)
 
 
-def beside_sharp(server: RunningServer, root: Path, peers: Path, options: argparse.Namespace) -> None:
-    """Print the contests from 50 million pixels stored as WebP, and what their number costs us."""
+def compare_with_sharp(server: RunningServer, root: Path, peers: Path, options: argparse.Namespace) -> None:
+    """Compare with sharp on a WebP of 50 megapixels, and imagehost with itself by the size of the master."""
     with Image.open(root / JPEG) as small:
         large = upload(server, as_jpeg(small.convert("RGB").resize(LARGE, Image.Resampling.BICUBIC)))
-        six = upload(server, as_jpeg(small.convert("RGB")))
+        small_image = upload(server, as_jpeg(small.convert("RGB")))
     (root / "large.webp").write_bytes(fetch(f"{server.origin}/img/{large}")[2])
     with ExitStack() as opened:
-        origin = available(opened, sharp(peers, root))
+        origin = start_if_available(opened, sharp(peers, root))
         for fmt in (Format.WEBP, Format.JPEG):
-            sides = [of_ours(server.origin, large, fmt)]
+            candidates = [imagehost_candidate(server.origin, large, fmt)]
             if origin:
-                sides.append(of_sharp(origin, "large.webp", fmt))
-            compete(f"from 50 Mpixel stored as WebP, {fmt.value} q80", sides, options.seconds, options.rounds)
-    sides = [of_ours(server.origin, image, Format.WEBP) for image in (large, six)]
-    sides[0].name, sides[1].name = "50 Mpx", "6 Mpx"
-    compete("our cold cost by the master's size, webp q80", sides, options.seconds, options.rounds)
+                candidates.append(sharp_candidate(origin, "large.webp", fmt))
+            compare(
+                f"from 50 megapixels stored as WebP, {fmt.value} q80",
+                candidates,
+                options.seconds,
+                options.rounds,
+            )
+    candidates = [imagehost_candidate(server.origin, image, Format.WEBP) for image in (large, small_image)]
+    candidates[0].name, candidates[1].name = "50 Mpx", "6 Mpx"
+    compare("imagehost by the size of the master, webp q80", candidates, options.seconds, options.rounds)
 
 
 def main() -> None:
-    """Run every contest."""
+    """Run every comparison."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("picture", nargs="?", type=Path, help="a JPEG of 2725×2225 pixels or so")
+    parser.add_argument("image", nargs="?", type=Path, help="a JPEG of about 2725×2225 pixels")
     parser.add_argument("--seconds", type=float, default=8)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--peers", type=Path, help="where peers are installed, and stay")
+    parser.add_argument("--peers", type=Path, help="the directory to install peers in")
     options = parser.parse_args()
-    picture = options.picture.read_bytes() if options.picture else as_jpeg(made_picture())
+    image = options.image.read_bytes() if options.image else as_jpeg(sample_image())
     print(f"{machine()}; {CLIENTS} clients")
-    with tempfile.TemporaryDirectory() as name, ours(Path(name)) as server:
+    with tempfile.TemporaryDirectory() as name, imagehost(Path(name)) as server:
         root, peers = Path(name, "files"), (options.peers or Path(name, "peers")).absolute()
-        for folder in (root, peers):
-            folder.mkdir(parents=True, exist_ok=True)
-        (root / JPEG).write_bytes(picture)
-        beside_services(server, root, peers, options)
-        beside_sharp(server, root, peers, options)
+        for directory in (root, peers):
+            directory.mkdir(parents=True, exist_ok=True)
+        (root / JPEG).write_bytes(image)
+        compare_with_services(server, root, peers, options)
+        compare_with_sharp(server, root, peers, options)
     print(machine())
 
 

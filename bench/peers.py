@@ -1,7 +1,7 @@
-"""The servers that are measured, ours and others', started here and ended here.
+"""Starts and stops the servers that are measured: imagehost and its peers.
 
-Whatever is missing on the machine (nginx, wrk, node and npm, a package registry) raises `MissingError` with
-a sentence that says so; a benchmark prints it and goes on without that peer.
+Tools that are missing on the machine (nginx, wrk, Node.js, npm, a package registry) raise `MissingToolError`;
+a benchmark prints the message and skips that peer.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from attrs import frozen
 from imagehost_server.testing import RunningServer, running
 
 NPM = {"sharp": "0.35.5", "ipx": "3.1.1"}
-"""The versions of npm packages that we are measured beside."""
+"""The versions of the npm packages."""
 THUMBOR = "thumbor==7.8.0"
 
-START_SECONDS = 30.0
+START_TIMEOUT = 30.0
+"""In seconds."""
 UNLIMITED = {
     "IMAGEHOST_LIMITS_API_PER_MINUTE": "0",
     "IMAGEHOST_LIMITS_API_PER_HOUR": "0",
@@ -40,22 +41,22 @@ UNLIMITED = {
     "IMAGEHOST_LOG_ACCESS": "false",
     "IMAGEHOST_WEBHOOKS_SEND_IN_SERVER": "false",
 }
-"""Our settings in every benchmark; no peer counts requests or writes an access log either."""
+"""imagehost's settings: no rate limits and no access log, as the peers."""
 
 NGINX = """
-daemon off; master_process off; pid {folder}/nginx.pid; error_log stderr;
+daemon off; master_process off; pid {directory}/nginx.pid; error_log stderr;
 events {{ worker_connections 1024; }}
 http {{
   access_log off; sendfile on; tcp_nopush on; keepalive_requests 10000000; open_file_cache max=100;
   types {{ image/webp webp; }}
-  client_body_temp_path {folder}; proxy_temp_path {folder}; fastcgi_temp_path {folder};
-  uwsgi_temp_path {folder}; scgi_temp_path {folder};
+  client_body_temp_path {directory}; proxy_temp_path {directory}; fastcgi_temp_path {directory};
+  uwsgi_temp_path {directory}; scgi_temp_path {directory};
   server {{ listen 127.0.0.1:{port}; root {root}; }}
 }}
 """
 
 
-BARE = """
+BARE_APP = """
 BODY = open({body!r}, "rb").read()
 HEADERS = [(b"content-type", b"image/webp"), (b"etag", b'"bare"'), (b"content-length", b"%d" % len(BODY))]
 async def app(scope, receive, send):
@@ -65,82 +66,84 @@ async def app(scope, receive, send):
 """
 
 
-class MissingError(Exception):
-    """Something that a benchmark needs is not on this machine."""
+class MissingToolError(Exception):
+    """A tool that a benchmark needs is not installed."""
 
 
 def machine() -> str:
-    """Return what a reader has to know of the machine, and whether it had other things to do."""
+    """Return the number of cores and the load average, which should be near 0 apart from the benchmark."""
     load = " ".join(f"{value:.1f}" for value in os.getloadavg())
-    return f"{os.cpu_count()} cores, load average {load} (beside this run it should be near 0)"
+    return f"{os.cpu_count()} cores, load average {load} (should be near 0 apart from this run)"
 
 
 def tool(name: str) -> str:
     """Return the path of a program.
 
     Raises:
-        MissingError: There is none of that name.
+        MissingToolError: The program is not installed.
     """
-    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin")
-    if found is None:
-        raise MissingError(f"{name} is not installed (Debian: apt-get install {name})")
-    return found
+    path = shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin")
+    if path is None:
+        raise MissingToolError(f"{name} is not installed (Debian: apt-get install {name})")
+    return path
 
 
 def pinned(core: int | None, command: Sequence[str]) -> list[str]:
-    """Return a command that keeps to one core, or to all."""
+    """Return a command pinned to one core, or unchanged for `None`."""
     return list(command) if core is None else [tool("taskset"), "-c", str(core), *command]
 
 
 @contextmanager
-def ours(folder: Path, core: int | None = None, **variables: str) -> Iterator[RunningServer]:
-    """Run our server; `core` binds it, with its workers, to one core."""
-    with running(folder / "data", variables=UNLIMITED | variables) as server:
+def imagehost(directory: Path, core: int | None = None, **variables: str) -> Iterator[RunningServer]:
+    """Run imagehost; `core` pins the server and its workers to one core."""
+    with running(directory / "data", variables=UNLIMITED | variables) as server:
         if core is not None:
-            bind(server.process.pid, core)
+            pin_process(server.process.pid, core)
         yield server
 
 
-def bind(pid: int, core: int) -> None:
-    """Bind a process, all its threads and all that descends of it, to one core."""
+def pin_process(pid: int, core: int) -> None:
+    """Pin a process with its threads and descendants to one core."""
     for process in (pid, *descendants(pid)):
         for thread in Path(f"/proc/{process}/task").iterdir():
             os.sched_setaffinity(int(thread.name), {core})
 
 
 def descendants(pid: int) -> list[int]:
-    """Return the numbers of the processes that a process has started, and those have."""
+    """Return the ids of all descendants of a process."""
     text = " ".join(path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children"))
-    return [each for child in map(int, text.split()) for each in (child, *descendants(child))]
+    return [process for child in map(int, text.split()) for process in (child, *descendants(child))]
 
 
 def upload(server: RunningServer, data: bytes, **fields: str) -> str:
-    """Upload a picture; return its id."""
-    mark = uuid4().hex
-    parts = [f'--{mark}\r\nContent-Disposition: form-data; name="{k}"\r\n\r\n{v}' for k, v in fields.items()]
-    name = 'name="image"; filename="picture.jpg"'
-    parts.append(f"--{mark}\r\nContent-Disposition: form-data; {name}\r\n\r\n")
-    body = "\r\n".join(parts).encode() + data + f"\r\n--{mark}--\r\n".encode()
+    """Upload an image; return its id."""
+    boundary = uuid4().hex
+    parts = [
+        f'--{boundary}\r\nContent-Disposition: form-data; name="{k}"\r\n\r\n{v}' for k, v in fields.items()
+    ]
+    name = 'name="image"; filename="image.jpg"'
+    parts.append(f"--{boundary}\r\nContent-Disposition: form-data; {name}\r\n\r\n")
+    body = "\r\n".join(parts).encode() + data + f"\r\n--{boundary}--\r\n".encode()
     headers = {
         "Authorization": f"Bearer {server.token}",
-        "Content-Type": f"multipart/form-data; boundary={mark}",
+        "Content-Type": f"multipart/form-data; boundary={boundary}",
     }
-    with urlopen(Request(f"{server.base_url}/upload", body, headers), timeout=120) as answer:
-        return str(json.load(answer)["data"]["id"])
+    with urlopen(Request(f"{server.base_url}/upload", body, headers), timeout=120) as response:
+        return str(json.load(response)["data"]["id"])
 
 
 def fetch(url: str, **headers: str) -> tuple[int, Message, bytes]:
-    """Return the status, the headers and the body of an answer, whatever it is."""
+    """Return the status, the headers and the body of the response, also for error statuses."""
     request = Request(url, headers=headers)
     try:
-        with urlopen(request, timeout=120) as answer:
-            return answer.status, answer.headers, answer.read()
+        with urlopen(request, timeout=120) as response:
+            return response.status, response.headers, response.read()
     except HTTPError as error:
         return error.code, error.headers, error.read()
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
+    """Return an unused port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -148,33 +151,33 @@ def free_port() -> int:
 
 @frozen
 class Peer:
-    """A server that was started: where it answers, and its first process."""
+    """A running server: its origin, and the id of its main process."""
 
     origin: str
     pid: int
 
 
 @contextmanager
-def started(
+def run_server(
     command: Sequence[str], port: int, log: Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[Peer]:
-    """Run a server until the block ends; yield it once it takes connections.
+    """Run a server until the block ends; yield it once it accepts connections.
 
     Raises:
-        MissingError: It does not start; the end of its log says why.
+        MissingToolError: The server does not start; the message has the end of its log.
     """
     with log.open("ab") as output:
         process = subprocess.Popen(
             command, stdout=output, stderr=output, env={**os.environ, **(environment or {})}
         )
     try:
-        ends = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + START_TIMEOUT
         while True:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
-            if process.poll() is not None or time.monotonic() > ends:
-                raise MissingError(f"{command[0]} does not start: {log.read_text()[-500:]}")
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise MissingToolError(f"{command[0]} does not start: {log.read_text()[-500:]}")
             time.sleep(0.05)
         yield Peer(f"http://127.0.0.1:{port}", process.pid)
     finally:
@@ -183,16 +186,16 @@ def started(
 
 
 @contextmanager
-def bare_uvicorn(folder: Path, body: Path, core: int | None = None) -> Iterator[Peer]:
-    """Serve a file's bytes from memory by our HTTP server with nothing of ours in it: its floor."""
+def bare_uvicorn(directory: Path, body: Path, core: int | None = None) -> Iterator[Peer]:
+    """Serve a file's bytes from memory by bare uvicorn: the lower bound of a response's cost."""
     port = free_port()
-    (folder / "bare.py").write_text(BARE.format(body=str(body)))
+    (directory / "bare.py").write_text(BARE_APP.format(body=str(body)))
     command = [
         sys.executable,
         "-m",
         "uvicorn",
         "--app-dir",
-        str(folder),
+        str(directory),
         "--host",
         "127.0.0.1",
         "--ws",
@@ -206,42 +209,42 @@ def bare_uvicorn(folder: Path, body: Path, core: int | None = None) -> Iterator[
         "--no-proxy-headers",
         "bare:app",
     ]
-    with started(pinned(core, command), port, folder / "bare.log") as peer:
+    with run_server(pinned(core, command), port, directory / "bare.log") as peer:
         yield peer
 
 
 @contextmanager
-def nginx(folder: Path, root: Path, core: int | None = None) -> Iterator[Peer]:
-    """Serve a folder by nginx in one process, with an open-file cache and without an access log."""
+def nginx(directory: Path, root: Path, core: int | None = None) -> Iterator[Peer]:
+    """Serve a directory by nginx in one process, with an open-file cache and without an access log."""
     port = free_port()
-    configuration = folder / "nginx.conf"
-    configuration.write_text(NGINX.format(folder=folder, port=port, root=root))
-    command = [tool("nginx"), "-c", str(configuration), "-p", str(folder), "-g", "user root;"]
-    with started(pinned(core, command), port, folder / "nginx.log") as peer:
+    configuration = directory / "nginx.conf"
+    configuration.write_text(NGINX.format(directory=directory, port=port, root=root))
+    command = [tool("nginx"), "-c", str(configuration), "-p", str(directory), "-g", "user root;"]
+    with run_server(pinned(core, command), port, directory / "nginx.log") as peer:
         yield peer
 
 
-def npm(folder: Path, *packages: str) -> Path:
-    """Install npm packages into a folder, unless they are there; return its `node_modules`.
+def npm(directory: Path, *packages: str) -> Path:
+    """Install npm packages into a directory unless they are installed; return its `node_modules`.
 
     Raises:
-        MissingError: There is no npm, or it cannot install them.
+        MissingToolError: npm is not installed, or cannot install the packages.
     """
-    modules = folder / "node_modules"
+    modules = directory / "node_modules"
     if not all((modules / package).is_dir() for package in packages):
-        named = [f"{package}@{NPM[package]}" for package in packages]
-        folder.mkdir(parents=True, exist_ok=True)
-        command = [tool("npm"), "install", "--no-audit", "--no-fund", "--prefix", str(folder), *named]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise MissingError(f"npm cannot install {', '.join(named)}: {done.stderr[-300:]}")
+        versions = [f"{package}@{NPM[package]}" for package in packages]
+        directory.mkdir(parents=True, exist_ok=True)
+        command = [tool("npm"), "install", "--no-audit", "--no-fund", "--prefix", str(directory), *versions]
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
+        if process.returncode:
+            raise MissingToolError(f"npm cannot install {', '.join(versions)}: {process.stderr[-300:]}")
     return modules
 
 
 @contextmanager
-def ipx(folder: Path, root: Path) -> Iterator[Peer]:
-    """Serve a folder by IPX, by its own command; it has no cache of results."""
-    modules = npm(folder / "ipx", "ipx")
+def ipx(directory: Path, root: Path) -> Iterator[Peer]:
+    """Serve a directory by the command-line interface of IPX, which does not cache results."""
+    modules = npm(directory / "ipx", "ipx")
     port = free_port()
     command = [
         tool("node"),
@@ -252,70 +255,80 @@ def ipx(folder: Path, root: Path) -> Iterator[Peer]:
         "--host",
         "127.0.0.1",
     ]
-    with started(command, port, folder / "ipx.log", {"PORT": str(port), "NODE_ENV": "production"}) as peer:
+    with run_server(
+        command, port, directory / "ipx.log", {"PORT": str(port), "NODE_ENV": "production"}
+    ) as peer:
         yield peer
 
 
 @contextmanager
-def thumbor(folder: Path, root: Path, processes: int) -> Iterator[Peer]:
-    """Serve a folder by thumbor, with so many processes and no result storage (its default)."""
-    room = folder / "thumbor"
-    if not (room / "bin" / "thumbor").exists():
+def thumbor(directory: Path, root: Path, processes: int) -> Iterator[Peer]:
+    """Serve a directory by thumbor, with a number of processes and without result storage (the default)."""
+    environment = directory / "thumbor"
+    if not (environment / "bin" / "thumbor").exists():
         for command in (
-            [sys.executable, "-m", "venv", str(room)],
-            [str(room / "bin" / "python"), "-m", "pip", "install", "--quiet", THUMBOR],
+            [sys.executable, "-m", "venv", str(environment)],
+            [str(environment / "bin" / "python"), "-m", "pip", "install", "--quiet", THUMBOR],
         ):
-            done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
-            if done.returncode:
-                raise MissingError(f"{THUMBOR} cannot be installed: {done.stderr[-300:]}")
-    configuration = folder / "thumbor.conf"
+            process = subprocess.run(command, capture_output=True, text=True, check=False, cwd=directory)
+            if process.returncode:
+                raise MissingToolError(f"{THUMBOR} cannot be installed: {process.stderr[-300:]}")
+    configuration = directory / "thumbor.conf"
     configuration.write_text(
         f"LOADER = 'thumbor.loaders.file_loader'\nFILE_LOADER_ROOT_PATH = {str(root)!r}\n"
         "STORAGE = 'thumbor.storages.no_storage'\nALLOW_UNSAFE_URL = True\nMAX_WIDTH = 0\nMAX_HEIGHT = 0\n"
     )
     port = free_port()
-    command = [str(room / "bin" / "thumbor"), "-c", str(configuration), "-p", str(port), "-i", "127.0.0.1"]
+    command = [
+        str(environment / "bin" / "thumbor"),
+        "-c",
+        str(configuration),
+        "-p",
+        str(port),
+        "-i",
+        "127.0.0.1",
+    ]
     command += ["--processes", str(processes), "-l", "warning"]
-    with started(command, port, folder / "thumbor.log") as peer:
+    with run_server(command, port, directory / "thumbor.log") as peer:
         yield peer
 
 
 @frozen
 class Load:
-    """What wrk measured.
+    """The measurements of wrk.
 
     Attributes:
-        rate: Answers a second.
+        rate: Responses per second.
         p50: The median latency, in milliseconds.
-        p99: The latency that 1 % of the answers exceed, in milliseconds.
-        faults: Answers that were no 2xx or 3xx, and connections that failed.
-        cost: What an answer took of a processor, in microseconds; it depends less than the rate on what
-            else the machine does. 0 = not measured.
+        p99: The latency that 1 % of the responses exceed, in milliseconds.
+        errors: Responses other than 2xx and 3xx, and failed connections.
+        cost: The CPU time of the server per response, in microseconds, which depends less than the rate on
+            other load of the machine; 0 if not measured.
     """
 
     rate: float
     p50: float
     p99: float
-    faults: int
+    errors: int
     cost: float = 0
 
     @classmethod
     def median(cls, loads: Sequence[Load]) -> Load:
-        """Return the median of each figure of several runs, and the least cost."""
+        """Return the median of each measurement over several runs, and the lowest cost."""
 
-        def middle(figure: Callable[[Load], float]) -> float:
-            return statistics.median(map(figure, loads))
+        def median_of(measurement: Callable[[Load], float]) -> float:
+            return statistics.median(map(measurement, loads))
 
-        faults = sum(load.faults for load in loads)
-        rate, p50, p99 = middle(lambda x: x.rate), middle(lambda x: x.p50), middle(lambda x: x.p99)
-        return cls(rate, p50, p99, faults, min(load.cost for load in loads))
+        errors = sum(load.errors for load in loads)
+        rate, p50, p99 = median_of(lambda x: x.rate), median_of(lambda x: x.p50), median_of(lambda x: x.p99)
+        return cls(rate, p50, p99, errors, min(load.cost for load in loads))
 
 
 _UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 
 
-def processor_seconds(pid: int) -> float:
-    """Return what a process and its descendants have had of the processors."""
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process and its descendants, in seconds."""
     ticks = 0
     for process in (pid, *descendants(pid)):
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
@@ -326,11 +339,11 @@ def processor_seconds(pid: int) -> float:
 def wrk(
     url: str, seconds: int, connections: int, *headers: str, core: int | None = None, pid: int | None = None
 ) -> Load:
-    """Ask one address by wrk, with one thread, over and over; `pid` is the server's, to tell its cost."""
-    before = processor_seconds(pid) if pid else 0.0
-    told = [word for header in headers for word in ("-H", header)]
-    command = [tool("wrk"), "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", *told, url]
-    # In a session of its own: Linux may share the processor out among sessions.
+    """Load one URL by wrk, with one thread; `pid` is the server's process, to measure its CPU time."""
+    before = cpu_seconds(pid) if pid else 0.0
+    header_options = [option for header in headers for option in ("-H", header)]
+    command = [tool("wrk"), "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", *header_options, url]
+    # In a new session: Linux may distribute CPU time among sessions (autogroup).
     text = subprocess.run(
         pinned(core, command), capture_output=True, text=True, check=True, start_new_session=True
     ).stdout
@@ -340,10 +353,10 @@ def wrk(
     }
     rate = re.search(r"Requests/sec: +([0-9.]+)", text)
     assert rate is not None
-    faults = re.findall(r"Non-2xx or 3xx responses: ([0-9]+)", text)
+    errors = re.findall(r"Non-2xx or 3xx responses: ([0-9]+)", text)
     for numbers in re.findall(r"Socket errors: (.+)", text):
-        faults += re.findall(r"[0-9]+", numbers)
-    answers = re.search(r"([0-9]+) requests in", text)
-    assert answers is not None
-    cost = (processor_seconds(pid) - before) / int(answers[1]) * 1e6 if pid else 0.0
-    return Load(float(rate[1]), latency["50"], latency["99"], sum(map(int, faults)), cost)
+        errors += re.findall(r"[0-9]+", numbers)
+    responses = re.search(r"([0-9]+) requests in", text)
+    assert responses is not None
+    cost = (cpu_seconds(pid) - before) / int(responses[1]) * 1e6 if pid else 0.0
+    return Load(float(rate[1]), latency["50"], latency["99"], sum(map(int, errors)), cost)

@@ -1,11 +1,11 @@
-"""Our renderer beside sharp (npm), on the same pictures, in one run.
+"""Compare the renderer with sharp (npm) on the same images, in one run.
 
-    python bench/render.py [PICTURE.jpg]
+    python bench/render.py [IMAGE.jpg]
 
-Without a picture one of 2725×2225 pixels is made. sharp is found through node and `NODE_PATH`
-(`npm install sharp`); without it only our own figures are printed. Both sides get the file's bytes from
-memory and give the variant's bytes back, one job at a time; rounds alternate between them, and the
-median counts. Ratios carry over to other machines, times do not.
+Without an argument, an image of 2725×2225 pixels is generated. sharp is found by Node.js through `NODE_PATH`
+(`npm install sharp`); without it, only imagehost is measured. Both read the file from memory and return the
+bytes of the variant, one at a time. Rounds alternate, and the median is printed. Ratios carry over to other
+machines, times do not.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ TARGET = Transform(720, 588)
 LARGE = (7826, 6390)
 """50 million pixels."""
 
-SERVER = """
+SHARP_SCRIPT = """
 const sharp = require('sharp'), { readFileSync } = require('fs')
 sharp.cache(false); sharp.concurrency(Number(process.argv[1]))
 const files = new Map()
@@ -59,14 +59,14 @@ lines.on('line', async (line) => {
 
 
 @frozen
-class Contest:
-    """One job, as both sides are told to do it.
+class Case:
+    """A variant to render.
 
     Attributes:
-        name: What it is.
+        name: The label in the output.
         fmt: The format of the variant.
-        quality: Ours, or `None` where there is none.
-        options: What sharp is told.
+        quality: imagehost's quality, 1–100, or `None` where the format has none.
+        options: sharp's output options.
     """
 
     name: str
@@ -75,129 +75,130 @@ class Contest:
     options: dict[str, object]
 
 
-CONTESTS = (
-    Contest("jpeg q80", Format.JPEG, 80, {"quality": 80}),
-    Contest("webp q80", Format.WEBP, 80, {"quality": 80}),
-    Contest("avif q60, sharp q50 (its default)", Format.AVIF, 60, {}),
-    Contest("avif q60, sharp q50 effort 2", Format.AVIF, 60, {"effort": 2}),
-    Contest("png", Format.PNG, None, {}),
+CASES = (
+    Case("jpeg q80", Format.JPEG, 80, {"quality": 80}),
+    Case("webp q80", Format.WEBP, 80, {"quality": 80}),
+    Case("avif q60, sharp q50 (its default)", Format.AVIF, 60, {}),
+    Case("avif q60, sharp q50 effort 2", Format.AVIF, 60, {"effort": 2}),
+    Case("png", Format.PNG, None, {}),
 )
 
 
 class Sharp:
-    """A node process that renders on demand."""
+    """A Node.js process that renders with sharp."""
 
     def __init__(self, threads: int) -> None:
-        """Start it with so many threads a job."""
-        command = ["node", "-e", SERVER, str(threads)]
+        """Start the process with a number of threads per image."""
+        command = ["node", "-e", SHARP_SCRIPT, str(threads)]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ
         )
         self.threads = threads
-        self.versions = self._answer()
+        self.versions = self._read_response()
 
-    def _answer(self) -> dict[str, object]:
+    def _read_response(self) -> dict[str, object]:
         assert self._process.stdout is not None
-        answer: dict[str, object] = json.loads(self._process.stdout.readline())
-        return answer
+        response: dict[str, object] = json.loads(self._process.stdout.readline())
+        return response
 
-    def render(self, file: Path, contest: Contest) -> tuple[float, int]:
-        """Return milliseconds and bytes."""
+    def render(self, file: Path, case: Case) -> tuple[float, int]:
+        """Render a variant; return the time in milliseconds and the size in bytes."""
         assert self._process.stdin is not None
-        order = {
+        request = {
             "file": str(file),
             "width": TARGET.width,
             "height": TARGET.height,
-            "format": contest.fmt.value,
-            "options": contest.options,
+            "format": case.fmt.value,
+            "options": case.options,
         }
-        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
-        answer = self._answer()
-        return float(str(answer["ms"])), int(str(answer["bytes"]))
+        response = self._read_response()
+        return float(str(response["ms"])), int(str(response["bytes"]))
 
     def close(self) -> None:
-        """End it."""
+        """Stop the process."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(10)
 
 
 @contextmanager
-def sharps() -> Iterator[list[Sharp]]:
-    """Yield sharp with one thread and with all, or nothing where node does not find it."""
+def sharp_processes() -> Iterator[list[Sharp]]:
+    """Yield sharp with one thread and with one per core, or nothing where Node.js does not find it."""
     node = shutil.which("node")
-    found = node and subprocess.run([node, "-e", "require('sharp')"], capture_output=True, check=False)
-    if not found or found.returncode:
-        print("sharp: not found by node; set NODE_PATH to the node_modules that has it", file=sys.stderr)
+    check = node and subprocess.run([node, "-e", "require('sharp')"], capture_output=True, check=False)
+    if not check or check.returncode:
+        print("sharp not found by Node.js: set NODE_PATH to its node_modules", file=sys.stderr)
         yield []
         return
-    started = [Sharp(threads) for threads in dict.fromkeys((1, os.cpu_count() or 1))]
+    processes = [Sharp(threads) for threads in dict.fromkeys((1, os.cpu_count() or 1))]
     try:
-        yield started
+        yield processes
     finally:
-        for process in started:
+        for process in processes:
             process.close()
 
 
 @frozen
-class Stored:
-    """What our host would have of an upload."""
+class StoredImage:
+    """The stored files of an upload."""
 
     size: Size
     master: bytes
     fmt: Format
-    rungs: tuple[tuple[Size, bytes], ...]
+    derivatives: tuple[tuple[Size, bytes], ...]
 
     @classmethod
-    def of(cls, fmt: Format, data: bytes) -> Stored:
-        """Ingest an upload with the default wishes."""
-        made, (master, *rungs) = ingest(IngestJob(fmt), data)
-        return cls(made.size, master or data, made.format, tuple(zip(made.derivatives, rungs, strict=True)))
+    def ingest(cls, fmt: Format, data: bytes) -> StoredImage:
+        """Ingest an upload with default options."""
+        result, (master, *blobs) = ingest(IngestJob(fmt), data)
+        derivatives = tuple(zip(result.derivatives, blobs, strict=True))
+        return cls(result.size, master or data, result.format, derivatives)
 
     def source(self, steps: Plan) -> tuple[str, Format, bytes]:
-        """Return what a render starts from: the smallest rung that is large enough, or the master."""
-        rungs = dict(self.rungs)
-        size = pick_derivative(rungs, steps.resize)
+        """Return the name, format and bytes of the source of a render: a derivative or the master."""
+        derivatives = dict(self.derivatives)
+        size = pick_derivative(derivatives, steps.resize)
         if size is not None:
-            return f"rung {size}", sniff(rungs[size][:16]) or Format.AVIF, rungs[size]
+            data = derivatives[size]
+            return f"derivative {size}", sniff(data[:16]) or Format.AVIF, data
         return "master", self.fmt, self.master
 
 
-def timed(work: Callable[[], bytes]) -> tuple[float, int]:
-    """Return milliseconds and the length of the result."""
+def timed(function: Callable[[], bytes]) -> tuple[float, int]:
+    """Call a function; return the time in milliseconds and the size of its result in bytes."""
     started = time.perf_counter()
-    data = work()
+    data = function()
     return (time.perf_counter() - started) * 1000, len(data)
 
 
-def compete(
+def compare(
     title: str, rounds: int, file: Path, size: Size, source: tuple[str, Format, bytes], peers: list[Sharp]
 ) -> None:
-    """Print one table: our median beside each of sharp's."""
-    origin, fmt, data = source
+    """Print a table of medians: imagehost, and sharp with each number of threads."""
+    source_name, fmt, data = source
     steps = plan(size, TARGET)
-    print(f"\n{title}, {size} → {steps.output}; ours from the {origin} ({len(data):,} bytes)")
-    for contest in CONTESTS:
-        job = RenderJob(steps, contest.fmt, contest.quality)
-        ours: list[tuple[float, int]] = []
-        theirs: list[list[tuple[float, int]]] = [[] for _ in peers]
+    print(f"\n{title}, {size} → {steps.output}; imagehost from the {source_name} ({len(data):,} bytes)")
+    for case in CASES:
+        job = RenderJob(steps, case.fmt, case.quality)
+        own_results: list[tuple[float, int]] = []
+        by_peer: list[list[tuple[float, int]]] = [[] for _ in peers]
         for _ in range(rounds):
-            ours.append(timed(lambda job=job: render(job, fmt, data)[1][0]))  # type: ignore[misc]
-            for peer, found in zip(peers, theirs, strict=True):
-                found.append(peer.render(file, contest))
-        mine = statistics.median(ms for ms, _ in ours)
-        line = f"  {contest.name:34} ours {mine:7.1f} ms {ours[0][1]:8,} B"
-        for peer, found in zip(peers, theirs, strict=True):
-            median = statistics.median(ms for ms, _ in found)
-            line += (
-                f" | sharp ×{peer.threads} {median:7.1f} ms {found[0][1]:8,} B: {median / mine:5.2f} × ours"
-            )
+            own_results.append(timed(lambda job=job: render(job, fmt, data)[1][0]))  # type: ignore[misc]
+            for peer, results in zip(peers, by_peer, strict=True):
+                results.append(peer.render(file, case))
+        own_median = statistics.median(ms for ms, _ in own_results)
+        line = f"  {case.name:34} imagehost {own_median:7.1f} ms {own_results[0][1]:8,} B"
+        for peer, results in zip(peers, by_peer, strict=True):
+            median = statistics.median(ms for ms, _ in results)
+            line += f" | sharp ×{peer.threads} {median:7.1f} ms {results[0][1]:8,} B"
+            line += f": {median / own_median:5.2f} × imagehost"
         print(line, flush=True)
 
 
-def made_picture() -> Image.Image:
-    """Return a picture with detail of every size, as photographs have it."""
+def sample_image() -> Image.Image:
+    """Return an image with detail at every scale, like a photograph."""
     image = Image.new("RGB", (SIZE.width, SIZE.height), (128, 128, 128))
     for octave in range(2, 11):
         side = 2**octave
@@ -208,39 +209,39 @@ def made_picture() -> Image.Image:
 
 
 def as_jpeg(image: Image.Image, quality: int = 90) -> bytes:
-    """Return the picture as a camera would store it."""
+    """Return the image as a JPEG, as a camera would store it."""
     buffer = BytesIO()
     image.save(buffer, "JPEG", quality=quality)
     return buffer.getvalue()
 
 
 def upload_cost(data: bytes) -> None:
-    """Print what the upload recipe costs beside the decoding and encoding that it cannot do without."""
-    picture = Image.open(BytesIO(data))
-    ours = match_source_quality(picture.quantization.get(0) if isinstance(picture, JpegImageFile) else None)
+    """Print the time of an ingest, and of its decoding and encoding alone."""
+    image = Image.open(BytesIO(data))
+    quality = match_source_quality(image.quantization.get(0) if isinstance(image, JpegImageFile) else None)
 
-    def bare(method: int, quality: int) -> bytes:
+    def decode_and_encode(method: int, quality: int) -> bytes:
         buffer = BytesIO()
         Image.open(BytesIO(data)).save(buffer, "WEBP", quality=quality, method=method)
         return buffer.getvalue()
 
-    whole = min(timed(lambda: ingest(IngestJob(Format.JPEG), data)[1][0])[0] for _ in range(3))
-    print(f"\nupload of {Size(*picture.size)}, defaults: {whole:.0f} ms")
-    for method, quality in ((2, ours), (4, 80), (2, 80)):
-        alone = min(timed(partial(bare, method, quality))[0] for _ in range(3))
-        name = f"q{quality} method {method}{', as we store it' if quality == ours else ''}"
-        print(f"  bare decode and WebP {name}: {alone:.0f} ms; ours is {whole / alone:.2f} of it")
+    total = min(timed(lambda: ingest(IngestJob(Format.JPEG), data)[1][0])[0] for _ in range(3))
+    print(f"\nupload of {Size(*image.size)} with default options: {total:.0f} ms")
+    for method, webp_quality in ((2, quality), (4, 80), (2, 80)):
+        alone = min(timed(partial(decode_and_encode, method, webp_quality))[0] for _ in range(3))
+        name = f"q{webp_quality} method {method}{', as stored' if webp_quality == quality else ''}"
+        print(f"  JPEG decoding and WebP encoding {name}: {alone:.0f} ms; ingest is {total / alone:.2f} ×")
 
 
 def main() -> None:
-    """Run every contest and print the tables."""
+    """Render every case and print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("picture", nargs="?", type=Path, help="a large JPEG")
+    parser.add_argument("image", nargs="?", type=Path, help="a large JPEG")
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
-    data = options.picture.read_bytes() if options.picture else as_jpeg(made_picture())
+    data = options.image.read_bytes() if options.image else as_jpeg(sample_image())
     image = Image.open(BytesIO(data)).convert("RGB")
-    with tempfile.TemporaryDirectory() as name, sharps() as peers:
+    with tempfile.TemporaryDirectory() as name, sharp_processes() as peers:
         for peer in peers:
             print(
                 f"sharp {peer.versions['version']} (libvips {peer.versions['vips']}), {peer.threads} threads"
@@ -248,23 +249,22 @@ def main() -> None:
         upload = Path(name, "upload.jpg")
         upload.write_bytes(data)
         size = Size(*image.size)
-        compete(
-            "JPEG as uploaded, no rung", options.rounds, upload, size, ("upload", Format.JPEG, data), peers
-        )
-        stored = Stored.of(Format.JPEG, data)
-        compete(
-            "the same, as stored by default, sharp from the JPEG",
+        compare("from the uploaded JPEG", options.rounds, upload, size, ("upload", Format.JPEG, data), peers)
+        stored = StoredImage.ingest(Format.JPEG, data)
+        compare(
+            "imagehost from the stored files, sharp from the uploaded JPEG",
             options.rounds, upload, size, stored.source(plan(size, TARGET)), peers,
         )  # fmt: skip
-        large = Stored.of(Format.JPEG, as_jpeg(image.resize(LARGE, Image.Resampling.BICUBIC)))
+        large = StoredImage.ingest(Format.JPEG, as_jpeg(image.resize(LARGE, Image.Resampling.BICUBIC)))
         master = Path(name, "large.webp")
         master.write_bytes(large.master)
-        share = sum(len(rung) for _, rung in large.rungs) / len(large.master)
+        share = sum(len(blob) for _, blob in large.derivatives) / len(large.master)
         print(
-            f"\n50 Mpixel: rungs {', '.join(str(rung) for rung, _ in large.rungs)}, {share:.0%} of the master"
+            f"\n50 megapixels: derivatives {', '.join(str(size) for size, _ in large.derivatives)},"
+            f" {share:.0%} of the master's bytes"
         )
-        compete(
-            "WebP of 50 Mpixel, sharp from the same WebP",
+        compare(
+            "both from a WebP of 50 megapixels",
             max(1, options.rounds // 3), master, large.size, large.source(plan(large.size, TARGET)), peers,
         )  # fmt: skip
     upload_cost(as_jpeg(image.resize((4000, 3000), Image.Resampling.BICUBIC)))

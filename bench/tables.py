@@ -1,11 +1,11 @@
-"""Search the quantisation tables of our JPEGs: the best mean score at the bytes of libjpeg's quality 80.
+"""Search for JPEG quantisation tables with the best mean score at the bytes of libjpeg's quality 80.
 
-    python bench/tables.py PICTURE.jpg… [--width 640]
+    python -m bench.tables IMAGE.jpg… [--width 640]
 
-Needs `ssimulacra2` (PyPI) in the environment. Each picture is reduced to the width as the host reduces it;
-a table is scored by SSIMULACRA2 of the JPEG against the picture reduced by Lanczos. Every candidate is
-scaled until all JPEGs together have as many bytes as with libjpeg's own tables, so that only the tables'
-shape counts. From the tables in use, one number after the other is moved as long as that helps.
+Needs `ssimulacra2` (PyPI) in the environment. Each image is downscaled to the width as the renderer does;
+tables are scored by SSIMULACRA2 of the JPEG against the image downscaled by Lanczos. Every candidate is
+scaled until all JPEGs together have as many bytes as with libjpeg's own tables, so that only the shape of the
+tables is compared. The search is a coordinate descent from the tables in use.
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ from imagehost_core.pixels.resize import resize_to
 from imagehost_core.transform import Size, Transform, plan
 
 QUALITY = 80
-HALVINGS = 9
-"""How often the scale of a table is narrowed down: to a hundredth of its bytes."""
+BISECTIONS = 9
+"""The number of bisection steps for the scale of the tables."""
 
-STEPS = (("growth", 0.05), ("exponent", 0.1), ("base", 2.0))
+STEP_SIZES = (("growth", 0.05), ("exponent", 0.1), ("base", 2.0))
 
 
 @frozen
-class Subject:
-    """A picture at the width, and what it is compared with."""
+class Sample:
+    """A downscaled image, and the reference to score it against."""
 
     image: Image.Image
     reference: Path
 
 
 @frozen
-class Shape:
-    """A candidate: the slopes of both tables."""
+class Candidate:
+    """The curves of both tables."""
 
-    brightness: TableCurve = LUMA
-    colour: TableCurve = CHROMA
+    luma: TableCurve = LUMA
+    chroma: TableCurve = CHROMA
 
     def tables(self, scale: float) -> list[list[int]]:
-        """Return the divisors, both slopes multiplied by a scale."""
-        places = [(across, down) for down in range(BLOCK_SIDE) for across in range(BLOCK_SIDE)]
+        """Return the divisors of both curves, multiplied by a scale."""
+        frequencies = [(u, v) for v in range(BLOCK_SIDE) for u in range(BLOCK_SIDE)]
         return [
-            [min(255, max(1, round(slope.at(*place) * scale))) for place in places]
-            for slope in (self.brightness, self.colour)
+            [min(255, max(1, round(curve.at(u, v) * scale))) for u, v in frequencies]
+            for curve in (self.luma, self.chroma)
         ]
 
 
 def jpeg(image: Image.Image, tables: list[list[int]] | None) -> bytes:
-    """Return the JPEG by the tables, or by libjpeg's own."""
+    """Return a JPEG with the tables, or with libjpeg's own."""
     buffer = BytesIO()
     if tables is None:
         image.save(buffer, "JPEG", quality=QUALITY, optimize=True, progressive=True)
@@ -68,75 +68,75 @@ def jpeg(image: Image.Image, tables: list[list[int]] | None) -> bytes:
     return buffer.getvalue()
 
 
-def fitted(shape: Shape, subjects: Sequence[Subject], size: int) -> list[list[int]]:
-    """Return the tables of a shape, scaled to give that many bytes in all."""
+def scaled_tables(candidate: Candidate, samples: Sequence[Sample], size: int) -> list[list[int]]:
+    """Return a candidate's tables, scaled so that all JPEGs together have a size in bytes."""
     low, high = 0.05, 3.0
-    for _ in range(HALVINGS):
+    for _ in range(BISECTIONS):
         middle = (low * high) ** 0.5
-        tables = shape.tables(middle)
-        larger = sum(len(jpeg(subject.image, tables)) for subject in subjects) > size
+        tables = candidate.tables(middle)
+        larger = sum(len(jpeg(sample.image, tables)) for sample in samples) > size
         low, high = (middle, high) if larger else (low, middle)
-    return shape.tables((low * high) ** 0.5)
+    return candidate.tables((low * high) ** 0.5)
 
 
-def scores(subjects: Sequence[Subject], tables: list[list[int]] | None, folder: Path) -> list[float]:
-    """Return the score of each picture."""
+def scores(samples: Sequence[Sample], tables: list[list[int]] | None, folder: Path) -> list[float]:
+    """Return the score of each image."""
     return [
-        score(subject.reference, Image.open(BytesIO(jpeg(subject.image, tables))), folder)
-        for subject in subjects
+        score(sample.reference, Image.open(BytesIO(jpeg(sample.image, tables))), folder) for sample in samples
     ]
 
 
-def subject_of(file: Path, width: int, folder: Path) -> Subject:
-    """Return a photograph, reduced."""
-    opened = Image.open(file)
-    opened.load()
-    whole = to_srgb(normalize(apply_orientation(opened, image_orientation(opened))))
-    size = plan(Size(*whole.size), Transform(width=width)).output
+def sample_of(file: Path, width: int, folder: Path) -> Sample:
+    """Downscale a photograph, and write its reference."""
+    image = Image.open(file)
+    image.load()
+    original = to_srgb(normalize(apply_orientation(image, image_orientation(image))))
+    size = plan(Size(*original.size), Transform(width=width)).output
     reference = folder / f"{file.stem}.png"
-    reference_of(whole, size).save(reference, compress_level=1)
-    return Subject(resize_to(whole, size), reference)
+    reference_of(original, size).save(reference, compress_level=1)
+    return Sample(resize_to(original, size), reference)
 
 
-def neighbours(shape: Shape, share: float) -> list[Shape]:
-    """Return the shapes one step away; `share` is the length of a step."""
+def neighbours(candidate: Candidate, factor: float) -> list[Candidate]:
+    """Return the candidates one step away; `factor` scales the step sizes."""
     return [
-        evolve(shape, **{table: evolve(slope, **{name: getattr(slope, name) + sign * step * share})})
-        for table, slope in (("brightness", shape.brightness), ("colour", shape.colour))
-        for name, step in STEPS
+        evolve(candidate, **{table: evolve(curve, **{name: getattr(curve, name) + sign * step * factor})})
+        for table, curve in (("luma", candidate.luma), ("chroma", candidate.chroma))
+        for name, step in STEP_SIZES
         for sign in (1, -1)
-        if getattr(slope, name) + sign * step * share > 0
+        if getattr(curve, name) + sign * step * factor > 0
     ]
 
 
 def main() -> None:
-    """Search, and print each better shape."""
+    """Search, and print each better candidate."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("pictures", nargs="+", type=Path, help="large JPEG photographs")
+    parser.add_argument("images", nargs="+", type=Path, help="large JPEG photographs")
     parser.add_argument("--width", type=int, default=640)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        subjects = [subject_of(file, options.width, folder) for file in options.pictures]
-        size = sum(len(jpeg(subject.image, None)) for subject in subjects)
-        before = scores(subjects, None, folder)
+        samples = [sample_of(file, options.width, folder) for file in options.images]
+        size = sum(len(jpeg(sample.image, None)) for sample in samples)
+        before = scores(samples, None, folder)
 
-        def gain(shape: Shape) -> float:
-            return statistics.mean(scores(subjects, fitted(shape, subjects, size), folder))
+        def mean_score(candidate: Candidate) -> float:
+            return statistics.mean(scores(samples, scaled_tables(candidate, samples, size), folder))
 
         print(f"libjpeg's tables: {statistics.mean(before):.2f} with {size:,} bytes")
-        best = Shape()
-        most = gain(best)
-        print(f"{most:.2f} {best}", flush=True)
-        for share in (1.0, 0.5):
-            for shape in neighbours(best, share):
-                found = gain(shape)
-                if found > most:
-                    best, most = shape, found
-                    print(f"{most:.2f} {best}", flush=True)
-        after = scores(subjects, fitted(best, subjects, size), folder)
-        ahead = [new - old for new, old in zip(after, before, strict=True)]
-        print(f"ahead of libjpeg's: mean {statistics.mean(ahead):+.2f}, worst {min(ahead):+.2f}")
+        best = Candidate()
+        best_score = mean_score(best)
+        print(f"{best_score:.2f} {best}", flush=True)
+        for factor in (1.0, 0.5):
+            for candidate in neighbours(best, factor):
+                value = mean_score(candidate)
+                if value > best_score:
+                    best, best_score = candidate, value
+                    print(f"{best_score:.2f} {best}", flush=True)
+        after = scores(samples, scaled_tables(best, samples, size), folder)
+        differences = [new - old for new, old in zip(after, before, strict=True)]
+        mean, worst = statistics.mean(differences), min(differences)
+        print(f"difference from libjpeg: mean {mean:+.2f}, worst {worst:+.2f}")
 
 
 if __name__ == "__main__":

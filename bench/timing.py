@@ -1,11 +1,11 @@
-"""Whether the time of an answer tells of what is somebody else's, or of which accounts there are.
-
-Pairs of requests are asked in turn over one connection, so that whatever the machine does meanwhile falls on
-both alike: another account's image and one that nobody has, and the same for keys and albums; a wrong
-password for an account and for a name that nobody has. Printed are both medians, their difference, and how
-far the difference of two *equal* requests strays by chance: what is no larger cannot be told apart.
+"""Measure whether response times reveal resources of other accounts, or the names of accounts.
 
     python bench/timing.py [--requests 3000]
+
+Pairs of requests alternate over one connection each: for an image of another account and for a missing one,
+the same for keys and albums, and sign-ins with a wrong password for an existing and for a missing account.
+The output has both medians, their difference, and the difference of two *equal* requests: a difference that
+is no larger reveals nothing.
 """
 
 from __future__ import annotations
@@ -33,34 +33,36 @@ LIMITS = (
 )
 VARIABLES = {f"IMAGEHOST_LIMITS_{name}": "0" for name in LIMITS} | {"IMAGEHOST_LOG_ACCESS": "false"}
 PASSWORDS = 40
-"""Attempts to sign in of each kind: each takes a tenth of a second."""
+"""The number of sign-ins of each kind; one takes a tenth of a second."""
 
-Ask = Callable[[], float]
+TimedRequest = Callable[[], float]
 
 
-def asker(port: int, method: str, path: str, headers: dict[str, str], body: bytes | None = None) -> Ask:
-    """Return a function that asks once and returns how long it took, in seconds."""
+def timed_request(
+    port: int, method: str, path: str, headers: dict[str, str], body: bytes | None = None
+) -> TimedRequest:
+    """Return a function that sends the request and returns its time, in seconds."""
     connection = HTTPConnection("127.0.0.1", port)
 
-    def ask() -> float:
-        began = time.perf_counter()
+    def send() -> float:
+        start = time.perf_counter()
         connection.request(method, path, body, headers)
         connection.getresponse().read()
-        return time.perf_counter() - began
+        return time.perf_counter() - start
 
-    return ask
+    return send
 
 
-def compare(name: str, one: Ask, other: Ask, turns: int) -> None:
-    """Ask both in turn, and the one against itself, and print the medians in microseconds."""
-    for ask in (one, other):
-        for _ in range(max(2, turns // 20)):
-            ask()
-    times = [(one(), other(), one()) for _ in range(turns)]
+def compare(name: str, one: TimedRequest, other: TimedRequest, rounds: int) -> None:
+    """Send both in turn, and the first one twice; print the medians in microseconds."""
+    for send in (one, other):
+        for _ in range(max(2, rounds // 20)):
+            send()
+    times = [(one(), other(), one()) for _ in range(rounds)]
     first, second, again = (1e6 * statistics.median(column) for column in zip(*times, strict=True))
     print(
-        f"{name:40} foreign {first:9.1f} µs  missing {second:9.1f} µs  "
-        f"difference {second - first:+7.1f} µs  by chance {again - first:+7.1f} µs"
+        f"{name:40} existing {first:9.1f} µs  missing {second:9.1f} µs  "
+        f"difference {second - first:+7.1f} µs  noise {again - first:+7.1f} µs"
     )
 
 
@@ -83,15 +85,17 @@ def main() -> None:
             ("GET", f"/v1/albums/{album.id}", "/v1/albums/999999999"),
             ("GET", f"/v1/keys/{key.key.id}", f"/v1/keys/{'0' * len(key.key.id)}"),
         ]
-        for method, foreign, missing in pairs:
-            one, other = (asker(server.port, method, path, token) for path in (foreign, missing))
-            compare(f"{method} {foreign.rpartition('/')[0]}/…", one, other, options.requests)
-        kind = {"Content-Type": "application/json"}
-        words = (
+        for method, existing, missing in pairs:
+            one, other = (timed_request(server.port, method, path, token) for path in (existing, missing))
+            compare(f"{method} {existing.rpartition('/')[0]}/…", one, other, options.requests)
+        content_type = {"Content-Type": "application/json"}
+        bodies = (
             json.dumps({"username": user, "password": "wrong horse"}).encode() for user in ("ann", "eve")
         )
-        one, other = (asker(server.port, "POST", "/v1/session", kind, body) for body in words)
-        compare("POST /v1/session, a wrong password", one, other, PASSWORDS)
+        one, other = (
+            timed_request(server.port, "POST", "/v1/session", content_type, body) for body in bodies
+        )
+        compare("POST /v1/session, wrong password", one, other, PASSWORDS)
 
 
 if __name__ == "__main__":

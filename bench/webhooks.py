@@ -1,11 +1,11 @@
-"""How fast due webhook deliveries are drained against a receiver on loopback that answers at once.
+"""Measure the throughput of the webhook sender, against a receiver on loopback that responds at once.
 
     python bench/webhooks.py [--deliveries 10000] [--senders 1]
 
-The receiver has a process of its own; senders run in one process each beside it. A destination has a few
-attempts under way at a time, so the same number of deliveries is drained for one destination, for ten and
-for a hundred. Beside each rate stands what the same number of bare POSTs costs, by the same function
-and with the same number under way, but without an outbox: the ratio carries over to other machines.
+The receiver and each sender run in a process of their own. The number of attempts in flight per endpoint is
+limited, so the same number of deliveries is sent to one endpoint, to ten and to a hundred. Each rate is
+compared with that of the same number of bare POST requests, by the same function and with the same
+concurrency, but without an outbox: the ratio carries over to other machines.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from imagehost_core.webhooks import parse_endpoint_url
 from imagehost_server.background import WebhookSender, post
 
 SETTINGS = Settings(webhooks=WebhookSettings(allow_loopback=True))
-ANSWER = b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"
+RESPONSE = b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"
 BODY = b"x" * 400
-"""About as long as the event of an album."""
+"""About the size of an album event."""
 SENDER = """
 import asyncio, sys
 from bench.webhooks import SETTINGS
@@ -47,53 +47,53 @@ asyncio.run(drain())
 
 
 class Receiver(asyncio.Protocol):
-    """Answers each request when its body is complete."""
+    """Responds to each request once its body is complete."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to read."""
+        """Start reading."""
         assert isinstance(transport, asyncio.Transport)
         self._transport, self._read = transport, b""
 
     def data_received(self, data: bytes) -> None:
-        """Answer, if this is the end of the body."""
+        """Respond if the body is complete."""
         self._read += data
         head, _, body = self._read.partition(b"\r\n\r\n")
         length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
         if length and len(body) >= int(length):
-            self._transport.write(ANSWER)
+            self._transport.write(RESPONSE)
             self._transport.close()
 
 
-async def receive(told: Connection) -> None:
-    """Listen on a free port, and tell it."""
+async def receive(port: Connection) -> None:
+    """Listen on an unused port, and send its number over the pipe."""
     server = await asyncio.get_running_loop().create_server(Receiver, "127.0.0.1", 0, backlog=1_000)
-    told.send(server.sockets[0].getsockname()[1])
+    port.send(server.sockets[0].getsockname()[1])
     await server.serve_forever()
 
 
-def receiver(told: Connection) -> None:
-    """Receive until the process is ended."""
+def run_receiver(port: Connection) -> None:
+    """Run the receiver until the process is terminated."""
     with suppress(KeyboardInterrupt):
-        asyncio.run(receive(told))
+        asyncio.run(receive(port))
 
 
-def fill(folder: Path, url: str, destinations: int, deliveries: int) -> None:
-    """Make so many deliveries that are due, by changes that are made as users make them."""
-    with ImageHost.open(folder, settings=SETTINGS) as host:
-        for _ in range(destinations):
+def create_deliveries(directory: Path, url: str, endpoints: int, deliveries: int) -> None:
+    """Create due deliveries by creating albums."""
+    with ImageHost.open(directory, settings=SETTINGS) as host:
+        for _ in range(endpoints):
             host.webhooks.create(owner="admin", url=url, events=["album.created"])
-        for number in range(deliveries // destinations):
+        for number in range(deliveries // endpoints):
             host.albums.create(owner="admin", name=f"Album {number}")
 
 
-def drain(folder: Path, senders: int) -> float:
-    """Drain an outbox, and return how many seconds that took."""
+def drain(directory: Path, senders: int) -> float:
+    """Send all due deliveries; return the time in seconds."""
     if senders == 1:
-        with ImageHost.open(folder, settings=SETTINGS) as host:
-            begun = time.perf_counter()
+        with ImageHost.open(directory, settings=SETTINGS) as host:
+            start = time.perf_counter()
             asyncio.run(_drain(host))
-            return time.perf_counter() - begun
-    command = [sys.executable, "-c", SENDER, str(folder)]
+            return time.perf_counter() - start
+    command = [sys.executable, "-c", SENDER, str(directory)]
     processes = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for _ in range(senders)
@@ -101,50 +101,52 @@ def drain(folder: Path, senders: int) -> float:
     for process in processes:
         assert process.stdout is not None
         process.stdout.readline()
-    begun = time.perf_counter()
+    start = time.perf_counter()
     for process in processes:
         process.communicate("go\n")
-    return time.perf_counter() - begun
+    return time.perf_counter() - start
 
 
 async def _drain(host: ImageHost) -> None:
     await WebhookSender(host).drain()
 
 
-async def bare(url: str, count: int, under_way: int) -> float:
-    """Send so many POSTs without an outbox, and return how many seconds that took."""
-    destination, left = parse_endpoint_url(url, allow_loopback=True), iter(range(count))
+async def post_without_outbox(url: str, count: int, in_flight: int) -> float:
+    """Send POST requests without an outbox; return the time in seconds."""
+    endpoint, remaining = parse_endpoint_url(url, allow_loopback=True), iter(range(count))
 
     async def work() -> None:
-        for _ in left:
-            await post(destination, {"webhook-id": "x"}, BODY, timeout=15, allow_loopback=True)
+        for _ in remaining:
+            await post(endpoint, {"webhook-id": "x"}, BODY, timeout=15, allow_loopback=True)
 
-    begun = time.perf_counter()
-    await asyncio.gather(*(work() for _ in range(under_way)))
-    return time.perf_counter() - begun
+    start = time.perf_counter()
+    await asyncio.gather(*(work() for _ in range(in_flight)))
+    return time.perf_counter() - start
 
 
 def main() -> None:
-    """Print one line for each number of destinations."""
+    """Print one line for each number of endpoints."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--deliveries", type=int, default=10_000)
     parser.add_argument("--senders", type=int, default=1)
     options = parser.parse_args()
-    ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=receiver, args=(theirs,), daemon=True)
+    parent_end, child_end = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(
+        target=run_receiver, args=(child_end,), daemon=True
+    )
     process.start()
-    url = f"http://127.0.0.1:{ours.recv()}/hook"
+    url = f"http://127.0.0.1:{parent_end.recv()}/hook"
     concurrency = SETTINGS.webhooks.concurrency
-    for destinations in (1, 10, 100):
+    for endpoints in (1, 10, 100):
         with tempfile.TemporaryDirectory() as name:
-            fill(Path(name), url, destinations, options.deliveries)
+            create_deliveries(Path(name), url, endpoints, options.deliveries)
             seconds = drain(Path(name), options.senders)
-        under_way = min(MAX_IN_FLIGHT_PER_ENDPOINT * destinations, concurrency)
-        alone = asyncio.run(bare(url, options.deliveries, under_way))
-        rate, bare_rate = options.deliveries / seconds, options.deliveries / alone
+        in_flight = min(MAX_IN_FLIGHT_PER_ENDPOINT * endpoints, concurrency)
+        bare_seconds = asyncio.run(post_without_outbox(url, options.deliveries, in_flight))
+        rate, bare_rate = options.deliveries / seconds, options.deliveries / bare_seconds
         print(
-            f"{destinations:4} destinations: {options.deliveries:,} in {seconds:6.2f} s, {rate:6,.0f}/s; "
-            f"bare POSTs {bare_rate:6,.0f}/s: {rate / bare_rate:.2f} of it",
+            f"{endpoints:4} endpoints: {options.deliveries:,} in {seconds:6.2f} s, {rate:6,.0f}/s; "
+            f"bare POST requests {bare_rate:6,.0f}/s: ratio {rate / bare_rate:.2f}",
             flush=True,
         )
     process.terminate()
