@@ -54,7 +54,7 @@ def test_given_fields_are_changed_and_the_others_stay(host: ImageHost) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("given", "stored"),
     [("dog.png", "dog.png"), ("../etc/dog", "dog.png"), ("dog.jpg", "dog.png"), ("a\nb.PNG", "ab.PNG")],
 )
 def test_a_new_filename_is_cleaned_and_gets_the_extension_of_the_stored_format(

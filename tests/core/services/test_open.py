@@ -180,17 +180,17 @@ def test_five_lines_embed_the_core_without_a_main_guard(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reducer", "chroma", "told"),
+    ("resampler", "chroma", "reported"),
     [("native", "sharp", 0), ("pillow", "sharp", 1), ("native", "encoder", 1), ("pillow", "encoder", 2)],
 )
 def test_missing_native_modules_are_logged(
-    reducer: str,
+    resampler: str,
     chroma: str,
     reported: int,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(rooms, "RESAMPLER", reducer)
+    monkeypatch.setattr(rooms, "RESAMPLER", resampler)
     monkeypatch.setattr(rooms, "CHROMA_SUBSAMPLING", chroma)
     caplog.set_level("INFO")
     with ImageHost.open(settings=ONE_WORKER):
