@@ -1,4 +1,4 @@
-"""Deleting an album with its images needs what deleting images needs."""
+"""Deleting an album with its images requires the scope images:delete too."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import httpx2
 Caller = Callable[..., httpx2.Client]
 
 
-def test_images_go_with_their_album_only_for_a_token_that_may_delete_images(
+def test_deleting_an_album_with_its_images_requires_images_delete(
     client_of: Caller, api: httpx2.Client, picture: bytes
 ) -> None:
     album_id = api.post("/v1/albums", json={"name": "Cats"}).json()["data"]["id"]
     files, data = {"image": ("cat.png", picture)}, {"album_id": str(album_id)}
     image_id = api.post("/v1/upload", files=files, data=data).json()["data"]["id"]
-    weak = client_of("admin", "albums:write", "albums:read", "images:write", "images:read")
-    refused = weak.delete(f"/v1/albums/{album_id}?delete_images=true")
+    without_scope = client_of("admin", "albums:write", "albums:read", "images:write", "images:read")
+    refused = without_scope.delete(f"/v1/albums/{album_id}?delete_images=true")
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "FORBIDDEN")
-    assert weak.get(f"/v1/albums/{album_id}").json()["data"]["image_count"] == 1
-    assert weak.get(f"/v1/images/{image_id}").status_code == 200
-    strong = client_of("admin", "albums:write", "images:delete")
-    assert strong.delete(f"/v1/albums/{album_id}?delete_images=true").status_code == 200
+    assert without_scope.get(f"/v1/albums/{album_id}").json()["data"]["image_count"] == 1
+    assert without_scope.get(f"/v1/images/{image_id}").status_code == 200
+    with_scope = client_of("admin", "albums:write", "images:delete")
+    assert with_scope.delete(f"/v1/albums/{album_id}?delete_images=true").status_code == 200
     assert api.get(f"/v1/images/{image_id}").status_code == 404

@@ -1,4 +1,4 @@
-"""Over real HTTP: images and the gallery, listed, shown, changed and deleted; albums."""
+"""Images, gallery and albums over HTTP."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer
 
 
-def put(client: httpx2.Client, count: int, **fields: str) -> list[str]:
-    """Upload that many images, one after the other, and return their ids, newest first."""
+def upload_images(client: httpx2.Client, count: int, **fields: str) -> list[str]:
+    """Upload images one by one; return their ids, newest first."""
     ids = []
     for number in range(count):
         files = {"image": make_image(4, 4, seed=number)}
@@ -20,12 +20,12 @@ def put(client: httpx2.Client, count: int, **fields: str) -> list[str]:
     return ids[::-1]
 
 
-def ids_of(answer: httpx2.Response) -> list[str]:
-    return [image["id"] for image in answer.json()["data"]["images"]]
+def ids_of(response: httpx2.Response) -> list[str]:
+    return [image["id"] for image in response.json()["data"]["images"]]
 
 
-def test_the_list_is_newest_first_and_paged(account: httpx2.Client) -> None:
-    ids = put(account, 5)
+def test_the_list_is_paged_newest_first(account: httpx2.Client) -> None:
+    ids = upload_images(account, 5)
     first = account.get("/v1/images?per_page=2")
     assert ids_of(first) == ids[:2]
     pagination = first.json()["data"]["pagination"]
@@ -37,8 +37,10 @@ def test_the_list_is_newest_first_and_paged(account: httpx2.Client) -> None:
     assert ids_of(account.get("/v1/images?page=9")) == []
 
 
-def test_a_cursor_neither_skips_nor_repeats_while_images_come_and_go(account: httpx2.Client) -> None:
-    ids = put(account, 6)
+def test_a_cursor_neither_skips_nor_repeats_while_images_are_added_and_deleted(
+    account: httpx2.Client,
+) -> None:
+    ids = upload_images(account, 6)
     seen: list[str] = []
     query = "?per_page=2"
     while query:
@@ -47,19 +49,19 @@ def test_a_cursor_neither_skips_nor_repeats_while_images_come_and_go(account: ht
         cursor = page.json()["data"]["pagination"]["next_cursor"]
         query = cursor and f"?per_page=2&cursor={cursor}"
         account.delete(f"/v1/images/{ids[0]}")
-        put(account, 1)
+        upload_images(account, 1)
     assert seen == ids
 
 
-def test_the_list_can_be_restricted_to_an_album(account: httpx2.Client) -> None:
+def test_the_list_can_be_filtered_by_album(account: httpx2.Client) -> None:
     album = account.post("/v1/albums", json={"name": "Cats"}).json()["data"]["id"]
-    inside = put(account, 2, album_id=str(album))
-    put(account, 1)
-    assert ids_of(account.get(f"/v1/images?album_id={album}")) == inside
+    in_album = upload_images(account, 2, album_id=str(album))
+    upload_images(account, 1)
+    assert ids_of(account.get(f"/v1/images?album_id={album}")) == in_album
 
 
-def test_an_image_is_shown_changed_and_deleted(account: httpx2.Client) -> None:
-    (image_id,) = put(account, 1)
+def test_an_image_can_be_read_updated_and_deleted(account: httpx2.Client) -> None:
+    (image_id,) = upload_images(account, 1)
     album = account.post("/v1/albums", json={"name": "Cats"}).json()["data"]["id"]
     path = f"/v1/images/{image_id}"
     before = account.get(path).json()["data"]
@@ -87,17 +89,17 @@ def test_an_image_is_shown_changed_and_deleted(account: httpx2.Client) -> None:
         ({"filename": None}, "filename"),
     ],
 )
-def test_a_change_that_is_not_allowed_changes_nothing(
+def test_an_invalid_update_changes_nothing(
     account: httpx2.Client, changes: dict[str, object], word: str
 ) -> None:
-    (image_id,) = put(account, 1)
-    answer = account.patch(f"/v1/images/{image_id}", json={"description": "new", **changes})
-    assert (answer.status_code, word in answer.json()["error"]["details"]) == (422, True)
+    (image_id,) = upload_images(account, 1)
+    response = account.patch(f"/v1/images/{image_id}", json={"description": "new", **changes})
+    assert (response.status_code, word in response.json()["error"]["details"]) == (422, True)
     assert account.get(f"/v1/images/{image_id}").json()["data"]["description"] == ""
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "body",
     [
         {},
         {"expires_in": 0},
@@ -106,53 +108,53 @@ def test_a_change_that_is_not_allowed_changes_nothing(
         {"expires_in": 60, "fit": "crop"},
     ],
 )
-def test_a_signed_address_needs_good_parameters(account: httpx2.Client, wanted: dict[str, object]) -> None:
-    (image_id,) = put(account, 1)
-    answer = account.post(f"/v1/images/{image_id}/signed-url", json=wanted)
-    assert answer.status_code == 422
+def test_a_signed_url_requires_valid_parameters(account: httpx2.Client, body: dict[str, object]) -> None:
+    (image_id,) = upload_images(account, 1)
+    response = account.post(f"/v1/images/{image_id}/signed-url", json=body)
+    assert response.status_code == 422
 
 
-def test_the_gallery_shows_public_images_of_all_to_everybody(
+def test_the_gallery_lists_public_images_without_a_token(
     account: httpx2.Client, anybody: httpx2.Client
 ) -> None:
-    shown, hidden = put(account, 1)[0], put(account, 1, is_public="0")[0]
+    public, private = upload_images(account, 1)[0], upload_images(account, 1, is_public="0")[0]
     images = anybody.get("/v1/gallery?per_page=100").json()["data"]["images"]
     by_id = {image["id"]: image for image in images}
-    assert shown in by_id
-    assert hidden not in by_id
-    assert list(by_id[shown]) == [attribute.name for attribute in attrs.fields(PublicImageRecord)]
-    account.patch(f"/v1/images/{shown}", json={"is_public": False})
-    assert shown not in ids_of(anybody.get("/v1/gallery?per_page=100"))
+    assert public in by_id
+    assert private not in by_id
+    assert list(by_id[public]) == [attribute.name for attribute in attrs.fields(PublicImageRecord)]
+    account.patch(f"/v1/images/{public}", json={"is_public": False})
+    assert public not in ids_of(anybody.get("/v1/gallery?per_page=100"))
 
 
-def test_an_album_is_made_with_its_address_and_listed(account: httpx2.Client, server: RunningServer) -> None:
-    answer = account.post("/v1/albums", json={"name": " Cats ", "description": "All", "is_public": False})
-    album = answer.json()["data"]
-    assert answer.status_code == 201
-    assert answer.headers["location"] == f"{server.base_url}/albums/{album['id']}"
+def test_a_created_album_has_a_location_and_is_listed(account: httpx2.Client, server: RunningServer) -> None:
+    response = account.post("/v1/albums", json={"name": " Cats ", "description": "All", "is_public": False})
+    album = response.json()["data"]
+    assert response.status_code == 201
+    assert response.headers["location"] == f"{server.base_url}/albums/{album['id']}"
     assert (album["name"], album["description"], album["is_public"]) == ("Cats", "All", False)
     assert (album["image_count"], album["cover_image_id"], album["cover_url"]) == (0, None, None)
-    (image_id,) = put(account, 1, album_id=str(album["id"]))
+    (image_id,) = upload_images(account, 1, album_id=str(album["id"]))
     listed = account.get("/v1/albums").json()["data"]
     assert listed["pagination"]["total"] == 1
     assert (listed["albums"][0]["image_count"], listed["albums"][0]["cover_image_id"]) == (1, image_id)
 
 
-def test_albums_are_paged_and_each_accounts_own(account: httpx2.Client, api: httpx2.Client) -> None:
+def test_albums_are_paged_per_account(account: httpx2.Client, api: httpx2.Client) -> None:
     ids = [account.post("/v1/albums", json={"name": f"{n}"}).json()["data"]["id"] for n in range(3)]
     api.post("/v1/albums", json={"name": "of another"})
-    answer = account.get("/v1/albums?per_page=2").json()["data"]
-    assert [album["id"] for album in answer["albums"]] == ids[:0:-1]
-    assert answer["pagination"]["total"] == 3
+    response = account.get("/v1/albums?per_page=2").json()["data"]
+    assert [album["id"] for album in response["albums"]] == ids[:0:-1]
+    assert response["pagination"]["total"] == 3
     assert account.get("/v1/albums?per_page=0").status_code == 400
 
 
-def test_head_of_the_json_interface_is_get_without_the_body(account: httpx2.Client) -> None:
-    got, head = account.get("/v1/images"), account.head("/v1/images")
+def test_head_equals_get_without_the_body(account: httpx2.Client) -> None:
+    get, head = account.get("/v1/images"), account.head("/v1/images")
     assert (head.status_code, head.content) == (200, b"")
-    assert head.headers["content-length"] == got.headers["content-length"]
+    assert head.headers["content-length"] == get.headers["content-length"]
 
 
-def test_answers_of_the_json_interface_are_kept_by_nobody(account: httpx2.Client) -> None:
+def test_api_responses_are_not_cached(account: httpx2.Client) -> None:
     headers = account.get("/v1/images").headers
     assert (headers["cache-control"], headers["x-content-type-options"]) == ("no-store", "nosniff")

@@ -6,22 +6,18 @@ The server runs in a thread of this process on a frozen clock, so that no test w
 from __future__ import annotations
 
 import itertools
-import socket
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
 import pytest
-import uvicorn
+from tests.server.in_process import serving
 
 from imagehost_core import ImageHost
 from imagehost_core.models import LimitOverrides
 from imagehost_core.settings import LimitSettings, RenderingSettings
 from imagehost_core.testing import FrozenClock
 from imagehost_core.tokens import TokenKind, new_token
-from imagehost_server.app import create_app
 from imagehost_server.auth.passwords import hash_password
 from imagehost_server.settings import ServerSettings
 
@@ -29,21 +25,6 @@ PASSWORD = "correct horse"
 LIMITS = LimitSettings(unauthenticated_per_minute=3, sign_ins_per_minute=2)
 _numbers = itertools.count(1)
 Send = Callable[..., httpx2.Response]
-
-
-@contextmanager
-def serving(host: ImageHost, settings: ServerSettings) -> Iterator[str]:
-    """Serve a host from a thread, until the block ends; yield the origin."""
-    app = create_app(host, settings)
-    server = uvicorn.Server(uvicorn.Config(app, ws="none", proxy_headers=False, log_config=None))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()
 
 
 @pytest.fixture(scope="module")

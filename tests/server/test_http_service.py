@@ -1,4 +1,4 @@
-"""Over real HTTP: the service about itself, and its description, which is true of its routes."""
+"""Probes over HTTP, and the API description, which matches the routes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def document(anybody: httpx2.Client) -> dict[str, Any]:
     return dict(anybody.get("/v1/openapi.json").json())
 
 
-def told(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def described_operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield method, path and description of every operation."""
     for path, item in document["paths"].items():
         for method in METHODS:
@@ -31,7 +31,7 @@ def told(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
                 yield method.upper(), path, item[method]
 
 
-def test_it_is_alive_and_ready(anybody: httpx2.Client) -> None:
+def test_healthz_and_readyz_respond(anybody: httpx2.Client) -> None:
     assert anybody.get("/healthz").json() == {"success": True, "data": {"status": "alive"}}
     assert anybody.get("/readyz").json() == {"success": True, "data": {"status": "ready"}}
     assert anybody.head("/healthz").status_code == 200
@@ -41,50 +41,52 @@ def test_the_table_of_scopes_has_exactly_the_routes() -> None:
     assert {f"{item.method} {item.path}" for item in operations()} == ROUTE_SCOPES.keys()
 
 
-def test_the_document_has_exactly_the_routes_and_the_processing_route(document: dict[str, Any]) -> None:
-    found = {f"{method} {path}" for method, path, _ in told(document)}
-    there = operations(routes_of(ServerSettings()))
-    assert found == {f"{item.method} {item.path.removeprefix('/v1')}" for item in there} | {"GET /{file}"}
+def test_the_document_has_exactly_the_routes_and_the_delivery_route(document: dict[str, Any]) -> None:
+    described = {f"{method} {path}" for method, path, _ in described_operations(document)}
+    enabled = operations(routes_of(ServerSettings()))
+    assert described == {f"{item.method} {item.path.removeprefix('/v1')}" for item in enabled} | {
+        "GET /{file}"
+    }
 
 
-def test_the_document_tells_what_each_route_needs(document: dict[str, Any]) -> None:
+def test_the_document_has_the_security_requirement_of_each_route(document: dict[str, Any]) -> None:
     session: list[dict[str, list[str]]] = [{"session": []}, {"cookie": [], "csrf": []}]
-    for method, path, item in told(document):
+    for method, path, item in described_operations(document):
         for prefix in ("/v1", ""):
-            need = ROUTE_SCOPES.get(f"{method} {prefix}{path}")
-            if need is not None:
-                key = [{"token": [need.value]}] if isinstance(need, Scope) else []
+            requirement = ROUTE_SCOPES.get(f"{method} {prefix}{path}")
+            if requirement is not None:
+                key = [{"token": [requirement.value]}] if isinstance(requirement, Scope) else []
                 assert item["security"] == [*key, *session]
                 assert "401" in item["responses"]
 
 
-def test_every_reference_in_the_document_leads_somewhere(document: dict[str, Any]) -> None:
+def test_every_reference_in_the_document_resolves(document: dict[str, Any]) -> None:
     for target in set(re.findall(r"'\$ref': '#/([^']+)'", str(document))):
-        place: Any = document
+        node: Any = document
         for name in target.split("/"):
-            place = place[name]
+            node = node[name]
 
 
-def test_the_addresses_in_the_document_are_those_that_answer(
+def test_the_urls_in_the_document_are_served(
     document: dict[str, Any], anybody: httpx2.Client, server: RunningServer
 ) -> None:
     assert document["servers"] == [{"url": server.base_url}]
-    for method, path, _ in told(document):
+    for method, path, _ in described_operations(document):
         item = document["paths"][path]
-        address = (item.get("servers") or document["servers"])[0]["url"] + re.sub(r"\{\w+\}", "0" * 16, path)
-        assert anybody.request(method, address).status_code != 405
+        url = (item.get("servers") or document["servers"])[0]["url"] + re.sub(r"\{\w+\}", "0" * 16, path)
+        assert anybody.request(method, url).status_code != 405
 
 
-def test_the_document_has_the_members_that_are_sent(
+def test_the_document_has_the_members_of_actual_responses(
     document: dict[str, Any], api: httpx2.Client, picture: bytes
 ) -> None:
-    sent = {
+    records = {
         "ImageRecord": api.post("/v1/upload", files={"image": picture}).json()["data"],
         "AlbumRecord": api.post("/v1/albums", json={"name": "x"}).json()["data"],
         "PublicImageRecord": api.get("/v1/gallery").json()["data"]["images"][0],
         "Pagination": api.get("/v1/images").json()["data"]["pagination"],
     }
-    for name, record in sent.items():
+    for name, record in records.items():
         assert list(document["components"]["schemas"][name]["properties"]) == list(record)
         assert set(document["components"]["schemas"][name]["required"]) == set(record)
 
@@ -97,26 +99,26 @@ def test_the_upload_form_is_documented_field_by_field(document: dict[str, Any]) 
     assert {"files[]", "image", "album_id", "quality", "convertToWebP", "is_public"} <= fields.keys()
 
 
-def test_the_page_names_every_route_and_loads_nothing(
+def test_the_html_page_has_every_route_and_loads_no_resource(
     document: dict[str, Any], anybody: httpx2.Client
 ) -> None:
-    answer = anybody.get("/v1/docs")
-    assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    policy = answer.headers["content-security-policy"]
+    response = anybody.get("/v1/docs")
+    assert response.headers["content-type"] == "text/html; charset=utf-8"
+    policy = response.headers["content-security-policy"]
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
-    assert not re.search(r"<script|<link|src=|@import|url\(", answer.text)
-    for _, path, item in told(document):
-        assert f"{path}</code>" in answer.text
-        assert item["summary"] in answer.text.replace("&#x27;", "'")
+    assert not re.search(r"<script|<link|src=|@import|url\(", response.text)
+    for _, path, item in described_operations(document):
+        assert f"{path}</code>" in response.text
+        assert item["summary"] in response.text.replace("&#x27;", "'")
 
 
 @pytest.mark.parametrize("path", ["/v1/images", "/api/v1/images", "/v1/images/", "/healthz"])
-def test_options_tells_the_methods(anybody: httpx2.Client, path: str) -> None:
-    answer = anybody.options(path)
-    assert (answer.status_code, answer.headers["allow"].split(", ")[0]) == (204, "GET")
+def test_options_returns_the_allowed_methods(anybody: httpx2.Client, path: str) -> None:
+    response = anybody.options(path)
+    assert (response.status_code, response.headers["allow"].split(", ")[0]) == (204, "GET")
 
 
-def test_the_alias_has_every_route(api: httpx2.Client) -> None:
+def test_the_path_alias_has_every_route(api: httpx2.Client) -> None:
     for route in ROUTE_SCOPES:
         method, path = route.replace("{image_id}", "0" * 16).split(" ")
         if path.startswith("/v1/"):

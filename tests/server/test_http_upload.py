@@ -1,4 +1,4 @@
-"""Over real HTTP: both forms of an upload, and what becomes of each file."""
+"""Uploads over HTTP: both forms, and the result of each file."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from imagehost_server.testing import RunningServer
 FIELDS = [attribute.name for attribute in attrs.fields(ImageRecord)]
 
 
-def test_form_2_answers_with_the_record(api: httpx2.Client, server: RunningServer, picture: bytes) -> None:
-    answer = api.post("/v1/upload", files={"image": ("cat.png", picture)}, data={"description": "Asleep"})
-    assert answer.status_code == 200
-    assert answer.json().keys() == {"success", "data"}
-    record = answer.json()["data"]
+def test_form_2_returns_the_image_record(api: httpx2.Client, server: RunningServer, picture: bytes) -> None:
+    response = api.post("/v1/upload", files={"image": ("cat.png", picture)}, data={"description": "Asleep"})
+    assert response.status_code == 200
+    assert response.json().keys() == {"success", "data"}
+    record = response.json()["data"]
     assert list(record) == FIELDS
     assert (record["width"], record["height"], record["format"]) == (320, 240, "webp")
     assert (record["original_filename"], record["description"]) == ("cat.png", "Asleep")
@@ -32,7 +32,7 @@ def test_form_2_answers_with_the_record(api: httpx2.Client, server: RunningServe
 
 
 @pytest.mark.parametrize("name", ["files[]", "files", "files%5B%5D"])
-def test_form_1_answers_with_every_file_in_order(api: httpx2.Client, name: str) -> None:
+def test_form_1_returns_records_and_errors_of_all_files_in_order(api: httpx2.Client, name: str) -> None:
     files = [(name, (f"{number}.png", make_image(8, 8, seed=number))) for number in range(3)]
     files.insert(1, (name, ("notes.txt", b"not an image")))
     data = api.post("/v1/upload", files=files).json()["data"]
@@ -44,39 +44,39 @@ def test_form_1_answers_with_every_file_in_order(api: httpx2.Client, name: str) 
     assert error["code"] == "UNSUPPORTED_MEDIA_TYPE"
 
 
-def test_form_1_with_one_file_still_answers_with_a_list(api: httpx2.Client, picture: bytes) -> None:
+def test_form_1_with_one_file_returns_a_list(api: httpx2.Client, picture: bytes) -> None:
     data = api.post("/v1/upload", files={"files[]": picture}).json()["data"]
     assert (len(data["images"]), data["errors"]) == (1, [])
 
 
-def test_where_no_file_was_stored_the_status_is_their_common_one_or_422(
+def test_if_no_file_is_stored_the_status_is_their_common_one_or_422(
     api: httpx2.Client, picture: bytes
 ) -> None:
     text, damaged = ("a.txt", b"text"), ("b.png", picture[:300])
     same = api.post("/v1/upload", files=[("files[]", text), ("files[]", text)])
     differs = api.post("/v1/upload", files=[("files[]", text), ("files[]", damaged)])
     assert (same.status_code, differs.status_code) == (415, 422)
-    for answer in (same, differs):
-        details = answer.json()["error"]["details"]
+    for response in (same, differs):
+        details = response.json()["error"]["details"]
         assert "files[0] a.txt: " in details
         assert "files[1] " in details
 
 
 @pytest.mark.parametrize("name", ["image", "file"])
-def test_the_options_may_come_before_or_after_the_file(api: httpx2.Client, name: str) -> None:
+def test_options_may_precede_or_follow_the_file(api: httpx2.Client, name: str) -> None:
     part = f'--B\r\nContent-Disposition: form-data; name="{name}"; filename="x.png"\r\n\r\n'.encode()
     file = part + make_image(8, 8) + b"\r\n"
     option = b'--B\r\nContent-Disposition: form-data; name="is_public"\r\n\r\nFALSE\r\n'
     for body in (file + option, option + file):
-        answer = api.post(
+        response = api.post(
             "/v1/upload",
             content=body + b"--B--\r\n",
             headers={"content-type": "multipart/form-data; boundary=B"},
         )
-        assert answer.json()["data"]["is_public"] is False
+        assert response.json()["data"]["is_public"] is False
 
 
-def test_the_options_of_form_1_are_taken_by_form_2(api: httpx2.Client, picture: bytes) -> None:
+def test_form_2_accepts_the_options_of_form_1(api: httpx2.Client, picture: bytes) -> None:
     form = {"format": "jpeg", "quality": "50", "auto_rename": "1", "remove_exif": "true", "unknown": "x"}
     record = api.post("/v1/upload", files={"image": ("cat.png", picture)}, data=form).json()["data"]
     assert (record["format"], record["original_filename"]) == ("jpeg", "cat.png")
@@ -84,56 +84,58 @@ def test_the_options_of_form_1_are_taken_by_form_2(api: httpx2.Client, picture: 
 
 
 def test_both_forms_at_once_are_400(api: httpx2.Client, picture: bytes) -> None:
-    answer = api.post("/v1/upload", files=[("files[]", picture), ("image", picture)])
-    assert (answer.status_code, "both" in answer.text) == (400, True)
+    response = api.post("/v1/upload", files=[("files[]", picture), ("image", picture)])
+    assert (response.status_code, "both" in response.text) == (400, True)
 
 
 def test_two_files_in_form_2_are_400(api: httpx2.Client, picture: bytes) -> None:
-    answer = api.post("/v1/upload", files=[("image", picture), ("file", picture)])
-    assert (answer.status_code, "one file for image" in answer.text) == (400, True)
+    response = api.post("/v1/upload", files=[("image", picture), ("file", picture)])
+    assert (response.status_code, "one file for image" in response.text) == (400, True)
 
 
-def test_no_file_is_400_also_where_a_browser_sends_an_empty_one(api: httpx2.Client) -> None:
+def test_a_form_without_a_file_or_with_an_unnamed_empty_one_is_400(api: httpx2.Client) -> None:
     empty = b'--B\r\nContent-Disposition: form-data; name="image"; filename=""\r\n\r\n\r\n--B--\r\n'
     headers = {"content-type": "multipart/form-data; boundary=B"}
     for body in (b"--B--\r\n", empty):
-        answer = api.post("/v1/upload", content=body, headers=headers)
-        assert (answer.status_code, "1 to 20 files" in answer.text) == (400, True)
+        response = api.post("/v1/upload", content=body, headers=headers)
+        assert (response.status_code, "1 to 20 files" in response.text) == (400, True)
 
 
-def test_twenty_files_are_taken_and_twenty_one_are_not(api: httpx2.Client) -> None:
+def test_twenty_files_are_accepted_and_twenty_one_are_not(api: httpx2.Client) -> None:
     files = [("files[]", (f"{number}.png", make_image(4, 4))) for number in range(21)]
     assert len(api.post("/v1/upload", files=files[:20]).json()["data"]["images"]) == 20
     assert api.post("/v1/upload", files=files).status_code == 400
 
 
-def test_file_names_are_decoded_as_browsers_encode_them_and_no_further(api: httpx2.Client) -> None:
+def test_filenames_are_decoded_as_browsers_encode_them(api: httpx2.Client) -> None:
     names = {"a%22b.png": 'a"b.png', "100%25.png": "100%25.png", "é ü.png": "é ü.png", "../../x.png": "x.png"}
-    for sent, kept in names.items():
-        part = f'--B\r\nContent-Disposition: form-data; name="image"; filename="{sent}"\r\n\r\n'.encode()
-        answer = api.post(
+    for encoded, filename in names.items():
+        part = f'--B\r\nContent-Disposition: form-data; name="image"; filename="{encoded}"\r\n\r\n'.encode()
+        response = api.post(
             "/v1/upload",
             content=part + make_image(4, 4) + b"\r\n--B--\r\n",
             headers={"content-type": "multipart/form-data; boundary=B"},
         )
-        assert answer.json()["data"]["original_filename"] == kept
+        assert response.json()["data"]["original_filename"] == filename
 
 
-def test_the_alias_takes_uploads_and_is_never_printed(api: httpx2.Client, picture: bytes) -> None:
-    answer = api.post("/api/v1/upload", files={"file": picture})
-    assert answer.status_code == 200
-    assert "/api/v1" not in answer.text
+def test_the_path_alias_accepts_uploads_and_never_appears_in_responses(
+    api: httpx2.Client, picture: bytes
+) -> None:
+    response = api.post("/api/v1/upload", files={"file": picture})
+    assert response.status_code == 200
+    assert "/api/v1" not in response.text
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
-def test_curl_uploads_with_the_line_that_the_first_start_prints(server: RunningServer) -> None:
+def test_the_curl_command_of_the_first_start_uploads_an_image(server: RunningServer) -> None:
     line = next(line for line in server.output.splitlines() if line.strip().startswith("curl "))
-    done = subprocess.run(line, shell=True, capture_output=True, text=True, check=True)
-    assert '"success":true' in done.stdout
-    assert '"original_filename":"sample.png"' in done.stdout
+    result = subprocess.run(line, shell=True, capture_output=True, text=True, check=True)
+    assert '"success":true' in result.stdout
+    assert '"original_filename":"sample.png"' in result.stdout
 
 
-def test_a_client_that_expects_100_continue_is_told_to_go_on(server: RunningServer, picture: bytes) -> None:
+def test_expect_100_continue_is_answered_before_the_body(server: RunningServer, picture: bytes) -> None:
     part = b'--B\r\nContent-Disposition: form-data; name="image"; filename="x.png"\r\n\r\n'
     body = part + picture + b"\r\n--B--\r\n"
     head = (
@@ -141,31 +143,31 @@ def test_a_client_that_expects_100_continue_is_told_to_go_on(server: RunningServ
         f"Authorization: Bearer {server.token}\r\nContent-Type: multipart/form-data; boundary=B\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as wire:
-        wire.sendall(head.encode())
-        assert wire.recv(100).startswith(b"HTTP/1.1 100 ")
-        wire.sendall(body)
-        assert wire.recv(100).startswith(b"HTTP/1.1 200 ")
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+        connection.sendall(head.encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 100 ")
+        connection.sendall(body)
+        assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
 
 
-def test_a_client_that_expects_100_continue_sends_no_body_in_vain(server: RunningServer) -> None:
+def test_expect_100_continue_is_refused_without_a_token(server: RunningServer) -> None:
     head = (
         b"POST /v1/upload HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 9999\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as wire:
-        wire.sendall(head)
-        assert wire.recv(100).startswith(b"HTTP/1.1 401 ")
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+        connection.sendall(head)
+        assert connection.recv(100).startswith(b"HTTP/1.1 401 ")
 
 
-def test_uploads_that_arrive_together_are_all_stored(server: RunningServer, account: httpx2.Client) -> None:
-    async def one(client: httpx2.AsyncClient, number: int) -> int:
-        answer = await client.post("/v1/upload", files={"image": make_image(40, 40, seed=number)})
-        return answer.status_code
+def test_concurrent_uploads_are_all_stored(server: RunningServer, account: httpx2.Client) -> None:
+    async def upload_one(client: httpx2.AsyncClient, number: int) -> int:
+        response = await client.post("/v1/upload", files={"image": make_image(40, 40, seed=number)})
+        return response.status_code
 
-    async def all_at_once() -> list[int]:
+    async def upload_all() -> list[int]:
         headers = {"Authorization": account.headers["authorization"]}
         async with httpx2.AsyncClient(base_url=server.origin, headers=headers, timeout=60) as client:
-            return await asyncio.gather(*(one(client, number) for number in range(16)))
+            return await asyncio.gather(*(upload_one(client, number) for number in range(16)))
 
-    assert asyncio.run(all_at_once()) == [200] * 16
+    assert asyncio.run(upload_all()) == [200] * 16
     assert account.get("/v1/images").json()["data"]["pagination"]["total"] == 16

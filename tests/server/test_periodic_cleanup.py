@@ -1,4 +1,4 @@
-"""While a server runs, what a failed deletion or a crash has left goes by itself."""
+"""Periodic cleanup: files of failed deletions and crashed uploads are removed while the server runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from imagehost_server.settings import ServerSettings
 from imagehost_server.testing import running
 
 PNG = make_image(40, 30)
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 
 @pytest.fixture
@@ -36,32 +36,32 @@ def host(data: Path) -> Iterator[ImageHost]:
 
 
 @pytest.fixture
-def stuck(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """A disk from which no stored picture can be removed, until this is called."""
-    unlink, held = os.unlink, [True]
+def repair(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Make the deletion of masters fail with an I/O error; return a function that repairs it."""
+    unlink, broken = os.unlink, [True]
 
-    def refuse(path: str | Path, *, dir_fd: int | None = None) -> None:
-        if held and str(path).endswith("master"):
+    def failing_unlink(path: str | Path, *, dir_fd: int | None = None) -> None:
+        if broken and str(path).endswith("master"):
             raise OSError(5, "Input/output error", str(path))
         unlink(path, dir_fd=dir_fd)
 
-    monkeypatch.setattr(os, "unlink", refuse)
-    return held.clear
+    monkeypatch.setattr(os, "unlink", failing_unlink)
+    return broken.clear
 
 
 def masters(data: Path) -> list[str]:
     return [str(path.relative_to(data)) for path in data.rglob("master")]
 
 
-async def eventually(true: Callable[[], object]) -> None:
-    """Wait until something becomes true."""
-    with anyio.fail_after(PATIENCE):
-        while not true():  # noqa: ASYNC110 - what is waited for knows no events
+async def wait_until(condition: Callable[[], object]) -> None:
+    """Wait until a condition is true."""
+    with anyio.fail_after(TIMEOUT):
+        while not condition():  # noqa: ASYNC110 - files have no events
             await anyio.sleep(0.02)
 
 
 async def delete(host: ImageHost, image_id: str) -> tuple[int, dict[str, Any]]:
-    """Ask the application to delete an image."""
+    """Send a DELETE request to the ASGI application; return status and JSON."""
     token = host.keys.create(owner="admin").token
     sent: list[Any] = []
 
@@ -91,8 +91,8 @@ async def delete(host: ImageHost, image_id: str) -> tuple[int, dict[str, Any]]:
 
 
 @pytest.mark.anyio
-async def test_the_bytes_of_a_deletion_that_failed_go_at_the_next_pass(
-    host: ImageHost, data: Path, stuck: Callable[[], None]
+async def test_a_failed_deletion_is_finished_by_a_later_run(
+    host: ImageHost, data: Path, repair: Callable[[], None]
 ) -> None:
     image = host.upload(PNG, owner="admin")
     async with periodic_cleanup(host, interval=0.02):
@@ -100,19 +100,19 @@ async def test_the_bytes_of_a_deletion_that_failed_go_at_the_next_pass(
             host.images.delete(image.id)
         await anyio.sleep(0.1)
         assert len(masters(data)) == 1
-        stuck()
-        await eventually(lambda: not masters(data))
+        repair()
+        await wait_until(lambda: not masters(data))
 
 
 @pytest.mark.anyio
-async def test_a_deletion_that_failed_is_500_and_asked_again_is_200_with_every_byte_gone(
-    host: ImageHost, data: Path, stuck: Callable[[], None]
+async def test_a_failed_deletion_is_500_and_can_be_repeated(
+    host: ImageHost, data: Path, repair: Callable[[], None]
 ) -> None:
     image = host.upload(PNG, owner="admin")
-    status, answer = await delete(host, image.id)
-    assert (status, answer["error"]["code"]) == (500, "INTERNAL_ERROR")
+    status, response = await delete(host, image.id)
+    assert (status, response["error"]["code"]) == (500, "INTERNAL_ERROR")
     assert len(masters(data)) == 1
-    stuck()
+    repair()
     assert await delete(host, image.id) == (
         200,
         {"success": True, "data": {"id": image.id, "deleted": True}},
@@ -122,30 +122,30 @@ async def test_a_deletion_that_failed_is_500_and_asked_again_is_200_with_every_b
 
 
 @pytest.mark.anyio
-async def test_a_pass_that_fails_is_not_the_last(
-    host: ImageHost, data: Path, stuck: Callable[[], None], caplog: pytest.LogCaptureFixture
+async def test_a_failed_run_is_followed_by_the_next(
+    host: ImageHost, data: Path, repair: Callable[[], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     image = host.upload(PNG, owner="admin")
     with pytest.raises(OSError, match="Input/output error"):
         host.images.delete(image.id)
-    stuck()
-    away = data / "away"
-    (data / "locks").rename(away)
+    repair()
+    moved = data / "moved"
+    (data / "locks").rename(moved)
     async with periodic_cleanup(host, interval=0.02):
-        await eventually(lambda: "cleanup failed" in caplog.text)
-        away.rename(data / "locks")
-        await eventually(lambda: not masters(data))
+        await wait_until(lambda: "cleanup failed" in caplog.text)
+        moved.rename(data / "locks")
+        await wait_until(lambda: not masters(data))
 
 
-def test_a_server_finds_what_an_upload_of_a_killed_one_has_left(tmp_path: Path) -> None:
+def test_a_restarted_server_removes_files_of_a_killed_upload(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with running(data) as killed:
         killed.kill()
-    left = data / "images" / "ab" / f"ab{new_image_id()[2:]}"
-    left.mkdir(parents=True)
-    (left / "master").write_bytes(PNG)
+    leftover = data / "images" / "ab" / f"ab{new_image_id()[2:]}"
+    leftover.mkdir(parents=True)
+    (leftover / "master").write_bytes(PNG)
     with running(data):
-        ends = time.monotonic() + PATIENCE
-        while left.exists() and time.monotonic() < ends:
+        deadline = time.monotonic() + TIMEOUT
+        while leftover.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
-        assert not left.exists()
+        assert not leftover.exists()

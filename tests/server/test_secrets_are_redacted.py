@@ -1,4 +1,4 @@
-"""No token or password is in a log, an answer, an error, a repr or a file, but where it is given out."""
+"""Tokens and passwords never appear in logs, responses, errors, reprs or files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def server(tmp_path: Path, no_limits: dict[str, str]) -> Iterator[RunningServer]
         yield started
 
 
-def test_tokens_and_passwords_used_in_all_wrong_ways_are_in_no_log_and_no_answer(
+def test_misplaced_tokens_and_passwords_appear_in_no_log_and_no_response(
     server: RunningServer,
 ) -> None:
     with ImageHost.open(server.data) as host:
@@ -42,7 +42,7 @@ def test_tokens_and_passwords_used_in_all_wrong_ways_are_in_no_log_and_no_answer
         good[:-1] + "!",
         good[5:],
     ]
-    answers: list[httpx2.Response] = []
+    responses: list[httpx2.Response] = []
     with httpx2.Client(base_url=server.origin, timeout=60) as client:
         for token in tokens:
             headers = [
@@ -54,75 +54,75 @@ def test_tokens_and_passwords_used_in_all_wrong_ways_are_in_no_log_and_no_answer
                 {"Cookie": f"{SESSION_COOKIE}={token}", "X-CSRF-Token": token},
                 {"X-Api-Key": token, "Host": token},
             ]
-            for one in headers:
-                answers += [
-                    client.get("/v1/images", headers=one),
-                    client.post("/v1/albums", headers=one, json={"name": ""}),
-                    client.delete("/v1/images/0123456789abcdef", headers=one),
-                    client.get("/img/0123456789abcdef", headers=one),
+            for variant in headers:
+                responses += [
+                    client.get("/v1/images", headers=variant),
+                    client.post("/v1/albums", headers=variant, json={"name": ""}),
+                    client.delete("/v1/images/0123456789abcdef", headers=variant),
+                    client.get("/img/0123456789abcdef", headers=variant),
                 ]
-            answers.append(client.get(f"/v1/images?token={token}&access_token={token}"))
-        for words in ({"username": "ann", "password": wrong}, {"username": "-", "password": password}):
-            answers.append(client.post("/v1/session", json=words))
-            answers.append(client.post("/v1/accounts", json=words))
-        answers.append(client.post("/v1/session", json={"username": 7, "password": password}))
-        answers.append(client.post("/v1/session", json={"username": "ann", "password": password * 99}))
-        answers.append(client.post("/v1/session", content=f'{{"password": "{password}"'.encode()))
+            responses.append(client.get(f"/v1/images?token={token}&access_token={token}"))
+        for body in ({"username": "ann", "password": wrong}, {"username": "-", "password": password}):
+            responses.append(client.post("/v1/session", json=body))
+            responses.append(client.post("/v1/accounts", json=body))
+        responses.append(client.post("/v1/session", json={"username": 7, "password": password}))
+        responses.append(client.post("/v1/session", json={"username": "ann", "password": password * 99}))
+        responses.append(client.post("/v1/session", content=f'{{"password": "{password}"'.encode()))
         for wrong_type in ([password], {"x": password}):
-            answers.append(client.post("/v1/session", json={"username": "ann", "password": wrong_type}))
-        answers.append(
+            responses.append(client.post("/v1/session", json={"username": "ann", "password": wrong_type}))
+        responses.append(
             client.post("/v1/keys", headers={"Authorization": f"Bearer {good}"}, json={"token": good})
         )
-        used = client.post("/v1/session", json={"username": "ann", "password": password})
-    assert used.status_code == 201
-    secrets = [*tokens, password, wrong, used.json()["data"]["token"]]
+        signed_in = client.post("/v1/session", json={"username": "ann", "password": password})
+    assert signed_in.status_code == 201
+    secrets = [*tokens, password, wrong, signed_in.json()["data"]["token"]]
     log = server.log.read_text(encoding="utf-8")
-    assert log.count("/v1/images") > 40, "the log was kept"
-    told = "\n".join(answer.text + str(answer.headers.raw) for answer in answers)
-    found = [
+    assert log.count("/v1/images") > 40, "expected the requests in the log"
+    received = "\n".join(response.text + str(response.headers.raw) for response in responses)
+    leaked = [
         (place, secret)
-        for place, text in (("log", log), ("answers", told))
+        for place, text in (("log", log), ("responses", received))
         for secret in secrets
         if secret in text
     ]
-    assert found == []
+    assert leaked == []
 
 
-def test_what_is_stored_are_hashes(server: RunningServer) -> None:
+def test_only_hashes_of_secrets_are_stored(server: RunningServer) -> None:
     password = new_password()
     with ImageHost.open(server.data) as host:
         host.accounts.create("ann", password_hash=hash_password(password))
-        made = host.keys.create(owner="ann")
+        key = host.keys.create(owner="ann")
         session = host.sessions.create(host.accounts.get("ann"))
-    secrets = [made.token, session.token, password, server.token]
+    secrets = [key.token, session.token, password, server.token]
     stored = b"".join(path.read_bytes() for path in server.data.rglob("*") if path.is_file())
     assert [secret for secret in secrets if secret.encode() in stored] == []
     assert b"$argon2id$" in stored
 
 
-def test_no_repr_shows_a_secret(tmp_path: Path) -> None:
+def test_no_repr_contains_a_secret(tmp_path: Path) -> None:
     with ImageHost.open(tmp_path / "data") as host:
         account = host.accounts.create("ann")
         key, session = host.keys.create(owner="ann"), host.sessions.create(account)
         hook = host.webhooks.create(owner="ann", url="https://192.0.43.8/")
-        first = create_initial_credentials(host, tmp_path / "data") or create_initial_credentials(
+        credentials = create_initial_credentials(host, tmp_path / "data") or create_initial_credentials(
             host, tmp_path
         )
         principal = host.authenticate(session.token)
-        caller = RequestIdentity(principal, None, False, session.token, "192.0.2.1")
-        shown = [key, session, hook, principal, caller, host, first]
-        shown += [new_key_record(key), session_record(session), new_webhook_record(hook)]
-        shown += [
+        identity = RequestIdentity(principal, None, False, session.token, "192.0.2.1")
+        values = [key, session, hook, principal, identity, host, credentials]
+        values += [new_key_record(key), session_record(session), new_webhook_record(hook)]
+        values += [
             decode(kind, b'{"username": "ann", "password": "correct horse"}') for kind in (SignIn, NewAccount)
         ]
-        text = "\n".join(f"{thing!r} {thing}" for thing in shown)
+        text = "\n".join(f"{value!r} {value}" for value in values)
     assert [s for s in (key.token, session.token, hook.secret, "correct horse") if s in text] == []
 
 
 @pytest.mark.parametrize(
     "wrong", ["rubbish-secret", "ihk_" + "x" * 36, new_token(TokenKind.KEY), new_token(TokenKind.SESSION)]
 )
-def test_no_exception_shows_a_token(tmp_path: Path, wrong: str) -> None:
+def test_no_exception_contains_a_token(tmp_path: Path, wrong: str) -> None:
     with ImageHost.open(tmp_path / "data") as host:
         try:
             host.authenticate(wrong)

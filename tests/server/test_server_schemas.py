@@ -1,4 +1,4 @@
-"""JSON bodies: bad JSON is a bad request, a wrong type is a matter of data, and all faults are told."""
+"""JSON bodies: malformed JSON is 400, wrong types are 422, and all errors are reported together."""
 
 from __future__ import annotations
 
@@ -10,8 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_core.errors import BadRequestError, ValidationError
-from imagehost_server.api.schemas import AlbumChanges, ImageChanges, NewAlbum, SignedUrlRequest, decode
-from imagehost_server.api.schemas import set_fields as given_members
+from imagehost_server.api.schemas import (
+    AlbumChanges,
+    ImageChanges,
+    NewAlbum,
+    SignedUrlRequest,
+    decode,
+    set_fields,
+)
 
 KINDS = [NewAlbum, ImageChanges, AlbumChanges, SignedUrlRequest]
 values = st.recursive(
@@ -26,15 +32,13 @@ values = st.recursive(
 
 
 @given(st.sampled_from(KINDS), st.binary(max_size=60))
-def test_no_bytes_end_in_anything_but_a_value_or_an_error_of_the_contract(
-    kind: type[NewAlbum], body: bytes
-) -> None:
+def test_any_bytes_are_a_value_400_or_422(kind: type[NewAlbum], body: bytes) -> None:
     with suppress(BadRequestError, ValidationError):
         assert isinstance(decode(kind, body), kind)
 
 
 @given(values, values, values)
-def test_a_body_is_taken_exactly_where_its_types_are_right(
+def test_a_body_is_accepted_exactly_if_its_types_are_right(
     name: object, description: object, is_public: object
 ) -> None:
     body = json.dumps({"name": name, "description": description, "is_public": is_public, "other": 1})
@@ -45,23 +49,23 @@ def test_a_body_is_taken_exactly_where_its_types_are_right(
         return
     with pytest.raises(ValidationError) as caught:
         decode(NewAlbum, body.encode())
-    assert [fault.name for fault in caught.value.errors] == wrong
-    assert all(len(fault.received) <= 62 for fault in caught.value.errors)
+    assert [error.name for error in caught.value.errors] == wrong
+    assert all(len(error.received) <= 62 for error in caught.value.errors)
 
 
-def test_what_is_missing_is_told_where_it_must_be_there() -> None:
+def test_a_missing_required_member_is_an_error() -> None:
     with pytest.raises(ValidationError, match="expected text for name but received nothing"):
         decode(NewAlbum, b"{}")
-    assert given_members(decode(ImageChanges, b"{}")) == {}
+    assert set_fields(decode(ImageChanges, b"{}")) == {}
 
 
-def test_null_is_a_value_and_not_a_gap() -> None:
-    assert given_members(decode(ImageChanges, b'{"album_id": null}')) == {"album_id": None}
+def test_null_is_a_value_and_not_an_omission() -> None:
+    assert set_fields(decode(ImageChanges, b'{"album_id": null}')) == {"album_id": None}
     with pytest.raises(ValidationError, match="for is_public but received null"):
         decode(ImageChanges, b'{"is_public": null}')
 
 
 @pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' * 100_000])
-def test_json_that_is_nested_too_deep_is_400(body: bytes) -> None:
+def test_json_nested_too_deeply_is_400(body: bytes) -> None:
     with pytest.raises(BadRequestError):
         decode(NewAlbum, body)

@@ -1,4 +1,4 @@
-"""Settings come from flags, then variables, then the file, then the default."""
+"""Settings: sources, defaults and errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from imagehost_core.settings import SettingsError
 from imagehost_server.settings import FILE, ListenSettings, ServerSettings, is_loopback, load
 
 
-def test_the_first_source_that_names_a_setting_wins(tmp_path: Path) -> None:
+def test_flags_precede_variables_the_file_and_defaults(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text(
         '[server]\nport = 1\nhost = "::1"\n[log]\nlevel = "error"\n', encoding="utf-8"
     )
@@ -38,20 +38,20 @@ def test_the_first_source_that_names_a_setting_wins(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_the_base_address_is_made_from_where_the_server_listens(
+def test_the_default_base_url_is_derived_from_host_and_port(
     tmp_path: Path, flags: dict[str, object], base_url: str
 ) -> None:
     assert load(tmp_path, flags, {})[0].base_url == base_url
-    given_url = {"IMAGEHOST_BASE_URL": "https://a.example/v1"}
-    assert load(tmp_path, flags, given_url)[0].base_url == "https://a.example/v1"
+    variables = {"IMAGEHOST_BASE_URL": "https://a.example/v1"}
+    assert load(tmp_path, flags, variables)[0].base_url == "https://a.example/v1"
 
 
-def test_the_address_of_pictures_follows_that_of_the_interface(tmp_path: Path) -> None:
+def test_the_default_cdn_url_is_derived_from_the_base_url(tmp_path: Path) -> None:
     assert load(tmp_path, {"server.port": 81}, {})[0].delivery_url == "http://127.0.0.1:81/img"
 
 
 @pytest.mark.parametrize(
-    ("variables", "words"),
+    ("variables", "details"),
     [
         ({"IMAGEHOST_SERVER_PORT": "70000"}, "port"),
         ({"IMAGEHOST_SERVER_PORT": "x"}, "IMAGEHOST_SERVER_PORT"),
@@ -65,15 +65,15 @@ def test_the_address_of_pictures_follows_that_of_the_interface(tmp_path: Path) -
         ({"IMAGEHOST_SERVER_PROT": "1"}, "IMAGEHOST_SERVER_PROT"),
     ],
 )
-def test_a_value_that_cannot_be_read_is_told_by_its_name(
-    tmp_path: Path, variables: dict[str, str], words: str
+def test_an_invalid_value_is_an_error_that_names_the_setting(
+    tmp_path: Path, variables: dict[str, str], details: str
 ) -> None:
-    with pytest.raises(SettingsError, match=words):
+    with pytest.raises(SettingsError, match=details):
         load(tmp_path, {}, variables)
 
 
 @pytest.mark.parametrize("text", ["[server", "port = 1", "[server]\nports = 1"])
-def test_a_file_that_cannot_be_read_is_told_by_its_name(tmp_path: Path, text: str) -> None:
+def test_an_invalid_file_is_an_error_that_names_the_file(tmp_path: Path, text: str) -> None:
     (tmp_path / FILE).write_text(text, encoding="utf-8")
     with pytest.raises(SettingsError, match=FILE):
         load(tmp_path, {}, {})
@@ -92,10 +92,10 @@ def test_the_server_has_every_setting_of_the_core(tmp_path: Path) -> None:
 
 
 @given(st.ip_addresses(v=4))
-def test_an_address_is_the_machines_own_also_in_the_other_notation(address: object) -> None:
+def test_ipv4_loopback_is_recognized_also_as_a_mapped_ipv6_address(address: object) -> None:
     assert is_loopback(str(address)) == is_loopback(f"::ffff:{address}") == str(address).startswith("127.")
 
 
-def test_a_name_is_nobodys_address() -> None:
+def test_a_host_name_is_not_a_loopback_address() -> None:
     assert not is_loopback("localhost")
     assert ListenSettings().origin == "http://127.0.0.1:8000"

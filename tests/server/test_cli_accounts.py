@@ -1,4 +1,4 @@
-"""The commands for accounts and keys, each run as an operator runs it."""
+"""The commands `imagehost users` and `imagehost keys`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from imagehost_server.cli.main import main
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def run(data: Path, *words: str, given: str = "", status: int = 0) -> str:
-    """Run a command in this process; return what it printed on standard output."""
-    done = CliRunner().invoke(main, [*words, "--data", str(data)], input=given)
-    assert done.exit_code == status, done.output
-    return done.stdout if status == 0 else done.stderr
+def run(data: Path, *args: str, stdin: str = "", status: int = 0) -> str:
+    """Run a command in this process; return its standard output, or its standard error if it fails."""
+    result = CliRunner().invoke(main, [*args, "--data", str(data)], input=stdin)
+    assert result.exit_code == status, result.output
+    return result.stdout if status == 0 else result.stderr
 
 
 @pytest.fixture
@@ -32,30 +32,30 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def test_users_are_made_and_listed(data: Path, imagehost: Cli) -> None:
-    made = imagehost("users", "create", "ada", "--data", data)
-    assert re.fullmatch(r"[0-9A-Za-z]{20}\n", made.stdout)
+def test_users_are_created_and_listed(data: Path, imagehost: Cli) -> None:
+    created = imagehost("users", "create", "ada", "--data", data)
+    assert re.fullmatch(r"[0-9A-Za-z]{20}\n", created.stdout)
     rows = [line.split("\t") for line in imagehost("users", "list", "--data", data).stdout.splitlines()]
     assert [(row[0], *row[2:]) for row in rows] == [
         ("ada", "0", "0", "active"),
         ("admin", "0", "0", "active"),
     ]
-    again = imagehost("users", "create", "ada", "--data", data, check=False)
-    assert (again.returncode, again.stdout) == (1, "")
-    assert "ada" in again.stderr
-    assert "Traceback" not in again.stderr
+    repeated = imagehost("users", "create", "ada", "--data", data, check=False)
+    assert (repeated.returncode, repeated.stdout) == (1, "")
+    assert "ada" in repeated.stderr
+    assert "Traceback" not in repeated.stderr
 
 
-def test_a_password_is_made_or_asked_for_and_never_taken_from_the_words_of_the_command(data: Path) -> None:
-    made = run(data, "users", "create", "ada").splitlines()[-1]
+def test_a_password_is_generated_or_prompted_for(data: Path) -> None:
+    generated = run(data, "users", "create", "ada").splitlines()[-1]
     with ImageHost.open(data) as host:
-        assert verify_password(host.accounts.password_hash("ada"), made)
+        assert verify_password(host.accounts.password_hash("ada"), generated)
         session = host.sessions.create(host.accounts.get("ada"))
-    asked = "correct horse"
-    assert asked not in run(data, "users", "set-password", "ada", given=f"{asked}\n{asked}\n")
+    chosen = "correct horse"
+    assert chosen not in run(data, "users", "set-password", "ada", stdin=f"{chosen}\n{chosen}\n")
     with ImageHost.open(data) as host:
-        assert verify_password(host.accounts.password_hash("ada"), asked)
-        assert not verify_password(host.accounts.password_hash("ada"), made)
+        assert verify_password(host.accounts.password_hash("ada"), chosen)
+        assert not verify_password(host.accounts.password_hash("ada"), generated)
         with pytest.raises(UnauthorizedError):
             host.authenticate(session.token)
     other = run(data, "users", "set-password", "ada", "--generate").splitlines()[-1]
@@ -63,15 +63,15 @@ def test_a_password_is_made_or_asked_for_and_never_taken_from_the_words_of_the_c
         assert verify_password(host.accounts.password_hash("ada"), other)
 
 
-def test_a_password_that_is_too_short_is_refused_and_not_shown(data: Path) -> None:
-    told = run(data, "users", "create", "ada", "--prompt", given="hunter2\nhunter2\n", status=1)
-    assert "at least 8 characters" in told
-    assert "hunter2" not in told
+def test_a_password_that_is_too_short_is_an_error_without_the_password(data: Path) -> None:
+    error = run(data, "users", "create", "ada", "--prompt", stdin="hunter2\nhunter2\n", status=1)
+    assert "at least 8 characters" in error
+    assert "hunter2" not in error
     with ImageHost.open(data) as host, pytest.raises(NotFoundError):
         host.accounts.get("ada")
 
 
-def test_an_account_is_suspended_and_resumed(data: Path) -> None:
+def test_an_account_can_be_suspended_and_resumed(data: Path) -> None:
     run(data, "users", "create", "ada")
     token = run(data, "keys", "create", "--user", "ada").strip()
     run(data, "users", "suspend", "ada")
@@ -83,11 +83,11 @@ def test_an_account_is_suspended_and_resumed(data: Path) -> None:
         assert host.authenticate(token).account.name == "ada"
 
 
-def test_limits_of_an_account_are_set_one_by_one(data: Path) -> None:
+def test_limits_of_an_account_can_be_overridden_one_by_one(data: Path) -> None:
     run(data, "users", "create", "ada")
     run(data, "users", "set-limits", "ada", "api_per_minute=5", "quota_bytes=0")
-    told = run(data, "users", "set-limits", "ada", "api_per_hour=7", "quota_bytes=default")
-    assert told.split() == [
+    output = run(data, "users", "set-limits", "ada", "api_per_hour=7", "quota_bytes=default")
+    assert output.split() == [
         "api_per_minute=5",
         "api_per_hour=7",
         "api_per_day=default",
@@ -101,22 +101,22 @@ def test_limits_of_an_account_are_set_one_by_one(data: Path) -> None:
 @pytest.mark.parametrize(
     "wrong", ["api_per_minute", "api_per_minute=", "api_per_minute=-1", "speed=1", "=", "²"]
 )
-def test_a_limit_that_makes_no_sense_is_refused(data: Path, wrong: str) -> None:
+def test_an_invalid_limit_is_an_error(data: Path, wrong: str) -> None:
     assert "expected one of api_per_minute" in run(data, "users", "set-limits", "admin", wrong, status=1)
 
 
-def test_an_account_is_deleted_with_all_it_has_when_that_is_meant(data: Path) -> None:
+def test_an_account_is_deleted_with_all_its_images_after_confirmation(data: Path) -> None:
     with ImageHost.open(data) as host:
         image = host.upload(make_image(8, 8), owner=host.accounts.get_or_create("ada"))
-    told = CliRunner().invoke(main, ["users", "delete", "ada", "--data", str(data)], input="n\n")
-    assert (told.exit_code, "1 images" in told.stderr) == (1, True)
-    run(data, "users", "delete", "ada", given="y\n")
+    declined = CliRunner().invoke(main, ["users", "delete", "ada", "--data", str(data)], input="n\n")
+    assert (declined.exit_code, "1 images" in declined.stderr) == (1, True)
+    run(data, "users", "delete", "ada", stdin="y\n")
     with ImageHost.open(data) as host, pytest.raises(NotFoundError):
         host.images.get(image.id)
-    assert "nobody" in run(data, "users", "delete", "nobody", "--yes", status=1)
+    assert "unknown" in run(data, "users", "delete", "unknown", "--yes", status=1)
 
 
-def test_a_key_prints_its_token_alone_and_has_the_scopes_that_are_named(data: Path, imagehost: Cli) -> None:
+def test_keys_create_prints_only_the_token_of_a_key_with_the_named_scopes(data: Path, imagehost: Cli) -> None:
     flags = ("--name", "phone", "--scope", "images:read", "--scope", "albums:read")
     token = imagehost("keys", "create", "--user", "admin", "--data", data, *flags).stdout
     assert re.fullmatch(r"ihk_[0-9A-Za-z]{36}\n", token)
@@ -125,32 +125,34 @@ def test_a_key_prints_its_token_alone_and_has_the_scopes_that_are_named(data: Pa
         (key,) = host.keys.list(owner="admin")
     assert {scope.value for scope in principal.scopes} == {"images:read", "albums:read"}
     assert key.name == "phone"
-    nobody = imagehost("keys", "create", "--user", "nobody", "--data", data, check=False)
-    assert (nobody.returncode, nobody.stdout) == (1, "")
+    unknown = imagehost("keys", "create", "--user", "unknown", "--data", data, check=False)
+    assert (unknown.returncode, unknown.stdout) == (1, "")
 
 
 @pytest.mark.parametrize(
-    ("expires", "while_"),
+    ("expires", "duration"),
     [("30m", timedelta(minutes=30)), ("12h", timedelta(hours=12)), ("90d", timedelta(days=90))],
 )
-def test_a_key_ends_after_a_while_or_at_a_time(data: Path, expires: str, while_: timedelta) -> None:
+def test_a_key_expires_after_a_duration_or_at_a_timestamp(
+    data: Path, expires: str, duration: timedelta
+) -> None:
     run(data, "keys", "create", "--user", "admin", "--expires", expires)
     run(data, "keys", "create", "--user", "admin", "--expires", "2100-01-02T03:04:05Z")
     with ImageHost.open(data) as host:
-        at, after = host.keys.list(owner="admin")
-    assert at.expires_at == datetime(2100, 1, 2, 3, 4, 5, tzinfo=UTC)
-    assert after.expires_at is not None
-    assert abs(after.expires_at - after.created_at - while_) < timedelta(seconds=10)
+        at_timestamp, after_duration = host.keys.list(owner="admin")
+    assert at_timestamp.expires_at == datetime(2100, 1, 2, 3, 4, 5, tzinfo=UTC)
+    assert after_duration.expires_at is not None
+    assert abs(after_duration.expires_at - after_duration.created_at - duration) < timedelta(seconds=10)
 
 
 @pytest.mark.parametrize(
     "wrong", ["", "soon", "2000-01-01T00:00:00Z", "2100-01-01T00:00:00", "999999d", "0d", "²d"]
 )
-def test_an_end_that_makes_no_sense_is_refused(data: Path, wrong: str) -> None:
+def test_an_invalid_expiry_is_an_error(data: Path, wrong: str) -> None:
     assert "expires" in run(data, "keys", "create", "--user", "admin", "--expires", wrong, status=1)
 
 
-def test_keys_are_listed_with_what_became_of_them_and_revoked(data: Path) -> None:
+def test_keys_are_listed_with_their_state_and_can_be_revoked(data: Path) -> None:
     tokens = [run(data, "keys", "create", "--user", "admin", "--name", f"key {n}").strip() for n in range(3)]
     with ImageHost.open(data) as host:
         ids = [key.id for key in host.keys.list(owner="admin")]
@@ -167,7 +169,7 @@ def test_keys_are_listed_with_what_became_of_them_and_revoked(data: Path) -> Non
     assert "expected the id of a key" in run(data, "keys", "revoke", "--user", "ada", ids[1], status=1)
 
 
-def test_a_hundred_keys_and_one_are_all_listed(data: Path) -> None:
+def test_more_keys_than_one_page_are_all_listed(data: Path) -> None:
     with ImageHost.open(data) as host:
         for _ in range(101):
             host.keys.create(owner="admin")
