@@ -1,4 +1,4 @@
-"""Every route against every kind of token: who is let in, who is told what, and who learns nothing."""
+"""Every route with every kind of token: authentication, scopes, and resources of other accounts."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from imagehost_server.auth.scopes import ROUTE_SCOPES, Requirement, SessionRequi
 from imagehost_server.testing import RunningServer, running
 
 PASSWORD = "correct horse"
-WRONG = "0" * 16
-HOOK = "http://127.0.0.1:9/hook"
+MISSING_ID = "0" * 16
+ENDPOINT = "http://127.0.0.1:9/hook"
 
 BODIES: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {
     "POST /v1/upload": lambda ids: {"files": {"image": ("a.png", ids["picture"])}},
@@ -35,28 +35,28 @@ BODIES: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {
     "POST /v1/accounts": lambda ids: {"json": {"username": ids["new_user"], "password": PASSWORD}},
     "POST /v1/keys": lambda _: {"json": {"name": "x"}},
     "PATCH /v1/keys/{key_id}": lambda _: {"json": {"name": "y"}},
-    "POST /v1/webhooks": lambda _: {"json": {"url": HOOK}},
+    "POST /v1/webhooks": lambda _: {"json": {"url": ENDPOINT}},
     "PATCH /v1/webhooks/{webhook_id}": lambda _: {"json": {"description": "y"}},
 }
-"""What each route is sent, so that nothing is wrong with the request but who sends it."""
+"""A valid request of each route that has a body."""
 
 CREATED = {"POST /v1/albums", "POST /v1/session", "POST /v1/accounts", "POST /v1/keys", "POST /v1/webhooks"}
 CREATED |= {"POST /v1/webhooks/{webhook_id}/test"}
-"""What answers 201."""
+"""The routes whose success is 201."""
 
 MISSING = {
-    "image_id": WRONG,
+    "image_id": MISSING_ID,
     "album_id": "999999999",
-    "key_id": WRONG,
-    "webhook_id": WRONG,
-    "delivery_id": WRONG,
+    "key_id": MISSING_ID,
+    "webhook_id": MISSING_ID,
+    "delivery_id": MISSING_ID,
 }
-"""Ids of the right shape that nobody has."""
+"""Well-formed ids of resources that do not exist."""
 
 
 @frozen
-class World:
-    """A server, two accounts, and tokens of every kind of the first."""
+class Service:
+    """A server with the accounts ann and bob, and a session token of each."""
 
     client: httpx2.Client
     host: ImageHost
@@ -66,30 +66,29 @@ class World:
     def key(self, user: str, *scopes: Scope) -> str:
         return self.host.keys.create(owner=user, scopes=scopes or ALL_SCOPES).token
 
-    def ask(self, method: str, path: str, token: str | None, **body: Any) -> httpx2.Response:
+    def send(self, method: str, path: str, token: str | None, **body: Any) -> httpx2.Response:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         return self.client.request(method, path, headers=headers, **body)
 
-    def things(self, user: str) -> dict[str, Any]:
-        """Make one of each for an account; return their ids, and what requests need beside."""
-        ask, token = self.ask, self.sessions[user]
-        image = ask("POST", "/v1/upload", token, files={"image": ("a.png", self.picture)})
-        album = ask("POST", "/v1/albums", token, json={"name": "x"})
-        key = ask("POST", "/v1/keys", token, json={})
-        webhook = ask("POST", "/v1/webhooks", token, json={"url": HOOK})
+    def resources(self, user: str) -> dict[str, Any]:
+        """Create one resource of each kind for an account; return their ids, and values for bodies."""
+        send, token = self.send, self.sessions[user]
+        image = send("POST", "/v1/upload", token, files={"image": ("a.png", self.picture)})
+        album = send("POST", "/v1/albums", token, json={"name": "x"})
+        key = send("POST", "/v1/keys", token, json={})
+        webhook = send("POST", "/v1/webhooks", token, json={"url": ENDPOINT})
         webhook_id = webhook.json()["data"]["id"]
-        delivery = ask("POST", f"/v1/webhooks/{webhook_id}/test", token)
-        made = {"image_id": image, "album_id": album, "key_id": key, "delivery_id": delivery}
-        ids = {name: str(answer.json()["data"]["id"]) for name, answer in made.items()}
-        new = new_token(TokenKind.KEY)[:30]
-        return {**ids, "webhook_id": webhook_id, "picture": self.picture, "user": user, "new_user": new}
+        delivery = send("POST", f"/v1/webhooks/{webhook_id}/test", token)
+        created = {"image_id": image, "album_id": album, "key_id": key, "delivery_id": delivery}
+        ids = {name: str(response.json()["data"]["id"]) for name, response in created.items()}
+        new_user = new_token(TokenKind.KEY)[:30]
+        return {**ids, "webhook_id": webhook_id, "picture": self.picture, "user": user, "new_user": new_user}
 
-    def spoiled(self) -> dict[str, str | None]:
-        """Return tokens that are no good, by what is wrong with them."""
-        past = ImageHost.open(self.host.path, clock=lambda: utc_now() - timedelta(hours=1))
-        with past:
-            ends = utc_now() - timedelta(minutes=30)
-            expired = past.keys.create(owner="ann", expires_at=ends).token
+    def invalid_tokens(self) -> dict[str, str | None]:
+        """Return invalid tokens, by the reason."""
+        with ImageHost.open(self.host.path, clock=lambda: utc_now() - timedelta(hours=1)) as past:
+            expires_at = utc_now() - timedelta(minutes=30)
+            expired = past.keys.create(owner="ann", expires_at=expires_at).token
         revoked = self.host.keys.create(owner="ann")
         self.host.keys.revoke(revoked.key.id, owner="ann")
         ended = self.host.sessions.create(self.host.accounts.get("ann")).token
@@ -122,7 +121,7 @@ def running_server(
 
 
 @pytest.fixture(scope="module")
-def world(running_server: RunningServer, picture: bytes) -> Iterator[World]:
+def service(running_server: RunningServer, picture: bytes) -> Iterator[Service]:
     with (
         ImageHost.open(running_server.data) as host,
         httpx2.Client(base_url=running_server.origin, timeout=60) as client,
@@ -130,14 +129,13 @@ def world(running_server: RunningServer, picture: bytes) -> Iterator[World]:
         for user in ("ann", "bob", "gone"):
             host.accounts.create(user, password_hash=hash_password(PASSWORD))
         sessions = {user: host.sessions.create(host.accounts.get(user)).token for user in ("ann", "bob")}
-        made = World(client, host, picture, sessions)
-        yield made
+        yield Service(client, host, picture, sessions)
 
 
 @pytest.fixture(scope="module")
-def spoiled(world: World) -> dict[str, str | None]:
-    tokens = world.spoiled()
-    world.host.accounts.set_suspended("gone", True)
+def invalid_tokens(service: Service) -> dict[str, str | None]:
+    tokens = service.invalid_tokens()
+    service.host.accounts.set_suspended("gone", True)
     return tokens
 
 
@@ -151,171 +149,174 @@ def body_of(route: str, ids: dict[str, Any]) -> dict[str, Any]:
     return BODIES[route](ids) if route in BODIES else {}
 
 
-def good(world: World, user: str, need: Requirement | None) -> str:
-    """Return the least token that a route takes."""
-    return world.key(user, need) if isinstance(need, Scope) else world.sessions[user]
+def minimal_token(service: Service, user: str, requirement: Requirement | None) -> str:
+    """Return a token with no more than the requirement of a route."""
+    return service.key(user, requirement) if isinstance(requirement, Scope) else service.sessions[user]
 
 
-def error(answer: httpx2.Response) -> str:
-    """Return the code of an error, which has exactly the members of one."""
-    members = answer.json()
+def error_code(response: httpx2.Response) -> str:
+    """Return the code of an error response; assert that it is an error envelope."""
+    members = response.json()
     assert members.keys() == {"success", "error"}
     assert members["success"] is False
     assert members["error"].keys() == {"code", "message", "details"}
     return str(members["error"]["code"])
 
 
-def likeness(answer: httpx2.Response, *ids: str) -> tuple[int, str, list[tuple[str, str]]]:
-    """Return all of an answer but what differs between any two.
+def comparable(response: httpx2.Response, *ids: str) -> tuple[int, str, list[tuple[str, str]]]:
+    """Return status, body and headers of a response without what differs between any two.
 
-    `Connection` is the HTTP server's: it closes where a body that nobody reads has not come yet.
+    `Connection` is set by the HTTP server: it closes if a body that is not read has not arrived yet.
     """
-    # Whole words: the number of an album may well be a part of another id.
-    known = re.compile(rf"\b({'|'.join(map(re.escape, ids))})\b")
-    text = known.sub("ID", answer.text) if ids else answer.text
+    # Whole words: an album id may be part of another id.
+    pattern = re.compile(rf"\b({'|'.join(map(re.escape, ids))})\b")
+    text = pattern.sub("ID", response.text) if ids else response.text
     ignored = ("x-request-id", "date", "x-ratelimit-remaining", "content-length", "connection")
-    headers = [(name, value) for name, value in answer.headers.items() if name.lower() not in ignored]
-    return answer.status_code, text, sorted(headers)
+    headers = [(name, value) for name, value in response.headers.items() if name.lower() not in ignored]
+    return response.status_code, text, sorted(headers)
 
 
-NEEDING = [route for route, need in ROUTE_SCOPES.items() if need is not None]
-OPEN = [route for route, need in ROUTE_SCOPES.items() if need is None]
+PROTECTED = [route for route, requirement in ROUTE_SCOPES.items() if requirement is not None]
+OPEN = [route for route, requirement in ROUTE_SCOPES.items() if requirement is None]
 
 
 def test_every_route_with_a_body_is_in_the_table() -> None:
     assert BODIES.keys() <= ROUTE_SCOPES.keys()
 
 
-@pytest.mark.parametrize("route", NEEDING)
-def test_without_a_good_token_it_is_401_and_all_bad_ones_look_alike(
-    world: World, spoiled: dict[str, str | None], route: str
+@pytest.mark.parametrize("route", PROTECTED)
+def test_invalid_tokens_are_401_with_identical_responses(
+    service: Service, invalid_tokens: dict[str, str | None], route: str
 ) -> None:
-    seen = {}
-    for kind, token in spoiled.items():
-        ids = {**MISSING, "picture": world.picture}
-        answer = world.ask(*split(route, ids), token, **body_of(route, ids))
-        assert (answer.status_code, error(answer)) == (401, "UNAUTHORIZED"), kind
-        assert answer.headers["www-authenticate"] == "Bearer"
-        seen[kind] = likeness(answer)
-    # What it is that is wrong with a token of the right shape, is told to nobody.
-    assert (
-        len({str(seen[kind]) for kind in ("unknown", "expired", "revoked", "signed out", "suspended")}) == 1
-    )
+    responses = {}
+    for kind, token in invalid_tokens.items():
+        ids = {**MISSING, "picture": service.picture}
+        response = service.send(*split(route, ids), token, **body_of(route, ids))
+        assert (response.status_code, error_code(response)) == (401, "UNAUTHORIZED"), kind
+        assert response.headers["www-authenticate"] == "Bearer"
+        responses[kind] = comparable(response)
+    # The response does not reveal why a well-formed token is invalid.
+    well_formed = ("unknown", "expired", "revoked", "signed out", "suspended")
+    assert len({str(responses[kind]) for kind in well_formed}) == 1
 
 
-@pytest.mark.parametrize("route", NEEDING)
-def test_with_all_scopes_but_the_right_one_it_is_403_whether_the_thing_is_there_or_not(
-    world: World, route: str
+@pytest.mark.parametrize("route", PROTECTED)
+def test_without_the_required_scope_it_is_403_whether_the_resource_exists_or_not(
+    service: Service, route: str
 ) -> None:
-    need = ROUTE_SCOPES[route]
-    others = ALL_SCOPES - {need} if isinstance(need, Scope) else ALL_SCOPES
-    token, ids = world.key("ann", *others), world.things("ann")
-    there = world.ask(*split(route, ids), token, **body_of(route, ids))
-    missing = world.ask(*split(route, {**ids, **MISSING}), token, **body_of(route, ids))
-    assert (there.status_code, error(there)) == (403, "FORBIDDEN")
-    assert likeness(there) == likeness(missing)
+    requirement = ROUTE_SCOPES[route]
+    others = ALL_SCOPES - {requirement} if isinstance(requirement, Scope) else ALL_SCOPES
+    token, ids = service.key("ann", *others), service.resources("ann")
+    existing = service.send(*split(route, ids), token, **body_of(route, ids))
+    missing = service.send(*split(route, {**ids, **MISSING}), token, **body_of(route, ids))
+    assert (existing.status_code, error_code(existing)) == (403, "FORBIDDEN")
+    assert comparable(existing) == comparable(missing)
 
 
-@pytest.mark.parametrize("route", [route for route in NEEDING if "{" in route])
-def test_another_account_s_thing_answers_exactly_as_a_missing_one(world: World, route: str) -> None:
-    ids, token = world.things("ann"), good(world, "bob", ROUTE_SCOPES[route])
-    before = world.host.accounts.usage("ann")
-    foreign = world.ask(*split(route, ids), token, **body_of(route, ids))
-    missing = world.ask(*split(route, MISSING), token, **body_of(route, ids))
-    assert (foreign.status_code, error(foreign)) == (404, "NOT_FOUND")
-    known = [str(ids[name]) for name in MISSING]
-    assert likeness(foreign, *known) == likeness(missing, *MISSING.values())
-    assert world.host.accounts.usage("ann") == before
+@pytest.mark.parametrize("route", [route for route in PROTECTED if "{" in route])
+def test_a_foreign_resource_responds_exactly_like_a_missing_one(service: Service, route: str) -> None:
+    ids, token = service.resources("ann"), minimal_token(service, "bob", ROUTE_SCOPES[route])
+    before = service.host.accounts.usage("ann")
+    foreign = service.send(*split(route, ids), token, **body_of(route, ids))
+    missing = service.send(*split(route, MISSING), token, **body_of(route, ids))
+    assert (foreign.status_code, error_code(foreign)) == (404, "NOT_FOUND")
+    foreign_ids = [str(ids[name]) for name in MISSING]
+    assert comparable(foreign, *foreign_ids) == comparable(missing, *MISSING.values())
+    assert service.host.accounts.usage("ann") == before
 
 
-@pytest.mark.parametrize("route", NEEDING)
-def test_with_the_least_token_of_one_s_own_it_is_done(world: World, route: str) -> None:
+@pytest.mark.parametrize("route", PROTECTED)
+def test_a_token_with_only_the_required_scope_is_sufficient(service: Service, route: str) -> None:
     if route == "DELETE /v1/session":
-        token = world.host.sessions.create(world.host.accounts.get("ann")).token
+        token = service.host.sessions.create(service.host.accounts.get("ann")).token
     else:
-        token = good(world, "ann", ROUTE_SCOPES[route])
-    ids = world.things("ann")
-    answer = world.ask(*split(route, ids), token, **body_of(route, ids))
-    assert answer.status_code == (201 if route in CREATED else 200), answer.text
-    assert answer.json()["success"] is True
+        token = minimal_token(service, "ann", ROUTE_SCOPES[route])
+    ids = service.resources("ann")
+    response = service.send(*split(route, ids), token, **body_of(route, ids))
+    assert response.status_code == (201 if route in CREATED else 200), response.text
+    assert response.json()["success"] is True
 
 
 @pytest.mark.parametrize(
-    "route", [route for route in NEEDING if "{" not in route and route.startswith("GET")]
+    "route", [route for route in PROTECTED if "{" not in route and route.startswith("GET")]
 )
-def test_lists_show_nothing_of_others(world: World, route: str) -> None:
-    ids = world.things("ann")
-    answer = world.ask(*split(route, ids), good(world, "bob", ROUTE_SCOPES[route]))
-    assert answer.status_code == 200
-    assert not any(f'"{ids[name]}"' in answer.text for name in MISSING if name != "album_id")
-    assert f'"id":{ids["album_id"]},' not in answer.text
+def test_lists_contain_no_resources_of_other_accounts(service: Service, route: str) -> None:
+    ids = service.resources("ann")
+    response = service.send(*split(route, ids), minimal_token(service, "bob", ROUTE_SCOPES[route]))
+    assert response.status_code == 200
+    assert not any(f'"{ids[name]}"' in response.text for name in MISSING if name != "album_id")
+    assert f'"id":{ids["album_id"]},' not in response.text
 
 
 @pytest.mark.parametrize("route", OPEN)
-def test_what_needs_no_token_is_answered_with_any(
-    world: World, spoiled: dict[str, str | None], route: str
+def test_public_routes_accept_any_token(
+    service: Service, invalid_tokens: dict[str, str | None], route: str
 ) -> None:
-    for token in (*spoiled.values(), world.sessions["bob"]):
+    for token in (*invalid_tokens.values(), service.sessions["bob"]):
         ids = {"user": "ann", "new_user": new_token(TokenKind.KEY)[:30]}
-        answer = world.ask(*split(route, ids), token, **body_of(route, ids))
-        assert answer.status_code == (201 if route in CREATED else 200), answer.text
+        response = service.send(*split(route, ids), token, **body_of(route, ids))
+        assert response.status_code == (201 if route in CREATED else 200), response.text
 
 
 @pytest.mark.parametrize("scope", sorted(ALL_SCOPES))
-def test_a_key_of_one_scope_passes_exactly_where_that_is_needed(world: World, scope: Scope) -> None:
-    token = world.key("ann", scope)
-    for route, need in ROUTE_SCOPES.items():
+def test_a_key_of_one_scope_is_accepted_exactly_where_it_is_required(service: Service, scope: Scope) -> None:
+    token = service.key("ann", scope)
+    for route, requirement in ROUTE_SCOPES.items():
         ids = {**MISSING, "picture": b"", "user": "ann", "new_user": "-"}
-        status = world.ask(*split(route, ids), token, **body_of(route, ids)).status_code
-        assert (status == 403) == (need not in (None, scope)), route
+        status = service.send(*split(route, ids), token, **body_of(route, ids)).status_code
+        assert (status == 403) == (requirement not in (None, scope)), route
 
 
-# Ids that come in elsewhere than in a path.
+# Ids in queries and bodies.
 
 
-def test_another_account_s_album_is_a_missing_one_wherever_it_is_named(world: World) -> None:
-    ids, token = world.things("ann"), world.sessions["bob"]
-    mine = world.things("bob")["image_id"]
+def test_a_foreign_album_equals_a_missing_one_in_queries_and_bodies(service: Service) -> None:
+    ids, token = service.resources("ann"), service.sessions["bob"]
+    own_image = service.resources("bob")["image_id"]
 
-    def answers(album_id: str) -> list[httpx2.Response]:
-        form = {"files": {"image": ("a.png", world.picture)}, "data": {"album_id": album_id}}
+    def send_all(album_id: str) -> list[httpx2.Response]:
+        form = {"files": {"image": ("a.png", service.picture)}, "data": {"album_id": album_id}}
         return [
-            world.ask("GET", f"/v1/images?album_id={album_id}", token),
-            world.ask("POST", "/v1/upload", token, **form),
-            world.ask("PATCH", f"/v1/images/{mine}", token, json={"album_id": int(album_id)}),
+            service.send("GET", f"/v1/images?album_id={album_id}", token),
+            service.send("POST", "/v1/upload", token, **form),
+            service.send("PATCH", f"/v1/images/{own_image}", token, json={"album_id": int(album_id)}),
         ]
 
-    foreign, missing = answers(ids["album_id"]), answers(MISSING["album_id"])
-    assert [answer.status_code for answer in foreign] == [404, 422, 422]
-    for one, other in zip(foreign, missing, strict=True):
-        assert likeness(one, ids["album_id"]) == likeness(other, MISSING["album_id"])
+    foreign, missing = send_all(ids["album_id"]), send_all(MISSING["album_id"])
+    assert [response.status_code for response in foreign] == [404, 422, 422]
+    for response, other in zip(foreign, missing, strict=True):
+        assert comparable(response, ids["album_id"]) == comparable(other, MISSING["album_id"])
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])
-def test_another_account_s_image_is_a_missing_one_in_an_album(world: World, method: str) -> None:
-    ids, mine, token = world.things("ann"), world.things("bob"), world.sessions["bob"]
+def test_adding_a_foreign_image_to_an_album_equals_a_missing_one(service: Service, method: str) -> None:
+    ids, own_ids, token = service.resources("ann"), service.resources("bob"), service.sessions["bob"]
 
-    def answer(image_id: str) -> httpx2.Response:
-        path = f"/v1/albums/{mine['album_id']}/images"
-        return world.ask(method, path, token, json={"image_ids": [image_id]})
+    def send(image_id: str) -> httpx2.Response:
+        path = f"/v1/albums/{own_ids['album_id']}/images"
+        return service.send(method, path, token, json={"image_ids": [image_id]})
 
-    foreign, missing = answer(ids["image_id"]), answer(WRONG)
+    foreign, missing = send(ids["image_id"]), send(MISSING_ID)
     assert foreign.json()["data"]["results"] == [{"image_id": ids["image_id"], "status": "not_found"}]
-    assert likeness(foreign, ids["image_id"])[1:] == likeness(missing, WRONG)[1:]
+    assert comparable(foreign, ids["image_id"])[1:] == comparable(missing, MISSING_ID)[1:]
 
 
-def test_a_private_picture_is_a_missing_one_for_others(world: World) -> None:
-    form = {"files": {"image": ("a.png", world.picture)}, "data": {"is_public": "0"}}
-    image_id = world.ask("POST", "/v1/upload", world.sessions["ann"], **form).json()["data"]["id"]
-    assert world.ask("GET", f"/img/{image_id}", world.key("ann", Scope.IMAGES_READ)).status_code == 200
-    for token in (None, world.sessions["bob"], world.key("ann", *(ALL_SCOPES - {Scope.IMAGES_READ}))):
-        private, missing = (world.ask("GET", f"/img/{one}", token) for one in (image_id, WRONG))
+def test_a_private_image_equals_a_missing_one_for_others(service: Service) -> None:
+    form = {"files": {"image": ("a.png", service.picture)}, "data": {"is_public": "0"}}
+    image_id = service.send("POST", "/v1/upload", service.sessions["ann"], **form).json()["data"]["id"]
+    assert service.send("GET", f"/img/{image_id}", service.key("ann", Scope.IMAGES_READ)).status_code == 200
+    for token in (None, service.sessions["bob"], service.key("ann", *(ALL_SCOPES - {Scope.IMAGES_READ}))):
+        private, missing = (
+            service.send("GET", f"/img/{path_id}", token) for path_id in (image_id, MISSING_ID)
+        )
         assert private.status_code == 404
-        assert likeness(private, image_id) == likeness(missing, WRONG)
+        assert comparable(private, image_id) == comparable(missing, MISSING_ID)
 
 
-def test_keys_are_managed_by_sessions_alone(world: World) -> None:
-    assert {route for route, need in ROUTE_SCOPES.items() if need is SessionRequirement.ONLY} == {
+def test_only_sessions_manage_keys(service: Service) -> None:
+    assert {
+        route for route, requirement in ROUTE_SCOPES.items() if requirement is SessionRequirement.ONLY
+    } == {
         "DELETE /v1/session",
         *(f"{method} /v1/keys" for method in ("GET", "POST")),
         *(f"{method} /v1/keys/{{key_id}}" for method in ("GET", "PATCH", "DELETE")),
