@@ -20,10 +20,10 @@ from imagehost_server.cli.bootstrap import create_initial_credentials
 from imagehost_server.testing import RunningServer, running
 
 
-@pytest.fixture
-def server(tmp_path: Path, no_limits: dict[str, str]) -> Iterator[RunningServer]:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, no_limits: dict[str, str]) -> Iterator[RunningServer]:
     variables = {**no_limits, "IMAGEHOST_LOG_LEVEL": "debug", "IMAGEHOST_REGISTRATION": "true"}
-    with running(tmp_path / "data", variables=variables) as started:
+    with running(tmp_path_factory.mktemp("secrets") / "data", variables=variables) as started:
         yield started
 
 
@@ -91,9 +91,9 @@ def test_misplaced_tokens_and_passwords_appear_in_no_log_and_no_response(
 def test_only_hashes_of_secrets_are_stored(server: RunningServer) -> None:
     password = new_password()
     with ImageHost.open(server.data) as host:
-        host.accounts.create("ann", password_hash=hash_password(password))
-        key = host.keys.create(owner="ann")
-        session = host.sessions.create(host.accounts.get("ann"))
+        account = host.accounts.create("bob", password_hash=hash_password(password))
+        key = host.keys.create(owner="bob")
+        session = host.sessions.create(account)
     secrets = [key.token, session.token, password, server.token]
     stored = b"".join(path.read_bytes() for path in server.data.rglob("*") if path.is_file())
     assert [secret for secret in secrets if secret.encode() in stored] == []
