@@ -139,8 +139,8 @@ async def test_a_failed_run_is_followed_by_the_next(
 
 def test_a_restarted_server_removes_files_of_a_killed_upload(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    with ImageHost.open(data):
-        pass
+    with running(data) as server:
+        server.kill()
     leftover = data / "images" / "ab" / f"ab{new_image_id()[2:]}"
     leftover.mkdir(parents=True)
     (leftover / "master").write_bytes(PNG)

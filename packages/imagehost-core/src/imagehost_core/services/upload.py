@@ -87,7 +87,7 @@ class UploadService:
         if image is not None:
             return image
         name = filename if filename is not None else _source_name(source)
-        with self._as_staged_file(source) as staged:
+        with self._as_staged_file(source, clean_filename(name)) as staged:
             header = self._admit(staged, account, options)
             with self._staging.folder() as folder:
                 result = self._ingest(staged, header, options, folder)
@@ -112,15 +112,15 @@ class UploadService:
         return None if image_id is None else self._images.get(ImageId(image_id))
 
     @contextmanager
-    def _as_staged_file(self, source: UploadSource) -> Iterator[StagedFile]:
-        """Yield a source as a complete staged file.
+    def _as_staged_file(self, source: UploadSource, name: str) -> Iterator[StagedFile]:
+        """Yield a source as a complete staged file, with its name in errors.
 
         Raises:
             PayloadTooLargeError: It has more than 50 MB; the error has its whole size.
             InsufficientStorageError: The disk is full.
         """
         if isinstance(source, StagedFile):
-            source.finish()
+            source.finish(name)
             yield source
             return
         with self._staging.stage() as staged:
@@ -131,7 +131,7 @@ class UploadService:
                     _copy(file, staged)
             else:
                 _copy(source, staged)
-            staged.finish()
+            staged.finish(name)
             yield staged
 
     def _admit(self, staged: StagedFile, account: Account, options: UploadOptions) -> ImageHeader:

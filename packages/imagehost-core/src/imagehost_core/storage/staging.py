@@ -78,14 +78,17 @@ class StagedFile:
             with translate_disk_full():
                 self._file.write(data)
 
-    def finish(self) -> None:
+    def finish(self, name: str = "the file") -> None:
         """Flush and close the file, so that it can be read.
+
+        Args:
+            name: The name of the file in errors.
 
         Raises:
             PayloadTooLargeError: The file exceeds the limit.
             InsufficientStorageError: The disk is full.
         """
-        require_file_size("the file", self.size, self._limit)
+        require_file_size(name, self.size, self._limit)
         with translate_disk_full():
             self._file.close()
 

@@ -9,20 +9,11 @@ from attrs import frozen
 from litestar import Response
 
 from imagehost_core import ImageHost
-from imagehost_core.errors import (
-    FieldError,
-    ImageHostError,
-    InternalError,
-    NotFoundError,
-    UnavailableError,
-    ValidationError,
-    quote_value,
-)
-from imagehost_core.limits import require_file_size
+from imagehost_core.errors import ImageHostError, InternalError, UnavailableError, ValidationError
 from imagehost_core.models import Account
 from imagehost_core.resources import ImageRecord
 from imagehost_core.services import IdempotentRequest
-from imagehost_core.uploads import UploadOptions, clean_filename, parse_upload_options
+from imagehost_core.uploads import clean_filename, parse_upload_options
 from imagehost_server.api.idempotency import fingerprint, run_idempotent
 from imagehost_server.api.operation import operation
 from imagehost_server.api.request import ApiRequest, to_litestar
@@ -94,10 +85,10 @@ def store_form(
         ImageHostError: An option is not allowed, or no file could be stored.
     """
     options = parse_upload_options(form.fields)
-    _require_own_album(host, account, options)
+    # Once for the request, so that it is one error and not one of each file.
+    host.uploads.require_album(account, options.album_id)
 
     def store(index: int, file: UploadedFile) -> ImageRecord:
-        require_file_size(clean_filename(file.filename), file.staged.size)
         image = host.upload(
             file.staged,
             owner=account,
@@ -136,17 +127,6 @@ def _store_batch(
     if not images:
         raise _common_error(errors, records)
     return {"images": images, "errors": records}
-
-
-def _require_own_album(host: ImageHost, account: Account, options: UploadOptions) -> None:
-    """Raise ValidationError unless the album is the account's: once for the request, not for each file."""
-    if options.album_id is None:
-        return
-    try:
-        host.albums.get(options.album_id, owner=account)
-    except NotFoundError:
-        error = FieldError("album_id", "the id of an album of yours", quote_value(options.album_id))
-        raise ValidationError(errors=[error]) from None
 
 
 def _common_error(errors: list[ImageHostError], records: list[FileErrorRecord]) -> ImageHostError:
