@@ -57,7 +57,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 
 @pytest.fixture(scope="session")
-def anybody(server: RunningServer) -> Iterator[httpx2.Client]:
+def anonymous(server: RunningServer) -> Iterator[httpx2.Client]:
     """A client without a token."""
     with httpx2.Client(base_url=server.origin, timeout=60) as client:
         yield client
@@ -106,13 +106,13 @@ def account(operator: ImageHost, client_of: CreateClient) -> httpx2.Client:
 
 
 @pytest.fixture(scope="session")
-def picture() -> bytes:
+def png() -> bytes:
     """A PNG of 320×240 pixels."""
     return make_image()
 
 
 @pytest.fixture
-def image_id(api: httpx2.Client, picture: bytes) -> str:
+def image_id(api: httpx2.Client, png: bytes) -> str:
     """The id of a new public image of `admin`."""
-    response = api.post("/v1/upload", files={"image": ("cat.png", picture)})
+    response = api.post("/v1/upload", files={"image": ("cat.png", png)})
     return str(response.json()["data"]["id"])

@@ -24,7 +24,7 @@ MISSING_ID = "0" * 16
 ENDPOINT = "http://127.0.0.1:9/hook"
 
 BODIES: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {
-    "POST /v1/upload": lambda ids: {"files": {"image": ("a.png", ids["picture"])}},
+    "POST /v1/upload": lambda ids: {"files": {"image": ("a.png", ids["png"])}},
     "PATCH /v1/images/{image_id}": lambda _: {"json": {"description": "x"}},
     "POST /v1/images/{image_id}/signed-url": lambda _: {"json": {"expires_in": 9, "w": 9}},
     "POST /v1/albums": lambda _: {"json": {"name": "x"}},
@@ -60,7 +60,7 @@ class Service:
 
     client: httpx2.Client
     host: ImageHost
-    picture: bytes
+    png: bytes
     sessions: dict[str, str]
 
     def key(self, user: str, *scopes: Scope) -> str:
@@ -73,7 +73,7 @@ class Service:
     def resources(self, user: str) -> dict[str, Any]:
         """Create one resource of each kind for an account; return their ids, and values for bodies."""
         send, token = self.send, self.sessions[user]
-        image = send("POST", "/v1/upload", token, files={"image": ("a.png", self.picture)})
+        image = send("POST", "/v1/upload", token, files={"image": ("a.png", self.png)})
         album = send("POST", "/v1/albums", token, json={"name": "x"})
         key = send("POST", "/v1/keys", token, json={})
         webhook = send("POST", "/v1/webhooks", token, json={"url": ENDPOINT})
@@ -82,7 +82,7 @@ class Service:
         created = {"image_id": image, "album_id": album, "key_id": key, "delivery_id": delivery}
         ids = {name: str(response.json()["data"]["id"]) for name, response in created.items()}
         new_user = new_token(TokenKind.KEY)[:30]
-        return {**ids, "webhook_id": webhook_id, "picture": self.picture, "user": user, "new_user": new_user}
+        return {**ids, "webhook_id": webhook_id, "png": self.png, "user": user, "new_user": new_user}
 
     def invalid_tokens(self) -> dict[str, str | None]:
         """Return invalid tokens, by the reason."""
@@ -121,7 +121,7 @@ def running_server(
 
 
 @pytest.fixture(scope="module")
-def service(running_server: RunningServer, picture: bytes) -> Iterator[Service]:
+def service(running_server: RunningServer, png: bytes) -> Iterator[Service]:
     with (
         ImageHost.open(running_server.data) as host,
         httpx2.Client(base_url=running_server.origin, timeout=60) as client,
@@ -129,7 +129,7 @@ def service(running_server: RunningServer, picture: bytes) -> Iterator[Service]:
         for user in ("ann", "bob", "gone"):
             host.accounts.create(user, password_hash=hash_password(PASSWORD))
         sessions = {user: host.sessions.create(host.accounts.get(user)).token for user in ("ann", "bob")}
-        yield Service(client, host, picture, sessions)
+        yield Service(client, host, png, sessions)
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +190,7 @@ def test_invalid_tokens_are_401_with_identical_responses(
 ) -> None:
     responses = {}
     for kind, token in invalid_tokens.items():
-        ids = {**MISSING, "picture": service.picture}
+        ids = {**MISSING, "png": service.png}
         response = service.send(*split(route, ids), token, **body_of(route, ids))
         assert (response.status_code, error_code(response)) == (401, "UNAUTHORIZED"), kind
         assert response.headers["www-authenticate"] == "Bearer"
@@ -262,7 +262,7 @@ def test_public_routes_accept_any_token(
 def test_a_key_of_one_scope_is_accepted_exactly_where_it_is_required(service: Service, scope: Scope) -> None:
     token = service.key("ann", scope)
     for route, requirement in ROUTE_SCOPES.items():
-        ids = {**MISSING, "picture": b"", "user": "ann", "new_user": "-"}
+        ids = {**MISSING, "png": b"", "user": "ann", "new_user": "-"}
         status = service.send(*split(route, ids), token, **body_of(route, ids)).status_code
         assert (status == 403) == (requirement not in (None, scope)), route
 
@@ -275,7 +275,7 @@ def test_a_foreign_album_equals_a_missing_one_in_queries_and_bodies(service: Ser
     own_image = service.resources("bob")["image_id"]
 
     def send_all(album_id: str) -> list[httpx2.Response]:
-        form = {"files": {"image": ("a.png", service.picture)}, "data": {"album_id": album_id}}
+        form = {"files": {"image": ("a.png", service.png)}, "data": {"album_id": album_id}}
         return [
             service.send("GET", f"/v1/images?album_id={album_id}", token),
             service.send("POST", "/v1/upload", token, **form),
@@ -302,7 +302,7 @@ def test_adding_a_foreign_image_to_an_album_equals_a_missing_one(service: Servic
 
 
 def test_a_private_image_equals_a_missing_one_for_others(service: Service) -> None:
-    form = {"files": {"image": ("a.png", service.picture)}, "data": {"is_public": "0"}}
+    form = {"files": {"image": ("a.png", service.png)}, "data": {"is_public": "0"}}
     image_id = service.send("POST", "/v1/upload", service.sessions["ann"], **form).json()["data"]["id"]
     assert service.send("GET", f"/img/{image_id}", service.key("ann", Scope.IMAGES_READ)).status_code == 200
     for token in (None, service.sessions["bob"], service.key("ann", *(ALL_SCOPES - {Scope.IMAGES_READ}))):

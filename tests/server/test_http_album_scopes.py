@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import httpx2
 
-Caller = Callable[..., httpx2.Client]
+CreateClient = Callable[..., httpx2.Client]
 
 
 def test_deleting_an_album_with_its_images_requires_images_delete(
-    client_of: Caller, api: httpx2.Client, picture: bytes
+    client_of: CreateClient, api: httpx2.Client, png: bytes
 ) -> None:
     album_id = api.post("/v1/albums", json={"name": "Cats"}).json()["data"]["id"]
-    files, data = {"image": ("cat.png", picture)}, {"album_id": str(album_id)}
+    files, data = {"image": ("cat.png", png)}, {"album_id": str(album_id)}
     image_id = api.post("/v1/upload", files=files, data=data).json()["data"]["id"]
     without_scope = client_of("admin", "albums:write", "albums:read", "images:write", "images:read")
     refused = without_scope.delete(f"/v1/albums/{album_id}?delete_images=true")

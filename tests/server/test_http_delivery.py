@@ -20,14 +20,16 @@ SECURITY_HEADERS = {
 
 
 @pytest.fixture(scope="module")
-def stored(api: httpx2.Client, picture: bytes) -> tuple[str, bytes]:
+def stored(api: httpx2.Client, png: bytes) -> tuple[str, bytes]:
     """A public PNG that is stored unconverted: its id and its bytes."""
     form = {"convertToWebP": "false"}
-    response = api.post("/v1/upload", files={"image": ("Kätzchen.png", picture)}, data=form)
-    return str(response.json()["data"]["id"]), picture
+    response = api.post("/v1/upload", files={"image": ("Kätzchen.png", png)}, data=form)
+    return str(response.json()["data"]["id"]), png
 
 
-def test_the_url_without_parameters_is_the_master(anybody: httpx2.Client, stored: tuple[str, bytes]) -> None:
+def test_the_url_without_parameters_is_the_master(
+    anonymous: httpx2.Client, stored: tuple[str, bytes]
+) -> None:
     image_id, master = stored
     for path in (
         f"/img/{image_id}",
@@ -35,12 +37,12 @@ def test_the_url_without_parameters_is_the_master(anybody: httpx2.Client, stored
         f"/v1/img/{image_id}",
         f"/api/v1/img/{image_id}",
     ):
-        assert anybody.get(path).content == master
+        assert anonymous.get(path).content == master
 
 
-def test_an_image_has_all_headers(anybody: httpx2.Client, stored: tuple[str, bytes]) -> None:
+def test_an_image_has_all_headers(anonymous: httpx2.Client, stored: tuple[str, bytes]) -> None:
     image_id, master = stored
-    headers = anybody.get(f"/img/{image_id}.png").headers
+    headers = anonymous.get(f"/img/{image_id}.png").headers
     assert {name: headers[name] for name in SECURITY_HEADERS} == SECURITY_HEADERS
     assert headers["content-type"] == "image/png"
     assert headers["content-length"] == str(len(master))
@@ -61,19 +63,19 @@ def test_an_image_has_all_headers(anybody: httpx2.Client, stored: tuple[str, byt
     [("fm=jpg", Format.JPEG), ("fm=webp&w=100", Format.WEBP), ("fm=png&w=9", Format.PNG)],
 )
 def test_a_variant_has_the_requested_format(
-    anybody: httpx2.Client, stored: tuple[str, bytes], query: str, expected: Format
+    anonymous: httpx2.Client, stored: tuple[str, bytes], query: str, expected: Format
 ) -> None:
-    response = anybody.get(f"/img/{stored[0]}?{query}")
+    response = anonymous.get(f"/img/{stored[0]}?{query}")
     assert sniff(response.content) is expected
     assert response.headers["content-type"] == f"image/{expected}"
 
 
 def test_auto_chooses_the_format_by_accept_and_sends_vary(
-    anybody: httpx2.Client, stored: tuple[str, bytes]
+    anonymous: httpx2.Client, stored: tuple[str, bytes]
 ) -> None:
     path = f"/img/{stored[0]}.auto?w=50"
-    modern = anybody.get(path, headers={"Accept": "image/avif,image/webp,*/*"})
-    plain = anybody.get(path, headers={"Accept": "image/png"})
+    modern = anonymous.get(path, headers={"Accept": "image/avif,image/webp,*/*"})
+    plain = anonymous.get(path, headers={"Accept": "image/png"})
     assert (modern.headers["content-type"], plain.headers["content-type"]) == ("image/avif", "image/png")
     assert modern.headers["vary"] == plain.headers["vary"] == "Accept"
     assert modern.headers["etag"] != plain.headers["etag"]
@@ -82,25 +84,25 @@ def test_auto_chooses_the_format_by_accept_and_sends_vary(
 @pytest.mark.parametrize("query", ["", "?w=64&fm=webp"])
 @pytest.mark.parametrize("form", ["{}", "W/{}", '"x", {}', '"x",W/{} , "y"', "*"])
 def test_304_for_a_matching_entity_tag(
-    anybody: httpx2.Client, stored: tuple[str, bytes], query: str, form: str
+    anonymous: httpx2.Client, stored: tuple[str, bytes], query: str, form: str
 ) -> None:
     path = f"/img/{stored[0]}{query}"
-    first = anybody.get(path)
-    again = anybody.get(path, headers={"If-None-Match": form.format(first.headers["etag"])})
+    first = anonymous.get(path)
+    again = anonymous.get(path, headers={"If-None-Match": form.format(first.headers["etag"])})
     assert (again.status_code, again.content) == (304, b"")
     for name in ("etag", "cache-control", "last-modified", "cache-tag", *SECURITY_HEADERS):
         assert again.headers[name] == first.headers[name]
     assert "content-type" not in again.headers
 
 
-def test_304_for_an_image_that_is_not_newer(anybody: httpx2.Client, stored: tuple[str, bytes]) -> None:
+def test_304_for_an_image_that_is_not_newer(anonymous: httpx2.Client, stored: tuple[str, bytes]) -> None:
     path = f"/img/{stored[0]}"
-    modified = anybody.get(path).headers["last-modified"]
-    assert anybody.get(path, headers={"If-Modified-Since": modified}).status_code == 304
+    modified = anonymous.get(path).headers["last-modified"]
+    assert anonymous.get(path, headers={"If-Modified-Since": modified}).status_code == 304
     older = {"If-Modified-Since": "Sun, 06 Nov 1994 08:49:37 GMT"}
-    assert anybody.get(path, headers=older).status_code == 200
+    assert anonymous.get(path, headers=older).status_code == 200
     both = {"If-Modified-Since": modified, "If-None-Match": '"other"'}
-    assert anybody.get(path, headers=both).status_code == 200
+    assert anonymous.get(path, headers=both).status_code == 200
 
 
 @pytest.mark.parametrize("query", ["", "?w=64&fm=webp"])
@@ -108,7 +110,7 @@ def test_304_for_an_image_that_is_not_newer(anybody: httpx2.Client, stored: tupl
     ("requested", "start", "stop"), [("0-9", 0, 10), ("5-", 5, None), ("-7", -7, None), ("3-999999", 3, None)]
 )
 def test_206_for_one_range(
-    anybody: httpx2.Client,
+    anonymous: httpx2.Client,
     stored: tuple[str, bytes],
     query: str,
     requested: str,
@@ -116,8 +118,8 @@ def test_206_for_one_range(
     stop: int | None,
 ) -> None:
     path = f"/img/{stored[0]}{query}"
-    whole = anybody.get(path).content
-    response = anybody.get(path, headers={"Range": f"bytes={requested}"})
+    whole = anonymous.get(path).content
+    response = anonymous.get(path, headers={"Range": f"bytes={requested}"})
     first = start % len(whole)
     last = (stop or len(whole)) - 1
     assert (response.status_code, response.content) == (206, whole[start:stop])
@@ -126,15 +128,15 @@ def test_206_for_one_range(
 
 @pytest.mark.parametrize("requested", ["bytes=0-1,3-4", "bytes=x", "lines=0-1", "bytes=9-3", "bytes=-"])
 def test_multiple_and_invalid_ranges_get_the_whole_image(
-    anybody: httpx2.Client, stored: tuple[str, bytes], requested: str
+    anonymous: httpx2.Client, stored: tuple[str, bytes], requested: str
 ) -> None:
-    response = anybody.get(f"/img/{stored[0]}", headers={"Range": requested})
+    response = anonymous.get(f"/img/{stored[0]}", headers={"Range": requested})
     assert (response.status_code, response.content) == (200, stored[1])
 
 
-def test_416_for_a_range_beyond_the_end(anybody: httpx2.Client, stored: tuple[str, bytes]) -> None:
+def test_416_for_a_range_beyond_the_end(anonymous: httpx2.Client, stored: tuple[str, bytes]) -> None:
     size = len(stored[1])
-    response = anybody.get(f"/img/{stored[0]}", headers={"Range": f"bytes={size}-"})
+    response = anonymous.get(f"/img/{stored[0]}", headers={"Range": f"bytes={size}-"})
     assert response.status_code == 416
     assert response.headers["content-range"] == f"bytes */{size}"
     assert response.headers["cache-control"] == "no-store"
@@ -142,20 +144,22 @@ def test_416_for_a_range_beyond_the_end(anybody: httpx2.Client, stored: tuple[st
 
 
 def test_if_range_of_another_version_gets_the_whole_image(
-    anybody: httpx2.Client, stored: tuple[str, bytes]
+    anonymous: httpx2.Client, stored: tuple[str, bytes]
 ) -> None:
     path, part = f"/img/{stored[0]}", {"Range": "bytes=0-3"}
-    headers = anybody.get(path).headers
+    headers = anonymous.get(path).headers
     for same in (headers["etag"], headers["last-modified"]):
-        assert anybody.get(path, headers={**part, "If-Range": same}).status_code == 206
+        assert anonymous.get(path, headers={**part, "If-Range": same}).status_code == 206
     for differs in ('"other"', f"W/{headers['etag']}", "Sun, 06 Nov 1994 08:49:37 GMT", "x"):
-        assert anybody.get(path, headers={**part, "If-Range": differs}).status_code == 200
+        assert anonymous.get(path, headers={**part, "If-Range": differs}).status_code == 200
 
 
 @pytest.mark.parametrize("query", ["", "?w=33&fm=jpg"])
-def test_head_is_get_without_the_body(anybody: httpx2.Client, stored: tuple[str, bytes], query: str) -> None:
+def test_head_is_get_without_the_body(
+    anonymous: httpx2.Client, stored: tuple[str, bytes], query: str
+) -> None:
     path = f"/img/{stored[0]}{query}"
-    whole, head = anybody.get(path), anybody.head(path, headers={"Range": "bytes=0-1"})
+    whole, head = anonymous.get(path), anonymous.head(path, headers={"Range": "bytes=0-1"})
     assert (head.status_code, head.content) == (200, b"")
     volatile = {"date", "x-request-id"}
     assert {item for item in head.headers.items() if item[0] not in volatile} == {
@@ -163,8 +167,8 @@ def test_head_is_get_without_the_body(anybody: httpx2.Client, stored: tuple[str,
     }
 
 
-def test_options_allows_scripts_of_other_origins_to_read_images(anybody: httpx2.Client) -> None:
-    response = anybody.options("/img/0123456789abcdef")
+def test_options_allows_scripts_of_other_origins_to_read_images(anonymous: httpx2.Client) -> None:
+    response = anonymous.options("/img/0123456789abcdef")
     assert response.status_code == 204
     assert response.headers["access-control-allow-methods"] == "GET, HEAD, OPTIONS"
     assert "Authorization" in response.headers["access-control-allow-headers"]
@@ -175,9 +179,9 @@ def test_options_allows_scripts_of_other_origins_to_read_images(anybody: httpx2.
     [("?w=0", 400), ("?w=0300", 400), ("?fit=crop", 400), ("?w=1&w=2", 400), (".tiff", 404), (".png/x", 404)],
 )
 def test_errors_are_not_cacheable(
-    anybody: httpx2.Client, stored: tuple[str, bytes], path: str, status: int
+    anonymous: httpx2.Client, stored: tuple[str, bytes], path: str, status: int
 ) -> None:
-    response = anybody.get(f"/img/{stored[0]}{path}")
+    response = anonymous.get(f"/img/{stored[0]}{path}")
     assert response.status_code == status
     assert response.headers["cache-control"] == "no-store"
     assert response.headers["access-control-allow-origin"] == "*"
@@ -185,27 +189,27 @@ def test_errors_are_not_cacheable(
 
 
 def test_all_errors_of_a_query_are_reported_together(
-    anybody: httpx2.Client, stored: tuple[str, bytes]
+    anonymous: httpx2.Client, stored: tuple[str, bytes]
 ) -> None:
-    details = anybody.get(f"/img/{stored[0]}?w=0&q=101&fit=crop&fm=gif").json()["error"]["details"]
+    details = anonymous.get(f"/img/{stored[0]}?w=0&q=101&fit=crop&fm=gif").json()["error"]["details"]
     assert [name for name in ("w", "q", "fit", "fm") if f"for {name} but" not in details] == []
 
 
 def test_a_private_image_is_404_for_other_accounts(
     api: httpx2.Client,
-    anybody: httpx2.Client,
+    anonymous: httpx2.Client,
     account: httpx2.Client,
     client_of: Callable[..., httpx2.Client],
-    picture: bytes,
+    png: bytes,
 ) -> None:
     form = {"is_public": "0", "convertToWebP": "0"}
-    image = api.post("/v1/upload", files={"image": picture}, data=form).json()["data"]
+    image = api.post("/v1/upload", files={"image": png}, data=form).json()["data"]
     path = f"/img/{image['id']}.png"
     for query in ("", "?w=20"):
         owned = api.get(path + query)
         assert owned.status_code == 200
         assert owned.headers["cache-control"] == "private, no-store"
-        for client in (anybody, account, client_of("admin", "images:write")):
+        for client in (anonymous, account, client_of("admin", "images:write")):
             response = client.get(path + query)
             missing = client.get(f"/img/{'0' * 16}.png{query}")
             assert response.status_code == 404
@@ -214,41 +218,41 @@ def test_a_private_image_is_404_for_other_accounts(
 
 
 def test_a_signed_url_gives_access_to_one_variant_of_a_private_image(
-    api: httpx2.Client, anybody: httpx2.Client, picture: bytes
+    api: httpx2.Client, anonymous: httpx2.Client, png: bytes
 ) -> None:
-    image = api.post("/v1/upload", files={"image": picture}, data={"is_public": "0"}).json()["data"]
+    image = api.post("/v1/upload", files={"image": png}, data={"is_public": "0"}).json()["data"]
     transform = {"w": 40, "fm": "jpg", "expires_in": 60}
     url = api.post(f"/v1/images/{image['id']}/signed-url", json=transform).json()["data"]["url"]
-    shown = anybody.get(url)
+    shown = anonymous.get(url)
     assert (shown.status_code, sniff(shown.content)) == (200, Format.JPEG)
-    assert anybody.get(url.replace("w=40", "w=41")).status_code == 404
-    assert anybody.get(url.replace("sig=", "sig=x")).status_code == 404
+    assert anonymous.get(url.replace("w=40", "w=41")).status_code == 404
+    assert anonymous.get(url.replace("sig=", "sig=x")).status_code == 404
 
 
 def test_an_invalid_token_does_not_prevent_access_to_a_public_image(
-    anybody: httpx2.Client, stored: tuple[str, bytes]
+    anonymous: httpx2.Client, stored: tuple[str, bytes]
 ) -> None:
-    response = anybody.get(f"/img/{stored[0]}", headers={"Authorization": "Bearer unknown"})
+    response = anonymous.get(f"/img/{stored[0]}", headers={"Authorization": "Bearer unknown"})
     assert response.status_code == 200
 
 
-def test_a_deleted_image_is_404_under_every_url(api: httpx2.Client, anybody: httpx2.Client) -> None:
+def test_a_deleted_image_is_404_under_every_url(api: httpx2.Client, anonymous: httpx2.Client) -> None:
     image = api.post("/v1/upload", files={"image": make_image(seed=9)}).json()["data"]
     urls = [image["url"], f"{image['url']}?w=10", image["thumb_url"]]
-    assert [anybody.get(url).status_code for url in urls] == [200, 200, 200]
+    assert [anonymous.get(url).status_code for url in urls] == [200, 200, 200]
     assert api.delete(f"/v1/images/{image['id']}").json()["data"] == {"id": image["id"], "deleted": True}
-    assert [anybody.get(url).status_code for url in urls] == [404, 404, 404]
+    assert [anonymous.get(url).status_code for url in urls] == [404, 404, 404]
     etag = {"If-None-Match": "*"}
-    assert [anybody.get(url, headers=etag).status_code for url in urls] == [404, 404, 404]
+    assert [anonymous.get(url, headers=etag).status_code for url in urls] == [404, 404, 404]
 
 
-def test_an_image_larger_than_a_chunk_is_complete(api: httpx2.Client, anybody: httpx2.Client) -> None:
+def test_an_image_larger_than_a_chunk_is_complete(api: httpx2.Client, anonymous: httpx2.Client) -> None:
     content = gif_of_size(2_500_000)
     form = {"convertToWebP": "0"}
     image = api.post("/v1/upload", files={"image": content}, data=form).json()["data"]
     assert image["size"] > 2 * 2**20
-    assert anybody.get(image["url"]).content == content
-    middle = anybody.get(image["url"], headers={"Range": "bytes=1000-2100000"})
+    assert anonymous.get(image["url"]).content == content
+    middle = anonymous.get(image["url"], headers={"Range": "bytes=1000-2100000"})
     assert middle.content == content[1000:2_100_001]
 
 
@@ -262,12 +266,12 @@ def gif_of_size(size: int) -> bytes:
 
 @pytest.mark.parametrize("query", ["", "?w=9", "?sig=x&exp=1"])
 def test_private_and_unknown_images_have_the_same_error(
-    anybody: httpx2.Client, account: httpx2.Client, picture: bytes, query: str
+    anonymous: httpx2.Client, account: httpx2.Client, png: bytes, query: str
 ) -> None:
-    form = {"files": {"image": picture}, "data": {"is_public": "false"}}
+    form = {"files": {"image": png}, "data": {"is_public": "false"}}
     private = account.post("/v1/upload", **form).json()["data"]["id"]  # type: ignore[arg-type]
     errors = {
-        image_id: anybody.get(f"/img/{image_id}{query}").json()["error"]
+        image_id: anonymous.get(f"/img/{image_id}{query}").json()["error"]
         for image_id in (private, "0123456789abcdef", "short")
     }
     for image_id, error in errors.items():

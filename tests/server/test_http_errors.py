@@ -73,25 +73,25 @@ def test_400_for_a_malformed_album_id_in_the_query(api: httpx2.Client) -> None:
         "Bearer é".encode("latin-1"),
     ],
 )
-def test_401_without_a_valid_token(anybody: httpx2.Client, authorization: str | bytes | None) -> None:
+def test_401_without_a_valid_token(anonymous: httpx2.Client, authorization: str | bytes | None) -> None:
     headers = {} if authorization is None else {"Authorization": authorization}
-    response = anybody.get("/v1/images", headers=headers)  # type: ignore[arg-type]
+    response = anonymous.get("/v1/images", headers=headers)  # type: ignore[arg-type]
     assert_error(response, "UNAUTHORIZED")
     assert response.headers["www-authenticate"] == "Bearer"
 
 
-def test_401_for_two_tokens_at_once(server: RunningServer, anybody: httpx2.Client) -> None:
+def test_401_for_two_tokens_at_once(server: RunningServer, anonymous: httpx2.Client) -> None:
     headers = [("Authorization", f"Bearer {server.token}")] * 2
-    assert_error(anybody.get("/v1/images", headers=headers), "UNAUTHORIZED", "several")
+    assert_error(anonymous.get("/v1/images", headers=headers), "UNAUTHORIZED", "several")
 
 
-def test_401_does_not_echo_the_received_token(anybody: httpx2.Client) -> None:
-    response = anybody.get("/v1/images", headers={"Authorization": "Bearer secretsecret"})
+def test_401_does_not_echo_the_received_token(anonymous: httpx2.Client) -> None:
+    response = anonymous.get("/v1/images", headers={"Authorization": "Bearer secretsecret"})
     assert "secretsecret" not in response.text
 
 
-def test_401_comes_before_errors_of_the_body(anybody: httpx2.Client) -> None:
-    assert_error(anybody.post("/v1/albums", content=b"{"), "UNAUTHORIZED")
+def test_401_comes_before_errors_of_the_body(anonymous: httpx2.Client) -> None:
+    assert_error(anonymous.post("/v1/albums", content=b"{"), "UNAUTHORIZED")
 
 
 def test_403_for_a_valid_token_without_the_scope(client_of: Callable[..., httpx2.Client]) -> None:
@@ -151,23 +151,23 @@ def test_415_for_a_body_that_is_not_declared_as_json(api: httpx2.Client, declare
     assert_error(response, "UNSUPPORTED_MEDIA_TYPE", "application/json")
 
 
-def test_422_for_a_damaged_image(api: httpx2.Client, picture: bytes) -> None:
-    assert_error(upload(api, picture[: len(picture) // 2]), "VALIDATION_ERROR")
-    assert_error(upload(api, picture[:400] + bytes(400) + picture[800:]), "VALIDATION_ERROR")
+def test_422_for_a_damaged_image(api: httpx2.Client, png: bytes) -> None:
+    assert_error(upload(api, png[: len(png) // 2]), "VALIDATION_ERROR")
+    assert_error(upload(api, png[:400] + bytes(400) + png[800:]), "VALIDATION_ERROR")
 
 
-def test_422_reports_all_invalid_options_together(api: httpx2.Client, picture: bytes) -> None:
-    response = upload(api, picture, quality="0", format="bmp", remove_exif="yes", album_id="x")
+def test_422_reports_all_invalid_options_together(api: httpx2.Client, png: bytes) -> None:
+    response = upload(api, png, quality="0", format="bmp", remove_exif="yes", album_id="x")
     assert_error(response, "VALIDATION_ERROR", "quality", "format", "remove_exif", "album_id")
 
 
 def test_422_for_a_foreign_or_missing_album_before_anything_is_stored(
-    api: httpx2.Client, account: httpx2.Client, picture: bytes
+    api: httpx2.Client, account: httpx2.Client, png: bytes
 ) -> None:
     album = api.post("/v1/albums", json={"name": "mine"}).json()["data"]["id"]
     for album_id in (str(album), "999"):
-        assert_error(upload(account, picture, album_id=album_id), "VALIDATION_ERROR", "album_id")
-        batch = account.post("/v1/upload", files={"files[]": picture}, data={"album_id": album_id})
+        assert_error(upload(account, png, album_id=album_id), "VALIDATION_ERROR", "album_id")
+        batch = account.post("/v1/upload", files={"files[]": png}, data={"album_id": album_id})
         assert_error(batch, "VALIDATION_ERROR", "album_id")
     assert account.get("/v1/images").json()["data"]["pagination"]["total"] == 0
 
@@ -205,18 +205,18 @@ def uploading_client(data: Path, settings: ServerSettings) -> Iterator[httpx2.Cl
         yield client
 
 
-def test_507_when_the_disk_is_full(tmp_path: Path, picture: bytes) -> None:
+def test_507_when_the_disk_is_full(tmp_path: Path, png: bytes) -> None:
     settings = ServerSettings(storage=StorageSettings(min_free_bytes=10**17))
     with uploading_client(tmp_path / "data", settings) as client:
-        assert_error(upload(client, picture), "INSUFFICIENT_STORAGE")
+        assert_error(upload(client, png), "INSUFFICIENT_STORAGE")
         assert client.get("/v1/images").json()["data"]["pagination"]["total"] == 0
         assert list((tmp_path / "data" / "images").rglob("*")) == []
 
 
-def test_507_when_the_quota_is_exhausted(tmp_path: Path, picture: bytes) -> None:
+def test_507_when_the_quota_is_exhausted(tmp_path: Path, png: bytes) -> None:
     settings = ServerSettings(limits=LimitSettings(quota_bytes=10))
     with uploading_client(tmp_path / "data", settings) as client:
-        assert_error(upload(client, picture), "INSUFFICIENT_STORAGE", "quota")
+        assert_error(upload(client, png), "INSUFFICIENT_STORAGE", "quota")
         assert client.get("/v1/images").json()["data"]["pagination"]["total"] == 0
 
 
@@ -228,8 +228,8 @@ def test_507_when_the_quota_is_exhausted(tmp_path: Path, picture: bytes) -> None
     ["/", "/v1", "/v1/nope", "/v2/images", "/img", "/imgx/0123456789abcdef", "/v1/images/a/b"],
 )
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-def test_an_unknown_route_is_404(anybody: httpx2.Client, method: str, path: str) -> None:
-    assert_error(anybody.request(method, path), "NOT_FOUND")
+def test_an_unknown_route_is_404(anonymous: httpx2.Client, method: str, path: str) -> None:
+    assert_error(anonymous.request(method, path), "NOT_FOUND")
 
 
 @pytest.mark.parametrize(
@@ -243,20 +243,20 @@ def test_an_unknown_route_is_404(anybody: httpx2.Client, method: str, path: str)
     ],
 )
 def test_a_wrong_method_is_405_with_an_allow_header(
-    anybody: httpx2.Client, method: str, path: str, allow: str
+    anonymous: httpx2.Client, method: str, path: str, allow: str
 ) -> None:
-    response = anybody.request(method, path)
+    response = anonymous.request(method, path)
     assert_error(response, "METHOD_NOT_ALLOWED")
     assert response.headers["allow"] == allow
 
 
 def test_an_internal_error_is_500_and_its_cause_is_only_in_the_log(
-    server: RunningServer, anybody: httpx2.Client, image_id: str
+    server: RunningServer, anonymous: httpx2.Client, image_id: str
 ) -> None:
     master = server.data / "images" / image_id[:2] / image_id / "master"
     master.unlink()
     master.mkdir()
-    response = anybody.get(f"/img/{image_id}.webp")
+    response = anonymous.get(f"/img/{image_id}.webp")
     assert_error(response, "INTERNAL_ERROR")
     assert "master" not in response.text
     log = server.log.read_text(encoding="utf-8")

@@ -31,8 +31,8 @@ def replayed(response: httpx2.Response) -> bool:
     return response.headers.get("idempotent-replayed") == "true"
 
 
-def test_a_repeated_upload_returns_the_first_response(account: Client, picture: bytes) -> None:
-    form: dict[str, Any] = {"files": {"image": ("a.png", picture)}, "data": {"description": "x"}}
+def test_a_repeated_upload_returns_the_first_response(account: Client, png: bytes) -> None:
+    form: dict[str, Any] = {"files": {"image": ("a.png", png)}, "data": {"description": "x"}}
     first, second = (account.post("/v1/upload", headers=KEY, **form) for _ in range(2))
     assert (first.status_code, replayed(first)) == (200, False)
     assert (second.status_code, replayed(second)) == (200, True)
@@ -71,13 +71,13 @@ def test_the_same_json_in_other_bytes_is_the_same_request(account: Client) -> No
     assert count(account) == (0, 1)
 
 
-def test_a_different_request_with_the_same_key_is_409(account: Client, picture: bytes) -> None:
-    upload: dict[str, Any] = {"files": {"image": ("a.png", picture)}}
+def test_a_different_request_with_the_same_key_is_409(account: Client, png: bytes) -> None:
+    upload: dict[str, Any] = {"files": {"image": ("a.png", png)}}
     assert account.post("/v1/upload", headers=KEY, **upload).status_code == 200
     others: list[tuple[str, dict[str, Any]]] = [
-        ("/v1/upload", {"files": {"image": ("b.png", picture)}}),
+        ("/v1/upload", {"files": {"image": ("b.png", png)}}),
         ("/v1/upload", {"files": {"image": ("a.png", make_image(9, 9))}}),
-        ("/v1/upload", {"files": {"files[]": ("a.png", picture)}}),
+        ("/v1/upload", {"files": {"files[]": ("a.png", png)}}),
         ("/v1/upload", {**upload, "data": {"description": "x"}}),
         ("/v1/albums", {"json": {"name": "x"}}),
     ]
@@ -100,8 +100,8 @@ def test_a_failed_request_may_be_repeated_with_its_key(account: Client) -> None:
 
 @pytest.mark.parametrize("key", [b"", b"x" * 256, b"a\xe4", b"a\tb"])
 @pytest.mark.parametrize("path", ["/v1/albums", "/v1/upload"])
-def test_an_invalid_key_is_400(account: Client, picture: bytes, key: bytes, path: str) -> None:
-    body: dict[str, Any] = {"json": {"name": "x"}} if "albums" in path else {"files": {"image": picture}}
+def test_an_invalid_key_is_400(account: Client, png: bytes, key: bytes, path: str) -> None:
+    body: dict[str, Any] = {"json": {"name": "x"}} if "albums" in path else {"files": {"image": png}}
     response = account.post(path, headers={b"Idempotency-Key": key}, **body)
     assert (response.status_code, response.json()["error"]["code"]) == (400, "BAD_REQUEST")
     assert "Idempotency-Key" in response.json()["error"]["details"]
@@ -122,8 +122,8 @@ def test_the_longest_key_is_accepted(account: Client) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/albums", "/v1/upload"])
-def test_concurrent_requests_with_one_key_have_one_effect(account: Client, picture: bytes, path: str) -> None:
-    body: dict[str, Any] = {"json": {"name": "x"}} if "albums" in path else {"files": {"image": picture}}
+def test_concurrent_requests_with_one_key_have_one_effect(account: Client, png: bytes, path: str) -> None:
+    body: dict[str, Any] = {"json": {"name": "x"}} if "albums" in path else {"files": {"image": png}}
     gate = threading.Barrier(8)
 
     def send(_index: int) -> httpx2.Response:

@@ -115,16 +115,16 @@ def test_a_signed_url_requires_valid_parameters(account: httpx2.Client, body: di
 
 
 def test_the_gallery_lists_public_images_without_a_token(
-    account: httpx2.Client, anybody: httpx2.Client
+    account: httpx2.Client, anonymous: httpx2.Client
 ) -> None:
     public, private = upload_images(account, 1)[0], upload_images(account, 1, is_public="0")[0]
-    images = anybody.get("/v1/gallery?per_page=100").json()["data"]["images"]
+    images = anonymous.get("/v1/gallery?per_page=100").json()["data"]["images"]
     by_id = {image["id"]: image for image in images}
     assert public in by_id
     assert private not in by_id
     assert list(by_id[public]) == [attribute.name for attribute in attrs.fields(PublicImageRecord)]
     account.patch(f"/v1/images/{public}", json={"is_public": False})
-    assert public not in ids_of(anybody.get("/v1/gallery?per_page=100"))
+    assert public not in ids_of(anonymous.get("/v1/gallery?per_page=100"))
 
 
 def test_a_created_album_has_a_location_and_is_listed(account: httpx2.Client, server: RunningServer) -> None:

@@ -138,10 +138,10 @@ def test_every_api_response_has_rate_limit_headers(send: Send, host: ImageHost) 
 
 
 def test_image_urls_probes_and_the_api_description_are_not_counted(
-    send: Send, host: ImageHost, picture: bytes
+    send: Send, host: ImageHost, png: bytes
 ) -> None:
     token = create_user(host, "viewer", api_per_minute=5)
-    image = send("POST", "/v1/upload", token=token, files={"image": picture}).json()["data"]
+    image = send("POST", "/v1/upload", token=token, files={"image": png}).json()["data"]
     for path in (
         f"/img/{image['id']}",
         f"/v1/img/{image['id']}?w=9",
@@ -310,7 +310,7 @@ def test_an_account_with_an_invalid_name_or_password_is_422(send: Send, username
     assert password not in response.text
 
 
-def test_registration_is_disabled_by_default(anybody: httpx2.Client) -> None:
-    response = anybody.post("/v1/accounts", json={"username": "x", "password": PASSWORD})
-    assert (response.status_code, response.json()) == (404, anybody.get("/v1/nope").json())
-    assert "/accounts" not in anybody.get("/v1/openapi.json").json()["paths"]
+def test_registration_is_disabled_by_default(anonymous: httpx2.Client) -> None:
+    response = anonymous.post("/v1/accounts", json={"username": "x", "password": PASSWORD})
+    assert (response.status_code, response.json()) == (404, anonymous.get("/v1/nope").json())
+    assert "/accounts" not in anonymous.get("/v1/openapi.json").json()["paths"]

@@ -19,8 +19,8 @@ METHODS = ("get", "post", "patch", "delete", "put")
 
 
 @pytest.fixture(scope="module")
-def document(anybody: httpx2.Client) -> dict[str, Any]:
-    return dict(anybody.get("/v1/openapi.json").json())
+def document(anonymous: httpx2.Client) -> dict[str, Any]:
+    return dict(anonymous.get("/v1/openapi.json").json())
 
 
 def described_operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -31,10 +31,10 @@ def described_operations(document: dict[str, Any]) -> Iterator[tuple[str, str, d
                 yield method.upper(), path, item[method]
 
 
-def test_healthz_and_readyz_respond(anybody: httpx2.Client) -> None:
-    assert anybody.get("/healthz").json() == {"success": True, "data": {"status": "alive"}}
-    assert anybody.get("/readyz").json() == {"success": True, "data": {"status": "ready"}}
-    assert anybody.head("/healthz").status_code == 200
+def test_healthz_and_readyz_respond(anonymous: httpx2.Client) -> None:
+    assert anonymous.get("/healthz").json() == {"success": True, "data": {"status": "alive"}}
+    assert anonymous.get("/readyz").json() == {"success": True, "data": {"status": "ready"}}
+    assert anonymous.head("/healthz").status_code == 200
 
 
 def test_the_table_of_scopes_has_exactly_the_routes() -> None:
@@ -68,20 +68,20 @@ def test_every_reference_in_the_document_resolves(document: dict[str, Any]) -> N
 
 
 def test_the_urls_in_the_document_are_served(
-    document: dict[str, Any], anybody: httpx2.Client, server: RunningServer
+    document: dict[str, Any], anonymous: httpx2.Client, server: RunningServer
 ) -> None:
     assert document["servers"] == [{"url": server.base_url}]
     for method, path, _ in described_operations(document):
         item = document["paths"][path]
         url = (item.get("servers") or document["servers"])[0]["url"] + re.sub(r"\{\w+\}", "0" * 16, path)
-        assert anybody.request(method, url).status_code != 405
+        assert anonymous.request(method, url).status_code != 405
 
 
 def test_the_document_has_the_members_of_actual_responses(
-    document: dict[str, Any], api: httpx2.Client, picture: bytes
+    document: dict[str, Any], api: httpx2.Client, png: bytes
 ) -> None:
     records = {
-        "ImageRecord": api.post("/v1/upload", files={"image": picture}).json()["data"],
+        "ImageRecord": api.post("/v1/upload", files={"image": png}).json()["data"],
         "AlbumRecord": api.post("/v1/albums", json={"name": "x"}).json()["data"],
         "PublicImageRecord": api.get("/v1/gallery").json()["data"]["images"][0],
         "Pagination": api.get("/v1/images").json()["data"]["pagination"],
@@ -100,9 +100,9 @@ def test_the_upload_form_is_documented_field_by_field(document: dict[str, Any]) 
 
 
 def test_the_html_page_has_every_route_and_loads_no_resource(
-    document: dict[str, Any], anybody: httpx2.Client
+    document: dict[str, Any], anonymous: httpx2.Client
 ) -> None:
-    response = anybody.get("/v1/docs")
+    response = anonymous.get("/v1/docs")
     assert response.headers["content-type"] == "text/html; charset=utf-8"
     policy = response.headers["content-security-policy"]
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
@@ -113,8 +113,8 @@ def test_the_html_page_has_every_route_and_loads_no_resource(
 
 
 @pytest.mark.parametrize("path", ["/v1/images", "/api/v1/images", "/v1/images/", "/healthz"])
-def test_options_returns_the_allowed_methods(anybody: httpx2.Client, path: str) -> None:
-    response = anybody.options(path)
+def test_options_returns_the_allowed_methods(anonymous: httpx2.Client, path: str) -> None:
+    response = anonymous.options(path)
     assert (response.status_code, response.headers["allow"].split(", ")[0]) == (204, "GET")
 
 

@@ -137,7 +137,7 @@ def test_an_invalid_setting_prevents_the_start(tmp_path: Path) -> None:
         start(tmp_path / "data", variables={"IMAGEHOST_LIMITS_QUOTA_BYTES": "much"})
 
 
-def test_image_urls_are_those_of_the_settings_and_ignore_forged_hosts(tmp_path: Path, picture: bytes) -> None:
+def test_image_urls_are_those_of_the_settings_and_ignore_forged_hosts(tmp_path: Path, png: bytes) -> None:
     port = free_port("127.0.0.1")
     variables = {
         "IMAGEHOST_BASE_URL": f"http://127.0.0.1:{port}/v1",
@@ -150,7 +150,7 @@ def test_image_urls_are_those_of_the_settings_and_ignore_forged_hosts(tmp_path: 
             "X-Forwarded-Host": "evil.example",
             "X-Forwarded-Proto": "https",
         }
-        response = httpx2.post(f"{server.base_url}/upload", files={"image": picture}, headers=headers)
+        response = httpx2.post(f"{server.base_url}/upload", files={"image": png}, headers=headers)
         image = response.json()["data"]
         assert image["url"] == f"https://cdn.example/media/{image['id']}.webp"
         assert "evil" not in response.text
@@ -158,12 +158,10 @@ def test_image_urls_are_those_of_the_settings_and_ignore_forged_hosts(tmp_path: 
         assert httpx2.get(f"{server.origin}/img/{image['id']}.webp").status_code == 200
 
 
-def test_cdn_url_may_have_no_path(tmp_path: Path, picture: bytes) -> None:
+def test_cdn_url_may_have_no_path(tmp_path: Path, png: bytes) -> None:
     with running(tmp_path / "data", variables={"IMAGEHOST_CDN_URL": "https://cdn.example"}) as server:
         headers = {"Authorization": f"Bearer {server.token}"}
-        image = httpx2.post(f"{server.base_url}/upload", files={"image": picture}, headers=headers).json()[
-            "data"
-        ]
+        image = httpx2.post(f"{server.base_url}/upload", files={"image": png}, headers=headers).json()["data"]
         assert image["url"] == f"https://cdn.example/{image['id']}.webp"
         assert httpx2.get(f"{server.origin}/{image['id']}.webp?w=9").status_code == 200
         assert httpx2.get(f"{server.origin}/healthz").json()["success"] is True

@@ -27,9 +27,9 @@ def ann(operator: ImageHost) -> str:
 
 
 @pytest.fixture
-def session(anybody: httpx2.Client) -> dict[str, Any]:
+def session(anonymous: httpx2.Client) -> dict[str, Any]:
     """The record of a new session."""
-    return dict(anybody.post("/v1/session", json=CREDENTIALS).json()["data"])
+    return dict(anonymous.post("/v1/session", json=CREDENTIALS).json()["data"])
 
 
 @pytest.fixture
@@ -77,15 +77,15 @@ def test_sign_out_ends_the_session_at_once(signed_in: httpx2.Client) -> None:
         ([], 422),
     ],
 )
-def test_a_failed_sign_in_sets_no_cookie(anybody: httpx2.Client, body: object, status: int) -> None:
-    response = anybody.post("/v1/session", json=body)
+def test_a_failed_sign_in_sets_no_cookie(anonymous: httpx2.Client, body: object, status: int) -> None:
+    response = anonymous.post("/v1/session", json=body)
     assert response.status_code == status
     assert "set-cookie" not in response.headers
 
 
-def test_lone_surrogates_are_not_a_password(anybody: httpx2.Client) -> None:
+def test_lone_surrogates_are_not_a_password(anonymous: httpx2.Client) -> None:
     body = b'{"username": "ann", "password": "\\ud800"}'
-    response = anybody.post("/v1/session", content=body, headers={"content-type": "application/json"})
+    response = anonymous.post("/v1/session", content=body, headers={"content-type": "application/json"})
     assert response.status_code in (400, 401, 422)
 
 
@@ -99,8 +99,8 @@ def cookies_of(response: httpx2.Response) -> dict[str, Any]:
     return dict(jar)
 
 
-def test_session_cookies_are_strict_secure_and_httponly(anybody: httpx2.Client) -> None:
-    cookies = cookies_of(anybody.post("/v1/session", json=CREDENTIALS))
+def test_session_cookies_are_strict_secure_and_httponly(anonymous: httpx2.Client) -> None:
+    cookies = cookies_of(anonymous.post("/v1/session", json=CREDENTIALS))
     assert cookies.keys() == {SESSION_COOKIE, CSRF_COOKIE}
     for name, cookie in cookies.items():
         assert name.startswith("__Host-")
@@ -111,19 +111,19 @@ def test_session_cookies_are_strict_secure_and_httponly(anybody: httpx2.Client) 
     assert cookies[SESSION_COOKIE].value not in cookies[CSRF_COOKIE].value
 
 
-def browser(anybody: httpx2.Client) -> tuple[dict[str, str], str]:
+def browser(anonymous: httpx2.Client) -> tuple[dict[str, str], str]:
     """Sign in; return the headers that a browser sends by itself, and the CSRF token for its pages."""
     cookies = {
         name: cookie.value
-        for name, cookie in cookies_of(anybody.post("/v1/session", json=CREDENTIALS)).items()
+        for name, cookie in cookies_of(anonymous.post("/v1/session", json=CREDENTIALS)).items()
     }
     cookie_header = {"Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())}
     return cookie_header, cookies[CSRF_COOKIE]
 
 
-def test_a_cookie_without_csrf_token_allows_only_safe_methods(anybody: httpx2.Client) -> None:
-    cookie, _ = browser(anybody)
-    assert anybody.get("/v1/images", headers=cookie).status_code == 200
+def test_a_cookie_without_csrf_token_allows_only_safe_methods(anonymous: httpx2.Client) -> None:
+    cookie, _ = browser(anonymous)
+    assert anonymous.get("/v1/images", headers=cookie).status_code == 200
     for method, path in (
         ("POST", "/v1/albums"),
         ("POST", "/v1/upload"),
@@ -132,57 +132,57 @@ def test_a_cookie_without_csrf_token_allows_only_safe_methods(anybody: httpx2.Cl
         ("PATCH", "/v1/images/0123456789abcdef"),
         ("PUT", "/v1/albums/1/images"),
     ):
-        response = anybody.request(method, path, headers=cookie, json={"name": "x"})
+        response = anonymous.request(method, path, headers=cookie, json={"name": "x"})
         assert (response.status_code, response.json()["error"]["code"]) == (403, "FORBIDDEN"), path
         assert "X-CSRF-Token" in response.json()["error"]["details"]
 
 
-def test_the_csrf_token_of_the_session_allows_unsafe_methods(anybody: httpx2.Client) -> None:
-    cookie, token = browser(anybody)
-    _, other_token = browser(anybody)
+def test_the_csrf_token_of_the_session_allows_unsafe_methods(anonymous: httpx2.Client) -> None:
+    cookie, token = browser(anonymous)
+    _, other_token = browser(anonymous)
     for wrong in (other_token, "", token[:-1], token + "x", "*"):
         headers = {**cookie, "X-CSRF-Token": wrong}
-        assert anybody.post("/v1/albums", headers=headers, json={"name": "x"}).status_code == 403
+        assert anonymous.post("/v1/albums", headers=headers, json={"name": "x"}).status_code == 403
     headers = {**cookie, "X-CSRF-Token": token}
-    assert anybody.post("/v1/albums", headers=headers, json={"name": "x"}).status_code == 201
-    ended = anybody.delete("/v1/session", headers=headers)
+    assert anonymous.post("/v1/albums", headers=headers, json={"name": "x"}).status_code == 201
+    ended = anonymous.delete("/v1/session", headers=headers)
     assert ended.status_code == 200
     assert {int(cookie["max-age"]) for cookie in cookies_of(ended).values()} == {0}
-    assert anybody.get("/v1/images", headers=cookie).status_code == 401
+    assert anonymous.get("/v1/images", headers=cookie).status_code == 401
 
 
 def test_a_bearer_token_needs_no_csrf_token_and_precedes_the_cookie(
-    anybody: httpx2.Client, session: dict[str, Any]
+    anonymous: httpx2.Client, session: dict[str, Any]
 ) -> None:
-    cookie, _ = browser(anybody)
+    cookie, _ = browser(anonymous)
     bearer = {"Authorization": f"Bearer {session['token']}"}
-    assert anybody.post("/v1/albums", headers={**cookie, **bearer}, json={"name": "x"}).status_code == 201
+    assert anonymous.post("/v1/albums", headers={**cookie, **bearer}, json={"name": "x"}).status_code == 201
     wrong = {**cookie, "Authorization": "Bearer rubbish"}
-    assert anybody.get("/v1/images", headers=wrong).status_code == 401
+    assert anonymous.get("/v1/images", headers=wrong).status_code == 401
 
 
 @pytest.mark.parametrize(
     "cookie", ["", "=", f"{SESSION_COOKIE}", f"{SESSION_COOKIE}=", f"{SESSION_COOKIE}=x; [", "\xff=\xff"]
 )
-def test_malformed_cookies_are_401(anybody: httpx2.Client, cookie: str) -> None:
-    response = anybody.get("/v1/images", headers={b"Cookie": cookie.encode("latin-1")})
+def test_malformed_cookies_are_401(anonymous: httpx2.Client, cookie: str) -> None:
+    response = anonymous.get("/v1/images", headers={b"Cookie": cookie.encode("latin-1")})
     assert response.status_code == 401
 
 
 @pytest.mark.parametrize(
     "value", ["", "Bearer", "Basic YTpi", "Token x", "Bearer a b", "Bearer \xff", "bearer:x"]
 )
-def test_a_malformed_authorization_header_is_401(anybody: httpx2.Client, value: str) -> None:
-    response = anybody.get("/v1/images", headers={b"Authorization": value.encode("latin-1")})
+def test_a_malformed_authorization_header_is_401(anonymous: httpx2.Client, value: str) -> None:
+    response = anonymous.get("/v1/images", headers={b"Authorization": value.encode("latin-1")})
     assert (response.status_code, response.headers["www-authenticate"]) == (401, "Bearer")
 
 
 def test_the_scheme_is_case_insensitive_and_two_headers_are_401(
-    anybody: httpx2.Client, session: dict[str, Any]
+    anonymous: httpx2.Client, session: dict[str, Any]
 ) -> None:
     header = ("Authorization", f"BEARER {session['token']}")
-    assert anybody.get("/v1/images", headers=[header]).status_code == 200
-    assert anybody.get("/v1/images", headers=[header, header]).status_code == 401
+    assert anonymous.get("/v1/images", headers=[header]).status_code == 200
+    assert anonymous.get("/v1/images", headers=[header, header]).status_code == 401
 
 
 # Keys.

@@ -18,8 +18,8 @@ from imagehost_server.testing import RunningServer
 FIELDS = [attribute.name for attribute in attrs.fields(ImageRecord)]
 
 
-def test_form_2_returns_the_image_record(api: httpx2.Client, server: RunningServer, picture: bytes) -> None:
-    response = api.post("/v1/upload", files={"image": ("cat.png", picture)}, data={"description": "Asleep"})
+def test_form_2_returns_the_image_record(api: httpx2.Client, server: RunningServer, png: bytes) -> None:
+    response = api.post("/v1/upload", files={"image": ("cat.png", png)}, data={"description": "Asleep"})
     assert response.status_code == 200
     assert response.json().keys() == {"success", "data"}
     record = response.json()["data"]
@@ -44,15 +44,13 @@ def test_form_1_returns_records_and_errors_of_all_files_in_order(api: httpx2.Cli
     assert error["code"] == "UNSUPPORTED_MEDIA_TYPE"
 
 
-def test_form_1_with_one_file_returns_a_list(api: httpx2.Client, picture: bytes) -> None:
-    data = api.post("/v1/upload", files={"files[]": picture}).json()["data"]
+def test_form_1_with_one_file_returns_a_list(api: httpx2.Client, png: bytes) -> None:
+    data = api.post("/v1/upload", files={"files[]": png}).json()["data"]
     assert (len(data["images"]), data["errors"]) == (1, [])
 
 
-def test_if_no_file_is_stored_the_status_is_their_common_one_or_422(
-    api: httpx2.Client, picture: bytes
-) -> None:
-    text, damaged = ("a.txt", b"text"), ("b.png", picture[:300])
+def test_if_no_file_is_stored_the_status_is_their_common_one_or_422(api: httpx2.Client, png: bytes) -> None:
+    text, damaged = ("a.txt", b"text"), ("b.png", png[:300])
     same = api.post("/v1/upload", files=[("files[]", text), ("files[]", text)])
     differs = api.post("/v1/upload", files=[("files[]", text), ("files[]", damaged)])
     assert (same.status_code, differs.status_code) == (415, 422)
@@ -76,20 +74,20 @@ def test_options_may_precede_or_follow_the_file(api: httpx2.Client, name: str) -
         assert response.json()["data"]["is_public"] is False
 
 
-def test_form_2_accepts_the_options_of_form_1(api: httpx2.Client, picture: bytes) -> None:
+def test_form_2_accepts_the_options_of_form_1(api: httpx2.Client, png: bytes) -> None:
     form = {"format": "jpeg", "quality": "50", "auto_rename": "1", "remove_exif": "true", "unknown": "x"}
-    record = api.post("/v1/upload", files={"image": ("cat.png", picture)}, data=form).json()["data"]
+    record = api.post("/v1/upload", files={"image": ("cat.png", png)}, data=form).json()["data"]
     assert (record["format"], record["original_filename"]) == ("jpeg", "cat.png")
     assert record["filename"] != "cat.png"
 
 
-def test_both_forms_at_once_are_400(api: httpx2.Client, picture: bytes) -> None:
-    response = api.post("/v1/upload", files=[("files[]", picture), ("image", picture)])
+def test_both_forms_at_once_are_400(api: httpx2.Client, png: bytes) -> None:
+    response = api.post("/v1/upload", files=[("files[]", png), ("image", png)])
     assert (response.status_code, "both" in response.text) == (400, True)
 
 
-def test_two_files_in_form_2_are_400(api: httpx2.Client, picture: bytes) -> None:
-    response = api.post("/v1/upload", files=[("image", picture), ("file", picture)])
+def test_two_files_in_form_2_are_400(api: httpx2.Client, png: bytes) -> None:
+    response = api.post("/v1/upload", files=[("image", png), ("file", png)])
     assert (response.status_code, "one file for image" in response.text) == (400, True)
 
 
@@ -120,9 +118,9 @@ def test_filenames_are_decoded_as_browsers_encode_them(api: httpx2.Client) -> No
 
 
 def test_the_path_alias_accepts_uploads_and_never_appears_in_responses(
-    api: httpx2.Client, picture: bytes
+    api: httpx2.Client, png: bytes
 ) -> None:
-    response = api.post("/api/v1/upload", files={"file": picture})
+    response = api.post("/api/v1/upload", files={"file": png})
     assert response.status_code == 200
     assert "/api/v1" not in response.text
 
@@ -135,9 +133,9 @@ def test_the_curl_command_of_the_first_start_uploads_an_image(server: RunningSer
     assert '"original_filename":"sample.png"' in result.stdout
 
 
-def test_expect_100_continue_is_answered_before_the_body(server: RunningServer, picture: bytes) -> None:
+def test_expect_100_continue_is_answered_before_the_body(server: RunningServer, png: bytes) -> None:
     part = b'--B\r\nContent-Disposition: form-data; name="image"; filename="x.png"\r\n\r\n'
-    body = part + picture + b"\r\n--B--\r\n"
+    body = part + png + b"\r\n--B--\r\n"
     head = (
         f"POST /v1/upload HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nExpect: 100-continue\r\n"
         f"Authorization: Bearer {server.token}\r\nContent-Type: multipart/form-data; boundary=B\r\n"

@@ -12,8 +12,8 @@ from imagehost_server.app import operations
 from imagehost_server.openapi.document import document
 
 
-def test_the_document_has_every_event_with_its_schema(anybody: httpx2.Client) -> None:
-    tree = anybody.get("/v1/openapi.json").json()
+def test_the_document_has_every_event_with_its_schema(anonymous: httpx2.Client) -> None:
+    tree = anonymous.get("/v1/openapi.json").json()
     assert tree["openapi"].startswith("3.1.")
     assert tree["webhooks"].keys() == EVENT_TYPES.keys()
     for name, schema in event_schemas().items():
