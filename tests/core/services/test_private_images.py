@@ -245,11 +245,11 @@ def test_hiding_an_image_is_seen_by_another_process_at_once(
         with ImageHost.open(sys.argv[1], settings=Settings(rendering=RenderingSettings(processes=1))) as host:
             print("open")
             for line in sys.stdin:
-                requested = host.delivery.resolve_cached(line.strip(), "w=40")
+                viewed = host.delivery.resolve_cached(line.strip(), "w=40")
                 try:
                     host.delivery.open(host.delivery.resolve(line.strip(), "w=40")).close()
                     peeked = host.delivery.resolve_cached(line.strip(), "w=40")
-                    print(asked is not None, peeked[1] is not None, len(host.gallery()))
+                    print(viewed is not None, peeked[1] is not None, len(host.gallery()))
                 except NotFoundError:
                     print("404", len(host.gallery()))
         """,
@@ -257,9 +257,9 @@ def test_hiding_an_image_is_seen_by_another_process_at_once(
     )
     assert other.hear() == "open"
     image = host.upload(PNG, owner="admin")
-    for asked in (False, True):
+    for viewed in (False, True):
         other.tell(image.id)
-        assert other.hear() == f"{asked} True 1"
+        assert other.hear() == f"{viewed} True 1"
     host.images.update(image.id, is_public=False)
     other.tell(image.id)
     assert other.hear() == "404 0"
