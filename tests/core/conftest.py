@@ -83,8 +83,6 @@ class Program:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{line}\n")
 
-    hear, tell = read_line, write_line
-
     def end(self) -> int:
         """Close the program's input, wait for its exit, and return its exit status."""
         self._process.communicate()

@@ -201,7 +201,7 @@ def test_the_sender_slot_of_a_killed_process_is_free_at_once(
     with ImageHost.open(tmp_path, settings=SETTINGS) as host:
         fill(host, host.webhooks.create(owner="admin", url=URL).webhook, 3)
         process = program(DIE, tmp_path)
-        assert process.hear() == "0 3"
+        assert process.read_line() == "0 3"
         with host.webhooks.sender_slot() as other:
             assert other == 1
             assert host.webhooks.lease(8) == ()

@@ -115,12 +115,12 @@ def test_readers_do_not_wait_for_a_writer_in_another_process(
 ) -> None:
     insert(database, "before")
     other = program(WRITE, tmp_path, "other")
-    assert other.hear() == "writing"
+    assert other.read_line() == "writing"
     with ThreadPoolExecutor(4) as executor:
         reads = [executor.submit(names, database) for _ in range(40)]
         assert [read.result(TIMEOUT) for read in reads] == [["before"]] * 40
-    other.tell()
-    assert other.hear() == "committed"
+    other.write_line()
+    assert other.read_line() == "committed"
     assert names(database) == ["before", "other"]
 
 
@@ -128,12 +128,12 @@ def test_a_writer_waits_for_a_writer_in_another_process(
     database: Database, tmp_path: Path, program: Callable[..., Program]
 ) -> None:
     other = program(WRITE, tmp_path, "other")
-    assert other.hear() == "writing"
+    assert other.read_line() == "writing"
     with ThreadPoolExecutor(1) as executor:
         future = executor.submit(insert, database, "ours")
         assert names(database) == []
         assert not future.done()
-        other.tell()
+        other.write_line()
         assert future.result(TIMEOUT) > 0
     assert names(database) == ["other", "ours"]
 
@@ -143,7 +143,7 @@ def test_a_writer_that_exceeds_the_busy_timeout_is_503(
 ) -> None:
     database = Database(tmp_path / "imagehost.sqlite3", LockManager(tmp_path / "locks"), busy_timeout=0.05)
     other = program(WRITE, tmp_path, "other")
-    assert other.hear() == "writing"
+    assert other.read_line() == "writing"
     with pytest.raises(UnavailableError, match="other processes are writing"):
         insert(database, "ours")
     other.kill()
@@ -156,12 +156,12 @@ def test_an_uncommitted_transaction_of_a_killed_process_is_rolled_back(
     database: Database, tmp_path: Path, program: Callable[..., Program]
 ) -> None:
     committed = program(WRITE, tmp_path, "committed")
-    assert committed.hear() == "writing"
-    committed.tell()
-    assert committed.hear() == "committed"
+    assert committed.read_line() == "writing"
+    committed.write_line()
+    assert committed.read_line() == "committed"
     committed.kill()
     killed = program(WRITE, tmp_path, "killed")
-    assert killed.hear() == "writing"
+    assert killed.read_line() == "writing"
     killed.kill()
     assert names(database) == ["committed"]
 
@@ -182,15 +182,15 @@ def test_two_processes_can_create_the_same_database_at_once(
     """
     programs = [program(text), program(text)]
     for other in programs:
-        assert other.hear() == "ready"
+        assert other.read_line() == "ready"
     directories = [tmp_path / f"{number}" for number in range(4)]
     for directory in directories:
         directory.mkdir()
         for other in programs:
-            other.tell(str(directory))
+            other.write_line(str(directory))
     for other in programs:
-        other.tell("")
-    assert [other.hear() for other in programs] == ["done", "done"]
+        other.write_line("")
+    assert [other.read_line() for other in programs] == ["done", "done"]
     for directory in directories:
         database = Database(directory / "imagehost.sqlite3", LockManager(directory / "locks"))
         insert(database, "usable")

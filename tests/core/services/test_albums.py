@@ -314,11 +314,11 @@ def test_counts_and_covers_are_consistent_under_concurrent_changes_of_processes(
     assert [album.id for album in albums] == [1, 2]
     started = [program(RANDOM_CHANGES, tmp_path / "data", seed, Path(__file__).parent) for seed in range(3)]
     for one in started:
-        assert one.hear() == "ready"
+        assert one.read_line() == "ready"
     for one in started:
-        one.tell()
+        one.write_line()
     for one in started:
-        assert one.hear() == "done"
+        assert one.read_line() == "done"
         assert one.end() == 0
     for album in albums:
         check(host, album)

@@ -86,10 +86,10 @@ def test_concurrent_uploads_of_two_processes_never_exceed_the_quota(
     folder, quota = tmp_path / "data", 10 * len(PNG) + len(PNG) // 2
     host = opened()
     both = [program(UPLOAD, folder, quota) for _ in range(2)]
-    assert [each.hear() for each in both] == ["ready", "ready"]
+    assert [each.read_line() for each in both] == ["ready", "ready"]
     for each in both:
-        each.tell()
-    stored = [word for each in both for word in each.hear().split() if word != "refused"]
+        each.write_line()
+    stored = [word for each in both for word in each.read_line().split() if word != "refused"]
     assert len(stored) == 10 - 2
     assert host.accounts.usage("admin").bytes == 10 * len(PNG)
     assert host.images.list(owner="admin").total == len(stored_files(folder)) == 10
@@ -121,10 +121,10 @@ def test_two_processes_with_many_threads_end_with_consistent_stores(
 ) -> None:
     folder = tmp_path / "data"
     both = [program(RANDOM_CHANGES, folder) for _ in range(2)]
-    assert [each.hear() for each in both] == ["ready", "ready"]
+    assert [each.read_line() for each in both] == ["ready", "ready"]
     for each in both:
-        each.tell()
-    stored = {word for each in both for word in each.hear().split()}
+        each.write_line()
+    stored = {word for each in both for word in each.read_line().split()}
     assert [each.end() for each in both] == [0, 0]
     host = opened()
     assert {image.id for image in host.images.list(owner="admin", page=PageRequest(per_page=100))} == stored

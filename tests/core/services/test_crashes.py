@@ -86,10 +86,10 @@ def test_a_killed_upload_is_complete_or_an_orphan_that_is_collected(
     uploads = program(DIE, folder, "upload")
     orphans = 0
     while True:
-        assert uploads.hear().startswith("step")
+        assert uploads.read_line().startswith("step")
         before = ids(host)
-        uploads.tell()
-        outcome = uploads.hear()
+        uploads.write_line()
+        outcome = uploads.read_line()
         collected = host.maintenance.collect_garbage()
         assert not set(collected) & ids(host)
         orphans += len(collected)
@@ -98,7 +98,7 @@ def test_a_killed_upload_is_complete_or_an_orphan_that_is_collected(
             assert outcome.split()[1] in ids(host) - before
             break
         assert outcome == "died"
-    assert uploads.hear() == "lived"
+    assert uploads.read_line() == "lived"
     assert orphans > 0, "no kill came between the blob and its record"
 
 
@@ -114,11 +114,11 @@ def test_a_killed_deletion_has_not_begun_or_is_finished_at_the_next_open(
     deletions = program(DIE, folder, "delete")
     finished = 0
     while True:
-        assert deletions.hear().startswith("step")
+        assert deletions.read_line().startswith("step")
         image = host.upload(PNG, owner="admin", convert_to_webp=False)
         host.render(image.id, "w=10&fm=png")
-        deletions.tell()
-        outcome = deletions.hear()
+        deletions.write_line()
+        outcome = deletions.read_line()
         with ImageHost.open(folder, settings=host.settings) as again:
             gone = image.id not in ids(again)
             check_whole(again, folder)
@@ -133,7 +133,7 @@ def test_a_killed_deletion_has_not_begun_or_is_finished_at_the_next_open(
         if outcome != "died":
             assert outcome == f"answered {image.id}"
             break
-    assert deletions.hear() == "lived"
+    assert deletions.read_line() == "lived"
     assert finished > 0, "no kill came between the commit and the last byte"
     assert stores(host).images.tombstones() == ()
 

@@ -154,14 +154,14 @@ def test_another_process_with_a_warm_cache_responds_404_at_once(
     host: ImageHost, folder: Path, program: Callable[..., Program]
 ) -> None:
     other = program(SERVE, folder)
-    assert other.hear() == "open"
+    assert other.read_line() == "open"
     for _ in range(2):
         image = host.upload(PNG, owner="admin")
-        other.tell(f"{image.id} {QUERY}")
-        assert other.hear() == "in memory"
+        other.write_line(f"{image.id} {QUERY}")
+        assert other.read_line() == "in memory"
         host.images.delete(image.id)
-        other.tell()
-        assert [other.hear() for _ in range(5)] == ["None", "404", "404", "404", "False"]
+        other.write_line()
+        assert [other.read_line() for _ in range(5)] == ["None", "404", "404", "404", "False"]
     assert other.end() == 0
 
 
@@ -172,13 +172,13 @@ def test_a_read_between_the_commit_and_the_last_unlink_is_not_cached(
     delivery = host.delivery.resolve(image.id, QUERY)
     host.delivery.open(delivery).close()
     other = program(PAUSE, folder, image.id)
-    assert other.hear() == "between"
+    assert other.read_line() == "between"
     with pytest.raises(NotFoundError):
         host.delivery.resolve(image.id, QUERY)
     with host.delivery.open(delivery) as blob:
         assert blob.size > 0, "a request that was under way when the deletion began"
-    other.tell()
-    assert other.hear() == "deleted"
+    other.write_line()
+    assert other.read_line() == "deleted"
     with pytest.raises(NotFoundError):
         host.delivery.open(delivery)
 
@@ -190,14 +190,14 @@ def test_a_read_while_an_interrupted_deletion_is_finished_is_not_cached(
     delivery = host.delivery.resolve(image.id, QUERY)
     host.delivery.open(delivery).close()
     killed = program(PAUSE, folder, image.id)
-    assert killed.hear() == "between"
+    assert killed.read_line() == "between"
     killed.kill()
     finishing = program(FINISH, folder, image.id)
-    assert finishing.hear() == "between"
+    assert finishing.read_line() == "between"
     with host.delivery.open(delivery) as blob:
         assert blob.size > 0
-    finishing.tell()
-    assert finishing.hear() == "finished"
+    finishing.write_line()
+    assert finishing.read_line() == "finished"
     with pytest.raises(NotFoundError):
         host.delivery.open(delivery)
 

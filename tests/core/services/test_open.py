@@ -117,10 +117,10 @@ def test_two_processes_can_open_a_new_directory_at_the_same_time(
             print(*[account.name for account in host.accounts.list()])
     """
     both = [program(text, tmp_path / "data") for _ in range(2)]
-    assert [each.hear() for each in both] == ["ready", "ready"]
+    assert [each.read_line() for each in both] == ["ready", "ready"]
     for each in both:
-        each.tell()
-    first, second = (each.hear() for each in both)
+        each.write_line()
+    first, second = (each.read_line() for each in both)
     assert first == second
     assert first == "admin"
     assert [each.end() for each in both] == [0, 0]
@@ -140,7 +140,7 @@ def test_staged_files_of_a_killed_process_are_removed_at_the_next_open(
         """,
         tmp_path,
     )
-    assert receiving.hear() == "received"
+    assert receiving.read_line() == "received"
     with ImageHost.open(tmp_path, settings=ONE_WORKER):
         assert len(stored_files(tmp_path)) == 1
     receiving.kill()

@@ -99,11 +99,11 @@ def test_a_power_cut_loses_no_acknowledged_upload(
     disk: Disk, program: Callable[..., Program], answered: int
 ) -> None:
     working = program(WORK, disk.root / "data")
-    address = working.hear()
+    address = working.read_line()
     stored = []
     for _ in range(answered):
-        working.tell("upload")
-        stored.append(working.hear())
+        working.write_line("upload")
+        stored.append(working.read_line())
     disk.cut()
     working.kill()
     disk.unmount()
@@ -121,16 +121,16 @@ def test_a_power_cut_restores_no_deleted_image(
     disk: Disk, program: Callable[..., Program], stored_files: Callable[[Path], list[str]]
 ) -> None:
     working = program(WORK, disk.root / "data")
-    working.hear()
+    working.read_line()
     created = []
     for _ in range(4):
-        working.tell("upload")
-        created.append(working.hear())
-    working.tell("sync")
-    assert working.hear() == "synced"
+        working.write_line("upload")
+        created.append(working.read_line())
+    working.write_line("sync")
+    assert working.read_line() == "synced"
     for image_id in created[:3]:
-        working.tell(image_id)
-        assert working.hear() == image_id
+        working.write_line(image_id)
+        assert working.read_line() == image_id
     disk.cut()
     working.kill()
     disk.unmount()

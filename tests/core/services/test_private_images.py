@@ -255,17 +255,17 @@ def test_hiding_an_image_is_seen_by_another_process_at_once(
         """,
         folder,
     )
-    assert other.hear() == "open"
+    assert other.read_line() == "open"
     image = host.upload(PNG, owner="admin")
     for viewed in (False, True):
-        other.tell(image.id)
-        assert other.hear() == f"{viewed} True 1"
+        other.write_line(image.id)
+        assert other.read_line() == f"{viewed} True 1"
     host.images.update(image.id, is_public=False)
-    other.tell(image.id)
-    assert other.hear() == "404 0"
+    other.write_line(image.id)
+    assert other.read_line() == "404 0"
     host.images.update(image.id, is_public=True)
-    other.tell(image.id)
-    assert other.hear() == "False True 1"
+    other.write_line(image.id)
+    assert other.read_line() == "False True 1"
     assert other.end() == 0
     host.images.delete(image.id)
 

@@ -68,10 +68,10 @@ def test_another_process_sees_a_change_at_once(
 ) -> None:
     before = generations.read(KEY)
     other = program(CHANGE, tmp_path, KEY)
-    assert other.hear() == "changing"
+    assert other.read_line() == "changing"
     assert generations.read(KEY) is None
-    other.tell()
-    assert other.hear() == "changed"
+    other.write_line()
+    assert other.read_line() == "changed"
     assert generations.read(KEY) not in (None, before)
 
 
@@ -80,7 +80,7 @@ def test_after_a_crash_during_a_change_nothing_is_valid_until_the_repair(
 ) -> None:
     before = generations.read(KEY)
     other = program(CHANGE, tmp_path, KEY)
-    assert other.hear() == "changing"
+    assert other.read_line() == "changing"
     other.kill()
     assert generations.read(KEY) is None
     generations.repair(LockManager(tmp_path), "image")
@@ -92,7 +92,7 @@ def test_the_next_change_after_a_crash_repairs_the_generation_too(
 ) -> None:
     before = generations.read(KEY)
     other = program(CHANGE, tmp_path, KEY)
-    assert other.hear() == "changing"
+    assert other.read_line() == "changing"
     other.kill()
     with generations.bump(KEY):
         assert generations.read(KEY) is None
@@ -103,11 +103,11 @@ def test_a_change_in_progress_is_not_repaired(
     generations: GenerationTable, tmp_path: Path, program: Callable[..., Program]
 ) -> None:
     other = program(CHANGE, tmp_path, KEY)
-    assert other.hear() == "changing"
+    assert other.read_line() == "changing"
     generations.repair(LockManager(tmp_path), "image")
     assert generations.read(KEY) is None
-    other.tell()
-    assert other.hear() == "changed"
+    other.write_line()
+    assert other.read_line() == "changed"
     assert generations.read(KEY) is not None
 
 

@@ -112,7 +112,7 @@ def test_the_staging_files_of_a_killed_process_are_removed_when_the_directory_is
     tmp_path: Path, program: Callable[..., Program]
 ) -> None:
     other = program(STORE, tmp_path / "blobs")
-    assert other.hear() == "open"
+    assert other.read_line() == "open"
     (killed,) = (tmp_path / "blobs" / ".staging").iterdir()
     with LocalBlobStore(tmp_path / "blobs"):
         assert killed.is_dir(), "its process is running"

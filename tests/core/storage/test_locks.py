@@ -70,11 +70,11 @@ def test_processes_exclude_each_other(
     locks: LockManager, tmp_path: Path, program: Callable[..., Program]
 ) -> None:
     other = program(HOLD, tmp_path / "locks")
-    assert other.hear() == "held"
+    assert other.read_line() == "held"
     with locks.try_acquire("image", stripe("key")) as acquired:
         assert not acquired
-    other.tell()
-    assert other.hear() == "released"
+    other.write_line()
+    assert other.read_line() == "released"
     with locks.try_acquire("image", stripe("key")) as acquired:
         assert acquired
 
@@ -83,7 +83,7 @@ def test_the_lock_of_a_killed_process_is_free(
     locks: LockManager, tmp_path: Path, program: Callable[..., Program]
 ) -> None:
     other = program(HOLD, tmp_path / "locks")
-    assert other.hear() == "held"
+    assert other.read_line() == "held"
     other.kill()
     with locks.try_acquire("image", stripe("key")) as acquired:
         assert acquired
@@ -113,7 +113,7 @@ def test_a_lock_is_released_though_a_fork_has_inherited_its_descriptor(
         tmp_path,
         stripe("key"),
     )
-    assert forked.hear() == "free"
+    assert forked.read_line() == "free"
     assert forked.end() == 0
 
 

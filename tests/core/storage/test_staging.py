@@ -133,7 +133,7 @@ def test_the_directory_of_a_killed_process_is_removed_and_that_of_a_running_one_
     layout: DataLayout, staging: StagingArea, program: Callable[..., Program]
 ) -> None:
     running, killed = program(STAGE, layout.staging), program(STAGE, layout.staging)
-    running_dir, killed_dir = Path(running.hear()), Path(killed.hear())
+    running_dir, killed_dir = Path(running.read_line()), Path(killed.read_line())
     staging.remove_stale()
     assert running_dir.is_dir()
     assert killed_dir.is_dir()

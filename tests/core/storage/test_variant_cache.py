@@ -127,26 +127,26 @@ def test_requests_for_a_variant_in_two_processes_render_once(
     tmp_path: Path, program: Callable[..., Program]
 ) -> None:
     first, second = (program(GET_OR_CREATE, tmp_path, name, ID) for name in ("first", "second"))
-    assert first.hear() == second.hear() == "ready"
-    first.tell()
-    assert first.hear() == "rendering"
-    second.tell()
-    first.tell()
-    assert first.hear() == second.hear() == "rendered by first"
+    assert first.read_line() == second.read_line() == "ready"
+    first.write_line()
+    assert first.read_line() == "rendering"
+    second.write_line()
+    first.write_line()
+    assert first.read_line() == second.read_line() == "rendered by first"
 
 
 def test_when_the_rendering_process_is_killed_another_renders(
     tmp_path: Path, program: Callable[..., Program]
 ) -> None:
     first, second = (program(GET_OR_CREATE, tmp_path, name, ID) for name in ("first", "second"))
-    assert first.hear() == second.hear() == "ready"
-    first.tell()
-    assert first.hear() == "rendering"
-    second.tell()
+    assert first.read_line() == second.read_line() == "ready"
+    first.write_line()
+    assert first.read_line() == "rendering"
+    second.write_line()
     first.kill()
-    assert second.hear() == "rendering"
-    second.tell()
-    assert second.hear() == "rendered by second"
+    assert second.read_line() == "rendering"
+    second.write_line()
+    assert second.read_line() == "rendered by second"
 
 
 def test_a_failed_render_raises_and_caches_nothing(cache_dir: CacheDir) -> None:
