@@ -199,12 +199,14 @@ async def test_the_access_log_can_be_turned_off(caplog: pytest.LogCaptureFixture
 
 
 @given(st.ip_addresses(), st.binary(max_size=12))
-def test_forged_headers_do_not_bypass_the_https_check(address: object, forwarded: bytes) -> None:
+def test_forged_headers_do_not_bypass_the_https_check(ip_address: object, forwarded: bytes) -> None:
 
     exchange = Exchange("203.0.113.9")
     headers = [*HOST, (b"x-forwarded-proto", forwarded), (b"x-forwarded-for", forwarded)]
-    status = anyio.run(exchange.run, scope_of(headers, str(address)))
-    loopback = str(address).startswith("127.") or str(address) == "::1" or "::ffff:7f" in str(address)
+    status = anyio.run(exchange.run, scope_of(headers, str(ip_address)))
+    loopback = (
+        str(ip_address).startswith("127.") or str(ip_address) == "::1" or "::ffff:7f" in str(ip_address)
+    )
     assert status == (200 if loopback else 403)
 
 
@@ -255,8 +257,8 @@ async def test_hsts_is_sent_over_https_only(
     await exchange.run(
         scope_of([*HOST, *((b"x-forwarded-proto", value) for value in forwarded)], client, scheme)
     )
-    found = [value for name, value in exchange.sent[0]["headers"] if name == b"strict-transport-security"]
-    assert found == ([b"max-age=7"] if has_hsts else [])
+    values = [value for name, value in exchange.sent[0]["headers"] if name == b"strict-transport-security"]
+    assert values == ([b"max-age=7"] if has_hsts else [])
 
 
 # Unread bodies.

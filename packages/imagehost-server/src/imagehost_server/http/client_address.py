@@ -24,23 +24,23 @@ def client_address(scope: HTTPScope, trusted: tuple[Network, ...]) -> str:
         scope: The request.
         trusted: Networks of trusted proxies.
     """
-    address = (scope["client"] or ("", 0))[0]
+    client = (scope["client"] or ("", 0))[0]
     if not trusted:
-        return address
+        return client
     values = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
     hops = [hop.strip().decode("latin-1") for value in values for hop in value.split(b",")]
-    while hops and is_trusted_proxy(address, trusted):
+    while hops and is_trusted_proxy(client, trusted):
         hop = _parse(hops.pop())
         if hop is None:
             break
-        address = str(hop)
-    return address
+        client = str(hop)
+    return client
 
 
-def is_trusted_proxy(address: str, trusted: tuple[Network, ...]) -> bool:
+def is_trusted_proxy(host: str, trusted: tuple[Network, ...]) -> bool:
     """Return whether an IP address is in one of the trusted networks."""
-    parsed = _parse(address)
-    return parsed is not None and any(parsed in network for network in trusted)
+    address = _parse(host)
+    return address is not None and any(address in network for network in trusted)
 
 
 @lru_cache(1_000)

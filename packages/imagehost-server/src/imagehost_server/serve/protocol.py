@@ -172,7 +172,7 @@ class HttpProtocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Give the request to the application, or to one that responds 503 to too many connections."""
+        """Pass the request to the application, or to one that responds 503 to too many connections."""
         self._unparsed_bytes = 0
         version = self.parser.get_http_version()
         if version not in VERSIONS or self.parser.get_method() == b"CONNECT":
@@ -180,7 +180,7 @@ class HttpProtocol(HttpToolsProtocol):
         if len(self.pipeline) >= MAX_PIPELINED:
             raise BadRequestError(f"expected at most {MAX_PIPELINED} pipelined requests")
         if self.parser.should_upgrade():
-            # `_feed` gives the head to another parser.
+            # `_feed` parses the head again.
             return
         if not self._admit():
             self.app = partial(_send_error, UnavailableError(_OVER_CAPACITY, retry_after=RETRY_SECONDS))
@@ -249,10 +249,10 @@ class HttpProtocol(HttpToolsProtocol):
             self._reject(HeadTooLongError(_TOO_LONG))
 
     def _feed(self, data: bytes) -> None:
-        """Give data to the parser.
+        """Pass data to the parser.
 
         No upgrade is supported, so `Upgrade` is ignored (RFC 9110, 7.8). The parser treats a request with it
-        as one without a body, so the head is given to a new parser without `Upgrade`.
+        as one without a body, so a new parser parses the head again without `Upgrade`.
         """
         while True:
             try:

@@ -38,11 +38,11 @@ class Event(Enum):
     MESSAGE_BEGIN = auto()
     """The parser read the first byte of a request."""
     HEAD_COMPLETE = auto()
-    """The parser read a whole head, and the request was given to the application."""
+    """The parser read a whole head, and the request was passed to the application."""
     MESSAGE_COMPLETE = auto()
     """The parser read a whole request."""
     REPARSE = auto()
-    """The head is given to a new parser, without `Upgrade`."""
+    """The head is parsed again by a new parser, without `Upgrade`."""
     RESPONSE_COMPLETE = auto()
     """The last due response was sent."""
     STOP_READING = auto()
