@@ -19,11 +19,11 @@ from imagehost_core.settings import (
     Settings,
     SettingsError,
     SettingsSource,
-    from_env,
     from_environment,
     from_toml,
-    resolve,
+    resolve_settings,
     setting_paths,
+    settings_from_environment,
     variable_name,
 )
 
@@ -56,7 +56,7 @@ def value_of(settings: object, path: str) -> object:
 def environment_error(variables: Mapping[str, str]) -> str:
     """Return the message of the error for invalid variables."""
     with pytest.raises(SettingsError) as caught:
-        from_env(variables)
+        settings_from_environment(variables)
     return str(caught.value)
 
 
@@ -89,7 +89,7 @@ class Tree:
 
 def read(path: str, value: object) -> object:
     """Return the setting that is parsed from a value of a file."""
-    return value_of(resolve([SettingsSource("imagehost.toml", {path: value})], Tree)[0], path)
+    return value_of(resolve_settings([SettingsSource("imagehost.toml", {path: value})], Tree)[0], path)
 
 
 def file_error(path: str, value: object) -> str:
@@ -103,25 +103,29 @@ def file_error(path: str, value: object) -> str:
 def test_every_documented_variable_sets_its_setting(name: str) -> None:
     path, text, value = VARIABLES[name]
     assert variable_name(path) == name
-    assert value_of(from_env({name: text}), path) == value
+    assert value_of(settings_from_environment({name: text}), path) == value
 
 
 def test_all_documented_variables_can_be_set_together() -> None:
-    settings = from_env({name: text for name, (_, text, _) in VARIABLES.items()})
+    settings = settings_from_environment({name: text for name, (_, text, _) in VARIABLES.items()})
     assert [value_of(settings, path) for path, _, _ in VARIABLES.values()] == [
         value for _, _, value in VARIABLES.values()
     ]
 
 
 def test_without_variables_settings_have_their_defaults() -> None:
-    assert from_env({}) == from_env({"PATH": "/bin", "HOME": "/", "XIMAGEHOST_A": "1"}) == Settings()
+    assert (
+        settings_from_environment({})
+        == settings_from_environment({"PATH": "/bin", "HOME": "/", "XIMAGEHOST_A": "1"})
+        == Settings()
+    )
 
 
-@pytest.mark.parametrize("resolved", resolve([], Settings)[1], ids=lambda resolved: resolved.path)
+@pytest.mark.parametrize("resolved", resolve_settings([], Settings)[1], ids=lambda resolved: resolved.path)
 def test_every_default_can_be_set_as_a_variable(resolved: ResolvedSetting) -> None:
     value = resolved.value
     text = ",".join(value) if isinstance(value, tuple) else "" if value is None else str(value)
-    assert value_of(from_env({resolved.variable: text}), resolved.path) == value
+    assert value_of(settings_from_environment({resolved.variable: text}), resolved.path) == value
 
 
 def test_variable_names_are_unique() -> None:
@@ -201,7 +205,7 @@ def test_all_unknown_variables_are_reported_together() -> None:
 
 def test_the_clients_token_variable_is_ignored() -> None:
     assert (
-        from_env({"IMAGEHOST_TOKEN": "ihk_x", "IMAGEHOST_BASE_URL": "https://a/v1"}).base_url
+        settings_from_environment({"IMAGEHOST_TOKEN": "ihk_x", "IMAGEHOST_BASE_URL": "https://a/v1"}).base_url
         == "https://a/v1"
     )
 
@@ -218,7 +222,7 @@ def test_the_clients_token_variable_is_ignored() -> None:
     ],
 )
 def test_the_variables_of_a_kubernetes_service_are_ignored(name: str) -> None:
-    assert from_env({name: "tcp://10.0.0.1:8000"}) == Settings()
+    assert settings_from_environment({name: "tcp://10.0.0.1:8000"}) == Settings()
 
 
 def test_a_toml_file_sets_settings_in_tables() -> None:
@@ -234,7 +238,7 @@ def test_a_toml_file_sets_settings_in_tables() -> None:
     render_timeout_seconds = 5
     [storage]
     """
-    settings, resolved = resolve([from_toml("imagehost.toml", tomllib.loads(text))], Settings)
+    settings, resolved = resolve_settings([from_toml("imagehost.toml", tomllib.loads(text))], Settings)
     assert settings.limits.api_per_minute == 6
     assert settings.delivery.private is PrivateDelivery.UNLISTED
     assert settings.delivery.require_signed
@@ -283,7 +287,7 @@ def test_the_first_source_with_a_setting_takes_precedence() -> None:
     flags = SettingsSource("flags", {"deep.number": 1})
     variables = from_environment({"IMAGEHOST_DEEP_NUMBER": "2", "IMAGEHOST_NAME": "two"}, Tree)
     file = from_toml("imagehost.toml", {"deep": {"number": 3, "ratio": 0.5}, "name": "three"}, Tree)
-    tree, resolved = resolve([flags, variables, file], Tree)
+    tree, resolved = resolve_settings([flags, variables, file], Tree)
     assert tree == Tree(name="two", deep=Deep(number=1, ratio=0.5))
     origins = {setting.path: setting.origin for setting in resolved}
     assert origins == {
@@ -299,13 +303,15 @@ def test_the_first_source_with_a_setting_takes_precedence() -> None:
 
 def test_an_overridden_value_is_not_parsed() -> None:
     overridden = SettingsSource("imagehost.toml", {"deep.number": "x"})
-    assert resolve([SettingsSource("flags", {"deep.number": 1}), overridden], Tree)[0].deep.number == 1
+    assert (
+        resolve_settings([SettingsSource("flags", {"deep.number": 1}), overridden], Tree)[0].deep.number == 1
+    )
 
 
 @pytest.mark.parametrize("text", ["true", "TRUE", "1", "yes", "On", " true\r"])
 def test_a_boolean_can_be_set_to_true_in_several_spellings(text: str) -> None:
-    assert resolve([SettingsSource("x", {"flag": text, "maybe": "m"})], Tree)[0].flag
-    assert resolve([SettingsSource("x", {"flag": True, "maybe": "m"})], Tree)[0].flag
+    assert resolve_settings([SettingsSource("x", {"flag": text, "maybe": "m"})], Tree)[0].flag
+    assert resolve_settings([SettingsSource("x", {"flag": True, "maybe": "m"})], Tree)[0].flag
 
 
 @pytest.mark.parametrize("value", ["false", "0", "No", "OFF", False, 0])
@@ -363,7 +369,7 @@ def test_a_value_of_another_type_is_rejected(path: str, value: object, expected:
 
 def test_the_error_for_contradictory_values_names_their_origins() -> None:
     with pytest.raises(SettingsError) as caught:
-        resolve(
+        resolve_settings(
             [SettingsSource("flags", {"flag": True}), SettingsSource("imagehost.toml", {"name": "x"})], Tree
         )
     assert str(caught.value) == "expected maybe beside flag but it is missing (from flags, imagehost.toml)"
@@ -380,7 +386,7 @@ def test_the_repr_of_a_source_does_not_contain_its_values() -> None:
 )
 def test_any_text_is_a_valid_setting_or_an_error_that_names_the_variable(variables: dict[str, str]) -> None:
     try:
-        settings = from_env(variables)
+        settings = settings_from_environment(variables)
     except SettingsError as error:
         assert any(name in str(error) for name in variables)  # noqa: PT017
         assert str(error).startswith("expected ")  # noqa: PT017

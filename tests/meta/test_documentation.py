@@ -15,7 +15,7 @@ from imagehost_core.models import Page
 from imagehost_core.pagination import MAX_PER_PAGE
 from imagehost_core.pixels.source_quality import MAX_QUALITY, MIN_QUALITY
 from imagehost_core.resources import AlbumRecord, ImageRecord, Links, PublicImageRecord
-from imagehost_core.settings import LimitSettings, resolve, variable_name
+from imagehost_core.settings import LimitSettings, resolve_settings, variable_name
 from imagehost_core.transform import MAX_OUTPUT_PIXELS, MAX_SIDE
 from imagehost_core.uploads import MAX_DESCRIPTION
 from imagehost_server.settings import ServerSettings
@@ -48,7 +48,7 @@ def test_every_setting_is_documented_with_its_default(workspace: Path) -> None:
     rows = dict(
         re.findall(r"^\| `(IMAGEHOST_\w+)` \| (.+?) \|", page(workspace, "settings.md"), re.MULTILINE)
     )
-    _, resolved = resolve([], ServerSettings)
+    _, resolved = resolve_settings([], ServerSettings)
     defaults = {
         setting.variable: "not set" if setting.value in (None, ()) else f"`{str(setting.value).lower()}`"
         for setting in resolved

@@ -19,7 +19,7 @@ from imagehost_core import Event, ImageHost, NotFoundError, ValidationError
 from imagehost_core.models import DeliveryState
 from imagehost_core.services.webhooks import MAX_WEBHOOKS
 from imagehost_core.testing import FrozenClock, make_image
-from imagehost_core.webhooks import Attempt, resolve
+from imagehost_core.webhooks import Attempt, resolve_host
 
 URL = "http://127.0.0.1:9/"
 
@@ -70,8 +70,8 @@ def test_a_host_with_a_private_ip_address_is_422(host: ImageHost) -> None:
 
 
 def test_the_system_resolver_returns_ip_addresses_or_none() -> None:
-    assert "127.0.0.1" in resolve("127.0.0.1", 80)
-    assert resolve("no such name", 80) == []
+    assert "127.0.0.1" in resolve_host("127.0.0.1", 80)
+    assert resolve_host("no such name", 80) == []
 
 
 def test_another_accounts_webhook_is_404(host: ImageHost) -> None:

@@ -111,7 +111,7 @@ if TYPE_CHECKING:
     from imagehost_core.storage import BlobStore, LocalBlobStore, MemoryBlobStore, StagedFile
     from imagehost_core.transform import AUTO, Auto, Fit, Plan, Point, Size, Transform, parse_transform, plan
     from imagehost_core.uploads import UploadKeywords, UploadOptions, parse_upload_options
-    from imagehost_core.webhooks import Attempt
+    from imagehost_core.webhooks import Attempt, HostResolver
 
 __all__ = [
     "AUTO",
@@ -146,6 +146,7 @@ __all__ = [
     "Fit",
     "ForbiddenError",
     "Format",
+    "HostResolver",
     "IdempotencyService",
     "IdempotentRequest",
     "Image",
@@ -278,7 +279,7 @@ _EXPORTS: dict[str, str] = {
     "storage": "BlobStore LocalBlobStore MemoryBlobStore StagedFile",
     "transform": "AUTO Auto Fit Plan Point Size Transform parse_transform plan",
     "uploads": "UploadKeywords UploadOptions parse_upload_options",
-    "webhooks": "Attempt",
+    "webhooks": "Attempt HostResolver",
 }
 """The exported names of each module, separated by whitespace."""
 _MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names.split()}

@@ -36,8 +36,7 @@ from imagehost_core.services.webhooks import WebhookService
 from imagehost_core.settings import Settings
 from imagehost_core.transform import Transform, parse_transform
 from imagehost_core.uploads import UploadKeywords, UploadOptions
-from imagehost_core.webhooks import Resolve
-from imagehost_core.webhooks import resolve as resolve_host
+from imagehost_core.webhooks import HostResolver, resolve_host
 
 FIRST_ACCOUNT = "admin"
 """The account that a new data directory has."""
@@ -92,7 +91,7 @@ class ImageHost:
         settings: Settings | None = None,
         clock: Clock = utc_now,
         random: Random = os.urandom,
-        resolve: Resolve = resolve_host,
+        resolve: HostResolver = resolve_host,
     ) -> ImageHost:
         """Open a data directory; create it, with the account `admin`, where there is none.
 
@@ -111,7 +110,7 @@ class ImageHost:
         settings: Settings,
         clock: Clock,
         random: Random,
-        resolve: Resolve,
+        resolve: HostResolver,
     ) -> None:
         self._context = context = open_context(where, settings, clock, random)
         database, accounts, images = context.database, context.accounts, context.images

@@ -25,7 +25,7 @@ from imagehost_core.settings import (
     from_environment,
     from_toml,
     require_section,
-    resolve,
+    resolve_settings,
 )
 
 FILE = "imagehost.toml"
@@ -172,9 +172,9 @@ def load(
         from_environment(variables, ServerSettings),
         *_read_file(data / FILE),
     ]
-    listen = resolve(sources, ServerSettings)[0].server
+    listen = resolve_settings(sources, ServerSettings)[0].server
     derived = SettingsSource("server.host and server.port", {"base_url": f"{listen.origin}/v1"})
-    return resolve([*sources, derived], ServerSettings)
+    return resolve_settings([*sources, derived], ServerSettings)
 
 
 def _read_file(path: Path) -> list[SettingsSource]:

@@ -29,7 +29,7 @@ from imagehost_core.services.owners import Owner, get_account
 from imagehost_core.services.references import DeliveryRef, WebhookRef, webhook_id_of
 from imagehost_core.settings import WebhookSettings
 from imagehost_core.storage import LockManager
-from imagehost_core.webhooks import Attempt, Resolve, after_attempt, new_webhook_secret, validate_webhook
+from imagehost_core.webhooks import Attempt, HostResolver, after_attempt, new_webhook_secret, validate_webhook
 
 SECRET_OVERLAP = timedelta(hours=24)
 """Time for which the old secret signs beside the new one after a rotation."""
@@ -57,7 +57,7 @@ class WebhookService:
     _settings: WebhookSettings = field(repr=False)
     _clock: Clock = field(repr=False)
     _random: Random = field(repr=False)
-    _resolve: Resolve = field(repr=False)
+    _resolve: HostResolver = field(repr=False)
 
     def create(
         self, *, owner: Owner, url: str, events: Iterable[str] = (), description: str = ""

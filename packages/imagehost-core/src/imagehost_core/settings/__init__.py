@@ -1,10 +1,10 @@
 """Settings of the core, and the loader that reads them from environment variables and TOML.
 
 ```python
->>> from imagehost_core.settings import LimitSettings, Settings, from_env
+>>> from imagehost_core.settings import LimitSettings, Settings, settings_from_environment
 >>> Settings(limits=LimitSettings(api_per_minute=120)).limits.api_per_minute
 120
->>> from_env({"IMAGEHOST_LIMITS_API_PER_MINUTE": "90"}).limits.api_per_minute
+>>> settings_from_environment({"IMAGEHOST_LIMITS_API_PER_MINUTE": "90"}).limits.api_per_minute
 90
 
 ```
@@ -16,11 +16,11 @@ from imagehost_core.settings.loader import (
     ResolvedSetting,
     SettingsError,
     SettingsSource,
-    from_env,
     from_environment,
     from_toml,
-    resolve,
+    resolve_settings,
     setting_paths,
+    settings_from_environment,
     variable_name,
 )
 from imagehost_core.settings.model import (
@@ -49,11 +49,11 @@ __all__ = [
     "SettingsSource",
     "StorageSettings",
     "WebhookSettings",
-    "from_env",
     "from_environment",
     "from_toml",
     "require_section",
-    "resolve",
+    "resolve_settings",
     "setting_paths",
+    "settings_from_environment",
     "variable_name",
 ]

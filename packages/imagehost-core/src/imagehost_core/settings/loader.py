@@ -125,7 +125,9 @@ def from_toml(
     return SettingsSource(origin, values)
 
 
-def resolve(sources: Sequence[SettingsSource], kind: type[S]) -> tuple[S, tuple[ResolvedSetting, ...]]:
+def resolve_settings(
+    sources: Sequence[SettingsSource], kind: type[S]
+) -> tuple[S, tuple[ResolvedSetting, ...]]:
     """Return the settings from several sources, and each setting with its origin.
 
     Args:
@@ -151,13 +153,13 @@ def resolve(sources: Sequence[SettingsSource], kind: type[S]) -> tuple[S, tuple[
     return settings, tuple(resolved)
 
 
-def from_env(variables: Mapping[str, str]) -> Settings:
+def settings_from_environment(variables: Mapping[str, str]) -> Settings:
     """Return the core's settings from environment variables.
 
     Raises:
         SettingsError: A value is malformed or not allowed, or a variable is not a setting's.
     """
-    return resolve([from_environment(variables)], Settings)[0]
+    return resolve_settings([from_environment(variables)], Settings)[0]
 
 
 def _flatten(

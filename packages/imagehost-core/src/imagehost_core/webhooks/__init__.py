@@ -30,23 +30,23 @@ from imagehost_core.webhooks.retry import (
     retry_delay,
 )
 from imagehost_core.webhooks.signing import new_webhook_secret, sign_webhook
-from imagehost_core.webhooks.validation import Resolve, resolve, validate_webhook
+from imagehost_core.webhooks.validation import HostResolver, resolve_host, validate_webhook
 
 __all__ = [
     "RESPONSE_EXCERPT_BYTES",
     "RETRY_SCHEDULE",
     "Attempt",
     "Endpoint",
+    "HostResolver",
     "IPAddress",
     "NextStep",
-    "Resolve",
     "after_attempt",
     "is_ip_address",
     "new_webhook_secret",
     "parse_endpoint_url",
     "require_public_address",
     "require_public_addresses",
-    "resolve",
+    "resolve_host",
     "retry_delay",
     "sign_webhook",
     "validate_webhook",

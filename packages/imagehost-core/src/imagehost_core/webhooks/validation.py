@@ -10,11 +10,11 @@ from imagehost_core.events import EVENT_TYPES
 from imagehost_core.uploads import description_errors
 from imagehost_core.webhooks.endpoint import parse_endpoint_url, require_public_addresses
 
-Resolve = Callable[[str, int], Iterable[str]]
+HostResolver = Callable[[str, int], Iterable[str]]
 """A function that returns the IP addresses of a host name, for a port."""
 
 
-def resolve(host: str, port: int) -> list[str]:
+def resolve_host(host: str, port: int) -> list[str]:
     """Return the IP addresses of a host name from the system's resolver; none if it does not resolve."""
     try:
         results = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -24,7 +24,7 @@ def resolve(host: str, port: int) -> list[str]:
 
 
 def validate_webhook(
-    changes: Mapping[str, object], resolve: Resolve, *, allow_loopback: bool
+    changes: Mapping[str, object], resolve: HostResolver, *, allow_loopback: bool
 ) -> dict[str, object]:
     """Return a webhook's fields in their stored form.
 
@@ -50,7 +50,7 @@ def validate_webhook(
     return values
 
 
-def _endpoint_errors(url: str, resolve: Resolve, allow_loopback: bool) -> Iterable[FieldError]:
+def _endpoint_errors(url: str, resolve: HostResolver, allow_loopback: bool) -> Iterable[FieldError]:
     try:
         endpoint = parse_endpoint_url(url, allow_loopback=allow_loopback)
     except ValidationError as error:
