@@ -82,8 +82,7 @@ def from_environment(
         kind: The root class of the settings.
 
     Raises:
-        SettingsError: A variable begins with `IMAGEHOST_` but is not a setting's: misspelled settings are
-            errors.
+        SettingsError: A variable begins with `IMAGEHOST_` but is not a setting's, such as a misspelled one.
     """
     names = {variable_name(path): path for path, _ in setting_paths(kind)}
     prefixed = (name for name in variables if name.startswith(PREFIX) and not _KUBERNETES.fullmatch(name))
