@@ -1,4 +1,4 @@
-"""Packages of npm that tests hold us beside: found, or installed into a cache, or missing with a reason."""
+"""npm packages for tests that compare with JavaScript implementations."""
 
 from __future__ import annotations
 
@@ -11,45 +11,47 @@ from pathlib import Path
 import pytest
 
 VERSIONS = {"sharp": "0.35.5", "standardwebhooks": "1.0.0"}
-"""What is installed where node finds none; any that it finds will do."""
+"""The versions to install where node does not find a package; an installed package of any version is used."""
 
 CACHE = Path(__file__).resolve().parent.parent / ".pytest_cache" / "npm"
 
 
 def environment(package: str) -> dict[str, str]:
-    """Return an environment in which node finds a package; skip the test, saying why, where it cannot."""
-    found = _environment(package)
-    if isinstance(found, str):
-        pytest.skip(f"NOT TESTED beside npm's {package}: {found}")
-    return found
+    """Return environment variables with which node finds a package; skip the test if there are none."""
+    result = _environment(package)
+    if isinstance(result, str):
+        pytest.skip(f"NOT TESTED with npm's {package}: {result}")
+    return result
 
 
 @cache
 def _environment(package: str) -> dict[str, str] | str:
-    """Return an environment in which node finds a package, or why there is none."""
+    """Return environment variables with which node finds a package, or the reason why there are none."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None:
-        return "there is no node"
-    folder = CACHE / package
-    ours = {**os.environ, "NODE_PATH": str(folder / "node_modules")}
-    for environment in (dict(os.environ), ours):
-        if _finds(node, package, environment):
-            return environment
+        return "node is not installed"
+    directory = CACHE / package
+    with_cache = {**os.environ, "NODE_PATH": str(directory / "node_modules")}
+    for variables in (dict(os.environ), with_cache):
+        if _can_require(node, package, variables):
+            return variables
     if npm is None:
-        return "there is no npm to install it"
-    folder.mkdir(parents=True, exist_ok=True)
+        return "npm is not installed"
+    directory.mkdir(parents=True, exist_ok=True)
     command = [
         npm,
         "install",
         "--no-audit",
         "--no-fund",
-        f"--prefix={folder}",
+        f"--prefix={directory}",
         f"{package}@{VERSIONS[package]}",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return ours if _finds(node, package, ours) else f"npm cannot install it: {done.stderr[-300:]}"
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if _can_require(node, package, with_cache):
+        return with_cache
+    return f"npm cannot install it: {process.stderr[-300:]}"
 
 
-def _finds(node: str, package: str, environment: dict[str, str]) -> bool:
+def _can_require(node: str, package: str, variables: dict[str, str]) -> bool:
     command = [node, "-e", f"require('{package}')"]
-    return subprocess.run(command, capture_output=True, env=environment, check=False).returncode == 0
+    return subprocess.run(command, capture_output=True, env=variables, check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""What the client's tests share: a double, clients of it without long waits, and servers on loopback."""
+"""Shared fixtures: the fake host, clients without retry delays, and faulty servers on loopback."""
 
 from __future__ import annotations
 
@@ -35,31 +35,31 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def swift(client: C, retries: int = 3, **options: Any) -> C:
-    """Return the client with retries that do not wait."""
+def without_delays(client: C, retries: int = 3, **options: Any) -> C:
+    """Return the client with retries without delays."""
     policy = RetryPolicy(max_retries=retries, base=0.0, cap=0.0)
     client.config = evolve(client.config, retry=policy, **options)
     return client
 
 
 class Caller:
-    """Makes the same call with one of both clients, so that a test is written once."""
+    """A runner of the same call with the sync or the async client."""
 
     def __init__(self, sync: Callable[[], Client], asynchronous: Callable[[], AsyncClient] | None) -> None:
         self._sync = sync
         self._asynchronous = asynchronous
 
     def __call__(self, make: Callable[[Any], Any]) -> Any:
-        """Return what `make` returns when it is given a client; lists are read to their ends."""
+        """Return the result of `make(client)`; pagers are read completely."""
         if self._asynchronous is None:
-            with swift(self._sync()) as client:
+            with without_delays(self._sync()) as client:
                 result = make(client)
                 return list(result) if isinstance(result, Pager | Iterator) else result
         return anyio.run(self._call, make)
 
     async def _call(self, make: Callable[[Any], Any]) -> Any:
         assert self._asynchronous is not None
-        async with swift(self._asynchronous()) as client:
+        async with without_delays(self._asynchronous()) as client:
             result = make(client)
             if isinstance(result, AsyncPager | AsyncIterator):
                 return [item async for item in result]
@@ -68,26 +68,26 @@ class Caller:
 
 @pytest.fixture
 def host() -> FakeImageHost:
-    """A fresh double."""
+    """A new fake host."""
     return FakeImageHost()
 
 
 @pytest.fixture
 def client(host: FakeImageHost) -> Iterator[Client]:
-    """A client of the double."""
-    with swift(host.client()) as client:
+    """A client of the fake host."""
+    with without_delays(host.client()) as client:
         yield client
 
 
 @pytest.fixture(params=["sync", "async"])
 def call(request: pytest.FixtureRequest, host: FakeImageHost) -> Caller:
-    """Calls on the double, by each client."""
+    """A runner of calls to the fake host, with each client."""
     return Caller(host.client, host.async_client if request.param == "async" else None)
 
 
 @define
 class Request:
-    """A request as it came over a socket."""
+    """A request, read from a socket."""
 
     method: str
     path: str
@@ -95,17 +95,17 @@ class Request:
     body: bytes
 
 
-Behaviour = Callable[[socket.socket, "Unruly"], None]
+Behaviour = Callable[[socket.socket, "FaultyServer"], None]
 
 
 @define
-class Unruly:
-    """A server on loopback that does what it is told: answer, drop, stall, or talk nonsense.
+class FaultyServer:
+    """A server on loopback with a plan of faults.
 
-    Each request takes the next behaviour of the plan; after the plan, `otherwise` answers.
+    Each request gets the next behaviour of the plan; after the plan, the response of `respond`.
     """
 
-    otherwise: Callable[[Request], bytes]
+    respond: Callable[[Request], bytes]
     plan: deque[Behaviour] = field(factory=deque)
     requests: list[Request] = field(factory=list)
     url: str = ""
@@ -114,7 +114,7 @@ class Unruly:
     _threads: list[threading.Thread] = field(factory=list, repr=False)
     lock: threading.Lock = field(factory=threading.Lock, repr=False)
 
-    def __enter__(self) -> Unruly:
+    def __enter__(self) -> FaultyServer:
         self._listener.bind(("127.0.0.1", 0))
         self._listener.listen(64)
         self._listener.settimeout(0.05)
@@ -149,14 +149,14 @@ class Unruly:
         with connection:
             try:
                 with self.lock:
-                    behave = self.plan.popleft() if self.plan else answer_rightly
-                behave(connection, self)
+                    behaviour = self.plan.popleft() if self.plan else respond_normally
+                behaviour(connection, self)
             except OSError:
                 pass
 
 
 def read_request(connection: socket.socket) -> Request:
-    """Read a whole request."""
+    """Read a complete request."""
     head = b""
     while b"\r\n\r\n" not in head:
         chunk = connection.recv(65536)
@@ -175,51 +175,51 @@ def read_request(connection: socket.socket) -> Request:
     return Request(method, path, headers, body)
 
 
-def answer_rightly(connection: socket.socket, server: Unruly) -> None:
+def respond_normally(connection: socket.socket, server: FaultyServer) -> None:
     request = read_request(connection)
     with server.lock:
         server.requests.append(request)
-        response = server.otherwise(request)
+        response = server.respond(request)
     connection.sendall(response)
 
 
-def drop_at_once(connection: socket.socket, server: Unruly) -> None:
-    """Close the connection before anything is read."""
+def drop_immediately(connection: socket.socket, server: FaultyServer) -> None:
+    """Close the connection without reading."""
 
 
-def drop_after_reading(connection: socket.socket, server: Unruly) -> None:
-    """Do what is asked, and close the connection without an answer."""
+def drop_without_response(connection: socket.socket, server: FaultyServer) -> None:
+    """Process the request, and close the connection without a response."""
     request = read_request(connection)
     with server.lock:
         server.requests.append(request)
-        server.otherwise(request)
+        server.respond(request)
 
 
-def drop_within_body(connection: socket.socket, server: Unruly) -> None:
-    """Close the connection in the middle of the request's body."""
+def drop_during_request(connection: socket.socket, server: FaultyServer) -> None:
+    """Close the connection while the request is being sent."""
     connection.recv(1024)
 
 
-def drop_within_answer(connection: socket.socket, server: Unruly) -> None:
-    """Close the connection in the middle of the answer."""
+def drop_during_response(connection: socket.socket, server: FaultyServer) -> None:
+    """Close the connection while the response is being sent."""
     request = read_request(connection)
     with server.lock:
         server.requests.append(request)
-        response = server.otherwise(request)
+        response = server.respond(request)
     connection.sendall(response[: len(response) - 10])
 
 
-def stall(connection: socket.socket, server: Unruly) -> None:
-    """Read the request and never answer."""
+def stall(connection: socket.socket, server: FaultyServer) -> None:
+    """Read the request, and never respond."""
     read_request(connection)
     while not server.stopped():
         time.sleep(0.01)
 
 
-def say(response: bytes) -> Behaviour:
-    """Read the request, and answer with these bytes."""
+def respond_with(response: bytes) -> Behaviour:
+    """Return a behaviour that reads the request, and sends these bytes."""
 
-    def behave(connection: socket.socket, server: Unruly) -> None:
+    def behave(connection: socket.socket, server: FaultyServer) -> None:
         read_request(connection)
         connection.sendall(response)
 
@@ -227,38 +227,40 @@ def say(response: bytes) -> Behaviour:
 
 
 def http(status: int, body: bytes = b"", **headers: str) -> bytes:
-    """Return an HTTP answer."""
+    """Return an HTTP response."""
     lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(body)}", "Connection: close"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
 @contextmanager
-def serving(tls: ssl.SSLContext | None = None) -> Iterator[FakeImageHost]:
-    """Run the double behind a real HTTP server on loopback, until the block ends."""
+def serve_fake(tls: ssl.SSLContext | None = None) -> Iterator[FakeImageHost]:
+    """Run the fake host behind a real HTTP server on loopback, until the block ends."""
 
     class Handler(BaseHTTPRequestHandler):
-        def answer(self) -> None:
+        def respond(self) -> None:
             length = int(self.headers.get("Content-Length", 0))
-            url = double.base_url.removesuffix("/v1") + self.path
+            url = fake.base_url.removesuffix("/v1") + self.path
             request = httpx2.Request(
                 self.command, url, headers=dict(self.headers.items()), content=self.rfile.read(length)
             )
-            response = double.handle_request(request)
+            response = fake.handle_request(request)
             self.send_response(response.status_code)
             for name, value in response.headers.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(response.content)
 
-        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = respond  # noqa: N815
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Say nothing."""
+            """Log nothing."""
 
     class Server(ThreadingHTTPServer):
         def handle_error(self, request: Any, client_address: Any) -> None:
-            if not isinstance(sys.exception(), ssl.SSLError):  # who does not trust it hangs up
+            if not isinstance(
+                sys.exception(), ssl.SSLError
+            ):  # a client that does not trust the certificate disconnects
                 super().handle_error(request, client_address)
 
     server = Server(("127.0.0.1", 0), Handler)
@@ -266,10 +268,10 @@ def serving(tls: ssl.SSLContext | None = None) -> Iterator[FakeImageHost]:
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         origin = f"https://localhost:{server.server_port}"
-    double = FakeImageHost(base_url=f"{origin}/v1", cdn_url=f"{origin}/img")
+    fake = FakeImageHost(base_url=f"{origin}/v1", cdn_url=f"{origin}/img")
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
-    yield double
+    yield fake
     server.shutdown()
     thread.join()
     server.server_close()
@@ -277,12 +279,12 @@ def serving(tls: ssl.SSLContext | None = None) -> Iterator[FakeImageHost]:
 
 @pytest.fixture
 def served() -> Iterator[FakeImageHost]:
-    """The double behind a real HTTP server on loopback."""
-    with serving() as double:
-        yield double
+    """The fake host behind a real HTTP server on loopback."""
+    with serve_fake() as fake:
+        yield fake
 
 
 def field_of(body: bytes, name: str) -> str | None:
     """Return a text field of form data."""
-    found = re.search(rb'name="%s"\r\n\r\n(.*?)\r\n--' % name.encode(), body, re.DOTALL)
-    return found[1].decode() if found else None
+    match = re.search(rb'name="%s"\r\n\r\n(.*?)\r\n--' % name.encode(), body, re.DOTALL)
+    return match[1].decode() if match else None

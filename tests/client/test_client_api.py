@@ -1,9 +1,11 @@
-"""Every operation, through both clients, on the double."""
+"""Every operation, with both clients, on the fake host."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import io
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
-from tests.client.conftest import Caller, swift
+from tests.client.conftest import Caller, without_delays
 
 from imagehost_client import (
     APIConnectionError,
@@ -26,6 +28,7 @@ from imagehost_client import (
     ValidationError,
 )
 from imagehost_client.testing import FakeImageHost, make_gif, make_png
+from imagehost_client.testing._store import Record, Row, Table
 
 
 def test_an_image_is_uploaded_read_changed_and_deleted(call: Caller, host: FakeImageHost) -> None:
@@ -45,7 +48,7 @@ def test_an_image_is_uploaded_read_changed_and_deleted(call: Caller, host: FakeI
 
 
 @pytest.mark.parametrize("kind", ["path", "text", "bytes", "file", "offset", "tuple"])
-def test_any_source_arrives_whole_also_on_a_second_try(
+def test_any_source_is_sent_completely_in_a_retry(
     kind: str, call: Caller, host: FakeImageHost, tmp_path: Path
 ) -> None:
     content = make_gif(3)
@@ -65,15 +68,15 @@ def test_any_source_arrives_whole_also_on_a_second_try(
     assert image.meta.attempts == 2
 
 
-def test_progress_begins_anew_with_another_try(call: Caller, host: FakeImageHost) -> None:
-    told: list[tuple[int, int]] = []
+def test_progress_restarts_with_a_retry(call: Caller, host: FakeImageHost) -> None:
+    reports: list[tuple[int, int]] = []
     content = make_png()
     host.fail(502)
-    call(lambda client: client.upload(content, progress=lambda sent, total: told.append((sent, total))))
-    assert told == [(0, len(content)), (len(content), len(content))] * 2
+    call(lambda client: client.upload(content, progress=lambda sent, total: reports.append((sent, total))))
+    assert reports == [(0, len(content)), (len(content), len(content))] * 2
 
 
-def test_options_reach_the_host_under_its_names(call: Caller, host: FakeImageHost) -> None:
+def test_options_are_sent_under_the_names_of_the_api(call: Caller, host: FakeImageHost) -> None:
     album = call(lambda client: client.albums.create("A"))
     image = call(
         lambda client: client.upload(
@@ -95,30 +98,38 @@ def test_options_reach_the_host_under_its_names(call: Caller, host: FakeImageHos
     assert caught.value.field == "quality"
 
 
-def test_a_checksum_that_differs_is_an_error_naming_both(call: Caller, host: FakeImageHost) -> None:
-    def upload(client: Any) -> Any:
-        return client.upload(make_png(), checksum=True, convert_to_webp=False)
+class CorruptingHost(FakeImageHost):
+    """A fake host whose records have wrong checksums."""
 
-    image = call(upload)
-    assert image.sha256
-    host.handle_request, handle = (lambda request: spoiled(handle(request))), host.handle_request  # type: ignore[method-assign]
-    asynchronous = host.handle_async_request
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        return with_wrong_checksum(super().handle_request(request))
 
-    async def spoil(request: httpx2.Request) -> httpx2.Response:
-        return spoiled(await asynchronous(request))
-
-    host.handle_async_request = spoil  # type: ignore[method-assign]
-    with pytest.raises(ChecksumError, match=image.sha256):
-        call(upload)
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        return with_wrong_checksum(await super().handle_async_request(request))
 
 
-def spoiled(response: httpx2.Response) -> httpx2.Response:
+def with_wrong_checksum(response: httpx2.Response) -> httpx2.Response:
     envelope = response.json()
     envelope["data"]["sha256"] = "0" * 64
     return httpx2.Response(200, json=envelope)
 
 
-def test_a_key_of_ones_own_uploads_once_however_often(call: Caller, host: FakeImageHost) -> None:
+def test_an_equal_checksum_is_accepted(call: Caller) -> None:
+    content = make_png()
+    image = call(lambda client: client.upload(content, checksum=True, convert_to_webp=False))
+    assert image.sha256 == hashlib.sha256(content).hexdigest()
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_a_different_checksum_is_an_error_with_both(kind: str) -> None:
+    host, content = CorruptingHost(), make_png()
+    call = Caller(host.client, host.async_client if kind == "async" else None)
+    with pytest.raises(ChecksumError, match=hashlib.sha256(content).hexdigest()) as caught:
+        call(lambda client: client.upload(content, checksum=True, convert_to_webp=False))
+    assert "0" * 64 in caught.value.details
+
+
+def test_uploads_with_the_same_idempotency_key_are_stored_once(call: Caller, host: FakeImageHost) -> None:
     images = [call(lambda client: client.upload(make_png(), idempotency_key="k")) for _ in range(2)]
     assert images[0] == images[1]
     assert [image.meta.replayed for image in images] == [False, True]
@@ -146,7 +157,7 @@ def test_albums_hold_images(call: Caller, host: FakeImageHost) -> None:
     assert set(host.tables["images"].rows) == {images[0].id, images[1].id}
 
 
-def test_keys_give_tokens_that_do_what_their_scopes_say(call: Caller, host: FakeImageHost) -> None:
+def test_a_key_has_the_permissions_of_its_scopes(call: Caller, host: FakeImageHost) -> None:
     ends = datetime.now(UTC) + timedelta(days=1)
     key = call(lambda client: client.keys.create("ci", scopes=["images:read"], expires_at=ends))
     assert key.token.startswith(key.prefix)
@@ -163,7 +174,7 @@ def test_keys_give_tokens_that_do_what_their_scopes_say(call: Caller, host: Fake
             limited.images.list().first_page()
 
 
-def test_webhooks_are_made_tested_rotated_and_removed(call: Caller) -> None:
+def test_webhooks_are_created_tested_rotated_and_deleted(call: Caller) -> None:
     webhook = call(
         lambda client: client.webhooks.create("https://example.com/hook", events=["image.uploaded"])
     )
@@ -179,7 +190,7 @@ def test_webhooks_are_made_tested_rotated_and_removed(call: Caller) -> None:
     assert call(lambda client: client.webhooks.list()) == []
 
 
-def test_the_account_shows_usage_quota_and_limits(call: Caller) -> None:
+def test_the_account_has_usage_quota_and_limits(call: Caller) -> None:
     content = make_png()
     call(lambda client: client.upload(content))
     account = call(lambda client: client.account())
@@ -188,7 +199,7 @@ def test_the_account_shows_usage_quota_and_limits(call: Caller) -> None:
     assert account.limits[0].reset > datetime.now(UTC)
 
 
-def test_a_session_gives_a_token_that_may_do_everything(call: Caller, host: FakeImageHost) -> None:
+def test_a_session_token_has_all_permissions(call: Caller, host: FakeImageHost) -> None:
     session = call(lambda client: client.sessions.create("admin", "secret"))
     with Client(host.base_url, session.token, transport=host) as signed_in:
         assert signed_in.keys.create("k").name == "k"
@@ -197,7 +208,7 @@ def test_a_session_gives_a_token_that_may_do_everything(call: Caller, host: Fake
         call(lambda client: client.sessions.create("admin", "wrong"))
 
 
-def test_the_gallery_shows_public_images_of_all_to_anyone(call: Caller, host: FakeImageHost) -> None:
+def test_the_gallery_lists_public_images_of_all_accounts(call: Caller, host: FakeImageHost) -> None:
     host.add_account("other")
     with host.client("other") as other:
         shown = other.upload(make_png())
@@ -207,18 +218,18 @@ def test_the_gallery_shows_public_images_of_all_to_anyone(call: Caller, host: Fa
         assert [image.id for image in anonymous.gallery(per_page=1)] == [shown.id]
 
 
-def test_a_signed_address_shows_a_private_image(call: Caller, host: FakeImageHost) -> None:
+def test_a_signed_url_delivers_a_private_image(call: Caller, host: FakeImageHost) -> None:
     image = call(lambda client: client.upload(make_png(), is_public=False))
     signed = call(lambda client: client.images.signed_url(image, w=10, expires_in=60))
     assert signed.expires_at > datetime.now(UTC)
-    with httpx2.Client(transport=host) as visitor:
-        assert visitor.get(image.url).status_code == 404
-        assert visitor.get(signed.url).content == host.content(image.id)
+    with httpx2.Client(transport=host) as anonymous:
+        assert anonymous.get(image.url).status_code == 404
+        assert anonymous.get(signed.url).content == host.content(image.id)
     with pytest.raises(ValueError, match="for w"):
         call(lambda client: client.images.signed_url(image, w=0))
 
 
-def test_a_list_is_fetched_page_by_page_as_it_is_read(call: Caller, host: FakeImageHost) -> None:
+def test_pages_are_requested_during_iteration(call: Caller, host: FakeImageHost) -> None:
     ids = [call(lambda client: client.upload(make_png())).id for _ in range(7)]
     host.requests.clear()
     assert [image.id for image in call(lambda client: client.images.list(per_page=3))] == ids[::-1]
@@ -228,7 +239,7 @@ def test_a_list_is_fetched_page_by_page_as_it_is_read(call: Caller, host: FakeIm
     assert [image.id for image in call(lambda client: client.images.list(per_page=2, page=2))] == ids[4::-1]
 
 
-def test_nothing_is_skipped_or_repeated_while_images_come_and_go(client: Client) -> None:
+def test_iteration_neither_skips_nor_repeats_while_images_are_added_and_deleted(client: Client) -> None:
     ids = [client.upload(make_png()).id for _ in range(6)]
     seen = []
     for image in client.images.list(per_page=2):
@@ -240,7 +251,9 @@ def test_nothing_is_skipped_or_repeated_while_images_come_and_go(client: Client)
     assert seen == ids[::-1]
 
 
-def test_a_list_can_be_read_again_and_nothing_is_asked_before(client: Client, host: FakeImageHost) -> None:
+def test_a_list_can_be_iterated_twice_and_sends_no_request_before(
+    client: Client, host: FakeImageHost
+) -> None:
     host.requests.clear()
     images = client.images.list()
     assert host.requests == []
@@ -248,23 +261,24 @@ def test_a_list_can_be_read_again_and_nothing_is_asked_before(client: Client, ho
     assert len(host.requests) == 2
 
 
-def test_a_list_whose_cursor_leads_to_itself_is_broken_off(call: Caller, host: FakeImageHost) -> None:
-    call(lambda client: client.upload(make_png()))
-    call(lambda client: client.upload(make_png()))
-    table = host.tables["images"]
-    original = table.page
+class RepeatingTable(Table):
+    """A table whose pages all have the same cursor."""
 
-    def stuck(query: Any, wanted: Any) -> Any:
-        page = original(query, wanted)
+    def page(self, query: Mapping[str, str], matches: Callable[[Row], bool]) -> Record:
+        page = super().page(query, matches)
         page["pagination"]["next_cursor"] = "s9"
         return page
 
-    host.tables["images"] = type("Stuck", (), {"page": staticmethod(stuck), "rows": table.rows})()
+
+def test_a_repeated_cursor_is_an_error(call: Caller, host: FakeImageHost) -> None:
+    host.tables["images"] = RepeatingTable("images")
+    for _ in range(2):
+        call(lambda client: client.upload(make_png()))
     with pytest.raises(ServerError, match="cursor"):
         call(lambda client: client.images.list(per_page=1))
 
 
-def test_a_call_is_tried_again_after_a_lost_connection(call: Caller, host: FakeImageHost) -> None:
+def test_a_call_is_retried_after_a_connection_failure(call: Caller, host: FakeImageHost) -> None:
     host.drop(times=3)
     assert call(lambda client: client.upload(make_png())).meta.attempts == 4
     host.drop(times=4)
@@ -272,7 +286,7 @@ def test_a_call_is_tried_again_after_a_lost_connection(call: Caller, host: FakeI
         call(lambda client: client.images.list().first_page())
 
 
-def test_a_client_of_httpx_of_ones_own_is_used_and_left_open(host: FakeImageHost) -> None:
+def test_an_explicit_httpx_client_is_used_and_not_closed(host: FakeImageHost) -> None:
     with httpx2.Client(transport=host) as http:
         with Client(host.base_url, host.accounts["admin"], http_client=http) as client:
             client.upload(make_png())
@@ -289,7 +303,7 @@ def test_a_client_of_httpx_of_ones_own_is_used_and_left_open(host: FakeImageHost
 
 def test_calls_of_the_async_client_can_be_gathered(host: FakeImageHost) -> None:
     async def gather() -> list[str]:
-        async with swift(host.async_client()) as client:
+        async with without_delays(host.async_client()) as client:
             found = await asyncio.gather(*(client.upload(io.BytesIO(make_png())) for _ in range(5)))
             task = asyncio.create_task(client.images.get(found[0]))
             assert (await task) == found[0]

@@ -1,4 +1,4 @@
-"""Operations: what is refused before anything is sent, and how records may be named."""
+"""Operations: validation of arguments, and references to records."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from imagehost_client import UNSET
 from imagehost_client._calls import access, albums, images, webhooks
 
 
-@pytest.mark.parametrize("bad", ["", ".", ".."])
-def test_an_id_that_would_address_something_else_is_refused(bad: str) -> None:
+@pytest.mark.parametrize("invalid_id", ["", ".", ".."])
+def test_an_id_that_would_change_the_path_is_rejected(invalid_id: str) -> None:
     for make in (images.get_image, images.delete_image, access.delete_key, webhooks.delete_webhook):
         with pytest.raises(ValueError, match="expected an id"):
-            make(bad)
+            make(invalid_id)
 
 
 @given(st.text(min_size=1))
@@ -30,14 +30,14 @@ def test_any_other_id_stays_one_segment_of_the_path(text: str) -> None:
 
 
 @given(st.integers(1, 2**63 - 1))
-def test_an_album_is_named_by_a_positive_integer_or_its_digits(number: int) -> None:
+def test_an_album_id_is_a_positive_integer_or_its_digits(number: int) -> None:
     assert albums.get_album(number).path == albums.get_album(str(number)).path == f"/albums/{number}"
 
 
-@pytest.mark.parametrize("bad", [0, -1, True, "", "0", "07", "x", "1.0", "²", None])
-def test_an_album_that_is_none_is_refused(bad: Any) -> None:
+@pytest.mark.parametrize("invalid_id", [0, -1, True, "", "0", "07", "x", "1.0", "²", None])
+def test_an_invalid_album_id_is_rejected(invalid_id: Any) -> None:
     with pytest.raises(ValueError, match="album_id"):
-        albums.get_album(bad)
+        albums.get_album(invalid_id)
 
 
 @pytest.mark.parametrize(
@@ -50,20 +50,20 @@ def test_an_album_that_is_none_is_refused(bad: Any) -> None:
         {"convert_to_webp": False, "remove_exif": True},
     ],
 )
-def test_a_checksum_is_compared_only_where_the_host_stores_the_bytes_as_they_come(
+def test_a_checksum_requires_options_without_re_encoding(
     options: dict[str, Any],
 ) -> None:
     with pytest.raises(ValueError, match="checksum"):
         images.upload(b"x", checksum=True, **options)
 
 
-def test_a_checksum_goes_with_options_that_change_no_bytes() -> None:
+def test_a_checksum_is_allowed_with_options_that_change_no_bytes() -> None:
     call = images.upload(b"x", checksum=True, convert_to_webp=False, format="auto", remove_exif=False)
     assert call.file is not None
     assert call.file.checksum
 
 
-def test_only_what_is_given_is_sent() -> None:
+def test_only_given_arguments_are_sent() -> None:
     assert images.upload(b"x").fields == ()
     assert images.upload(b"x", convert_to_webp=False, auto_rename=True, quality=7, description="").fields == (
         ("description", ""),
@@ -88,7 +88,7 @@ def test_only_what_is_given_is_sent() -> None:
     assert repr(UNSET) == "UNSET"
 
 
-def test_a_text_in_the_place_of_a_list_is_refused() -> None:
+def test_a_string_instead_of_a_list_is_rejected() -> None:
     for make in (
         lambda: access.create_key("k", scopes="images:read"),
         lambda: webhooks.create_webhook("u", events="x"),
@@ -97,10 +97,10 @@ def test_a_text_in_the_place_of_a_list_is_refused() -> None:
             make()
 
 
-def test_one_image_may_stand_for_a_list_of_one() -> None:
+def test_a_single_image_is_accepted_instead_of_a_list() -> None:
     assert albums.add_images(1, "a").body == {"image_ids": ["a"]}
 
 
-def test_a_call_shows_neither_what_is_sent_nor_passwords() -> None:
+def test_the_repr_of_a_call_has_neither_content_nor_passwords() -> None:
     assert "hunter2" not in repr(access.create_session("me", "hunter2"))
     assert "pixels" not in repr(images.upload(b"pixels"))

@@ -1,4 +1,4 @@
-"""The command line: what it prints, where, and with which exit status."""
+"""The command line: output and exit statuses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.client.conftest import swift
+from tests.client.conftest import without_delays
 
 from imagehost_client import Client
 from imagehost_client._cli.arguments import build_parser
@@ -28,10 +28,10 @@ Run = Callable[..., tuple[int, list[str], str]]
 
 @pytest.fixture
 def run(host: FakeImageHost, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs the command line on the double: status, lines of output, and notes."""
+    """A runner of the command line on the fake host, which returns status, output lines and messages."""
 
     def connect(**options: Any) -> Client:
-        return swift(host.client())
+        return without_delays(host.client())
 
     def invoke(*argv: object) -> tuple[int, list[str], str]:
         status = main([str(argument) for argument in argv], connect=connect)
@@ -43,22 +43,22 @@ def run(host: FakeImageHost, capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    """A folder with two images."""
+    """A directory with two images."""
     (tmp_path / "a.png").write_bytes(make_png(3, 2))
     (tmp_path / "b.gif").write_bytes(make_gif())
     return tmp_path
 
 
 class Terminal(io.StringIO):
-    """A terminal, as far as one can be asked whether it is one."""
+    """A stream that reports to be a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
-def test_upload_prints_an_address_a_line_in_order(run: Run, files: Path, host: FakeImageHost) -> None:
-    status, lines, notes = run("upload", files / "b.gif", files / "a.png")
-    assert (status, notes) == (0, "")
+def test_upload_prints_one_url_per_line_in_order(run: Run, files: Path, host: FakeImageHost) -> None:
+    status, lines, messages = run("upload", files / "b.gif", files / "a.png")
+    assert (status, messages) == (0, "")
     assert [line.rsplit(".")[-1] for line in lines] == ["gif", "png"]
     assert lines == [
         row.record["url"]
@@ -69,7 +69,7 @@ def test_upload_prints_an_address_a_line_in_order(run: Run, files: Path, host: F
 @pytest.mark.parametrize(
     ("flag", "begin"), [("--markdown", "![]("), ("--html", "<img"), ("--bbcode", "[img]"), ("--json", "{")]
 )
-def test_upload_prints_what_is_asked_for(flag: str, begin: str, run: Run, files: Path) -> None:
+def test_upload_prints_the_requested_markup(flag: str, begin: str, run: Run, files: Path) -> None:
     _, lines, _ = run("upload", files, flag)
     assert len(lines) == 2
     assert all(line.startswith(begin) for line in lines)
@@ -77,7 +77,7 @@ def test_upload_prints_what_is_asked_for(flag: str, begin: str, run: Run, files:
         assert json.loads(lines[0])["width"] == 3
 
 
-def test_upload_takes_options_and_a_pipe(
+def test_upload_accepts_options_and_standard_input(
     run: Run, files: Path, host: FakeImageHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     album = run("albums", "create", "A")[1][0]
@@ -93,92 +93,92 @@ def test_upload_takes_options_and_a_pipe(
     assert run("upload", files / "a.png", "--name", "q.png", "--keep-format", "--checksum")[0] == 0
     names = [row.record["original_filename"] for row in host.tables["images"].rows.values()]
     assert names == ["a.png", "p.png", "q.png"]
-    status, _, notes = run("upload", files / "a.png", files / "b.gif", "--name", "x")
-    assert (status, "--name" in notes) == (2, True)
+    status, _, messages = run("upload", files / "a.png", files / "b.gif", "--name", "x")
+    assert (status, "--name" in messages) == (2, True)
 
 
-def test_upload_says_which_files_failed_and_prints_the_others(run: Run, files: Path) -> None:
+def test_upload_reports_failed_files_and_prints_the_others(run: Run, files: Path) -> None:
     (files / "c.txt").write_text("no image")
     (files / "d.txt").write_text("no image")
     with (files / "d.txt").open("rb") as stream:
         assert stream.read()
-    status, lines, notes = run("upload", files / "a.png", files / "c.txt", files / "missing.png")
+    status, lines, messages = run("upload", files / "a.png", files / "c.txt", files / "missing.png")
     assert (status, len(lines)) == (1, 1)
-    assert "c.txt: The file format is not supported" in notes
-    assert "missing.png" in notes
-    assert "2 of 3 files failed" in notes
+    assert "c.txt: The file format is not supported" in messages
+    assert "missing.png" in messages
+    assert "2 of 3 files failed" in messages
 
 
-def test_upload_of_a_folder_without_images_says_so(run: Run, tmp_path: Path) -> None:
+def test_upload_of_a_directory_without_images_is_reported(run: Run, tmp_path: Path) -> None:
     assert run("upload", tmp_path) == (1, [], "imagehost-client: no images found\n")
 
 
-def test_upload_goes_on_from_a_journal(run: Run, files: Path, host: FakeImageHost) -> None:
+def test_upload_resumes_from_a_journal(run: Run, files: Path, host: FakeImageHost) -> None:
     first = run("upload", files, "--journal", files / "journal")[1]
     assert run("upload", files, "--journal", files / "journal")[1] == first
     assert len(host.tables["images"].rows) == 2
 
 
-def test_a_bar_is_drawn_on_a_terminal_and_wiped_after(
+def test_a_progress_bar_is_drawn_on_a_terminal_and_erased(
     host: FakeImageHost, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (files / "c.png").write_bytes(b"no image")
-    screen = Terminal()
-    monkeypatch.setattr(sys, "stderr", screen)
-    main(["upload", str(files)], connect=lambda **_: swift(host.client()))
-    drawn = screen.getvalue()
-    assert "█" * 30 in drawn
-    assert "2 done, 1 failed" in drawn
-    assert "\r\x1b[K" in drawn
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    main(["upload", str(files)], connect=lambda **_: without_delays(host.client()))
+    output = terminal.getvalue()
+    assert "█" * 30 in output
+    assert "2 done, 1 failed" in output
+    assert "\r\x1b[K" in output
     monkeypatch.setattr(sys, "stderr", quiet := Terminal())
-    main(["upload", str(files / "a.png"), "--quiet"], connect=lambda **_: swift(host.client()))
+    main(["upload", str(files / "a.png"), "--quiet"], connect=lambda **_: without_delays(host.client()))
     assert quiet.getvalue() == ""
     (files / "empty.png").write_bytes(b"")
-    main(["upload", str(files / "empty.png")], connect=lambda **_: swift(host.client()))
+    main(["upload", str(files / "empty.png")], connect=lambda **_: without_delays(host.client()))
     assert "of 0.0 MB" in quiet.getvalue()
 
 
-def test_images_are_listed_shown_and_deleted(run: Run, files: Path) -> None:
+def test_images_are_listed_printed_and_deleted(run: Run, files: Path) -> None:
     run("upload", files)
     _, lines, _ = run("ls")
     assert [line.split("\t")[5] for line in lines] in (["b.gif", "a.png"], ["a.png", "b.gif"])
     assert len(run("ls", "--limit", "1")[1]) == 1
-    number = json.loads(run("ls", "--json", "--limit", "1")[1][0])["id"]
-    assert json.loads("\n".join(run("show", number)[1]))["id"] == number
-    assert run("rm", number) == (0, [number], "")
-    status, lines, notes = run("rm", number, lines[0].split("\t")[0], lines[1].split("\t")[0])
+    image_id = json.loads(run("ls", "--json", "--limit", "1")[1][0])["id"]
+    assert json.loads("\n".join(run("show", image_id)[1]))["id"] == image_id
+    assert run("rm", image_id) == (0, [image_id], "")
+    status, lines, messages = run("rm", image_id, lines[0].split("\t")[0], lines[1].split("\t")[0])
     assert (status, len(lines)) == (1, 1)
-    assert "does not exist" in notes
-    assert run("show", number)[0] == 1
+    assert "does not exist" in messages
+    assert run("show", image_id)[0] == 1
 
 
-@pytest.mark.parametrize(("answer", "status"), [("y\n", 0), ("YES\n", 0), ("\n", 1), ("no\n", 1), ("", 1)])
-def test_what_cannot_be_undone_is_asked_before_on_a_terminal(
-    answer: str, status: int, run: Run, files: Path, host: FakeImageHost, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("reply", "status"), [("y\n", 0), ("YES\n", 0), ("\n", 1), ("no\n", 1), ("", 1)])
+def test_deletion_requires_confirmation_on_a_terminal(
+    reply: str, status: int, run: Run, files: Path, host: FakeImageHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("upload", files / "a.png")
-    number = next(iter(host.tables["images"].rows))
-    monkeypatch.setattr(sys, "stdin", Terminal(answer))
-    assert run("rm", number)[0] == status
-    assert (number in host.tables["images"].rows) == (status == 1)
+    image_id = next(iter(host.tables["images"].rows))
+    monkeypatch.setattr(sys, "stdin", Terminal(reply))
+    assert run("rm", image_id)[0] == status
+    assert (image_id in host.tables["images"].rows) == (status == 1)
     if status:
-        assert run("rm", number, "--yes")[0] == 0
+        assert run("rm", image_id, "--yes")[0] == 0
 
 
-def test_addresses_are_printed(run: Run, files: Path, host: FakeImageHost) -> None:
+def test_urls_are_printed(run: Run, files: Path, host: FakeImageHost) -> None:
     run("upload", files / "a.png")
-    number = next(iter(host.tables["images"].rows))
-    url = f"{host.cdn_url}/{number}"
+    image_id = next(iter(host.tables["images"].rows))
+    url = f"{host.cdn_url}/{image_id}"
     before = len(host.requests)
-    assert run("url", number, "-W", 300, "-H", 200, "-q", 80, "--fit", "inside", "--format", "avif")[1] == [
+    assert run("url", image_id, "-W", 300, "-H", 200, "-q", 80, "--fit", "inside", "--format", "avif")[1] == [
         f"{url}?w=300&h=200&q=80&fit=inside&fm=avif"
     ]
     assert len(host.requests) == before
-    assert run("url", number, "--srcset", "2,9")[1] == [f"{url}.png?w=2 2w, {url}.png?w=3 3w"]
-    assert run("url", number, "--picture", "2")[1][0].startswith("<picture>")
-    assert "sig=" in run("url", number, "--signed", "60")[1][0]
-    status, _, notes = run("url", number, "-W", 9000)
-    assert (status, "for w" in notes) == (2, True)
+    assert run("url", image_id, "--srcset", "2,9")[1] == [f"{url}.png?w=2 2w, {url}.png?w=3 3w"]
+    assert run("url", image_id, "--picture", "2")[1][0].startswith("<picture>")
+    assert "sig=" in run("url", image_id, "--signed", "60")[1][0]
+    status, _, messages = run("url", image_id, "-W", 9000)
+    assert (status, "for w" in messages) == (2, True)
 
 
 def test_albums_are_managed(run: Run, files: Path) -> None:
@@ -202,7 +202,7 @@ def record(run: Run, *argv: object) -> dict[str, Any]:
     return read
 
 
-def test_records_are_changed_where_a_flag_says_so_and_nowhere_else(run: Run, files: Path) -> None:
+def test_updates_change_only_the_fields_of_given_flags(run: Run, files: Path) -> None:
     image = json.loads(run("upload", files / "a.png", "--json", "--description", "Old")[1][0])["id"]
     run("albums", "create", "Cats", "--description", "All")
     changed = record(run, "update", image, "--album", "1", "--private", "--name", "new.png")
@@ -214,23 +214,25 @@ def test_records_are_changed_where_a_flag_says_so_and_nowhere_else(run: Run, fil
     assert (album["name"], album["description"], album["is_public"]) == ("Dogs", "All", False)
     run("keys", "create", "ci", "--scope", "images:read", "--expires", "90d")
     key = run("keys", "ls")[1][0].split("\t")[0]
-    ends = datetime.fromisoformat(record(run, "keys", "show", key)["expires_at"])
-    assert timedelta(days=89) < ends - datetime.now(UTC) <= timedelta(days=90)
+    expiry = datetime.fromisoformat(record(run, "keys", "show", key)["expires_at"])
+    assert timedelta(days=89) < expiry - datetime.now(UTC) <= timedelta(days=90)
     changed = record(run, "keys", "update", key, "--name", "x", "--expires", "2999-01-01T00:00:00Z")
     assert (changed["name"], changed["scopes"], changed["expires_at"][:4]) == ("x", ["images:read"], "2999")
-    hook = run("webhooks", "create", "https://example.com/x", "--description", "D")[1][0].split("\t")[0]
-    changed = record(run, "webhooks", "update", hook, "--inactive", "--event", "image.deleted")
+    webhook = run("webhooks", "create", "https://example.com/x", "--description", "D")[1][0].split("\t")[0]
+    changed = record(run, "webhooks", "update", webhook, "--inactive", "--event", "image.deleted")
     assert (changed["is_active"], changed["events"]) == (False, ["image.deleted"])
     assert (changed["description"], changed["url"]) == ("D", "https://example.com/x")
-    assert record(run, "webhooks", "update", hook, "--active", "--url", "https://example.com/y")["is_active"]
+    assert record(run, "webhooks", "update", webhook, "--active", "--url", "https://example.com/y")[
+        "is_active"
+    ]
 
 
-def test_a_picture_is_written_to_a_file_or_a_pipe_and_never_to_a_terminal(
+def test_an_image_is_written_to_a_file_or_a_pipe_but_not_to_a_terminal(
     run: Run, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     image = json.loads(run("upload", files / "a.png", "--json")[1][0])["id"]
-    status, lines, notes = run("render", image, "-W", 2, "-o", files / "out")
-    assert (status, lines, "image/png" in notes) == (0, [], True)
+    status, lines, messages = run("render", image, "-W", 2, "-o", files / "out")
+    assert (status, lines, "image/png" in messages) == (0, [], True)
     assert (files / "out").read_bytes() == make_png(3, 2)
     pipe = io.TextIOWrapper(io.BytesIO())
     monkeypatch.setattr(sys, "stdout", pipe)
@@ -246,7 +248,7 @@ def test_the_gallery_is_listed(run: Run, files: Path) -> None:
     assert json.loads(run("gallery", "--json")[1][0])["width"] == 3
 
 
-def test_an_account_is_made_and_a_session_ended(
+def test_an_account_is_registered_and_a_session_ended(
     run: Run, host: FakeImageHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("correct horse\ncorrect horse\n"))
@@ -258,70 +260,70 @@ def test_an_account_is_made_and_a_session_ended(
     assert run("account")[0] == 1
 
 
-def test_keys_are_managed_and_a_token_is_printed_alone(run: Run) -> None:
-    _, lines, notes = run("keys", "create", "ci", "--scope", "images:read")
+def test_keys_are_managed_and_only_the_token_is_printed(run: Run) -> None:
+    _, lines, messages = run("keys", "create", "ci", "--scope", "images:read")
     assert lines[0].startswith("ihk_")
     assert len(lines) == 1
-    assert "never shows it again" in notes
-    number, prefix, name, scopes = run("keys", "ls")[1][0].split("\t")
+    assert "never shows it again" in messages
+    key_id, prefix, name, scopes = run("keys", "ls")[1][0].split("\t")
     assert (lines[0].startswith(prefix), name, scopes) == (True, "ci", "images:read")
-    assert "token" not in json.loads("\n".join(run("keys", "show", number)[1]))
-    assert run("keys", "rm", number)[1] == [number]
+    assert "token" not in json.loads("\n".join(run("keys", "show", key_id)[1]))
+    assert run("keys", "rm", key_id)[1] == [key_id]
 
 
 def test_webhooks_are_managed(run: Run, host: FakeImageHost) -> None:
-    number, secret = run("webhooks", "create", "https://example.com/x", "--event", "image.uploaded")[1][
+    webhook_id, secret = run("webhooks", "create", "https://example.com/x", "--event", "image.uploaded")[1][
         0
     ].split("\t")
     assert secret.startswith("whsec_")
-    assert run("webhooks", "ls")[1] == [f"{number}\tactive\thttps://example.com/x\timage.uploaded"]
-    assert json.loads("\n".join(run("webhooks", "show", number)[1]))["id"] == number
-    delivery = json.loads("\n".join(run("webhooks", "test", number)[1]))["id"]
-    assert run("webhooks", "deliveries", number)[1] == [f"{delivery}\twebhook.test\tdelivered\t1"]
-    assert json.loads("\n".join(run("webhooks", "retry", number, delivery)[1]))["attempts"] == 2
-    assert run("webhooks", "rotate", number)[1] != [secret]
-    record = host.tables["webhooks"].rows[number].record
+    assert run("webhooks", "ls")[1] == [f"{webhook_id}\tactive\thttps://example.com/x\timage.uploaded"]
+    assert json.loads("\n".join(run("webhooks", "show", webhook_id)[1]))["id"] == webhook_id
+    delivery = json.loads("\n".join(run("webhooks", "test", webhook_id)[1]))["id"]
+    assert run("webhooks", "deliveries", webhook_id)[1] == [f"{delivery}\twebhook.test\tdelivered\t1"]
+    assert json.loads("\n".join(run("webhooks", "retry", webhook_id, delivery)[1]))["attempts"] == 2
+    assert run("webhooks", "rotate", webhook_id)[1] != [secret]
+    record = host.tables["webhooks"].rows[webhook_id].record
     record |= {"is_active": False}
     assert "\tinactive\t" in run("webhooks", "ls")[1][0]
     record |= {"disabled_reason": "gone"}
     assert "\tgone\t" in run("webhooks", "ls")[1][0]
-    assert run("webhooks", "rm", number)[1] == [number]
+    assert run("webhooks", "rm", webhook_id)[1] == [webhook_id]
     assert run("webhooks", "create", "https://example.com/y")[1]
     assert run("webhooks", "ls")[1][0].endswith("\thttps://example.com/y\tall")
 
 
 @pytest.mark.parametrize(("status", "hint"), [(401, "IMAGEHOST_TOKEN"), (403, "imagehost-client login")])
-def test_a_refused_token_is_followed_by_what_may_help(
+def test_an_authorization_error_is_followed_by_a_hint(
     status: int, hint: str, run: Run, host: FakeImageHost
 ) -> None:
     host.fail(status)
-    code, lines, notes = run("account")
-    assert (code, lines, hint in notes) == (1, [], True)
+    code, lines, messages = run("account")
+    assert (code, lines, hint in messages) == (1, [], True)
 
 
-def test_the_account_is_shown(run: Run) -> None:
+def test_the_account_is_printed(run: Run) -> None:
     assert json.loads("\n".join(run("account")[1]))["usage"] == {"bytes": 0, "images": 0, "albums": 0}
 
 
-def test_a_sign_in_prints_the_token_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_login_prints_only_the_token(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("secret\n"))
     assert run("login", "admin")[1][0].startswith("ihs_")
     monkeypatch.setattr(sys, "stdin", Terminal())
     monkeypatch.setattr("getpass.getpass", lambda: "wrong")
-    status, lines, notes = run("login", "admin")
+    status, lines, messages = run("login", "admin")
     assert (status, lines) == (1, [])
-    assert "IMAGEHOST_TOKEN" in notes
+    assert "IMAGEHOST_TOKEN" in messages
 
 
-def test_the_settings_are_shown_with_their_origin_and_without_the_token(
+def test_config_prints_settings_with_their_sources_and_without_the_token(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = "ihk_0123456789abcdefghijkl"
     monkeypatch.setenv("IMAGEHOST_BASE_URL", "https://h/v1")
     monkeypatch.setenv("IMAGEHOST_TOKEN", token)
     assert main(["config"]) == 0
-    shown = capsys.readouterr().out
-    assert shown.splitlines() == [
+    output = capsys.readouterr().out
+    assert output.splitlines() == [
         "base_url\thttps://h/v1\tIMAGEHOST_BASE_URL",
         "cdn_url\thttps://h/img\tbase_url",
         "token\tihk_01…\tIMAGEHOST_TOKEN",
@@ -336,7 +338,7 @@ def test_the_settings_are_shown_with_their_origin_and_without_the_token(
     ]
 
 
-def test_without_an_address_the_way_to_give_one_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_or_unreachable_base_url_is_followed_by_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ls"]) == 2
     assert "IMAGEHOST_BASE_URL" in capsys.readouterr().err
     assert main(["--retries", "0", "--base-url", "http://127.0.0.1:9/v1", "ls"]) == 1
@@ -360,13 +362,13 @@ def test_without_an_address_the_way_to_give_one_is_told(capsys: pytest.CaptureFi
         "keys create x --expires 2999-01-01",
     ],
 )
-def test_wrong_use_is_status_2(line: str, run: Run) -> None:
+def test_a_usage_error_has_status_2(line: str, run: Run) -> None:
     with pytest.raises(SystemExit) as caught:
         run(*line.split())
     assert caught.value.code == 2
 
 
-def test_an_interrupt_and_a_broken_file_end_it_without_a_traceback(
+def test_an_interrupt_and_an_os_error_end_without_a_traceback(
     run: Run, host: FakeImageHost, files: Path
 ) -> None:
     class Interrupt:
@@ -375,41 +377,41 @@ def test_an_interrupt_and_a_broken_file_end_it_without_a_traceback(
 
     host.tables["images"] = Interrupt()  # type: ignore[assignment]
     assert run("ls") == (130, [], "imagehost-client: interrupted\n")
-    status, _, notes = run("upload", files, "--journal", files / "none" / "journal")
-    assert (status, "No such file" in notes) == (1, True)
+    status, _, messages = run("upload", files, "--journal", files / "none" / "journal")
+    assert (status, "No such file" in messages) == (1, True)
 
 
-def test_control_characters_of_a_record_do_not_reach_the_terminal() -> None:
+def test_control_characters_are_not_printed() -> None:
     text = io.StringIO()
     Console(text, text, text).print("a\x1b[31m\u202eb\tc")
     assert text.getvalue() == "a?[31m?b\tc\n"
 
 
-def test_the_log_is_shown_on_request(served: FakeImageHost) -> None:
-    done = process(served, "-v", "account")
-    assert done.returncode == 0
-    assert "path=/account attempt=1 status=200" in done.stderr
-    assert served.accounts["admin"] not in done.stderr
+def test_verbose_prints_the_log(served: FakeImageHost) -> None:
+    process = run_process(served, "-v", "account")
+    assert process.returncode == 0
+    assert "path=/account attempt=1 status=200" in process.stderr
+    assert served.accounts["admin"] not in process.stderr
 
 
-def test_the_command_is_installed_and_works_as_a_process(served: FakeImageHost, files: Path) -> None:
-    done = process(served, "upload", str(files), "--parallel", "2")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert len(done.stdout.splitlines()) == 2
+def test_the_command_is_installed(served: FakeImageHost, files: Path) -> None:
+    process = run_process(served, "upload", str(files), "--parallel", "2")
+    assert (process.returncode, process.stderr) == (0, "")
+    assert len(process.stdout.splitlines()) == 2
 
 
-def test_a_reader_that_goes_away_ends_it_quietly(served: FakeImageHost) -> None:
+def test_a_broken_pipe_ends_without_a_message(served: FakeImageHost) -> None:
     with Client(served.base_url, served.accounts["admin"]) as client:
         for _ in range(3):
             client.upload(make_png())
     reader, writer = os.pipe()
     os.close(reader)
-    done = process(served, "ls", stdout=writer)
+    process = run_process(served, "ls", stdout=writer)
     os.close(writer)
-    assert (done.returncode, done.stderr) == (1, "")
+    assert (process.returncode, process.stderr) == (1, "")
 
 
-def process(served: FakeImageHost, *argv: str, **options: Any) -> subprocess.CompletedProcess[str]:
+def run_process(served: FakeImageHost, *argv: str, **options: Any) -> subprocess.CompletedProcess[str]:
     command = Path(sys.executable).with_name("imagehost-client")
     variables = {"IMAGEHOST_BASE_URL": served.base_url, "IMAGEHOST_TOKEN": served.accounts["admin"]}
     options = {"stdout": subprocess.PIPE, **options}
@@ -424,7 +426,7 @@ def process(served: FakeImageHost, *argv: str, **options: Any) -> subprocess.Com
     )
 
 
-def test_completion_knows_every_command_and_flag(capsys: pytest.CaptureFixture[str]) -> None:
+def test_completion_has_every_command_and_flag(capsys: pytest.CaptureFixture[str]) -> None:
     tree = dict(command_tree(build_parser()))
     assert {"upload", "ls", "albums", "--base-url"} <= set(tree[""])
     assert "--markdown" in tree["upload"]
@@ -432,12 +434,14 @@ def test_completion_knows_every_command_and_flag(capsys: pytest.CaptureFixture[s
     for shell in ("bash", "zsh", "fish"):
         assert main(["completion", shell]) == 0
         script = capsys.readouterr().out
-        for path, known in tree.items():
+        for path, words in tree.items():
             assert path.rsplit("/")[-1] in script
-            assert " ".join(known) in script
+            assert " ".join(words) in script
 
 
-def test_completion_in_fish_tells_commands_of_one_name_apart(capsys: pytest.CaptureFixture[str]) -> None:
+def test_completion_in_fish_distinguishes_subcommands_of_the_same_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     main(["completion", "fish"])
     lines = capsys.readouterr().out.splitlines()
     (keys,) = [line for line in lines if "from keys; and __fish_seen_subcommand_from create'" in line]
@@ -447,20 +451,24 @@ def test_completion_in_fish_tells_commands_of_one_name_apart(capsys: pytest.Capt
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("line", "completions"),
     [
         ("imagehost-client upl", ["upload"]),
         ("imagehost-client albums a", ["add"]),
         ("imagehost-client --verbose albums create --p", ["--private"]),
     ],
 )
-def test_completion_works_in_bash(line: str, found: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_completion_works_in_bash(
+    line: str, completions: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     main(["completion", "bash"])
     script = capsys.readouterr().out
-    asked = f"COMP_WORDS=({line}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))"
-    asked += "\n_imagehost_client; echo ${COMPREPLY[@]}"
-    done = subprocess.run(["bash", "-c", f"{script}\n{asked}"], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == found
+    invocation = f"COMP_WORDS=({line}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))"
+    invocation += "\n_imagehost_client; echo ${COMPREPLY[@]}"
+    process = subprocess.run(
+        ["bash", "-c", f"{script}\n{invocation}"], capture_output=True, text=True, check=True
+    )
+    assert process.stdout.split() == completions
 
 
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Settings: where they come from, which are refused, and that no token is ever shown."""
+"""Settings: their sources, validation, and redaction of tokens."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from imagehost_client import AsyncClient, Client, ConfigurationError
 from imagehost_client._config import is_loopback, resolve
 from imagehost_client._redact import LOGGED_HEADERS, Secret, redact_headers, redact_url
+from imagehost_client.testing import FakeImageHost
 
 TOKEN = "ihk_0123456789abcdefghijklmnopqrstuvwxyz"
 
 
-def test_arguments_go_before_variables() -> None:
+def test_arguments_take_precedence_over_variables() -> None:
     environ = {
         "IMAGEHOST_BASE_URL": "https://a/v1",
         "IMAGEHOST_TOKEN": "t1",
@@ -33,11 +34,11 @@ def test_arguments_go_before_variables() -> None:
     assert config.token.get_secret_value() == "t2"
 
 
-def test_images_are_served_beside_the_interface_unless_said_otherwise() -> None:
+def test_the_default_cdn_url_is_on_the_host_of_the_api() -> None:
     assert resolve("https://h:8443/v1", None, environ={}).cdn_url == "https://h:8443/img"
 
 
-def test_without_a_token_calls_are_made_without_one() -> None:
+def test_a_client_without_a_token_is_anonymous() -> None:
     assert resolve("https://h/v1", None, environ={}).token is None
     assert resolve("https://h/v1", "", environ={"IMAGEHOST_TOKEN": "t"}).token is None
 
@@ -58,7 +59,7 @@ def test_without_a_token_calls_are_made_without_one() -> None:
         "http://127.0.0.1.example.com/v1",
     ],
 )
-def test_a_base_address_that_a_token_must_not_be_sent_to_is_refused(url: str) -> None:
+def test_an_unsafe_base_url_is_rejected(url: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         resolve(url, TOKEN, environ={})
     assert "s3cret" not in str(caught.value)
@@ -67,17 +68,17 @@ def test_a_base_address_that_a_token_must_not_be_sent_to_is_refused(url: str) ->
 @pytest.mark.parametrize(
     "url", ["https://h", "https://h/", "https://h/v1/images", "https://h/v2", "https://h/xv1"]
 )
-def test_an_address_that_is_not_the_interface_s_is_told_before_anything_is_sent(url: str) -> None:
+def test_a_base_url_without_the_version_is_rejected(url: str) -> None:
     with pytest.raises(ConfigurationError, match="ends in /v1 for base_url"):
         resolve(url, TOKEN, environ={})
 
 
-def test_the_interface_may_stand_below_a_path() -> None:
+def test_the_base_url_may_have_a_path_prefix() -> None:
     for url in ("https://h/v1", "https://h/api/v1", "https://h/images/v1/"):
         assert resolve(url, TOKEN, environ={}).base_url == url.rstrip("/")
 
 
-def test_plain_http_is_for_loopback_or_whoever_asks_for_it() -> None:
+def test_plain_http_is_allowed_on_loopback_or_explicitly() -> None:
     for url in (
         "http://127.0.0.1:8000/v1",
         "http://[::1]/v1",
@@ -92,30 +93,30 @@ def test_plain_http_is_for_loopback_or_whoever_asks_for_it() -> None:
 
 
 @given(st.ip_addresses())
-def test_only_loopback_addresses_are_this_machine(address: object) -> None:
-    assert is_loopback(str(address)) == getattr(address, "is_loopback", None)
+def test_loopback_ip_addresses_are_recognised(url: object) -> None:
+    assert is_loopback(str(url)) == getattr(url, "is_loopback", None)
 
 
 @pytest.mark.parametrize("token", ["a b", "a\nb", "ü"])
-def test_a_token_that_no_header_can_carry_is_refused_without_being_shown(token: str) -> None:
+def test_an_invalid_token_is_rejected_and_not_in_the_error(token: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         resolve("https://h/v1", token, environ={})
     assert token not in str(caught.value)
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("inf"), float("nan")])
-def test_a_timeout_is_a_time(seconds: float) -> None:
+def test_an_invalid_timeout_is_rejected(seconds: float) -> None:
     with pytest.raises(ConfigurationError, match="timeout"):
         resolve("https://h/v1", None, timeout=seconds, environ={})
     assert resolve("https://h/v1", None, timeout=None, environ={}).timeout is None
 
 
-def test_a_negative_number_of_retries_is_refused() -> None:
+def test_a_negative_number_of_retries_is_rejected() -> None:
     with pytest.raises(ValueError, match="max_retries"):
         resolve("https://h/v1", None, max_retries=-1, environ={})
 
 
-def test_no_representation_shows_the_token() -> None:
+def test_no_repr_contains_the_token() -> None:
     client = Client("https://h/v1", TOKEN)
     shown = [repr(client), repr(client.config), repr(client.config.token), str(client.config.token)]
     shown += [repr(vars(client)), repr(AsyncClient("https://h/v1", TOKEN))]
@@ -123,7 +124,7 @@ def test_no_representation_shows_the_token() -> None:
     client.close()
 
 
-def test_no_traceback_shows_the_token_even_with_the_values_of_variables() -> None:
+def test_no_traceback_with_local_variables_contains_the_token() -> None:
     with Client("http://127.0.0.1:9/v1", TOKEN, max_retries=0) as client:
         try:
             client.images.get("x")
@@ -133,7 +134,7 @@ def test_no_traceback_shows_the_token_even_with_the_values_of_variables() -> Non
     assert TOKEN not in text
 
 
-def test_a_secret_is_never_pickled_and_hints_at_little() -> None:
+def test_a_secret_cannot_be_pickled_and_its_hint_is_short() -> None:
     secret = Secret(TOKEN)
     with pytest.raises(TypeError):
         pickle.dumps(secret)
@@ -150,18 +151,31 @@ def test_only_listed_headers_are_logged() -> None:
     assert not {"authorization", "cookie", "set-cookie"} & LOGGED_HEADERS
 
 
-def test_an_address_is_shown_without_password_and_signature() -> None:
+def test_passwords_and_signatures_in_urls_are_redacted() -> None:
     assert redact_url("https://u:p@h/a?w=3&sig=abc&b=#f") == "https://h/a?w=3&sig=***&b="
 
 
-def test_other_options_hold_for_a_copy_over_the_same_connections() -> None:
-    client = Client("https://h/v1", TOKEN)
+class CountingHost(FakeImageHost):
+    """A fake host that counts how often its transport is closed."""
+
+    closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_with_options_returns_a_client_that_shares_connections() -> None:
+    host = CountingHost()
+    client = host.client()
     other = client.with_options(timeout=1, deadline=2, max_retries=0, pace=True)
     assert (other.config.timeout, other.config.deadline, other.config.retry.max_retries) == (1, 2, 0)
     assert other.config.pace
     assert client.with_options().config == client.config
     assert other.images is not client.images
     other.close()
-    assert not client._driver.http.is_closed
+    assert host.closed == 0
+    assert other.account().usage.images == 0
     client.close()
-    assert other._driver.http.is_closed
+    assert host.closed == 1
+    with pytest.raises(RuntimeError, match="closed"):
+        other.account()

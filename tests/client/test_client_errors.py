@@ -1,4 +1,4 @@
-"""Errors: one class for each code, with everything that the answer said, and nothing secret."""
+"""Errors: one class for each code, pickling, and texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_error_survives_pickling_with_all_that_it_says(kind: type[ImageHostError]) -> None:
+def test_an_error_can_be_pickled(kind: type[ImageHostError]) -> None:
     error = kind(
         "expected an integer from 1 to 100 for quality but received '0'",
         status=422,
@@ -25,15 +25,15 @@ def test_an_error_survives_pickling_with_all_that_it_says(kind: type[ImageHostEr
         rate_limit=RateLimit(60, 0, datetime(2026, 1, 1, tzinfo=UTC)),
         retry_after=2.0,
     )
-    again = pickle.loads(pickle.dumps(error))
-    assert type(again) is kind
-    assert vars(again) == vars(error)
-    assert str(again) == str(error)
-    assert repr(again) == repr(error)
+    unpickled = pickle.loads(pickle.dumps(error))
+    assert type(unpickled) is kind
+    assert vars(unpickled) == vars(error)
+    assert str(unpickled) == str(error)
+    assert repr(unpickled) == repr(error)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_class_says_what_it_means_and_stands_in_the_tree_of_the_module(
+def test_every_class_has_a_docstring_and_is_in_the_tree_of_the_module(
     kind: type[ImageHostError],
 ) -> None:
     assert kind.__doc__
@@ -41,7 +41,7 @@ def test_every_class_says_what_it_means_and_stands_in_the_tree_of_the_module(
     assert kind.__name__ in errors.__doc__
 
 
-def test_every_code_of_the_contract_has_a_class() -> None:
+def test_every_error_code_has_a_class() -> None:
     assert set(BY_CODE) == {
         "BAD_REQUEST",
         "UNAUTHORIZED",
@@ -71,16 +71,16 @@ def test_every_code_of_the_contract_has_a_class() -> None:
         ("", None),
     ],
 )
-def test_an_error_names_the_field_that_its_details_name(details: str, field: str | None) -> None:
+def test_the_field_of_an_error_is_parsed_from_its_details(details: str, field: str | None) -> None:
     assert ImageHostError(details).field == field
 
 
-def test_the_text_of_an_error_gives_message_details_and_request() -> None:
+def test_the_text_of_an_error_has_message_details_and_request_id() -> None:
     assert str(ImageHostError("why", message="What", request_id="r9")) == "What: why (request r9)"
     assert str(ImageHostError()) == "The call failed"
 
 
-def test_a_time_out_is_a_failed_connection_and_a_wrong_setting_a_value_error() -> None:
+def test_the_class_hierarchy_of_errors() -> None:
     assert issubclass(errors.APITimeoutError, errors.APIConnectionError)
     assert issubclass(errors.ConfigurationError, ValueError)
     assert issubclass(errors.UnavailableError, errors.ServerError)

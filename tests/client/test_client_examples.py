@@ -1,4 +1,4 @@
-"""The client's examples run as they stand, against a host, and print what they say."""
+"""The client's examples run against the fake host, and print the documented output."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 
 
 def expected_output(source: str) -> str:
-    """Return what an example says that it prints: the comment at its end."""
+    """Return the documented output of an example: the comment at its end."""
     comment = list(takewhile(lambda line: line.startswith("#"), reversed(source.splitlines())))
     return "".join(f"{line[2:]}\n" for line in reversed(comment))
 
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("client_*.py")), ids=lambda path: path.stem)
-def test_an_example_of_the_client_runs_as_it_stands(
+def test_an_example_of_the_client_prints_its_documented_output(
     example: Path, served: FakeImageHost, tmp_path: Path
 ) -> None:
     variables = {
@@ -36,7 +36,7 @@ def test_an_example_of_the_client_runs_as_it_stands(
         "IMAGEHOST_TOKEN": served.accounts["admin"],
         "PASSWORD": "secret",
     }
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-W", "error", str(example)],
         cwd=tmp_path,
         env=os.environ | variables,
@@ -45,17 +45,19 @@ def test_an_example_of_the_client_runs_as_it_stands(
         timeout=60,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == expected_output(example.read_text(encoding="utf-8"))
+    assert (process.returncode, process.stderr) == (0, "")
+    assert process.stdout == expected_output(example.read_text(encoding="utf-8"))
 
 
-def test_readme_shows_every_example_word_for_word_and_no_other_program(workspace: Path) -> None:
+def test_readme_contains_exactly_the_examples(workspace: Path) -> None:
     readme = (workspace / "packages" / "imagehost-client" / "README.md").read_text(encoding="utf-8")
-    shown = re.findall(r"^```python\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
-    assert sorted(shown) == sorted(path.read_text(encoding="utf-8") for path in EXAMPLES.glob("client_*.py"))
+    programs = re.findall(r"^```python\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    assert sorted(programs) == sorted(
+        path.read_text(encoding="utf-8") for path in EXAMPLES.glob("client_*.py")
+    )
 
 
-def test_readme_starts_with_a_program_of_twelve_lines_at_most() -> None:
+def test_the_first_example_has_at_most_twelve_lines() -> None:
     start = (EXAMPLES / "client_start.py").read_text(encoding="utf-8")
     assert len([line for line in start.splitlines() if line and not line.startswith("#")]) <= 12
 
@@ -63,10 +65,10 @@ def test_readme_starts_with_a_program_of_twelve_lines_at_most() -> None:
 def test_readme_has_every_error_with_its_code(workspace: Path) -> None:
     readme = (workspace / "packages" / "imagehost-client" / "README.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `(\w+)` \| `([A-Z_]+)`", readme, re.MULTILINE))
-    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    classes = [kind for kind in vars(errors).values() if isinstance(kind, type)]
     assert rows == {
         kind.__name__: kind.code
-        for kind in kinds
+        for kind in classes
         if issubclass(kind, errors.ImageHostError) and kind is not errors.ImageHostError
     }
 

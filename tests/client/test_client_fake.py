@@ -1,4 +1,4 @@
-"""The double refuses what the host refuses, by the same codes."""
+"""The fake host validates requests as the real host does."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from imagehost_client.testing._image_files import read_image_info
 
 @pytest.fixture
 def http(host: FakeImageHost) -> Iterator[httpx2.Client]:
-    """Bare requests with a good token."""
+    """A plain HTTP client with a valid token."""
     headers = {"Authorization": f"Bearer {host.accounts['admin']}"}
     with httpx2.Client(base_url=host.base_url, transport=host, headers=headers) as client:
         yield client
 
 
-def refused(response: httpx2.Response, status: int, code: str, text: str = "") -> None:
-    """Check that an answer is the error that is expected."""
+def assert_error(response: httpx2.Response, status: int, code: str, text: str = "") -> None:
+    """Assert that a response is this error."""
     envelope = response.json()
     assert (response.status_code, envelope["success"], envelope["error"]["code"]) == (status, False, code)
     assert text in envelope["error"]["details"]
     assert response.headers["x-request-id"]
 
 
-def test_form_1_takes_several_files_and_tells_what_failed(http: httpx2.Client) -> None:
+def test_a_batch_upload_returns_images_and_errors(http: httpx2.Client) -> None:
     files = [
         ("files[]", ("a.png", make_png())),
         ("files", ("b.txt", b"no")),
@@ -43,15 +43,15 @@ def test_form_1_takes_several_files_and_tells_what_failed(http: httpx2.Client) -
     assert [(error["index"], error["code"]) for error in data["errors"]] == [(1, "UNSUPPORTED_MEDIA_TYPE")]
 
 
-def test_form_1_without_any_image_answers_the_common_error_or_422(http: httpx2.Client) -> None:
+def test_a_batch_upload_without_success_returns_the_common_error_or_422(http: httpx2.Client) -> None:
     files = [("files[]", ("a", b"no")), ("files[]", ("b", b"no"))]
-    refused(http.post("/upload", files=files), 415, "UNSUPPORTED_MEDIA_TYPE")
+    assert_error(http.post("/upload", files=files), 415, "UNSUPPORTED_MEDIA_TYPE")
     files[1] = ("files[]", ("b.png", make_png()[:20]))
-    refused(http.post("/upload", files=files), 422, "VALIDATION_ERROR", "b.png")
+    assert_error(http.post("/upload", files=files), 422, "VALIDATION_ERROR", "b.png")
 
 
 @pytest.mark.parametrize("name", ["image", "file"])
-def test_form_2_takes_one_image(name: str, http: httpx2.Client) -> None:
+def test_a_single_upload_returns_one_image(name: str, http: httpx2.Client) -> None:
     data = http.post(
         "/upload", files={name: ("C:\\x\\a.png", make_png())}, data={"is_public": "FALSE"}
     ).json()["data"]
@@ -59,7 +59,7 @@ def test_form_2_takes_one_image(name: str, http: httpx2.Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "named"),
+    ("fields", "field_name"),
     [
         ({"quality": "0"}, "quality"),
         ({"quality": "101"}, "quality"),
@@ -72,89 +72,89 @@ def test_form_2_takes_one_image(name: str, http: httpx2.Client) -> None:
         ({"album_id": "x"}, "album_id"),
     ],
 )
-def test_an_option_that_is_not_allowed_is_422_and_named(
-    fields: dict[str, str], named: str, http: httpx2.Client, host: FakeImageHost
+def test_an_invalid_option_is_422(
+    fields: dict[str, str], field_name: str, http: httpx2.Client, host: FakeImageHost
 ) -> None:
-    refused(
+    assert_error(
         http.post("/upload", files={"image": make_png()}, data=fields),
         422,
         "VALIDATION_ERROR",
-        f"for {named}",
+        f"for {field_name}",
     )
     assert not host.tables["images"].rows
 
 
-def test_a_body_that_is_no_form_is_refused(http: httpx2.Client) -> None:
+def test_an_invalid_form_is_rejected(http: httpx2.Client) -> None:
     kind = {"Content-Type": "multipart/form-data; boundary=x"}
-    refused(http.post("/upload", json={}), 415, "UNSUPPORTED_MEDIA_TYPE")
-    refused(http.post("/upload"), 415, "UNSUPPORTED_MEDIA_TYPE")
-    refused(
+    assert_error(http.post("/upload", json={}), 415, "UNSUPPORTED_MEDIA_TYPE")
+    assert_error(http.post("/upload"), 415, "UNSUPPORTED_MEDIA_TYPE")
+    assert_error(
         http.post("/upload", content=b"x", headers={"Content-Type": "multipart/form-data"}),
         400,
         "BAD_REQUEST",
     )
-    refused(
+    assert_error(
         http.post("/upload", content=b"--x\r\n\r\nabc", headers=kind), 400, "BAD_REQUEST", "last boundary"
     )
-    refused(
+    assert_error(
         http.post("/upload", content=b"--x\r\nA: b\r\n\r\n1\r\n--x--", headers=kind),
         400,
         "BAD_REQUEST",
         "name",
     )
-    refused(http.post("/upload", files={"other": b"x"}), 400, "BAD_REQUEST", "files[]")
+    assert_error(http.post("/upload", files={"other": b"x"}), 400, "BAD_REQUEST", "files[]")
     both = [("image", make_png()), ("files[]", make_png())]
-    refused(http.post("/upload", files=both), 400, "BAD_REQUEST", "both")
-    refused(http.post("/upload", files=[("image", make_png())] * 2), 400, "BAD_REQUEST")
-    refused(http.post("/upload", files=[("files[]", make_png())] * 21), 400, "BAD_REQUEST", "21")
+    assert_error(http.post("/upload", files=both), 400, "BAD_REQUEST", "both")
+    assert_error(http.post("/upload", files=[("image", make_png())] * 2), 400, "BAD_REQUEST")
+    assert_error(http.post("/upload", files=[("files[]", make_png())] * 21), 400, "BAD_REQUEST", "21")
 
 
-def test_a_file_above_50_megabytes_is_413_with_both_sizes(http: httpx2.Client) -> None:
+def test_a_file_of_more_than_50_mebibytes_is_413_with_both_sizes(http: httpx2.Client) -> None:
     response = http.post("/upload", files={"image": ("a.png", bytes(MAX_BYTES + 1))})
-    refused(response, 413, "PAYLOAD_TOO_LARGE", str(MAX_BYTES))
+    assert_error(response, 413, "PAYLOAD_TOO_LARGE", str(MAX_BYTES))
     assert str(MAX_BYTES + 1) in response.json()["error"]["details"]
 
 
 @pytest.mark.parametrize(
     "query", ["page=0", "page=x", "per_page=101", "per_page=0", "per_page=", "cursor=x", "page=1&page=2"]
 )
-def test_a_wrong_query_is_400(query: str, http: httpx2.Client) -> None:
-    refused(http.get(f"/images?{query}"), 400, "BAD_REQUEST")
+def test_an_invalid_query_is_400(query: str, http: httpx2.Client) -> None:
+    assert_error(http.get(f"/images?{query}"), 400, "BAD_REQUEST")
 
 
-def test_bodies_in_json_are_checked(http: httpx2.Client) -> None:
+def test_json_bodies_are_validated(http: httpx2.Client) -> None:
     kind = {"Content-Type": "application/json"}
-    refused(http.post("/albums", content=b"{", headers=kind), 400, "BAD_REQUEST")
-    refused(http.post("/albums", content=b"[]", headers=kind), 422, "VALIDATION_ERROR")
-    refused(http.post("/albums", data={"name": "A"}), 415, "UNSUPPORTED_MEDIA_TYPE")
-    refused(http.post("/albums"), 415, "UNSUPPORTED_MEDIA_TYPE")
-    refused(http.post("/albums", json={}), 422, "VALIDATION_ERROR", "name")
+    assert_error(http.post("/albums", content=b"{", headers=kind), 400, "BAD_REQUEST")
+    assert_error(http.post("/albums", content=b"[]", headers=kind), 422, "VALIDATION_ERROR")
+    assert_error(http.post("/albums", data={"name": "A"}), 415, "UNSUPPORTED_MEDIA_TYPE")
+    assert_error(http.post("/albums"), 415, "UNSUPPORTED_MEDIA_TYPE")
+    assert_error(http.post("/albums", json={}), 422, "VALIDATION_ERROR", "name")
     for body in ({"name": " "}, {"name": "x" * 101}, {"name": 7}, {"name": "A", "is_public": 1}):
-        refused(http.post("/albums", json=body), 422, "VALIDATION_ERROR")
-    refused(http.post("/albums", json={"name": "A", "description": "x" * 2001}), 422, "VALIDATION_ERROR")
+        assert_error(http.post("/albums", json=body), 422, "VALIDATION_ERROR")
+    assert_error(http.post("/albums", json={"name": "A", "description": "x" * 2001}), 422, "VALIDATION_ERROR")
     album = http.post("/albums", json={"name": " A "})
     assert (album.status_code, album.json()["data"]["name"]) == (201, "A")
-    refused(http.put("/albums/1/images", json={"image_ids": "x"}), 422, "VALIDATION_ERROR", "image_ids")
-    refused(http.post("/keys", json={"name": "k", "scopes": ["all"]}), 422, "VALIDATION_ERROR", "scopes")
-    refused(http.post("/webhooks", json={"url": "http://x"}), 422, "VALIDATION_ERROR", "https")
+    assert_error(http.put("/albums/1/images", json={"image_ids": "x"}), 422, "VALIDATION_ERROR", "image_ids")
+    assert_error(http.post("/keys", json={"name": "k", "scopes": ["all"]}), 422, "VALIDATION_ERROR", "scopes")
+    assert_error(http.post("/webhooks", json={"url": "http://x"}), 422, "VALIDATION_ERROR", "https")
 
 
-def test_a_signed_address_needs_a_lifetime_and_right_parameters(http: httpx2.Client, client: Client) -> None:
+def test_a_signed_url_requires_a_lifetime_and_valid_parameters(http: httpx2.Client, client: Client) -> None:
     path = f"/images/{client.upload(make_png()).id}/signed-url"
-    refused(http.post(path, json={}), 422, "VALIDATION_ERROR", "expires_in")
-    refused(http.post(path, json={"expires_in": 5, "w": 0}), 422, "VALIDATION_ERROR", "for w")
+    assert_error(http.post(path, json={}), 422, "VALIDATION_ERROR", "expires_in")
+    assert_error(http.post(path, json={"expires_in": 5, "w": 0}), 422, "VALIDATION_ERROR", "for w")
 
 
-def test_unknown_routes_and_methods_are_refused_in_the_envelope(http: httpx2.Client) -> None:
-    refused(http.get("/nothing"), 404, "NOT_FOUND")
-    refused(http.put("/images"), 405, "METHOD_NOT_ALLOWED", "GET")
-    refused(http.get("https://imagehost.test/other"), 404, "NOT_FOUND")
+def test_unknown_routes_and_methods_are_errors(http: httpx2.Client) -> None:
+    assert_error(http.get("/nothing"), 404, "NOT_FOUND")
+    assert_error(http.put("/images"), 405, "METHOD_NOT_ALLOWED", "GET")
+    assert_error(http.get("https://imagehost.test/other"), 404, "NOT_FOUND")
 
 
-def test_tokens_are_checked_and_scopes_too(host: FakeImageHost, client: Client) -> None:
-    with httpx2.Client(base_url=host.base_url, transport=host) as anyone:
-        response = anyone.get("/images")
-        refused(response, 401, "UNAUTHORIZED")
+def test_tokens_and_scopes_are_checked(host: FakeImageHost, client: Client) -> None:
+    with httpx2.Client(base_url=host.base_url, transport=host) as anonymous:
+        response = anonymous.get("/images")
+        assert_error(response, 401, "UNAUTHORIZED")
         assert response.headers["www-authenticate"] == "Bearer"
     with Client(host.base_url, "ihk_wrong", transport=host) as wrong, pytest.raises(UnauthorizedError):
         wrong.account()
@@ -167,7 +167,7 @@ def test_tokens_are_checked_and_scopes_too(host: FakeImageHost, client: Client) 
             reader.keys.list().first_page()
 
 
-def test_what_belongs_to_others_does_not_exist(host: FakeImageHost, client: Client) -> None:
+def test_records_of_other_accounts_are_not_found(host: FakeImageHost, client: Client) -> None:
     host.add_account("other")
     image, album = client.upload(make_png()), client.albums.create("Mine")
     with host.client("other") as other:
@@ -183,7 +183,7 @@ def test_what_belongs_to_others_does_not_exist(host: FakeImageHost, client: Clie
         assert other.albums.add_images(own, image).results[0].status == "not_found"
 
 
-def test_membership_says_what_changed(client: Client) -> None:
+def test_adding_and_removing_images_return_statuses(client: Client) -> None:
     image, album = client.upload(make_png()), client.albums.create("A")
     assert [client.albums.add_images(album, image).results[0].status for _ in range(2)] == [
         "added",
@@ -195,7 +195,7 @@ def test_membership_says_what_changed(client: Client) -> None:
     ]
 
 
-def test_deleting_an_album_keeps_its_images_unless_told_otherwise(client: Client) -> None:
+def test_deleting_an_album_keeps_its_images(client: Client) -> None:
     album = client.albums.create("A")
     image, other = client.upload(make_png(), album_id=album), client.upload(make_png())
     client.albums.delete(album)
@@ -203,7 +203,7 @@ def test_deleting_an_album_keeps_its_images_unless_told_otherwise(client: Client
     assert client.images.get(other).album_id is None
 
 
-def test_the_processing_route_shows_masters_and_checks_parameters(
+def test_image_delivery_returns_the_stored_file_and_validates_parameters(
     http: httpx2.Client, host: FakeImageHost, client: Client
 ) -> None:
     content = make_png()
@@ -211,25 +211,25 @@ def test_the_processing_route_shows_masters_and_checks_parameters(
     response = http.get(client.image_url(image, w=300, fm="avif", fit="inside"))
     assert (response.status_code, response.content) == (200, content)
     assert http.get(f"{host.cdn_url}/{image.id}").content == content
-    refused(http.get(f"{image.url}?fit=crop"), 400, "BAD_REQUEST", "fit")
-    refused(http.get(f"{image.url}?w=0300"), 400, "BAD_REQUEST", "w")
-    refused(http.get(f"{image.url}?w=9000"), 400, "BAD_REQUEST", "w")
-    refused(http.get(f"{host.cdn_url}/{image.id}.bmp"), 404, "NOT_FOUND", "extension")
-    refused(http.get(f"{host.cdn_url}/missing.png"), 404, "NOT_FOUND")
+    assert_error(http.get(f"{image.url}?fit=crop"), 400, "BAD_REQUEST", "fit")
+    assert_error(http.get(f"{image.url}?w=0300"), 400, "BAD_REQUEST", "w")
+    assert_error(http.get(f"{image.url}?w=9000"), 400, "BAD_REQUEST", "w")
+    assert_error(http.get(f"{host.cdn_url}/{image.id}.bmp"), 404, "NOT_FOUND", "extension")
+    assert_error(http.get(f"{host.cdn_url}/missing.png"), 404, "NOT_FOUND")
     hidden = client.upload(content, is_public=False)
     assert http.get(hidden.url).status_code == 200
-    with httpx2.Client(transport=host) as visitor:
-        refused(visitor.get(hidden.url), 404, "NOT_FOUND")
+    with httpx2.Client(transport=host) as anonymous:
+        assert_error(anonymous.get(hidden.url), 404, "NOT_FOUND")
         signed = client.images.signed_url(hidden).url
-        assert visitor.get(signed).status_code == 200
-        refused(visitor.get(signed.replace("exp=", "exp=1")), 404, "NOT_FOUND")
+        assert anonymous.get(signed).status_code == 200
+        assert_error(anonymous.get(signed.replace("exp=", "exp=1")), 404, "NOT_FOUND")
         old = f"{hidden.url}?exp=1&sig={host.signature(hidden.id + '1')}"
-        refused(visitor.get(old), 404, "NOT_FOUND")
+        assert_error(anonymous.get(old), 404, "NOT_FOUND")
     client.images.delete(image)
-    refused(http.get(image.url), 404, "NOT_FOUND")
+    assert_error(http.get(image.url), 404, "NOT_FOUND")
 
 
-def test_a_test_can_let_requests_fail(host: FakeImageHost) -> None:
+def test_failures_can_be_planned(host: FakeImageHost) -> None:
     with host.client(max_retries=0) as client:
         host.fail(503, times=2, retry_after=3)
         for _ in range(2):
@@ -256,7 +256,7 @@ EXTENDED = bytes([0x12, 0, 0, 0]) + (99).to_bytes(3, "little") + (49).to_bytes(3
 
 
 @pytest.mark.parametrize(
-    ("content", "facts"),
+    ("content", "expected"),
     [
         (make_png(5, 6), ("png", 5, 6, 1, False)),
         (make_gif(3), ("gif", 1, 1, 3, False)),
@@ -266,9 +266,9 @@ EXTENDED = bytes([0x12, 0, 0, 0]) + (99).to_bytes(3, "little") + (49).to_bytes(3
         (riff(b"VP8X", EXTENDED), ("webp", 100, 50, 2, True)),
     ],
 )
-def test_the_sizes_of_pictures_are_read_from_their_headers(content: bytes, facts: tuple[Any, ...]) -> None:
-    read = read_image_info(content, "a")
-    assert (read.format, read.width, read.height, read.frames, read.alpha) == facts
+def test_sizes_and_formats_are_read_from_headers(content: bytes, expected: tuple[Any, ...]) -> None:
+    info = read_image_info(content, "a")
+    assert (info.format, info.width, info.height, info.frames, info.alpha) == expected
 
 
 @pytest.mark.parametrize(
@@ -286,11 +286,11 @@ def test_the_sizes_of_pictures_are_read_from_their_headers(content: bytes, facts
         make_png(0, 5),
     ],
 )
-def test_a_damaged_picture_is_told_from_something_else(content: bytes, http: httpx2.Client) -> None:
-    refused(http.post("/upload", files={"image": content}), 422, "VALIDATION_ERROR")
+def test_a_corrupt_image_is_422(content: bytes, http: httpx2.Client) -> None:
+    assert_error(http.post("/upload", files={"image": content}), 422, "VALIDATION_ERROR")
 
 
-def test_a_gif_with_its_own_colours_is_walked_through() -> None:
+def test_local_colour_tables_of_gif_are_skipped() -> None:
     content = make_gif(1)
     local = content.replace(
         b"\x2c" + struct.pack("<HHHHB", 0, 0, 1, 1, 0),

@@ -1,4 +1,4 @@
-"""Sources: what can be uploaded, from where it is read, and what folders and patterns stand for."""
+"""Upload sources: streams, paths, directories and patterns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from imagehost_client.files import SPOOL_BYTES, expand_sources, open_file
 
 
 class Pipe(io.RawIOBase):
-    """A stream that cannot seek."""
+    """A stream that is not seekable."""
 
     def __init__(self, content: bytes) -> None:
         self._content = io.BytesIO(content)
@@ -30,7 +30,7 @@ class Pipe(io.RawIOBase):
 
 
 class Minimal:
-    """A file that has nothing but `read`."""
+    """A file with only a `read` method."""
 
     def __init__(self, content: bytes) -> None:
         self._content = io.BytesIO(content)
@@ -40,7 +40,7 @@ class Minimal:
 
 
 @given(st.binary(max_size=2000), st.integers(0, 2500))
-def test_an_open_file_is_read_from_where_it_stands_as_often_as_needed(content: bytes, offset: int) -> None:
+def test_an_open_file_is_read_from_its_position_repeatedly(content: bytes, offset: int) -> None:
     stream = io.BytesIO(content)
     stream.seek(offset)
     file = open_file(stream)
@@ -54,7 +54,7 @@ def test_an_open_file_is_read_from_where_it_stands_as_often_as_needed(content: b
 
 @pytest.mark.parametrize("make", [Pipe, Minimal])
 @pytest.mark.parametrize("size", [0, 5, SPOOL_BYTES + 1])
-def test_a_source_that_cannot_go_back_is_copied_first(make: Any, size: int) -> None:
+def test_a_stream_that_is_not_seekable_is_spooled(make: Any, size: int) -> None:
     content = os.urandom(size)
     file = open_file(make(content))
     for _ in range(2):
@@ -66,13 +66,13 @@ def test_a_source_that_cannot_go_back_is_copied_first(make: Any, size: int) -> N
 
 
 @pytest.mark.parametrize("content", [b"abc", bytearray(b"abc"), memoryview(b"abc")])
-def test_bytes_of_any_kind_can_be_sent(content: bytes) -> None:
+def test_bytes_like_objects_are_accepted(content: bytes) -> None:
     file = open_file(content)
     assert (file.stream.read(), file.size, file.name) == (b"abc", 3, "image")
     file.close()
 
 
-def test_a_path_is_opened_and_closed_again(tmp_path: Path) -> None:
+def test_a_path_is_opened_and_closed(tmp_path: Path) -> None:
     path = tmp_path / "Käse.PNG"
     path.write_bytes(b"abc")
     for source in (path, str(path)):
@@ -82,7 +82,7 @@ def test_a_path_is_opened_and_closed_again(tmp_path: Path) -> None:
         assert file.stream.closed
 
 
-def test_a_name_may_be_given_with_the_content_or_beside_it(tmp_path: Path) -> None:
+def test_a_file_name_is_part_of_the_source_or_an_argument(tmp_path: Path) -> None:
     assert open_file(("a.webp", b"x")).name == "a.webp"
     assert open_file(("a.webp", b"x"), "b.gif").media_type == "image/gif"
     assert open_file(b"x", "c.jpg").media_type == "image/jpeg"
@@ -93,7 +93,7 @@ def test_a_name_may_be_given_with_the_content_or_beside_it(tmp_path: Path) -> No
         assert open_file(unnamed).name == "image"
 
 
-def test_a_file_in_text_mode_is_refused(tmp_path: Path) -> None:
+def test_a_file_in_text_mode_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"x")
     with (tmp_path / "a.png").open() as stream, pytest.raises(TypeError, match="binary"):
         open_file(stream)  # type: ignore[arg-type]
@@ -102,17 +102,17 @@ def test_a_file_in_text_mode_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("source", [None, 7, [b"x"], object()])
-def test_what_is_no_source_is_refused_by_its_type(source: Any) -> None:
+def test_an_invalid_source_is_rejected_with_its_type(source: Any) -> None:
     with pytest.raises(TypeError, match=type(source).__name__):
         open_file(source)
 
 
-def test_a_path_that_cannot_be_opened_raises_what_the_system_says(tmp_path: Path) -> None:
+def test_a_missing_path_is_a_file_not_found_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         open_file(tmp_path / "none.png")
 
 
-def test_nothing_stays_open_when_a_source_cannot_be_read() -> None:
+def test_a_source_that_cannot_be_read_is_closed() -> None:
     class Broken(Pipe):
         def read(self, _: int = -1, /) -> bytes:
             raise OSError("disk on fire")
@@ -121,7 +121,7 @@ def test_nothing_stays_open_when_a_source_cannot_be_read() -> None:
         open_file(Broken(b""))
 
 
-def test_a_pipe_of_the_system_can_be_sent(tmp_path: Path) -> None:
+def test_an_os_pipe_is_accepted(tmp_path: Path) -> None:
     fifo = tmp_path / "pipe"
     os.mkfifo(fifo)
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
@@ -135,7 +135,7 @@ def test_a_pipe_of_the_system_can_be_sent(tmp_path: Path) -> None:
     stream.close()
 
 
-def test_the_path_of_a_pipe_is_copied_and_closed(tmp_path: Path) -> None:
+def test_a_fifo_path_is_spooled_and_closed(tmp_path: Path) -> None:
     fifo = tmp_path / "pipe.png"
     os.mkfifo(fifo)
     writer = threading.Thread(target=fifo.write_bytes, args=(b"through a pipe",))
@@ -147,19 +147,19 @@ def test_the_path_of_a_pipe_is_copied_and_closed(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="a file without a size is needed")
-def test_a_file_that_cannot_be_measured_is_not_left_open() -> None:
+def test_a_file_without_a_size_is_closed() -> None:
     with pytest.raises(OSError, match="argument"):
         open_file("/proc/self/mem")
 
 
-def make(folder: Path, *names: str) -> None:
+def make(directory: Path, *names: str) -> None:
     for name in names:
-        path = folder / name
+        path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"x")
 
 
-def test_a_folder_stands_for_the_images_in_and_below_it_by_name(tmp_path: Path) -> None:
+def test_a_directory_is_expanded_to_its_images_recursively(tmp_path: Path) -> None:
     make(tmp_path, "b.PNG", "a.jpg", "sub/c.webp", "notes.txt", ".hidden")
     (tmp_path / "folder.png").mkdir()
     assert list(expand_sources(tmp_path)) == [
@@ -169,19 +169,19 @@ def test_a_folder_stands_for_the_images_in_and_below_it_by_name(tmp_path: Path) 
     ]
 
 
-def test_a_pattern_stands_for_what_matches_it(tmp_path: Path) -> None:
+def test_a_pattern_is_expanded_to_its_matches(tmp_path: Path) -> None:
     make(tmp_path, "b.png", "a.png", "sub/c.png")
     assert list(expand_sources(f"{tmp_path}/*.png")) == [f"{tmp_path}/a.png", f"{tmp_path}/b.png"]
     assert f"{tmp_path}/sub/c.png" in list(expand_sources([f"{tmp_path}/**/*.png"]))
     assert list(expand_sources([f"{tmp_path}/*.gif"])) == [f"{tmp_path}/*.gif"]
 
 
-def test_a_file_whose_name_looks_like_a_pattern_is_that_file(tmp_path: Path) -> None:
+def test_an_existing_path_is_not_a_pattern(tmp_path: Path) -> None:
     make(tmp_path, "a[1].png", "a1.png")
     assert list(expand_sources(str(tmp_path / "a[1].png"))) == [str(tmp_path / "a[1].png")]
 
 
-def test_one_source_is_several_of_one_and_order_is_kept(tmp_path: Path) -> None:
+def test_a_single_source_is_a_list_of_one(tmp_path: Path) -> None:
     assert list(expand_sources(b"abc")) == [b"abc"]
     assert list(expand_sources(("a.png", b"abc"))) == [("a.png", b"abc")]
     stream = io.BytesIO()

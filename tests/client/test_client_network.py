@@ -1,4 +1,4 @@
-"""The client goes where httpx2's settings send it: through proxies, and by certificates of one's own."""
+"""Proxies and certificates, configured by httpx2 clients and environment variables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 from attrs import frozen
-from tests.client.conftest import Caller, Unruly, http, serving
+from tests.client.conftest import Caller, FaultyServer, http, serve_fake
 
 from imagehost_client import APIConnectionError, AsyncClient, Client
 from imagehost_client.testing import FakeImageHost, make_png
@@ -25,7 +25,7 @@ kinds = pytest.mark.parametrize("kind", ["sync", "async"])
 
 
 def caller(kind: str, url: str, token: str = "t", **http_client: Any) -> Caller:
-    """Return calls by either client; `http_client` are the options of an httpx2 client of one's own."""
+    """Return a runner of calls; `http_client` are the options of an explicit httpx2 client."""
     return Caller(
         lambda: Client(url, token, http_client=httpx2.Client(**http_client) if http_client else None),
         (
@@ -39,42 +39,42 @@ def caller(kind: str, url: str, token: str = "t", **http_client: Any) -> Caller:
 
 
 @pytest.fixture
-def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Unruly]:
-    """A proxy that answers every request itself, with an empty list."""
+def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyServer]:
+    """A proxy that responds to every request itself, with an empty list."""
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
-    with Unruly(lambda _: http(200, ALBUMS % PAGINATION)) as server:
+    with FaultyServer(lambda _: http(200, ALBUMS % PAGINATION)) as server:
         yield server
 
 
-def asked(proxy: Unruly) -> list[str]:
+def requested(proxy: FaultyServer) -> list[str]:
     return [f"{request.path} {request.headers['host']}" for request in proxy.requests]
 
 
 @kinds
-def test_a_proxy_of_an_httpx_client_of_ones_own_is_used(kind: str, proxy: Unruly) -> None:
+def test_the_proxy_of_an_explicit_httpx_client_is_used(kind: str, proxy: FaultyServer) -> None:
     call = caller(kind, "https://nowhere.localhost/v1", proxy=proxy.url.removesuffix("/v1"))
-    proxy.otherwise = lambda _: http(502)
+    proxy.respond = lambda _: http(502)
     with pytest.raises(APIConnectionError):
         call(lambda client: client.albums.list().first_page())
-    assert set(asked(proxy)) == {"nowhere.localhost:443 nowhere.localhost:443"}
+    assert set(requested(proxy)) == {"nowhere.localhost:443 nowhere.localhost:443"}
     assert all("authorization" not in request.headers for request in proxy.requests)
 
 
 @kinds
-def test_a_proxy_of_the_environment_is_used(
-    kind: str, proxy: Unruly, monkeypatch: pytest.MonkeyPatch
+def test_the_proxy_of_the_environment_is_used(
+    kind: str, proxy: FaultyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", proxy.url.removesuffix("/v1"))
     call = caller(kind, "http://nowhere.localhost/v1")
     assert call(lambda client: client.albums.list().first_page()).total == 0
-    assert asked(proxy) == ["http://nowhere.localhost/v1/albums nowhere.localhost"]
+    assert requested(proxy) == ["http://nowhere.localhost/v1/albums nowhere.localhost"]
 
 
 @frozen
 class Secure:
-    """The double behind TLS, and the file with the authority that vouches for it."""
+    """The fake host behind TLS, with its certificate file."""
 
     host: FakeImageHost
     authority: Path
@@ -84,9 +84,9 @@ class Secure:
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
     openssl = shutil.which("openssl")
     if openssl is None:
-        pytest.skip("NOT TESTED: TLS, for want of openssl")
-    folder = tmp_path_factory.mktemp("tls")
-    certificate, key = folder / "certificate.pem", folder / "key.pem"
+        pytest.skip("NOT TESTED: TLS, because openssl is not installed")
+    directory = tmp_path_factory.mktemp("tls")
+    certificate, key = directory / "certificate.pem", directory / "key.pem"
     command = [
         openssl,
         *["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"],
@@ -95,7 +95,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
     subprocess.run(command, check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
-    with serving(context) as host:
+    with serve_fake(context) as host:
         yield Secure(host, certificate)
 
 
@@ -105,13 +105,13 @@ def image_through(call: Caller) -> bool:
 
 
 @kinds
-def test_an_authority_of_ones_own_is_given_to_httpx(kind: str, secure: Secure) -> None:
+def test_the_certificates_of_an_explicit_httpx_client_are_used(kind: str, secure: Secure) -> None:
     context = ssl.create_default_context(cafile=str(secure.authority))
     assert image_through(caller(kind, secure.host.base_url, secure.host.accounts["admin"], verify=context))
 
 
 @kinds
-def test_an_authority_of_ones_own_is_named_in_the_environment(
+def test_the_certificates_of_the_environment_are_used(
     kind: str, secure: Secure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(secure.authority))
@@ -119,7 +119,7 @@ def test_an_authority_of_ones_own_is_named_in_the_environment(
 
 
 @kinds
-def test_a_host_that_nobody_vouches_for_is_not_spoken_to(
+def test_a_host_with_an_untrusted_certificate_gets_no_request(
     kind: str, secure: Secure, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = len(secure.host.requests)

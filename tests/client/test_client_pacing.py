@@ -1,4 +1,4 @@
-"""Pacing: room in a window is taken before a request is sent, and nobody takes it twice."""
+"""Client-side pacing of the rate limit."""
 
 from __future__ import annotations
 
@@ -15,64 +15,62 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 COUNTS = st.integers(0, 20)
 
 
-def told(limit: int, remaining: int, seconds: float = 30.0) -> RateLimitPacer:
-    pace = RateLimitPacer()
-    pace.update(RateLimit(limit, remaining, NOW + timedelta(seconds=seconds)), upload=False)
-    return pace
+def pacer_with(limit: int, remaining: int, seconds: float = 30.0) -> RateLimitPacer:
+    pacer = RateLimitPacer()
+    pacer.update(RateLimit(limit, remaining, NOW + timedelta(seconds=seconds)), upload=False)
+    return pacer
 
 
-def takes(pace: RateLimitPacer, times: int, now: datetime = NOW) -> list[float]:
-    return [pace.acquire(now, upload=False, max_wait=60.0) for _ in range(times)]
+def acquire_times(pacer: RateLimitPacer, times: int, now: datetime = NOW) -> list[float]:
+    return [pacer.acquire(now, upload=False, max_wait=60.0) for _ in range(times)]
 
 
 @given(COUNTS, COUNTS)
-def test_as_many_requests_go_as_there_is_room_for_and_the_next_waits_for_the_end(
-    remaining: int, more: int
-) -> None:
-    assert takes(told(60, remaining), remaining + more) == [0.0] * remaining + [30.0] * more
+def test_requests_beyond_the_remaining_ones_wait_for_the_end_of_the_window(remaining: int, more: int) -> None:
+    assert acquire_times(pacer_with(60, remaining), remaining + more) == [0.0] * remaining + [30.0] * more
 
 
 @given(st.lists(COUNTS, min_size=1))
-def test_of_answers_in_any_order_the_smallest_number_holds(remaining: list[int]) -> None:
-    pace = told(60, remaining[0])
+def test_the_smallest_remaining_number_of_all_responses_is_kept(remaining: list[int]) -> None:
+    pacer = pacer_with(60, remaining[0])
     for number in remaining[1:]:
-        pace.update(RateLimit(60, number, NOW + timedelta(seconds=30)), upload=False)
-    assert takes(pace, min(remaining) + 1).count(0.0) == min(remaining)
+        pacer.update(RateLimit(60, number, NOW + timedelta(seconds=30)), upload=False)
+    assert acquire_times(pacer, min(remaining) + 1).count(0.0) == min(remaining)
 
 
-def test_another_window_has_its_own_room() -> None:
-    pace = told(60, 0)
-    pace.update(RateLimit(60, 5, NOW + timedelta(seconds=90)), upload=False)
-    assert takes(pace, 1) == [0.0]
-    pace.update(RateLimit(1000, 0, NOW + timedelta(seconds=20)), upload=False)
-    assert takes(pace, 1) == [20.0]
+def test_a_new_window_replaces_the_previous_one() -> None:
+    pacer = pacer_with(60, 0)
+    pacer.update(RateLimit(60, 5, NOW + timedelta(seconds=90)), upload=False)
+    assert acquire_times(pacer, 1) == [0.0]
+    pacer.update(RateLimit(1000, 0, NOW + timedelta(seconds=20)), upload=False)
+    assert acquire_times(pacer, 1) == [20.0]
 
 
-def test_after_its_end_a_window_is_thought_to_be_empty_until_the_host_says_more() -> None:
+def test_after_its_end_a_window_starts_anew() -> None:
     later = NOW + timedelta(seconds=31)
-    assert takes(told(3, 0), 5, later) == [0.0, 0.0, 0.0, 60.0, 60.0]
+    assert acquire_times(pacer_with(3, 0), 5, later) == [0.0, 0.0, 0.0, 60.0, 60.0]
 
 
-def test_a_wait_beyond_the_longest_is_not_begun() -> None:
-    assert takes(told(60, 0, 60.0), 1) == [60.0]
-    assert takes(told(60, 0, 61.0), 1) == [0.0]
+def test_a_wait_longer_than_the_maximum_is_skipped() -> None:
+    assert acquire_times(pacer_with(60, 0, 60.0), 1) == [60.0]
+    assert acquire_times(pacer_with(60, 0, 61.0), 1) == [0.0]
 
 
-def test_a_client_that_knows_nothing_asks() -> None:
-    assert takes(RateLimitPacer(), 3) == [0.0] * 3
-    pace = told(60, 0)
-    assert pace.acquire(NOW, upload=True, max_wait=60.0) == 0.0
+def test_a_client_without_state_does_not_wait() -> None:
+    assert acquire_times(RateLimitPacer(), 3) == [0.0] * 3
+    pacer = pacer_with(60, 0)
+    assert pacer.acquire(NOW, upload=True, max_wait=60.0) == 0.0
 
 
-def test_of_many_threads_each_place_goes_to_one() -> None:
-    pace, went = told(600, 100), []
+def test_each_remaining_request_is_used_by_one_thread() -> None:
+    pacer, waits = pacer_with(600, 100), []
 
     def work() -> None:
-        went.extend(takes(pace, 50))
+        waits.extend(acquire_times(pacer, 50))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert (len(went), went.count(0.0)) == (200, 100)
+    assert (len(waits), waits.count(0.0)) == (200, 100)

@@ -1,4 +1,4 @@
-"""Both clients are the same: names, parameters, docstrings; and both are fully typed."""
+"""Both clients have the same methods, parameters and docstrings; and both are fully typed."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def public(thing: object) -> dict[str, Any]:
     return {name: inspect.getattr_static(thing, name) for name in dir(thing) if not name.startswith("_")}
 
 
-def described(value: Any) -> object:
-    """Return the parameters and the docstring of a method, without what makes it async."""
+def interface_of(value: Any) -> object:
+    """Return the parameters and the docstring of a method, sync or async."""
     if isinstance(value, Method):
         return "method", inspect.signature(value.function), value.__doc__
     if inspect.isfunction(value):
@@ -39,7 +39,7 @@ def test_both_clients_have_the_same_methods() -> None:
     assert set(sync) == set(asynchronous)
     for name, value in sync.items():
         if name not in {"run"}:
-            assert described(value) == described(asynchronous[name]), name
+            assert interface_of(value) == interface_of(asynchronous[name]), name
 
 
 @pytest.mark.parametrize("name", RESOURCES)
@@ -49,22 +49,22 @@ def test_both_clients_have_the_same_resources(name: str) -> None:
     ours, theirs = public(type(sync)), public(type(asynchronous))
     assert set(ours) == set(theirs)
     for method in set(ours) - {"run"}:
-        assert described(ours[method]) == described(theirs[method]), f"{name}.{method}"
+        assert interface_of(ours[method]) == interface_of(theirs[method]), f"{name}.{method}"
 
 
-def test_both_clients_are_built_alike() -> None:
+def test_both_clients_have_the_same_constructor_parameters() -> None:
     ours, theirs = (inspect.signature(kind).parameters for kind in (Client, AsyncClient))
     assert list(ours) == list(theirs)
     for name, parameter in ours.items():
         assert parameter.default == theirs[name].default, name
 
 
-def test_every_public_method_says_what_it_does_and_what_it_returns() -> None:
+def test_every_public_method_has_a_docstring_and_a_return_annotation() -> None:
     host = FakeImageHost()
-    with host.client() as made:
+    with host.client() as created:
         for name in RESOURCES:
-            for method in set(public(type(getattr(made, name)))) - {"run"}:
-                bound = getattr(getattr(made, name), method)
+            for method in set(public(type(getattr(created, name)))) - {"run"}:
+                bound = getattr(getattr(created, name), method)
                 assert inspect.getdoc(bound), f"{name}.{method}"
                 assert "Call[" not in str(inspect.signature(bound)), f"{name}.{method}"
     assert str(inspect.signature(Client("https://h/v1").images.list)).endswith("-> 'Pager[Image]'")
@@ -88,7 +88,7 @@ def test_the_modules_of_both_clients_have_the_same_classes() -> None:
     } <= ours & theirs
 
 
-def test_every_name_of_the_package_is_there_and_no_other() -> None:
+def test_dir_and_all_of_the_package_are_equal() -> None:
     assert sorted(imagehost_client.__all__) == dir(imagehost_client)
     for name in imagehost_client.__all__:
         assert getattr(imagehost_client, name) is not None
@@ -97,11 +97,13 @@ def test_every_name_of_the_package_is_there_and_no_other() -> None:
 
 
 def loaded(statement: str) -> set[str]:
-    """Return the modules that a fresh interpreter has after a statement; nobody measures it."""
+    """Return the modules that a new interpreter has loaded after a statement, without coverage."""
     code = f"{statement}; import sys; print(*sys.modules)"
-    alone = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=alone)
-    return set(done.stdout.split())
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    return set(process.stdout.split())
 
 
 SLOW = {
@@ -123,10 +125,10 @@ SLOW = {
     "tempfile",
     "uuid",
 }
-"""What takes long to import, and is needed by some programs only, or not before the first call."""
+"""Modules that are slow to import, and not needed before the first call."""
 
 
-def test_importing_the_package_loads_nothing_that_takes_long() -> None:
+def test_importing_the_package_loads_no_slow_modules() -> None:
     names = "AsyncClient, Client, Image, ImageHostError"
     assert not loaded(f"from imagehost_client import {names}") & SLOW
     modules = loaded("import imagehost_client")
@@ -134,14 +136,14 @@ def test_importing_the_package_loads_nothing_that_takes_long() -> None:
     assert not modules & (SLOW | {"attr", "attrs", "json", "logging"})
 
 
-def test_the_package_asks_for_three_others_and_no_more(workspace: Path) -> None:
+def test_the_package_has_three_dependencies(workspace: Path) -> None:
     settings = tomllib.loads((workspace / "packages/imagehost-client/pyproject.toml").read_text("utf-8"))
-    names = [re.split(r"[^\w-]", wanted)[0] for wanted in settings["project"]["dependencies"]]
+    names = [re.split(r"[^\w-]", expected)[0] for expected in settings["project"]["dependencies"]]
     assert names == ["attrs", "cattrs", "httpx2"]
     assert "optional-dependencies" not in settings["project"]
 
 
-def test_the_client_loads_neither_of_its_siblings() -> None:
+def test_the_client_imports_neither_core_nor_server() -> None:
     modules = loaded("import imagehost_client.cli, imagehost_client.testing, imagehost_client.aclient")
     assert not {name.partition(".")[0] for name in modules} & {
         "imagehost_core",
@@ -151,16 +153,16 @@ def test_the_client_loads_neither_of_its_siblings() -> None:
     }
 
 
-def test_the_types_of_everything_are_known_to_a_type_checker(tmp_path: Path, workspace: Path) -> None:
-    """Pyright judges the same file where the types are checked (`nox -s types`)."""
-    done = subprocess.run(
+def test_mypy_accepts_the_typed_client(tmp_path: Path, workspace: Path) -> None:
+    """Pyright checks the same file in `nox -s types`."""
+    process = subprocess.run(
         [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path), "tests/client/typed_client.py"],
         cwd=workspace,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.stdout.startswith("Success"), done.stdout
+    assert process.stdout.startswith("Success"), process.stdout
 
 
 def test_every_type_of_a_public_signature_is_importable_from_the_package() -> None:

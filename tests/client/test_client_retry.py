@@ -1,4 +1,4 @@
-"""Retries: when, how long, and never past what the policy allows."""
+"""Retries: conditions, delays and limits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECONDS = st.floats(0, 1e6)
 
 
 @given(st.integers(1, 10_000), SHARES, SECONDS, SECONDS, st.integers(0, 20))
-def test_a_wait_that_the_host_does_not_name_lies_between_nothing_and_the_doubled_bound(
+def test_a_delay_without_retry_after_is_between_0_and_the_exponential_bound(
     retry: int, share: float, base: float, cap: float, retries: int
 ) -> None:
     policy = RetryPolicy(max_retries=retries, base=base, cap=cap)
@@ -37,43 +37,41 @@ def test_a_wait_that_the_host_does_not_name_lies_between_nothing_and_the_doubled
 
 
 @given(SECONDS, SHARES)
-def test_a_named_wait_is_obeyed_up_to_a_minute_and_beyond_it_the_error_is_raised(
-    named: float, share: float
-) -> None:
-    seconds = retry_delay(RetryPolicy(), 1, retry_after=named, random=lambda: share)
-    if named > 60:
+def test_retry_after_is_honoured_up_to_a_minute(retry_after: float, share: float) -> None:
+    seconds = retry_delay(RetryPolicy(), 1, retry_after=retry_after, random=lambda: share)
+    if retry_after > 60:
         assert seconds is None
     else:
         assert seconds is not None
-        assert named <= seconds <= named + RetryPolicy().base
+        assert retry_after <= seconds <= retry_after + RetryPolicy().base
 
 
 @given(st.integers(0, 10**400))
 def test_retry_after_in_seconds_is_read_however_large(seconds: int) -> None:
-    named = parse_retry_after({"retry-after": f" {seconds} "}, 503, NOW)
-    assert named is not None
-    assert named >= 0
-    assert (named > 60) == (seconds > 60)
+    retry_after = parse_retry_after({"retry-after": f" {seconds} "}, 503, NOW)
+    assert retry_after is not None
+    assert retry_after >= 0
+    assert (retry_after > 60) == (seconds > 60)
 
 
 @given(st.datetimes(datetime(1971, 1, 1), datetime(9998, 1, 1)))
-def test_retry_after_as_a_date_is_the_time_until_then_and_never_negative(moment: datetime) -> None:
-    moment = moment.replace(microsecond=0, tzinfo=UTC)
-    named = parse_retry_after({"retry-after": format_datetime(moment, usegmt=True)}, 503, NOW)
-    assert named == max(0.0, (moment - NOW).total_seconds())
+def test_retry_after_as_a_date_is_a_delay_of_at_least_0(date: datetime) -> None:
+    date = date.replace(microsecond=0, tzinfo=UTC)
+    retry_after = parse_retry_after({"retry-after": format_datetime(date, usegmt=True)}, 503, NOW)
+    assert retry_after == max(0.0, (date - NOW).total_seconds())
 
 
-def test_a_date_without_a_zone_is_read_as_utc() -> None:
+def test_a_date_without_an_offset_is_utc() -> None:
     assert parse_retry_after({"retry-after": "Sat, 21 Nov 2026 12:00:30 -0000"}, 503, NOW) == 30
 
 
 @given(st.text(max_size=40), st.integers(100, 599))
-def test_nonsense_in_retry_after_is_no_time_or_a_possible_one(text: str, status: int) -> None:
-    named = parse_retry_after({"retry-after": text}, status, NOW)
-    assert named is None or named >= 0
+def test_an_arbitrary_retry_after_is_none_or_not_negative(text: str, status: int) -> None:
+    retry_after = parse_retry_after({"retry-after": text}, status, NOW)
+    assert retry_after is None or retry_after >= 0
 
 
-def test_a_refusal_by_rate_without_retry_after_is_read_by_its_reset() -> None:
+def test_a_429_without_retry_after_uses_the_rate_limit_reset() -> None:
     reset = str(int((NOW + timedelta(seconds=20)).timestamp()))
     assert parse_retry_after({"x-ratelimit-reset": reset}, 429, NOW) == 20
     assert parse_retry_after({"x-ratelimit-reset": reset}, 503, NOW) is None
@@ -82,12 +80,12 @@ def test_a_refusal_by_rate_without_retry_after_is_read_by_its_reset() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "x", "٣", "9" * 13, "999999999999"])
-def test_a_timestamp_that_no_calendar_has_is_none(text: str) -> None:
+def test_an_invalid_timestamp_is_none(text: str) -> None:
     assert parse_timestamp(text) is None
 
 
 @pytest.mark.parametrize(
-    ("cause", "repeatable", "named", "again"),
+    ("cause", "idempotent", "retry_after", "retried"),
     [
         (FailureKind.NOT_SENT, False, None, True),
         (FailureKind.UNKNOWN, False, None, False),
@@ -107,7 +105,7 @@ def test_a_timestamp_that_no_calendar_has_is_none(text: str) -> None:
         (200, True, None, False),
     ],
 )
-def test_a_try_is_repeated_only_where_that_helps_and_does_no_harm(
-    cause: FailureKind | int, repeatable: bool, named: float | None, again: bool
+def test_a_request_is_retried_only_if_it_is_useful_and_safe(
+    cause: FailureKind | int, idempotent: bool, retry_after: float | None, retried: bool
 ) -> None:
-    assert should_retry(cause, idempotent=repeatable, retry_after=named) is again
+    assert should_retry(cause, idempotent=idempotent, retry_after=retry_after) is retried

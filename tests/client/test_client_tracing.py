@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry: one a request, named as the conventions say, and none where nobody wants them."""
+"""OpenTelemetry spans: one for each attempt, and none in programs without OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -14,7 +14,15 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
-from tests.client.conftest import Caller, Unruly, drop_after_reading, http, stall, swift
+from tests.client.conftest import (
+    Behaviour,
+    Caller,
+    FaultyServer,
+    drop_without_response,
+    http,
+    stall,
+    without_delays,
+)
 
 from imagehost_client import APIConnectionError, APITimeoutError, AsyncClient, Client, NotFoundError
 from imagehost_client._exchange import Send
@@ -28,7 +36,7 @@ EXPORTER = InMemorySpanExporter()
 def _provider() -> Iterator[None]:
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(EXPORTER))
-    trace.set_tracer_provider(provider)  # for good: a process has one
+    trace.set_tracer_provider(provider)  # a process has only one
     yield
     EXPORTER.shutdown()
 
@@ -44,15 +52,15 @@ def spans() -> list[ReadableSpan]:
     return list(EXPORTER.get_finished_spans())
 
 
-def told(finished: ReadableSpan) -> dict[str, Any]:
+def attributes_of(finished: ReadableSpan) -> dict[str, Any]:
     return dict(finished.attributes or {})
 
 
-def test_a_call_is_a_span_with_what_the_conventions_ask_for(call: Caller, host: FakeImageHost) -> None:
+def test_a_call_has_a_span_according_to_the_conventions(call: Caller, host: FakeImageHost) -> None:
     call(lambda client: client.albums.create("A"))
     (finished,) = spans()
     assert (finished.name, finished.kind) == ("POST", SpanKind.CLIENT)
-    assert told(finished) == {
+    assert attributes_of(finished) == {
         "http.request.method": "POST",
         "server.address": "imagehost.test",
         "server.port": 443,
@@ -64,30 +72,35 @@ def test_a_call_is_a_span_with_what_the_conventions_ask_for(call: Caller, host: 
     assert finished.instrumentation_scope.name == "imagehost_client"
 
 
-def test_each_try_is_a_span_of_its_own_that_counts_those_before(call: Caller, host: FakeImageHost) -> None:
+def test_each_attempt_has_a_span_with_its_resend_count(call: Caller, host: FakeImageHost) -> None:
     host.fail(503)
     host.drop()
     call(lambda client: client.account())
     first, second, third = spans()
-    assert [told(one).get("http.request.resend_count") for one in spans()] == [None, 1, 2]
-    assert (told(first)["error.type"], told(first)["http.response.status_code"]) == ("503", 503)
-    assert told(second)["error.type"] == "httpx2.ConnectError"
-    assert "http.response.status_code" not in told(second)
+    assert [attributes_of(one).get("http.request.resend_count") for one in spans()] == [None, 1, 2]
+    assert (attributes_of(first)["error.type"], attributes_of(first)["http.response.status_code"]) == (
+        "503",
+        503,
+    )
+    assert attributes_of(second)["error.type"] == "httpx2.ConnectError"
+    assert "http.response.status_code" not in attributes_of(second)
     assert [one.status.status_code for one in (first, second)] == [StatusCode.ERROR] * 2
     assert third.status.status_code is StatusCode.UNSET
 
 
-def test_an_error_of_the_host_is_one_of_the_span(call: Caller) -> None:
+def test_an_error_of_the_host_is_an_error_of_the_span(call: Caller) -> None:
     with pytest.raises(NotFoundError):
         call(lambda client: client.albums.get(7))
-    assert told(spans()[0])["error.type"] == "404"
+    assert attributes_of(spans()[0])["error.type"] == "404"
     assert spans()[0].status.status_code is StatusCode.ERROR
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
-def test_a_lost_or_late_answer_is_named_and_so_is_the_port(kind: str) -> None:
-    def again(server: Unruly, expected: type[Exception], plan: Any, name: str, **options: Any) -> None:
-        server.plan.append(plan)
+def test_a_connection_error_has_its_type_and_port(kind: str) -> None:
+    def assert_failure(
+        server: FaultyServer, expected: type[Exception], plan: Any, name: str, **options: Any
+    ) -> None:
+        server.plan.append(fault)
         caller = Caller(
             lambda: Client(server.url, "t", max_retries=0, **options),
             (lambda: AsyncClient(server.url, "t", max_retries=0, **options)) if kind == "async" else None,
@@ -96,15 +109,15 @@ def test_a_lost_or_late_answer_is_named_and_so_is_the_port(kind: str) -> None:
         with pytest.raises(expected):
             caller(lambda client: client.with_options(max_retries=0).account())
         (finished,) = spans()
-        assert told(finished)["error.type"] == name
-        assert told(finished)["server.port"] == int(server.url.split(":")[2].removesuffix("/v1"))
+        assert attributes_of(finished)["error.type"] == name
+        assert attributes_of(finished)["server.port"] == int(server.url.split(":")[2].removesuffix("/v1"))
 
-    with Unruly(lambda _: http(500)) as server:
-        again(server, APIConnectionError, drop_after_reading, "httpx2.RemoteProtocolError")
-        again(server, APITimeoutError, stall, "httpx2.ReadTimeout", timeout=0.2)
+    with FaultyServer(lambda _: http(500)) as server:
+        assert_failure(server, APIConnectionError, drop_without_response, "httpx2.RemoteProtocolError")
+        assert_failure(server, APITimeoutError, stall, "httpx2.ReadTimeout", timeout=0.2)
 
 
-def test_whatever_stops_an_upload_marks_its_span(call: Caller) -> None:
+def test_an_exception_during_an_upload_is_an_error_of_the_span(call: Caller) -> None:
     class StopError(Exception):
         pass
 
@@ -113,21 +126,21 @@ def test_whatever_stops_an_upload_marks_its_span(call: Caller) -> None:
 
     with pytest.raises(StopError):
         call(lambda client: client.upload(make_png(), progress=stop))
-    assert told(spans()[0])["error.type"].endswith("StopError")
+    assert attributes_of(spans()[0])["error.type"].endswith("StopError")
     assert spans()[0].events == ()
 
 
-def test_a_span_is_the_child_of_the_one_around_it_and_the_host_is_told(host: FakeImageHost) -> None:
-    class Watching(httpx2.BaseTransport):
-        heard: list[str]
+def test_a_span_has_its_parent_and_is_propagated_to_the_host(host: FakeImageHost) -> None:
+    class RecordingTransport(httpx2.BaseTransport):
+        received: list[str]
 
         def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-            self.heard = [request.headers["traceparent"], request.headers["authorization"]]
+            self.received = [request.headers["traceparent"], request.headers["authorization"]]
             return host.handle_request(request)
 
-    transport = Watching()
+    transport = RecordingTransport()
     with (
-        swift(Client(host.base_url, host.accounts["admin"], transport=transport)) as client,
+        without_delays(Client(host.base_url, host.accounts["admin"], transport=transport)) as client,
         trace.get_tracer("test").start_as_current_span("around") as around,
     ):
         client.account()
@@ -135,21 +148,21 @@ def test_a_span_is_the_child_of_the_one_around_it_and_the_host_is_told(host: Fak
     assert finished.parent is not None
     assert finished.context is not None
     assert finished.parent.span_id == around.get_span_context().span_id
-    assert transport.heard[0].split("-")[1:3] == [
+    assert transport.received[0].split("-")[1:3] == [
         format_trace_id(finished.context.trace_id),
         format_span_id(finished.context.span_id),
     ]
 
 
-def test_no_span_holds_a_token_a_signature_or_a_password() -> None:
-    address = "https://u:pw@h/v1/img/a?w=3&sig=abc&token=def"
-    with span(Send("GET", address, {"Authorization": "Bearer t"}, None, None)):
+def test_no_span_contains_a_token_a_signature_or_a_password() -> None:
+    url = "https://u:pw@h/v1/img/a?w=3&sig=abc&token=def"
+    with span(Send("GET", url, {"Authorization": "Bearer t"}, None, None)):
         pass
-    assert told(spans()[0])["url.full"] == "https://h/v1/img/a?w=3&sig=REDACTED&token=REDACTED"
+    assert attributes_of(spans()[0])["url.full"] == "https://h/v1/img/a?w=3&sig=REDACTED&token=REDACTED"
     assert "Bearer" not in spans()[0].to_json()
 
 
-def test_a_program_that_has_not_loaded_the_api_neither_gets_spans_nor_pays_for_it() -> None:
+def test_a_program_without_opentelemetry_does_not_import_it() -> None:
     code = """
 import sys
 from imagehost_client.testing import FakeImageHost, make_png
@@ -157,5 +170,5 @@ with FakeImageHost().client() as client:
     client.upload(make_png())
 print([name for name in sys.modules if name.startswith("opentelemetry")])
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout == "[]\n"

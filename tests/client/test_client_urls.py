@@ -1,4 +1,4 @@
-"""Addresses: what they are, and that the host understands every one of them."""
+"""Image URLs, `srcset` and `<picture>`."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ TEXTS = (
 
 
 @given(ANYTHING, ANYTHING, ANYTHING, TEXTS, TEXTS)
-def test_an_address_is_made_if_and_only_if_the_host_takes_it(
+def test_an_image_url_is_built_if_and_only_if_the_core_accepts_it(
     w: int | None, h: int | None, q: int | None, fit: str | None, fm: str | None
 ) -> None:
     given_values = {"w": w, "h": h, "q": q, "fit": fit, "fm": fm}
-    wanted = {name: str(value) for name, value in given_values.items() if value is not None}
+    expected = {name: str(value) for name, value in given_values.items() if value is not None}
     try:
-        address = urls.image_url(image(), w=w, h=h, q=q, fit=fit, fm=fm)
+        url = urls.image_url(image(), w=w, h=h, q=q, fit=fit, fm=fm)
     except ValueError:
         with pytest.raises(BadRequestError):
-            parse_transform(wanted)
+            parse_transform(expected)
         return
-    query = urlsplit(address).query
-    assert dict(parse_qsl(query, keep_blank_values=True)) == wanted
-    assert parse_transform(query) == parse_transform(wanted)
+    query = urlsplit(url).query
+    assert dict(parse_qsl(query, keep_blank_values=True)) == expected
+    assert parse_transform(query) == parse_transform(expected)
 
 
-def test_the_addresses_of_pictures() -> None:
+def test_image_urls() -> None:
     stored = "https://cdn.example.com/img/aaaaaaaaaaaaaaaa.webp"
     assert urls.image_url(image()) == stored
     assert urls.image_url(image(), w=300, fm="avif") == f"{stored}?w=300&fm=avif"
@@ -70,54 +70,56 @@ def test_the_addresses_of_pictures() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a/b"])
-def test_an_id_that_would_lead_elsewhere_is_refused(name: str) -> None:
+def test_an_invalid_id_is_rejected(name: str) -> None:
     with pytest.raises(ValueError, match="expected an image"):
         urls.image_url(name, cdn_url="https://h/img")
 
 
-def test_an_id_alone_needs_the_address_where_images_are_served() -> None:
+def test_an_id_requires_a_cdn_url() -> None:
     with pytest.raises(ValueError, match="cdn_url"):
         urls.image_url("abc")
 
 
 @pytest.mark.parametrize("params", [{"width": 3}, {"W": 3}])
-def test_an_unknown_parameter_is_refused_by_its_name(params: dict[str, int]) -> None:
+def test_an_unknown_parameter_is_rejected_with_its_name(params: dict[str, int]) -> None:
     with pytest.raises(TypeError, match=next(iter(params))):
         urls.image_url(image(), **params)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("value", [True, "300", 3.0])
-def test_a_size_is_an_integer_and_nothing_like_it(value: Any) -> None:
+def test_a_size_that_is_not_an_integer_is_rejected(value: Any) -> None:
     with pytest.raises(ValueError, match="for w but"):
         urls.image_url(image(), w=value)
 
 
 @given(st.integers(1, 20_000), st.lists(st.integers(1, 20_000), min_size=1, max_size=8))
-def test_no_candidate_is_wider_than_the_picture_and_each_comes_once_in_order(
+def test_widths_of_a_srcset_are_sorted_distinct_and_limited_to_the_image(
     width: int, widths: list[int]
 ) -> None:
     candidates = [text.split() for text in urls.srcset(image(width), widths, fm="webp").split(", ")]
-    offered = [int(text.removesuffix("w")) for _, text in candidates]
-    assert offered == sorted(set(offered))
-    assert max(offered) <= min(width, urls.MAX_SIDE)
-    assert {wish for wish in widths if wish <= min(width, urls.MAX_SIDE)} <= set(offered)
-    for (address, _), size in zip(candidates, offered, strict=True):
-        assert parse_transform(urlsplit(address).query).width == size
+    url_widths = [int(text.removesuffix("w")) for _, text in candidates]
+    assert url_widths == sorted(set(url_widths))
+    assert max(url_widths) <= min(width, urls.MAX_SIDE)
+    assert {width_value for width_value in widths if width_value <= min(width, urls.MAX_SIDE)} <= set(
+        url_widths
+    )
+    for (url, _), size in zip(candidates, url_widths, strict=True):
+        assert parse_transform(urlsplit(url).query).width == size
 
 
 @pytest.mark.parametrize("widths", [[], [0], [-1], [True], ["3"]])
-def test_a_srcset_needs_widths(widths: Any) -> None:
+def test_a_srcset_requires_positive_widths(widths: Any) -> None:
     with pytest.raises(ValueError, match="widths"):
         urls.srcset(image(), widths)
 
 
-def test_a_srcset_takes_its_sizes_from_the_widths_alone() -> None:
+def test_a_srcset_rejects_size_parameters() -> None:
     with pytest.raises(TypeError, match="size"):
         urls.srcset(image(), [300], h=200)
 
 
 class Tags(HTMLParser):
-    """Collects the tags of a text."""
+    """A parser that collects tags."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,41 +134,45 @@ class Tags(HTMLParser):
         lambda text: "\r" not in text and "\0" not in text
     )
 )
-def test_a_picture_holds_any_text_without_breaking_out_of_its_element(alt: str) -> None:
+def test_any_alternative_text_is_escaped(alt: str) -> None:
     reader = Tags()
     reader.feed(urls.picture_html(image(description=alt), [320], sizes="50vw"))
     assert [tag for tag, _ in reader.tags] == ["picture", "source", "source", "img"]
-    shown = reader.tags[-1][1]
-    assert shown["alt"] == alt
-    assert (shown["width"], shown["height"], shown["loading"]) == ("1000", "500", "lazy")
+    attributes_of_img = reader.tags[-1][1]
+    assert attributes_of_img["alt"] == alt
+    assert (attributes_of_img["width"], attributes_of_img["height"], attributes_of_img["loading"]) == (
+        "1000",
+        "500",
+        "lazy",
+    )
     assert [attributes["type"] for tag, attributes in reader.tags if tag == "source"] == [
         "image/avif",
         "image/webp",
     ]
 
 
-def test_a_picture_uses_widths_formats_and_placeholder() -> None:
-    hashed = base64.b64encode(bytes.fromhex("d5081e0ea600")).decode()
+def test_a_picture_element_has_widths_formats_and_placeholder() -> None:
+    thumbhash = base64.b64encode(bytes.fromhex("d5081e0ea600")).decode()
     text = urls.picture_html(
-        image(placeholder=hashed), iter([640, 2000]), alt="A cat", formats=["jpg"], lazy=False, q=70
+        image(placeholder=thumbhash), iter([640, 2000]), alt="A cat", formats=["jpg"], lazy=False, q=70
     )
     reader = Tags()
     reader.feed(text)
-    source, shown = reader.tags[1][1], reader.tags[2][1]
+    source, attributes_of_img = reader.tags[1][1], reader.tags[2][1]
     assert source["srcset"] == urls.srcset(image(), [640, 1000], q=70, fm="jpg")
-    assert shown["src"] == urls.image_url(image(), w=1000, q=70)
-    assert (shown["alt"], shown["data-thumbhash"]) == ("A cat", hashed)
-    assert "loading" not in shown
-    assert re.fullmatch("background-color:#[0-9a-f]{6}", shown["style"] or "")
+    assert attributes_of_img["src"] == urls.image_url(image(), w=1000, q=70)
+    assert (attributes_of_img["alt"], attributes_of_img["data-thumbhash"]) == ("A cat", thumbhash)
+    assert "loading" not in attributes_of_img
+    assert re.fullmatch("background-color:#[0-9a-f]{6}", attributes_of_img["style"] or "")
 
 
-def test_a_picture_offers_only_formats_that_viewers_tell_apart() -> None:
+def test_a_picture_element_requires_explicit_formats() -> None:
     with pytest.raises(ValueError, match="formats"):
         urls.picture_html(image(), formats=["auto"])
 
 
 @given(st.binary(min_size=5, max_size=30))
-def test_the_average_colour_of_any_thumbhash_is_a_colour(data: bytes) -> None:
+def test_the_average_colour_of_any_thumbhash_is_in_range(data: bytes) -> None:
     colour = urls.average_colour(base64.b64encode(data).decode())
     assert colour is not None
     assert all(0 <= part <= 255 for part in colour)
@@ -181,21 +187,21 @@ def test_the_average_colour_of_any_thumbhash_is_a_colour(data: bytes) -> None:
         ((0, 0, 255), 21, 0, 31.5),
     ],
 )
-def test_the_average_colour_is_the_one_that_the_hash_was_made_of(
+def test_the_average_colour_is_decoded_from_the_thumbhash(
     colour: tuple[int, int, int], lightness: float, yellow: float, red_green: float
 ) -> None:
     bits = round(lightness) | round(yellow) << 6 | round(red_green) << 12
-    found = urls.average_colour(base64.b64encode(bits.to_bytes(3, "little") + b"\0\0").decode())
-    assert found is not None
-    assert all(abs(ours - theirs) <= 8 for ours, theirs in zip(found, colour, strict=True))
+    colour_of_hash = urls.average_colour(base64.b64encode(bits.to_bytes(3, "little") + b"\0\0").decode())
+    assert colour_of_hash is not None
+    assert all(abs(ours - theirs) <= 8 for ours, theirs in zip(colour_of_hash, colour, strict=True))
 
 
 @pytest.mark.parametrize("text", ["", "!!", "AAAA", "ü"])
-def test_a_placeholder_that_is_no_hash_has_no_colour(text: str) -> None:
+def test_an_invalid_placeholder_has_no_colour(text: str) -> None:
     assert urls.average_colour(text) is None
 
 
-def test_the_client_knows_where_images_are_served(client: Client, host: FakeImageHost) -> None:
+def test_the_client_builds_urls_with_its_cdn_url(client: Client, host: FakeImageHost) -> None:
     assert client.image_url("abc", w=3) == f"{host.cdn_url}/abc?w=3"
     assert client.srcset(image(), [300]) == urls.srcset(image(), [300])
     assert client.picture_html(image(), [300]) == urls.picture_html(image(), [300])

@@ -1,4 +1,4 @@
-"""Answers: envelopes, records, and what is not the host's."""
+"""Decoding of responses: envelopes, records, errors and unexpected responses."""
 
 from __future__ import annotations
 
@@ -94,14 +94,14 @@ ALL = [
 @pytest.mark.parametrize("kind", ALL)
 @settings(max_examples=20)
 @given(data=st.data())
-def test_a_record_survives_being_written_and_read(kind: type[Any], data: st.DataObject) -> None:
+def test_records_round_trip_through_json(kind: type[Any], data: st.DataObject) -> None:
     record = data.draw(records(kind))
     text = json.dumps(_wire.encode(record))
-    again = _wire.decode(kind, json.loads(text))
-    assert again == record
+    decoded = _wire.decode(kind, json.loads(text))
+    assert decoded == record
     for attribute in attrs.fields(kind):
-        assert type(getattr(again, attribute.name)) is type(getattr(record, attribute.name)) or isinstance(
-            getattr(again, attribute.name), str
+        assert type(getattr(decoded, attribute.name)) is type(getattr(record, attribute.name)) or isinstance(
+            getattr(decoded, attribute.name), str
         )
 
 
@@ -110,9 +110,7 @@ def test_a_record_survives_being_written_and_read(kind: type[Any], data: st.Data
 @given(
     data=st.data(), extra=st.dictionaries(st.text(min_size=1).map(lambda name: f"new_{name}"), st.integers())
 )
-def test_fields_of_a_newer_host_are_dropped(
-    kind: type[Any], data: st.DataObject, extra: dict[str, int]
-) -> None:
+def test_unknown_fields_are_dropped(kind: type[Any], data: st.DataObject, extra: dict[str, int]) -> None:
     record = data.draw(records(kind))
     assert _wire.decode(kind, {**_wire.encode(record), **extra}) == record
 
@@ -142,14 +140,14 @@ IMAGE: dict[str, Any] = {
 }
 
 
-def test_known_formats_become_members_and_unknown_ones_stay_text() -> None:
+def test_known_formats_become_enum_members_and_unknown_ones_stay_strings() -> None:
     assert _wire.decode(Image, IMAGE).format is Format.PNG
     jxl = _wire.decode(Image, {**IMAGE, "format": "jxl"})
     assert jxl.format == "jxl"
     assert type(jxl.format) is str
 
 
-def test_times_are_read_as_utc() -> None:
+def test_times_are_converted_to_utc() -> None:
     image = _wire.decode(Image, IMAGE)
     assert image.updated_at == datetime(2025, 12, 31, 22, 0, 0, 250000, UTC)
     assert image.updated_at.tzinfo is UTC
@@ -173,14 +171,14 @@ def test_times_are_read_as_utc() -> None:
         ("format", 7.5),
     ],
 )
-def test_a_field_of_another_type_is_a_fault_of_the_server_and_named(name: str, value: object) -> None:
+def test_a_field_of_another_type_is_a_server_error_with_its_name(name: str, value: object) -> None:
     with pytest.raises(errors.ServerError, match=name) as caught:
         _wire.decode(Image, {**IMAGE, name: value})
     assert caught.value.code == "INVALID_RESPONSE"
 
 
 @pytest.mark.parametrize("data", [None, [], "x", 7, {}])
-def test_data_of_another_shape_is_a_fault_of_the_server(data: object) -> None:
+def test_data_of_another_shape_is_a_server_error(data: object) -> None:
     with pytest.raises(errors.ServerError, match="Image"):
         _wire.decode(Image, data)
 
@@ -188,12 +186,12 @@ def test_data_of_another_shape_is_a_fault_of_the_server(data: object) -> None:
 @pytest.mark.parametrize(
     "data", [None, [], {"images": []}, {"images": [], "pagination": None}, {"pagination": {}}]
 )
-def test_a_page_without_its_parts_is_a_fault_of_the_server(data: object) -> None:
+def test_an_incomplete_page_is_a_server_error(data: object) -> None:
     with pytest.raises(errors.ServerError):
         _wire.decode_page(Image, "images", data)
 
 
-def test_a_page_holds_its_records_and_where_it_stands() -> None:
+def test_a_page_has_records_and_pagination() -> None:
     pagination = {"page": 1, "per_page": 20, "total": 1, "total_pages": 1, "next_cursor": None}
     page = _wire.decode_page(Image, "images", {"images": [IMAGE], "pagination": pagination})
     assert isinstance(page, Page)
@@ -201,11 +199,11 @@ def test_a_page_holds_its_records_and_where_it_stands() -> None:
     assert (len(page), page.total, page.next_cursor) == (1, 1, None)
 
 
-def test_a_number_is_an_id_too() -> None:
+def test_an_integer_id_becomes_a_string() -> None:
     assert _wire.decode(models.Deleted, {"id": 7, "deleted": True}).id == "7"
 
 
-def test_secrets_are_in_no_representation() -> None:
+def test_secrets_are_redacted() -> None:
     key = ApiKeyWithToken(
         id="1", name="n", prefix="p", scopes=(), created_at=datetime.now(UTC), token="ihk_secret"
     )
@@ -222,29 +220,29 @@ def read(status: int, body: object, headers: dict[str, str] | None = None) -> ob
     return _wire.read_data(status, headers or {}, text, meta=ResponseMeta(request_id="r1"), retry_after=2.0)
 
 
-def refusal(status: int, body: object, headers: dict[str, str] | None = None) -> errors.ImageHostError:
+def error_reply(status: int, body: object, headers: dict[str, str] | None = None) -> errors.ImageHostError:
     with pytest.raises(errors.ImageHostError) as caught:
         read(status, body, headers)
     return caught.value
 
 
-def test_a_success_gives_its_data() -> None:
+def test_a_success_returns_its_data() -> None:
     assert read(200, {"success": True, "data": {"a": 1}}) == {"a": 1}
     assert read(201, {"success": True, "data": None}) is None
 
 
 @pytest.mark.parametrize("code", sorted(errors.BY_CODE))
-def test_an_error_is_of_the_class_of_its_code_whatever_the_status(code: str) -> None:
+def test_the_class_of_an_error_is_determined_by_its_code(code: str) -> None:
     envelope = {"success": False, "error": {"code": code, "message": "M", "details": "D"}}
-    error = refusal(418, envelope)
+    error = error_reply(418, envelope)
     assert type(error) is errors.BY_CODE[code]
     assert (error.code, error.message, error.details, error.status) == (code, "M", "D", 418)
     assert (error.request_id, error.retry_after) == ("r1", 2.0)
 
 
 @pytest.mark.parametrize("status", sorted(errors.BY_STATUS))
-def test_an_error_of_a_newer_code_is_of_the_class_of_its_status(status: int) -> None:
-    error = refusal(status, {"success": False, "error": {"code": "NEW", "message": "M", "details": None}})
+def test_the_class_of_an_unknown_code_is_determined_by_the_status(status: int) -> None:
+    error = error_reply(status, {"success": False, "error": {"code": "NEW", "message": "M", "details": None}})
     assert type(error) is errors.BY_STATUS[status]
     assert (error.code, error.details) == ("NEW", "")
 
@@ -252,10 +250,8 @@ def test_an_error_of_a_newer_code_is_of_the_class_of_its_status(status: int) -> 
 @pytest.mark.parametrize(
     ("status", "kind"), [(418, errors.ImageHostError), (500, errors.ServerError), (200, errors.ServerError)]
 )
-def test_an_error_of_neither_known_code_nor_status_is_still_ours(
-    status: int, kind: type[errors.ImageHostError]
-) -> None:
-    assert type(refusal(status, {"success": False, "error": {}})) is kind
+def test_an_unknown_code_and_status_have_a_base_class(status: int, kind: type[errors.ImageHostError]) -> None:
+    assert type(error_reply(status, {"success": False, "error": {}})) is kind
 
 
 @pytest.mark.parametrize(
@@ -274,10 +270,8 @@ def test_an_error_of_neither_known_code_nor_status_is_still_ours(
     ],
 )
 @pytest.mark.parametrize("status", [200, 404, 500])
-def test_what_is_not_the_envelope_is_a_fault_of_the_server_with_a_short_excerpt(
-    status: int, body: object
-) -> None:
-    error = refusal(status, body, {"content-type": "text/html"})
+def test_an_unexpected_body_is_a_server_error_with_a_short_excerpt(status: int, body: object) -> None:
+    error = error_reply(status, body, {"content-type": "text/html"})
     assert type(error) is errors.ServerError
     assert error.code == "INVALID_RESPONSE"
     assert f"status {status}" in error.details
@@ -286,23 +280,23 @@ def test_what_is_not_the_envelope_is_a_fault_of_the_server_with_a_short_excerpt(
 
 
 @pytest.mark.parametrize(("status", "kind"), sorted(_wire.PROXY_ERRORS.items()))
-def test_a_proxy_that_speaks_in_the_hosts_stead_is_understood(
+def test_proxy_errors_without_an_envelope_have_their_classes(
     status: int, kind: type[errors.ImageHostError]
 ) -> None:
-    assert type(refusal(status, b"<html>")) is kind
+    assert type(error_reply(status, b"<html>")) is kind
 
 
-def test_a_redirect_is_named_as_a_wrong_base_address() -> None:
-    error = refusal(301, b"", {"location": "https://h/v1/"})
+def test_a_redirect_hints_at_the_base_url() -> None:
+    error = error_reply(301, b"", {"location": "https://h/v1/"})
     assert "https://h/v1/" in error.details
     assert "base_url" in error.details
 
 
-def test_a_success_with_the_status_of_an_error_is_not_believed() -> None:
-    assert type(refusal(500, {"success": True, "data": 1})) is errors.ServerError
+def test_a_success_with_an_error_status_is_a_server_error() -> None:
+    assert type(error_reply(500, {"success": True, "data": 1})) is errors.ServerError
 
 
-def test_what_an_answer_says_beside_its_data_is_read() -> None:
+def test_metadata_is_read_from_headers() -> None:
     headers = {
         "x-request-id": "r",
         "x-ratelimit-limit": "60",
@@ -315,12 +309,12 @@ def test_what_an_answer_says_beside_its_data_is_read() -> None:
 
 
 @given(st.dictionaries(st.sampled_from(["limit", "remaining", "reset"]), st.text(max_size=30)))
-def test_a_rate_limit_that_cannot_be_read_is_left_out(values: dict[str, str]) -> None:
+def test_an_invalid_rate_limit_is_none(values: dict[str, str]) -> None:
     meta = _wire.read_meta({f"x-ratelimit-{name}": value for name, value in values.items()}, 1)
     assert meta.rate_limit is None or isinstance(meta.rate_limit, RateLimit)
 
 
-def test_a_time_is_written_in_utc_and_needs_a_zone() -> None:
+def test_times_are_formatted_in_utc_and_require_an_offset() -> None:
     assert (
         _wire.rfc3339(datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))) == "2026-01-01T00:00:00Z"
     )

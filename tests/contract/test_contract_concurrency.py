@@ -21,15 +21,15 @@ import httpx2
 import pytest
 from tests.client.conftest import (
     Behaviour,
+    FaultyServer,
     Request,
-    Unruly,
-    drop_at_once,
-    drop_within_body,
+    drop_during_request,
+    drop_immediately,
     http,
     read_request,
-    say,
+    respond_with,
     stall,
-    swift,
+    without_delays,
 )
 from tests.contract.conftest import Account, Awaited, ServerBackend
 
@@ -63,7 +63,7 @@ def forward(port: int, request: Request) -> bytes:
 def relay(port: int, damage: Damage) -> Behaviour:
     """Return a behaviour that forwards the request and damages the response."""
 
-    def behave(connection: socket.socket, proxy: Unruly) -> None:
+    def behave(connection: socket.socket, proxy: FaultyServer) -> None:
         connection.sendall(damage(forward(port, read_request(connection))))
 
     return behave
@@ -75,25 +75,25 @@ def behaviours(port: int) -> dict[str, tuple[int, Behaviour]]:
     wrong = http(200, b'{"success": true, "data": {"id": 7}}', Content_Type="application/json")
     return {
         "nothing": (46, relay(port, bytes)),
-        "dropped before it was read": (7, drop_at_once),
-        "dropped within the body": (7, drop_within_body),
+        "dropped before it was read": (7, drop_immediately),
+        "dropped within the body": (7, drop_during_request),
         "done, and the response lost": (8, relay(port, lambda _: b"")),
         "done, and the response cut short": (6, relay(port, lambda response: response[:-20])),
         "done, and the response replaced": (3, relay(port, lambda _: page)),
         "stalled": (1, stall),
-        "429": (6, say(http(429, Retry_After="0"))),
-        "503": (6, say(http(503))),
-        "502 of a proxy": (4, say(http(502, b"<html>Bad gateway</html>"))),
-        "a page of a proxy": (2, say(page)),
-        "a record that is none": (2, say(wrong)),
-        "bytes that are no HTTP": (2, say(b"\x16\x03\x01\x02\x00 garbage \xff\r\n\r\n")),
+        "429": (6, respond_with(http(429, Retry_After="0"))),
+        "503": (6, respond_with(http(503))),
+        "502 of a proxy": (4, respond_with(http(502, b"<html>Bad gateway</html>"))),
+        "a page of a proxy": (2, respond_with(page)),
+        "a record that is none": (2, respond_with(wrong)),
+        "bytes that are no HTTP": (2, respond_with(b"\x16\x03\x01\x02\x00 garbage \xff\r\n\r\n")),
     }
 
 
 def counted(name: str, behave: Behaviour, counts: Counter[str]) -> Behaviour:
     """Return a behaviour that counts its calls."""
 
-    def behaviour(connection: socket.socket, proxy: Unruly) -> None:
+    def behaviour(connection: socket.socket, proxy: FaultyServer) -> None:
         counts[name] += 1
         behave(connection, proxy)
 
@@ -118,11 +118,11 @@ async def connect(
                 network = httpx2.AsyncHTTPTransport(verify=False)
                 created = AsyncClient(base_url, account.token, timeout=TIMEOUT, transport=network)
                 closing.push_async_callback(created.close)
-                return swift(created, retries=5)
+                return without_delays(created, retries=5)
             plain = httpx2.HTTPTransport(verify=False)
             sync = Client(base_url, account.token, timeout=TIMEOUT, transport=plain)
             closing.callback(sync.close)
-            return cast("AsyncClient", Awaited(swift(sync, retries=5)))
+            return cast("AsyncClient", Awaited(without_delays(sync, retries=5)))
 
         yield make
 
@@ -143,7 +143,7 @@ async def test_every_file_is_stored_once_through_a_faulty_network(
     rng, counts = random.Random(6), Counter[str]()
     order = [name for _ in range(1 + UPLOADS // 20) for name in rng.sample(names, len(names))]
     plan = deque(counted(name, faults[name][1], counts) for name in order)
-    with Unruly(lambda request: forward(server_backend.server.port, request), plan) as proxy:
+    with FaultyServer(lambda request: forward(server_backend.server.port, request), plan) as proxy:
         client = connect(proxy.url)
         for _ in range(ROUNDS):
             results = await client.upload_many(
