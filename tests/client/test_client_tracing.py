@@ -98,7 +98,7 @@ def test_an_error_of_the_host_is_an_error_of_the_span(call: Caller) -> None:
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_a_connection_error_has_its_type_and_port(kind: str) -> None:
     def assert_failure(
-        server: FaultyServer, expected: type[Exception], plan: Any, name: str, **options: Any
+        server: FaultyServer, expected: type[Exception], fault: Behaviour, name: str, **options: Any
     ) -> None:
         server.plan.append(fault)
         caller = Caller(
