@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -14,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from tests.server.webhooks.conftest import (
     ALLOW_LOOPBACK,
     client_of,
@@ -23,9 +23,11 @@ from tests.server.webhooks.conftest import (
 )
 
 from imagehost_client import webhooks
+from imagehost_client.cli import main
 from imagehost_core import ImageHost
 from imagehost_core.testing import make_image
-from imagehost_server.testing import RunningServer, environment, running
+from imagehost_server.cli.main import main as server_main
+from imagehost_server.testing import RunningServer, running
 
 
 def test_the_server_sends_webhooks_and_reports_attempts_status_duration_and_response(
@@ -243,30 +245,24 @@ def test_retry_now_makes_pending_deliveries_due(
 
 
 @pytest.mark.parametrize("flag", ["--help", "-h"])
-def test_the_webhook_sender_command_has_help(
-    imagehost: Callable[..., subprocess.CompletedProcess[str]], flag: str
-) -> None:
-    assert "in a separate process" in imagehost("webhook-sender", flag).stdout
+def test_the_webhook_sender_command_has_help(flag: str) -> None:
+    assert "in a separate process" in CliRunner().invoke(server_main, ["webhook-sender", flag]).stdout
 
 
 def test_the_client_command_line_manages_albums_and_webhooks(
-    sending_server: RunningServer, tmp_path: Path
+    sending_server: RunningServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    variables = {"IMAGEHOST_BASE_URL": sending_server.base_url, "IMAGEHOST_TOKEN": sending_server.token}
+    monkeypatch.setenv("IMAGEHOST_BASE_URL", sending_server.base_url)
+    monkeypatch.setenv("IMAGEHOST_TOKEN", sending_server.token)
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "cat.png").write_bytes(make_image())
 
-    def run(*words: str, status: int = 0) -> list[str]:
-        result = subprocess.run(
-            [Path(sys.executable).with_name("imagehost-client"), *words],
-            cwd=tmp_path,
-            env=environment(variables),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert result.returncode == status, result.stderr
-        return result.stdout.splitlines()
+    def run(*args: str, status: int = 0) -> list[str]:
+        assert main(list(args)) == status
+        return capsys.readouterr().out.splitlines()
 
     (album_id,) = run("albums", "create", "Cats", "--description", "all of them", "--private")
     (line,) = run("upload", "cat.png", "--quiet", "--json")
