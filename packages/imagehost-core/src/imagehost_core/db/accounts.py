@@ -29,11 +29,6 @@ class AccountRepository:
         row = (reader or self.database).fetch_one("SELECT * FROM accounts WHERE name = :name", {"name": name})
         return None if row is None else to_account(row)
 
-    def get_by_id(self, account_id: AccountId) -> Account | None:
-        """Return the account with an id, or `None`."""
-        row = self.database.fetch_one("SELECT * FROM accounts WHERE id = :id", {"id": account_id})
-        return None if row is None else to_account(row)
-
     def list_all(self) -> tuple[Account, ...]:
         """Return all accounts, sorted by name."""
         return tuple(map(to_account, self.database.fetch_all("SELECT * FROM accounts ORDER BY name", {})))

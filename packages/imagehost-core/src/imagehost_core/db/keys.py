@@ -74,13 +74,6 @@ class KeyRepository:
             },
         )
 
-    def revoke_all(self, transaction: Transaction, account_id: AccountId, now: datetime) -> None:
-        """Revoke all keys of an account."""
-        transaction.execute(
-            "UPDATE api_keys SET revoked_at = :now WHERE account_id = :account AND revoked_at IS NULL",
-            {"account": account_id, "now": to_micros(now)},
-        )
-
     def set_last_used(self, transaction: Transaction, key_id: KeyId, now: datetime) -> None:
         """Update the time at which a key was last used."""
         sql = "UPDATE api_keys SET last_used_at = :now WHERE id = :id"
