@@ -132,9 +132,9 @@ sides = st.integers(1, 13)
 @settings(max_examples=100)
 @given(sides, sides, st.integers(0, 99), st.booleans())
 def test_it_equals_the_plain_python_implementation_within_one_level(
-    chroma: Any, factory: Any, width: int, height: int, seed: int, soft: bool
+    chroma: Any, factory: Any, width: int, height: int, seed: int, smooth: bool
 ) -> None:
-    image = (factory.photo if soft else factory.noise)(width, height, seed)
+    image = (factory.photo if smooth else factory.noise)(width, height, seed)
     reference = Reference(image)
     for mode, expected in (("YCbCr", reference.to_ycbcr()), ("RGB", reference.to_rgb())):
         data = chroma.subsample_420(image, mode).tobytes()

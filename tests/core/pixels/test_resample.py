@@ -37,10 +37,10 @@ def downscales(draw: st.DrawFn) -> tuple[Size, Size, Box]:
 @settings(max_examples=300)
 @given(downscales(), st.sampled_from(["RGB", "RGBA"]), st.integers(0, 9), st.booleans())
 def test_it_equals_the_pillow_resampler_within_one_level(
-    native_resampler: Any, factory: Any, downscale: tuple[Size, Size, Box], mode: str, seed: int, soft: bool
+    native_resampler: Any, factory: Any, downscale: tuple[Size, Size, Box], mode: str, seed: int, smooth: bool
 ) -> None:
     source, target, box = downscale
-    if soft:
+    if smooth:
         image = factory.photo(source.width, source.height, seed, mode)
     else:
         image = factory.noise(source.width, source.height, seed).convert(mode)

@@ -1,4 +1,4 @@
-"""Geometry of a transform: the size, crop and padding of the output, in whole pixels.
+"""Geometry of a transform: the size, crop and padding of the output, in pixels.
 
 The rules are those of sharp's `resize` (its documentation and `ResolveShrink`): one scale for both axes
 except for `fill`, sizes rounded half up and at least one pixel, centred crops and padding. sharp multiplies
