@@ -1,11 +1,12 @@
-"""The workspace's chores, one session each: `uvx nox -s tests`, `uvx nox -l` for the rest.
+"""Tasks of the workspace, one per nox session: `uvx nox -s tests`; `uvx nox -l` lists all of them.
 
-Every session fills its own environment with `uv sync`, so the versions that we run with stand in
-one place: `constraint-dependencies` in pyproject.toml.
+Each session installs its dependencies with `uv sync`, so that their versions are set in one place:
+`constraint-dependencies` in pyproject.toml.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import nox
@@ -16,12 +17,14 @@ nox.options.reuse_venv = "yes"
 nox.options.sessions = ["tests", "lint", "types", "docs", "wheels"]
 
 PACKAGES = ("imagehost-core", "imagehost-server", "imagehost-client")
-LEAST_COVERED = {"imagehost_core": 95, "imagehost_client": 95, "imagehost_server": 0}
-"""Per package, the least share of lines and branches that the tests must reach, in percent."""
+MIN_COVERAGE = {"imagehost_core": 95, "imagehost_client": 95, "imagehost_server": 0}
+"""Minimum coverage of lines and branches per package, in percent."""
+EXTENDED = "slow or faults or external"
+"""The markers of the tests that `tests` leaves out and `extended` runs; pyproject.toml describes them."""
 
 
 def sync(session: nox.Session, *groups: str) -> None:
-    """Fill the session's environment with the three packages and `groups` of pyproject.toml."""
+    """Install the three packages and dependency groups of pyproject.toml into the session's environment."""
     location = session.virtualenv.location
     session.run_install(
         *("uv", "sync", "--quiet", f"--python={location}", *(f"--group={group}" for group in groups)),
@@ -31,20 +34,34 @@ def sync(session: nox.Session, *groups: str) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run the tests with the coverage of all their processes; arguments go to pytest."""
+    """Run the tests in one process per core; arguments go to pytest.
+
+    If `CI` is set, the coverage of all processes is measured and must reach the minimum.
+    """
     sync(session, "tests")
-    session.run("coverage", "erase")
-    session.run("coverage", "run", "-m", "pytest", *session.posargs)
-    session.run("coverage", "combine", "--quiet")
-    if session.posargs:
+    # worksteal keeps a module's tests together, and with them the servers that they share.
+    arguments = ("-m", f"not ({EXTENDED})", "-n", "logical", "--maxprocesses=4", "--dist=worksteal")
+    if "CI" not in os.environ:
+        session.run("pytest", *arguments, *session.posargs)
         return
-    for package, least in LEAST_COVERED.items():
-        session.run("coverage", "report", f"--include=*/{package}/*", f"--fail-under={least}")
+    session.run("coverage", "erase")
+    session.run("coverage", "run", "-m", "pytest", *arguments, *session.posargs)
+    session.run("coverage", "combine", "--quiet")
+    if not session.posargs:
+        for package, minimum in MIN_COVERAGE.items():
+            session.run("coverage", "report", f"--include=*/{package}/*", f"--fail-under={minimum}")
+
+
+@nox.session
+def extended(session: nox.Session) -> None:
+    """Run the tests marked slow, faults or external, one at a time: some measure time or memory."""
+    sync(session, "tests")
+    session.run("pytest", "-m", EXTENDED, *session.posargs)
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style, form and the floors of the house."""
+    """Check style, formatting and the layers of the packages."""
     sync(session, "lint")
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
@@ -53,18 +70,18 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Check every annotation, strictly."""
+    """Check the type annotations with mypy and basedpyright in strict mode."""
     sync(session, "types")
     packages = (argument for package in PACKAGES for argument in ("-p", package.replace("-", "_")))
     session.run("mypy", *packages)
     session.run("mypy", "noxfile.py", "tests", "docs/examples", "bench", ".ci")
-    # What pyright judges stands in pyproject.toml.
+    # pyproject.toml lists the files that basedpyright checks.
     session.run("basedpyright", "--pythonpath", str(Path(session.virtualenv.bin) / "python"))
 
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Build the documentation into `site/`; a warning is an error, and so is a foreign script or font."""
+    """Build the documentation into `site/`; a warning is an error, as is a resource from another host."""
     sync(session, "docs")
     quiet = {"NO_MKDOCS_2_WARNING": "1"}
     session.run("mkdocs", "build", "--strict", "--clean", *session.posargs, env=quiet)
@@ -73,14 +90,16 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def wheels(session: nox.Session) -> None:
-    """Build each wheel, install it alone into a clean environment, and use it there."""
+    """Build each wheel, install it alone into a clean environment, and check it there."""
     folder = Path(session.create_tmp()).resolve()
     for package in PACKAGES:
         session.run("uv", "build", "--quiet", "--wheel", f"--package={package}", f"--out-dir={folder}/dist")
     for package in PACKAGES:
-        room = folder / package
-        session.run("uv", "venv", "--quiet", "--clear", str(room))
-        python = next(path for path in (room / "bin/python", room / "Scripts/python.exe") if path.exists())
+        environment = folder / package
+        session.run("uv", "venv", "--quiet", "--clear", str(environment))
+        python = next(
+            path for path in (environment / "bin/python", environment / "Scripts/python.exe") if path.exists()
+        )
         session.run(
             *("uv", "pip", "install", "--quiet", f"--python={python}", f"--find-links={folder}/dist"),
             *("--reinstall-package", package, package),
@@ -90,6 +109,6 @@ def wheels(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Run a benchmark, `bench/render.py` if none is named; no part of continuous integration."""
+    """Run a benchmark, by default `bench/render.py`; not part of continuous integration."""
     sync(session, "tests")
     session.run("python", *(session.posargs or ["bench/render.py"]))

@@ -1,4 +1,4 @@
-"""Whether an installed wheel stands on its own; run by the clean environment's own Python.
+"""Check an installed wheel; run by the Python of the clean environment that it is installed into.
 
 Usage: python check_wheel.py DISTRIBUTION
 """
@@ -16,45 +16,47 @@ ABSENT = {
     "imagehost-server": ("imagehost_client", "httpx2"),
     "imagehost-client": ("imagehost_core", "imagehost_server", "PIL", "sqlite_utils", "litestar", "msgspec"),
 }
-"""Per distribution, what its installation alone must not bring along."""
+"""Modules that must not be installed with a distribution alone, by distribution."""
 
-COMPILED = {f"imagehost_core.pixels.{name}" for name in ("resample_native", "_chroma", "_resample")}
+NATIVE = {f"imagehost_core.pixels.{name}" for name in ("resample_native", "_chroma", "_resample")}
 """What a wheel has only where there was a compiler; it works without."""
 
 
 def modules(package: str) -> list[str]:
-    """Return the names of all modules of `package`, less those that are programs."""
+    """Return the names of all modules of `package` except `__main__`."""
     path = importlib.import_module(package).__path__
-    found = (module.name for module in pkgutil.walk_packages(path, f"{package}."))
-    return [package, *(name for name in found if not name.endswith("__main__"))]
+    names = (module.name for module in pkgutil.walk_packages(path, f"{package}."))
+    return [package, *(name for name in names if not name.endswith("__main__"))]
 
 
 def check(name: str) -> list[str]:
-    """Return what is wrong with the installation of the distribution `name`."""
+    """Return the problems of the installation of the distribution `name`."""
     package = name.replace("-", "_")
     wheel = distribution(name)
     files = {str(file) for file in wheel.files or ()}
-    faults = [f"{name} brings {other}" for other in ABSENT[name] if find_spec(other) is not None]
+    problems = [f"{name} installs {other}" for other in ABSENT[name] if find_spec(other) is not None]
     if f"{package}/py.typed" not in files:
-        faults.append(f"{name} has no py.typed")
+        problems.append(f"{name} has no py.typed")
     if not any(file.endswith("LICENSE") for file in files):
-        faults.append(f"{name} has no licence")
+        problems.append(f"{name} has no licence")
     if "site-packages" not in str(importlib.import_module(package).__file__):
-        faults.append(f"{name} is not installed from its wheel")
+        problems.append(f"{name} is not installed from its wheel")
     for module in modules(package):
         try:
             importlib.import_module(module)
         except ImportError:
-            if module not in COMPILED:
+            if module not in NATIVE:
                 raise
     public = importlib.import_module(package)
-    faults += [f"{package}.{word} is missing" for word in public.__all__ if not hasattr(public, word)]
+    problems += [
+        f"{package}.{attribute} is missing" for attribute in public.__all__ if not hasattr(public, attribute)
+    ]
     for script in wheel.entry_points.select(group="console_scripts"):
         script.load()
-    return faults
+    return problems
 
 
 if __name__ == "__main__":
     problems = check(sys.argv[1])
-    print("\n".join(problems) or f"{sys.argv[1]} stands on its own")
+    print("\n".join(problems) or f"{sys.argv[1]} works without the other packages")
     sys.exit(bool(problems))

@@ -199,7 +199,11 @@ def test_a_limit_of_0_is_unlimited_and_has_no_headers(send: Send, host: ImageHos
 # Without a valid token, the client's IP address counts.
 
 
-@pytest.mark.parametrize("token", [None, "rubbish", new_token(TokenKind.KEY), new_token(TokenKind.SESSION)])
+@pytest.mark.parametrize(
+    "token",
+    [None, "rubbish", new_token(TokenKind.KEY), new_token(TokenKind.SESSION)],
+    ids=["none", "malformed", "unknown-key", "unknown-session"],
+)
 def test_requests_without_a_valid_token_count_against_the_ip_address(send: Send, token: str | None) -> None:
     address = new_address()
     statuses = [send("GET", "/v1/images", address, token).status_code for _ in range(4)]

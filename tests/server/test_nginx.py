@@ -18,6 +18,8 @@ from imagehost_core.testing import make_image
 from imagehost_server.serve.runner import free_port
 from imagehost_server.testing import RunningServer, running
 
+pytestmark = pytest.mark.external
+
 
 @frozen
 class NginxServer:

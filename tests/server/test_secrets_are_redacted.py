@@ -120,7 +120,9 @@ def test_no_repr_contains_a_secret(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", ["rubbish-secret", "ihk_" + "x" * 36, new_token(TokenKind.KEY), new_token(TokenKind.SESSION)]
+    "wrong",
+    ["rubbish-secret", "ihk_" + "x" * 36, new_token(TokenKind.KEY), new_token(TokenKind.SESSION)],
+    ids=["malformed", "wrong-checksum", "unknown-key", "unknown-session"],
 )
 def test_no_exception_contains_a_token(tmp_path: Path, wrong: str) -> None:
     with ImageHost.open(tmp_path / "data") as host:

@@ -23,6 +23,8 @@ from imagehost_core.settings import RenderingSettings, StorageSettings
 if TYPE_CHECKING:
     from tests.core.conftest import Program
 
+pytestmark = pytest.mark.faults
+
 EXT4_IOC_SHUTDOWN = 0x8004587D
 """`_IOR('X', 125, __u32)` (Linux, fs/ext4/ext4.h)."""
 NO_LOG_FLUSH = (2).to_bytes(4, sys.byteorder)
