@@ -151,7 +151,7 @@ def test_albums_hold_images(call: Caller, host: FakeImageHost) -> None:
     assert {image.id for image in listed} == {image.id for image in images[1:]}
     assert call(lambda client: client.images.update(images[1], album_id=None)).album_id is None
     assert call(lambda client: client.albums.update(album, name="Dogs")).name == "Dogs"
-    assert [found.name for found in call(lambda client: client.albums.list())] == ["Dogs"]
+    assert [record.name for record in call(lambda client: client.albums.list())] == ["Dogs"]
     assert call(lambda client: client.albums.get(str(album.id))).image_count == 1
     assert call(lambda client: client.albums.delete(album, delete_images=True)).id == album.id
     assert set(host.tables["images"].rows) == {images[0].id, images[1].id}
@@ -164,7 +164,7 @@ def test_a_key_has_the_permissions_of_its_scopes(call: Caller, host: FakeImageHo
     assert key.expires_at == ends
     assert call(lambda client: client.keys.get(key)).name == "ci"
     assert call(lambda client: client.keys.update(key.id, name="cd", expires_at=None)).expires_at is None
-    assert [found.name for found in call(lambda client: client.keys.list())] == ["cd"]
+    assert [record.name for record in call(lambda client: client.keys.list())] == ["cd"]
     with Client(host.base_url, key.token, transport=host) as limited:
         assert list(limited.images.list()) == []
         with pytest.raises(Exception, match="images:write"):
@@ -182,7 +182,7 @@ def test_webhooks_are_created_tested_rotated_and_deleted(call: Caller) -> None:
     assert call(lambda client: client.webhooks.get(webhook)).events == ("image.uploaded",)
     assert call(lambda client: client.webhooks.update(webhook, is_active=False)).is_active is False
     delivery = call(lambda client: client.webhooks.test(webhook))
-    assert [found.id for found in call(lambda client: client.webhooks.deliveries(webhook))] == [delivery.id]
+    assert [record.id for record in call(lambda client: client.webhooks.deliveries(webhook))] == [delivery.id]
     assert call(lambda client: client.webhooks.retry(webhook, delivery)).attempts == delivery.attempts + 1
     assert call(lambda client: client.webhooks.rotate_secret(webhook)).secret != webhook.secret
     assert len(call(lambda client: client.webhooks.list())) == 1
@@ -211,11 +211,11 @@ def test_a_session_token_has_all_permissions(call: Caller, host: FakeImageHost) 
 def test_the_gallery_lists_public_images_of_all_accounts(call: Caller, host: FakeImageHost) -> None:
     host.add_account("other")
     with host.client("other") as other:
-        shown = other.upload(make_png())
+        public_image = other.upload(make_png())
         other.upload(make_png(), is_public=False)
-    assert [image.id for image in call(lambda client: client.gallery())] == [shown.id]
+    assert [image.id for image in call(lambda client: client.gallery())] == [public_image.id]
     with Client(host.base_url, transport=host) as anonymous:
-        assert [image.id for image in anonymous.gallery(per_page=1)] == [shown.id]
+        assert [image.id for image in anonymous.gallery(per_page=1)] == [public_image.id]
 
 
 def test_a_signed_url_delivers_a_private_image(call: Caller, host: FakeImageHost) -> None:
@@ -293,10 +293,10 @@ def test_an_explicit_httpx_client_is_used_and_not_closed(host: FakeImageHost) ->
         assert not http.is_closed
 
     async def asynchronous() -> None:
-        async with httpx2.AsyncClient(transport=host) as own:
-            async with AsyncClient(host.base_url, host.accounts["admin"], http_client=own) as client:
+        async with httpx2.AsyncClient(transport=host) as http:
+            async with AsyncClient(host.base_url, host.accounts["admin"], http_client=http) as client:
                 await client.upload(make_png())
-            assert not own.is_closed
+            assert not http.is_closed
 
     anyio.run(asynchronous)
 
@@ -304,9 +304,9 @@ def test_an_explicit_httpx_client_is_used_and_not_closed(host: FakeImageHost) ->
 def test_calls_of_the_async_client_can_be_gathered(host: FakeImageHost) -> None:
     async def gather() -> list[str]:
         async with without_delays(host.async_client()) as client:
-            found = await asyncio.gather(*(client.upload(io.BytesIO(make_png())) for _ in range(5)))
-            task = asyncio.create_task(client.images.get(found[0]))
-            assert (await task) == found[0]
-            return [image.id for image in found]
+            images = await asyncio.gather(*(client.upload(io.BytesIO(make_png())) for _ in range(5)))
+            task = asyncio.create_task(client.images.get(images[0]))
+            assert (await task) == images[0]
+            return [image.id for image in images]
 
     assert len(set(asyncio.run(gather()))) == 5

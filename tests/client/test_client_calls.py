@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_client import UNSET
-from imagehost_client._calls import access, albums, images, webhooks
+from imagehost_client._calls import Call, access, albums, images, webhooks
+from imagehost_client.models import (
+    Album,
+    ApiKeyWithToken,
+    PublicImage,
+    WebhookDelivery,
+    WebhookWithSecret,
+)
 
 
 @pytest.mark.parametrize("invalid_id", ["", ".", ".."])
@@ -104,3 +113,89 @@ def test_a_single_image_is_accepted_instead_of_a_list() -> None:
 def test_the_repr_of_a_call_has_neither_content_nor_passwords() -> None:
     assert "hunter2" not in repr(access.create_session("me", "hunter2"))
     assert "pixels" not in repr(images.upload(b"pixels"))
+
+
+TIME = datetime(2026, 1, 1, tzinfo=UTC)
+PUBLIC_IMAGE = PublicImage(
+    id="i",
+    description="",
+    width=1,
+    height=1,
+    is_animated=False,
+    placeholder="",
+    url="https://h/img/i.png",
+    thumb_url="",
+    created_at=TIME,
+)
+ALBUM = Album(
+    id=7,
+    name="A",
+    description="",
+    is_public=True,
+    image_count=0,
+    cover_image_id=None,
+    cover_url=None,
+    created_at=TIME,
+    updated_at=TIME,
+)
+KEY = ApiKeyWithToken(id="k", name="", prefix="", scopes=(), created_at=TIME, token="t")
+WEBHOOK = WebhookWithSecret(
+    id="w", url="https://h", events=(), is_active=True, created_at=TIME, secret="whsec_"
+)
+DELIVERY = WebhookDelivery(
+    id="d", webhook_id="w", event_id="e", event="webhook.test", status="pending", attempts=0, created_at=TIME
+)
+
+
+@pytest.mark.parametrize(
+    ("operation", "record", "record_id"),
+    [
+        *(
+            (operation, PUBLIC_IMAGE, "i")
+            for operation in (
+                images.get_image,
+                images.update_image,
+                images.delete_image,
+                images.render_image,
+                images.signed_url,
+                partial(albums.add_images, 1),
+                partial(albums.remove_images, 1),
+            )
+        ),
+        *(
+            (operation, ALBUM, 7)
+            for operation in (
+                albums.get_album,
+                albums.update_album,
+                albums.delete_album,
+                lambda album: albums.add_images(album, "i"),
+                lambda album: albums.remove_images(album, "i"),
+                lambda album: images.list_images(album_id=album),
+                lambda album: images.update_image("i", album_id=album),
+            )
+        ),
+        *((operation, KEY, "k") for operation in (access.get_key, access.update_key, access.delete_key)),
+        *(
+            (operation, WEBHOOK, "w")
+            for operation in (
+                webhooks.get_webhook,
+                webhooks.update_webhook,
+                webhooks.delete_webhook,
+                webhooks.test_webhook,
+                webhooks.rotate_webhook_secret,
+                webhooks.list_deliveries,
+                lambda webhook: webhooks.retry_delivery(webhook, "d"),
+            )
+        ),
+        (partial(webhooks.retry_delivery, "w"), DELIVERY, "d"),
+    ],
+)
+def test_a_record_is_accepted_instead_of_its_id(
+    operation: Callable[[Any], Call[Any]], record: Any, record_id: Any
+) -> None:
+    by_record, by_id = operation(record), operation(record_id)
+    assert (by_record.path, by_record.query, by_record.body) == (by_id.path, by_id.query, by_id.body)
+
+
+def test_an_album_is_accepted_instead_of_its_id_in_an_upload() -> None:
+    assert images.upload(b"x", album_id=ALBUM).fields == images.upload(b"x", album_id=7).fields

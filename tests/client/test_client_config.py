@@ -118,9 +118,9 @@ def test_a_negative_number_of_retries_is_rejected() -> None:
 
 def test_no_repr_contains_the_token() -> None:
     client = Client("https://h/v1", TOKEN)
-    shown = [repr(client), repr(client.config), repr(client.config.token), str(client.config.token)]
-    shown += [repr(vars(client)), repr(AsyncClient("https://h/v1", TOKEN))]
-    assert [text for text in shown if TOKEN in text] == []
+    texts = [repr(client), repr(client.config), repr(client.config.token), str(client.config.token)]
+    texts += [repr(vars(client)), repr(AsyncClient("https://h/v1", TOKEN))]
+    assert [text for text in texts if TOKEN in text] == []
     client.close()
 
 

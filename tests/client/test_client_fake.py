@@ -179,8 +179,8 @@ def test_records_of_other_accounts_are_not_found(host: FakeImageHost, client: Cl
         ):
             with pytest.raises(NotFoundError):
                 call()
-        own = other.albums.create("Own")
-        assert other.albums.add_images(own, image).results[0].status == "not_found"
+        album_of_other = other.albums.create("Own")
+        assert other.albums.add_images(album_of_other, image).results[0].status == "not_found"
 
 
 def test_adding_and_removing_images_return_statuses(client: Client) -> None:

@@ -259,7 +259,7 @@ def test_no_traceback_of_an_aborted_upload_contains_the_token(kind: str, tmp_pat
     def shrink(sent: int, total: int) -> None:
         path.write_bytes(b"")
 
-    def shown(progress: Any, expected: type[Exception]) -> str:
+    def traceback_of(progress: Any, expected: type[Exception]) -> str:
         with pytest.raises(expected) as caught:
             caller(kind, server.url)(lambda client: client.upload(path, progress=progress))
         return "".join(
@@ -267,8 +267,8 @@ def test_no_traceback_of_an_aborted_upload_contains_the_token(kind: str, tmp_pat
         )
 
     with FaultyServer(UploadStore()) as server:
-        assert TOKEN not in shown(fail, LookupError)
-        assert TOKEN not in shown(shrink, SourceChangedError)
+        assert TOKEN not in traceback_of(fail, LookupError)
+        assert TOKEN not in traceback_of(shrink, SourceChangedError)
 
 
 def test_a_client_is_thread_safe() -> None:

@@ -113,11 +113,11 @@ def test_an_interrupted_batch_resumes_without_duplicates(
     for number in range(6):
         (tmp_path / f"{number}.png").write_bytes(make_png(number + 1, 1))
     journal = tmp_path / "journal"
-    seen: list[UploadResult] = []
+    results_before: list[UploadResult] = []
 
     def stop(result: UploadResult) -> None:
-        seen.append(result)
-        if len(seen) == 3:
+        results_before.append(result)
+        if len(results_before) == 3:
             raise StopError
 
     with pytest.raises(StopError):

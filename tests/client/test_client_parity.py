@@ -46,17 +46,17 @@ def test_both_clients_have_the_same_methods() -> None:
 def test_both_clients_have_the_same_resources(name: str) -> None:
     host = FakeImageHost()
     sync, asynchronous = getattr(host.client(), name), getattr(host.async_client(), name)
-    ours, theirs = public(type(sync)), public(type(asynchronous))
-    assert set(ours) == set(theirs)
-    for method in set(ours) - {"run"}:
-        assert interface_of(ours[method]) == interface_of(theirs[method]), f"{name}.{method}"
+    sync_names, async_names = public(type(sync)), public(type(asynchronous))
+    assert set(sync_names) == set(async_names)
+    for method in set(sync_names) - {"run"}:
+        assert interface_of(sync_names[method]) == interface_of(async_names[method]), f"{name}.{method}"
 
 
 def test_both_clients_have_the_same_constructor_parameters() -> None:
-    ours, theirs = (inspect.signature(kind).parameters for kind in (Client, AsyncClient))
-    assert list(ours) == list(theirs)
-    for name, parameter in ours.items():
-        assert parameter.default == theirs[name].default, name
+    sync_names, async_names = (inspect.signature(kind).parameters for kind in (Client, AsyncClient))
+    assert list(sync_names) == list(async_names)
+    for name, parameter in sync_names.items():
+        assert parameter.default == async_names[name].default, name
 
 
 def test_every_public_method_has_a_docstring_and_a_return_annotation() -> None:
@@ -74,8 +74,10 @@ def test_every_public_method_has_a_docstring_and_a_return_annotation() -> None:
 
 
 def test_the_modules_of_both_clients_have_the_same_classes() -> None:
-    ours = {name.removeprefix("Async") for name, value in vars(client).items() if inspect.isclass(value)}
-    theirs = {name.removeprefix("Async") for name, value in vars(aclient).items() if inspect.isclass(value)}
+    sync, asynchronous = (
+        {name.removeprefix("Async") for name, value in vars(module).items() if inspect.isclass(value)}
+        for module in (client, aclient)
+    )
     assert {
         "Client",
         "Resource",
@@ -85,7 +87,7 @@ def test_the_modules_of_both_clients_have_the_same_classes() -> None:
         "Webhooks",
         "Accounts",
         "Sessions",
-    } <= ours & theirs
+    } <= sync & asynchronous
 
 
 def test_dir_and_all_of_the_package_are_equal() -> None:

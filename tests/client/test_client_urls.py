@@ -193,7 +193,7 @@ def test_the_average_colour_is_decoded_from_the_thumbhash(
     bits = round(lightness) | round(yellow) << 6 | round(red_green) << 12
     colour_of_hash = urls.average_colour(base64.b64encode(bits.to_bytes(3, "little") + b"\0\0").decode())
     assert colour_of_hash is not None
-    assert all(abs(ours - theirs) <= 8 for ours, theirs in zip(colour_of_hash, colour, strict=True))
+    assert all(abs(actual - expected) <= 8 for actual, expected in zip(colour_of_hash, colour, strict=True))
 
 
 @pytest.mark.parametrize("text", ["", "!!", "AAAA", "ü"])

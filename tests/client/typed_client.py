@@ -1,6 +1,6 @@
-"""What type checkers must make of the client: judged by mypy and by pyright, never run.
+"""The types of the client, checked by mypy and pyright, and never executed.
 
-A line with an ignore is one that both must refuse: they tell an ignore that is not needed.
+Both must reject each line with an ignore comment: they report unnecessary ones.
 """
 
 from __future__ import annotations

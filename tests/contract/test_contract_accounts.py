@@ -117,10 +117,10 @@ async def test_a_key_has_its_scopes_and_cannot_manage_keys(
 async def test_a_token_is_returned_on_creation_only(http: httpx2.AsyncClient) -> None:
     created = await data_of(http.post("/keys", json={"name": "ci"}), 201)
     assert created.keys() == members(ApiKeyWithToken)
-    shown = await data_of(http.get(f"/keys/{created['id']}"))
-    assert shown.keys() == members(ApiKey)
+    fetched = await data_of(http.get(f"/keys/{created['id']}"))
+    assert fetched.keys() == members(ApiKey)
     listed = await data_of(http.get("/keys"))
-    assert created["token"] not in f"{shown}{listed}"
+    assert created["token"] not in f"{fetched}{listed}"
 
 
 async def test_keys_are_listed_newest_first_updated_and_revoked(

@@ -120,9 +120,9 @@ async def test_adding_and_removing_images_return_a_status_for_each(
         MemberStatus.NOT_FOUND,
     ]
     assert removed.album.image_count == 1
-    again = await client.albums.remove_images(album, inside)
-    assert [member.status for member in again.results] == [MemberStatus.UNCHANGED]
-    assert again.album == removed.album
+    repeated = await client.albums.remove_images(album, inside)
+    assert [member.status for member in repeated.results] == [MemberStatus.UNCHANGED]
+    assert repeated.album == removed.album
     assert (await client.images.get(inside)).album_id is None
 
 
@@ -130,8 +130,8 @@ async def test_the_cover_is_the_newest_image_of_the_album(client: AsyncClient) -
     album = await client.albums.create("A")
     older = await client.upload(make_png(), album_id=album)
     newer = await client.upload(make_png(), album_id=album)
-    shown = await client.albums.get(album)
-    assert (shown.image_count, shown.cover_image_id, shown.cover_url) == (2, newer.id, newer.thumb_url)
+    fetched = await client.albums.get(album)
+    assert (fetched.image_count, fetched.cover_image_id, fetched.cover_url) == (2, newer.id, newer.thumb_url)
     await client.images.delete(newer)
     assert (await client.albums.get(album)).cover_image_id == older.id
     await client.images.update(older, album_id=None)
@@ -188,13 +188,13 @@ async def test_an_album_of_another_account_is_404(
     client: AsyncClient, connect: Connect, other: Account
 ) -> None:
     album, other_client = await client.albums.create("A"), connect(other.token)
-    own = await other_client.upload(make_png())
+    image_of_other = await other_client.upload(make_png())
     for call in (
         lambda: other_client.albums.get(album),
         lambda: other_client.albums.update(album, name="Mine"),
         lambda: other_client.albums.delete(album, delete_images=True),
-        lambda: other_client.albums.add_images(album, own),
-        lambda: other_client.albums.remove_images(album, own),
+        lambda: other_client.albums.add_images(album, image_of_other),
+        lambda: other_client.albums.remove_images(album, image_of_other),
     ):
         with pytest.raises(NotFoundError):
             await call()

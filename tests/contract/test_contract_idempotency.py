@@ -17,20 +17,20 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_repeated_upload_gets_the_first_response(client: AsyncClient, png: bytes) -> None:
-    first, again = [await client.upload(png, idempotency_key="once") for _ in range(2)]
-    assert again == first
-    assert (first.meta.replayed, again.meta.replayed) == (False, True)
+    first, second = [await client.upload(png, idempotency_key="once") for _ in range(2)]
+    assert second == first
+    assert (first.meta.replayed, second.meta.replayed) == (False, True)
     assert [image.id async for image in client.images.list()] == [first.id]
 
 
 async def test_a_repeated_album_is_created_once(http: httpx2.AsyncClient) -> None:
     key = {"Idempotency-Key": "once"}
-    first, again = [await http.post("/albums", json={"name": "A"}, headers=key) for _ in range(2)]
-    assert (first.status_code, again.status_code) == (201, 201)
-    assert again.json() == first.json()
-    assert again.headers["location"] == first.headers["location"]
+    first, second = [await http.post("/albums", json={"name": "A"}, headers=key) for _ in range(2)]
+    assert (first.status_code, second.status_code) == (201, 201)
+    assert second.json() == first.json()
+    assert second.headers["location"] == first.headers["location"]
     assert "idempotent-replayed" not in first.headers
-    assert again.headers["idempotent-replayed"] == "true"
+    assert second.headers["idempotent-replayed"] == "true"
     assert (await data_of(http.get("/albums")))["pagination"]["total"] == 1
 
 
@@ -39,9 +39,9 @@ async def test_uploads_are_compared_by_content_and_not_by_boundary(
 ) -> None:
     key = {"Idempotency-Key": "once"}
     files = [("files[]", ("a.png", png)), ("files[]", ("b.png", make_png(9, 9)))]
-    first, again = [await http.post("/upload", files=files, headers=key) for _ in range(2)]
-    assert again.json() == first.json()
-    assert again.headers["idempotent-replayed"] == "true"
+    first, second = [await http.post("/upload", files=files, headers=key) for _ in range(2)]
+    assert second.json() == first.json()
+    assert second.headers["idempotent-replayed"] == "true"
     assert (await data_of(http.get("/images")))["pagination"]["total"] == 2
 
 
@@ -61,10 +61,10 @@ async def test_another_request_with_the_key_is_a_conflict(client: AsyncClient, p
 async def test_keys_of_two_accounts_are_independent(
     client: AsyncClient, connect: Connect, other: Account, png: bytes
 ) -> None:
-    mine = await client.upload(png, idempotency_key="once")
-    theirs = await connect(other.token).upload(png, idempotency_key="once")
-    assert mine.id != theirs.id
-    assert not theirs.meta.replayed
+    of_account = await client.upload(png, idempotency_key="once")
+    of_other = await connect(other.token).upload(png, idempotency_key="once")
+    assert of_account.id != of_other.id
+    assert not of_other.meta.replayed
 
 
 async def test_a_failed_request_reserves_its_key(client: AsyncClient, png: bytes) -> None:

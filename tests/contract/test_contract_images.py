@@ -50,16 +50,16 @@ async def test_iteration_neither_skips_nor_repeats_while_images_are_added_and_de
 ) -> None:
     ids = await uploads(client, 9)
     seen: list[str] = []
-    gone: set[str] = set()
+    deleted_ids: set[str] = set()
     async for page in client.images.list(per_page=2).pages():
         seen += [image.id for image in page]
         await client.upload(make_png())  # newer than all images on later pages
-        for victim in (seen[0], seen[-1], next((i for i in ids[::-1] if i not in seen), seen[-1])):
-            if victim not in gone:
-                await client.images.delete(victim)
-                gone.add(victim)
+        for image_id in (seen[0], seen[-1], next((i for i in ids[::-1] if i not in seen), seen[-1])):
+            if image_id not in deleted_ids:
+                await client.images.delete(image_id)
+                deleted_ids.add(image_id)
     assert len(seen) == len(set(seen))
-    assert set(ids) - gone <= set(seen) <= set(ids)
+    assert set(ids) - deleted_ids <= set(seen) <= set(ids)
     assert seen == sorted(seen, key=ids.index, reverse=True)
 
 

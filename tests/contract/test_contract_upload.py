@@ -106,7 +106,7 @@ async def test_progress_ends_with_all_bytes_sent_and_the_checksum_is_verified(
 ) -> None:
     reports: list[tuple[int, int]] = []
     await client.upload(
-        png, convert_to_webp=False, checksum=True, progress=lambda *seen: reports.append(seen)
+        png, convert_to_webp=False, checksum=True, progress=lambda *report: reports.append(report)
     )
     assert (reports[0], reports[-1]) == ((0, len(png)), (len(png), len(png)))
 
@@ -120,8 +120,8 @@ async def test_a_batch_upload_returns_a_result_for_each_file_in_order(
     results = await client.upload_many(tmp_path, journal=tmp_path / "journal")
     assert [result.image and result.image.width for result in results] == [1, 2, None, 4]
     assert isinstance(results[2].error, UnsupportedMediaTypeError)
-    again = await client.upload_many(tmp_path, journal=tmp_path / "journal")
-    assert [result.resumed for result in again] == [True, True, False, True]
+    resumed = await client.upload_many(tmp_path, journal=tmp_path / "journal")
+    assert [result.resumed for result in resumed] == [True, True, False, True]
     assert (await client.images.list().first_page()).total == 3
 
 

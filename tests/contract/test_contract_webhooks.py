@@ -104,9 +104,9 @@ async def test_a_secret_is_returned_on_creation_and_rotation_only(http: httpx2.A
     rotated = await data_of(http.post(f"{path}/rotate-secret"))
     assert rotated.keys() == members(WebhookWithSecret)
     assert rotated["secret"] != created["secret"]
-    shown = await data_of(http.get(path))
-    assert shown.keys() == members(Webhook)
-    for text in (f"{shown}", f"{await data_of(http.get('/webhooks'))}"):
+    fetched = await data_of(http.get(path))
+    assert fetched.keys() == members(Webhook)
+    for text in (f"{fetched}", f"{await data_of(http.get('/webhooks'))}"):
         assert "whsec_" not in text
 
 
@@ -181,8 +181,8 @@ async def test_a_test_event_is_delivered_and_can_be_retried(client: AsyncClient)
     sent = await client.webhooks.test(webhook)
     (listed,) = [delivery async for delivery in client.webhooks.deliveries(webhook)]
     assert (listed.id, listed.event, listed.event_id) == (sent.id, "webhook.test", sent.event_id)
-    again = await client.webhooks.retry(webhook, sent)
-    assert (again.id, again.event_id) == (sent.id, sent.event_id)
+    retried = await client.webhooks.retry(webhook, sent)
+    assert (retried.id, retried.event_id) == (sent.id, sent.event_id)
     second = await client.webhooks.create(UNREACHABLE_URL)
     for other, delivery in ((webhook, "missing"), (second, sent.id)):
         with pytest.raises(NotFoundError):
@@ -198,8 +198,8 @@ async def test_a_delivery_record_has_all_fields(http: httpx2.AsyncClient) -> Non
     assert sent["webhook_id"] == webhook["id"]
     (listed,) = (await data_of(http.get(f"{path}/deliveries")))["deliveries"]
     assert listed.keys() == members(WebhookDelivery)
-    again = await data_of(http.post(f"{path}/deliveries/{sent['id']}/retry"))
-    assert again.keys() == members(WebhookDelivery)
+    retried = await data_of(http.post(f"{path}/deliveries/{sent['id']}/retry"))
+    assert retried.keys() == members(WebhookDelivery)
 
 
 async def test_a_webhook_of_another_account_is_404(

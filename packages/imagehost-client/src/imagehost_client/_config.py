@@ -22,7 +22,7 @@ VERSION_PATH = "/v1"
 
 DEFAULT_TIMEOUT = 60.0
 """The network timeout of an attempt, in seconds. The host responds to an upload when the image is stored
-durably, so this is longer than the re-encoding of the largest image takes."""
+durably, so the timeout exceeds the time to re-encode the largest image."""
 
 
 @frozen(kw_only=True)

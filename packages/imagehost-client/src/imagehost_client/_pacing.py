@@ -14,7 +14,7 @@ from attrs import evolve
 from imagehost_client.models import RateLimit
 
 MIN_WINDOW = timedelta(minutes=1)
-"""The assumed length of a new window, until a response tells its end: the shortest that hosts have."""
+"""The assumed length of a new window until the next response: the shortest window of a host."""
 
 
 class RateLimitPacer:

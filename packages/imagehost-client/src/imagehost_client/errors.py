@@ -164,7 +164,7 @@ class ValidationError(ImageHostError):
 
 
 class RateLimitError(ImageHostError):
-    """A rate limit is exceeded; `retry_after` and `rate_limit` tell when its window ends."""
+    """A rate limit is exceeded; `retry_after` and `rate_limit` contain the end of its window."""
 
     code = "RATE_LIMIT_EXCEEDED"
     default_message = "The request rate is exceeded"
@@ -202,7 +202,7 @@ class APITimeoutError(APIConnectionError):
     """No response within the timeout or the deadline."""
 
     code = "TIMED_OUT"
-    default_message = "The call took too long"
+    default_message = "The call timed out"
 
 
 class ConfigurationError(ImageHostError, ValueError):

@@ -84,14 +84,14 @@ def _upload(verbs: Verbs[argparse.ArgumentParser]) -> None:
         verbs, "upload", "upload files, directories or patterns; - is standard input", commands.upload
     )
     parser.add_argument("files", nargs="+", metavar="FILE")
-    shown = parser.add_mutually_exclusive_group()
+    output = parser.add_mutually_exclusive_group()
     for kind, text in {
         "json": "one JSON record per line",
         "markdown": "Markdown",
         "html": "HTML",
         "bbcode": "BBCode",
     }.items():
-        shown.add_argument(f"--{kind}", dest="show", action="store_const", const=kind, help=f"print {text}")
+        output.add_argument(f"--{kind}", dest="show", action="store_const", const=kind, help=f"print {text}")
     parser.add_argument("--album", metavar="ID", help="put the images into this album")
     parser.add_argument("--description", metavar="TEXT")
     parser.add_argument("--name", metavar="NAME", help="file name, for a single file")
@@ -211,9 +211,9 @@ def _transform_options(parser: argparse.ArgumentParser) -> argparse.ArgumentPars
 
 def _metadata_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--description", metavar="TEXT")
-    shown = parser.add_mutually_exclusive_group()
+    visibility = parser.add_mutually_exclusive_group()
     for flag, public in {"--public": True, "--private": False}.items():
-        shown.add_argument(flag, dest="is_public", action="store_const", const=public)
+        visibility.add_argument(flag, dest="is_public", action="store_const", const=public)
 
 
 def _with_id(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:

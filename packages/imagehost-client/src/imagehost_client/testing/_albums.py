@@ -46,7 +46,7 @@ def update_album(request: FakeRequest) -> object:
 
 
 def delete_album(request: FakeRequest) -> object:
-    """Delete an album, with its images where the query says so."""
+    """Delete an album, and its images if the query has `delete_images`."""
     with_images = request.query.get("delete_images", "false").lower()
     if with_images not in _forms.BOOLEANS:
         raise BadRequestError(f"expected true, false, 0 or 1 for delete_images but received {with_images!r}")
