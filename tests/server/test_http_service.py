@@ -10,6 +10,7 @@ import httpx2
 import pytest
 
 from imagehost_core.models import Scope
+from imagehost_core.uploads import FORM_FIELDS
 from imagehost_server.app import operations, routes_of
 from imagehost_server.auth.scopes import ROUTE_SCOPES
 from imagehost_server.settings import ServerSettings
@@ -96,7 +97,7 @@ def test_the_upload_form_is_documented_field_by_field(document: dict[str, Any]) 
     (media_type,) = content
     fields = content[media_type]["schema"]["properties"]
     assert media_type == "multipart/form-data"
-    assert {"files[]", "image", "album_id", "quality", "convertToWebP", "is_public"} <= fields.keys()
+    assert fields.keys() == {"files[]", "image", *FORM_FIELDS}
 
 
 def test_the_html_page_has_every_route_and_loads_no_resource(

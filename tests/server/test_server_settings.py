@@ -99,3 +99,12 @@ def test_ipv4_loopback_is_recognized_also_as_a_mapped_ipv6_address(address: obje
 def test_a_host_name_is_not_a_loopback_address() -> None:
     assert not is_loopback("localhost")
     assert ListenSettings().origin == "http://127.0.0.1:8000"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("server", "ListenSettings"), ("http", "HttpSettings"), ("limits", "LimitSettings")],
+)
+def test_a_section_of_another_type_raises_type_error(name: str, expected: str) -> None:
+    with pytest.raises(TypeError, match=f"expected {expected} for {name} but received dict"):
+        ServerSettings(**{name: {}})  # type: ignore[arg-type]
