@@ -193,8 +193,8 @@ def test_the_avif_encoder_gets_only_options_that_it_supports(monkeypatch: pytest
     assert codecs.supported_avif_options(supported) == supported
     assert codecs.supported_avif_options({"advanced": {"color:tune": "unsupported"}}) == {}
     before = codec_fingerprint()
-    untuned = {**codecs.CODECS[Format.AVIF].options, "advanced": None}
-    monkeypatch.setitem(codecs.CODECS, Format.AVIF, attrs.evolve(codecs.CODECS[Format.AVIF], options=untuned))
+    untuned = attrs.evolve(codecs.CODECS[Format.AVIF], quality_options=lambda quality: {"quality": quality})
+    monkeypatch.setitem(codecs.CODECS, Format.AVIF, untuned)
     assert codec_fingerprint() != before
 
 
@@ -207,6 +207,13 @@ def test_noise_can_be_encoded_as_jpeg_at_any_quality(factory: Any, quality: int)
     assert factory.decode(blob).size == (400, 300)
     data = encode(Format.JPEG, factory.noise(400, 300), quality, options={"subsampling": 0})
     assert len(data) < JPEG_BYTES_PER_PIXEL * size.pixels
+
+
+@pytest.mark.parametrize("fmt", [fmt for fmt in Format if FORMATS[fmt].has_quality])
+def test_every_format_can_be_encoded_at_every_quality(factory: Any, fmt: Format) -> None:
+    image = factory.noise(16, 12)
+    for quality in range(1, 101):
+        assert factory.decode(encode(fmt, image, quality, subsample=True)).size == (16, 12)
 
 
 def test_each_variant_has_the_media_type_of_its_format(factory: Any) -> None:

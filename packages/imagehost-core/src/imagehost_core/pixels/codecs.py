@@ -63,15 +63,22 @@ def supported_avif_options(options: Mapping[str, object]) -> Mapping[str, object
     return options
 
 
+_SUPPORTED_AVIF_TUNING = supported_avif_options(_AVIF_TUNING)
+
+
+def _avif_quality_options(quality: int) -> Mapping[str, object]:
+    """Return the encoder options of a quality; libaom rejects the tuning at 100, which is lossless."""
+    tuning = _SUPPORTED_AVIF_TUNING if quality < 100 else {}
+    return {"quality": quality, **tuning}
+
+
 CODECS: dict[Format, Codec] = {
     Format.JPEG: Codec(
         "JPEG", 80, _options(optimize=True, progressive=True), quantisation.quality_options, "YCbCr"
     ),
     Format.PNG: Codec("PNG", None, _options(compress_level=2)),
     Format.WEBP: Codec("WEBP", 80, _options(method=2), chroma_mode="RGB"),
-    Format.AVIF: Codec(
-        "AVIF", 60, _options(**_AVIF, **supported_avif_options(_AVIF_TUNING)), chroma_mode="RGB"
-    ),
+    Format.AVIF: Codec("AVIF", 60, _AVIF, _avif_quality_options, chroma_mode="RGB"),
     Format.GIF: Codec("GIF", None, _options(optimize=False)),
 }
 
@@ -94,5 +101,6 @@ def codec_fingerprint() -> str:
         f"pillow {PIL.__version__}",
     ]
     versions += [f"{name} {features.version(name)}" for name in _LIBRARIES]
-    versions += [f"avif {dict(CODECS[Format.AVIF].options)}"]
+    avif = CODECS[Format.AVIF]
+    versions += [f"avif { {**avif.options, **avif.quality_options(60)} }"]
     return sha256("; ".join(versions).encode()).hexdigest()[:12]
