@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -351,3 +352,31 @@ def test_queries_are_escaped() -> None:
         ScriptedCall(listing, reply(empty)).sent[0].url == "https://h/v1/images?album_id=7&page=2&per_page=5"
     )
     assert images.get_image("a/../b?c").path == "/images/a%2F..%2Fb%3Fc"
+
+
+@pytest.mark.parametrize(
+    ("call", "outcomes", "options", "reason"),
+    [
+        (access.create_key("k"), [CONNECTION_LOST], {}, "outcome unknown is not retryable"),
+        (albums.get_album(1), [error_reply("NOT_FOUND", 404)], {}, "status 404 is not retryable"),
+        (albums.get_album(1), [NOT_SENT] * 4, {}, "request not sent, max_retries reached"),
+        (
+            albums.get_album(1),
+            [error_reply("RATE_LIMIT_EXCEEDED", 429, retry_after="61")],
+            {},
+            "status 429, Retry-After exceeds 60 s",
+        ),
+        (albums.get_album(1), [BUSY], {"deadline": 1.1}, "status 503, deadline reached"),
+    ],
+)
+def test_each_decision_against_a_retry_is_logged_with_its_reason(
+    call: Call[Any],
+    outcomes: list[Reply | Failure],
+    options: dict[str, Any],
+    reason: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.DEBUG, "imagehost_client"), pytest.raises(errors.ImageHostError):
+        ScriptedCall(call, *outcomes, **options)
+    assert caplog.messages[-1].startswith(f"not retrying: method={call.method} path={call.path} ")
+    assert caplog.messages[-1].endswith(f" delay=none reason={reason}")

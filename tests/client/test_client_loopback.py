@@ -355,12 +355,12 @@ def test_the_log_has_attempts_and_retry_decisions_and_no_tokens(caplog: pytest.L
     call = "method=GET path=/albums/1"
     assert [line.partition(" error=")[0].partition(" headers=")[0] for line in log] == [
         f"request failed: {call} attempt=1",
-        f"retrying in 0.00 s: {call} attempt=1 reason=request unknown",
+        f"retrying: {call} attempt=1 delay=0.00s reason=outcome unknown",
         f"response received: {call} attempt=2 status=503",
-        f"retrying in 0.00 s: {call} attempt=2 reason=status 503",
+        f"retrying: {call} attempt=2 delay=0.00s reason=status 503",
         f"response received: {call} attempt=3 status=200",
         f"response received: {call} attempt=1 status=404",
-        f"not retrying: {call} attempt=1 reason=status 404 is not retryable",
+        f"not retrying: {call} attempt=1 delay=none reason=status 404 is not retryable",
     ]
     assert "r5" in log[2]
     assert "secret" not in caplog.text

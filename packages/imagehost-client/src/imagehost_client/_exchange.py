@@ -164,7 +164,7 @@ def _delay_before_retry(
 ) -> float | None:
     """Return the delay before the next attempt, or `None` for no retry; log the reason."""
     delay = retry_delay(config.retry, attempts, retry_after=retry_after, random=random)
-    reason = f"status {cause}" if isinstance(cause, int) else f"request {cause.value}"
+    reason = f"status {cause}" if isinstance(cause, int) else cause.value
     if not should_retry(cause, idempotent=call.idempotent, retry_after=retry_after):
         delay, reason = None, f"{reason} is not retryable"
     elif attempts > config.retry.max_retries:
@@ -173,8 +173,15 @@ def _delay_before_retry(
         reason = f"{reason}, Retry-After exceeds {config.retry.max_retry_after:g} s"
     elif config.deadline and elapsed + delay >= config.deadline:
         delay, reason = None, f"{reason}, deadline reached"
-    event = "not retrying" if delay is None else f"retrying in {delay:.2f} s"
-    log.debug("%s: method=%s path=%s attempt=%d reason=%s", event, call.method, call.path, attempts, reason)
+    log.debug(
+        "%s: method=%s path=%s attempt=%d delay=%s reason=%s",
+        "not retrying" if delay is None else "retrying",
+        call.method,
+        call.path,
+        attempts,
+        "none" if delay is None else f"{delay:.2f}s",
+        reason,
+    )
     return delay
 
 

@@ -22,9 +22,9 @@ Random = Callable[[], float]
 class FailureKind(Enum):
     """The class of a failure without a response."""
 
-    NOT_SENT = "not_sent"
+    NOT_SENT = "request not sent"
     """No connection was established: the host has not processed the request."""
-    UNKNOWN = "unknown"
+    UNKNOWN = "outcome unknown"
     """The connection broke or timed out: the host may have processed the request."""
 
 

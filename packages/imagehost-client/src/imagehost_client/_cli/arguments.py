@@ -92,7 +92,7 @@ def _upload(verbs: Verbs[argparse.ArgumentParser]) -> None:
         "bbcode": "BBCode",
     }.items():
         output.add_argument(f"--{kind}", dest="show", action="store_const", const=kind, help=f"print {text}")
-    parser.add_argument("--album", metavar="ID", help="put the images into this album")
+    parser.add_argument("--album", metavar="ID", help="add the images to this album")
     parser.add_argument("--description", metavar="TEXT")
     parser.add_argument("--name", metavar="NAME", help="file name, for a single file")
     parser.add_argument("--quality", type=int, metavar="N", help="1 to 100")
