@@ -50,8 +50,8 @@ def test_storage_loads_neither_pillow_nor_sqlite() -> None:
     assert not loaded_modules("import imagehost_core.storage") & HEAVY_MODULES
 
 
-@pytest.mark.parametrize("name", PURE_PACKAGES)
-def test_the_example_of_a_pure_package_is_correct(name: str) -> None:
+@pytest.mark.parametrize("name", [*PURE_PACKAGES, "storage"])
+def test_the_example_of_a_package_is_correct(name: str) -> None:
     results = doctest.testmod(importlib.import_module(f"imagehost_core.{name}"))
     assert results.attempted > 0
     assert results.failed == 0

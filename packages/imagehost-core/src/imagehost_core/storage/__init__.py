@@ -1,4 +1,20 @@
-"""File storage: blob stores for masters and derivatives, and the files of a data directory."""
+"""File storage: blob stores for masters and derivatives, and the files of a data directory.
+
+```python
+>>> import tempfile
+>>> from pathlib import Path
+>>> from imagehost_core.ids import new_image_id
+>>> from imagehost_core.storage import MASTER, MemoryBlobStore
+>>> files = Path(tempfile.mkdtemp())
+>>> (files / MASTER).write_bytes(b"...")
+3
+>>> blobs, image_id = MemoryBlobStore(), new_image_id()
+>>> blobs.put(image_id, files)
+>>> blobs.open(image_id).read()
+b'...'
+
+```
+"""
 
 from imagehost_core.storage.blob_store import MASTER, BlobStore, LocalBlobStore, MemoryBlobStore
 from imagehost_core.storage.disk_reserve import DiskReserve
