@@ -1,4 +1,4 @@
-"""A body of a gigabyte passes through the server, and the server does not grow with it."""
+"""The memory of the server does not grow with the size of an upload."""
 
 from __future__ import annotations
 
@@ -8,32 +8,30 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.faults.conftest import staged_files
 
 from imagehost_core.limits import MAX_FILE_BYTES, MAX_FILES_PER_REQUEST
 from imagehost_server.testing import RunningServer, running
 
-GROWTH_KIB = 100_000
+MAX_GROWTH_KIB = 100_000
 """100 MB, in the unit of /proc."""
+CHUNK_BYTES = 2**20
 
-PIECE = 2**20
 
-
-def peaks(server: RunningServer) -> dict[int, int]:
-    """Return the most memory that each process which answers requests has held, in KiB, by its id."""
-    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text(
-        encoding="ascii"
-    )
-    found = {}
-    for pid in map(int, children.split()):
+def peak_memory(server: RunningServer) -> dict[int, int]:
+    """Return the peak resident memory of each HTTP process in KiB, by its process id."""
+    task = Path(f"/proc/{server.process.pid}/task/{server.process.pid}")
+    peaks = {}
+    for pid in map(int, (task / "children").read_text(encoding="ascii").split()):
         status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
         match = re.search(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
         assert match is not None
-        found[pid] = int(match[1])
-    return found
+        peaks[pid] = int(match[1])
+    return peaks
 
 
 def send(server: RunningServer, files: int) -> bytes:
-    """Send that many files of 50 MB, piece by piece, and return the answer."""
+    """Send `files` files of 50 MB in chunks, and return the response."""
     start = b'\r\n--B\r\nContent-Disposition: form-data; name="files[]"; filename="x.png"\r\n\r\n'
     end = b"\r\n--B--\r\n"
     length = files * (len(start) + MAX_FILE_BYTES) + len(end) - 2
@@ -42,30 +40,27 @@ def send(server: RunningServer, files: int) -> bytes:
         f"Content-Type: multipart/form-data; boundary=B\r\nContent-Length: {length}\r\n"
         "Connection: close\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", server.port), timeout=300) as wire:
-        wire.sendall(head.encode())
+    with socket.create_connection(("127.0.0.1", server.port), timeout=300) as connection:
+        connection.sendall(head.encode())
         for number in range(files):
-            wire.sendall(start if number else start[2:])
-            for _ in range(MAX_FILE_BYTES // PIECE):
-                wire.sendall(bytes(PIECE))
-        wire.sendall(end)
-        answer = b""
-        while piece := wire.recv(65_536):
-            answer += piece
-    return answer
+            connection.sendall(start if number else start[2:])
+            for _ in range(MAX_FILE_BYTES // CHUNK_BYTES):
+                connection.sendall(bytes(CHUNK_BYTES))
+        connection.sendall(end)
+        response = b""
+        while chunk := connection.recv(65_536):
+            response += chunk
+    return response
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 def test_twenty_files_of_50_mb_grow_the_server_by_less_than_100_mb(tmp_path: Path) -> None:
     with running(tmp_path / "data", variables={"IMAGEHOST_STORAGE_MIN_FREE_BYTES": "0"}) as server:
-        before = peaks(server)
-        answer = send(server, MAX_FILES_PER_REQUEST)
-        after = peaks(server)
-        assert b" 415 " in answer
-        assert b"files[19] x.png" in answer
+        before = peak_memory(server)
+        response = send(server, MAX_FILES_PER_REQUEST)
+        after = peak_memory(server)
+        assert b" 415 " in response
+        assert b"files[19] x.png" in response
         assert before.keys() == after.keys()
-        assert {pid for pid in after if after[pid] - before[pid] > GROWTH_KIB} == set()
-        left = [
-            path for path in (server.data / "staging").rglob("*") if path.is_file() and path.name != "lock"
-        ]
-        assert left == []
+        assert {pid for pid in after if after[pid] - before[pid] > MAX_GROWTH_KIB} == set()
+        assert staged_files(server.data) == []

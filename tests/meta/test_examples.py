@@ -1,4 +1,4 @@
-"""The examples of the documentation run, and print what they say that they print."""
+"""The examples of the documentation run and print the output in their last comment."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import pytest
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 
 
-def promised(source: str) -> str:
-    """Return what an example says that it prints: the comment at its end."""
+def documented_output(source: str) -> str:
+    """Return the output that the comment at the end of an example documents."""
     comment = list(takewhile(lambda line: line.startswith("#"), reversed(source.splitlines())))
     return "".join(f"{line[2:]}\n" for line in reversed(comment))
 
 
 def run(example: Path, folder: Path, **variables: str) -> None:
-    """Run `example` as a user would, in an empty folder, and compare what it prints."""
-    done = subprocess.run(
+    """Run `example` in an empty folder, as a user would, and compare its output."""
+    process = subprocess.run(
         [sys.executable, "-W", "error", str(example)],
         cwd=folder,
         capture_output=True,
@@ -30,10 +30,10 @@ def run(example: Path, folder: Path, **variables: str) -> None:
         check=False,
         env={**os.environ, **variables},
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == promised(example.read_text(encoding="utf-8"))
+    assert (process.returncode, process.stderr) == (0, "")
+    assert process.stdout == documented_output(example.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("embed_*.py")), ids=lambda path: path.stem)
-def test_an_example_of_embedding_runs_as_it_stands(example: Path, tmp_path: Path) -> None:
+def test_an_example_of_embedding_prints_its_documented_output(example: Path, tmp_path: Path) -> None:
     run(example, tmp_path)

@@ -1,4 +1,4 @@
-"""What may be in the repository, and what README promises of it."""
+"""The files of the repository, its README and its continuous integration."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ TEXT = {".py", ".toml", ".md", ".yml", ".cfg", ".ini", ".txt", ".json", ".sh", "
 
 
 def texts(tracked: list[Path]) -> dict[Path, str]:
-    """Return the text files among `tracked`, less this one, which names what it forbids."""
-    wanted = [path for path in tracked if path.suffix in TEXT and path != Path(__file__).resolve()]
-    return {path: path.read_text(encoding="utf-8") for path in wanted}
+    """Return the text files of `tracked` except this module, which contains the forbidden patterns."""
+    paths = [path for path in tracked if path.suffix in TEXT and path != Path(__file__).resolve()]
+    return {path: path.read_text(encoding="utf-8") for path in paths}
 
 
 def test_no_lock_file_is_committed(tracked: list[Path]) -> None:
     assert [path.name for path in tracked if path.name in LOCK_FILES] == []
 
 
-def test_no_file_names_a_package_index_to_install_from(tracked: list[Path]) -> None:
+def test_no_file_sets_a_package_index(tracked: list[Path]) -> None:
     assert [str(path) for path, text in texts(tracked).items() if INDEX_SETTINGS.search(text)] == []
 
 
-def test_no_file_names_a_path_of_somebodys_machine(tracked: list[Path]) -> None:
+def test_no_file_contains_an_absolute_path_of_a_machine(tracked: list[Path]) -> None:
     assert [str(path) for path, text in texts(tracked).items() if MACHINE_PATHS.search(text)] == []
 
 
-def test_readme_gives_one_command_to_start_and_one_to_test(workspace: Path) -> None:
+def test_readme_has_one_command_to_start_and_one_to_test(workspace: Path) -> None:
     lines = (workspace / "README.md").read_text(encoding="utf-8").splitlines()
     assert lines.count(START) == 1
     assert lines.count(TEST) == 1
@@ -45,16 +45,16 @@ def test_continuous_integration_runs_the_test_command_of_readme(workspace: Path)
     assert script.stat().st_mode & 0o111
 
 
-def test_continuous_integration_runs_every_default_session(workspace: Path) -> None:
+def test_continuous_integration_runs_every_default_session_and_the_extended_tests(workspace: Path) -> None:
     script = (workspace / ".ci" / "run").read_text(encoding="utf-8")
     noxfile = (workspace / "noxfile.py").read_text(encoding="utf-8")
-    found = re.search(r"options\.sessions = \[(.*)\]", noxfile)
-    assert found is not None
-    sessions = re.findall(r"\w+", found.group(1))
+    match = re.search(r"options\.sessions = \[(.*)\]", noxfile)
+    assert match is not None
+    sessions = [*re.findall(r"\w+", match.group(1)), "extended"]
     assert [name for name in sessions if not re.search(rf"\b{name}\b", script)] == []
 
 
-def test_the_three_packages_have_one_version_and_the_changelog_speaks_of_it(workspace: Path) -> None:
+def test_the_three_packages_have_one_version_which_the_changelog_lists(workspace: Path) -> None:
     files = sorted((workspace / "packages").glob("*/pyproject.toml"))
     versions = {tomllib.loads(path.read_text(encoding="utf-8"))["project"]["version"] for path in files}
     assert len(files) == 3

@@ -1,0 +1,185 @@
+"""Every event is delivered although the sender is killed repeatedly and the receiver often fails.
+
+`IMAGEHOST_TEST_EVENTS` and `IMAGEHOST_TEST_KILLS` set the size, for example 2000 and 50. The retry schedule
+takes more than a day, so `imagehost webhooks retry-now` makes pending deliveries due at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+import standardwebhooks
+from attrs import define, field
+
+from imagehost_core import ImageHost
+from imagehost_core.models import DeliveryState
+from imagehost_core.services.webhooks import MAX_IN_FLIGHT_PER_ENDPOINT
+from imagehost_core.settings import RenderingSettings, Settings, WebhookSettings
+from imagehost_core.webhooks import RETRY_SCHEDULE
+from imagehost_server.testing import environment
+
+EVENTS = int(os.environ.get("IMAGEHOST_TEST_EVENTS", "300"))
+KILLS = int(os.environ.get("IMAGEHOST_TEST_KILLS", "10"))
+FAILURE_RATE = 0.3
+MAX_FAILURES = len(RETRY_SCHEDULE) - 2
+"""The maximum number of failures per event, so that none reaches its last attempt."""
+VARIABLES = {"IMAGEHOST_WEBHOOKS_ALLOW_LOOPBACK": "true"}
+SETTINGS = Settings(webhooks=WebhookSettings(allow_loopback=True), rendering=RenderingSettings(processes=1))
+IMAGEHOST = [sys.executable, "-m", "imagehost_server"]
+
+
+@define
+class FlakyReceiver:
+    """A webhook receiver that often fails, with an error status or by closing the connection."""
+
+    secret: str = ""
+    accepted: Counter[str] = field(factory=Counter)
+    failures: Counter[str] = field(factory=Counter)
+    bodies: dict[str, set[bytes]] = field(factory=dict)
+    unverified: list[str] = field(factory=list)
+    arrivals: SimpleQueue[None] = field(factory=SimpleQueue)
+    url: str = ""
+    _random: random.Random = field(factory=lambda: random.Random(20_261_121))
+    _lock: threading.Lock = field(factory=threading.Lock, repr=False)
+
+    def receive(self, headers: dict[str, str], body: bytes) -> int | None:
+        """Return the status of the response, or `None` to close the connection without one."""
+        event = headers["webhook-id"]
+        try:
+            standardwebhooks.Webhook(self.secret).verify(body, headers)
+        except standardwebhooks.WebhookVerificationError:
+            self.unverified.append(event)
+        with self._lock:
+            self.arrivals.put(None)
+            self.bodies.setdefault(event, set()).add(body)
+            if self._random.random() < FAILURE_RATE and self.failures[event] < MAX_FAILURES:
+                self.failures[event] += 1
+                return self._random.choice([500, 503, 429, 302, None])
+            self.accepted[event] += 1
+            return 204
+
+
+@contextmanager
+def listening() -> Iterator[FlakyReceiver]:
+    """Serve a receiver on a free port until the block ends."""
+    receiver = FlakyReceiver()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            if len(body) < int(headers["content-length"]):
+                return  # the sender was killed during the request
+            status = receiver.receive(headers, body)
+            if status is None:
+                return
+            with suppress(OSError):  # the sender was killed
+                self.send_response(status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            """Log nothing."""
+
+        def handle(self) -> None:
+            with suppress(OSError):  # the sender was killed during the request
+                super().handle()
+
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 256
+        daemon_threads = True
+
+    server = Server(("127.0.0.1", 0), Handler)
+    receiver.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield receiver
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@contextmanager
+def sender(data: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run `imagehost webhook-sender`; it is killed at the end of the block."""
+    command = [*IMAGEHOST, "webhook-sender", "--data", str(data)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment(VARIABLES)) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def query(data: Path, sql: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a query of the database."""
+    with closing(sqlite3.connect(data / "imagehost.sqlite3", timeout=30)) as database:
+        return database.execute(sql).fetchall()
+
+
+def pending(data: Path) -> int:
+    """Return the number of pending deliveries."""
+    count: int = query(data, "SELECT count(*) FROM webhook_deliveries WHERE state = 'pending'")[0][0]
+    return count
+
+
+def retry_now(data: Path) -> None:
+    """Run `imagehost webhooks retry-now`."""
+    command = [*IMAGEHOST, "webhooks", "retry-now", "--data", str(data)]
+    result = subprocess.run(command, check=False, capture_output=True, env=environment(VARIABLES), text=True)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+def test_every_event_is_delivered_although_receivers_fail_and_senders_are_killed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = random.Random(7)
+    with listening() as receiver, ImageHost.open(tmp_path, settings=SETTINGS) as host:
+        receiver.secret = host.webhooks.create(owner="admin", url=receiver.url).secret
+        albums = [host.albums.create(owner="admin", name=f"Album {number}").id for number in range(EVENTS)]
+        for _ in range(KILLS):
+            with sender(tmp_path):
+                for _ in range(rng.randint(1, max(2, EVENTS // KILLS))):
+                    receiver.arrivals.get(timeout=60)
+            retry_now(tmp_path)
+            assert pending(tmp_path), "the last sender was killed after the last delivery"
+        with sender(tmp_path) as process:
+            deadline = time.monotonic() + 240
+            while pending(tmp_path) and time.monotonic() < deadline:
+                retry_now(tmp_path)
+                time.sleep(0.5)
+            process.terminate()
+            assert process.wait(30) == 0
+    states = {state for (state,) in query(tmp_path, "SELECT state FROM webhook_deliveries")}
+    events = dict(query(tmp_path, "SELECT id, body FROM events"))
+    assert sorted(json.loads(body)["data"]["id"] for body in events.values()) == sorted(albums)
+    assert states == {DeliveryState.DELIVERED.value}
+    assert receiver.accepted.keys() == events.keys()  # at least once each
+    assert receiver.unverified == []
+    assert receiver.bodies.keys() == events.keys()
+    assert all(len(bodies) == 1 for bodies in receiver.bodies.values())
+    duplicates = sum(count - 1 for count in receiver.accepted.values())
+    with capsys.disabled():
+        sys.stdout.write(
+            f"\n{len(events):,} events, {KILLS} kills of the sender: all delivered; "
+            f"{sum(receiver.failures.values()):,} failed attempts, {duplicates} duplicates\n"
+        )
+    # A kill repeats at most the attempts in flight to the endpoint.
+    assert duplicates <= KILLS * MAX_IN_FLIGHT_PER_ENDPOINT
