@@ -209,7 +209,7 @@ class InternalError(ImageHostError):
 
     code = "INTERNAL_ERROR"
     status = 500
-    default_message = "The server made a mistake"
+    default_message = "The server failed"
 
 
 class UnavailableError(ImageHostError):
