@@ -142,6 +142,12 @@ def test_an_unknown_or_foreign_album_is_422(host: ImageHost, refused: Callable[.
     assert "album_id" in refused(PNG, ValidationError, album_id=10**9)
 
 
+def test_an_unknown_album_is_reported_before_the_file_is_scanned(
+    refused: Callable[..., str],
+) -> None:
+    assert "album_id" in refused(b"no image", ValidationError, album_id=10**9)
+
+
 def test_an_account_name_with_another_character_is_422(host: ImageHost) -> None:
     with pytest.raises(ValidationError, match="username"):
         host.accounts.get_or_create("no/body")

@@ -142,9 +142,9 @@ class UploadService:
             ValidationError: The header exceeds a limit, or the account has no such album.
             InsufficientStorageError: The quota or the disk is full.
         """
+        require_album(self._albums, options.album_id, account.id)
         with staged.path.open("rb") as file:
             header = scan(file, staged.size)
-        require_album(self._albums, options.album_id, account.id)
         require_quota(self._accounts.used_bytes(account.id), 1, self._quota(account))
         self._staging.require_free_space(staged.size)
         return header

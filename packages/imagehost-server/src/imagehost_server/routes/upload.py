@@ -85,8 +85,6 @@ def store_form(
         ImageHostError: An option is not allowed, or no file could be stored.
     """
     options = parse_upload_options(form.fields)
-    # Once for the request, so that it is one error and not one of each file.
-    host.uploads.require_album(account, options.album_id)
 
     def store(index: int, file: UploadedFile) -> ImageRecord:
         image = host.upload(
@@ -100,6 +98,8 @@ def store_form(
 
     if form.kind is UploadForm.SINGLE:
         return success_response(store(0, form.files[0]))
+    # One error of the request instead of one of each file.
+    host.uploads.require_album(account, options.album_id)
     return success_response(_store_batch(form.files, store, request_id))
 
 
