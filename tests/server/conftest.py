@@ -51,7 +51,7 @@ def no_limits() -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server on a new data folder, shared by all tests."""
+    """A server on a new data directory, shared by all tests."""
     with running(tmp_path_factory.mktemp("server") / "data", variables=NO_LIMITS) as running_server:
         yield running_server
 
@@ -73,7 +73,7 @@ def api(server: RunningServer) -> Iterator[httpx2.Client]:
 
 @pytest.fixture(scope="session")
 def operator(server: RunningServer) -> Iterator[ImageHost]:
-    """The server's data folder, opened by this process too."""
+    """The server's data directory, opened by this process too."""
     with ImageHost.open(server.data) as host:
         yield host
 

@@ -45,7 +45,7 @@ STOP_SECONDS = 10
 HEALTHCHECK_SECONDS = 15
 """After how long an unresponsive worker is replaced."""
 RETRY_SECONDS = 5
-"""How long a worker that cannot open its data folder waits before it exits and is replaced."""
+"""How long a worker that cannot open its data directory waits before it exits and is replaced."""
 HANDSHAKE_SECONDS = 10.0
 """Timeout of TLS handshakes, during which a connection does not count for `max_connections`."""
 TLS_SHUTDOWN_SECONDS = 2.0
@@ -55,7 +55,7 @@ logger = logging.getLogger("imagehost.server")
 
 
 def run(data: Path, settings: ServerSettings) -> None:
-    """Serve a data folder until SIGTERM or SIGINT.
+    """Serve a data directory until SIGTERM or SIGINT.
 
     Each worker opens the folder itself, and is replaced when it dies.
 
@@ -151,7 +151,7 @@ class Supervisor(Multiprocess):
 
 
 def open_app(data: Path, settings: ServerSettings) -> Application:
-    """Open a data folder and return the application that serves it; called in each worker."""
+    """Open a data directory and return the application that serves it; called in each worker."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         Thread(target=_exit_with_parent, args=(parent,), name="parent", daemon=True).start()
@@ -161,7 +161,7 @@ def open_app(data: Path, settings: ServerSettings) -> Application:
         return create_app(host, settings)
     except Exception:
         # The supervisor replaces this worker until one can start; other workers go on.
-        logger.exception("data folder cannot be opened", extra={"fields": {"path": data}})
+        logger.exception("data directory cannot be opened", extra={"fields": {"path": data}})
         time.sleep(RETRY_SECONDS)
         raise
 
