@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 from pathlib import Path
 from statistics import median
 
@@ -14,6 +15,15 @@ MAX_LINES = 400
 MAX_MEDIAN_LINES = 150
 LAZY_IMPORT_HOOKS = {"__getattr__", "__dir__"}
 """The functions that an `__init__` may define: they import the public names on first use."""
+PRIVATE_WORDS = (
+    *("crew", "caged?", "keeper", "mishap", "rung", "ladder", "leftovers", "grave", "crowd", "stamp"),
+    *("whoever", "nobody", "somebody", "hasten", "house rule", "long way"),
+)
+"""Words for technical concepts that have a standard term. `"nobody"` is also the name of an account."""
+OTHER_DOCUMENTS = r"(?:contract|spec|evidence) \d|(?:spec|contract|evidence|architecture|names)\.(?:txt|md)"
+"""References to documents that are not in the repository."""
+DIRECTORIES = ("packages", "tests", "docs", "bench", ".ci")
+TEXT = {".py", ".c", ".h", ".md", ".toml", ".json", ".html", ".css", ".js", ".cjs", ""}
 
 
 def line_count(path: Path) -> int:
@@ -52,6 +62,21 @@ def test_every_init_module_only_re_exports(modules: list[Path], workspace: Path)
         and node.name not in LAZY_IMPORT_HOOKS
     ]
     assert definitions == []
+
+
+def test_no_file_uses_a_private_word_or_refers_to_a_document_outside_the_repository(
+    tracked: list[Path], workspace: Path
+) -> None:
+    words = "|".join(rf"{word}s?" for word in PRIVATE_WORDS)
+    pattern = re.compile(rf"(?<![\"\w])(?:{words}|{OTHER_DOCUMENTS})\b", re.IGNORECASE)
+    matches = {
+        str(path.relative_to(workspace)): found
+        for path in tracked
+        if path.suffix in TEXT and path != Path(__file__).resolve()
+        if path.parent == workspace or path.relative_to(workspace).parts[0] in DIRECTORIES
+        if (found := pattern.findall(path.read_text(encoding="utf-8")))
+    }
+    assert matches == {}
 
 
 @pytest.mark.parametrize("package", PACKAGES)

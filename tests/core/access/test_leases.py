@@ -174,13 +174,13 @@ def test_taking_a_sender_slot_releases_the_leases_of_its_last_holder(
         assert (first, second) == (0, 1)
         (mine,) = host.webhooks.report_and_lease((), 1, second)
         (dead,) = host.webhooks.report_and_lease((), 1, first)
-        (nobodys,) = host.webhooks.lease(1)
+        (unassigned,) = host.webhooks.lease(1)
         assert host.webhooks.lease(1) == ()
     with host.webhooks.sender_slot() as again:
         assert again == first
         (due,) = host.webhooks.lease(3)
         assert due.delivery.id == dead.delivery.id
-    assert len({due.delivery.id, mine.delivery.id, nobodys.delivery.id}) == 3
+    assert len({due.delivery.id, mine.delivery.id, unassigned.delivery.id}) == 3
 
 
 DIE = """

@@ -31,14 +31,14 @@ def test_deletions_free_space_on_a_full_disk(small_disk: Callable[..., Path]) ->
     with ImageHost.open(disk / "data", settings=SETTINGS) as host:
         owner = host.accounts.get("admin")
         stored = [host.upload(make_image(200, 200, seed=seed), owner=owner) for seed in range(6)]
-        fill(disk, "somebody-else-s")
+        fill(disk, "other")
         with pytest.raises(InsufficientStorageError):
             host.upload(make_image(seed=9), owner=owner)
         for image in stored[:3]:
             assert host.rate_limiter.admit(owner).admitted
             host.images.delete(image.id)
         assert {image.id for image in host.images.list(owner=owner)} == {image.id for image in stored[3:]}
-        (disk / "somebody-else-s").unlink()
+        (disk / "other").unlink()
         host.images.delete(stored[3].id)
         assert (disk / "data" / "reserve").stat().st_size == RESERVE_BYTES
         host.upload(make_image(seed=9), owner=owner)
@@ -83,7 +83,7 @@ def test_all_files_of_a_data_directory_are_owner_only(tmp_path: Path, where: str
     if where == "data":
         root.mkdir(mode=0o755)
     with ImageHost.open(root, settings=SETTINGS) as host, host.uploads.stage() as staged:
-        staged.write(b"half a picture")
+        staged.write(b"half an image")
         image = host.upload(make_image(900, 700), owner="admin", is_public=False)
         host.upload(make_image(), owner="admin", convert_to_webp=False)
         host.render(image.id, "w=10")

@@ -51,8 +51,8 @@ def parts(address: str) -> tuple[str, str]:
 
 
 def test_a_private_image_is_404_for_all_but_its_owner(host: ImageHost, private: Image) -> None:
-    host.accounts.create("somebody")
-    owner, other = host.accounts.get("admin"), host.accounts.get("somebody")
+    host.accounts.create("other")
+    owner, other = host.accounts.get("admin"), host.accounts.get("other")
     for query in ("", "w=40"):
         found = host.delivery.resolve(private.id, query, viewer=owner)
         assert not found.is_public
@@ -76,7 +76,7 @@ def test_an_unlisted_private_image_is_delivered_to_every_client(
     host = opened(settings=with_delivery(private=PrivateDelivery.UNLISTED))
     image = host.upload(PNG, owner="admin", is_public=False)
     found = host.delivery.resolve(image.id, "w=40")
-    assert not found.is_public, "so that nobody keeps it"
+    assert not found.is_public, "it must not be cached"
     assert host.gallery().total == 0
 
 

@@ -118,12 +118,12 @@ def test_the_source_exceeds_the_variant_by_the_margin_or_is_the_master(
 ) -> None:
     whole = Size(width, height)
     longer = max(width, height)
-    rungs = tuple(
+    derivatives = tuple(
         (max(1, width * side // longer), max(1, height * side // longer)) for side in sides if side < longer
     )
     steps = plan(whole, Transform(requested, requested, fit=Fit.INSIDE))
     job = RenderJob(steps, fmt, 80)
-    source = choose_source(attrs.evolve(image, width=width, height=height, derivatives=rungs), job)
+    source = choose_source(attrs.evolve(image, width=width, height=height, derivatives=derivatives), job)
     start = source.intermediate.plan.output if source.intermediate else source.size
     if start != whole:
         assert start == pick_derivative([start], steps.resize)

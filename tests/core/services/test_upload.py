@@ -189,8 +189,8 @@ def test_derivatives_are_stored_beside_the_master_as_recorded(host: ImageHost, f
     home = folder / "images" / image.id[:2] / image.id
     assert image.derivatives
     for width, height in image.derivatives:
-        with PILImage.open(home / derivative_name(max(width, height))) as rung:
-            assert rung.size == (width, height)
+        with PILImage.open(home / derivative_name(max(width, height))) as derivative:
+            assert derivative.size == (width, height)
     assert len(list(home.iterdir())) == 1 + len(image.derivatives)
 
 

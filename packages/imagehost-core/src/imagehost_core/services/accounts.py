@@ -45,7 +45,7 @@ class AccountService:
 
         Args:
             name: 1–64 letters, digits or `._@+-`.
-            password_hash: An argon2id hash; `None` for an account that nobody can sign in to.
+            password_hash: An argon2id hash; `None` for an account without a password.
 
         Raises:
             ValidationError: The name is not allowed.
