@@ -22,7 +22,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from imagehost_core import ImageHost, Settings
-from imagehost_core.services.webhooks import MAX_IN_FLIGHT_PER_ENDPOINT
+from imagehost_core.services.webhooks import MAX_IN_FLIGHT_PER_WEBHOOK
 from imagehost_core.settings import WebhookSettings
 from imagehost_core.webhooks import parse_endpoint_url
 from imagehost_server.background import WebhookSender, post
@@ -141,7 +141,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as name:
             create_deliveries(Path(name), url, endpoints, options.deliveries)
             seconds = drain(Path(name), options.senders)
-        in_flight = min(MAX_IN_FLIGHT_PER_ENDPOINT * endpoints, concurrency)
+        in_flight = min(MAX_IN_FLIGHT_PER_WEBHOOK * endpoints, concurrency)
         bare_seconds = asyncio.run(post_without_outbox(url, options.deliveries, in_flight))
         rate, bare_rate = options.deliveries / seconds, options.deliveries / bare_seconds
         print(

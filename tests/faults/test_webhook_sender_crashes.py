@@ -28,7 +28,7 @@ from attrs import define, field
 
 from imagehost_core import ImageHost
 from imagehost_core.models import DeliveryState
-from imagehost_core.services.webhooks import MAX_IN_FLIGHT_PER_ENDPOINT
+from imagehost_core.services.webhooks import MAX_IN_FLIGHT_PER_WEBHOOK
 from imagehost_core.settings import RenderingSettings, Settings, WebhookSettings
 from imagehost_core.webhooks import RETRY_SCHEDULE
 from imagehost_server.testing import environment
@@ -182,4 +182,4 @@ def test_every_event_is_delivered_although_receivers_fail_and_senders_are_killed
             f"{sum(receiver.failures.values()):,} failed attempts, {duplicates} duplicates\n"
         )
     # A kill repeats at most the attempts in flight to the endpoint.
-    assert duplicates <= KILLS * MAX_IN_FLIGHT_PER_ENDPOINT
+    assert duplicates <= KILLS * MAX_IN_FLIGHT_PER_WEBHOOK

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from imagehost_core import ImageHost, Settings
 from imagehost_core.db import LeasedDelivery
 from imagehost_core.models import DeliveryState, Webhook, WebhookDelivery
-from imagehost_core.services.webhooks import MAX_IN_FLIGHT_PER_ENDPOINT, MAX_SENDERS
+from imagehost_core.services.webhooks import MAX_IN_FLIGHT_PER_WEBHOOK, MAX_SENDERS
 from imagehost_core.settings import RenderingSettings, WebhookSettings
 from imagehost_core.testing import DEFAULT_NOW, FrozenClock
 from imagehost_core.webhooks import RETRY_SCHEDULE, Attempt
@@ -231,7 +231,7 @@ def loaded() -> Iterator[tuple[ImageHost, list[Webhook]]]:
 
 
 @given(
-    st.lists(st.integers(0, 2 * MAX_IN_FLIGHT_PER_ENDPOINT), min_size=5, max_size=5),
+    st.lists(st.integers(0, 2 * MAX_IN_FLIGHT_PER_WEBHOOK), min_size=5, max_size=5),
     st.lists(st.integers(1, 12), min_size=1, max_size=6),
 )
 def test_leases_are_fair_among_webhooks_and_bounded_for_each(
@@ -246,21 +246,21 @@ def test_leases_are_fair_among_webhooks_and_bounded_for_each(
         before = Counter(due.webhook.id for due in leased)
         got = host.webhooks.lease(ask)
         room = sum(
-            max(0, min(MAX_IN_FLIGHT_PER_ENDPOINT, length) - before[id_])
+            max(0, min(MAX_IN_FLIGHT_PER_WEBHOOK, length) - before[id_])
             for id_, length in zip(ids, queues, strict=True)
         )
         assert len(got) == min(ask, room)
         leased += got
     assert len({due.delivery.id for due in leased}) == len(leased)
     held = Counter(due.webhook.id for due in leased)
-    assert max(held.values(), default=0) <= MAX_IN_FLIGHT_PER_ENDPOINT
+    assert max(held.values(), default=0) <= MAX_IN_FLIGHT_PER_WEBHOOK
     # No endpoint has two more than another that still waits.
     waiting = [
         held[id_]
         for id_, length in zip(ids, queues, strict=True)
-        if min(MAX_IN_FLIGHT_PER_ENDPOINT, length) > held[id_]
+        if min(MAX_IN_FLIGHT_PER_WEBHOOK, length) > held[id_]
     ]
-    assert max(held.values(), default=0) <= min(waiting, default=MAX_IN_FLIGHT_PER_ENDPOINT) + 1
+    assert max(held.values(), default=0) <= min(waiting, default=MAX_IN_FLIGHT_PER_WEBHOOK) + 1
     for due in leased:
         host.webhooks.report([(due, attempt(200))])
     while rest := host.webhooks.lease(100):

@@ -50,7 +50,7 @@ def test_accounts_and_ip_addresses_have_separate_limits(host: ImageHost) -> None
         assert host.rate_limiter.admit(one).admitted
     assert not host.rate_limiter.admit(one).admitted
     assert host.rate_limiter.admit(other).admitted
-    assert host.rate_limiter.admit_address("192.0.2.1").admitted
+    assert host.rate_limiter.admit_unauthenticated("192.0.2.1").admitted
 
 
 def test_an_account_can_have_its_own_limits(host: ImageHost) -> None:

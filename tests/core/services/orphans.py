@@ -9,7 +9,7 @@ from imagehost_core.services.context import HostContext
 def store_orphan(stores: HostContext) -> ImageId:
     """Put files in place for which there is no record."""
     image_id = new_image_id()
-    with stores.staging.folder() as folder:
+    with stores.staging.temporary_directory() as folder:
         (folder / "master").write_bytes(b"x")
         stores.blobs.put(image_id, folder)
     return image_id

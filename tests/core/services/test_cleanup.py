@@ -126,7 +126,7 @@ def test_files_that_cannot_be_removed_keep_their_tombstone_and_stop_no_other_del
     with stores(host).database.transaction() as transaction:
         stores(host).images.insert_tombstone(transaction, second, second.created_at)
         stores(host).accounts.add_usage(transaction, second.account_id, -second.size, 0)
-    master = stores(host).layout.image(second.id) / "master"
+    master = stores(host).layout.images / second.id[:2] / second.id / "master"
     master.rename(master.with_name("under another name"))
     with disk.refusing("master"):
         host.maintenance.cleanup()
@@ -240,7 +240,7 @@ def test_removal_of_an_orphan_is_retried(
 ) -> None:
     stores(host).staging.mark_incomplete("test")
     stored, stuck = store_orphan(stores(host)), store_orphan(stores(host))
-    master = stores(host).layout.image(stored) / "master"
+    master = stores(host).layout.images / stored[:2] / stored / "master"
     master.rename(master.with_name("under another name"))
     with disk.refusing("master"):
         assert host.maintenance.cleanup() == (stored,)

@@ -12,10 +12,10 @@ import pytest
 from imagehost_core.errors import InsufficientStorageError
 from imagehost_core.storage.durable import (
     free_bytes,
-    make_folder,
-    remove_folder,
+    make_directory,
+    remove_directory,
     require_free_bytes,
-    sync_folder,
+    sync_directory,
     translate_disk_full,
 )
 
@@ -55,8 +55,8 @@ def test_the_size_of_the_write_is_subtracted_from_the_free_space(small_disk: Cal
 
 
 def test_the_parent_of_every_created_directory_is_synced(tmp_path: Path, system_calls: list[str]) -> None:
-    make_folder(tmp_path / "a" / "b")
-    make_folder(tmp_path / "a" / "b")
+    make_directory(tmp_path / "a" / "b")
+    make_directory(tmp_path / "a" / "b")
     assert (tmp_path / "a" / "b").is_dir()
     assert system_calls == [f"sync {tmp_path.name}", "sync a"]
 
@@ -67,24 +67,24 @@ def test_a_directory_is_removed_by_one_rename_which_is_synced_first(
     image = tmp_path / "shard" / "image"
     image.mkdir(parents=True)
     (image / "file").write_bytes(b"x")
-    assert remove_folder(image, tmp_path / "trash") is True
+    assert remove_directory(image, tmp_path / "trash") is True
     assert system_calls == ["rename image trash", "sync shard"]
     assert [path.name for path in tmp_path.rglob("*")] == ["shard"]
 
 
 def test_removing_a_missing_directory_syncs_its_parent(tmp_path: Path, system_calls: list[str]) -> None:
-    assert remove_folder(tmp_path / "image", tmp_path / "trash") is False
+    assert remove_directory(tmp_path / "image", tmp_path / "trash") is False
     assert system_calls == ["rename image trash", f"sync {tmp_path.name}"]
 
 
 def test_removing_a_directory_whose_parent_is_missing_is_no_error(tmp_path: Path) -> None:
-    assert remove_folder(tmp_path / "shard" / "image", tmp_path / "trash") is False
+    assert remove_directory(tmp_path / "shard" / "image", tmp_path / "trash") is False
 
 
 def test_a_directory_that_cannot_be_moved_away_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "image").mkdir()
     with pytest.raises(FileNotFoundError):
-        remove_folder(tmp_path / "image", tmp_path / "missing" / "trash")
+        remove_directory(tmp_path / "image", tmp_path / "missing" / "trash")
 
 
 def test_a_failed_sync_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,4 +93,4 @@ def test_a_failed_sync_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="I/O error"):
-        sync_folder(tmp_path)
+        sync_directory(tmp_path)

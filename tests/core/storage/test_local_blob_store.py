@@ -34,7 +34,7 @@ def blobs(layout: DataLayout, staging: StagingArea) -> LocalBlobStore:
 
 
 def put(blobs: LocalBlobStore, staging: StagingArea, image_id: ImageId, **content: bytes) -> None:
-    with staging.folder() as files:
+    with staging.temporary_directory() as files:
         for name, data in content.items():
             (files / name).write_bytes(data)
         blobs.put(image_id, files)
@@ -43,7 +43,7 @@ def put(blobs: LocalBlobStore, staging: StagingArea, image_id: ImageId, **conten
 def test_files_and_directories_are_synced_before_and_after_one_rename(
     blobs: LocalBlobStore, staging: StagingArea, system_calls: list[str]
 ) -> None:
-    with staging.folder() as files:
+    with staging.temporary_directory() as files:
         (files / "master").write_bytes(b"1")
         (files / "derivative-512").write_bytes(b"2")
         blobs.put(ID, files)
@@ -137,7 +137,7 @@ def test_a_full_disk_is_507_and_stores_nothing(small_disk: Callable[..., Path]) 
     layout = DataLayout(disk)
     staging = StagingArea(layout.staging, 0)
     blobs = LocalBlobStore(layout.images, staging)
-    with staging.folder() as files:
+    with staging.temporary_directory() as files:
         (files / MASTER).write_bytes(b"1")
         with suppress(OSError):
             for number in range(1_000):

@@ -76,7 +76,7 @@ def test_a_staged_file_is_deleted_with_its_block_finished_or_not(staging: Stagin
 
 
 def test_a_build_directory_is_empty_and_deleted_with_its_block(staging: StagingArea) -> None:
-    with staging.folder() as folder:
+    with staging.temporary_directory() as folder:
         assert list(folder.iterdir()) == []
         (folder / "part").write_bytes(b"x")
     assert not folder.exists()

@@ -117,13 +117,13 @@ def test_a_worker_process_has_no_other_descriptors_than_its_pipes_and_files(
 def test_the_status_names_every_measure(executor: ImageExecutor) -> None:
     status = executor.status()
     names = {"oom_score", "RLIMIT_CORE", "RLIMIT_AS", "RLIMIT_CPU", "RLIMIT_FSIZE", "RLIMIT_NOFILE"}
-    assert {*status.in_force, *status.lacking} == names | {"no_new_privs", "landlock", "seccomp"}
-    assert names | {"no_new_privs"} <= set(status.in_force)
+    assert {*status.applied, *status.unavailable} == names | {"no_new_privs", "landlock", "seccomp"}
+    assert names | {"no_new_privs"} <= set(status.applied)
 
 
 def test_measures_that_are_disabled_are_not_named(make_executor: MakeExecutor) -> None:
     status = make_executor(limits=SandboxLimits(0, 0, 0, 0, 0, landlock=False, seccomp=False)).status()
-    assert {*status.in_force, *status.lacking} == {"RLIMIT_CORE", "no_new_privs"}
+    assert {*status.applied, *status.unavailable} == {"RLIMIT_CORE", "no_new_privs"}
 
 
 @linux
@@ -134,8 +134,8 @@ def test_a_measure_that_the_system_lacks_is_named_with_the_reason_and_the_others
     limits = SandboxLimits(0, 0, 0, 0, 0, landlock=False)
     status = run_in_thread(lambda: enter_sandbox(limits))
     assert isinstance(status, SandboxStatus)
-    assert status.lacking == {"seccomp": "no list of system calls for vax"}
-    assert status.in_force == ("RLIMIT_CORE", "no_new_privs")
+    assert status.unavailable == {"seccomp": "no list of system calls for vax"}
+    assert status.applied == ("RLIMIT_CORE", "no_new_privs")
 
 
 @linux
@@ -187,7 +187,7 @@ from pathlib import Path
 from imagehost_core.sandbox import SandboxLimits, enter_sandbox
 status = enter_sandbox(SandboxLimits({limits}, landlock=False, seccomp=False))
 score = Path("/proc/self/oom_score_adj").read_text().strip()
-print(resource.getrlimit(resource.{name}), score, "{name}" in status.in_force)
+print(resource.getrlimit(resource.{name}), score, "{name}" in status.applied)
 {then}
 """
 

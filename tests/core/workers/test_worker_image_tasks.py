@@ -94,4 +94,4 @@ def test_a_ready_worker_process_has_one_thread_and_is_sandboxed_whole(executor: 
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     fields = dict(line.split(":\t") for line in status.splitlines())
     assert (fields["Threads"], fields["NoNewPrivs"]) == ("1", "1")
-    assert ("seccomp" in sandbox.in_force) == (fields["Seccomp"] == "2")
+    assert ("seccomp" in sandbox.applied) == (fields["Seccomp"] == "2")

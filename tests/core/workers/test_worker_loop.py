@@ -137,7 +137,7 @@ def test_a_worker_process_reports_that_it_is_ready_and_keeps_printed_output_out_
     results = io.BytesIO(completed.stdout)
     ready = frames.read_head(results)
     assert ready is not None
-    assert "RLIMIT_CORE" in messages.decode(ready.header, messages.Ready).sandbox.in_force
+    assert "RLIMIT_CORE" in messages.decode(ready.header, messages.Ready).sandbox.applied
     head = frames.read_head(results)
     assert head is not None
     assert messages.decode(head.header, messages.TaskResult).value == messages.Json("printed")

@@ -14,7 +14,7 @@ from imagehost_core import ImageHost
 from imagehost_core.db import LeasedDelivery
 from imagehost_core.errors import UnavailableError
 from imagehost_core.models import DeliveryState
-from imagehost_core.services.webhooks import LEASE_MARGIN, MAX_IN_FLIGHT_PER_ENDPOINT, WebhookService
+from imagehost_core.services.webhooks import LEASE_MARGIN, MAX_IN_FLIGHT_PER_WEBHOOK, WebhookService
 from imagehost_core.testing import FrozenClock
 from imagehost_core.webhooks import Attempt
 from imagehost_server.background import WebhookSender
@@ -41,7 +41,7 @@ async def test_a_slow_endpoint_does_not_delay_others(clock: FrozenClock) -> None
         await release.wait()
         return OK
 
-    with loopback_host(clock, concurrency=MAX_IN_FLIGHT_PER_ENDPOINT + 1, timeout_seconds=30) as host:
+    with loopback_host(clock, concurrency=MAX_IN_FLIGHT_PER_WEBHOOK + 1, timeout_seconds=30) as host:
         async with receiving(stall) as slow, receiving() as quick:
             webhook = host.webhooks.create(owner="admin", url=slow.url, events=["album.created"]).webhook
             for number in range(30):
@@ -50,11 +50,11 @@ async def test_a_slow_endpoint_does_not_delay_others(clock: FrozenClock) -> None
             host.webhooks.create(owner="admin", url=quick.url)
             sender = WebhookSender(host)
             running = asyncio.create_task(sender.run())
-            await wait_until(lambda: slow.connections == MAX_IN_FLIGHT_PER_ENDPOINT)
+            await wait_until(lambda: slow.connections == MAX_IN_FLIGHT_PER_WEBHOOK)
             for number in range(10):
                 host.albums.create(owner="admin", name=f"Quick {number}")
             await wait_until(lambda: len(quick.requests) == 10)
-            assert slow.connections == MAX_IN_FLIGHT_PER_ENDPOINT
+            assert slow.connections == MAX_IN_FLIGHT_PER_WEBHOOK
             release.set()
             sender.stop()
             await running

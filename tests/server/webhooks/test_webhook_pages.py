@@ -22,7 +22,7 @@ from imagehost_client import webhooks
 from imagehost_core import ImageHost, Settings
 from imagehost_core.events import EVENT_TYPES, event_schemas
 from imagehost_core.models import DeliveryState
-from imagehost_core.services.webhooks import LEASE_MARGIN, MAX_IN_FLIGHT_PER_ENDPOINT, MAX_WEBHOOKS
+from imagehost_core.services.webhooks import LEASE_MARGIN, MAX_IN_FLIGHT_PER_WEBHOOK, MAX_WEBHOOKS
 from imagehost_core.settings import RenderingSettings, WebhookSettings
 from imagehost_core.testing import make_image
 from imagehost_core.webhooks import RETRY_SCHEDULE
@@ -58,7 +58,7 @@ def test_the_figures_on_the_page_match_the_code(pages: dict[str, str]) -> None:
     waits = [words.get(s := int(offset.total_seconds()), f"{s // 3_600} h") for offset in RETRY_SCHEDULE[1:]]
     assert f"{', '.join(waits[:-1])} and {waits[-1]}" in text
     defaults = WebhookSettings()
-    assert f"Up to {MAX_IN_FLIGHT_PER_ENDPOINT} attempts" in text
+    assert f"Up to {MAX_IN_FLIGHT_PER_WEBHOOK} attempts" in text
     assert f"and {defaults.concurrency} in all" in text
     assert f"within {defaults.timeout_seconds:g} seconds" in text
     assert f"for {SHUTDOWN_GRACE_SECONDS:g} seconds" in text

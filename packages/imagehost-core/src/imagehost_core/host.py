@@ -39,7 +39,7 @@ from imagehost_core.uploads import UploadKeywords, UploadOptions
 from imagehost_core.webhooks import HostResolver, resolve_host
 
 FIRST_ACCOUNT = "admin"
-"""The account that a new data directory has."""
+"""The account that is created in a new data directory."""
 
 
 @frozen
@@ -77,7 +77,7 @@ class ImageHost:
         sessions: Sessions of signed-in users.
         webhooks: Webhook endpoints and their deliveries.
         rate_limiter: Rate limit windows of accounts and client IP addresses.
-        uploads: StagedFile uploads, for servers that stream request bodies to disk.
+        uploads: Uploads of staged files, for servers that stream request bodies to disk.
         delivery: Resolution of image URLs to bytes, for servers.
         idempotency: Idempotency keys of requests, for servers.
         maintenance: Worker start, readiness check and garbage collection, for servers.
@@ -86,33 +86,33 @@ class ImageHost:
     @classmethod
     def open(
         cls,
-        where: str | os.PathLike[str] = ":memory:",
+        path: str | os.PathLike[str] = ":memory:",
         *,
         settings: Settings | None = None,
         clock: Clock = utc_now,
         random: Random = os.urandom,
         resolve: HostResolver = resolve_host,
     ) -> ImageHost:
-        """Open a data directory; create it, with the account `admin`, where there is none.
+        """Open a data directory; create it, with the account `admin`, if it does not exist.
 
         Args:
-            where: The directory; `:memory:` is a temporary one that `close` removes.
-            settings: The defaults, unless given.
+            path: The directory; `:memory:` is a temporary one that `close` removes.
+            settings: All settings; by default those of `Settings()`.
             clock: The source of the current time.
             random: The source of unpredictable bytes.
             resolve: The DNS lookup of webhook hosts: a function of host and port that returns IP addresses.
         """
-        return cls(where, settings or Settings(), clock, random, resolve)
+        return cls(path, settings or Settings(), clock, random, resolve)
 
     def __init__(
         self,
-        where: str | os.PathLike[str],
+        path: str | os.PathLike[str],
         settings: Settings,
         clock: Clock,
         random: Random,
         resolve: HostResolver,
     ) -> None:
-        self._context = context = open_context(where, settings, clock, random)
+        self._context = context = open_context(path, settings, clock, random)
         database, accounts, images = context.database, context.accounts, context.images
         rendering = RenderingService(
             context.blobs, context.variants, context.executor, settings.rendering.render_timeout_seconds
@@ -257,16 +257,15 @@ class ImageHost:
         idempotency: SubOperation | None = None,
         **keywords: Unpack[UploadKeywords],
     ) -> Image:
-        """Store an image durably: once this returns it survives a power failure; else nothing is kept.
+        """Store an image durably: after this returns it survives a power failure; an error stores nothing.
 
         Args:
             source: A path, bytes, a file object (read from its position to its end), or a staged file.
             owner: The account, or its name.
-            filename: The original filename; that of the source, unless given.
-            options: Upload options; alternatively the keywords `album_id`, `description`, `quality`
-                (1–100), `format` (jpeg, png, webp), `remove_exif`, `convert_to_webp`, `auto_rename`,
-                `is_public`.
-            idempotency: The part of an idempotent request that this upload is.
+            filename: The original filename; by default that of the source.
+            options: The options of the upload.
+            idempotency: The sub-operation of an idempotent request that stores the image.
+            keywords: The attributes of `UploadOptions` as keyword arguments, in place of `options`.
 
         Raises:
             NotFoundError: There is no such account.
@@ -285,14 +284,14 @@ class ImageHost:
         return self.images.list_public(page or PageRequest())
 
     def render(self, image: ImageRef, params: str | Mapping[str, str] | Transform = "") -> Rendered:
-        """Return a variant of an image, from the variant cache where it is there.
+        """Return a variant of an image, from the variant cache or rendered now.
 
-        No access rule applies: the call is the program's own.
+        No access rule applies: private images are rendered too.
 
         Args:
             image: The image.
             params: A query string such as `w=200&h=200&fit=cover&fm=webp`, its names and values, or a
-                `Transform`. Without parameters, the master.
+                `Transform`. Without parameters, the master is returned.
 
         Raises:
             BadRequestError: A parameter is not allowed.

@@ -24,9 +24,11 @@ class AccountRepository:
 
     database: Database
 
-    def get_by_name(self, name: str, reader: Queryable | None = None) -> Account | None:
+    def get_by_name(self, name: str, queryable: Queryable | None = None) -> Account | None:
         """Return the account with a name, or `None`."""
-        row = (reader or self.database).fetch_one("SELECT * FROM accounts WHERE name = :name", {"name": name})
+        row = (queryable or self.database).fetch_one(
+            "SELECT * FROM accounts WHERE name = :name", {"name": name}
+        )
         return None if row is None else to_account(row)
 
     def list_all(self) -> tuple[Account, ...]:
@@ -83,10 +85,10 @@ class AccountRepository:
         row = self.database.fetch_one("SELECT password_hash FROM accounts WHERE id = :id", {"id": account_id})
         return None if row is None or row["password_hash"] is None else text(row, "password_hash")
 
-    def used_bytes(self, account_id: AccountId, reader: Queryable | None = None) -> int:
+    def used_bytes(self, account_id: AccountId, queryable: Queryable | None = None) -> int:
         """Return the bytes of an account's masters; 0 for an unknown account."""
         sql = "SELECT used_bytes FROM accounts WHERE id = :id"
-        row = (reader or self.database).fetch_one(sql, {"id": account_id})
+        row = (queryable or self.database).fetch_one(sql, {"id": account_id})
         return 0 if row is None else integer(row, "used_bytes")
 
     def add_usage(self, transaction: Transaction, account_id: AccountId, more: int, quota: int) -> None:

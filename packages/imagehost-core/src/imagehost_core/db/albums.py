@@ -37,9 +37,11 @@ class AlbumRepository:
 
     database: Database
 
-    def get(self, album_id: AlbumId, account_id: AccountId, reader: Queryable | None = None) -> Album | None:
+    def get(
+        self, album_id: AlbumId, account_id: AccountId, queryable: Queryable | None = None
+    ) -> Album | None:
         """Return an album of an account, or `None`."""
-        row = (reader or self.database).fetch_one(
+        row = (queryable or self.database).fetch_one(
             f"{_SELECT} WHERE item.id = :id AND item.account_id = :account",
             {"id": album_id, "account": account_id},
         )

@@ -23,10 +23,12 @@ from imagehost_core.storage.durable import OWNER_ONLY_FILE, translate_disk_full
 from imagehost_core.storage.locks import LockManager
 
 Value = str | int | bytes | None
+"""A value of a column or parameter."""
 Row = dict[str, Value]
+"""A row of a result, by column name."""
 
 BUSY_TIMEOUT_SECONDS = 30.0
-"""How long a write waits for the writes of other processes."""
+"""Seconds that a write waits for the writes of other processes."""
 
 
 class Database:
@@ -35,7 +37,7 @@ class Database:
     Args:
         path: The database file; it is created and migrated if needed.
         locks: The locks of the data directory; one process migrates at a time.
-        busy_timeout: How long a write waits for the writes of other processes, in seconds.
+        busy_timeout: Seconds that a write waits for the writes of other processes.
     """
 
     def __init__(self, path: Path, locks: LockManager, *, busy_timeout: float = BUSY_TIMEOUT_SECONDS) -> None:
@@ -145,7 +147,7 @@ class Transaction:
 
 
 Queryable = Database | Transaction
-"""Where a query can run: on the database, or in an open transaction."""
+"""An object that runs queries: the database, or an open transaction."""
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, text
-from imagehost_core.db.database import Database, Queryable, Transaction
+from imagehost_core.db.database import Database, Transaction
 from imagehost_core.ids import AccountId
 
 
@@ -29,7 +29,7 @@ class IdempotencyRecord:
     """A row of `idempotency_keys`.
 
     Attributes:
-        fingerprint: A hash that tells the request from others under the same key.
+        fingerprint: A hash that differs for another request with the same key.
         created_at: When the request was first received, in microseconds since 1970.
         response: The response, or `None` if the request never completed.
     """
@@ -94,11 +94,9 @@ class IdempotencyRepository:
             "DELETE FROM idempotency_keys WHERE created_at < :before", {"before": to_micros(before)}
         )
 
-    def get_result(
-        self, account_id: AccountId, key: str, sub_operation: int, reader: Queryable | None = None
-    ) -> str | None:
+    def get_result(self, account_id: AccountId, key: str, sub_operation: int) -> str | None:
         """Return the id of the record that a sub-operation created, or `None`."""
-        row = (reader or self.database).fetch_one(
+        row = self.database.fetch_one(
             "SELECT result_id FROM idempotency_results "
             "WHERE account_id = :account AND key = :key AND sub_operation = :sub_operation",
             {"account": account_id, "key": key, "sub_operation": sub_operation},

@@ -65,16 +65,16 @@ class ImageRepository:
 
     database: Database
 
-    def get(self, image_id: ImageId, reader: Queryable | None = None) -> Image | None:
+    def get(self, image_id: ImageId, queryable: Queryable | None = None) -> Image | None:
         """Return an image of any account, or `None`."""
-        row = (reader or self.database).fetch_one(f"{_SELECT} WHERE id = :id", {"id": image_id})
+        row = (queryable or self.database).fetch_one(f"{_SELECT} WHERE id = :id", {"id": image_id})
         return None if row is None else to_image(row)
 
     def get_owned(
-        self, image_id: ImageId, account_id: AccountId, reader: Queryable | None = None
+        self, image_id: ImageId, account_id: AccountId, queryable: Queryable | None = None
     ) -> Image | None:
-        """Return an image of an account, or `None`; another account's image takes no longer than none."""
-        row = (reader or self.database).fetch_one(
+        """Return an image of an account, or `None`, in equal time for a missing and for a foreign one."""
+        row = (queryable or self.database).fetch_one(
             f"{_SELECT} WHERE id = :id AND account_id = :account", {"id": image_id, "account": account_id}
         )
         return None if row is None else to_image(row)
@@ -84,7 +84,7 @@ class ImageRepository:
         return self.get(image_id) is not None
 
     def existing(self, image_ids: Iterable[ImageId]) -> frozenset[ImageId]:
-        """Return those of some ids that are the ids of images."""
+        """Return those of the given ids that are ids of images."""
         sql = "SELECT id FROM images WHERE id IN (SELECT value FROM json_each(:ids))"
         rows = self.database.fetch_all(sql, {"ids": json.dumps(list(image_ids))})
         return frozenset(ImageId(text(row, "id")) for row in rows)
@@ -105,22 +105,24 @@ class ImageRepository:
         )
         return self._page(where, {}, request)
 
-    def ids_by_account(self, account_id: AccountId, reader: Queryable | None = None) -> tuple[ImageId, ...]:
+    def ids_by_account(
+        self, account_id: AccountId, queryable: Queryable | None = None
+    ) -> tuple[ImageId, ...]:
         """Return the ids of an account's images, including deleted ones with a tombstone."""
         sql = (
             "SELECT id FROM images WHERE account_id = :account "
             "UNION ALL SELECT image_id FROM tombstones WHERE account_id = :account"
         )
-        rows = (reader or self.database).fetch_all(sql, {"account": account_id})
+        rows = (queryable or self.database).fetch_all(sql, {"account": account_id})
         return tuple(ImageId(text(row, "id")) for row in rows)
 
-    def ids_by_album(self, album_id: AlbumId, reader: Queryable | None = None) -> tuple[ImageId, ...]:
+    def ids_by_album(self, album_id: AlbumId, queryable: Queryable | None = None) -> tuple[ImageId, ...]:
         """Return the ids of an album's images, including deleted ones with a tombstone."""
         sql = (
             "SELECT id FROM images WHERE album_id = :album "
             "UNION ALL SELECT image_id FROM tombstones WHERE album_id = :album"
         )
-        rows = (reader or self.database).fetch_all(sql, {"album": album_id})
+        rows = (queryable or self.database).fetch_all(sql, {"album": album_id})
         return tuple(ImageId(text(row, "id")) for row in rows)
 
     def insert(self, transaction: Transaction, image: Image) -> None:
@@ -151,10 +153,10 @@ class ImageRepository:
         """Delete a tombstone, when all files of the image have been deleted."""
         transaction.execute("DELETE FROM tombstones WHERE image_id = :id", {"id": image_id})
 
-    def tombstone(self, image_id: ImageId, reader: Queryable | None = None) -> Tombstone | None:
+    def tombstone(self, image_id: ImageId, queryable: Queryable | None = None) -> Tombstone | None:
         """Return the tombstone of an image, or `None`."""
         sql = "SELECT * FROM tombstones WHERE image_id = :id"
-        row = (reader or self.database).fetch_one(sql, {"id": image_id})
+        row = (queryable or self.database).fetch_one(sql, {"id": image_id})
         return None if row is None else _to_tombstone(row)
 
     def tombstones(self) -> tuple[ImageId, ...]:

@@ -74,10 +74,10 @@ class LeasedDelivery:
     lease_expires_at: datetime
 
 
-def is_any_due(reader: Queryable, now: datetime, max_per_endpoint: int) -> bool:
+def is_any_due(queryable: Queryable, now: datetime, max_per_webhook: int) -> bool:
     """Return whether a delivery can be leased; does not wait for the write lock."""
-    values: dict[str, Value] = {"now": to_micros(now), "max_per_webhook": max_per_endpoint, "count": 1}
-    return bool(reader.fetch_all(_WEBHOOKS_WITH_DUE, values))
+    values: dict[str, Value] = {"now": to_micros(now), "max_per_webhook": max_per_webhook, "count": 1}
+    return bool(queryable.fetch_all(_WEBHOOKS_WITH_DUE, values))
 
 
 def lease_due(
@@ -85,7 +85,7 @@ def lease_due(
     now: datetime,
     lease_expires_at: datetime,
     count: int,
-    max_per_endpoint: int,
+    max_per_webhook: int,
     sender_slot: int | None,
 ) -> list[LeasedDelivery]:
     """Lease due deliveries to one sender; no other sender gets them until the leases expire.
@@ -95,19 +95,19 @@ def lease_due(
         now: The current time.
         lease_expires_at: When the leases expire.
         count: The most deliveries to lease.
-        max_per_endpoint: The most deliveries to one webhook that are leased at a time.
+        max_per_webhook: The most deliveries to one webhook that are leased at a time.
         sender_slot: The number of the sender's slot, if it has one.
     """
-    at = to_micros(now)
+    now_micros = to_micros(now)
     # Round robin: (position in its webhook's queue with leased ones counted, due time, id).
     candidates: list[tuple[int, int, str]] = []
     queues = transaction.fetch_all(
-        _WEBHOOKS_WITH_DUE, {"now": at, "max_per_webhook": max_per_endpoint, "count": count}
+        _WEBHOOKS_WITH_DUE, {"now": now_micros, "max_per_webhook": max_per_webhook, "count": count}
     )
     for queue in queues:
         leased = integer(queue, "leased")
         rows = transaction.fetch_all(
-            _DUE_DELIVERIES, {"now": at, "webhook": queue["id"], "count": max_per_endpoint - leased}
+            _DUE_DELIVERIES, {"now": now_micros, "webhook": queue["id"], "count": max_per_webhook - leased}
         )
         candidates += [
             (leased + position, integer(row, "next_attempt_at"), text(row, "id"))
@@ -123,8 +123,8 @@ def lease_due(
     return [_read(transaction, id_, now, lease_expires_at, webhooks) for id_ in delivery_ids]
 
 
-def release_all_of(transaction: Transaction, sender_slot: int) -> None:
-    """Release all leases of a sender slot, whose previous holder has exited."""
+def release_slot(transaction: Transaction, sender_slot: int) -> None:
+    """Release all leases of a sender slot, whose previous sender has exited."""
     transaction.execute(
         "UPDATE webhook_deliveries SET lease_expires_at = NULL "
         "WHERE lease_expires_at IS NOT NULL AND leased_by = :slot",

@@ -102,7 +102,7 @@ class OutboxRepository:
         )
 
     def requeue(self, transaction: Transaction, delivery_id: DeliveryId, now: datetime) -> None:
-        """Make a delivery pending and due now, in whatever state it is."""
+        """Make a delivery pending and due now, in any state."""
         transaction.execute(
             "UPDATE webhook_deliveries SET state = 'pending', next_attempt_at = :now, "
             "lease_expires_at = NULL WHERE id = :id",
@@ -126,10 +126,10 @@ class OutboxRepository:
         )
 
     def get(
-        self, delivery_id: DeliveryId, webhook_id: WebhookId, reader: Queryable | None = None
+        self, delivery_id: DeliveryId, webhook_id: WebhookId, queryable: Queryable | None = None
     ) -> WebhookDelivery | None:
         """Return a delivery to a webhook, or `None`."""
-        row = (reader or self.database).fetch_one(
+        row = (queryable or self.database).fetch_one(
             f"{_SELECT} WHERE id = :id AND webhook_id = :webhook", {"id": delivery_id, "webhook": webhook_id}
         )
         return None if row is None else to_delivery(row)

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def paginate(
-    reader: Queryable,
+    queryable: Queryable,
     table: str,
     where: str,
     values: Mapping[str, Value],
@@ -28,10 +28,10 @@ def paginate(
 ) -> Page[T]:
     """Return one page of a list.
 
-    One item more than requested is read: it tells whether there is a next page.
+    One item more than requested is read, which shows whether there is a next page.
 
     Args:
-        reader: The database or a transaction.
+        queryable: The database or a transaction.
         table: The table; it has the columns `created_at` and `id`.
         where: The conditions, in which the table's alias is `item`.
         values: The parameters of the conditions.
@@ -40,7 +40,7 @@ def paginate(
         select: A query without conditions for the items' rows; by default all columns of the table.
     """
     items = f"FROM {table} AS item WHERE {where}"
-    (count,) = reader.fetch_all(f"SELECT count(*) AS total {items}", values)
+    (count,) = queryable.fetch_all(f"SELECT count(*) AS total {items}", values)
     after, parameters = "", dict(values)
     if request.after is not None:
         after = "AND (item.created_at, item.id) < (:after_micros, :after_id)"
@@ -49,7 +49,7 @@ def paginate(
     order = "ORDER BY item.created_at DESC, item.id DESC"
     page_ids = f"SELECT item.id {items} {after} {order} LIMIT :count OFFSET :offset"
     select = select or f"SELECT * FROM {table} AS item"  # noqa: S608
-    rows = reader.fetch_all(f"{select} WHERE item.id IN ({page_ids}) {order}", parameters)
+    rows = queryable.fetch_all(f"{select} WHERE item.id IN ({page_ids}) {order}", parameters)
     page_rows = rows[: request.per_page]
     return Page(
         items=tuple(map(to_item, page_rows)),

@@ -26,10 +26,10 @@ class WebhookRepository:
     database: Database
 
     def get(
-        self, webhook_id: WebhookId, account_id: AccountId | None = None, reader: Queryable | None = None
+        self, webhook_id: WebhookId, account_id: AccountId | None = None, queryable: Queryable | None = None
     ) -> Webhook | None:
         """Return a webhook, of any account or of one, or `None`."""
-        row = (reader or self.database).fetch_one(f"{_SELECT} WHERE id = :id", {"id": webhook_id})
+        row = (queryable or self.database).fetch_one(f"{_SELECT} WHERE id = :id", {"id": webhook_id})
         if row is None or (account_id is not None and integer(row, "account_id") != account_id):
             return None
         return to_webhook(row)

@@ -1,7 +1,7 @@
 """A bounded view of a file: random reads and forward searches with one page in memory.
 
 A scan moves forward, and a new page is read only when the last one does not contain the requested bytes. So
-a whole scan reads hardly more bytes than the file has, however many requests it makes.
+a whole scan reads little more than the size of the file, however many reads it makes.
 """
 
 from __future__ import annotations

@@ -171,9 +171,9 @@ def _bitstream(reader: HeaderReader, chunk: _Chunk) -> _Bitstream:
 
 def _vp8(head: bytes, size: int) -> _Bitstream:
     tag = _uint24(head[:3])
-    key_frame, version, shown, partition = not tag & 1, tag >> 1 & 7, tag >> 4 & 1, tag >> 5
+    key_frame, version, show_frame, partition = not tag & 1, tag >> 1 & 7, tag >> 4 & 1, tag >> 5
     width, height = (side & 0x3FFF for side in struct.unpack("<HH", head[6:]))
-    is_valid = key_frame and version <= 3 and shown and partition < size and head[3:6] == b"\x9d\x01\x2a"
+    is_valid = key_frame and version <= 3 and show_frame and partition < size and head[3:6] == b"\x9d\x01\x2a"
     if not is_valid or not width or not height:
         raise damaged_file("a VP8 key frame in a WebP", f"the header {head.hex()}")
     return _Bitstream(width, height, False)

@@ -1,8 +1,8 @@
-"""Entering the sandbox: a worker process gives up all privileges that rendering does not need.
+"""Sandbox entry: a worker process drops all privileges that rendering does not need.
 
 A decoder can be exploited by the file that it decodes. So a worker process, once its imports are done and
-every codec was called once, gives up access to files, sockets and other processes, and bounds its memory
-and CPU time. Linux supports all measures, other systems some; `SandboxStatus` lists those in force.
+every codec has been called once, drops access to files, sockets and other processes, and bounds its memory
+and CPU time. Linux supports all measures, other systems some; `SandboxStatus` lists those applied.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from imagehost_core.sandbox.limits import SandboxLimits, rlimits, set_oom_score,
 
 @frozen
 class SandboxStatus:
-    """The measures in force in a worker process.
+    """The measures applied to a worker process.
 
     Attributes:
-        in_force: Names of the measures that were applied.
-        lacking: Names of the measures that could not be applied, each with the reason.
+        applied: Names of the measures in effect.
+        unavailable: The measures that could not be applied: their names, each with the reason.
     """
 
-    in_force: tuple[str, ...]
-    lacking: dict[str, str]
+    applied: tuple[str, ...]
+    unavailable: dict[str, str]
 
 
 def exit_with_parent(parent: int) -> None:
@@ -52,15 +52,15 @@ def enter_sandbox(limits: SandboxLimits) -> SandboxStatus:
     The measures apply to the calling thread and to the threads that it starts later, so call this while
     the process has a single thread.
     """
-    in_force, lacking = [], {}
+    applied, unavailable = [], {}
     for name, apply in _measures(limits):
         try:
             apply()
         except (OSError, ValueError) as error:
-            lacking[name] = str(error)
+            unavailable[name] = str(error)
         else:
-            in_force.append(name)
-    return SandboxStatus(tuple(in_force), lacking)
+            applied.append(name)
+    return SandboxStatus(tuple(applied), unavailable)
 
 
 def _measures(limits: SandboxLimits) -> Iterator[tuple[str, Callable[[], None]]]:

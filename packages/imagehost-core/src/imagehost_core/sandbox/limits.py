@@ -58,7 +58,7 @@ def rlimits(limits: SandboxLimits) -> Iterator[tuple[str, int]]:
 
 
 def set_rlimit(name: str, value: int) -> None:
-    """Set a resource limit of this process; a lower limit that is already in force is kept.
+    """Set a resource limit of this process; a lower limit that is already set stays.
 
     Args:
         name: A constant of the module `resource`, such as `RLIMIT_AS`.

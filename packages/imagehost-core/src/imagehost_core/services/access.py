@@ -31,7 +31,7 @@ def require_allowed_transform(transform: Transform, signed: bool, settings: Deli
 
     Raises:
         ForbiddenError: Transforms must be signed, and this one is not.
-        BadRequestError: Only certain sizes are allowed, and this is none of them.
+        BadRequestError: Only certain sizes are allowed, and this is not one of them.
     """
     if settings.require_signed and not signed and not _is_thumb(transform):
         raise ForbiddenError("expected a valid sig and exp for a transform but received none")

@@ -67,7 +67,7 @@ class AccountService:
         return get_account(self._accounts, name)
 
     def get_or_create(self, name: str) -> Account:
-        """Return the account of a name, created without a password where there is none.
+        """Return the account of a name; create it, without a password, if it does not exist.
 
         For programs that register their users elsewhere.
 
@@ -106,7 +106,7 @@ class AccountService:
     def set_suspended(self, name: str, suspended: bool) -> Account:
         """Suspend or resume an account; its tokens are refused in every process while it is suspended.
 
-        Its sessions end for good. Its images are still delivered, but are in no gallery.
+        All its sessions end. Its images are still delivered, but are in no gallery.
 
         Raises:
             NotFoundError: There is no such account.

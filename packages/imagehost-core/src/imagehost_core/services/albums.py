@@ -73,7 +73,7 @@ class AlbumService:
             name: 1–100 characters after trimming.
             description: Up to 2,000 characters.
             is_public: Stored with the album.
-            idempotency: The part of an idempotent request that this album is.
+            idempotency: The sub-operation of an idempotent request that creates the album.
 
         Raises:
             NotFoundError: There is no such account.
@@ -188,7 +188,7 @@ class AlbumService:
     def _change_members(
         self, album: AlbumRef, images: Iterable[ImageRef], owner: Owner, *, add: bool
     ) -> tuple[Album, tuple[MembershipResult, ...]]:
-        image_ids = list(dict.fromkeys(each.id if isinstance(each, Image) else each for each in images))
+        image_ids = list(dict.fromkeys(image.id if isinstance(image, Image) else image for image in images))
         if not 1 <= len(image_ids) <= MAX_IMAGES_PER_REQUEST:
             error = FieldError("image_ids", f"1 to {MAX_IMAGES_PER_REQUEST} ids", f"{len(image_ids)}")
             raise ValidationError(errors=[error])
@@ -205,8 +205,8 @@ class AlbumService:
                         image, album_id=current.id if add else None, updated_at=self._clock()
                     )
                     self._images.update(transaction, moved)
-                    both = (current.id, image.album_id)
-                    changed_ids |= dict.fromkeys(each for each in both if each is not None)
+                    album_ids = (current.id, image.album_id)
+                    changed_ids |= dict.fromkeys(id_ for id_ in album_ids if id_ is not None)
             for changed_id in changed_ids:
                 changed = self._update(transaction, changed_id, account, {})
                 unit.album_updated(transaction, changed)
@@ -256,7 +256,7 @@ def require_album(
 
 
 def validate_album(fields: dict[str, object]) -> dict[str, Value]:
-    """Return an album's fields as they are stored.
+    """Return an album's fields as values of its database columns.
 
     Raises:
         ValidationError: A value is not allowed; all errors are reported together.
@@ -264,12 +264,12 @@ def validate_album(fields: dict[str, object]) -> dict[str, Value]:
     errors = list(_errors(fields))
     if errors:
         raise ValidationError(errors=errors)
-    stored: dict[str, Value] = {}
+    row: dict[str, Value] = {}
     for name, value in fields.items():
-        stored[name] = int(value) if isinstance(value, bool) else str(value)
-    if "name" in stored:
-        stored["name"] = str(stored["name"]).strip()
-    return stored
+        row[name] = int(value) if isinstance(value, bool) else str(value)
+    if "name" in row:
+        row["name"] = str(row["name"]).strip()
+    return row
 
 
 def _errors(fields: dict[str, object]) -> Iterator[FieldError]:

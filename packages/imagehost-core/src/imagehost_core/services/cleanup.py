@@ -1,8 +1,8 @@
 """Garbage collection: files of deleted images, and files whose upload never got a record.
 
-Each leaves a trace by which it is found at no cost while there is none: an unfinished deletion its tombstone
-in the database, a process that died its staging directory, which becomes a marker. Files that are in use are
-never collected: an upload holds the lock of its image until the record is committed.
+Both are recorded, so that a data directory without garbage is not searched: an unfinished deletion has a
+tombstone in the database, and a process that died leaves its staging directory, which becomes a marker. Files
+in use are never collected: an upload holds the lock of its image until the record is committed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 @frozen
 class ImageEraser:
-    """Removes all bytes of images that have no record any more."""
+    """The eraser of the files and variants of images whose record is deleted."""
 
     _database: Database = field(repr=False)
     _images: ImageRepository = field(repr=False)
@@ -44,7 +44,7 @@ class ImageEraser:
         """Remove the variants and files of an image, then its tombstone. The caller holds the image's lock.
 
         Returns:
-            The error that stopped it; the tombstone is still there then.
+            The error that stopped it, in which case the tombstone remains; or `None`.
         """
         try:
             self._variants.purge(image_id)
@@ -52,14 +52,14 @@ class ImageEraser:
             with self._database.transaction() as transaction:
                 self._images.delete_tombstone(transaction, image_id)
         except Exception as error:
-            log.warning("deletion is incomplete; will retry image=%s", image_id, exc_info=error)
+            log.warning("image deletion incomplete, will retry: image=%s", image_id, exc_info=error)
             return error
         return None
 
 
 @frozen
 class GarbageCollector:
-    """Collects what crashes and failed deletions left in a data directory."""
+    """The collector of files that crashes and failed deletions left in a data directory."""
 
     _images: ImageRepository = field(repr=False)
     _blobs: BlobStore = field(repr=False)
@@ -73,7 +73,7 @@ class GarbageCollector:
     def finish_deletions(self) -> None:
         """Erase the remaining files of deleted images, left by processes that died or by failed attempts.
 
-        What cannot be erased now is left for the next time and stops nothing else.
+        Files that cannot be erased now are left for the next call, and do not stop the others.
         """
         for image_id in self._images.tombstones():
             with self._locks.acquire("image", image_id), self._generations.bump(image_id):
@@ -82,10 +82,10 @@ class GarbageCollector:
                     self._eraser.erase(image_id)
 
     def collect_marked(self) -> tuple[ImageId, ...]:
-        """Collect what has a tombstone or a marker.
+        """Collect the files that a tombstone or a marker announces.
 
-        Where there is none, this lists one directory and makes one query, and one process does it at a time:
-        it can be called every minute in every process.
+        Without any, this lists one directory and makes one query, in one process at a time: it can be called
+        every minute in every process.
 
         Returns:
             The ids of uploads that crashed before their record was written.
@@ -100,7 +100,7 @@ class GarbageCollector:
             return self._remove_orphans(markers) if markers else ()
 
     def collect_all(self) -> tuple[ImageId, ...]:
-        """Collect all files without a record, marked or not, and variants above the cache's bound.
+        """Collect all files without a record, marked or not, and variants above the cache's limit.
 
         Returns:
             The ids of uploads that crashed before their record was written.
@@ -119,7 +119,7 @@ class GarbageCollector:
                 marker.unlink(missing_ok=True)
         removed = tuple(image_id for image_id, was_orphan in outcomes.items() if was_orphan)
         if removed:
-            log.warning("removed files of incomplete uploads count=%d", len(removed))
+            log.warning("removed files of incomplete uploads: count=%d", len(removed))
         return removed
 
     def _possible_orphans(self) -> Iterator[ImageId]:
@@ -130,7 +130,7 @@ class GarbageCollector:
             yield from (image_id for image_id in batch if image_id not in existing)
 
     def _remove_orphan(self, image_id: ImageId) -> bool | None:
-        """Remove the files of an orphan; return whether it was one, or `None` where removing them failed."""
+        """Remove the files of an orphan; return whether it was one, or `None` if removing them failed."""
         # An upload in progress holds the lock until its record is committed.
         with self._locks.acquire("image", image_id):
             is_orphan = not self._images.exists(image_id) and self._blobs.has(image_id)
@@ -138,6 +138,6 @@ class GarbageCollector:
                 try:
                     self._blobs.delete(image_id)
                 except OSError:
-                    log.exception("cannot remove files without a record image=%s", image_id)
+                    log.exception("cannot remove files without a record: image=%s", image_id)
                     return None
         return is_orphan

@@ -39,7 +39,7 @@ from imagehost_core.storage import (
     LockManager,
     StagingArea,
 )
-from imagehost_core.storage.durable import make_folder, open_owner_only, sync_file, sync_folder
+from imagehost_core.storage.durable import make_directory, open_owner_only, sync_directory, sync_file
 from imagehost_core.storage.variant_cache import VariantCache
 from imagehost_core.workers import ImageExecutor
 
@@ -85,29 +85,29 @@ class HostContext:
 
 
 def open_context(
-    where: str | os.PathLike[str], settings: Settings, clock: Clock, random: Random
+    path: str | os.PathLike[str], settings: Settings, clock: Clock, random: Random
 ) -> HostContext:
-    """Open a data directory, created where there is none.
+    """Open a data directory; create it if it does not exist.
 
     Args:
-        where: The directory; `:memory:` is a temporary one, which is removed when the host closes.
-        settings: All settings.
+        path: The directory; `:memory:` is a temporary one, which is removed when the host closes.
+        settings: All settings of the host.
         clock: The source of the current time.
         random: The source of unpredictable bytes.
     """
     with ExitStack() as stack:
-        context = _open(where, settings, clock, random, stack)
+        context = _open(path, settings, clock, random, stack)
         # From here on the caller closes it.
         return attrs.evolve(context, stack=stack.pop_all())
 
 
 def _open(
-    where: str | os.PathLike[str], settings: Settings, clock: Clock, random: Random, stack: ExitStack
+    path: str | os.PathLike[str], settings: Settings, clock: Clock, random: Random, stack: ExitStack
 ) -> HostContext:
-    if where == ":memory:":
-        where = stack.enter_context(tempfile.TemporaryDirectory(prefix="imagehost-"))
-    layout = DataLayout(Path(where).resolve())
-    make_folder(layout.root)
+    if path == ":memory:":
+        path = stack.enter_context(tempfile.TemporaryDirectory(prefix="imagehost-"))
+    layout = DataLayout(Path(path).resolve())
+    make_directory(layout.root)
     reserve = DiskReserve(layout.reserve)
     reserve.acquire()
     locks = LockManager(layout.locks)
@@ -174,7 +174,7 @@ def _read_or_create_secret(layout: DataLayout, locks: LockManager, random: Rando
                 file.write(random(SECRET_BYTES))
             sync_file(temporary)
             temporary.rename(layout.secret)
-            sync_folder(layout.root)
+            sync_directory(layout.root)
         secret = layout.secret.read_bytes()
     if len(secret) < SECRET_BYTES:
         expected = f"expected at least {SECRET_BYTES} bytes"

@@ -1,7 +1,7 @@
 """Delivery: from an image URL to bytes.
 
-`ImageResolver.resolve` applies the access rules and returns all that an HTTP response needs but the bytes,
-without any image work. `open` returns those.
+`ImageResolver.resolve` applies the access rules and returns everything that an HTTP response needs except the
+bytes, without any image work. `open` returns the bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from imagehost_core.services.access import can_view, require_allowed_transform
 from imagehost_core.services.rendering import RenderingService, cache_key
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.storage import BlobStore, GenerationTable
-from imagehost_core.storage.staging import CHUNK
+from imagehost_core.storage.staging import CHUNK_BYTES
 from imagehost_core.storage.variant_cache import VariantCache
 from imagehost_core.transform import (
     AUTO,
@@ -115,7 +115,7 @@ class Blob:
         end = self.size if stop is None else min(stop, self.size)
         if self._file is not None:
             self._file.seek(start)
-        while start < end and (chunk := self._read_chunk(start, min(start + CHUNK, end))):
+        while start < end and (chunk := self._read_chunk(start, min(start + CHUNK_BYTES, end))):
             start += len(chunk)
             yield chunk
 
@@ -155,7 +155,7 @@ class _CachedResolution:
 
 
 class _ResolutionKey(NamedTuple):
-    """All that a resolution depends on, beside the image's record and the time."""
+    """Everything that a resolution depends on, except the image's record and the time."""
 
     path: str
     query: str
@@ -174,7 +174,7 @@ class _ResolutionKey(NamedTuple):
 
 @frozen
 class ImageResolver:
-    """The processing route of a host."""
+    """The resolver of a host's image URLs."""
 
     _images: ImageRepository = field(repr=False)
     _generations: GenerationTable = field(repr=False)
@@ -219,13 +219,13 @@ class ImageResolver:
     def resolve_cached(
         self, path: str, query: str = "", *, accept: str = "", viewer: Account | None = None
     ) -> tuple[ResolvedImage, Blob | None] | None:
-        """Return what a URL refers to, and its bytes, as far as both are in memory.
+        """Return what a URL refers to, and its bytes, if they are in memory.
 
         Never waits for a disk, a lock or a worker, so that an event loop can call it.
 
         Returns:
-            `None` where the record is not in memory, or the viewer may not see the image; no blob where the
-            bytes are not in memory.
+            `None` if the record is not in memory, or the viewer may not see the image; `None` in place of
+            the blob if the bytes are not in memory.
 
         Raises:
             ImageHostError: As for `resolve`.
@@ -241,7 +241,7 @@ class ImageResolver:
         return resolved, Blob(data) if isinstance(data, bytes) else None
 
     def open(self, resolved: ResolvedImage) -> Blob:
-        """Return the bytes of a resolved image, rendered now where they are not cached; close it after use.
+        """Return the bytes of a resolved image, rendered now if they are not cached; close it after use.
 
         Raises:
             NotFoundError: The image was deleted meanwhile.
@@ -260,7 +260,7 @@ class ImageResolver:
             image: The image.
             transform: The transform.
             accept: The request's `Accept` header.
-            allow_master: Whether the master is returned where the format is the stored one.
+            allow_master: Whether to return the master if the format is the stored one.
         """
         fmt = _choose_format(transform, image, accept)
         varies = transform.format is AUTO

@@ -1,7 +1,7 @@
 """Idempotency keys: a repeated request gets the first response, without a second effect.
 
-While the first request is in progress a second one waits, and then gets 409. Another request under the same
-key is 409. Keys are kept for 24 hours.
+While the first request is in progress, a second one waits up to 20 seconds and then gets 409. A different
+request with the same key gets 409. Keys are stored for 24 hours.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from imagehost_core.models import Account
 from imagehost_core.storage import LockManager
 
 RETENTION = timedelta(hours=24)
+"""Time for which a key is stored."""
 MAX_KEY = 255
 """Characters of an `Idempotency-Key`."""
 WAIT_SECONDS = 20.0
@@ -29,7 +30,7 @@ WAIT_SECONDS = 20.0
 
 @frozen
 class SubOperation:
-    """One thing that an idempotent request creates: the image of its n-th file, or its album."""
+    """The creation of one record by an idempotent request: the image of its n-th file, or its album."""
 
     _records: IdempotencyRepository = field(repr=False)
     account_id: AccountId
@@ -60,7 +61,7 @@ class IdempotentRequest:
     response: StoredResponse | None = None
 
     def sub_operation(self, number: int) -> SubOperation:
-        """Return the n-th thing that the request creates."""
+        """Return the creation of the n-th record of the request."""
         return SubOperation(self._records, self.account_id, self.key, number)
 
     def complete(self, status: int, body: bytes) -> None:
@@ -80,26 +81,26 @@ class IdempotencyService:
     _clock: Clock = field(repr=False)
 
     @contextmanager
-    def begin(self, account: Account, key: str, request: str) -> Iterator[IdempotentRequest]:
-        """Yield the request of an account under a key; no other request has the key meanwhile.
+    def begin(self, account: Account, key: str, fingerprint: str) -> Iterator[IdempotentRequest]:
+        """Begin a request under a key; no other request with the key runs in the block.
 
         Args:
             account: The account that sent the request.
             key: The `Idempotency-Key` header: 1–255 printable ASCII characters.
-            request: A fingerprint that differs for different requests.
+            fingerprint: A hash that differs for different requests.
 
         Raises:
             BadRequestError: The key has another form.
-            ConflictError: The key belongs to another request, or the first request is still in progress.
+            ConflictError: The key was used for another request, or the first request is still in progress.
             UnavailableError: A request under another key with the same lock did not end in time.
         """
         if not (1 <= len(key) <= MAX_KEY and key.isascii() and key.isprintable()):
             expected = f"1 to {MAX_KEY} printable ASCII characters"
             raise BadRequestError(errors=[FieldError("Idempotency-Key", expected, quote_value(key))])
-        with self._locks.acquire_with_timeout("once", f"{account.id}/{key}", WAIT_SECONDS) as acquired:
+        with self._locks.acquire_with_timeout("idempotency", f"{account.id}/{key}", WAIT_SECONDS) as acquired:
             if not acquired:
                 if self._records.get(account.id, key) is None:
-                    # Two keys may share a lock: nothing contradicts this request, it only has to wait.
+                    # Two keys may share a lock: this request is not in conflict, it can be retried.
                     raise UnavailableError(
                         "expected a lock for this Idempotency-Key but received none in time"
                     )
@@ -107,18 +108,18 @@ class IdempotencyService:
                     "expected one request at a time for this Idempotency-Key but received a second",
                     retry_after=1,
                 )
-            yield self._find_or_insert(account.id, key, request)
+            yield self._find_or_insert(account.id, key, fingerprint)
 
-    def _find_or_insert(self, account_id: AccountId, key: str, request: str) -> IdempotentRequest:
+    def _find_or_insert(self, account_id: AccountId, key: str, fingerprint: str) -> IdempotentRequest:
         now = self._clock()
         oldest = now - RETENTION
         record = self._records.get(account_id, key)
         if record is None or record.created_at < to_micros(oldest):
             with self._database.transaction() as transaction:
                 self._records.delete_before(transaction, oldest)
-                self._records.insert(transaction, account_id, key, request, now)
+                self._records.insert(transaction, account_id, key, fingerprint, now)
             return IdempotentRequest(self._database, self._records, account_id, key)
-        if record.fingerprint != request:
+        if record.fingerprint != fingerprint:
             error = FieldError("Idempotency-Key", "a new key for another request", quote_value(key))
             raise ConflictError(errors=[error])
         return IdempotentRequest(self._database, self._records, account_id, key, record.response)

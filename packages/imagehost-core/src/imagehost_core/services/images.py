@@ -58,7 +58,7 @@ class ImageService:
 
         Args:
             image: The image.
-            owner: The account that must own it; any account, unless given.
+            owner: The account that must own it; by default any account.
 
         Raises:
             NotFoundError: There is no such image, or another account owns it.
@@ -73,7 +73,7 @@ class ImageService:
         Args:
             owner: The account.
             album_id: Only images in this album.
-            page: The first 20, unless given.
+            page: By default the first 20 images.
 
         Raises:
             NotFoundError: There is no such account, or it has no such album.
@@ -116,7 +116,7 @@ class ImageService:
 
         Args:
             image: The image.
-            owner: The account that must own it; any account, unless given.
+            owner: The account that must own it; by default any account.
             changes: `album_id` (`None` removes it from its album), `description`, `is_public`, `filename`.
 
         Raises:
@@ -140,14 +140,14 @@ class ImageService:
         return changed
 
     def delete(self, image: ImageRef, *, owner: Owner | None = None) -> DeletedImage:
-        """Delete an image: once this returns, no byte of it or of its variants is left.
+        """Delete an image: once this returns, no byte of it or of its variants remains.
 
-        No render in progress can restore one. An image whose record is gone but whose files are not, because
-        an attempt failed, is finished; the result is then that of the first attempt.
+        No render in progress can restore one. If an earlier attempt deleted the record but not all files,
+        this deletes the rest and returns the result of that attempt.
 
         Args:
             image: The image.
-            owner: The account that must own it; any account, unless given.
+            owner: The account that must own it; by default any account.
 
         Raises:
             NotFoundError: There is no such image, or another account owns it.
@@ -177,7 +177,7 @@ class ImageService:
         Args:
             image: The image.
             params: The transform, as for `ImageHost.render`.
-            owner: The account that must own the image; any account, unless given.
+            owner: The account that must own the image; by default any account.
             expires_in: Seconds, from 1 to a year.
 
         Raises:
@@ -237,7 +237,7 @@ class ImageService:
     def _insert_tombstone(
         self, transaction: Transaction, found: Image | Tombstone, unit: UnitOfWork
     ) -> DeletedImage:
-        """Replace the record of an image by a tombstone, unless that is done already."""
+        """Replace the record of an image by a tombstone, unless an earlier attempt did."""
         if isinstance(found, Tombstone):
             return DeletedImage(id=found.id, album_id=found.album_id, deleted_at=found.deleted_at)
         deleted = DeletedImage(id=found.id, album_id=found.album_id, deleted_at=self._clock())
@@ -274,7 +274,7 @@ class ImageService:
 
 
 def _validate_changes(changes: Mapping[str, object]) -> dict[str, Any]:
-    """Return changes as they are stored.
+    """Return validated changes, with a cleaned filename and an integer album id.
 
     Raises:
         ValidationError: A value is not allowed; all errors are reported together.
@@ -299,11 +299,7 @@ def _errors(values: dict[str, object]) -> Iterator[FieldError]:
             values["album_id"] = parse_album_id(values["album_id"])  # type: ignore[arg-type]
         except ValidationError as error:
             yield from error.errors
-    description = values.get("description", "")
-    if isinstance(description, str):
-        yield from description_errors(description)
-    else:
-        yield FieldError("description", "text", quote_value(description))
+    yield from description_errors(values.get("description", ""))
     if not isinstance(values.get("is_public", True), bool):
         yield FieldError("is_public", "true or false", quote_value(values["is_public"]))
     filename = values.get("filename", "-")

@@ -60,7 +60,7 @@ class KeyService:
         Args:
             owner: The account.
             name: Up to 100 characters, without NUL and lone surrogates.
-            scopes: All, unless given.
+            scopes: The scopes of the key; by default all.
             expires_at: Timezone-aware; `None` for a key that does not expire.
 
         Raises:
@@ -129,7 +129,7 @@ class KeyService:
         new_expiry = values["expires_at"] if "expires_at" in changes else None
         scopes = _validate_key(values["name"], list(values["scopes"]), new_expiry, self._clock())
         if current.revoked_at is not None:
-            raise ConflictError("expected a key that is in force but received one that is revoked")
+            raise ConflictError("expected a key that is not revoked but received one that is")
         changed = attrs.evolve(
             current, name=values["name"].strip(), scopes=scopes, expires_at=values["expires_at"]
         )
@@ -188,13 +188,13 @@ def _validate_key(
         errors.append(FieldError("name", f"at most {MAX_NAME} characters", f"{len(name.strip())}"))
     if not is_valid_text(name):
         errors.append(FieldError("name", *INVALID_TEXT))
-    known = {scope.value for scope in Scope}
-    unknown = [scope for scope in scopes if scope not in known]
+    valid = {scope.value for scope in Scope}
+    unknown = [scope for scope in scopes if scope not in valid]
     if unknown or not scopes:
         received = ", ".join(map(quote_value, unknown)) or "none"
-        errors.append(FieldError("scopes", f"one or more of {', '.join(sorted(known))}", received))
+        errors.append(FieldError("scopes", f"one or more of {', '.join(sorted(valid))}", received))
     if expires_at is not None and (expires_at.tzinfo is None or expires_at <= now):
-        errors.append(FieldError("expires_at", "a time to come, with its zone", quote_value(expires_at)))
+        errors.append(FieldError("expires_at", "a future time with a time zone", quote_value(expires_at)))
     if errors:
         raise ValidationError(errors=errors)
     return frozenset(map(Scope, scopes))

@@ -13,7 +13,7 @@ from imagehost_core.workers import ImageExecutor
 
 @frozen
 class MaintenanceService:
-    """Work of a host beside requests."""
+    """The maintenance of a host, outside requests."""
 
     _accounts: AccountRepository = field(repr=False)
     _staging: StagingArea = field(repr=False)
@@ -25,20 +25,16 @@ class MaintenanceService:
         self._executor.start()
 
     def check_ready(self) -> None:
-        """Raise UnavailableError unless the database and the data directory respond.
-
-        Raises:
-            UnavailableError: One of them does not.
-        """
+        """Raise UnavailableError unless the database can be read and the data directory written to."""
         try:
             self._accounts.list_all()
-            with self._staging.folder():
+            with self._staging.temporary_directory():
                 pass
         except Exception as error:
             raise UnavailableError("expected the stores to respond but received an error") from error
 
     def collect_garbage(self) -> tuple[str, ...]:
-        """Remove all files without a record, and variants above the cache's bound.
+        """Remove all files without a record, and variants above the cache's limit.
 
         Returns:
             The ids of uploads that crashed before their record was written.
@@ -46,7 +42,7 @@ class MaintenanceService:
         return self._collector.collect_all()
 
     def cleanup(self) -> tuple[str, ...]:
-        """Remove what crashes left where a marker says so; cheap enough to run every minute.
+        """Remove the files that crashes and failed deletions left; cheap enough to run every minute.
 
         Returns:
             The ids of uploads that crashed before their record was written.

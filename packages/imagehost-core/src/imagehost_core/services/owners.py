@@ -1,4 +1,4 @@
-"""Owners: how callers name the account that owns something."""
+"""Owners: accounts given as a record or by name."""
 
 from __future__ import annotations
 

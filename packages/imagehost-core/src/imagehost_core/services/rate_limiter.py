@@ -13,10 +13,10 @@ from imagehost_core.settings import LimitSettings
 
 @frozen
 class WindowState:
-    """A window that limits an account, and what is left in it.
+    """A window that limits an account, and its remaining requests.
 
     Attributes:
-        name: Such as `api_per_minute`.
+        name: A name such as `api_per_minute`.
         limit: Requests that it admits, at least 1.
         remaining: Requests left.
         reset: Its end, as a Unix timestamp.
@@ -41,7 +41,7 @@ class RateLimiter:
         return self._limits.for_account(account.limits)
 
     def admit(self, account: Account, *, upload: bool = False) -> Decision:
-        """Count an API request of an account, if it is admitted.
+        """Decide on an API request of an account, and count it if it is admitted.
 
         Args:
             account: The account of the token.
@@ -50,23 +50,23 @@ class RateLimiter:
         limits = self.limits_of(account)
         return self._store.admit(account_key(account.id), limits.uploads if upload else limits.api)
 
-    def admit_address(self, address: str) -> Decision:
-        """Count a request without a valid token from a client IP address, if it is admitted."""
-        return self._store.admit(address_key(address), self._limits.unauthenticated)
+    def admit_unauthenticated(self, ip_address: str) -> Decision:
+        """Decide on a request without a valid token from a client IP address, and count it if admitted."""
+        return self._store.admit(address_key(ip_address), self._limits.unauthenticated)
 
-    def admit_sign_in(self, name: str, address: str) -> Decision:
-        """Count an attempt to sign in, if both the account and the client IP address have one left.
+    def admit_sign_in(self, name: str, ip_address: str) -> Decision:
+        """Decide on a sign-in attempt, and count it for the client IP address and the account.
 
-        The IP address is counted first, and an attempt that it refuses does not count for the account: one
-        address cannot use up the attempts of many accounts.
+        The IP address is counted first, and an attempt rejected for it does not count for the account: one
+        client cannot use up the attempts of many accounts.
         """
         policy = self._limits.sign_ins
-        of_account, of_address = sign_in_keys(name, address)
-        first = self._store.admit(of_address, policy)
-        if not first.admitted:
-            return first
-        second = self._store.admit(of_account, policy)
-        return min(first, second, key=lambda decision: (decision.admitted, decision.remaining))
+        name_key, ip_address_key = sign_in_keys(name, ip_address)
+        by_ip_address = self._store.admit(ip_address_key, policy)
+        if not by_ip_address.admitted:
+            return by_ip_address
+        by_name = self._store.admit(name_key, policy)
+        return min(by_ip_address, by_name, key=lambda decision: (decision.admitted, decision.remaining))
 
     def windows(self, account: Account) -> tuple[WindowState, ...]:
         """Return the windows that limit an account; a limit of 0 is unlimited and has none."""

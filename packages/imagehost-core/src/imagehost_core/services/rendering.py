@@ -1,9 +1,8 @@
 """Rendering: choose the stored file that a variant is rendered from, and render it in a worker process.
 
 A variant is rendered from the smallest derivative that is large enough. Derivatives are created at upload.
-Where none is large enough, because it did not fit its share of the master's size or is lost, and decoding
-the master is heavy work, the first render creates a lossless one and keeps it in the variant cache, so that
-a huge master is decoded once and not once a variant.
+If none is large enough and decoding the master is a heavy job, the first render creates a lossless derivative
+in the variant cache, so that a huge master is decoded once instead of once per variant.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ class RenderingService:
         if source.intermediate is None:
             return self._render_cached(image, key, job, source)
         # One cache entry after the other: rendering the second while holding the lock of the first could
-        # deadlock with a thread that does it the other way round.
+        # deadlock with a thread that does it in the opposite order.
         intermediate = source.intermediate
         data = self._render_cached(image, cache_key(intermediate), intermediate, source)
         job_class = classify(job, intermediate.plan.output)
@@ -129,6 +128,6 @@ def cache_key(job: RenderJob) -> str:
     """Return the cache key of a variant: equal for requests that result in the same bytes.
 
     It covers the plan instead of the parameters (w=300 alone and with the height that follows from it are one
-    variant), the quality in force, and the codecs' versions, so that another build renders anew.
+    variant), the effective quality, and the codecs' versions, so that another build renders anew.
     """
     return sha256(repr((job, _fingerprint())).encode()).hexdigest()[:32]

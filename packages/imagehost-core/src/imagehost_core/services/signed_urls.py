@@ -17,7 +17,7 @@ from imagehost_core.transform import MAX_LIFETIME_SECONDS, Transform, sign_url
 
 @frozen
 class UrlSigner:
-    """Signs image URLs with the host's secret."""
+    """The signer of image URLs, with the host's secret."""
 
     _resolver: ImageResolver = field(repr=False)
     _urls: UrlBuilder = field(repr=False)
@@ -31,19 +31,17 @@ class UrlSigner:
         Args:
             image: The image.
             transform: The transform.
-            expires_in: Seconds, from 1 to a year.
+            expires_in: Seconds, from 1 to a year; the caller has checked it with `require_lifetime`.
 
         Raises:
             BadRequestError: The transform is not possible or not allowed.
-            ValidationError: `expires_in` is out of range.
         """
-        require_lifetime(expires_in)
         self._resolver.build(image, transform)
         require_allowed_transform(transform, True, self._settings)
         expires = int(self._clock().timestamp()) + expires_in
         signature = sign_url(self._secret, image.id, transform, expires)
         query = transform.to_query()
-        signed = f"{query}&" * bool(query) + f"exp={expires}&sig={signature}"
+        signed = "&".join(filter(None, (query, f"exp={expires}", f"sig={signature}")))
         # `fm` cannot name every format; the extension can.
         extension = FORMATS[transform.format].extensions[0] if isinstance(transform.format, Format) else None
         return self._urls.image(image, signed, extension)

@@ -25,7 +25,7 @@ from imagehost_core.models import Album, Image
 from imagehost_core.resources import UrlBuilder
 
 Subscriber = Callable[[Event], object]
-"""A callback of the embedding program."""
+"""A callback of the embedding program, called with each event."""
 
 log = logging.getLogger(__name__)
 
@@ -50,14 +50,14 @@ class EventBus:
         return unsubscribe
 
     def publish(self, event: Event) -> None:
-        """Call every subscriber; an exception in one is logged and stops nothing else."""
+        """Call every subscriber; an exception in one is logged, and the others are called."""
         with self._lock:
             callbacks = list(self._callbacks)
         for callback in callbacks:
             try:
                 callback(event)
             except Exception:
-                log.exception("event subscriber failed event=%s", event.type)
+                log.exception("event subscriber failed: event=%s", event.type)
 
 
 @frozen
@@ -103,7 +103,7 @@ class UnitOfWork:
 
 @frozen
 class UnitOfWorkFactory:
-    """Begins units of work, and publishes their events."""
+    """The factory of units of work; it publishes their events."""
 
     _outbox: OutboxRepository
     _urls: UrlBuilder
@@ -115,7 +115,7 @@ class UnitOfWorkFactory:
     def begin(self) -> Iterator[UnitOfWork]:
         """Yield a unit of work; publish its events if the block ends without an exception.
 
-        Locks are to be taken inside the block, so that a subscriber may call the host.
+        Acquire locks inside the block, so that they are released before a subscriber is called.
         """
         unit = UnitOfWork(self._outbox, self._urls, self._clock, self._random)
         yield unit

@@ -2,7 +2,7 @@
 
 Options are checked before a byte is read, album, quota and disk space before any decoder runs, and album
 and quota again in the transaction. Once `upload` returns, the master and its record survive a power failure;
-if it raises, nothing is kept.
+if it raises, nothing is stored.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from imagehost_core.settings import LimitSettings
 from imagehost_core.storage import BlobStore, LockManager, StagedFile, StagingArea
 from imagehost_core.storage.blob_store import MASTER, derivative_name
 from imagehost_core.storage.durable import translate_disk_full
-from imagehost_core.storage.staging import CHUNK
+from imagehost_core.storage.staging import CHUNK_BYTES
 from imagehost_core.uploads import UploadKeywords, UploadOptions, clean_filename, with_extension
 from imagehost_core.workers import ImageExecutor
 
@@ -86,15 +86,15 @@ class UploadService:
         image = self._previous_result(idempotency)
         if image is not None:
             return image
-        name = filename if filename is not None else _source_name(source)
-        with self._as_staged_file(source, clean_filename(name)) as staged:
+        original_filename = clean_filename(filename if filename is not None else _source_name(source))
+        with self._as_staged_file(source, original_filename) as staged:
             header = self._admit(staged, account, options)
-            with self._staging.folder() as folder:
-                result = self._ingest(staged, header, options, folder)
+            with self._staging.temporary_directory() as directory:
+                result = self._ingest(staged, header, options, directory)
                 # The master can be larger than the upload.
                 self._staging.require_free_space(0)
-                image = self._build_image(result, folder, account, name, options)
-                self._store(image, folder, account, idempotency)
+                image = self._build_image(result, directory, account, original_filename, options)
+                self._store(image, directory, account, idempotency)
         return image
 
     def require_album(self, owner: Owner, album_id: int | None) -> None:
@@ -135,7 +135,7 @@ class UploadService:
             yield staged
 
     def _admit(self, staged: StagedFile, account: Account, options: UploadOptions) -> ImageHeader:
-        """Return the header of a file that may be stored: no decoder has run yet.
+        """Return the header of a file after the checks that need no decoder.
 
         Raises:
             UnsupportedMediaTypeError: The content is not JPEG, PNG, WebP or GIF.
@@ -150,9 +150,9 @@ class UploadService:
         return header
 
     def _ingest(
-        self, staged: StagedFile, header: ImageHeader, options: UploadOptions, folder: Path
+        self, staged: StagedFile, header: ImageHeader, options: UploadOptions, directory: Path
     ) -> IngestResult:
-        """Decode and encode a file in a worker process; leave the master and its derivatives in a folder."""
+        """Create the master and its derivatives in a directory, in a worker process."""
         job = IngestJob(
             format=header.format,
             requested_format=options.format,
@@ -162,37 +162,36 @@ class UploadService:
         )
         with translate_disk_full(), staged.path.open("rb") as file:
             result, (master, *derivatives) = self._executor.ingest(
-                job, file, header.end_offset, deadline=self._ingest_timeout_seconds, into=folder
+                job, file, header.end_offset, deadline=self._ingest_timeout_seconds, into=directory
             )
         if result.unchanged:
             # The bytes are stored as uploaded, without data after the end of the image.
             staged.path.replace(master)
             os.truncate(master, header.end_offset)
-        master.rename(folder / MASTER)
+        master.rename(directory / MASTER)
         for derivative, size in zip(derivatives, result.derivatives, strict=True):
-            derivative.rename(folder / derivative_name(max(size.width, size.height)))
+            derivative.rename(directory / derivative_name(max(size.width, size.height)))
         return result
 
     def _build_image(
         self,
         result: IngestResult,
-        folder: Path,
+        directory: Path,
         account: Account,
-        filename: str | None,
+        original_filename: str,
         options: UploadOptions,
     ) -> Image:
-        original = clean_filename(filename)
-        shown = base62(ID_LENGTH, self._random) if options.auto_rename else original
+        filename = base62(ID_LENGTH, self._random) if options.auto_rename else original_filename
         now = self._clock()
-        with (folder / MASTER).open("rb") as master:
+        with (directory / MASTER).open("rb") as master:
             digest = file_digest(master, "sha256").hexdigest()
             size = master.seek(0, os.SEEK_END)
         return Image(
             id=ImageId(new_image_id(self._random)),
             account_id=account.id,
             album_id=options.album_id,
-            filename=with_extension(shown, result.format),
-            original_filename=original,
+            filename=with_extension(filename, result.format),
+            original_filename=original_filename,
             description=options.description,
             is_public=options.is_public,
             format=result.format,
@@ -208,14 +207,16 @@ class UploadService:
             updated_at=now,
         )
 
-    def _store(self, image: Image, folder: Path, account: Account, idempotency: SubOperation | None) -> None:
+    def _store(
+        self, image: Image, directory: Path, account: Account, idempotency: SubOperation | None
+    ) -> None:
         """Make the files durable, then commit the record.
 
         The lock is held until the record is committed, so that the files are not collected as orphans.
         """
         with self._units.begin() as unit, self._locks.acquire("image", image.id):
             try:
-                self._blobs.put(image.id, folder)
+                self._blobs.put(image.id, directory)
                 self._commit(unit, image, account, idempotency)
             except BaseException:
                 self._rollback(image.id)
@@ -233,14 +234,14 @@ class UploadService:
                 idempotency.record_result(transaction, image.id)
 
     def _rollback(self, image_id: ImageId) -> None:
-        """Remove the files of an upload that failed; a failure of this is only logged."""
+        """Remove the files of an upload that failed; if that fails, log the error and leave a marker."""
         try:
             # An interrupt can come after the commit; then the files stay.
             if not self._images.exists(image_id):
                 self._blobs.delete(image_id)
         except Exception:
             self._staging.mark_incomplete(image_id)
-            log.exception("cannot remove files of a failed upload image=%s", image_id)
+            log.exception("cannot remove files of a failed upload: image=%s", image_id)
 
     def _quota(self, account: Account) -> int:
         return self._limits.for_account(account.limits).quota_bytes
@@ -254,5 +255,5 @@ def _source_name(source: UploadSource) -> str | None:
 
 
 def _copy(source: BinaryIO, target: StagedFile) -> None:
-    while chunk := source.read(CHUNK):
+    while chunk := source.read(CHUNK_BYTES):
         target.write(chunk)

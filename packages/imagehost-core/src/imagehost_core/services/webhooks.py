@@ -39,8 +39,8 @@ LEASE_MARGIN = timedelta(seconds=30)
 """Time by which a lease outlasts the timeout of its attempt."""
 MAX_SENDERS = 256
 """Sender slots: senders whose leases are released at once when their process dies."""
-MAX_IN_FLIGHT_PER_ENDPOINT = 8
-"""Attempts to one endpoint at a time."""
+MAX_IN_FLIGHT_PER_WEBHOOK = 8
+"""Attempts to one webhook at a time."""
 MAX_WEBHOOKS = 100
 """Webhooks of one account: each event is written once for each of them."""
 
@@ -76,7 +76,7 @@ class WebhookService:
                 together.
         """
         account = get_account(self._accounts, owner)
-        values = self._validated({"url": url, "events": tuple(events), "description": description})
+        values = self._validate({"url": url, "events": tuple(events), "description": description})
         webhook = Webhook(
             id=new_webhook_id(self._random),
             account_id=account.id,
@@ -127,7 +127,7 @@ class WebhookService:
         """
         account = get_account(self._accounts, owner)
         self._get(webhook, account, self._database)
-        values = self._validated(changes)
+        values = self._validate(changes)
         if values.get("is_active"):
             values["disabled_reason"] = None
         with self._database.transaction() as transaction:
@@ -163,7 +163,7 @@ class WebhookService:
         return WebhookWithSecret(current, secret)
 
     def test(self, webhook: WebhookRef, *, owner: Owner) -> WebhookDelivery:
-        """Send a webhook an event of type `webhook.test`, whatever types it gets.
+        """Send a webhook an event of type `webhook.test`, whether or not it subscribes to that type.
 
         Raises:
             NotFoundError: The account has no such webhook.
@@ -202,7 +202,7 @@ class WebhookService:
         return found
 
     def retry(self, webhook: WebhookRef, delivery: DeliveryRef, *, owner: Owner) -> WebhookDelivery:
-        """Make a delivery due now, whatever its state.
+        """Make a delivery due now, in any state.
 
         Raises:
             NotFoundError: The account has no such webhook, or the webhook no such delivery.
@@ -215,7 +215,7 @@ class WebhookService:
     def retry_all_now(self) -> int:
         """Make every pending delivery of the host due now; return their number.
 
-        For an operator, after a fault of the host's own network.
+        For an operator, after an outage of the host's own network.
         """
         with self._database.transaction() as transaction:
             return self._outbox.make_due_now(transaction, self._clock())
@@ -232,14 +232,14 @@ class WebhookService:
     def sender_slot(self) -> Iterator[int | None]:
         """Yield the number of a free sender slot, held while the block runs; `None` if all are taken.
 
-        The operating system frees the slot of a process that dies. The sender that takes it next releases at
-        once what the dead one had leased, so that a restarted sender loses no time.
+        The operating system frees the slot of a process that dies. The next sender in the slot releases
+        the leases of the dead one at once, so that a restarted sender does not wait for them to expire.
         """
         for number in range(MAX_SENDERS):
             with self._locks.try_acquire("sender", number) as acquired:
                 if acquired:
                     with self._database.transaction() as transaction:
-                        leases.release_all_of(transaction, number)
+                        leases.release_slot(transaction, number)
                     yield number
                     return
         yield None
@@ -266,8 +266,7 @@ class WebhookService:
             sender_slot: The slot of the sender, if it has one.
         """
         now, reports = self._clock(), list(attempts)
-        each = MAX_IN_FLIGHT_PER_ENDPOINT
-        if not reports and not (count and leases.is_any_due(self._database, now, each)):
+        if not reports and not (count and leases.is_any_due(self._database, now, MAX_IN_FLIGHT_PER_WEBHOOK)):
             return ()
         until = now + timedelta(seconds=self._settings.timeout_seconds) + LEASE_MARGIN
         with self._database.transaction() as transaction:
@@ -275,10 +274,12 @@ class WebhookService:
                 self._record_attempt(transaction, leased, attempt)
             if not count:
                 return ()
-            return tuple(leases.lease_due(transaction, now, until, count, each, sender_slot))
+            return tuple(
+                leases.lease_due(transaction, now, until, count, MAX_IN_FLIGHT_PER_WEBHOOK, sender_slot)
+            )
 
     def next_due(self) -> datetime | None:
-        """Return the time at which the next delivery is due, or `None` where none is pending."""
+        """Return the time at which the next delivery is due, or `None` if none is pending."""
         return self._outbox.next_due()
 
     def release(self, *leased: LeasedDelivery) -> None:
@@ -319,5 +320,5 @@ class WebhookService:
             )
         return found
 
-    def _validated(self, changes: Mapping[str, object]) -> dict[str, object]:
+    def _validate(self, changes: Mapping[str, object]) -> dict[str, object]:
         return validate_webhook(changes, self._resolve, allow_loopback=self._settings.allow_loopback)

@@ -17,9 +17,9 @@ from imagehost_core.errors import NotFoundError
 from imagehost_core.ids import ImageId, delivery_not_found_text, parse_image_id
 from imagehost_core.storage.durable import (
     OWNER_ONLY_DIR,
-    make_folder,
+    make_directory,
+    sync_directory,
     sync_file,
-    sync_folder,
     translate_disk_full,
 )
 from imagehost_core.storage.layout import shard
@@ -101,7 +101,7 @@ class LocalBlobStore:
     def __init__(self, path: str | os.PathLike[str], staging: StagingArea | None = None) -> None:
         self._root = Path(path)
         self._synced_shards: set[Path] = set()
-        make_folder(self._root)
+        make_directory(self._root)
         self._owns_staging = staging is None
         self._staging = staging or StagingArea(self._root / ".staging", 0)
         if self._owns_staging:
@@ -126,7 +126,7 @@ class LocalBlobStore:
             except OSError as error:
                 if error.errno != errno.EXDEV:
                     raise
-                with self._staging.folder() as copy:
+                with self._staging.temporary_directory() as copy:
                     for path in files.iterdir():
                         shutil.copyfile(path, copy / path.name)
                     self._publish(image_id, copy)
@@ -192,7 +192,7 @@ class LocalBlobStore:
         directory = self._directory(image_id)
         for path in files.iterdir():
             sync_file(path)
-        sync_folder(files)
+        sync_directory(files)
         self._ensure_shard(directory.parent)
         # Checked because a rename replaces an empty directory; a full one fails with ENOTEMPTY.
         if directory.exists():
@@ -203,7 +203,7 @@ class LocalBlobStore:
             if error.errno == errno.ENOTEMPTY:
                 raise FileExistsError(errno.EEXIST, "files are stored already", str(directory)) from error
             raise
-        sync_folder(directory.parent)
+        sync_directory(directory.parent)
 
     def _ensure_shard(self, directory: Path) -> None:
         """Create the parent directory of an image's directory, and sync it.
@@ -213,7 +213,7 @@ class LocalBlobStore:
         """
         if directory not in self._synced_shards:
             directory.mkdir(OWNER_ONLY_DIR, exist_ok=True)
-            sync_folder(directory.parent)
+            sync_directory(directory.parent)
             self._synced_shards.add(directory)
 
 

@@ -1,6 +1,6 @@
-"""A disk reserve: space that is kept for deletions, which write to the database's log.
+"""A disk reserve: space for deletions on a full disk, which write to the database's log.
 
-A file takes up the space while the disk has plenty. A write that must succeed on a full disk, so that
+A file occupies the space while the disk is not full. A write that must succeed on a full disk, so that
 files can be deleted, releases the file first; it is created again when there is space.
 """
 
@@ -22,7 +22,7 @@ class DiskReserve:
     """The disk reserve of a data directory.
 
     Args:
-        path: The file that takes up the space.
+        path: The file that occupies the space.
     """
 
     def __init__(self, path: Path) -> None:

@@ -72,13 +72,13 @@ def sync_file(path: Path) -> None:
         os.close(descriptor)
 
 
-def sync_folder(path: Path) -> None:
+def sync_directory(path: Path) -> None:
     """Wait until a directory's entries are on the disk. Windows has no call for that and needs none."""
     if os.name == "posix":
         sync_file(path)
 
 
-def make_folder(path: Path, *, fsync: bool = True) -> None:
+def make_directory(path: Path, *, fsync: bool = True) -> None:
     """Create a directory and its parents, accessible to their owner only.
 
     Args:
@@ -87,10 +87,10 @@ def make_folder(path: Path, *, fsync: bool = True) -> None:
     """
     if path.is_dir():
         return
-    make_folder(path.parent, fsync=fsync)
+    make_directory(path.parent, fsync=fsync)
     path.mkdir(OWNER_ONLY_DIR, exist_ok=True)
     if fsync:
-        sync_folder(path.parent)
+        sync_directory(path.parent)
 
 
 def open_owner_only(path: Path, mode: str) -> BinaryIO:
@@ -99,7 +99,7 @@ def open_owner_only(path: Path, mode: str) -> BinaryIO:
     return cast("BinaryIO", file)
 
 
-def remove_folder(path: Path, trash: Path) -> bool:
+def remove_directory(path: Path, trash: Path) -> bool:
     """Remove a directory atomically and durably: move it away by one rename, then delete its files.
 
     Args:
@@ -122,7 +122,7 @@ def remove_folder(path: Path, trash: Path) -> bool:
     else:
         existed = True
     with suppress(FileNotFoundError):
-        sync_folder(path.parent)
+        sync_directory(path.parent)
     if existed:
         remove_tree(trash)
     return existed

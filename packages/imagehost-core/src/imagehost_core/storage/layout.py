@@ -79,10 +79,6 @@ class DataLayout:
         """The file that reserves disk space for deletions."""
         return self.root / "reserve"
 
-    def image(self, image_id: ImageId) -> Path:
-        """Return the directory of an image's master and derivatives."""
-        return self.images / shard(image_id) / image_id
-
     def variants_of(self, image_id: ImageId) -> Path:
         """Return the directory of an image's cached variants."""
         return self.variants / shard(image_id) / image_id

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from zlib import crc32
 
-from imagehost_core.storage.durable import make_folder
+from imagehost_core.storage.durable import OWNER_ONLY_FILE, make_directory
 
 STRIPES = 256
 """The number of lock files for a purpose; with a few dozen locks held at a time, two rarely collide."""
@@ -74,7 +74,7 @@ def lock_file(path: Path, *, wait: bool = True) -> int | None:
     Returns:
         A file descriptor, or `None` if the lock is held elsewhere and `wait` is false.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY_FILE)
     try:
         if _acquire(descriptor, wait):
             return descriptor
@@ -94,7 +94,7 @@ class LockManager:
 
     def __init__(self, path: Path) -> None:
         self._root = path
-        make_folder(path, fsync=False)
+        make_directory(path, fsync=False)
 
     @contextmanager
     def acquire(self, purpose: str, key: str) -> Iterator[None]:
@@ -166,9 +166,9 @@ class FileLock:
     """
 
     def __init__(self, path: Path) -> None:
-        # The operating system does not tell the threads of a process apart.
+        # flock(2) does not exclude the threads that share a descriptor.
         self._thread_lock = threading.Lock()
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY_FILE)
 
     @contextmanager
     def acquire(self) -> Iterator[None]:

@@ -2,8 +2,8 @@
 
 Each process has a directory, which it keeps locked. A directory whose lock is free belongs to a process
 that has exited, and is removed by the next process that opens the data directory, so a crash during an
-upload leaves no files here. It may have left stored files without a record: a *marker* tells that, until
-such files have been searched for and removed.
+upload leaves no files here. It may have left stored files without a record: a *marker* records that,
+until such files have been searched for and removed.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from imagehost_core.limits import MAX_FILE_BYTES, require_file_size
 from imagehost_core.storage.durable import (
     OWNER_ONLY_DIR,
     OWNER_ONLY_FILE,
-    make_folder,
+    make_directory,
     open_owner_only,
-    remove_folder,
+    remove_directory,
     remove_tree,
     require_free_bytes,
-    sync_folder,
+    sync_directory,
     translate_disk_full,
 )
 from imagehost_core.storage.locks import lock_file, unlock_file
 
-CHUNK = 2**20
-"""The number of bytes to copy at a time: 1 MiB."""
+CHUNK_BYTES = 2**20
+"""Bytes to copy at a time: 1 MiB."""
 _LOCK = "lock"
 _NEW = ".new"
 _NEW_MAX_AGE_SECONDS = 3_600
@@ -124,17 +124,17 @@ class StagingArea:
     """
 
     def __init__(self, path: Path, min_free_bytes: int) -> None:
-        make_folder(path, fsync=False)
+        make_directory(path, fsync=False)
         self._min_free_bytes = min_free_bytes
         self._root = path
-        # Locked before it is renamed to its final name, so that no other process takes it for stale.
+        # Locked before it is renamed to its final name, so that no other process treats it as stale.
         self._process_dir = path / uuid4().hex
         new = path / f"{self._process_dir.name}{_NEW}"
         new.mkdir(OWNER_ONLY_DIR)
         self._lock = lock_file(new / _LOCK)
         new.rename(self._process_dir)
-        # Durable, so that after a power failure it shows that there was a process.
-        sync_folder(path)
+        # Durable, so that a power failure leaves a trace of the process, which becomes a marker.
+        sync_directory(path)
 
     def stage(self) -> StagedFile:
         """Create an empty staged file.
@@ -158,7 +158,7 @@ class StagingArea:
         require_free_bytes(self._process_dir, size, self._min_free_bytes)
 
     @contextmanager
-    def folder(self) -> Iterator[Path]:
+    def temporary_directory(self) -> Iterator[Path]:
         """Create an empty directory to build files in; it is deleted when the block ends."""
         path = self._process_dir / uuid4().hex
         with translate_disk_full():
@@ -180,7 +180,7 @@ class StagingArea:
     def remove_tree_atomically(self, path: Path) -> None:
         """Delete an image's directory at once; a power failure cannot bring it back when this returns.
 
-        What a failed attempt of any process has left of it is deleted too.
+        The remains of a failed attempt of any process are deleted too.
 
         Args:
             path: The directory; the caller holds the image's lock.
@@ -191,7 +191,7 @@ class StagingArea:
         trash = f"{_TRASH}{path.parent.parent.name}-{path.name}"
         for process_dir in self._root.iterdir():
             remove_tree(process_dir / trash)
-        remove_folder(path, self._process_dir / trash)
+        remove_directory(path, self._process_dir / trash)
 
     def remove_stale(self) -> None:
         """Delete the directories of processes that have exited, and the trash of those that run.

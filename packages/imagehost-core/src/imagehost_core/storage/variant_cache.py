@@ -24,7 +24,7 @@ from imagehost_core.errors import InsufficientStorageError, NotFoundError
 from imagehost_core.ids import ImageId, delivery_not_found_text
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.storage import DataLayout, GenerationTable, LockManager, StagingArea
-from imagehost_core.storage.durable import make_folder, open_owner_only, translate_disk_full
+from imagehost_core.storage.durable import make_directory, open_owner_only, translate_disk_full
 from imagehost_core.workers import JobClass
 
 _HEADER = struct.Struct("<4sIQ")
@@ -182,7 +182,7 @@ class VariantCache:
         with self._staging.temporary_path() as temporary, translate_disk_full():
             with open_owner_only(temporary, "xb") as file:
                 file.write(_HEADER.pack(_MAGIC, crc32(data), len(data)) + data)
-            make_folder(directory, fsync=False)
+            make_directory(directory, fsync=False)
             temporary.replace(directory / key)
         self._evict(directory)
 

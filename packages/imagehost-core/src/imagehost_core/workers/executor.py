@@ -44,10 +44,10 @@ MAX_WORKER_BYTES = 2**30
 0.3 s, and using that much takes seconds."""
 
 EXIT_GRACE_SECONDS = 1.0
-"""How long a worker process that closed its pipe has to exit, so that its exit status is known."""
+"""Seconds that a worker process which closed its pipe has to exit, so that its exit status is known."""
 MIN_WORK_SHARE = 0.5
-"""The share of the deadline that a task must have had with a worker process to count as too slow. The verdict
-on an upload must not depend on the load of the server."""
+"""The share of the deadline that a task must have had with a worker process to count as too slow. The result
+of an upload must not depend on the load of the server."""
 
 Result = TypeVar("Result")
 Blob = TypeVar("Blob")
@@ -153,7 +153,7 @@ class ImageExecutor:
         """Return the sandbox status of a worker process.
 
         Args:
-            deadline: How long to wait for a free one, in seconds.
+            deadline: Seconds to wait for a free one.
 
         Raises:
             UnavailableError: None was free in time.

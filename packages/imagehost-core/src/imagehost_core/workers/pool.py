@@ -1,4 +1,4 @@
-"""The process pool: it starts worker processes, hands them to callers in turn, and replaces lost ones.
+"""The process pool: it starts worker processes, lends them to callers in turn, and replaces lost ones.
 
 Invariants, under the lock: `_started` counts the worker processes that are starting, idle or busy, and is
 never above `size` + 2. Callers are served in order of arrival, among those for whom
@@ -26,7 +26,7 @@ from imagehost_core.workers.watchdog import Watchdog
 log = logging.getLogger("imagehost.workers")
 
 CLOSE_SECONDS = 10.0
-"""How long `close` waits for callers to release their worker processes."""
+"""Seconds that `close` waits for callers to release their worker processes."""
 
 
 @frozen

@@ -208,7 +208,7 @@ class Worker:
         """End the process, if it has not exited, and release its resources in this one.
 
         Args:
-            grace: How long to wait for it to exit before it is killed, in seconds.
+            grace: Seconds to wait for it to exit before it is killed.
         """
         with self._exit_lock:
             if self._exit_info is None:

@@ -66,10 +66,10 @@ def warm_up() -> None:
     """Run every decoder and encoder once, while files can still be opened."""
     size = Size(3, 1)
     plan = Plan(resize=size, crop=ORIGIN, pad=ORIGIN, output=size)
-    for fmt, traits in FORMATS.items():
-        job = RenderJob(plan, fmt, 80 if traits.has_quality else None, animated=True)
+    for fmt, info in FORMATS.items():
+        job = RenderJob(plan, fmt, 80 if info.has_quality else None, animated=True)
         render(job, Format.GIF, _TINY_GIF)
-        if traits.uploadable:
+        if info.uploadable:
             _, (master, *_) = ingest(IngestJob(Format.GIF, requested_format=fmt), _TINY_GIF)
             render(RenderJob(plan, Format.PNG, None), fmt, master or _TINY_GIF)
     # Derivatives are JPEG or AVIF; the renderer detects AVIF by content.

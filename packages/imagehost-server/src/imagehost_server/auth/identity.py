@@ -99,7 +99,7 @@ class IdentityMiddleware:
         except UnauthorizedError as error:
             auth_error = error
         if principal is None:
-            decision = self._host.rate_limiter.admit_address(ip_address)
+            decision = self._host.rate_limiter.admit_unauthenticated(ip_address)
         else:
             is_upload = (scope["method"], scope["path"]) == UPLOAD
             decision = self._host.rate_limiter.admit(principal.account, upload=is_upload)
