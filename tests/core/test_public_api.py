@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from pathlib import Path
+from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import pytest
@@ -152,6 +153,23 @@ def test_every_type_of_a_public_signature_is_exported_by_the_root() -> None:
     assert ImageHost in types
     assert UploadKeywords in types
     assert sorted(f"{kind.__module__}.{kind.__name__}" for kind in types if kind not in exported) == []
+
+
+def test_every_union_alias_of_a_public_signature_is_exported_by_the_root() -> None:
+    with memory_host() as host:
+        services = [type(value) for name, value in vars(host).items() if not name.startswith("_")]
+    exported = [getattr(imagehost_core, name) for name in imagehost_core.__all__]
+    classes = {kind for kind in (*exported, *services) if inspect.isclass(kind)}
+    functions = [member for kind in classes for member in public_members(kind) if inspect.isfunction(member)]
+    aliases = {
+        name
+        for function in functions
+        for annotation in function.__annotations__.values()
+        for name in re.findall(r"\b[A-Z]\w+", str(annotation))
+        if isinstance(function.__globals__.get(name), UnionType)
+    }
+    assert {"ImageRef", "Owner", "UploadSource"} <= aliases
+    assert sorted(aliases - set(imagehost_core.__all__)) == []
 
 
 @pytest.mark.parametrize("name", PURE_PACKAGES)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from imagehost_core.db import AlbumRepository, Database
-from imagehost_core.db.database import Row, Value
+from imagehost_core.db.database import SqlRow, SqlValue
 from imagehost_core.ids import AlbumId
 from imagehost_core.models import Account, Image
 from imagehost_core.pagination import PageRequest
@@ -21,7 +21,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 class DeletesImagesAfterReadingAlbums(Database):
     """A database in which another client deletes all images as soon as a query has returned an album."""
 
-    def fetch_all(self, sql: str, values: Mapping[str, Value]) -> list[Row]:
+    def fetch_all(self, sql: str, values: Mapping[str, SqlValue]) -> list[SqlRow]:
         rows = super().fetch_all(sql, values)
         if any("image_count" in row for row in rows):
             with self.transaction() as transaction:
@@ -31,7 +31,7 @@ class DeletesImagesAfterReadingAlbums(Database):
 
 @pytest.fixture
 def album_id(database: Database, account: Account) -> AlbumId:
-    fields: dict[str, Value] = {"name": "Cats", "description": "", "is_public": 1}
+    fields: dict[str, SqlValue] = {"name": "Cats", "description": "", "is_public": 1}
     with database.transaction() as transaction:
         return AlbumRepository(database).insert(transaction, account.id, fields, NOW)
 

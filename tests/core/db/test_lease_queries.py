@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from imagehost_core.db import Database, leases
-from imagehost_core.db.database import Queryable, Row, Transaction, Value
+from imagehost_core.db.database import Queryable, SqlRow, SqlValue, Transaction
 from imagehost_core.storage import LockManager
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -23,15 +23,15 @@ class QueryPlans(Transaction):
         self._transaction = transaction
         self.plans: list[list[str]] = []
 
-    def fetch_all(self, sql: str, values: Mapping[str, Value]) -> list[Row]:
+    def fetch_all(self, sql: str, values: Mapping[str, SqlValue]) -> list[SqlRow]:
         plan = self._transaction.fetch_all(f"EXPLAIN QUERY PLAN {sql}", values)
         self.plans.append([str(step["detail"]) for step in plan])
         return self._transaction.fetch_all(sql, values)
 
-    def fetch_one(self, sql: str, values: Mapping[str, Value]) -> Row | None:
+    def fetch_one(self, sql: str, values: Mapping[str, SqlValue]) -> SqlRow | None:
         return self._transaction.fetch_one(sql, values)
 
-    def execute(self, sql: str, values: Mapping[str, Value]) -> int:
+    def execute(self, sql: str, values: Mapping[str, SqlValue]) -> int:
         assert isinstance(self._transaction, Transaction)
         return self._transaction.execute(sql, values)
 
@@ -42,7 +42,7 @@ def plans(tmp_path: Path) -> list[list[str]]:
     database = Database(tmp_path / "imagehost.sqlite3", LockManager(tmp_path / "locks"))
     with database.transaction() as transaction:
         transaction.insert("accounts", {"name": "admin", "created_at": 0})
-        event: Row = {"id": "msg_1", "account_id": 1, "type": "t", "created_at": 0, "body": b"{}"}
+        event: SqlRow = {"id": "msg_1", "account_id": 1, "type": "t", "created_at": 0, "body": b"{}"}
         transaction.insert("events", event)
         transaction.insert(
             "webhooks",
@@ -57,7 +57,7 @@ def plans(tmp_path: Path) -> list[list[str]]:
                 "created_at": 0,
             },
         )
-        delivery: Row = {"id": "dlv_1", "webhook_id": "wh_1", "event_id": "msg_1", "type": "t"}
+        delivery: SqlRow = {"id": "dlv_1", "webhook_id": "wh_1", "event_id": "msg_1", "type": "t"}
         transaction.insert(
             "webhook_deliveries", {**delivery, "state": "pending", "next_attempt_at": 0, "created_at": 0}
         )

@@ -23,7 +23,7 @@ from imagehost_core.db import (
     KeyRepository,
     WebhookRepository,
 )
-from imagehost_core.db.database import Row, Value
+from imagehost_core.db.database import SqlRow, SqlValue
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, AlbumId, new_image_id
 from imagehost_core.models import Account, Image
@@ -70,7 +70,7 @@ class RecordsPlans(Database):
         super().__init__(path, locks)
         self.plans: list[list[str]] = []
 
-    def fetch_all(self, sql: str, values: Mapping[str, Value]) -> list[Row]:
+    def fetch_all(self, sql: str, values: Mapping[str, SqlValue]) -> list[SqlRow]:
         self.plans.append(
             [str(row["detail"]) for row in super().fetch_all(f"EXPLAIN QUERY PLAN {sql}", values)]
         )

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from imagehost_core._util.clock import Clock
-    from imagehost_core.db.database import Transaction
+    from imagehost_core.db.database import SqlRow, SqlValue, Transaction
     from imagehost_core.db.idempotency import StoredResponse
     from imagehost_core.errors import (
         BadRequestError,
@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from imagehost_core.services.images import ImageService
     from imagehost_core.services.maintenance import MaintenanceService
     from imagehost_core.services.owners import Owner
+    from imagehost_core.services.references import AlbumRef, DeliveryRef, ImageRef, KeyRef, WebhookRef
     from imagehost_core.services.unit_of_work import Subscriber
     from imagehost_core.services.upload import UploadService, UploadSource
     from imagehost_core.settings import (
@@ -123,6 +124,7 @@ __all__ = [
     "AlbumCreated",
     "AlbumId",
     "AlbumRecord",
+    "AlbumRef",
     "AlbumService",
     "AlbumUpdated",
     "ApiKey",
@@ -138,6 +140,7 @@ __all__ = [
     "Decision",
     "DeletedImage",
     "DeliveryId",
+    "DeliveryRef",
     "DeliverySettings",
     "DeliveryState",
     "Event",
@@ -157,12 +160,14 @@ __all__ = [
     "ImageHostError",
     "ImageId",
     "ImageRecord",
+    "ImageRef",
     "ImageResolver",
     "ImageService",
     "ImageUploaded",
     "InsufficientStorageError",
     "InternalError",
     "KeyId",
+    "KeyRef",
     "KeyService",
     "LeasedDelivery",
     "LimitOverrides",
@@ -200,6 +205,8 @@ __all__ = [
     "Settings",
     "Size",
     "SourceLimits",
+    "SqlRow",
+    "SqlValue",
     "StagedFile",
     "StorageSettings",
     "StoredResponse",
@@ -219,6 +226,7 @@ __all__ = [
     "Webhook",
     "WebhookDelivery",
     "WebhookId",
+    "WebhookRef",
     "WebhookService",
     "WebhookSettings",
     "WebhookWithSecret",
@@ -238,7 +246,7 @@ __all__ = [
 
 _EXPORTS: dict[str, str] = {
     "_util.clock": "Clock",
-    "db.database": "Transaction",
+    "db.database": "SqlRow SqlValue Transaction",
     "db.idempotency": "StoredResponse",
     "errors": """
         BadRequestError ConflictError FieldError ForbiddenError ImageHostError InsufficientStorageError
@@ -270,6 +278,7 @@ _EXPORTS: dict[str, str] = {
     "services.images": "ImageService",
     "services.maintenance": "MaintenanceService",
     "services.owners": "Owner",
+    "services.references": "AlbumRef DeliveryRef ImageRef KeyRef WebhookRef",
     "services.unit_of_work": "Subscriber",
     "services.upload": "UploadService UploadSource",
     "settings": """

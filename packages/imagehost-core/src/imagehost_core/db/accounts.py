@@ -9,7 +9,7 @@ from attrs import asdict, frozen
 
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, optional_timestamp, text, timestamp, to_optional_micros
-from imagehost_core.db.database import Database, Queryable, Row, Transaction
+from imagehost_core.db.database import Database, Queryable, SqlRow, Transaction
 from imagehost_core.ids import AccountId
 from imagehost_core.limits import require_quota
 from imagehost_core.models import Account, AccountUsage, LimitOverrides
@@ -113,7 +113,7 @@ class AccountRepository:
         )
 
 
-def to_account(row: Row) -> Account:
+def to_account(row: SqlRow) -> Account:
     """Convert a row of `accounts`."""
     return Account(
         id=AccountId(integer(row, "id")),

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, text, timestamp
-from imagehost_core.db.database import Database, Queryable, Row, Transaction, Value
+from imagehost_core.db.database import Database, Queryable, SqlRow, SqlValue, Transaction
 from imagehost_core.db.images import COLUMNS as IMAGE_COLUMNS
 from imagehost_core.db.images import to_image
 from imagehost_core.db.pagination import paginate
@@ -60,7 +60,7 @@ class AlbumRepository:
         )
 
     def insert(
-        self, transaction: Transaction, account_id: AccountId, fields: Mapping[str, Value], now: datetime
+        self, transaction: Transaction, account_id: AccountId, fields: Mapping[str, SqlValue], now: datetime
     ) -> AlbumId:
         """Insert an album with the fields `name`, `description` and `is_public`."""
         now_micros = to_micros(now)
@@ -68,7 +68,7 @@ class AlbumRepository:
         return AlbumId(transaction.insert("albums", row))
 
     def update(
-        self, transaction: Transaction, album_id: AlbumId, fields: Mapping[str, Value], now: datetime
+        self, transaction: Transaction, album_id: AlbumId, fields: Mapping[str, SqlValue], now: datetime
     ) -> None:
         """Update some of an album's fields `name`, `description` and `is_public`."""
         assignments = "".join(f"{name} = :{name}, " for name in fields)
@@ -82,7 +82,7 @@ class AlbumRepository:
         transaction.execute("DELETE FROM albums WHERE id = :id", {"id": album_id})
 
 
-def to_album(row: Row) -> Album:
+def to_album(row: SqlRow) -> Album:
     """Convert a row of the query for albums with their covers."""
     has_cover = row["cover_id"] is not None
     return Album(

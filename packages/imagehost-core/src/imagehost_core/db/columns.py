@@ -5,29 +5,29 @@ from __future__ import annotations
 from datetime import datetime
 
 from imagehost_core._util.clock import from_micros, to_micros
-from imagehost_core.db.database import Row
+from imagehost_core.db.database import SqlRow
 
 
-def integer(row: Row, name: str) -> int:
+def integer(row: SqlRow, name: str) -> int:
     """Return the value of an integer column."""
     value = row[name]
     assert isinstance(value, int), name
     return value
 
 
-def text(row: Row, name: str) -> str:
+def text(row: SqlRow, name: str) -> str:
     """Return the value of a text column."""
     value = row[name]
     assert isinstance(value, str), name
     return value
 
 
-def timestamp(row: Row, name: str) -> datetime:
+def timestamp(row: SqlRow, name: str) -> datetime:
     """Return the value of a timestamp column."""
     return from_micros(integer(row, name))
 
 
-def optional_timestamp(row: Row, name: str) -> datetime | None:
+def optional_timestamp(row: SqlRow, name: str) -> datetime | None:
     """Return the value of a nullable timestamp column."""
     return None if row[name] is None else timestamp(row, name)
 

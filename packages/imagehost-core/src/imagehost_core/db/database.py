@@ -22,9 +22,9 @@ from imagehost_core.errors import UnavailableError
 from imagehost_core.storage.durable import OWNER_ONLY_FILE, translate_disk_full
 from imagehost_core.storage.locks import LockManager
 
-Value = str | int | bytes | None
+SqlValue = str | int | bytes | None
 """A value of a column or parameter."""
-Row = dict[str, Value]
+SqlRow = dict[str, SqlValue]
 """A row of a result, by column name."""
 
 BUSY_TIMEOUT_SECONDS = 30.0
@@ -52,12 +52,12 @@ class Database:
             self._writer.enable_wal()
             migrations.apply(self._writer)
 
-    def fetch_one(self, sql: str, values: Mapping[str, Value]) -> Row | None:
+    def fetch_one(self, sql: str, values: Mapping[str, SqlValue]) -> SqlRow | None:
         """Return the first row of a query, or `None`."""
         rows = self.fetch_all(sql, values)
         return rows[0] if rows else None
 
-    def fetch_all(self, sql: str, values: Mapping[str, Value]) -> list[Row]:
+    def fetch_all(self, sql: str, values: Mapping[str, SqlValue]) -> list[SqlRow]:
         """Return all rows of a query. They come from one snapshot; two queries may see two."""
         with self._reader() as reader:
             return list(reader.query(sql, dict(values)))
@@ -125,19 +125,19 @@ class Transaction:
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
 
-    def fetch_one(self, sql: str, values: Mapping[str, Value]) -> Row | None:
+    def fetch_one(self, sql: str, values: Mapping[str, SqlValue]) -> SqlRow | None:
         """Return the first row of a query, or `None`."""
         return next(iter(self._database.query(sql, dict(values))), None)
 
-    def fetch_all(self, sql: str, values: Mapping[str, Value]) -> list[Row]:
+    def fetch_all(self, sql: str, values: Mapping[str, SqlValue]) -> list[SqlRow]:
         """Return all rows of a query."""
         return list(self._database.query(sql, dict(values)))
 
-    def execute(self, sql: str, values: Mapping[str, Value]) -> int:
+    def execute(self, sql: str, values: Mapping[str, SqlValue]) -> int:
         """Execute a statement and return the number of rows that it changed."""
         return self._database.execute(sql, dict(values)).rowcount
 
-    def insert(self, table: str, row: Mapping[str, Value]) -> int:
+    def insert(self, table: str, row: Mapping[str, SqlValue]) -> int:
         """Insert a row and return its rowid."""
         names = ", ".join(row)
         placeholders = ", ".join(f":{name}" for name in row)

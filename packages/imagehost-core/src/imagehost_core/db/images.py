@@ -10,7 +10,7 @@ from attrs import frozen
 
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, text, timestamp
-from imagehost_core.db.database import Database, Queryable, Row, Transaction, Value
+from imagehost_core.db.database import Database, Queryable, SqlRow, SqlValue, Transaction
 from imagehost_core.db.pagination import paginate
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, AlbumId, ImageId
@@ -164,11 +164,11 @@ class ImageRepository:
         rows = self.database.fetch_all("SELECT image_id FROM tombstones", {})
         return tuple(ImageId(text(row, "image_id")) for row in rows)
 
-    def _page(self, where: str, values: dict[str, Value], request: PageRequest) -> Page[Image]:
+    def _page(self, where: str, values: dict[str, SqlValue], request: PageRequest) -> Page[Image]:
         return paginate(self.database, "images", where, values, request, to_image)
 
 
-def to_image(row: Row) -> Image:
+def to_image(row: SqlRow) -> Image:
     """Convert a row of `images`."""
     return Image(
         id=ImageId(text(row, "id")),
@@ -192,7 +192,7 @@ def to_image(row: Row) -> Image:
     )
 
 
-def to_row(image: Image) -> Row:
+def to_row(image: Image) -> SqlRow:
     """Convert an image to a row of `images`."""
     return {
         "id": image.id,
@@ -216,7 +216,7 @@ def to_row(image: Image) -> Row:
     }
 
 
-def _to_tombstone(row: Row) -> Tombstone:
+def _to_tombstone(row: SqlRow) -> Tombstone:
     return Tombstone(
         id=ImageId(text(row, "image_id")),
         account_id=AccountId(integer(row, "account_id")),
@@ -225,5 +225,5 @@ def _to_tombstone(row: Row) -> Tombstone:
     )
 
 
-def _optional_album_id(row: Row) -> AlbumId | None:
+def _optional_album_id(row: SqlRow) -> AlbumId | None:
     return None if row["album_id"] is None else AlbumId(integer(row, "album_id"))

@@ -9,7 +9,7 @@ from attrs import frozen
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.accounts import to_account
 from imagehost_core.db.columns import integer, optional_timestamp, text, timestamp, to_optional_micros
-from imagehost_core.db.database import Database, Row, Transaction
+from imagehost_core.db.database import Database, SqlRow, Transaction
 from imagehost_core.db.pagination import paginate
 from imagehost_core.ids import AccountId, KeyId
 from imagehost_core.models import Account, ApiKey, Page, Scope
@@ -80,7 +80,7 @@ class KeyRepository:
         transaction.execute(sql, {"id": key_id, "now": to_micros(now)})
 
 
-def to_key(row: Row) -> ApiKey:
+def to_key(row: SqlRow) -> ApiKey:
     """Convert a row of `api_keys`."""
     return ApiKey(
         id=KeyId(text(row, "id")),

@@ -14,7 +14,7 @@ from attrs import field, frozen
 
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, text
-from imagehost_core.db.database import Queryable, Row, Transaction, Value
+from imagehost_core.db.database import Queryable, SqlRow, SqlValue, Transaction
 from imagehost_core.db.outbox import to_delivery
 from imagehost_core.db.webhooks import to_secrets, to_webhook
 from imagehost_core.models import Webhook, WebhookDelivery
@@ -76,7 +76,7 @@ class LeasedDelivery:
 
 def is_any_due(queryable: Queryable, now: datetime, max_per_webhook: int) -> bool:
     """Return whether a delivery can be leased; does not wait for the write lock."""
-    values: dict[str, Value] = {"now": to_micros(now), "max_per_webhook": max_per_webhook, "count": 1}
+    values: dict[str, SqlValue] = {"now": to_micros(now), "max_per_webhook": max_per_webhook, "count": 1}
     return bool(queryable.fetch_all(_WEBHOOKS_WITH_DUE, values))
 
 
@@ -119,7 +119,7 @@ def lease_due(
             "UPDATE webhook_deliveries SET lease_expires_at = :expires_at, leased_by = :slot WHERE id = :id",
             {"id": delivery_id, "expires_at": to_micros(lease_expires_at), "slot": sender_slot},
         )
-    webhooks: dict[str, Row] = {}
+    webhooks: dict[str, SqlRow] = {}
     return [_read(transaction, id_, now, lease_expires_at, webhooks) for id_ in delivery_ids]
 
 
@@ -153,7 +153,7 @@ def _read(
     delivery_id: str,
     now: datetime,
     lease_expires_at: datetime,
-    webhooks: dict[str, Row],
+    webhooks: dict[str, SqlRow],
 ) -> LeasedDelivery:
     row = transaction.fetch_one(_DELIVERY_WITH_BODY, {"id": delivery_id})
     # A delivery is deleted with its event and with its webhook (ON DELETE CASCADE).
@@ -170,5 +170,5 @@ def _read(
     )
 
 
-def _lease_key(leased: LeasedDelivery) -> dict[str, Value]:
+def _lease_key(leased: LeasedDelivery) -> dict[str, SqlValue]:
     return {"id": leased.delivery.id, "expires_at": to_micros(leased.lease_expires_at)}

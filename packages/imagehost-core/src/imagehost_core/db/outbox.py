@@ -11,7 +11,7 @@ from attrs import frozen
 
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, optional_timestamp, text, timestamp, to_optional_micros
-from imagehost_core.db.database import Database, Queryable, Row, Transaction
+from imagehost_core.db.database import Database, Queryable, SqlRow, Transaction
 from imagehost_core.db.pagination import paginate
 from imagehost_core.db.webhooks import WebhookRepository
 from imagehost_core.events import Event, serialize_event
@@ -85,7 +85,7 @@ class OutboxRepository:
 
     def record_attempt(self, transaction: Transaction, delivery: WebhookDelivery) -> None:
         """Store the outcome of an attempt, and release the lease."""
-        row: Row = {
+        row: SqlRow = {
             "id": delivery.id,
             "state": delivery.state.value,
             "attempts": delivery.attempts,
@@ -159,7 +159,7 @@ class OutboxRepository:
         )
 
 
-def to_delivery(row: Row) -> WebhookDelivery:
+def to_delivery(row: SqlRow) -> WebhookDelivery:
     """Convert a row of `webhook_deliveries`."""
     return WebhookDelivery(
         id=DeliveryId(text(row, "id")),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from imagehost_core.db.database import Queryable, Row, Value
+from imagehost_core.db.database import Queryable, SqlRow, SqlValue
 from imagehost_core.models import Page
 from imagehost_core.pagination import CursorPosition, PageRequest, encode_cursor
 
@@ -21,9 +21,9 @@ def paginate(
     queryable: Queryable,
     table: str,
     where: str,
-    values: Mapping[str, Value],
+    values: Mapping[str, SqlValue],
     request: PageRequest,
-    to_item: Callable[[Row], T],
+    to_item: Callable[[SqlRow], T],
     select: str = "",
 ) -> Page[T]:
     """Return one page of a list.
@@ -60,5 +60,5 @@ def paginate(
     )
 
 
-def _cursor_position(row: Row) -> CursorPosition:
+def _cursor_position(row: SqlRow) -> CursorPosition:
     return CursorPosition(int(row["created_at"] or 0), str(row["id"]))

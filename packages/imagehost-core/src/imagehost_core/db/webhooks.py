@@ -9,7 +9,7 @@ from attrs import frozen
 
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, text, timestamp
-from imagehost_core.db.database import Database, Queryable, Row, Transaction
+from imagehost_core.db.database import Database, Queryable, SqlRow, Transaction
 from imagehost_core.db.pagination import paginate
 from imagehost_core.ids import AccountId, WebhookId
 from imagehost_core.models import Page, Webhook
@@ -94,7 +94,7 @@ class WebhookRepository:
         transaction.execute("DELETE FROM webhooks WHERE id = :id", {"id": webhook_id})
 
 
-def to_webhook(row: Row) -> Webhook:
+def to_webhook(row: SqlRow) -> Webhook:
     """Convert a row of `webhooks`."""
     reason = row["disabled_reason"]
     return Webhook(
@@ -109,7 +109,7 @@ def to_webhook(row: Row) -> Webhook:
     )
 
 
-def to_secrets(row: Row, now: datetime) -> tuple[str, ...]:
+def to_secrets(row: SqlRow, now: datetime) -> tuple[str, ...]:
     """Return a webhook's signing secrets, newest first: two until the previous secret expires."""
     expires_at = row["previous_secret_expires_at"]
     is_rotating = isinstance(expires_at, int) and expires_at > to_micros(now)
@@ -117,7 +117,7 @@ def to_secrets(row: Row, now: datetime) -> tuple[str, ...]:
     return (text(row, "secret"), *previous)
 
 
-def _to_row(webhook: Webhook) -> Row:
+def _to_row(webhook: Webhook) -> SqlRow:
     return {
         **attrs.asdict(webhook),
         "events": " ".join(webhook.events),

@@ -13,7 +13,7 @@ The functions decide; counting requests and bytes is left to the caller.
 ```
 """
 
-from imagehost_core.limits.keys import account_key, address_key, sign_in_keys
+from imagehost_core.limits.keys import account_key, ip_address_key, sign_in_keys
 from imagehost_core.limits.sizes import (
     MAX_FILE_BYTES,
     MAX_FILES_PER_REQUEST,
@@ -33,8 +33,8 @@ __all__ = [
     "RateLimitPolicy",
     "Window",
     "account_key",
-    "address_key",
     "decide",
+    "ip_address_key",
     "require_file_count",
     "require_file_size",
     "require_quota",

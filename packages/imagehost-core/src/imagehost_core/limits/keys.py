@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from imagehost_core.ids import AccountId
 
@@ -19,35 +19,35 @@ def account_key(account_id: AccountId) -> str:
     return f"account:{account_id}"
 
 
-def address_key(address: str) -> str:
+def ip_address_key(ip_address: str) -> str:
     """Return the rate limit key of a client IP address.
 
     Args:
-        address: The IP address as text. An IPv4-mapped IPv6 address (`::ffff:192.0.2.1`) is the IPv4 client;
-            other text, such as that of a Unix socket, shares one key.
+        ip_address: The text of the address. An IPv4-mapped IPv6 address (`::ffff:192.0.2.1`) is the IPv4
+            client; other text, such as that of a Unix socket, shares one key.
     """
-    return f"address:{_client(address)}"
+    return f"address:{_client(ip_address)}"
 
 
-def sign_in_keys(name: str, address: str) -> tuple[str, str]:
+def sign_in_keys(name: str, ip_address: str) -> tuple[str, str]:
     """Return the rate limit keys of a sign-in attempt: of the account and of the client IP address.
 
     Args:
         name: The received account name; names that are too long share one key.
-        address: The client IP address as text.
+        ip_address: The client IP address.
     """
     valid_name = name if len(name) <= MAX_NAME else ""
-    return f"sign-in:account:{valid_name}", f"sign-in:address:{_client(address)}"
+    return f"sign-in:account:{valid_name}", f"sign-in:address:{_client(ip_address)}"
 
 
 @lru_cache(10_000)
-def _client(address: str) -> str:
+def _client(ip_address: str) -> str:
     try:
-        parsed = ip_address(address.partition("%")[0])
+        parsed = ipaddress.ip_address(ip_address.partition("%")[0])
     except ValueError:
         return "unknown"
-    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
         parsed = parsed.ipv4_mapped
-    if isinstance(parsed, IPv4Address):
+    if isinstance(parsed, ipaddress.IPv4Address):
         return str(parsed)
-    return str(ip_network((parsed, _IPV6_PREFIX), strict=False))
+    return str(ipaddress.ip_network((parsed, _IPV6_PREFIX), strict=False))

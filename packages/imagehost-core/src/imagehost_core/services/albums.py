@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
 from imagehost_core.db import AccountRepository, AlbumRepository, Database, ImageRepository
-from imagehost_core.db.database import Queryable, Transaction, Value
+from imagehost_core.db.database import Queryable, SqlValue, Transaction
 from imagehost_core.errors import FieldError, NotFoundError, ValidationError, quote_value
 from imagehost_core.ids import AccountId, AlbumId, ImageId, album_not_found_text
 from imagehost_core.models import Account, Album, Image, Page
@@ -214,7 +214,7 @@ class AlbumService:
         return current, tuple(results)
 
     def _update(
-        self, transaction: Transaction, album_id: AlbumId, account: Account, fields: dict[str, Value]
+        self, transaction: Transaction, album_id: AlbumId, account: Account, fields: dict[str, SqlValue]
     ) -> Album:
         self._albums.update(transaction, album_id, fields, self._clock())
         return self._get(album_id, account, transaction)
@@ -255,7 +255,7 @@ def require_album(
         raise ValidationError(errors=[error])
 
 
-def validate_album(fields: dict[str, object]) -> dict[str, Value]:
+def validate_album(fields: dict[str, object]) -> dict[str, SqlValue]:
     """Return an album's fields as values of its database columns.
 
     Raises:
@@ -264,7 +264,7 @@ def validate_album(fields: dict[str, object]) -> dict[str, Value]:
     errors = list(_errors(fields))
     if errors:
         raise ValidationError(errors=errors)
-    row: dict[str, Value] = {}
+    row: dict[str, SqlValue] = {}
     for name, value in fields.items():
         row[name] = int(value) if isinstance(value, bool) else str(value)
     if "name" in row:

@@ -6,7 +6,7 @@ from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
 from imagehost_core.db import RateLimitStore
-from imagehost_core.limits import Decision, RateLimitPolicy, account_key, address_key, sign_in_keys
+from imagehost_core.limits import Decision, RateLimitPolicy, account_key, ip_address_key, sign_in_keys
 from imagehost_core.models import Account
 from imagehost_core.settings import LimitSettings
 
@@ -52,7 +52,7 @@ class RateLimiter:
 
     def admit_unauthenticated(self, ip_address: str) -> Decision:
         """Decide on a request without a valid token from a client IP address, and count it if admitted."""
-        return self._store.admit(address_key(ip_address), self._limits.unauthenticated)
+        return self._store.admit(ip_address_key(ip_address), self._limits.unauthenticated)
 
     def admit_sign_in(self, name: str, ip_address: str) -> Decision:
         """Decide on a sign-in attempt, and count it for the client IP address and the account.
@@ -61,12 +61,12 @@ class RateLimiter:
         client cannot use up the attempts of many accounts.
         """
         policy = self._limits.sign_ins
-        name_key, ip_address_key = sign_in_keys(name, ip_address)
-        by_ip_address = self._store.admit(ip_address_key, policy)
-        if not by_ip_address.admitted:
-            return by_ip_address
+        name_key, client_key = sign_in_keys(name, ip_address)
+        by_client = self._store.admit(client_key, policy)
+        if not by_client.admitted:
+            return by_client
         by_name = self._store.admit(name_key, policy)
-        return min(by_ip_address, by_name, key=lambda decision: (decision.admitted, decision.remaining))
+        return min(by_client, by_name, key=lambda decision: (decision.admitted, decision.remaining))
 
     def windows(self, account: Account) -> tuple[WindowState, ...]:
         """Return the windows that limit an account; a limit of 0 is unlimited and has none."""

@@ -8,7 +8,7 @@ them at a deadline; a proxy or a packet filter can limit them per IP address (`d
 from __future__ import annotations
 
 from imagehost_core.errors import RateLimitError
-from imagehost_core.limits import address_key
+from imagehost_core.limits import ip_address_key
 
 RETRY_AFTER_SECONDS = 1
 """`Retry-After` of a rejected request: most requests take less."""
@@ -38,7 +38,7 @@ class ConcurrencyLimiter:
         Raises:
             RateLimitError: The IP address has `limit` requests in progress.
         """
-        key = address_key(ip_address)
+        key = ip_address_key(ip_address)
         in_progress = self._in_progress.get(key, 0)
         if in_progress >= self._limit > 0:
             expected = f"expected at most {self._limit} concurrent requests from one IP address"
