@@ -189,8 +189,8 @@ DIE = """
     from imagehost_core.settings import WebhookSettings, RenderingSettings
     rendering = RenderingSettings(processes=1)
     settings = Settings(webhooks=WebhookSettings(allow_loopback=True), rendering=rendering)
-    with ImageHost.open(sys.argv[1], settings=settings) as host, host.webhooks.sender_slot() as seat:
-        print(seat, len(host.webhooks.report_and_lease((), 8, seat)))
+    with ImageHost.open(sys.argv[1], settings=settings) as host, host.webhooks.sender_slot() as slot:
+        print(slot, len(host.webhooks.report_and_lease((), 8, slot)))
         sys.stdin.readline()
 """
 
@@ -206,8 +206,8 @@ def test_the_sender_slot_of_a_killed_process_is_free_at_once(
             assert other == 1
             assert host.webhooks.lease(8) == ()
         process.kill()
-        with host.webhooks.sender_slot() as seat:
-            assert seat == 0
+        with host.webhooks.sender_slot() as slot:
+            assert slot == 0
             assert len(host.webhooks.lease(8)) == 3
 
 
@@ -242,14 +242,14 @@ def test_leases_are_fair_among_webhooks_and_bounded_for_each(
         fill(host, hook, length)
     ids = [hook.id for hook in hooks]
     leased: list[LeasedDelivery] = []
-    for ask in asks:
+    for requested in asks:
         before = Counter(due.webhook.id for due in leased)
-        got = host.webhooks.lease(ask)
-        room = sum(
+        got = host.webhooks.lease(requested)
+        free = sum(
             max(0, min(MAX_IN_FLIGHT_PER_WEBHOOK, length) - before[id_])
             for id_, length in zip(ids, queues, strict=True)
         )
-        assert len(got) == min(ask, room)
+        assert len(got) == min(requested, free)
         leased += got
     assert len({due.delivery.id for due in leased}) == len(leased)
     held = Counter(due.webhook.id for due in leased)

@@ -109,11 +109,11 @@ def test_no_window_ever_admits_more_than_its_limit(tmp_path_factory: object, gap
         else:
             now = int(clock().timestamp())
             assert any(
-                sum(moment // window.seconds == now // window.seconds for moment in admitted) == window.limit
+                sum(second // window.seconds == now // window.seconds for second in admitted) == window.limit
                 for window in POLICY
-            ), "a request was refused with room in every window"
+            ), "a request was refused though every window had capacity"
     for window in POLICY:
-        periods = [moment // window.seconds for moment in admitted]
+        periods = [second // window.seconds for second in admitted]
         assert all(periods.count(period) <= window.limit for period in periods)
     counters.close()
 

@@ -14,7 +14,7 @@ import pytest
 from tests.core.services.conftest import Stores
 
 from imagehost_core import ImageHost, NotFoundError, Settings, UnavailableError
-from imagehost_core.services import context as rooms
+from imagehost_core.services import context as context_module
 from imagehost_core.settings import RenderingSettings
 from imagehost_core.testing import make_image
 
@@ -190,8 +190,8 @@ def test_missing_native_modules_are_logged(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(rooms, "RESAMPLER", resampler)
-    monkeypatch.setattr(rooms, "CHROMA_SUBSAMPLING", chroma)
+    monkeypatch.setattr(context_module, "RESAMPLER", resampler)
+    monkeypatch.setattr(context_module, "CHROMA_SUBSAMPLING", chroma)
     caplog.set_level("INFO")
     with ImageHost.open(settings=ONE_WORKER):
         assert caplog.text.count("falling back") == reported

@@ -232,8 +232,8 @@ def test_a_master_larger_than_its_upload_is_507_below_the_minimum_free_space(
     disk = small_disk("16m", 5_000)
     file = io.BytesIO()
     PILImage.effect_noise((1_000, 1_000), 90).convert("RGB").save(file, "JPEG", quality=30)
-    floor = 16 * 2**20 - 2**19 - 4 * len(file.getvalue())
-    host = opened(disk, attrs.evolve(ONE_WORKER, storage=StorageSettings(min_free_bytes=floor)))
+    min_free_bytes = 16 * 2**20 - 2**19 - 4 * len(file.getvalue())
+    host = opened(disk, attrs.evolve(ONE_WORKER, storage=StorageSettings(min_free_bytes=min_free_bytes)))
     host.upload(file.getvalue(), owner="admin", **UNCHANGED)
     stored = stored_files(disk)
     with pytest.raises(InsufficientStorageError, match="left free"):
@@ -252,12 +252,12 @@ def test_a_full_disk_at_any_step_is_507_and_leaves_nothing(
     pil_image = _noise(400)
     stored = [host.upload(pil_image, owner="admin", format="png")]
     ballast, outcomes = disk / "ballast", set()
-    for room in (0, 20, 60, 100, 140, 160, 180, 200, 260, 320, 340, 360, 400, 600):
+    for free_kib in (0, 20, 60, 100, 140, 160, 180, 200, 260, 320, 340, 360, 400, 600):
         with suppress(OSError), ballast.open("wb", buffering=0) as file:
             while file.write(bytes(4_096)) == 4_096:
                 pass
         with ballast.open("r+b") as file:
-            file.truncate(max(0, ballast.stat().st_size - room * 1_024))
+            file.truncate(max(0, ballast.stat().st_size - free_kib * 1_024))
         try:
             stored.append(host.upload(pil_image, owner="admin", format="png"))
             outcomes.add("stored")
