@@ -66,8 +66,7 @@ def test_a_single_upload_returns_one_image(name: str, http: httpx2.Client) -> No
         ({"quality": "x"}, "quality"),
         ({"format": "gif"}, "format"),
         ({"is_public": "yes"}, "is_public"),
-        ({"remove_exif": ""}, "remove_exif"),
-        ({"format": "png", "convertToWebP": "true"}, "convertToWebP"),
+        ({"remove_exif": "-"}, "remove_exif"),
         ({"album_id": "9"}, "album_id"),
         ({"album_id": "x"}, "album_id"),
     ],
@@ -129,7 +128,7 @@ def test_json_bodies_are_validated(http: httpx2.Client) -> None:
     assert_error(http.post("/albums", data={"name": "A"}), 415, "UNSUPPORTED_MEDIA_TYPE")
     assert_error(http.post("/albums"), 415, "UNSUPPORTED_MEDIA_TYPE")
     assert_error(http.post("/albums", json={}), 422, "VALIDATION_ERROR", "name")
-    for body in ({"name": " "}, {"name": "x" * 101}, {"name": 7}, {"name": "A", "is_public": 1}):
+    for body in ({"name": " "}, {"name": "x" * 101}, {"name": 7}, {"name": "A", "is_public": 2}):
         assert_error(http.post("/albums", json=body), 422, "VALIDATION_ERROR")
     assert_error(http.post("/albums", json={"name": "A", "description": "x" * 2001}), 422, "VALIDATION_ERROR")
     album = http.post("/albums", json={"name": " A "})

@@ -46,7 +46,7 @@ async def test_creating_an_album_returns_201_with_its_location(
         ({"name": None}, "name"),
         ({"name": "A", "description": "x" * 2001}, "description"),
         ({"name": "A", "description": None}, "description"),
-        ({"name": "A", "is_public": 1}, "is_public"),
+        ({"name": "A", "is_public": 2}, "is_public"),
     ],
 )
 async def test_an_invalid_album_is_422(

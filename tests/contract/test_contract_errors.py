@@ -69,6 +69,26 @@ async def test_400_for_form_data_without_a_boundary_or_truncated(http: httpx2.As
         assert_error(await http.post("/upload", content=body, headers=headers), 400, "BAD_REQUEST")
 
 
+async def test_booleans_in_json_are_true_false_0_and_1(http: httpx2.AsyncClient, png: bytes) -> None:
+    image = (await data_of(http.post("/upload", files={"image": png})))["id"]
+    album = (await data_of(http.post("/albums", json={"name": "A", "is_public": 0}), 201))["id"]
+    endpoint = {"url": "http://127.0.0.1:9/"}
+    webhook = (await data_of(http.post("/webhooks", json=endpoint), 201))["id"]
+    members = {
+        f"/images/{image}": "is_public",
+        f"/albums/{album}": "is_public",
+        f"/webhooks/{webhook}": "is_active",
+    }
+    assert (await data_of(http.get(f"/albums/{album}")))["is_public"] is False
+    for path, name in members.items():
+        for value in (0, 1, False, True):
+            assert (await data_of(http.patch(path, json={name: value})))[name] is bool(value)
+        for wrong in (2, -1, 1.0, "1", "true", None):
+            response = await http.patch(path, json={name: wrong})
+            assert_error(response, 422, "VALIDATION_ERROR", f"expected true, false, 0 or 1 for {name}")
+        assert (await data_of(http.get(path)))[name] is True
+
+
 @pytest.mark.parametrize("token", ["ihk_wrong", "ihs_wrong", "nonsense", f"ihk_{'0' * 36}"])
 async def test_401_for_a_malformed_or_unknown_token(
     connect: Connect, open_http: OpenHttp, token: str

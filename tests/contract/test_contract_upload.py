@@ -20,10 +20,14 @@ pytestmark = pytest.mark.anyio
 FORM = {"content-type": "multipart/form-data; boundary=B"}
 
 
-def part(name: str, content: bytes, filename: str | None = None) -> bytes:
+def part(name: str, content: bytes, filename: str | None = None, content_type: str | None = None) -> bytes:
     """Return a part of form data with the boundary `B`."""
-    file = "" if filename is None else f'; filename="{filename}"'
-    return f'--B\r\nContent-Disposition: form-data; name="{name}"{file}\r\n\r\n'.encode() + content + b"\r\n"
+    head = f'--B\r\nContent-Disposition: form-data; name="{name}"'
+    if filename is not None:
+        head += f'; filename="{filename}"'
+    if content_type is not None:
+        head += f"\r\nContent-Type: {content_type}"
+    return f"{head}\r\n\r\n".encode() + content + b"\r\n"
 
 
 async def test_an_upload_returns_the_whole_record(client: AsyncClient, backend: Backend, png: bytes) -> None:
@@ -179,14 +183,12 @@ async def test_options_may_precede_or_follow_the_file_and_unknown_ones_are_ignor
         ({"format": "gif"}, "format"),
         ({"format": "tiff"}, "format"),
         ({"is_public": "yes"}, "is_public"),
-        ({"remove_exif": ""}, "remove_exif"),
+        ({"remove_exif": " "}, "remove_exif"),
         ({"auto_rename": "2"}, "auto_rename"),
         ({"convertToWebP": "on"}, "convertToWebP"),
-        ({"format": "png", "convertToWebP": "true"}, "convertToWebP"),
         ({"album_id": "999999"}, "album_id"),
         ({"album_id": "0"}, "album_id"),
         ({"album_id": "x"}, "album_id"),
-        ({"album_id": ""}, "album_id"),
         ({"description": "x" * 2001}, "description"),
         ({"quality": ["1", "2"]}, "quality"),
     ],
@@ -198,6 +200,64 @@ async def test_an_invalid_option_is_422_and_nothing_is_stored(
         await http.post("/upload", files={"image": png}, data=fields), 422, "VALIDATION_ERROR", field_name
     )
     assert (await data_of(http.get("/images")))["images"] == []
+
+
+async def test_an_empty_text_field_counts_as_absent(http: httpx2.AsyncClient, png: bytes) -> None:
+    names = ("album_id", "description", "quality", "format", "remove_exif", "convertToWebP", "auto_rename")
+    empty = dict.fromkeys((*names, "is_public"), "")
+    record = await data_of(http.post("/upload", files={"image": ("a.png", png)}, data=empty))
+    assert (record["album_id"], record["description"], record["is_public"]) == (None, "", True)
+    assert record["original_filename"] == "a.png"
+
+
+@pytest.mark.parametrize(("name", "stored"), [("JPEG", "jpeg"), ("WebP", "webp"), ("Png", "png")])
+@pytest.mark.parametrize("convert", ["true", "0", ""])
+async def test_a_format_in_any_case_takes_precedence_over_the_conversion_to_webp(
+    http: httpx2.AsyncClient, png: bytes, name: str, stored: str, convert: str
+) -> None:
+    form = {"format": name, "convertToWebP": convert}
+    record = await data_of(http.post("/upload", files={"image": png}, data=form))
+    assert record["format"] == stored
+
+
+async def test_the_client_sends_a_format_beside_the_conversion(client: AsyncClient, png: bytes) -> None:
+    image = await client.upload(png, format="jpeg", convert_to_webp=True)
+    assert image.format is Format.JPEG
+
+
+@pytest.mark.parametrize("name", ["files[]", "files", "image", "file"])
+async def test_a_text_part_under_a_file_fields_name_is_ignored(
+    http: httpx2.AsyncClient, png: bytes, name: str
+) -> None:
+    file, text = (
+        part("image", png, "x.png"),
+        part(name, b"https://example.com/x.png", content_type="text/plain"),
+    )
+    for body in (file + text, text + file):
+        record = await data_of(http.post("/upload", content=body + b"--B--\r\n", headers=FORM))
+        assert record["original_filename"] == "x.png"
+
+
+async def test_an_image_part_without_a_file_name_is_a_file(http: httpx2.AsyncClient, png: bytes) -> None:
+    body = part("image", png, content_type="image/png") + b"--B--\r\n"
+    record = await data_of(http.post("/upload", content=body, headers=FORM))
+    assert record["original_filename"] == "image"
+
+
+@pytest.mark.parametrize(
+    ("parts", "received"),
+    [
+        (b"", "no fields"),
+        (part("a", b"x") + part("b", b"x", "x.png") + part("a", b"y"), "the fields a, b"),
+        (part("image", b"x"), "the field image (without a file)"),
+    ],
+)
+async def test_the_error_for_a_missing_file_names_the_accepted_and_the_received_fields(
+    http: httpx2.AsyncClient, parts: bytes, received: str
+) -> None:
+    response = await http.post("/upload", content=parts + b"--B--\r\n", headers=FORM)
+    expected = f"expected a file in files[], files, image or file but received {received}"
+    assert_error(response, 400, "BAD_REQUEST", expected)
 
 
 async def test_all_errors_of_a_request_are_reported_together(http: httpx2.AsyncClient, png: bytes) -> None:

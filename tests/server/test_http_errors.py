@@ -179,7 +179,7 @@ def test_422_for_a_foreign_or_missing_album_before_anything_is_stored(
         ('{"name": ""}', "name"),
         ('{"name": "  "}', "name"),
         ('{"name": 3}', "name"),
-        ('{"name": "x", "is_public": 1}', "is_public"),
+        ('{"name": "x", "is_public": 2}', "is_public"),
         ('{"name": "x", "description": null}', "description"),
         ("[]", "object"),
         ("3", "object"),

@@ -86,6 +86,8 @@ def test_an_image_can_be_read_updated_and_deleted(account: httpx2.Client) -> Non
         ({"description": "x" * 2_001}, "description"),
         ({"description": 1}, "description"),
         ({"is_public": "no"}, "is_public"),
+        ({"is_public": "1"}, "is_public"),
+        ({"is_public": -1}, "is_public"),
         ({"filename": None}, "filename"),
     ],
 )

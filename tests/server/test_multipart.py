@@ -127,8 +127,44 @@ def test_the_name_of_the_file_part_determines_the_form(folder: Path, name: str, 
     assert parse(folder, [encode_form([(name, "a.png", b"x")])])[0] is kind
 
 
-def test_a_file_without_a_name_is_a_file(folder: Path) -> None:
-    assert parse(folder, [encode_form([("image", None, b"data")])])[1] == [("", None, b"data")]
+@pytest.mark.parametrize("content_type", ["image/png", "IMAGE/JPEG; x=y"])
+def test_an_image_without_a_file_name_is_a_file(folder: Path, content_type: str) -> None:
+    head = f'--BoundarY\r\nContent-Disposition: form-data; name="image"\r\nContent-Type: {content_type}'
+    body = head.encode() + b"\r\n\r\ndata\r\n--BoundarY--\r\n"
+    assert parse(folder, [body])[1] == [("", None, b"data")]
+
+
+@pytest.mark.parametrize("name", FILE_FIELDS)
+def test_a_text_part_under_the_name_of_a_file_part_is_ignored(folder: Path, name: str) -> None:
+    text: Part = (name, None, b"x" * (FIELD_BYTES + 1))
+    for field in ("image", "files[]"):
+        file: Part = (field, "b.png", b"x")
+        for parts in ([text, file], [file, text]):
+            assert parse(folder, [encode_form(parts)]) == (FILE_FIELDS[field], [("", "b.png", b"x")])
+
+
+@pytest.mark.parametrize(
+    ("parts", "received"),
+    [
+        ([], "no fields"),
+        ([("a", None, b"x"), ("b", "b.png", b"x"), ("a", None, b"y")], "the fields a, b"),
+        ([("a", None, b"")], "the field a"),
+        (
+            [("image", None, b"x"), ("file", "", b"")],
+            "the fields image (without a file), file (without a file)",
+        ),
+        ([("\x07" + "x" * 80, None, b"x")], f"the field \ufffd{'x' * 58}…"),
+        (
+            [(f"f{number}", None, b"") for number in range(22)],
+            f"the fields {', '.join(f'f{number}' for number in range(20))}, 2 more",
+        ),
+    ],
+)
+def test_a_form_without_a_file_is_an_error_with_the_field_names(
+    folder: Path, parts: list[Part], received: str
+) -> None:
+    expected = f"expected a file in files[], files, image or file but received {received}"
+    assert error_details(folder, parts, BadRequestError) == expected
 
 
 def test_files_of_other_names_are_ignored(folder: Path) -> None:
@@ -158,7 +194,6 @@ def test_a_file_above_the_limit_is_measured_but_not_stored(folder: Path) -> None
 def test_files_parts_and_text_are_limited(folder: Path) -> None:
     file: Part = ("files[]", "a.png", b"x")
     assert "1 to 20 files" in error_details(folder, [file] * 21, BadRequestError)
-    assert "1 to 20 files" in error_details(folder, [("a", None, b"b")], BadRequestError)
     assert str(MAX_PARTS) in error_details(folder, [("a", None, b"b")] * (MAX_PARTS + 1), BadRequestError)
     assert str(FIELD_BYTES) in error_details(
         folder, [("a", None, bytes(FIELD_BYTES + 1))], PayloadTooLargeError

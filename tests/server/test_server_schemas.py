@@ -42,8 +42,10 @@ def test_a_body_is_accepted_exactly_if_its_types_are_right(
     name: object, description: object, is_public: object
 ) -> None:
     body = json.dumps({"name": name, "description": description, "is_public": is_public, "other": 1})
-    members = [("name", name, str), ("description", description, str), ("is_public", is_public, bool)]
+    members = [("name", name, str), ("description", description, str)]
     wrong = [member for member, value, kind in members if type(value) is not kind]
+    if not isinstance(is_public, int) or is_public not in (0, 1):
+        wrong.append("is_public")
     if not wrong:
         assert decode(NewAlbum, body.encode()).name == name
         return
@@ -57,6 +59,19 @@ def test_a_missing_required_member_is_an_error() -> None:
     with pytest.raises(ValidationError, match="expected text for name but received nothing"):
         decode(NewAlbum, b"{}")
     assert set_fields(decode(ImageChanges, b"{}")) == {}
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), ("false", False), ("1", True), ("0", False)])
+def test_booleans_are_true_false_0_and_1(text: str, value: bool) -> None:
+    assert decode(NewAlbum, f'{{"name": "", "is_public": {text}}}'.encode()).is_public is value
+    assert decode(AlbumChanges, f'{{"is_public": {text}}}'.encode()).is_public is value
+
+
+@pytest.mark.parametrize("text", ["2", "-1", "1.0", "0.0", '"1"', '"true"', "null", "[]", "1e0"])
+def test_any_other_boolean_is_rejected(text: str) -> None:
+    for kind in (NewAlbum, ImageChanges, AlbumChanges):
+        with pytest.raises(ValidationError, match="expected true, false, 0 or 1 for is_public"):
+            decode(kind, f'{{"name": "", "is_public": {text}}}'.encode())
 
 
 def test_null_is_a_value_and_not_an_omission() -> None:

@@ -144,9 +144,17 @@ def test_options_can_be_given_as_one_value(host: ImageHost, samples: dict[str, b
     assert (image.format, image.description) == (Format.PNG, "one")
 
 
+def test_a_format_takes_precedence_over_the_conversion_to_webp(
+    host: ImageHost, samples: dict[str, bytes]
+) -> None:
+    for convert in (True, False):
+        image = host.upload(samples["photo.jpg"], owner="admin", format="PNG", convert_to_webp=convert)
+        assert image.format is Format.PNG
+
+
 @pytest.mark.parametrize(
     "wrong",
-    [{"quality": 0}, {"format": "tiff"}, {"format": "png", "convert_to_webp": True}, {"album_id": -1}],
+    [{"quality": 0}, {"format": "tiff"}, {"convert_to_webp": None}, {"album_id": -1}],
 )
 def test_a_wrong_option_is_422_before_a_byte_is_read(host: ImageHost, wrong: dict[str, object]) -> None:
     source = io.BytesIO(make_image())

@@ -55,9 +55,9 @@ def upload(
         album_id: The album of the image, or its id.
         description: At most 2,000 characters.
         quality: 1–100.
-        format: The stored format; with `auto`, `convert_to_webp` decides.
+        format: The stored format, which takes precedence over `convert_to_webp` unless it is `auto`.
         remove_exif: Whether to remove EXIF, XMP and IPTC.
-        convert_to_webp: Whether to store the image as WebP.
+        convert_to_webp: Whether to store the image as WebP where that is smaller.
         auto_rename: Whether to give the image a random file name.
         is_public: Whether to list the image in the public gallery.
         checksum: Whether to compare the SHA-256 of the stored file with the sent one. This requires

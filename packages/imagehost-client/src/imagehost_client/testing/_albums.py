@@ -87,7 +87,7 @@ def _album_values(body: Record, record: Record) -> Record:
     return {
         "name": _forms.parse_name({"name": record["name"], **body}),
         "description": _forms.parse_description(body, record["description"]),
-        "is_public": _forms.expect_type(body, "is_public", bool, record["is_public"]),
+        "is_public": _forms.expect_bool(body, "is_public", default=record["is_public"]),
     }
 
 

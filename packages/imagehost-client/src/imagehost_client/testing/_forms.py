@@ -38,16 +38,25 @@ INTEGER = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
 
 _NAME = re.compile(r'\bname="([^"]*)"')
 _FILENAME = re.compile(r'\bfilename="([^"]*)"')
+_IMAGE_TYPE = re.compile(r"^content-type:\s*image/", re.IGNORECASE | re.MULTILINE)
 _DECODED = (("%22", '"'), ("%0D", "\r"), ("%0A", "\n"))
 
 
 @frozen
 class Part:
-    """One part of form data; `filename` is `None` for a text field."""
+    """One part of form data.
+
+    Attributes:
+        name: The name of its field.
+        filename: The file name, or `None`.
+        content: The text, or the bytes of the file.
+        is_file: Whether it is a file: it has a file name or the content type of an image.
+    """
 
     name: str
     filename: str | None
     content: bytes
+    is_file: bool
 
 
 @frozen
@@ -83,17 +92,17 @@ def read_upload(content_type: str, body: bytes) -> UploadForm:
     if boundary is None:
         raise BadRequestError("expected a boundary for the body but received none")
     parts = _parts(body, boundary[1].encode())
-    files = tuple(part for part in parts if _is_file(part) and part.name in MANY + ONE)
+    files = tuple(part for part in parts if _has_file(part) and part.name in MANY + ONE)
     forms = {part.name in MANY for part in files}
     if not files:
-        raise BadRequestError(f"expected 1 to {MAX_FILES} files for files[] or image but received none")
+        raise _missing_file(parts)
     if len(forms) > 1 or (forms == {False} and len(files) > 1):
         raise BadRequestError(
             "expected files[] or one file for image but received both forms, or several images"
         )
     if len(files) > MAX_FILES:
         raise BadRequestError(f"expected at most {MAX_FILES} files for files[] but received {len(files)}")
-    texts = [part for part in parts if part.filename is None and part.name in OPTIONS]
+    texts = [part for part in parts if part.filename is None and part.content and part.name in OPTIONS]
     fields = {part.name: part.content.decode("utf-8", "replace") for part in texts}
     names = [part.name for part in texts]
     repeated = tuple(name for name in fields if names.count(name) > 1)
@@ -121,10 +130,8 @@ def require_options(form: UploadForm) -> None:
     if not (re.fullmatch(r"[1-9][0-9]{0,2}", quality, re.ASCII) and int(quality) <= 100):
         errors.append(f"expected an integer from 1 to 100 for quality but received {quality!r}")
     stored_format = fields.get("format", "auto")
-    if stored_format not in FORMATS:
+    if stored_format.lower() not in FORMATS:
         errors.append(f"expected one of {', '.join(FORMATS)} for format but received {stored_format!r}")
-    elif stored_format in {"jpeg", "png"} and parse_bool(fields, "convertToWebP", default=False):
-        errors.append(f"expected false for convertToWebP with format={stored_format} but received true")
     errors += _description_errors(fields.get("description", ""))
     if errors:
         raise ValidationError("; ".join(errors))
@@ -192,6 +199,18 @@ def expect_type(body: Mapping[str, object], name: str, kind: type[T], default: T
     return value
 
 
+def expect_bool(body: Mapping[str, object], name: str, *, default: object) -> bool:
+    """Return a boolean member of a JSON object, or `default`; 0 and 1 are booleans too.
+
+    Raises:
+        ValidationError: The value is not `true`, `false`, 0 or 1.
+    """
+    value = body.get(name, default)
+    if type(value) not in {bool, int} or value not in {0, 1}:
+        raise ValidationError(f"expected true, false, 0 or 1 for {name} but received {value!r}")
+    return bool(value)
+
+
 def required(body: Mapping[str, object], name: str) -> str:
     """Return a required string of a JSON object.
 
@@ -242,9 +261,16 @@ def integer(query: Mapping[str, str], name: str, default: int, maximum: int) -> 
     return int(text)
 
 
-def _is_file(part: Part) -> bool:
-    """Return whether a part is a file; browsers send an empty, nameless part where no file was chosen."""
-    return part.filename is not None and (part.filename != "" or part.content != b"")
+def _has_file(part: Part) -> bool:
+    """Return whether a part has a file; browsers send an empty, nameless part where no file was chosen."""
+    return part.is_file and bool(part.filename or part.content)
+
+
+def _missing_file(parts: Sequence[Part]) -> BadRequestError:
+    names = dict.fromkeys(part.name for part in parts)
+    received = [f"{name} (without a file)" if name in MANY + ONE else name for name in names]
+    fields = f"the field{'s' * (len(received) > 1)} {', '.join(received)}" if received else "no fields"
+    return BadRequestError(f"expected a file in files[], files, image or file but received {fields}")
 
 
 def _parts(body: bytes, boundary: bytes) -> list[Part]:
@@ -261,7 +287,8 @@ def _part(chunk: bytes) -> Part:
     if not separator or name is None:
         raise BadRequestError("expected a name for each part of the form but received none")
     filename = _FILENAME.search(text)
-    return Part(_unescape(name[1]), None if filename is None else _unescape(filename[1]), content)
+    is_file = filename is not None or _IMAGE_TYPE.search(text) is not None
+    return Part(_unescape(name[1]), None if filename is None else _unescape(filename[1]), content, is_file)
 
 
 def _unescape(text: str) -> str:

@@ -85,7 +85,7 @@ def update_image(request: FakeRequest) -> object:
     body, record = request.json(), request.row("images").record
     changes: Record = {
         "description": _forms.parse_description(body, record["description"]),
-        "is_public": _forms.expect_type(body, "is_public", bool, record["is_public"]),
+        "is_public": _forms.expect_bool(body, "is_public", default=record["is_public"]),
         "filename": _filename(body, record),
         "album_id": request.album_id(body["album_id"]) if "album_id" in body else record["album_id"],
     }
@@ -155,7 +155,7 @@ def _store_image(
     original = _filenames.clean(part.filename)
     info = _image_files.read_image_info(part.content, original)
     content = part.content[: info.length]
-    requested_format = fields.get("format", "auto")
+    requested_format = fields.get("format", "auto").lower()
     kind = info.format if requested_format == "auto" else requested_format
     image_id = new_id()
     url = f"{request.host.cdn_url}/{image_id}.{_image_files.EXTENSIONS[kind]}"

@@ -89,7 +89,7 @@ def _values(body: Record, record: Record) -> Record:
         "url": url,
         "events": _forms.expect_list(body, "events", tuple(EventKind), record["events"]),
         "description": _forms.parse_description(body, record["description"]),
-        "is_active": _forms.expect_type(body, "is_active", bool, record["is_active"]),
+        "is_active": _forms.expect_bool(body, "is_active", default=record["is_active"]),
     }
 
 

@@ -156,7 +156,7 @@ class UploadService:
         job = IngestJob(
             format=header.format,
             requested_format=options.format,
-            convert_to_webp=options.convert_to_webp is not False,
+            convert_to_webp=options.convert_to_webp,
             quality=options.quality,
             remove_exif=options.remove_exif,
         )

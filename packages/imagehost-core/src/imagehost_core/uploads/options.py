@@ -41,7 +41,7 @@ class UploadKeywords(TypedDict, total=False):
     quality: int | None
     format: Format | str | None
     remove_exif: bool
-    convert_to_webp: bool | None
+    convert_to_webp: bool
     auto_rename: bool
     is_public: bool
 
@@ -56,7 +56,8 @@ def _convert_album_id(value: int | str | None) -> AlbumId | None:
 
 def _convert_format(value: Format | str | None) -> Format | None:
     """Return a named format; an unknown name is returned unchanged, for `_validate` to report."""
-    return None if value is None else STORED_FORMATS.get(value, cast("Format", value))
+    name = value.lower() if isinstance(value, str) else value
+    return None if name is None else STORED_FORMATS.get(name, cast("Format", value))
 
 
 @frozen(kw_only=True)
@@ -67,9 +68,9 @@ class UploadOptions:
         album_id: The album of the new image, as an integer or its decimal text, or `None`.
         description: Up to 2,000 characters.
         quality: 1–100 to re-encode the image, or `None`.
-        format: The format to store, or its name in `STORED_FORMATS`; `None` is `auto`.
+        format: The format to store, or its name in `STORED_FORMATS` in any case; `None` is `auto`.
         remove_exif: Whether to remove EXIF, XMP and IPTC metadata; the ICC profile is always kept.
-        convert_to_webp: Whether to store a WebP; `None` is the default, true, unless `format` is set.
+        convert_to_webp: Whether to store a WebP where that is smaller; has no effect if `format` is set.
         auto_rename: Whether to replace the file name with a random one.
         is_public: Whether the image is in the gallery and delivered without a token.
 
@@ -82,7 +83,7 @@ class UploadOptions:
     quality: int | None = None
     format: Format | None = field(default=None, converter=_convert_format)
     remove_exif: bool = False
-    convert_to_webp: bool | None = None
+    convert_to_webp: bool = True
     auto_rename: bool = False
     is_public: bool = True
 
@@ -110,13 +111,10 @@ def _validate(options: UploadOptions) -> Iterator[FieldError]:
     yield from description_errors(options.description)
     for attribute in _FLAGS:
         value = getattr(options, attribute)
-        if not (isinstance(value, bool) or (attribute == "convert_to_webp" and value is None)):
+        if not isinstance(value, bool):
             yield FieldError(_FORM_NAMES.get(attribute, attribute), "true or false", quote_value(value))
     if options.format not in STORED_FORMATS.values():
         yield choice_error("format", STORED_FORMATS, options.format)
-    # Only an explicit true contradicts another format; the default yields to it.
-    elif options.convert_to_webp and options.format not in (None, Format.WEBP):
-        yield FieldError("convertToWebP", f"false beside format={options.format}", "true")
 
 
 def _album_errors(value: int | str | None) -> tuple[FieldError, ...]:
@@ -152,7 +150,7 @@ def is_valid_text(text: str) -> bool:
 
 
 def parse_upload_options(fields: Iterable[tuple[str, str]]) -> UploadOptions:
-    """Return the options in the text fields of an upload form. Unknown fields are ignored.
+    """Return the options in the text fields of an upload form. Unknown and empty fields are ignored.
 
     Args:
         fields: Names and values of the fields, in any order.
@@ -163,6 +161,8 @@ def parse_upload_options(fields: Iterable[tuple[str, str]]) -> UploadOptions:
     errors: list[FieldError] = []
     texts: dict[str, str] = {}
     for name, text in fields:
+        if not text:
+            continue
         if name in texts:
             errors.append(FieldError(name, "one value", "several"))
         elif name in FORM_FIELDS:

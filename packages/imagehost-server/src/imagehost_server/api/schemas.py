@@ -115,7 +115,7 @@ class SignedUrlRequest(Struct, kw_only=True):
 def decode(kind: type[T], body: bytes) -> T:
     """Return a JSON body as a value of `kind`.
 
-    Unknown members are ignored. Types are not converted: `"1"` is not a number and `1` not a boolean.
+    Unknown members are ignored. Types are not converted, except 0 and 1 to booleans: `"1"` is not a number.
 
     Args:
         kind: One of the classes above.
@@ -132,10 +132,15 @@ def decode(kind: type[T], body: bytes) -> T:
     if not isinstance(tree, dict):
         raise ValidationError(errors=[FieldError("the body", "an object", _quote(tree))])
     members = {name: value for name, value in tree.items() if isinstance(name, str)}
-    errors = [error for info in fields(kind) for error in _field_errors(info, members)]  # type: ignore[arg-type]
+    infos = fields(kind)  # type: ignore[arg-type]
+    for info in infos:
+        value = members.get(info.encode_name)
+        if info.type in _BOOLEANS and type(value) is int and value in (0, 1):
+            members[info.encode_name] = value == 1
+    errors = [error for info in infos for error in _field_errors(info, members)]
     if errors:
         raise ValidationError(errors=errors)
-    return msgspec.convert(tree, kind)
+    return msgspec.convert(members, kind)
 
 
 def parse_timestamp(name: str, text: str | UnsetType | None) -> datetime | None:
@@ -184,11 +189,13 @@ def _quote(value: object) -> str:
     return text if len(text) <= MAX_QUOTED else f"{text[: MAX_QUOTED - 1]}…"
 
 
+_BOOLEANS: tuple[object, ...] = (bool, bool | UnsetType)
+"""The types of members that accept 0 and 1."""
 _EXPECTED: dict[object, str] = {
     str: "text",
     str | UnsetType: "text",
-    bool: "true or false",
-    bool | UnsetType: "true or false",
+    bool: "true, false, 0 or 1",
+    bool | UnsetType: "true, false, 0 or 1",
     int: "an integer",
     int | str | UnsetType: "an integer",
     int | str | UnsetType | None: "a positive integer or null",

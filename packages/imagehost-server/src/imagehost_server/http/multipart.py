@@ -7,7 +7,7 @@ grow with the body: one batch of chunks and the text fields.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -62,6 +62,10 @@ FILE_FIELDS: dict[str, UploadForm] = {
     "file": UploadForm.SINGLE,
 }
 """Names of file parts. Some clients percent-encode names (aiohttp does), hence the third."""
+MAX_NAMES = 20
+"""The most field names in the error for a form without a file."""
+MAX_NAME = 60
+"""The longest field name in this error that is not shortened, in characters."""
 
 
 @frozen
@@ -115,6 +119,7 @@ class MultipartFormParser:
         self._files: list[_FilePart] = []
         self._texts: list[_TextPart] = []
         self._text_bytes = 0
+        self._names: dict[str, None] = {}
 
     def close(self) -> None:
         """Delete the staged files that were not moved elsewhere."""
@@ -151,6 +156,8 @@ class MultipartFormParser:
             raise _to_bad_request(error) from error
         # A browser sends an empty part without a file name for an empty file input.
         files = [part for part in self._files if part.filename or part.staged.size]
+        if not files:
+            raise _missing_file(self._names)
         require_file_count(len(files))
         kinds = {part.kind for part in files}
         if len(kinds) > 1:
@@ -165,7 +172,11 @@ class MultipartFormParser:
 
     def _on_part(self, segment: MultipartSegment) -> _FilePart | _TextPart | None:
         name = _decode_name(segment.name) or ""
+        self._names[name] = None
         if name in FILE_FIELDS:
+            # A text part under the name of a file part is ignored, as unknown fields are.
+            if segment.filename is None and not (segment.content_type or "").startswith("image/"):
+                return None
             require_file_count(len(self._files) + 1)
             filename, staged = _decode_name(segment.filename), self._stack.enter_context(self._stage())
             part = _FilePart(FILE_FIELDS[name], filename, staged)
@@ -255,6 +266,24 @@ def _decode_name(latin_1: str | None) -> str | None:
     Older programs send names in other encodings; bytes that are not UTF-8 become U+FFFD.
     """
     return None if latin_1 is None else latin_1.encode("latin-1").decode(errors="replace")
+
+
+def _missing_file(names: Iterable[str]) -> BadRequestError:
+    """Return the error for a form without a file; it lists the accepted and the received field names."""
+    received = [_describe_field(name) for name in names]
+    if len(received) > MAX_NAMES:
+        received[MAX_NAMES:] = [f"{len(received) - MAX_NAMES} more"]
+    fields = f"the field{'s' * (len(received) > 1)} {', '.join(received)}" if received else "no fields"
+    return BadRequestError(f"expected a file in files[], files, image or file but received {fields}")
+
+
+def _describe_field(name: str) -> str:
+    text = "".join(
+        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in name
+    )
+    if len(text) > MAX_NAME:
+        text = f"{text[: MAX_NAME - 1]}…"
+    return f"{text} (without a file)" if name in FILE_FIELDS else text or "without a name"
 
 
 def _require_text_size(name: str, size: int, limit: int) -> None:

@@ -26,6 +26,7 @@ Schema = dict[str, object]
 _REF = "#/components/schemas/{name}"
 
 _BOOLEAN: Schema = {"type": "string", "enum": sorted(BOOLEANS)}
+_FORMAT = "In any case. Takes precedence over `convertToWebP`, unless it is `auto`."
 _FILE: Schema = {"type": "string", "contentMediaType": "application/octet-stream"}
 
 UPLOAD_FIELDS: dict[str, Schema] = {
@@ -34,9 +35,9 @@ UPLOAD_FIELDS: dict[str, Schema] = {
     "album_id": {"type": "integer", "minimum": 1},
     "description": {"type": "string", "maxLength": MAX_DESCRIPTION},
     "quality": {"type": "integer", "minimum": 1, "maximum": 100},
-    "format": {"type": "string", "enum": list(STORED_FORMATS), "default": "auto"},
+    "format": {"type": "string", "enum": list(STORED_FORMATS), "default": "auto", "description": _FORMAT},
     "remove_exif": {**_BOOLEAN, "default": "false"},
-    "convertToWebP": {**_BOOLEAN, "default": "true"},
+    "convertToWebP": {**_BOOLEAN, "default": "true", "description": "No effect beside `format`."},
     "auto_rename": {**_BOOLEAN, "default": "false"},
     "is_public": {**_BOOLEAN, "default": "true"},
 }
@@ -44,7 +45,8 @@ UPLOAD_FIELDS: dict[str, Schema] = {
 
 UPLOAD_FORM: Schema = {
     "type": "object",
-    "description": "Either `files[]` (form 1, up to 20 files) or `image` (form 2, one file).",
+    "description": "Either `files[]` (form 1, up to 20 files) or `image` (form 2, one file). "
+    "An empty text field counts as absent.",
     "properties": UPLOAD_FIELDS,
     "oneOf": [{"required": ["files[]"]}, {"required": ["image"]}],
 }
