@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from imagehost_core._util.clock import Clock
+    from imagehost_core._util.clock import Clock, to_rfc3339, utc_now
     from imagehost_core.db.database import SqlRow, SqlValue, Transaction
     from imagehost_core.db.idempotency import StoredResponse
     from imagehost_core.errors import (
@@ -242,10 +242,12 @@ __all__ = [
     "scan",
     "serialize_event",
     "sniff",
+    "to_rfc3339",
+    "utc_now",
 ]
 
 _EXPORTS: dict[str, str] = {
-    "_util.clock": "Clock",
+    "_util.clock": "Clock to_rfc3339 utc_now",
     "db.database": "SqlRow SqlValue Transaction",
     "db.idempotency": "StoredResponse",
     "errors": """

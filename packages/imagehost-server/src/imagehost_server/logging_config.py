@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from imagehost_core._util.clock import to_rfc3339
+from imagehost_core import to_rfc3339
 
 _UNQUOTED = re.compile(r"[!#-<>-~]+", re.ASCII)
 """Values that need no quotes: printable ASCII without spaces, `"` and `=`."""

@@ -221,12 +221,12 @@ class AlbumService:
 
     def _get(self, album: AlbumRef, account: Account, queryable: Queryable | None = None) -> Album:
         try:
-            found = self._albums.get(album_id_of(album), account.id, queryable)
+            record = self._albums.get(album_id_of(album), account.id, queryable)
         except ValidationError:
-            found = None
-        if found is None:
+            record = None
+        if record is None:
             raise NotFoundError(album_not_found_text(album.id if isinstance(album, Album) else album))
-        return found
+        return record
 
 
 _CHANGES = (MemberStatus.ADDED, MemberStatus.REMOVED)

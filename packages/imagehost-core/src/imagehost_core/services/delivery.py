@@ -322,10 +322,12 @@ class ImageResolver:
         none; a signature of either is valid for both.
         """
         parameters, now = dict(parse_qsl(query)), self._clock()
-        equivalent = [transform]
+        candidates = [transform]
         if transform.format is image.format:
-            equivalent.append(evolve(transform, format=None))
-        return any(verify_signed_url(self._secret, image.id, each, parameters, now) for each in equivalent)
+            candidates.append(evolve(transform, format=None))
+        return any(
+            verify_signed_url(self._secret, image.id, candidate, parameters, now) for candidate in candidates
+        )
 
     def _cached_image(self, image_id: ImageId) -> _CachedImage | None:
         cached = self._image_cache.get(image_id)

@@ -202,8 +202,8 @@ class ImageService:
             self._generations.bump(image_id),
         ):
             with self._database.transaction() as transaction:
-                found = self._find_deletable(image_id, owner_id, album_id, transaction)
-                deleted = self._insert_tombstone(transaction, found, unit)
+                record = self._find_deletable(image_id, owner_id, album_id, transaction)
+                deleted = self._insert_tombstone(transaction, record, unit)
             error = self._eraser.erase(image_id)
         self._reserve.acquire()
         if error is not None:
@@ -222,28 +222,28 @@ class ImageService:
         Raises:
             NotFoundError: There is neither, another account owns it, or it is not in the album.
         """
-        found: Image | Tombstone | None
+        record: Image | Tombstone | None
         try:
-            found = self._get(image_id, owner_id, queryable)
+            record = self._get(image_id, owner_id, queryable)
         except NotFoundError:
             # The same queries for another account's image as for a missing one, so that both take as long.
-            found = self._images.tombstone(image_id, queryable)
-            if found is not None and owner_id not in (None, found.account_id):
-                found = None
-        if found is None or album_id not in (None, found.album_id):
+            record = self._images.tombstone(image_id, queryable)
+            if record is not None and owner_id not in (None, record.account_id):
+                record = None
+        if record is None or album_id not in (None, record.album_id):
             raise NotFoundError(image_not_found_text(image_id))
-        return found
+        return record
 
     def _insert_tombstone(
-        self, transaction: Transaction, found: Image | Tombstone, unit: UnitOfWork
+        self, transaction: Transaction, record: Image | Tombstone, unit: UnitOfWork
     ) -> DeletedImage:
         """Replace the record of an image by a tombstone, unless an earlier attempt did."""
-        if isinstance(found, Tombstone):
-            return DeletedImage(id=found.id, album_id=found.album_id, deleted_at=found.deleted_at)
-        deleted = DeletedImage(id=found.id, album_id=found.album_id, deleted_at=self._clock())
-        self._images.insert_tombstone(transaction, found, deleted.deleted_at)
-        self._accounts.add_usage(transaction, found.account_id, -found.size, 0)
-        unit.image_deleted(transaction, found.account_id, deleted)
+        if isinstance(record, Tombstone):
+            return DeletedImage(id=record.id, album_id=record.album_id, deleted_at=record.deleted_at)
+        deleted = DeletedImage(id=record.id, album_id=record.album_id, deleted_at=self._clock())
+        self._images.insert_tombstone(transaction, record, deleted.deleted_at)
+        self._accounts.add_usage(transaction, record.account_id, -record.size, 0)
+        unit.image_deleted(transaction, record.account_id, deleted)
         return deleted
 
     def _owner_id(self, owner: Owner | None) -> AccountId | None:

@@ -101,10 +101,10 @@ class KeyService:
             NotFoundError: The account has no such key.
         """
         key_id = key_id_of(key)
-        found = self._keys.get(key_id, get_account(self._accounts, owner).id)
-        if found is None:
+        record = self._keys.get(key_id, get_account(self._accounts, owner).id)
+        if record is None:
             raise NotFoundError(f"expected the id of a key of yours but received {quote_value(key_id)}")
-        return found
+        return record
 
     def update(self, key: KeyRef, *, owner: Owner, **changes: object) -> ApiKey:
         """Change the given fields of a key.
@@ -160,10 +160,10 @@ class KeyService:
         now = self._clock()
         if parse_token(token) is TokenKind.SESSION:
             return self._authenticate_session(token, now)
-        found = self._keys.get_by_token_hash(token_hash(token))
-        if found is None:
+        record = self._keys.get_by_token_hash(token_hash(token))
+        if record is None:
             raise UnauthorizedError(INVALID_TOKEN)
-        key, account = found
+        key, account = record
         expired = key.expires_at is not None and key.expires_at <= now
         if expired or key.revoked_at is not None or account.suspended_at is not None:
             raise UnauthorizedError(INVALID_TOKEN)

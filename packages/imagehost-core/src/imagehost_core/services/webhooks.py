@@ -196,10 +196,10 @@ class WebhookService:
         """
         webhook_id = self.get(webhook, owner=owner).id
         delivery_id = delivery.id if isinstance(delivery, WebhookDelivery) else DeliveryId(delivery)
-        found = self._outbox.get(delivery_id, webhook_id)
-        if found is None:
+        record = self._outbox.get(delivery_id, webhook_id)
+        if record is None:
             raise NotFoundError(f"expected the id of a delivery but received {quote_value(delivery_id)}")
-        return found
+        return record
 
     def retry(self, webhook: WebhookRef, delivery: DeliveryRef, *, owner: Owner) -> WebhookDelivery:
         """Make a delivery due now, in any state.
@@ -207,10 +207,10 @@ class WebhookService:
         Raises:
             NotFoundError: The account has no such webhook, or the webhook no such delivery.
         """
-        found = self.delivery(webhook, delivery, owner=owner)
+        record = self.delivery(webhook, delivery, owner=owner)
         with self._database.transaction() as transaction:
-            self._outbox.requeue(transaction, found.id, self._clock())
-        return self.delivery(webhook, found, owner=owner)
+            self._outbox.requeue(transaction, record.id, self._clock())
+        return self.delivery(webhook, record, owner=owner)
 
     def retry_all_now(self) -> int:
         """Make every pending delivery of the host due now; return their number.
@@ -313,12 +313,12 @@ class WebhookService:
 
     def _get(self, webhook: WebhookRef, account: Account, queryable: Queryable) -> Webhook:
         webhook_id = webhook_id_of(webhook)
-        found = self._webhooks.get(WebhookId(webhook_id), account.id, queryable)
-        if found is None:
+        record = self._webhooks.get(WebhookId(webhook_id), account.id, queryable)
+        if record is None:
             raise NotFoundError(
                 f"expected the id of a webhook of yours but received {quote_value(webhook_id)}"
             )
-        return found
+        return record
 
     def _validate(self, changes: Mapping[str, object]) -> dict[str, object]:
         return validate_webhook(changes, self._resolve, allow_loopback=self._settings.allow_loopback)

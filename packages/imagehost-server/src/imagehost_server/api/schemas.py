@@ -55,12 +55,13 @@ class AlbumMembers(Struct, kw_only=True):
 
 
 class SignIn(Struct, kw_only=True):
-    """The body of `POST /session`; its `repr` omits the password."""
+    """The body of `POST /session`."""
 
     username: str
     password: str
 
     def __repr__(self) -> str:
+        # Without the password, which must not be logged.
         return f"{type(self).__name__}(username={self.username!r})"
 
 

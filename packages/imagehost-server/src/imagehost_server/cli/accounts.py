@@ -12,8 +12,7 @@ from pathlib import Path
 import attrs
 import click
 
-from imagehost_core import ImageHost
-from imagehost_core._util.clock import to_rfc3339, utc_now
+from imagehost_core import ImageHost, to_rfc3339, utc_now
 from imagehost_core.models import ALL_SCOPES, Account, ApiKey, LimitOverrides, Page, Scope
 from imagehost_core.pagination import MAX_PER_PAGE, parse_page_request
 from imagehost_core.settings import SettingsError

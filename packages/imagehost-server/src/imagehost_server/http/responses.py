@@ -16,7 +16,7 @@ import msgspec
 from attrs import frozen
 from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
 
-from imagehost_core._util.clock import to_rfc3339
+from imagehost_core import to_rfc3339
 from imagehost_core.errors import (
     BY_CODE,
     BadRequestError,
