@@ -29,6 +29,7 @@ def run(data: Path, *args: str, stdin: str = "", status: int = 0) -> str:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
+    ImageHost.open(tmp_path / "data").close()
     return tmp_path / "data"
 
 

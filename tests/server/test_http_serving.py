@@ -10,19 +10,24 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 import httpx2
 import pytest
+from click.testing import CliRunner
 
 from imagehost_core import ImageHost
 from imagehost_core.formats import Format, sniff
 from imagehost_core.testing import make_image
 from imagehost_server.auth.passwords import hash_password, new_password
+from imagehost_server.cli.main import main
 from imagehost_server.cli.sample_image import sample_png
+from imagehost_server.cli.settings_toml import format_settings
 from imagehost_server.serve.runner import free_port, require_free_port
+from imagehost_server.settings import load
 from imagehost_server.testing import RunningServer, running, start
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -209,9 +214,64 @@ def test_stalled_bodies_time_out_while_others_are_served(tmp_path: Path, no_limi
 def test_config_prints_every_setting_and_its_source(tmp_path: Path, imagehost: Cli) -> None:
     tmp_path.joinpath("imagehost.toml").write_text("[limits]\nquota_bytes = 7\n", encoding="utf-8")
     lines = imagehost("config", "--data", tmp_path).stdout.splitlines()
-    assert "limits.quota_bytes = 7  (imagehost.toml)" in lines
-    assert "server.workers = 1  (default)" in lines
-    assert "base_url = 'http://127.0.0.1:8000/v1'  (server.host and server.port)" in lines
+    assert "quota_bytes = 7  # imagehost.toml" in lines
+    assert "workers = 1  # default" in lines
+    assert 'base_url = "http://127.0.0.1:8000/v1"  # server.host and server.port' in lines
+    assert "# cdn_url is not set" in lines
+    assert [path.name for path in tmp_path.iterdir()] == ["imagehost.toml"]
+
+
+def test_the_output_of_config_is_a_settings_file_with_equal_settings(tmp_path: Path) -> None:
+    flags = {"server.host": "::1", "server.port": 8443, "log.access": False}
+    variables = {
+        "IMAGEHOST_TRUSTED_PROXIES": "10.0.0.7, 10.1.0.0/16",
+        "IMAGEHOST_SERVER_TLS_CERT": 'C:\\certs\\"é".pem\t\x7f',
+        "IMAGEHOST_SERVER_TLS_KEY": "# key",
+        "IMAGEHOST_DELIVERY_PRIVATE": "unlisted",
+        "IMAGEHOST_HTTP_BODY_TIMEOUT_SECONDS": "1e30",
+        "IMAGEHOST_LIMITS_QUOTA_BYTES": "999999999999",
+    }
+    settings, resolved = load(tmp_path / "old", flags, variables)
+    text = format_settings(resolved)
+    tree = tomllib.loads(text)
+    assert tree["server"]["port"] == 8443
+    assert "port = 8443  # flags" in text
+    assert 'private = "unlisted"  # environment' in text
+    tmp_path.joinpath("imagehost.toml").write_text(text, encoding="utf-8")
+    loaded, again = load(tmp_path, {}, {})
+    assert loaded == settings
+    assert {each.path for each in again if each.origin != "imagehost.toml"} == {"cdn_url"}
+
+
+COMMANDS = [
+    ("users", "create", "anna"),
+    ("users", "list"),
+    ("users", "delete", "admin", "--yes"),
+    ("keys", "create", "--user", "admin"),
+    ("keys", "list", "--user", "admin"),
+    ("webhooks", "retry-now"),
+    ("webhook-sender",),
+]
+
+
+@pytest.mark.parametrize("arguments", [*COMMANDS, ("config",)], ids=" ".join)
+def test_commands_on_a_missing_data_directory_fail_and_create_nothing(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    result = CliRunner().invoke(main, [*arguments, "--data", str(tmp_path / "mistyped")])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "does not exist" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_commands_on_a_directory_without_a_database_fail_and_create_nothing(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    result = CliRunner().invoke(main, [*arguments, "--data", str(tmp_path)])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "expected a data directory for --data" in result.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_password_hash_is_argon2id_with_a_random_salt() -> None:

@@ -13,26 +13,42 @@ import click
 from imagehost_core import ImageHost
 from imagehost_core.errors import ImageHostError
 from imagehost_core.settings import SettingsError
+from imagehost_core.storage.layout import DataLayout
 from imagehost_server.settings import ServerSettings, load
 
 F = TypeVar("F", bound=Callable[..., None])
 
 
 def data_option(command: F) -> F:
-    """Add the `--data` option, which every command has."""
-    return click.option(
-        "--data",
-        type=click.Path(file_okay=False, path_type=Path),
-        required=True,
-        metavar="DIR",
-        help="Data directory; created if it does not exist.",
-    )(command)
+    """Add the `--data` option for an existing directory, which every command except `serve` has."""
+    return _data_option("Data directory.", exists=True)(command)
+
+
+def new_data_option(command: F) -> F:
+    """Add the `--data` option for a directory that the command creates."""
+    return _data_option("Data directory; created if it does not exist.", exists=False)(command)
+
+
+def _data_option(text: str, *, exists: bool) -> Callable[[F], F]:
+    kind = click.Path(exists=exists, file_okay=False, path_type=Path)
+    return click.option("--data", type=kind, required=True, metavar="DIR", help=text)
 
 
 @contextmanager
-def open_host(data: Path) -> Iterator[ImageHost]:
-    """Open the host of a data directory for a block; errors end the command."""
-    with cli_errors(), ImageHost.open(data, settings=load_settings(data)) as host:
+def open_host(data: Path, settings: ServerSettings | None = None) -> Iterator[ImageHost]:
+    """Open the host of a data directory for a block; errors end the command, and nothing is created.
+
+    Args:
+        data: The data directory.
+        settings: Its settings, unless they are to be loaded.
+    """
+    settings = settings or load_settings(data)
+    if not DataLayout(data).database.is_file():
+        raise click.ClickException(
+            f"expected a data directory for --data but {str(data)!r} has no database; "
+            "`imagehost serve` creates data directories"
+        )
+    with cli_errors(), ImageHost.open(data, settings=settings) as host:
         yield host
 
 

@@ -12,7 +12,8 @@ from imagehost_core import ImageHost
 from imagehost_server.background import run_forever
 from imagehost_server.cli.accounts import keys, users
 from imagehost_server.cli.bootstrap import create_initial_credentials
-from imagehost_server.cli.common import cli_errors, data_option, load_settings, open_host
+from imagehost_server.cli.common import cli_errors, data_option, load_settings, new_data_option, open_host
+from imagehost_server.cli.settings_toml import format_settings
 from imagehost_server.logging_config import logging_config
 from imagehost_server.serve import runner
 from imagehost_server.settings import load
@@ -25,7 +26,7 @@ def main() -> None:
 
 
 @main.command()
-@data_option
+@new_data_option
 @click.option("--host", help="Interface to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=int, help="Port; 0 picks a free one.  [default: 8000]")
 @click.option("--workers", type=int, help="Number of server processes.  [default: 1]")
@@ -62,7 +63,7 @@ def webhook_sender(data: Path) -> None:
     """
     settings = load_settings(data)
     dictConfig(logging_config(settings.log.level))
-    with cli_errors(), ImageHost.open(data, settings=settings) as host:
+    with open_host(data, settings) as host:
         click.echo("Sending webhooks")
         run_forever(host)
 
@@ -70,11 +71,10 @@ def webhook_sender(data: Path) -> None:
 @main.command()
 @data_option
 def config(data: Path) -> None:
-    """Print every setting, its value and its source."""
+    """Print every setting with its value and its source, as TOML for `imagehost.toml`."""
     with cli_errors():
         _, resolved = load(data, {}, os.environ)
-    for setting in resolved:
-        click.echo(f"{setting.path} = {setting.value!r}  ({setting.origin})")
+    click.echo(format_settings(resolved))
 
 
 @main.group()
