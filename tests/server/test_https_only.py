@@ -16,7 +16,8 @@ import pytest
 from attrs import frozen
 
 from imagehost_core.testing import make_image
-from imagehost_server.serve.runner import HANDSHAKE_SECONDS, TlsTimeoutLoop
+from imagehost_server.serve.runner import HANDSHAKE_SECONDS, TlsTimeoutLoop, warn_of_plain_http
+from imagehost_server.settings import ListenSettings, ServerSettings
 from imagehost_server.testing import RunningServer, running
 
 YEAR = "max-age=31536000"
@@ -218,11 +219,51 @@ def test_plain_http_from_another_machine_is_rejected_before_the_body(plain: Runn
         assert b"strict-transport-security" not in response.lower()
 
 
-@pytest.mark.parametrize("path", ["/v1/images", "/img/0123456789abcdef", "/healthz", "/v1/docs", "/nope"])
-def test_plain_http_from_another_machine_is_rejected_for_every_route(plain: RunningServer, path: str) -> None:
+@pytest.mark.parametrize("path", ["/v1/images", "/img/0123456789abcdef", "/v1/docs", "/nope"])
+def test_plain_http_from_another_machine_is_rejected_for_every_route_except_probes(
+    plain: RunningServer, path: str
+) -> None:
     request = f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
     assert exchange(public_ip(), plain.port, request.encode()).startswith(b"HTTP/1.1 403 ")
     assert not exchange("127.0.0.1", plain.port, request.encode()).startswith(b"HTTP/1.1 403 ")
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_probes_are_served_over_plain_http_to_other_machines(
+    plain: RunningServer, path: str, method: str
+) -> None:
+    request = f"{method} {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    response = exchange(public_ip(), plain.port, request.encode())
+    assert response.startswith(b"HTTP/1.1 200 ")
+    assert (b'{"success":true,"data":{"status":' in response) is (method == "GET")
+
+
+def test_plain_http_for_other_machines_is_one_warning_at_startup(plain: RunningServer) -> None:
+    warnings = [line for line in plain.log.read_text(encoding="utf-8").splitlines() if " 403" in line]
+    warnings = [line for line in warnings if "clients on other machines" in line]
+    assert len(warnings) == 1
+    for setting in ("server.tls_cert", "server.tls_key", "trusted_proxies"):
+        assert setting in warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("ip_address", "settings", "warnings"),
+    [
+        ("0.0.0.0", ServerSettings(), 1),
+        ("::", ServerSettings(), 1),
+        ("192.0.2.7", ServerSettings(), 1),
+        ("127.0.0.1", ServerSettings(), 0),
+        ("::1", ServerSettings(), 0),
+        ("0.0.0.0", ServerSettings(trusted_proxies=("10.0.0.1",)), 0),
+        ("0.0.0.0", ServerSettings(server=ListenSettings(tls_cert="c.pem", tls_key="k.pem")), 0),
+    ],
+)
+def test_startup_warns_only_where_other_machines_get_403(
+    ip_address: str, settings: ServerSettings, warnings: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    warn_of_plain_http(ip_address, settings)
+    assert len(caplog.records) == warnings
 
 
 def test_x_forwarded_proto_counts_from_a_trusted_proxy(tmp_path: Path, no_limits: dict[str, str]) -> None:

@@ -89,6 +89,29 @@ async def test_plain_http_from_another_machine_is_403_and_unread(client: str) ->
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/healthz", 200),
+        ("HEAD", "/healthz", 200),
+        ("GET", "/readyz", 200),
+        ("HEAD", "/readyz", 200),
+        ("POST", "/healthz", 403),
+        ("OPTIONS", "/readyz", 403),
+        ("GET", "/healthz/", 403),
+        ("GET", "/v1/healthz", 403),
+        ("GET", "//readyz", 403),
+    ],
+)
+async def test_only_probes_are_allowed_over_plain_http_from_other_machines(
+    method: str, path: str, status: int
+) -> None:
+    assert await Exchange().run(scope_of(HOST, "192.0.2.7") | {"method": method, "path": path}) == status
+    forwarded = scope_of([*HOST, (b"x-forwarded-proto", b"http")], "10.1.2.3")
+    assert await Exchange("10.0.0.0/8").run(forwarded | {"method": method, "path": path}) == status
+
+
+@pytest.mark.anyio
 async def test_tls_is_allowed_from_everywhere() -> None:
     assert await Exchange().run(scope_of(HOST, "192.0.2.7", "https")) == 200
 

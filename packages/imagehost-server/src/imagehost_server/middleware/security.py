@@ -42,6 +42,10 @@ CONNECTION_CLOSE = ((b"connection", b"close"),)
 
 MAX_LOGGED_PATH = 200
 
+PROBE_PATHS = frozenset({"/healthz", "/readyz"})
+"""Paths that are served over plain HTTP to any IP address."""
+PROBE_METHODS = frozenset({"GET", "HEAD"})
+
 
 class SecurityMiddleware:
     """An ASGI application around another.
@@ -151,7 +155,7 @@ def require_valid_request(scope: HTTPScope, trusted: tuple[Network, ...]) -> Non
 
     Raises:
         BadRequestError: Its headers are ambiguous or too long. Names every error.
-        ForbiddenError: It came over plain HTTP from another machine.
+        ForbiddenError: It came over plain HTTP from another machine, and is no probe.
     """
     size, hosts, codings, has_length = 0, [], [], False
     for name, value in scope["headers"]:
@@ -178,7 +182,7 @@ def require_valid_request(scope: HTTPScope, trusted: tuple[Network, ...]) -> Non
         errors.append(FieldError("all headers", f"at most {MAX_HEADER_BYTES} bytes", f"{size}"))
     if errors:
         raise BadRequestError(errors=errors)
-    if not is_private(scope, trusted):
+    if not is_private(scope, trusted) and not is_probe(scope):
         raise ForbiddenError(_HTTPS_ONLY)
 
 
@@ -186,6 +190,11 @@ _HTTPS_ONLY = (
     "expected HTTPS for a request from another machine but received plain HTTP; "
     "give the server a certificate, or name the proxy before it in trusted_proxies"
 )
+
+
+def is_probe(scope: HTTPScope) -> bool:
+    """Return whether a request is a health or readiness probe, which load balancers send over plain HTTP."""
+    return scope["path"] in PROBE_PATHS and scope["method"] in PROBE_METHODS
 
 
 def is_https(scope: HTTPScope, trusted: tuple[Network, ...]) -> bool:

@@ -24,7 +24,7 @@ from imagehost_core import ImageHost
 from imagehost_server import logging_config as logs
 from imagehost_server.app import Application, create_app
 from imagehost_server.serve.protocol import HttpProtocol
-from imagehost_server.settings import ServerSettings
+from imagehost_server.settings import ServerSettings, is_loopback
 
 if sys.platform == "win32":
     from asyncio import ProactorEventLoop as _Loop
@@ -88,10 +88,27 @@ def run(data: Path, settings: ServerSettings) -> None:
     family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
     with socket.create_server((listen.host, listen.port), family=family) as listener:
         listener.set_inheritable(True)
+        warn_of_plain_http(listener.getsockname()[0], settings)
         supervisor = Supervisor(config, [listener])
         supervisor.run()
     if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
         raise SystemExit(STARTUP_FAILURE)
+
+
+def warn_of_plain_http(ip_address: str, settings: ServerSettings) -> None:
+    """Log a warning if clients on other machines can only get 403.
+
+    Args:
+        ip_address: The IP address that the server listens on.
+        settings: The server's settings.
+    """
+    if is_loopback(ip_address) or settings.server.tls_cert or settings.trusted_proxies:
+        return
+    logger.warning(
+        "clients on other machines will get 403: plain HTTP is served on loopback only; "
+        "set server.tls_cert and server.tls_key, or trusted_proxies",
+        extra={"fields": {"host": ip_address}},
+    )
 
 
 def require_valid_certificate(certificate: str | None, key: str | None) -> None:
