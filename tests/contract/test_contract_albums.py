@@ -82,6 +82,8 @@ async def test_an_update_changes_only_the_given_fields(client: AsyncClient) -> N
     assert (updated.name, updated.description, updated.is_public) == ("B", "", False)
     assert updated.updated_at > album.updated_at
     assert await client.albums.get(str(album.id)) == updated
+    assert await client.albums.update(album, name="B", is_public=False) == updated
+    assert await client.albums.get(album) == updated
 
 
 async def test_adding_and_removing_images_return_a_status_for_each(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import SimpleQueue
@@ -174,6 +174,30 @@ async def test_each_event_is_delivered_to_each_subscribed_webhook(
     assert len({delivery.event_id for delivery in deliveries}) == len(expected)
     assert [one.event async for one in client.webhooks.deliveries(deletions)] == ["image.deleted"]
     assert [one async for one in client.webhooks.deliveries(paused)] == []
+
+
+async def test_each_album_that_a_request_changes_has_one_event(client: AsyncClient) -> None:
+    webhook = await client.webhooks.create(UNREACHABLE_URL, events=["album.updated"])
+    first, second = await client.albums.create("A"), await client.albums.create("B")
+    image = await client.upload(make_png())
+
+    async def deliveries_after(update: Awaitable[object]) -> int:
+        before = len([one async for one in client.webhooks.deliveries(webhook)])
+        await update
+        return len([one async for one in client.webhooks.deliveries(webhook)]) - before
+
+    assert await deliveries_after(client.images.update(image, album_id=first)) == 1
+    assert await deliveries_after(client.images.update(image, album_id=first, is_public=True)) == 0
+    assert await deliveries_after(client.images.update(image, album_id=second)) == 2
+    assert await deliveries_after(client.images.update(image, description="x")) == 0
+    assert await deliveries_after(client.images.update(image, album_id=None)) == 1
+    assert await deliveries_after(client.albums.update(first, name="A", is_public=True)) == 0
+    assert await deliveries_after(client.albums.add_images(first, image)) == 1
+    assert await deliveries_after(client.albums.add_images(second, image)) == 2
+    assert [album.image_count for album in [await client.albums.get(one) for one in (first, second)]] == [
+        0,
+        1,
+    ]
 
 
 async def test_a_test_event_is_delivered_and_can_be_retried(client: AsyncClient) -> None:

@@ -192,6 +192,42 @@ def test_a_request_that_changes_no_membership_emits_no_event(
     assert [event.type for event in heard] == ["image.uploaded"]
 
 
+def test_an_update_that_changes_nothing_writes_and_emits_nothing(
+    host: ImageHost, album: Album, heard: list[Event]
+) -> None:
+    assert host.albums.update(album, owner="admin", name=" Cats ", is_public=True) == album
+    assert host.albums.update(album, owner="admin") == album
+    assert refresh(host, album) == album
+    assert heard == []
+
+
+def test_an_update_of_the_album_of_an_image_emits_an_event_for_each_album(
+    host: ImageHost, album: Album, heard: list[Event]
+) -> None:
+    other = host.albums.create(owner="admin", name="Dogs")
+    image_id = upload(host, album)
+    before, other_before = refresh(host, album), refresh(host, other)
+    for target, expected in (
+        (other.id, [(album.id, 0), (other.id, 1)]),
+        (other.id, []),
+        (None, [(other.id, 0)]),
+        (album.id, [(album.id, 1)]),
+    ):
+        heard.clear()
+        host.images.update(image_id, owner="admin", album_id=target, description=f"in {target}")
+        events = [event for event in heard if isinstance(event, AlbumUpdated)]
+        assert [(event.data.id, event.data.image_count) for event in events] == expected
+        assert len(heard) == len(events)
+    assert refresh(host, album).updated_at > before.updated_at
+    assert refresh(host, other).updated_at > other_before.updated_at
+    check(host, album)
+    check(host, other)
+    heard.clear()
+    with pytest.raises(ValidationError):
+        host.images.update(image_id, album_id=999_999)
+    assert heard == []
+
+
 def test_deleting_an_album_keeps_its_images_without_delete_images(host: ImageHost, album: Album) -> None:
     image_id = upload(host, album)
     host.albums.delete(album.id, owner="admin")

@@ -53,6 +53,18 @@ def test_given_fields_are_changed_and_the_others_stay(host: ImageHost) -> None:
     assert host.images.get(image.id) == host.images.list(owner="admin").items[0]
 
 
+def test_an_update_that_changes_nothing_writes_nothing(host: ImageHost) -> None:
+    album = host.albums.create(owner="admin", name="a")
+    image = host.upload(PNG, owner="admin", filename="cat.png", album_id=album.id, convert_to_webp=False)
+    album = host.albums.get(album.id, owner="admin")
+    assert host.images.update(image.id) == image
+    same = host.images.update(
+        image.id, album_id=str(album.id), description="", is_public=True, filename="../cat.jpg"
+    )
+    assert same == host.images.get(image.id) == image
+    assert host.albums.get(album.id, owner="admin") == album
+
+
 @pytest.mark.parametrize(
     ("given", "stored"),
     [("dog.png", "dog.png"), ("../etc/dog", "dog.png"), ("dog.jpg", "dog.png"), ("a\nb.PNG", "ab.PNG")],

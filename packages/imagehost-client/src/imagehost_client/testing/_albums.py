@@ -6,7 +6,7 @@ from imagehost_client.errors import BadRequestError, ValidationError
 from imagehost_client.models import EventKind
 from imagehost_client.testing import _forms
 from imagehost_client.testing._images import emit_deleted
-from imagehost_client.testing._request import FakeRequest
+from imagehost_client.testing._request import FakeRequest, touch, with_count
 from imagehost_client.testing._store import Record, now
 
 MAX_IMAGES_PER_REQUEST = 1_000
@@ -16,7 +16,7 @@ MAX_IMAGES_PER_REQUEST = 1_000
 def list_albums(request: FakeRequest) -> object:
     """List albums."""
     page = request.table("albums").page(request.query, lambda row: row.owner == request.grant.account)
-    return {**page, "albums": [_with_count(request, record) for record in page["albums"]]}
+    return {**page, "albums": [with_count(request, record) for record in page["albums"]]}
 
 
 def create_album(request: FakeRequest) -> object:
@@ -28,21 +28,24 @@ def create_album(request: FakeRequest) -> object:
         "created_at": timestamp,
         "updated_at": timestamp,
     }
-    album = _with_count(request, albums.add(request.grant.account, record).record)
+    album = with_count(request, albums.add(request.grant.account, record).record)
     request.host.emit(EventKind.ALBUM_CREATED, album, request.grant.account)
     return album
 
 
 def get_album(request: FakeRequest) -> object:
     """Return an album."""
-    return _with_count(request, request.row("albums").record)
+    return with_count(request, request.row("albums").record)
 
 
 def update_album(request: FakeRequest) -> object:
     """Change an album."""
     body, record = request.json(), request.row("albums").record
-    record |= _album_values(body, record)
-    return _touch(request, record)
+    values = _album_values(body, record)
+    if all(record[name] == value for name, value in values.items()):
+        return with_count(request, record)
+    record |= values
+    return touch(request, record)
 
 
 def delete_album(request: FakeRequest) -> object:
@@ -70,33 +73,12 @@ def remove_images(request: FakeRequest) -> object:
     return _change_members(request, "removed")
 
 
-def _with_count(request: FakeRequest, record: Record) -> Record:
-    members = [
-        row.record for row in request.table("images").rows.values() if row.record["album_id"] == record["id"]
-    ]
-    cover = members[-1] if members else {"id": None, "thumb_url": None}
-    return {
-        **record,
-        "image_count": len(members),
-        "cover_image_id": cover["id"],
-        "cover_url": cover["thumb_url"],
-    }
-
-
 def _album_values(body: Record, record: Record) -> Record:
     return {
         "name": _forms.parse_name({"name": record["name"], **body}),
         "description": _forms.parse_description(body, record["description"]),
         "is_public": _forms.expect_bool(body, "is_public", default=record["is_public"]),
     }
-
-
-def _touch(request: FakeRequest, record: Record) -> Record:
-    """Update an album's timestamp, emit its event, and return its record with counts."""
-    record["updated_at"] = now()
-    album = _with_count(request, record)
-    request.host.emit(EventKind.ALBUM_UPDATED, album, request.grant.account)
-    return album
 
 
 def _change_members(request: FakeRequest, status: str) -> object:
@@ -109,7 +91,7 @@ def _change_members(request: FakeRequest, status: str) -> object:
             f"expected 1 to {MAX_IMAGES_PER_REQUEST} ids for image_ids but received {len(set(ids))}"
         )
     target = album["id"] if status == "added" else None
-    results = []
+    results, changed = [], dict[str, None]()
     for image_id in dict.fromkeys(ids):
         row = request.table("images").rows.get(image_id)
         if row is None or row.owner != request.grant.account:
@@ -118,10 +100,9 @@ def _change_members(request: FakeRequest, status: str) -> object:
         is_member = row.record["album_id"] == album["id"]
         changes = is_member == (status == "removed")
         if changes:
+            changed |= dict.fromkeys(str(each) for each in (album["id"], row.record["album_id"]) if each)
             row.record |= {"album_id": target, "updated_at": now()}
         results.append({"image_id": image_id, "status": status if changes else "unchanged"})
-    changed = any(result["status"] == status for result in results)
-    return {
-        "results": results,
-        "album": _touch(request, album) if changed else _with_count(request, album),
-    }
+    for album_id in changed:
+        touch(request, request.table("albums").get(request.grant.account, album_id).record)
+    return {"results": results, "album": with_count(request, album)}

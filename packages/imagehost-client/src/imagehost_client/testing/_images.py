@@ -14,10 +14,13 @@ from imagehost_client._wire import rfc3339
 from imagehost_client.errors import BadRequestError, ImageHostError, NotFoundError, ValidationError
 from imagehost_client.models import EventKind
 from imagehost_client.testing import _filenames, _forms, _image_files
-from imagehost_client.testing._request import FakeRequest
+from imagehost_client.testing._request import FakeRequest, touch
 from imagehost_client.testing._state import HostState
 from imagehost_client.testing._store import PLACEHOLDER, Record, Row, TokenGrant, new_id, now
 from imagehost_client.urls import build_query
+
+DEFAULT_LIFETIME = 3_600
+"""The lifetime of a signed URL in seconds, unless another is given."""
 
 MAX_LIFETIME = 365 * 86_400
 """The maximum lifetime of a signed URL, in seconds."""
@@ -83,13 +86,18 @@ def get_image(request: FakeRequest) -> object:
 def update_image(request: FakeRequest) -> object:
     """Change an image."""
     body, record = request.json(), request.row("images").record
-    changes: Record = {
+    previous = dict(record)
+    record |= {
         "description": _forms.parse_description(body, record["description"]),
         "is_public": _forms.expect_bool(body, "is_public", default=record["is_public"]),
         "filename": _filename(body, record),
         "album_id": request.album_id(body["album_id"]) if "album_id" in body else record["album_id"],
     }
-    record |= {**changes, "updated_at": now()}
+    if record != previous:
+        record["updated_at"] = now()
+    if record["album_id"] != previous["album_id"]:
+        for album_id in filter(None, (previous["album_id"], record["album_id"])):
+            touch(request, request.table("albums").get(request.grant.account, str(album_id)).record)
     return record
 
 
@@ -109,7 +117,7 @@ def emit_deleted(request: FakeRequest, record: Record) -> None:
 def sign_url(request: FakeRequest) -> object:
     """Return a signed delivery URL of an image."""
     body, record = request.json(), request.row("images").record
-    seconds = _forms.expect_type(body, "expires_in", int, 0)
+    seconds = _forms.expect_type(body, "expires_in", int, DEFAULT_LIFETIME)
     if not 1 <= seconds <= MAX_LIFETIME:
         raise ValidationError(f"expected 1 to {MAX_LIFETIME} seconds for expires_in but received {seconds}")
     try:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from attrs import frozen
 
 from imagehost_client.errors import ValidationError
+from imagehost_client.models import EventKind
 from imagehost_client.testing import _forms
 from imagehost_client.testing._state import HostState
-from imagehost_client.testing._store import Record, Row, Table, TokenGrant
+from imagehost_client.testing._store import Record, Row, Table, TokenGrant, now
 
 
 @frozen(kw_only=True)
@@ -64,6 +65,27 @@ class FakeRequest:
         if row is None or row.owner != self.grant.account:
             raise ValidationError(f"expected the id of an album of yours for album_id but received {value!r}")
         return int(row.record["id"])
+
+
+def with_count(request: FakeRequest, record: Record) -> Record:
+    """Return an album's record with its image count and its cover."""
+    images = request.table("images").rows.values()
+    members = [row.record for row in images if row.record["album_id"] == record["id"]]
+    cover = members[-1] if members else {"id": None, "thumb_url": None}
+    return {
+        **record,
+        "image_count": len(members),
+        "cover_image_id": cover["id"],
+        "cover_url": cover["thumb_url"],
+    }
+
+
+def touch(request: FakeRequest, record: Record) -> Record:
+    """Update an album's timestamp, emit its event, and return its record with counts."""
+    record["updated_at"] = now()
+    album = with_count(request, record)
+    request.host.emit(EventKind.ALBUM_UPDATED, album, request.grant.account)
+    return album
 
 
 Route = Callable[[FakeRequest], object]

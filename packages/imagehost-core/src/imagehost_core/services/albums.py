@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from datetime import datetime
 from enum import StrEnum
 
 import attrs
@@ -19,7 +20,7 @@ from imagehost_core.pagination import PageRequest
 from imagehost_core.services.idempotency import SubOperation
 from imagehost_core.services.owners import Owner, get_account
 from imagehost_core.services.references import AlbumRef, ImageRef, album_id_of
-from imagehost_core.services.unit_of_work import UnitOfWorkFactory
+from imagehost_core.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 from imagehost_core.uploads import INVALID_TEXT, description_errors, has_visible_character, is_valid_text
 
 MAX_NAME = 100
@@ -118,7 +119,7 @@ class AlbumService:
         description: str | None = None,
         is_public: bool | None = None,
     ) -> Album:
-        """Change the given fields of an album.
+        """Change the given fields of an album; nothing is written if all have these values already.
 
         Raises:
             NotFoundError: The account has no such album.
@@ -129,7 +130,11 @@ class AlbumService:
         changes = {"name": name, "description": description, "is_public": is_public}
         fields = validate_album({key: value for key, value in changes.items() if value is not None})
         with self._units.begin() as unit, self._database.transaction() as transaction:
-            changed = self._update(transaction, current.id, account, fields)
+            current = self._get(current.id, account, transaction)
+            if all(getattr(current, key) == value for key, value in fields.items()):
+                return current
+            self._albums.update(transaction, current.id, fields, self._clock())
+            changed = self._get(current.id, account, transaction)
             unit.album_updated(transaction, changed)
         return changed
 
@@ -208,16 +213,11 @@ class AlbumService:
                     album_ids = (current.id, image.album_id)
                     changed_ids |= dict.fromkeys(id_ for id_ in album_ids if id_ is not None)
             for changed_id in changed_ids:
-                changed = self._update(transaction, changed_id, account, {})
-                unit.album_updated(transaction, changed)
+                changed = record_membership_change(
+                    self._albums, unit, transaction, changed_id, account.id, self._clock()
+                )
                 current = changed if changed_id == current.id else current
         return current, tuple(results)
-
-    def _update(
-        self, transaction: Transaction, album_id: AlbumId, account: Account, fields: dict[str, SqlValue]
-    ) -> Album:
-        self._albums.update(transaction, album_id, fields, self._clock())
-        return self._get(album_id, account, transaction)
 
     def _get(self, album: AlbumRef, account: Account, queryable: Queryable | None = None) -> Album:
         try:
@@ -238,6 +238,27 @@ def _status(image: Image | None, album: Album, add: bool) -> MemberStatus:
     if (image.album_id == album.id) is add:
         return MemberStatus.UNCHANGED
     return MemberStatus.ADDED if add else MemberStatus.REMOVED
+
+
+def record_membership_change(
+    albums: AlbumRepository,
+    unit: UnitOfWork,
+    transaction: Transaction,
+    album_id: AlbumId,
+    account_id: AccountId,
+    now: datetime,
+) -> Album:
+    """Update the `updated_at` of an album, record `album.updated`, and return the album.
+
+    Raises:
+        NotFoundError: The account has no such album.
+    """
+    albums.update(transaction, album_id, {}, now)
+    album = albums.get(album_id, account_id, transaction)
+    if album is None:
+        raise NotFoundError(album_not_found_text(album_id))
+    unit.album_updated(transaction, album)
+    return album
 
 
 def require_album(

@@ -23,14 +23,14 @@ from imagehost_core.ids import (
 )
 from imagehost_core.models import Account, Album, Image, ImageChanges, Page
 from imagehost_core.pagination import PageRequest, parse_page_request
-from imagehost_core.services.albums import require_album
+from imagehost_core.services.albums import record_membership_change, require_album
 from imagehost_core.services.cleanup import ImageEraser
 from imagehost_core.services.owners import Owner, get_account
 from imagehost_core.services.references import AlbumRef, ImageRef, album_id_of, image_id_of
 from imagehost_core.services.signed_urls import UrlSigner, require_lifetime
 from imagehost_core.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 from imagehost_core.storage import DiskReserve, GenerationTable, LockManager
-from imagehost_core.transform import Transform, parse_transform
+from imagehost_core.transform import DEFAULT_LIFETIME_SECONDS, Transform, parse_transform
 from imagehost_core.uploads import clean_filename, description_errors, with_extension
 
 CHANGEABLE = ("album_id", "description", "is_public", "filename")
@@ -112,7 +112,9 @@ class ImageService:
     def update(
         self, image: ImageRef, *, owner: Owner | None = None, **changes: Unpack[ImageChanges]
     ) -> Image:
-        """Change the given fields of an image.
+        """Change the given fields of an image; nothing is written if all have these values already.
+
+        Moving it to or from an album changes that album too.
 
         Args:
             image: The image.
@@ -124,19 +126,28 @@ class ImageService:
             ValidationError: A value is not allowed; all errors are reported together.
         """
         image_id, owner_id = image_id_of(image), self._owner_id(owner)
-        self._get(image_id, owner_id, self._database)
+        current = self._get(image_id, owner_id, self._database)
         values = _validate_changes(dict(changes))
+        if _apply(current, values) == current:
+            return current
         with (
+            self._units.begin() as unit,
             self._locks.acquire("image", image_id),
             self._generations.bump(image_id),
             self._database.transaction() as transaction,
         ):
             current = self._get(image_id, owner_id, transaction)
-            if "filename" in values:
-                values["filename"] = with_extension(values["filename"], current.format)
-            changed = attrs.evolve(current, **values, updated_at=self._clock())
-            require_album(self._albums, changed.album_id, changed.account_id, transaction)
-            self._images.update(transaction, changed)
+            changed = _apply(current, values)
+            if changed != current:
+                now = self._clock()
+                changed = attrs.evolve(changed, updated_at=now)
+                require_album(self._albums, changed.album_id, changed.account_id, transaction)
+                self._images.update(transaction, changed)
+                if changed.album_id != current.album_id:
+                    for album_id in filter(None, (current.album_id, changed.album_id)):
+                        record_membership_change(
+                            self._albums, unit, transaction, album_id, changed.account_id, now
+                        )
         return changed
 
     def delete(self, image: ImageRef, *, owner: Owner | None = None) -> DeletedImage:
@@ -170,7 +181,7 @@ class ImageService:
         params: str | Mapping[str, str] | Transform = "",
         *,
         owner: Owner | None = None,
-        expires_in: int = 3_600,
+        expires_in: int = DEFAULT_LIFETIME_SECONDS,
     ) -> str:
         """Return an image URL with a signature, which gives access to a private image until it expires.
 
@@ -290,6 +301,14 @@ def _validate_changes(changes: Mapping[str, object]) -> dict[str, Any]:
     if "filename" in values:
         values["filename"] = clean_filename(str(values["filename"]))
     return values
+
+
+def _apply(image: Image, changes: Mapping[str, Any]) -> Image:
+    """Return an image with changes, which have been validated, except for its `updated_at`."""
+    changed = attrs.evolve(image, **changes)
+    if "filename" not in changes:
+        return changed
+    return attrs.evolve(changed, filename=with_extension(changed.filename, image.format))
 
 
 def _errors(values: dict[str, object]) -> Iterator[FieldError]:

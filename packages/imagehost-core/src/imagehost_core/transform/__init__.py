@@ -36,10 +36,16 @@ from imagehost_core.transform.parameters import (
     parse_extension,
     parse_transform,
 )
-from imagehost_core.transform.signing import MAX_LIFETIME_SECONDS, sign_url, verify_signed_url
+from imagehost_core.transform.signing import (
+    DEFAULT_LIFETIME_SECONDS,
+    MAX_LIFETIME_SECONDS,
+    sign_url,
+    verify_signed_url,
+)
 
 __all__ = [
     "AUTO",
+    "DEFAULT_LIFETIME_SECONDS",
     "DEFAULT_QUALITY",
     "EXTENSIONS",
     "FORMAT_NAMES",

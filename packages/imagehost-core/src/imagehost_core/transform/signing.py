@@ -16,6 +16,8 @@ from hmac import new as hmac
 
 from imagehost_core.transform.parameters import Transform
 
+DEFAULT_LIFETIME_SECONDS = 3_600
+"""The lifetime of a signed URL, unless another is given."""
 MAX_LIFETIME_SECONDS = 365 * 86_400
 """The longest lifetime of a signed URL, in seconds."""
 

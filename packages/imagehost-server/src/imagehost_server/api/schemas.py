@@ -14,6 +14,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import FieldInfo, fields
 
 from imagehost_core.errors import BadRequestError, FieldError, ValidationError, quote_value
+from imagehost_core.transform import DEFAULT_LIFETIME_SECONDS
 
 T = TypeVar("T")
 
@@ -105,7 +106,7 @@ class WebhookChanges(Struct, kw_only=True):
 class SignedUrlRequest(Struct, kw_only=True):
     """The body of `POST /images/{id}/signed-url`: transform parameters, and the lifetime in seconds."""
 
-    expires_in: int
+    expires_in: int = DEFAULT_LIFETIME_SECONDS
     w: int | str | UnsetType = UNSET
     h: int | str | UnsetType = UNSET
     q: int | str | UnsetType = UNSET
