@@ -32,6 +32,7 @@ async def test_the_list_is_newest_first_and_paged(client: AsyncClient) -> None:
         (1, 2, 5, 3),
     ]
     assert [page.next_cursor is None for page in pages] == [False, False, True]
+    assert [page.page for page in pages] == [1, None, None]  # later pages are requested by cursor
     second = await client.images.list(page=2, per_page=2).first_page()
     assert (second.page, [image.id for image in second]) == (2, ids[2:0:-1])
     assert (await client.images.list().first_page()).per_page == 20
@@ -76,10 +77,32 @@ async def test_images_can_be_listed_by_album(client: AsyncClient) -> None:
 @pytest.mark.parametrize("path", ["/images", "/gallery", "/albums", "/keys", "/webhooks"])
 @pytest.mark.parametrize(
     "query",
-    ["page=0", "page=x", "page=01", "page=", "per_page=101", "per_page=0", "cursor=x", "page=1&page=2"],
+    [
+        "page=0",
+        "page=x",
+        "page=01",
+        "page=",
+        "per_page=101",
+        "per_page=0",
+        "cursor=x",
+        "page=1&page=2",
+        "page=1&cursor=x",
+    ],
 )
 async def test_an_invalid_query_of_a_list_is_400(http: httpx2.AsyncClient, path: str, query: str) -> None:
     assert_error(await http.get(f"{path}?{query}"), 400, "BAD_REQUEST", query.partition("=")[0])
+
+
+async def test_a_page_number_together_with_a_cursor_is_400(
+    http: httpx2.AsyncClient, client: AsyncClient
+) -> None:
+    await uploads(client, 3)
+    cursor = (await client.images.list(per_page=1).first_page()).next_cursor
+    for page in (1, 2):
+        response = await http.get(f"/images?per_page=1&page={page}&cursor={cursor}")
+        assert_error(response, 400, "BAD_REQUEST", "page")
+    pagination = (await data_of(http.get(f"/images?per_page=1&cursor={cursor}")))["pagination"]
+    assert (pagination["page"], pagination["total"], pagination["total_pages"]) == (None, 3, 3)
 
 
 @pytest.mark.parametrize("album", ["x", "0", "-1", "01"])
@@ -97,6 +120,8 @@ async def test_an_update_changes_only_the_given_fields(client: AsyncClient) -> N
     assert (updated.description, updated.is_public, updated.album_id) == ("New", False, album.id)
     updated = await client.images.update(image, filename="b.png", album_id=None)
     assert (updated.filename, updated.original_filename, updated.album_id) == ("b.png", "a.png", None)
+    assert await client.images.get(image) == updated
+    assert await client.images.update(image, filename="b.png", album_id=None, description="New") == updated
     assert await client.images.get(image) == updated
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -218,6 +219,17 @@ async def test_a_signed_url_delivers_a_private_image_without_a_token(
 
 
 @pytest.mark.anyio
+async def test_a_signed_url_works_for_an_hour_by_default(
+    http: httpx2.AsyncClient, anonymous_http: httpx2.AsyncClient, png: bytes
+) -> None:
+    record = await data_of(http.post("/upload", files={"image": png}, data={"is_public": "false"}))
+    signed = await data_of(http.post(f"/images/{record['id']}/signed-url", json={"w": 20}))
+    expires = int(dict(parse_qsl(urlsplit(signed["url"]).query))["exp"])
+    assert 3_500 < expires - time.time() <= 3_600
+    assert (await anonymous_http.get(signed["url"])).status_code == 200
+
+
+@pytest.mark.anyio
 async def test_a_signature_is_valid_for_its_image_and_parameters_only(
     http: httpx2.AsyncClient, anonymous_http: httpx2.AsyncClient, png: bytes
 ) -> None:
@@ -254,7 +266,7 @@ async def test_a_signature_is_valid_for_its_image_and_parameters_only(
 @pytest.mark.parametrize(
     ("body", "field_name"),
     [
-        ({}, "expires_in"),
+        ({"expires_in": None}, "expires_in"),
         ({"expires_in": 0}, "expires_in"),
         ({"expires_in": 365 * 86_400 + 1}, "expires_in"),
         ({"expires_in": "60"}, "expires_in"),

@@ -354,7 +354,7 @@ class Page(Result, Generic[T]):
 
     Attributes:
         items: The records, newest first.
-        page: The number of the page, from 1.
+        page: The number of the page, from 1; `None` for a page requested by cursor.
         per_page: The page size.
         total: The number of records on all pages.
         total_pages: The number of pages.
@@ -362,7 +362,7 @@ class Page(Result, Generic[T]):
     """
 
     items: tuple[T, ...]
-    page: int
+    page: int | None
     per_page: int
     total: int
     total_pages: int

@@ -319,14 +319,14 @@ class Page(Generic[T]):
 
     Attributes:
         items: The items of the page.
-        page: The page number, from 1.
+        page: The page number, from 1; `None` if a cursor was given.
         per_page: The maximum number of items on a page.
         total: The number of items in the whole list.
         next_cursor: The cursor of the following page, or `None` on the last one.
     """
 
     items: tuple[T, ...]
-    page: int
+    page: int | None
     per_page: int
     total: int
     next_cursor: str | None

@@ -32,12 +32,13 @@ class PageRequest:
     """A validated request for a page of a list.
 
     Attributes:
-        page: The page number, from 1; ignored together with a cursor.
+        page: The page number, from 1; 1 where `after` is given.
         per_page: The maximum number of items, 1–100.
         after: The position after which the page begins.
 
     Raises:
-        BadRequestError: Values are out of range; every one is listed in `errors`.
+        BadRequestError: Values are out of range, or `page` and `after` are both given; every one is listed in
+            `errors`.
     """
 
     page: int = 1
@@ -51,13 +52,15 @@ class PageRequest:
             for name, value, maximum in ranges
             if not is_within(value, maximum)
         ]
+        if self.after is not None and self.page != 1:
+            errors.append(_page_with_cursor_error(self.page))
         if errors:
             raise BadRequestError(errors=errors)
 
     @property
     def offset(self) -> int:
         """The number of items before the page."""
-        return 0 if self.after else (self.page - 1) * self.per_page
+        return (self.page - 1) * self.per_page
 
 
 def parse_page_request(
@@ -68,10 +71,11 @@ def parse_page_request(
     Args:
         page: The page number, an integer or its canonical decimal text.
         per_page: The maximum number of items, likewise.
-        cursor: The `next_cursor` of the previous page.
+        cursor: The `next_cursor` of the previous page; excludes `page`.
 
     Raises:
-        BadRequestError: Values are malformed or out of range; every one is listed in `errors`.
+        BadRequestError: Values are malformed or out of range, or there are a page number and a cursor; every
+            one is listed in `errors`.
     """
     errors: list[FieldError] = []
     number = 1 if page is None else parse_int_field("page", page, MAX_PAGE, errors)
@@ -79,9 +83,15 @@ def parse_page_request(
         DEFAULT_PER_PAGE if per_page is None else parse_int_field("per_page", per_page, MAX_PER_PAGE, errors)
     )
     after = None if cursor is None else _parse_cursor(cursor, errors)
+    if page is not None and number is not None and cursor is not None:
+        errors.append(_page_with_cursor_error(page))
     if errors or number is None or count is None:
         raise BadRequestError(errors=errors)
     return PageRequest(number, count, after)
+
+
+def _page_with_cursor_error(page: str | int) -> FieldError:
+    return FieldError("page", "no page number together with a cursor", quote_value(page))
 
 
 def encode_cursor(position: CursorPosition) -> str:

@@ -88,21 +88,24 @@ class Table:
         """Return one page of the rows that match, newest first.
 
         Raises:
-            BadRequestError: `page`, `per_page` or `cursor` is invalid.
+            BadRequestError: `page`, `per_page` or `cursor` is invalid, or there are both `page` and `cursor`.
         """
         page, size = integer(query, "page", 1, 2**31 - 1), integer(query, "per_page", 20, 100)
+        if "page" in query and "cursor" in query:
+            raise BadRequestError(
+                f"expected no page number together with a cursor for page but received {query['page']!r}"
+            )
         rows = [row for row in reversed(self.rows.values()) if matches(row)]
         start = (page - 1) * size
         if "cursor" in query:
             before = _serial(query["cursor"])
             start = sum(1 for row in rows if row.serial >= before)
-            page = start // size + 1
         items = rows[start : start + size]
         has_more = start + size < len(rows)
         return {
             self.name: [row.record for row in items],
             "pagination": {
-                "page": page,
+                "page": None if "cursor" in query else page,
                 "per_page": size,
                 "total": len(rows),
                 "total_pages": -(-len(rows) // size),

@@ -53,7 +53,7 @@ def paginate(
     page_rows = rows[: request.per_page]
     return Page(
         items=tuple(map(to_item, page_rows)),
-        page=request.page,
+        page=None if request.after else request.page,
         per_page=request.per_page,
         total=int(count["total"] or 0),
         next_cursor=encode_cursor(_cursor_position(page_rows[-1])) if len(rows) > len(page_rows) else None,

@@ -73,8 +73,8 @@ PAGING = (
     Parameter(
         name="cursor",
         schema={"type": "string"},
-        summary="The `next_cursor` of the previous page. Neither skips nor repeats items while others are "
-        "added or deleted.",
+        summary="The `next_cursor` of the previous page, instead of `page`. Neither skips nor repeats items "
+        "while others are added or deleted.",
     ),
 )
 

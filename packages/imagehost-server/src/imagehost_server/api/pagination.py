@@ -16,7 +16,7 @@ T = TypeVar("T")
 class Pagination:
     """The position of a page in its list, and the cursor of the next page."""
 
-    page: int
+    page: int | None
     per_page: int
     total: int
     total_pages: int

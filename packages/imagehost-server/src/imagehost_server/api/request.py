@@ -86,7 +86,7 @@ class ApiRequest(Request[Account, Principal, State]):
         return str(values[0]) if values else None
 
     def page_request(self) -> PageRequest:
-        """Return the requested page: `page` and `per_page`, or `cursor`.
+        """Return the requested page: `page` and `per_page`, or `cursor` and `per_page`.
 
         Raises:
             BadRequestError: A parameter is not allowed; every one is named.
