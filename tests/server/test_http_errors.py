@@ -264,6 +264,18 @@ def test_an_internal_error_is_500_and_its_cause_is_only_in_the_log(
     assert "IsADirectoryError" in log
 
 
+def test_a_render_of_a_damaged_master_is_500_and_never_422(
+    server: RunningServer, anonymous: httpx2.Client, image_id: str
+) -> None:
+    master = server.data / "images" / image_id[:2] / image_id / "master"
+    master.write_bytes(master.read_bytes()[:100])
+    response = anonymous.get(f"/img/{image_id}.png?w=20")
+    assert_error(response, "INTERNAL_ERROR")
+    log = server.log.read_text(encoding="utf-8")
+    assert f"request_id={response.headers['x-request-id']} code=INTERNAL_ERROR" in log
+    assert "DamagedSourceError" in log
+
+
 def test_503_has_retry_after(tmp_path: Path) -> None:
     data, settings = tmp_path / "data", ServerSettings()
     with (

@@ -1,4 +1,4 @@
-"""A damaged file is a ValidationError wherever the damage is; encoder errors are not."""
+"""A damaged upload is a ValidationError wherever the damage is; a damaged stored file is not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.pixels import encode
 from imagehost_core.pixels.decode import decoder_errors, frame_count, open_image, shrink_on_load
 from imagehost_core.pixels.ingest import ingest
-from imagehost_core.pixels.render import render
+from imagehost_core.pixels.render import DamagedSourceError, render
 from imagehost_core.transform import Size, Transform, plan
 
 JOB = RenderJob(plan(Size(60, 40), Transform(width=20)), Format.PNG, None)
@@ -42,7 +42,7 @@ def test_a_randomly_damaged_file_is_processed_or_a_validation_error(
         data[random.randrange(len(data))] = random.randrange(256)
     with suppress(ValidationError):
         ingest(IngestJob(fmt, remove_exif=True), bytes(data))
-    with suppress(ValidationError):
+    with suppress(DamagedSourceError):
         render(JOB, fmt, bytes(data))
 
 
@@ -59,7 +59,7 @@ def test_half_a_file_is_a_validation_error_that_names_the_format(factory: Any, f
     data = factory.encode(factory.noise(), fmt)
     with pytest.raises(ValidationError, match=f"a {fmt.name} file that can be decoded"):
         ingest(IngestJob(fmt), data[: len(data) // 2])
-    with pytest.raises(ValidationError, match=f"a {fmt.name} file that can be decoded"):
+    with pytest.raises(DamagedSourceError, match=f"a {fmt.name} file that can be decoded"):
         render(JOB, fmt, data[: len(data) // 2])
 
 

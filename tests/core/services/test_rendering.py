@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from PIL import Image as PILImage
 from PIL import ImageChops, ImageStat
 
-from imagehost_core import Fit, Format, Image, ImageHost, NotFoundError, Size, Transform, plan
+from imagehost_core import Fit, Format, Image, ImageHost, InternalError, NotFoundError, Size, Transform, plan
 from imagehost_core.jobs import DERIVATIVE_SIDES, RenderJob, pick_derivative
 from imagehost_core.services.rendering import cache_key, choose_source
 from imagehost_core.storage.blob_store import MASTER
+from imagehost_core.testing import make_image
 from imagehost_core.workers import JobClass, classify
 
 SIDE = 4_000
@@ -104,6 +105,19 @@ def test_a_lost_derivative_is_replaced_by_the_master(host: ImageHost, data: Path
         if path.parent.name == image.id:
             path.unlink()
     assert rendered(host, image, job_of(image, 300)).size == (300, 300)
+
+
+@pytest.mark.parametrize("length", [0, 200])
+@pytest.mark.parametrize("query", ["w=8", "fm=jpg", "fm=avif&w=300"])
+def test_a_damaged_master_is_an_internal_error_of_its_renders(
+    host: ImageHost, data: Path, query: str, length: int
+) -> None:
+    image = host.upload(make_image(), owner="admin", format="png")
+    (master,) = (path for path in (data / "images").rglob(MASTER) if path.parent.name == image.id)
+    master.write_bytes(master.read_bytes()[:length])
+    with pytest.raises(InternalError) as caught:
+        host.render(image.id, query)
+    assert "DamagedSourceError" in str(caught.value.__cause__)
 
 
 @given(

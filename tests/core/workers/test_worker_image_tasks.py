@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from imagehost_core.errors import ValidationError
+from imagehost_core.errors import InternalError, ValidationError
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.transform import ORIGIN, Plan, Size
@@ -85,6 +85,14 @@ def test_a_damaged_upload_is_rejected_and_the_next_is_accepted(executor: ImageEx
     with pytest.raises(ValidationError):
         executor.ingest(IngestJob(Format.JPEG), io.BytesIO(data), len(data) // 2, deadline=60)
     assert executor.ingest(IngestJob(Format.JPEG), io.BytesIO(data), len(data), deadline=60)
+
+
+def test_a_damaged_source_of_a_render_is_an_internal_error_with_its_cause(executor: ImageExecutor) -> None:
+    data = image(Format.JPEG)
+    job = RenderJob(Plan(Size(9, 6), ORIGIN, ORIGIN, Size(9, 6)), Format.PNG, None)
+    with pytest.raises(InternalError) as caught:
+        executor.render(job, Format.JPEG, io.BytesIO(data), len(data) // 2, deadline=60)
+    assert "DamagedSourceError" in str(caught.value.__cause__)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the test reads /proc")

@@ -297,6 +297,7 @@ class ImageHost:
             BadRequestError: A parameter is not allowed.
             NotFoundError: There is no such image.
             UnavailableError: The render queue is full, or the render timed out.
+            InternalError: The stored file is damaged.
         """
         transform = params if isinstance(params, Transform) else parse_transform(params)
         current = self.images.get(image)

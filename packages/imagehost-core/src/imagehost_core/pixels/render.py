@@ -7,6 +7,7 @@ from collections.abc import Callable
 from attrs import frozen
 from PIL import Image, ImageFile
 
+from imagehost_core.errors import ValidationError
 from imagehost_core.formats import FORMATS, SNIFF_BYTES, Format, sniff
 from imagehost_core.jobs import RenderJob, RenderResult
 from imagehost_core.pixels import resize
@@ -41,6 +42,10 @@ class RenderContext:
 
     job: RenderJob
     orientation: int
+
+
+class DamagedSourceError(Exception):
+    """A stored file cannot be decoded, although it was decoded when it was stored."""
 
 
 Step = Callable[[Image.Image, RenderContext], Image.Image]
@@ -103,13 +108,16 @@ def render(job: RenderJob, source_format: Format, data: bytes) -> tuple[RenderRe
         The size and the number of frames of the variant; and one blob, its bytes.
 
     Raises:
-        ValidationError: The decoder rejects the file.
+        DamagedSourceError: The decoder rejects the file.
     """
-    with suppress_warnings():
-        image = open_image(_detect_format(data) or source_format, data)
-        if job.animated and frame_count(image) > 1 and FORMATS[job.format].animated:
-            return _render_animation(job, image)
-        return _render_still(job, image)
+    try:
+        with suppress_warnings():
+            image = open_image(_detect_format(data) or source_format, data)
+            if job.animated and frame_count(image) > 1 and FORMATS[job.format].animated:
+                return _render_animation(job, image)
+            return _render_still(job, image)
+    except ValidationError as error:
+        raise DamagedSourceError(f"expected a stored file that can be decoded: {error.details}") from error
 
 
 def _detect_format(data: bytes) -> Format | None:

@@ -246,6 +246,7 @@ class ImageResolver:
         Raises:
             NotFoundError: The image was deleted meanwhile.
             UnavailableError: The render queue is full, or the render timed out.
+            InternalError: The stored file is damaged.
         """
         if resolved.job is None or resolved.key is None:
             return Blob(self._blobs.open(resolved.image.id))

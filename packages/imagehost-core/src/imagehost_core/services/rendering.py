@@ -63,6 +63,7 @@ class RenderingService:
         Raises:
             NotFoundError: The image was deleted meanwhile.
             UnavailableError: The render queue is full, or the render timed out.
+            InternalError: The stored file is damaged.
         """
         cached = self._variants.get(image.id, key)
         if cached is not None:

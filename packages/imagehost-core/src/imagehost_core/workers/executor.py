@@ -223,7 +223,7 @@ class ImageExecutor:
         Raises:
             UnavailableError: No worker process was free in time, or the queue is full; or the task took too
                 long, needed too much memory or crashed the worker process.
-            InternalError: The task failed unexpectedly; the cause has its traceback.
+            InternalError: The source is damaged or the task failed unexpectedly; the cause has its traceback.
         """
         call = TaskCall("render", (job, source_format), RenderResult, lambda _result: 1)
         with failures.mapped_to(failures.RENDER_ERRORS):
