@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import shutil
 import socket
 import subprocess
@@ -10,6 +11,8 @@ import subprocess
 import attrs
 import httpx2
 import pytest
+from PIL import Image
+from tests.unusual_files import lossless_jpeg, png_chunks, with_bad_checksum
 
 from imagehost_core.resources import ImageRecord
 from imagehost_core.testing import make_image
@@ -29,6 +32,38 @@ def test_form_2_returns_the_image_record(api: httpx2.Client, server: RunningServ
     assert record["url"] == f"{server.origin}/img/{record['id']}.webp"
     assert record["created_at"].endswith("Z")
     assert len(record["created_at"]) == len("2026-01-01T00:00:00.000000Z")
+
+
+@pytest.mark.parametrize(
+    ("form", "media_type"),
+    [
+        ({}, "image/webp"),
+        ({"convertToWebP": "false"}, "image/jpeg"),
+        ({"format": "jpeg"}, "image/jpeg"),
+        ({"format": "png"}, "image/png"),
+    ],
+)
+def test_a_lossless_jpeg_is_served_re_encoded_in_every_size_and_format(
+    api: httpx2.Client, anonymous: httpx2.Client, form: dict[str, str], media_type: str
+) -> None:
+    upload = lossless_jpeg(Image.open(io.BytesIO(make_image(64, 48))))
+    record = api.post("/v1/upload", files={"image": ("scan.jpg", upload)}, data=form).json()["data"]
+    master = anonymous.get(record["url"])
+    assert (master.status_code, master.headers["content-type"]) == (200, media_type)
+    assert master.content != upload
+    for query in ("w=1", "w=10&fm=jpg", "w=40&fm=webp", "w=100&fm=png", "fm=avif"):
+        assert anonymous.get(f"/img/{record['id']}?{query}").status_code == 200
+
+
+def test_a_bad_checksum_of_a_png_is_422_only_in_a_critical_chunk(api: httpx2.Client) -> None:
+    file = io.BytesIO()
+    Image.open(io.BytesIO(make_image(64, 48))).save(file, "PNG", dpi=(72, 72))
+    statuses = {}
+    for kind, offset in png_chunks(file.getvalue()):
+        broken = with_bad_checksum(file.getvalue(), offset)
+        response = api.post("/v1/upload", files={"image": ("a.png", broken)}, data={"convertToWebP": "false"})
+        statuses[kind] = response.status_code
+    assert statuses == {b"IHDR": 422, b"pHYs": 200, b"IDAT": 422, b"IEND": 422}
 
 
 @pytest.mark.parametrize("name", ["files[]", "files", "files%5B%5D"])

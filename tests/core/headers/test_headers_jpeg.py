@@ -46,6 +46,11 @@ def test_every_kind_of_frame_that_the_decoder_supports_is_accepted(scan_bytes: S
     assert scan_bytes(SOI + frame(code) + PIXELS + EOI).width == 5
 
 
+@pytest.mark.parametrize("code", [0xC0, 0xC1, 0xC2, 0xC3, 0xC9, 0xCA])
+def test_lossless_and_arithmetic_jpegs_are_not_displayable(scan_bytes: ScanBytes, code: int) -> None:
+    assert scan_bytes(SOI + frame(code) + PIXELS + EOI).is_displayable is (code in {0xC0, 0xC1, 0xC2})
+
+
 @pytest.mark.parametrize("code", [0xC5, 0xC6, 0xC7, 0xCB, 0xCD, 0xCE, 0xCF, 0xDE, 0xDF])
 def test_hierarchical_and_arithmetic_lossless_frames_are_rejected(scan_error: ScanError, code: int) -> None:
     assert "not hierarchical" in scan_error(SOI + frame(code) + PIXELS + EOI)

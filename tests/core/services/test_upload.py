@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 from PIL import Image as PILImage
+from tests.unusual_files import lossless_jpeg, png_chunks, with_bad_checksum
 
 from imagehost_core import Format, Image, ImageHost, UploadOptions, ValidationError
+from imagehost_core.headers import scan
 from imagehost_core.storage.blob_store import derivative_name
 from imagehost_core.testing import make_image
+from imagehost_core.uploads import UploadKeywords
 
 
 def master(host: ImageHost, image: Image) -> bytes:
@@ -243,3 +246,43 @@ def test_an_upload_leaves_nothing_but_the_master(
     image = host.upload(make_image(), owner="admin")
     assert stored_files(tmp_path / "data") == [f"images/{image.id[:2]}/{image.id}/master"]
     assert host.accounts.usage("admin").bytes == image.size
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, Format.WEBP),
+        ({"convert_to_webp": False}, Format.JPEG),
+        ({"format": "jpeg"}, Format.JPEG),
+        ({"format": "png"}, Format.PNG),
+    ],
+)
+def test_a_lossless_jpeg_is_never_stored_unchanged_and_renders_in_every_format(
+    host: ImageHost, options: UploadKeywords, expected: Format
+) -> None:
+    upload = lossless_jpeg(decoded(make_image(64, 48)))
+    image = host.upload(upload, owner="admin", **options)
+    assert image.format is expected
+    stored = master(host, image)
+    assert decoded(stored).size == (64, 48)
+    if expected is Format.JPEG:
+        assert scan(io.BytesIO(stored), len(stored)).is_displayable
+    for fmt in ("jpg", "png", "webp", "avif"):
+        assert host.render(image.id, f"w=8&fm={fmt}").width == 8
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"convert_to_webp": False}, {"convert_to_webp": False, "remove_exif": True}]
+)
+def test_a_png_with_a_bad_checksum_in_its_metadata_is_stored_without_that_chunk(
+    host: ImageHost, options: UploadKeywords
+) -> None:
+    valid = io.BytesIO()
+    decoded(make_image(64, 48)).save(valid, "PNG", dpi=(72, 72))
+    offset = next(offset for kind, offset in png_chunks(valid.getvalue()) if kind == b"pHYs")
+    image = host.upload(with_bad_checksum(valid.getvalue(), offset), owner="admin", **options)
+    stored = master(host, image)
+    if image.format is Format.PNG:
+        assert [kind for kind, _ in png_chunks(stored)] == [b"IHDR", b"IDAT", b"IEND"]
+        assert decoded(stored).tobytes() == decoded(make_image(64, 48)).tobytes()
+    assert host.render(image.id, "w=8").width == 8

@@ -75,6 +75,7 @@ class IngestJob:
         quality: The requested quality, 1–100, or `None`.
         remove_exif: Whether to remove EXIF, XMP and IPTC. The ICC profile stays.
         derivative_sides: The longer sides of the derivatives to make, in pixels, descending.
+        is_displayable: Whether browsers display the upload as it is; if not, it is always re-encoded.
     """
 
     format: Format
@@ -83,6 +84,7 @@ class IngestJob:
     quality: int | None = None
     remove_exif: bool = False
     derivative_sides: tuple[int, ...] = DERIVATIVE_SIDES
+    is_displayable: bool = True
 
 
 @frozen

@@ -33,6 +33,7 @@ class ImageHeader:
         has_alpha: Whether the image can have transparent pixels.
         end_offset: Offset in bytes of the end of the image; bytes after it are not part of it.
         scans: Number of scans of a JPEG, else 0.
+        is_displayable: Whether browsers display the file as it is; false for lossless and arithmetic JPEG.
         canvas_extent: Width and height in pixels that contain all frames. It differs from the size for a GIF
             with later frames beyond its canvas: decoders then enlarge the canvas to this.
         metadata: The kinds of metadata present.
@@ -48,6 +49,7 @@ class ImageHeader:
     has_alpha: bool = False
     end_offset: int
     scans: int = 0
+    is_displayable: bool = True
     canvas_extent: tuple[int, int] = Factory(lambda self: (self.width, self.height), takes_self=True)
     metadata: frozenset[MetadataKind] = frozenset()
     metadata_bytes: int = 0

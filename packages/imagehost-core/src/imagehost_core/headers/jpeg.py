@@ -28,6 +28,8 @@ _FRAMES = {0xC0, 0xC1, 0xC2, 0xC3, 0xC9, 0xCA}
 """Baseline, extended, progressive and lossless Huffman; sequential and progressive arithmetic."""
 _UNSUPPORTED_FRAMES = {0xC5, 0xC6, 0xC7, 0xCB, 0xCD, 0xCE, 0xCF, 0xDE, 0xDF}
 """Hierarchical frames and arithmetic lossless ones: libjpeg-turbo does not decode them."""
+_DISPLAYABLE_FRAMES = {0xC0, 0xC1, 0xC2}
+"""Baseline, extended and progressive Huffman: the frames that browsers decode."""
 
 _LABELS = (
     (0xE1, b"Exif\0\0", MetadataKind.EXIF),
@@ -50,6 +52,7 @@ def read(reader: HeaderReader) -> ImageHeader:
         ValidationError: The structure is damaged.
     """
     size: tuple[int, int] | None = None
+    is_displayable = False
     scans = 0
     metadata = MetadataCounter()
     offset = 2
@@ -69,6 +72,7 @@ def read(reader: HeaderReader) -> ImageHeader:
             if size is not None:
                 raise damaged_file("one frame in a JPEG", f"a second one at offset {start:,}")
             size = _frame(reader, code, offset, end)
+            is_displayable = code in _DISPLAYABLE_FRAMES
         elif code == _SOS:
             if size is None:
                 raise damaged_file("a frame header before a JPEG's pixels", "none")
@@ -85,6 +89,7 @@ def read(reader: HeaderReader) -> ImageHeader:
         orientation=scan_orientation(reader, metadata.exif_span),
         end_offset=offset,
         scans=scans,
+        is_displayable=is_displayable,
         metadata=frozenset(metadata.kinds),
         metadata_bytes=metadata.size,
     )

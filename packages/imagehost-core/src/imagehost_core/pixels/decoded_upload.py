@@ -22,6 +22,7 @@ from imagehost_core.pixels.decode import (
     open_image,
 )
 from imagehost_core.pixels.encode import Metadata
+from imagehost_core.pixels.png_checksums import repair_checksums
 from imagehost_core.pixels.source_quality import match_source_quality
 
 
@@ -30,7 +31,8 @@ class DecodedUpload:
     """A decoded upload.
 
     Attributes:
-        data: The uploaded file.
+        data: The uploaded file, without damaged metadata.
+        is_repaired: Whether `data` differs from the uploaded bytes.
         format: The format of the uploaded file.
         animation: The upright frames in the upload's colour profile, in mode `RGB` or `RGBA`; one if still.
         profile: The ICC profile of the frames, or `None` for sRGB.
@@ -41,6 +43,7 @@ class DecodedUpload:
     """
 
     data: bytes
+    is_repaired: bool
     format: Format
     animation: Animation
     profile: bytes | None
@@ -70,6 +73,9 @@ def decode_upload(job: IngestJob, data: bytes) -> DecodedUpload:
     Raises:
         ValidationError: The decoder rejects the file.
     """
+    uploaded = data
+    if job.format is Format.PNG:
+        data = repair_checksums(data)
     image = open_image(job.format, data)
     with decoder_errors(image):
         image.seek(first_frame(image))
@@ -89,7 +95,15 @@ def decode_upload(job: IngestJob, data: bytes) -> DecodedUpload:
     exif, xmp = (None, None) if job.remove_exif else _exif_and_xmp(info)
     metadata = Metadata(profiles[0], exif, xmp)
     return DecodedUpload(
-        data, job.format, animation, profiles[0], metadata, orientation, jpeg_options, quality
+        data=data,
+        is_repaired=data != uploaded,
+        format=job.format,
+        animation=animation,
+        profile=profiles[0],
+        metadata=metadata,
+        orientation=orientation,
+        jpeg_options=jpeg_options,
+        quality=quality,
     )
 
 
@@ -108,7 +122,7 @@ def _is_jpeg(image: ImageFile.ImageFile) -> TypeGuard[JpegImagePlugin.JpegImageF
 
 def _jpeg_options(image: ImageFile.ImageFile, orientation: int) -> Mapping[str, object]:
     """Return the quantisation tables and chroma subsampling of a JPEG, transposed as the orientation does."""
-    if not _is_jpeg(image) or image.mode != "RGB":
+    if not _is_jpeg(image) or image.mode != "RGB" or not image.quantization:
         return {"subsampling": 0}
     tables = [list(table) for _, table in sorted(image.quantization.items())]
     sampling = JpegImagePlugin.get_sampling(image)

@@ -52,18 +52,32 @@ def encode_master(job: IngestJob, upload: DecodedUpload) -> Master:
     """Encode the master of an upload.
 
     The format is the requested one; else WebP where that is smaller and `convert_to_webp` is set; else the
-    upload's own.
+    upload's own. An upload that browsers do not display is always re-encoded, whatever its size.
 
     Raises:
         ValidationError: The image exceeds the maximum side of the requested format.
     """
     fmt = job.requested_format or (Format.WEBP if job.convert_to_webp else job.format)
     quality = job.quality if FORMATS[fmt].has_quality else None
+    if not job.is_displayable:
+        return _encode_displayable(job, upload, fmt)
     if fmt is job.format and quality is None:
         return Master(fmt, _original_or_stripped(job, upload))
     if job.requested_format is not None:
         return Master(fmt, _encode(upload, fmt, quality))
     return _encode_if_smaller(job, upload, fmt)
+
+
+def _encode_displayable(job: IngestJob, upload: DecodedUpload, fmt: Format) -> Master:
+    """Return the re-encoded master of an upload that browsers do not display.
+
+    It is a JPEG if the image is too large for WebP and no format is requested.
+    """
+    if job.requested_format is None and max(upload.first.size) > FORMATS[fmt].max_side:
+        fmt = job.format
+    # The upload's own quantisation adds the least loss; a lossless JPEG has none.
+    options = upload.jpeg_options if fmt is job.format and job.quality is None else NO_OPTIONS
+    return Master(fmt, _encode(upload, fmt, job.quality, options))
 
 
 def _encode_if_smaller(job: IngestJob, upload: DecodedUpload, preferred: Format) -> Master:
@@ -81,12 +95,13 @@ def _encode_if_smaller(job: IngestJob, upload: DecodedUpload, preferred: Format)
 
 def _original_or_stripped(job: IngestJob, upload: DecodedUpload) -> bytes | None:
     """Return the upload in its own format, without metadata if requested; `None` where it is unchanged."""
+    repaired = upload.data if upload.is_repaired else None
     if not job.remove_exif:
-        return None
+        return repaired
     if upload.orientation == 1:
         with decoder_errors(upload.format):
             data = strip_metadata(upload.format, upload.data)
-        return None if data == upload.data else data
+        return repaired if data == upload.data else data
     # Without EXIF the orientation is lost, so the upright frames are re-encoded.
     options = upload.jpeg_options if upload.format is Format.JPEG else NO_OPTIONS
     return _encode(upload, upload.format, REORIENTED_QUALITY, options)

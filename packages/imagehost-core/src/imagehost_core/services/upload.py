@@ -159,6 +159,7 @@ class UploadService:
             convert_to_webp=options.convert_to_webp,
             quality=options.quality,
             remove_exif=options.remove_exif,
+            is_displayable=header.is_displayable,
         )
         with translate_disk_full(), staged.path.open("rb") as file:
             result, (master, *derivatives) = self._executor.ingest(
