@@ -81,13 +81,6 @@ class IdempotencyRepository:
             {"account": account_id, "key": key, "status": response.status, "body": response.body},
         )
 
-    def delete(self, transaction: Transaction, account_id: AccountId, key: str) -> None:
-        """Delete the record of a key; the records that the request created stay."""
-        transaction.execute(
-            "DELETE FROM idempotency_keys WHERE account_id = :account AND key = :key",
-            {"account": account_id, "key": key},
-        )
-
     def delete_before(self, transaction: Transaction, before: datetime) -> None:
         """Delete the records of all requests that were first received before a time."""
         transaction.execute(

@@ -84,7 +84,7 @@ class RateLimitStore:
         with self._thread_lock:
             return _current(policy, self._read(key), self._clock())
 
-    def keys(self) -> int:
+    def key_count(self) -> int:
         """Return the number of stored keys."""
         with self._thread_lock:
             (count,) = self._connection.execute("SELECT count(*) FROM rate_limits").fetchone()

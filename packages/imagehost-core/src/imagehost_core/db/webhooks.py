@@ -26,13 +26,13 @@ class WebhookRepository:
     database: Database
 
     def get(
-        self, webhook_id: WebhookId, account_id: AccountId | None = None, queryable: Queryable | None = None
+        self, webhook_id: WebhookId, account_id: AccountId, queryable: Queryable | None = None
     ) -> Webhook | None:
-        """Return a webhook, of any account or of one, or `None`."""
-        row = (queryable or self.database).fetch_one(f"{_SELECT} WHERE id = :id", {"id": webhook_id})
-        if row is None or (account_id is not None and integer(row, "account_id") != account_id):
-            return None
-        return to_webhook(row)
+        """Return a webhook of an account, or `None`."""
+        row = (queryable or self.database).fetch_one(
+            f"{_SELECT} WHERE id = :id AND account_id = :account", {"id": webhook_id, "account": account_id}
+        )
+        return None if row is None else to_webhook(row)
 
     def list_by_account(self, account_id: AccountId, request: PageRequest) -> Page[Webhook]:
         """Return one page of an account's webhooks."""
