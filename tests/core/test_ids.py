@@ -154,6 +154,6 @@ def test_any_other_value_is_rejected_as_an_album_id(value: object) -> None:
 
 
 def test_the_details_for_a_missing_resource_quote_the_requested_id() -> None:
-    assert image_not_found_text("x") == "expected the id of an image of yours but received 'x'"
-    assert album_not_found_text(5) == "expected the id of an album of yours but received 5"
+    assert image_not_found_text("x") == "expected the id of one of your images but received 'x'"
+    assert album_not_found_text(5) == "expected the id of one of your albums but received 5"
     assert delivery_not_found_text("x") == "expected the URL of an image that you may see but received 'x'"

@@ -108,7 +108,7 @@ def parse_album_id(value: int | str) -> AlbumId:
 
 def image_not_found_text(image_id: str) -> str:
     """Return the details of a `NotFoundError` for an image, the same for a missing and a foreign one."""
-    return f"expected the id of an image of yours but received {quote_value(image_id)}"
+    return f"expected the id of one of your images but received {quote_value(image_id)}"
 
 
 def delivery_not_found_text(image_id: str) -> str:
@@ -118,4 +118,4 @@ def delivery_not_found_text(image_id: str) -> str:
 
 def album_not_found_text(album_id: int | str) -> str:
     """Return the details of a `NotFoundError` for an album, the same for a missing and a foreign one."""
-    return f"expected the id of an album of yours but received {quote_value(album_id)}"
+    return f"expected the id of one of your albums but received {quote_value(album_id)}"

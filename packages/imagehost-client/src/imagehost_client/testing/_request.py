@@ -63,7 +63,9 @@ class FakeRequest:
             return None
         row = self.table("albums").rows.get(str(value))
         if row is None or row.owner != self.grant.account:
-            raise ValidationError(f"expected the id of an album of yours for album_id but received {value!r}")
+            raise ValidationError(
+                f"expected the id of one of your albums for album_id but received {value!r}"
+            )
         return int(row.record["id"])
 
 

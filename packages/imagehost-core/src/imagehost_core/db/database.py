@@ -45,7 +45,7 @@ class Database:
         self._busy_timeout = busy_timeout
         self._idle_readers: list[SqliteDatabase] = []
         self._write_lock = threading.Lock()
-        with locks.acquire("migrate", ""):
+        with locks.acquire("migrate"):
             # SQLite creates the WAL and its index with the mode of the database file.
             path.touch(OWNER_ONLY_FILE)
             self._writer = self._connect()

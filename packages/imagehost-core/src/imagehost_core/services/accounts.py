@@ -54,7 +54,9 @@ class AccountService:
         require_account_name(name)
         with self._database.transaction() as transaction:
             if self._accounts.get_by_name(name, transaction) is not None:
-                raise ConflictError(errors=[FieldError("username", "one that is free", quote_value(name))])
+                raise ConflictError(
+                    errors=[FieldError("username", "a name that is not taken", quote_value(name))]
+                )
             self._accounts.insert(transaction, name, password_hash, self._clock())
         return self.get(name)
 

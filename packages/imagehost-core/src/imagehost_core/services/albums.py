@@ -272,7 +272,7 @@ def require_album(
     An unknown album in a request body is 422, not 404: the request itself names no missing resource.
     """
     if album_id is not None and albums.get(AlbumId(album_id), account_id, queryable) is None:
-        error = FieldError("album_id", "the id of an album of yours", quote_value(album_id))
+        error = FieldError("album_id", "the id of one of your albums", quote_value(album_id))
         raise ValidationError(errors=[error])
 
 

@@ -105,7 +105,7 @@ class GarbageCollector:
         Returns:
             The ids of uploads that crashed before their record was written.
         """
-        with self._locks.acquire("collect", ""):
+        with self._locks.acquire("collect"):
             self._staging.remove_stale()
             self.finish_deletions()
             self._variants.sweep()

@@ -166,7 +166,7 @@ def _read_or_create_secret(layout: DataLayout, locks: LockManager, random: Rando
     Raises:
         ValueError: The file has fewer bytes than a secret.
     """
-    with locks.acquire("secret", ""):
+    with locks.acquire("secret"):
         if not layout.secret.exists():
             temporary = layout.root / "secret.part"
             temporary.unlink(missing_ok=True)

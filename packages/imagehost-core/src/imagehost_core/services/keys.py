@@ -103,7 +103,7 @@ class KeyService:
         key_id = key_id_of(key)
         record = self._keys.get(key_id, get_account(self._accounts, owner).id)
         if record is None:
-            raise NotFoundError(f"expected the id of a key of yours but received {quote_value(key_id)}")
+            raise NotFoundError(f"expected the id of one of your API keys but received {quote_value(key_id)}")
         return record
 
     def update(self, key: KeyRef, *, owner: Owner, **changes: object) -> ApiKey:

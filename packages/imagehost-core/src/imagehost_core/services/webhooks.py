@@ -89,7 +89,7 @@ class WebhookService:
         secret = new_webhook_secret(self._random)
         with self._database.transaction() as transaction:
             if len(self._webhooks.ids_by_account(account.id, transaction)) >= MAX_WEBHOOKS:
-                error = FieldError("webhooks", f"at most {MAX_WEBHOOKS} of an account", "one more")
+                error = FieldError("webhooks", f"at most {MAX_WEBHOOKS} per account", "one more")
                 raise ValidationError(errors=[error])
             self._webhooks.insert(transaction, webhook, secret)
         return WebhookWithSecret(webhook, secret)
@@ -316,7 +316,7 @@ class WebhookService:
         record = self._webhooks.get(WebhookId(webhook_id), account.id, queryable)
         if record is None:
             raise NotFoundError(
-                f"expected the id of a webhook of yours but received {quote_value(webhook_id)}"
+                f"expected the id of one of your webhooks but received {quote_value(webhook_id)}"
             )
         return record
 

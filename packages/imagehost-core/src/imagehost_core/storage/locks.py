@@ -97,7 +97,7 @@ class LockManager:
         make_directory(path, fsync=False)
 
     @contextmanager
-    def acquire(self, purpose: str, key: str) -> Iterator[None]:
+    def acquire(self, purpose: str, key: str = "") -> Iterator[None]:
         """Hold the lock of a key, waiting until it is free.
 
         Not reentrant: a thread that acquires a stripe which it holds waits forever, so a thread must not
@@ -105,7 +105,7 @@ class LockManager:
 
         Args:
             purpose: The namespace of the key; locks of different purposes are independent.
-            key: The resource to lock.
+            key: The resource to lock; empty if the purpose has one lock.
         """
         descriptor = lock_file(self._path(purpose, stripe(key)))
         assert descriptor is not None
