@@ -6,6 +6,7 @@ import ast
 import doctest
 import importlib
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -28,7 +29,11 @@ HEAVY_MODULES = {"PIL", "pillow_avif", "sqlite3", "sqlite_utils", "cattrs"}
 def loaded_modules(statement: str) -> set[str]:
     """Return the modules that a new interpreter has loaded after a statement."""
     program = f"import sys\n{statement}\nprint(*sys.modules)"
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    # Measuring coverage in the child would load SQLite.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
+    )
     return set(result.stdout.split())
 
 

@@ -165,7 +165,9 @@ def test_keys_are_listed_with_their_state_and_can_be_revoked(data: Path) -> None
     with ImageHost.open(data) as host, pytest.raises(UnauthorizedError):
         host.authenticate(tokens[2])
     run(data, "users", "create", "ada")
-    assert "expected the id of a key" in run(data, "keys", "revoke", "--user", "ada", ids[1], status=1)
+    assert "expected the id of one of your API keys" in run(
+        data, "keys", "revoke", "--user", "ada", ids[1], status=1
+    )
 
 
 def test_more_keys_than_one_page_are_all_listed(data: Path) -> None:

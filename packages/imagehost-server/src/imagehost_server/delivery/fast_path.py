@@ -161,8 +161,11 @@ class FastPath:
         for name, value in headers:
             if name in SLOW_PATH_HEADERS or (name == b"connection" and value.lower() != b"keep-alive"):
                 return None
+        # The result is cached for all image URLs, so the path is left out; none of them is a probe's.
         scope: HTTPScope = {  # type: ignore[typeddict-item]
             "http_version": "1.1",
+            "method": "GET",
+            "path": "",
             "scheme": peer.scheme,
             "client": peer.client,
             "headers": headers,
