@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 
 from imagehost_core.errors import (
     BY_CODE,
+    COMBINED,
     BadRequestError,
     FieldError,
     ImageHostError,
     RateLimitError,
     UnavailableError,
     ValidationError,
+    combine,
     quote_value,
 )
 
@@ -146,3 +148,12 @@ def test_a_quoted_value_is_printable_and_at_most_as_long_as_the_limit(value: obj
     quoted = quote_value(value, limit)
     assert len(quoted) <= max(limit, len("an integer of 1,000 bits"))
     assert quoted.isprintable()
+
+
+@given(st.lists(st.sampled_from(COMBINED), min_size=1, max_size=5))
+def test_errors_found_together_have_the_first_of_400_404_and_422(kinds: list[type[ImageHostError]]) -> None:
+    errors = [kind(errors=[FieldError(f"f{index}", "x", "y")]) for index, kind in enumerate(kinds)]
+    combined = combine(errors)
+    assert combined.status == min(kind.status for kind in kinds)
+    assert [error.name for error in combined.errors] == [f"f{index}" for index in range(len(kinds))]
+    assert combined.details == "; ".join(error.details for error in errors)

@@ -256,3 +256,19 @@ BY_CODE: dict[str, type[ImageHostError]] = {
     )
 }
 """Every error class by its code."""
+
+
+COMBINED = (BadRequestError, NotFoundError, ValidationError)
+"""The classes of errors that are reported together; the first that occurs is that of all."""
+
+
+def combine(errors: Iterable[ImageHostError]) -> ImageHostError:
+    """Return one error with the details of all errors that were found in a request.
+
+    Args:
+        errors: At least one error, of the classes in `COMBINED`.
+    """
+    found = tuple(errors)
+    kind = next(kind for kind in COMBINED if any(isinstance(error, kind) for error in found))
+    details = "; ".join(dict.fromkeys(error.details for error in found))
+    return kind(details, errors=[field for error in found for field in error.errors])
