@@ -14,8 +14,11 @@ from imagehost_core.errors import (
     BY_CODE,
     COMBINED,
     BadRequestError,
+    ConflictError,
+    ErrorCollector,
     FieldError,
     ImageHostError,
+    NotFoundError,
     RateLimitError,
     UnavailableError,
     ValidationError,
@@ -157,3 +160,25 @@ def test_errors_found_together_have_the_first_of_400_404_and_422(kinds: list[typ
     assert combined.status == min(kind.status for kind in kinds)
     assert [error.name for error in combined.errors] == [f"f{index}" for index in range(len(kinds))]
     assert combined.details == "; ".join(error.details for error in errors)
+
+
+def test_combined_errors_name_equal_errors_once_and_keep_details_without_fields() -> None:
+    missing, invalid = NotFoundError("no such image"), ValidationError(errors=FIELD_ERRORS)
+    combined = combine([invalid, missing, invalid])
+    assert type(combined) is NotFoundError
+    assert combined.details == f"{invalid.details}; no such image"
+
+
+def test_a_collector_raises_what_it_caught_and_added_together() -> None:
+    errors = ErrorCollector()
+    errors.raise_if_any()
+    with errors.catch():
+        raise ValidationError("first")
+    errors.add(BadRequestError("second"))
+    with pytest.raises(BadRequestError, match="first; second"):
+        errors.raise_if_any()
+
+
+def test_a_collector_does_not_catch_errors_of_other_classes() -> None:
+    with pytest.raises(ConflictError), ErrorCollector().catch():
+        raise ConflictError("a conflict")

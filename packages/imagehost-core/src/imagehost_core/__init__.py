@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from imagehost_core.errors import (
         BadRequestError,
         ConflictError,
+        ErrorCollector,
         FieldError,
         ForbiddenError,
         ImageHostError,
@@ -143,6 +144,7 @@ __all__ = [
     "DeliveryRef",
     "DeliverySettings",
     "DeliveryState",
+    "ErrorCollector",
     "Event",
     "EventId",
     "FieldError",
@@ -251,9 +253,9 @@ _EXPORTS: dict[str, str] = {
     "db.database": "SqlRow SqlValue Transaction",
     "db.idempotency": "StoredResponse",
     "errors": """
-        BadRequestError ConflictError FieldError ForbiddenError ImageHostError InsufficientStorageError
-        InternalError MethodNotAllowedError NotFoundError PayloadTooLargeError RateLimitError
-        UnauthorizedError UnavailableError UnsupportedMediaTypeError ValidationError
+        BadRequestError ConflictError ErrorCollector FieldError ForbiddenError ImageHostError
+        InsufficientStorageError InternalError MethodNotAllowedError NotFoundError PayloadTooLargeError
+        RateLimitError UnauthorizedError UnavailableError UnsupportedMediaTypeError ValidationError
     """,
     "events": """
         AlbumCreated AlbumUpdated DeletedImage Event ImageDeleted ImageUploaded deserialize_event

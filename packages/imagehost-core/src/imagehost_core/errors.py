@@ -24,7 +24,8 @@ Exception
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 from attrs import frozen
@@ -272,3 +273,41 @@ def combine(errors: Iterable[ImageHostError]) -> ImageHostError:
     kind = next(kind for kind in COMBINED if any(isinstance(error, kind) for error in found))
     details = "; ".join(dict.fromkeys(error.details for error in found))
     return kind(details, errors=[field for error in found for field in error.errors])
+
+
+class ErrorCollector:
+    """The errors of one request, which are raised together.
+
+    ```python
+    errors = ErrorCollector()
+    with errors.catch():
+        image = images.get(image_id)
+    with errors.catch():
+        transform = parse_transform(query)
+    errors.raise_if_any()
+    ```
+    """
+
+    def __init__(self) -> None:
+        self._errors: list[ImageHostError] = []
+
+    def add(self, error: ImageHostError) -> None:
+        """Collect an error.
+
+        Args:
+            error: A BadRequestError, NotFoundError or ValidationError.
+        """
+        self._errors.append(error)
+
+    @contextmanager
+    def catch(self) -> Iterator[None]:
+        """Collect a BadRequestError, NotFoundError or ValidationError that the block raises."""
+        try:
+            yield
+        except COMBINED as error:
+            self.add(error)
+
+    def raise_if_any(self) -> None:
+        """Raise the collected errors as one, if there are any."""
+        if self._errors:
+            raise combine(self._errors)
