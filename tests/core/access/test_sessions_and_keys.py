@@ -17,40 +17,9 @@ from imagehost_core import (
     UnauthorizedError,
     ValidationError,
 )
-from imagehost_core.models import ALL_SCOPES, AccountUsage, LimitOverrides
+from imagehost_core.models import AccountUsage, LimitOverrides
 from imagehost_core.testing import FrozenClock, make_image
 from imagehost_core.tokens import TokenKind, new_token
-
-
-def test_a_session_has_all_scopes_until_it_expires(host: ImageHost, clock: FrozenClock) -> None:
-    account = host.accounts.get("admin")
-    session = host.sessions.create(account)
-    principal = host.authenticate(session.token)
-    assert (principal.account, principal.scopes, principal.is_session) == (account, ALL_SCOPES, True)
-    assert session.expires_at - clock() == timedelta(days=7)
-    clock.now = session.expires_at - timedelta(microseconds=1)
-    host.authenticate(session.token)
-    clock.now = session.expires_at
-    with pytest.raises(UnauthorizedError):
-        host.authenticate(session.token)
-
-
-def test_signing_out_ends_the_session_at_once(host: ImageHost) -> None:
-    one, other = (host.sessions.create(host.accounts.get("admin")) for _ in range(2))
-    host.sessions.end(one.token)
-    host.sessions.end(one.token)
-    with pytest.raises(UnauthorizedError):
-        host.authenticate(one.token)
-    host.authenticate(other.token)
-
-
-def test_a_new_password_ends_all_sessions(host: ImageHost) -> None:
-    session = host.sessions.create(host.accounts.get("admin"))
-    host.accounts.set_password_hash("admin", "$argon2id$…")
-    assert host.accounts.password_hash("admin") == "$argon2id$…"
-    assert host.accounts.password_hash("nobody") is None
-    with pytest.raises(UnauthorizedError):
-        host.authenticate(session.token)
 
 
 def test_a_suspended_account_is_401_and_its_images_are_in_no_gallery(host: ImageHost) -> None:

@@ -53,7 +53,17 @@ if TYPE_CHECKING:
     from imagehost_core.formats import Format, sniff
     from imagehost_core.headers import ImageHeader, MetadataKind, SourceLimits, scan
     from imagehost_core.host import ImageHost, Rendered
-    from imagehost_core.ids import AccountId, AlbumId, DeliveryId, EventId, ImageId, KeyId, Random, WebhookId
+    from imagehost_core.ids import (
+        AccountId,
+        AlbumId,
+        DeliveryId,
+        EventId,
+        ImageId,
+        KeyId,
+        Random,
+        SessionId,
+        WebhookId,
+    )
     from imagehost_core.jobs import RenderJob
     from imagehost_core.limits import Decision, RateLimitPolicy, Window, decide
     from imagehost_core.models import (
@@ -69,6 +79,7 @@ if TYPE_CHECKING:
         Page,
         Principal,
         Scope,
+        Session,
         SessionWithToken,
         Webhook,
         WebhookDelivery,
@@ -97,7 +108,14 @@ if TYPE_CHECKING:
     from imagehost_core.services.images import ImageService
     from imagehost_core.services.maintenance import MaintenanceService
     from imagehost_core.services.owners import Owner
-    from imagehost_core.services.references import AlbumRef, DeliveryRef, ImageRef, KeyRef, WebhookRef
+    from imagehost_core.services.references import (
+        AlbumRef,
+        DeliveryRef,
+        ImageRef,
+        KeyRef,
+        SessionRef,
+        WebhookRef,
+    )
     from imagehost_core.services.unit_of_work import Subscriber
     from imagehost_core.services.upload import UploadService, UploadSource
     from imagehost_core.settings import (
@@ -201,6 +219,9 @@ __all__ = [
     "RenderingSettings",
     "ResolvedImage",
     "Scope",
+    "Session",
+    "SessionId",
+    "SessionRef",
     "SessionService",
     "SessionSettings",
     "SessionWithToken",
@@ -264,12 +285,12 @@ _EXPORTS: dict[str, str] = {
     "formats": "Format sniff",
     "headers": "ImageHeader MetadataKind SourceLimits scan",
     "host": "ImageHost Rendered",
-    "ids": "AccountId AlbumId DeliveryId EventId ImageId KeyId Random WebhookId",
+    "ids": "AccountId AlbumId DeliveryId EventId ImageId KeyId Random SessionId WebhookId",
     "jobs": "RenderJob",
     "limits": "Decision RateLimitPolicy Window decide",
     "models": """
         Account AccountUsage Album ApiKey ApiKeyWithToken DeliveryState Image ImageChanges LimitOverrides Page
-        Principal Scope SessionWithToken Webhook WebhookDelivery WebhookWithSecret
+        Principal Scope Session SessionWithToken Webhook WebhookDelivery WebhookWithSecret
     """,
     "pagination": "CursorPosition PageRequest parse_page_request",
     "resources": "AlbumRecord ImageRecord Links PublicImageRecord UrlBuilder",
@@ -282,7 +303,7 @@ _EXPORTS: dict[str, str] = {
     "services.images": "ImageService",
     "services.maintenance": "MaintenanceService",
     "services.owners": "Owner",
-    "services.references": "AlbumRef DeliveryRef ImageRef KeyRef WebhookRef",
+    "services.references": "AlbumRef DeliveryRef ImageRef KeyRef SessionRef WebhookRef",
     "services.unit_of_work": "Subscriber",
     "services.upload": "UploadService UploadSource",
     "settings": """

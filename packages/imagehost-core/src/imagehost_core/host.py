@@ -190,6 +190,7 @@ class ImageHost:
         self.sessions = SessionService(
             database=database,
             sessions=context.sessions,
+            accounts=accounts,
             settings=settings.sessions,
             clock=clock,
             random=random,

@@ -22,6 +22,8 @@ AccountId = NewType("AccountId", int)
 """A positive integer; internal, never part of a response."""
 KeyId = NewType("KeyId", str)
 """16 characters of `0-9A-Za-z`."""
+SessionId = NewType("SessionId", str)
+"""16 characters of `0-9A-Za-z`."""
 WebhookId = NewType("WebhookId", str)
 """16 characters of `0-9A-Za-z`."""
 DeliveryId = NewType("DeliveryId", str)
@@ -65,6 +67,11 @@ def new_image_id(random: Random = os.urandom) -> ImageId:
 def new_key_id(random: Random = os.urandom) -> KeyId:
     """Return a random key id."""
     return KeyId(base62(ID_LENGTH, random))
+
+
+def new_session_id(random: Random = os.urandom) -> SessionId:
+    """Return a random session id."""
+    return SessionId(base62(ID_LENGTH, random))
 
 
 def new_webhook_id(random: Random = os.urandom) -> WebhookId:

@@ -11,7 +11,7 @@ from attrs import field, frozen
 from attrs.validators import ge, optional
 
 from imagehost_core.formats import FORMATS, Format
-from imagehost_core.ids import AccountId, AlbumId, DeliveryId, EventId, ImageId, KeyId, WebhookId
+from imagehost_core.ids import AccountId, AlbumId, DeliveryId, EventId, ImageId, KeyId, SessionId, WebhookId
 
 T = TypeVar("T")
 
@@ -195,19 +195,47 @@ class ApiKeyWithToken:
     token: str = field(repr=False)
 
 
+@frozen(kw_only=True)
+class Session:
+    """A session of a signed-in user, without its token.
+
+    Attributes:
+        id: 16 characters of base62.
+        account_id: The signed-in account.
+        user_agent: The `User-Agent` of the sign-in, up to 255 characters; "" if unknown.
+        ip_address: The client IP address of the sign-in; "" if unknown.
+        created_at: The sign-in time, in UTC.
+        expires_at: The expiry time, in UTC.
+        last_used_at: The time of the last use, to the minute.
+    """
+
+    id: SessionId
+    account_id: AccountId
+    user_agent: str
+    ip_address: str
+    created_at: datetime
+    expires_at: datetime
+    last_used_at: datetime
+
+
 @frozen
 class SessionWithToken:
     """A new session with its token, which cannot be retrieved later.
 
     Attributes:
         account: The signed-in account.
+        session: The session.
         token: The bearer token of the session's requests.
-        expires_at: The expiry time, in UTC.
     """
 
     account: Account
+    session: Session
     token: str = field(repr=False)
-    expires_at: datetime
+
+    @property
+    def expires_at(self) -> datetime:
+        """The expiry time of the session, in UTC."""
+        return self.session.expires_at
 
 
 @frozen
@@ -301,15 +329,23 @@ class WebhookDelivery:
 
 @frozen
 class Principal:
-    """An authenticated account with the permissions of its token."""
+    """An authenticated account with the permissions of its token.
+
+    Attributes:
+        account: The account.
+        scopes: The permissions.
+        key_id: The API key of the token, or `None`.
+        session_id: The session of the token, or `None`.
+    """
 
     account: Account
     scopes: frozenset[Scope]
     key_id: KeyId | None = None
+    session_id: SessionId | None = None
 
     @property
     def is_session(self) -> bool:
-        """Whether the token is a session's; only sessions can manage API keys."""
+        """Whether the token is a session's; only sessions manage keys, sessions, passwords and accounts."""
         return self.key_id is None
 
 

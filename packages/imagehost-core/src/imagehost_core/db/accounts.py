@@ -80,9 +80,10 @@ class AccountRepository:
             {"id": account_id, "hash": password_hash},
         )
 
-    def password_hash(self, account_id: AccountId) -> str | None:
+    def password_hash(self, account_id: AccountId, queryable: Queryable | None = None) -> str | None:
         """Return the hash of an account's password, or `None`."""
-        row = self.database.fetch_one("SELECT password_hash FROM accounts WHERE id = :id", {"id": account_id})
+        sql = "SELECT password_hash FROM accounts WHERE id = :id"
+        row = (queryable or self.database).fetch_one(sql, {"id": account_id})
         return None if row is None or row["password_hash"] is None else text(row, "password_hash")
 
     def used_bytes(self, account_id: AccountId, queryable: Queryable | None = None) -> int:

@@ -45,12 +45,17 @@ CREATE TABLE api_keys (
 CREATE INDEX api_keys_by_account ON api_keys (account_id, created_at, id);
 
 CREATE TABLE sessions (
-    token_hash TEXT PRIMARY KEY,
+    id TEXT PRIMARY KEY,
     account_id INTEGER NOT NULL REFERENCES accounts (id),
+    token_hash TEXT NOT NULL UNIQUE,
+    user_agent TEXT NOT NULL,
+    ip_address TEXT NOT NULL,
     created_at INTEGER NOT NULL,
-    expires_at INTEGER NOT NULL
+    expires_at INTEGER NOT NULL,
+    last_used_at INTEGER NOT NULL
 ) WITHOUT ROWID;
-CREATE INDEX sessions_by_account ON sessions (account_id);
+CREATE INDEX sessions_by_account ON sessions (account_id, created_at, id, expires_at);
+CREATE INDEX sessions_by_expires_at ON sessions (expires_at);
 
 CREATE TABLE albums (
     id INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -8,9 +8,12 @@ from attrs import frozen
 
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.accounts import to_account
-from imagehost_core.db.database import Database, Transaction
-from imagehost_core.ids import AccountId
-from imagehost_core.models import Account
+from imagehost_core.db.columns import integer, text, timestamp
+from imagehost_core.db.database import Database, Queryable, SqlRow, Transaction
+from imagehost_core.db.pagination import paginate
+from imagehost_core.ids import AccountId, SessionId
+from imagehost_core.models import Account, Page, Session
+from imagehost_core.pagination import PageRequest
 
 
 @frozen
@@ -19,39 +22,86 @@ class SessionRepository:
 
     database: Database
 
-    def get_account(self, token_hash: str, now: datetime) -> Account | None:
-        """Return the account of an unexpired session, or `None`."""
+    def get_by_token_hash(self, token_hash: str, now: datetime) -> tuple[Session, Account] | None:
+        """Return the unexpired session with a token hash and its account, or `None`."""
         row = self.database.fetch_one(
-            "SELECT accounts.* FROM sessions JOIN accounts ON accounts.id = sessions.account_id "
-            "WHERE sessions.token_hash = :hash AND sessions.expires_at > :now",
+            "SELECT * FROM sessions WHERE token_hash = :hash AND expires_at > :now",
             {"hash": token_hash, "now": to_micros(now)},
         )
-        return None if row is None else to_account(row)
+        if row is None:
+            return None
+        account = self.database.fetch_one("SELECT * FROM accounts WHERE id = :id", {"id": row["account_id"]})
+        return None if account is None else (to_session(row), to_account(account))
 
-    def insert(
+    def get(
         self,
-        transaction: Transaction,
+        session_id: SessionId,
         account_id: AccountId,
-        token_hash: str,
         now: datetime,
-        expires_at: datetime,
-    ) -> None:
+        queryable: Queryable | None = None,
+    ) -> Session | None:
+        """Return an unexpired session of an account, or `None`."""
+        row = (queryable or self.database).fetch_one(
+            "SELECT * FROM sessions WHERE id = :id AND account_id = :account AND expires_at > :now",
+            {"id": session_id, "account": account_id, "now": to_micros(now)},
+        )
+        return None if row is None else to_session(row)
+
+    def list_by_account(self, account_id: AccountId, now: datetime, request: PageRequest) -> Page[Session]:
+        """Return one page of an account's unexpired sessions."""
+        where = "item.account_id = :account AND item.expires_at > :now"
+        values = {"account": account_id, "now": to_micros(now)}
+        return paginate(self.database, "sessions", where, values, request, to_session)
+
+    def insert(self, transaction: Transaction, session: Session, token_hash: str) -> None:
         """Insert a session, and delete the expired ones."""
-        transaction.execute("DELETE FROM sessions WHERE expires_at <= :now", {"now": to_micros(now)})
+        now = to_micros(session.created_at)
+        transaction.execute("DELETE FROM sessions WHERE expires_at <= :now", {"now": now})
         transaction.insert(
             "sessions",
             {
+                "id": session.id,
+                "account_id": session.account_id,
                 "token_hash": token_hash,
-                "account_id": account_id,
-                "created_at": to_micros(now),
-                "expires_at": to_micros(expires_at),
+                "user_agent": session.user_agent,
+                "ip_address": session.ip_address,
+                "created_at": now,
+                "expires_at": to_micros(session.expires_at),
+                "last_used_at": to_micros(session.last_used_at),
             },
         )
 
-    def delete(self, transaction: Transaction, token_hash: str) -> None:
+    def set_last_used(self, transaction: Transaction, session_id: SessionId, now: datetime) -> None:
+        """Update the time at which a session was last used."""
+        sql = "UPDATE sessions SET last_used_at = :now WHERE id = :id"
+        transaction.execute(sql, {"id": session_id, "now": to_micros(now)})
+
+    def delete(self, transaction: Transaction, session_id: SessionId) -> None:
         """Delete a session."""
+        transaction.execute("DELETE FROM sessions WHERE id = :id", {"id": session_id})
+
+    def delete_by_token_hash(self, transaction: Transaction, token_hash: str) -> None:
+        """Delete the session with a token hash."""
         transaction.execute("DELETE FROM sessions WHERE token_hash = :hash", {"hash": token_hash})
 
-    def delete_all(self, transaction: Transaction, account_id: AccountId) -> None:
-        """Delete all sessions of an account."""
-        transaction.execute("DELETE FROM sessions WHERE account_id = :account", {"account": account_id})
+    def delete_all(
+        self, transaction: Transaction, account_id: AccountId, *, keep: SessionId | None = None
+    ) -> int:
+        """Delete all sessions of an account but one, and return how many there were."""
+        return transaction.execute(
+            "DELETE FROM sessions WHERE account_id = :account AND id IS NOT :keep",
+            {"account": account_id, "keep": keep},
+        )
+
+
+def to_session(row: SqlRow) -> Session:
+    """Convert a row of `sessions`."""
+    return Session(
+        id=SessionId(text(row, "id")),
+        account_id=AccountId(integer(row, "account_id")),
+        user_agent=text(row, "user_agent"),
+        ip_address=text(row, "ip_address"),
+        created_at=timestamp(row, "created_at"),
+        expires_at=timestamp(row, "expires_at"),
+        last_used_at=timestamp(row, "last_used_at"),
+    )

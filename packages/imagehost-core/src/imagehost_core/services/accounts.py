@@ -14,10 +14,17 @@ from imagehost_core.db import (
     SessionRepository,
     WebhookRepository,
 )
-from imagehost_core.errors import ConflictError, FieldError, NotFoundError, quote_value
+from imagehost_core.errors import (
+    ConflictError,
+    FieldError,
+    NotFoundError,
+    UnauthorizedError,
+    quote_value,
+)
 from imagehost_core.ids import ImageId
 from imagehost_core.models import Account, AccountUsage, LimitOverrides
 from imagehost_core.services.owners import get_account, require_account_name
+from imagehost_core.services.references import SessionRef, session_id_of
 
 
 @frozen
@@ -89,16 +96,31 @@ class AccountService:
         """Return all accounts, ordered by name."""
         return self._accounts.list_all()
 
-    def set_password_hash(self, name: str, password_hash: str) -> None:
-        """Replace the password hash of an account and end all its sessions.
+    def set_password_hash(
+        self, name: str, password_hash: str, *, replaces: str | None = None, keep: SessionRef | None = None
+    ) -> None:
+        """Replace the password hash of an account and end all its sessions, or all but one.
+
+        Args:
+            name: The account's name.
+            password_hash: An argon2id hash.
+            replaces: The hash that the current password was verified with, if it was.
+            keep: The session that changes its account's password; it does not end.
 
         Raises:
             NotFoundError: There is no such account.
+            UnauthorizedError: The session has ended meanwhile.
+            ConflictError: The password has been changed since it was verified.
         """
         account = self.get(name)
+        kept = None if keep is None else session_id_of(keep)
         with self._database.transaction() as transaction:
+            if kept and self._sessions.get(kept, account.id, self._clock(), transaction) is None:
+                raise UnauthorizedError("expected a session that is valid now but received one that ended")
+            if replaces not in (None, self._accounts.password_hash(account.id, transaction)):
+                raise ConflictError("expected the current password but it was changed by another request")
             self._accounts.set_password_hash(transaction, account.id, password_hash)
-            self._sessions.delete_all(transaction, account.id)
+            self._sessions.delete_all(transaction, account.id, keep=kept)
 
     def password_hash(self, name: str) -> str | None:
         """Return the password hash of an account; `None` without a password or without such an account."""

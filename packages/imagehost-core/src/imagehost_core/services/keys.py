@@ -174,10 +174,14 @@ class KeyService:
         return Principal(account, key.scopes, key.id)
 
     def _authenticate_session(self, token: str, now: datetime) -> Principal:
-        account = self._sessions.get_account(token_hash(token), now)
-        if account is None or account.suspended_at is not None:
+        record = self._sessions.get_by_token_hash(token_hash(token), now)
+        if record is None or record[1].suspended_at is not None:
             raise UnauthorizedError(INVALID_TOKEN)
-        return Principal(account, ALL_SCOPES)
+        session, account = record
+        if now - session.last_used_at >= LAST_USED_RESOLUTION:
+            with suppress(InsufficientStorageError), self._database.transaction() as transaction:
+                self._sessions.set_last_used(transaction, session.id, now)
+        return Principal(account, ALL_SCOPES, session_id=session.id)
 
 
 def _validate_key(

@@ -1,9 +1,9 @@
-"""References: an id, or a record that carries it, wherever a method names an image, album, key or webhook."""
+"""References: an id, or a record that carries it, wherever a method names an image, album, key or so on."""
 
 from __future__ import annotations
 
-from imagehost_core.ids import AlbumId, ImageId, KeyId, WebhookId, parse_album_id, parse_image_id
-from imagehost_core.models import Album, ApiKey, Image, Webhook, WebhookDelivery
+from imagehost_core.ids import AlbumId, ImageId, KeyId, SessionId, WebhookId, parse_album_id, parse_image_id
+from imagehost_core.models import Album, ApiKey, Image, Session, Webhook, WebhookDelivery
 
 ImageRef = Image | str
 """An image, or its id."""
@@ -11,6 +11,8 @@ AlbumRef = Album | int | str
 """An album, or its id: a positive integer or its decimal string."""
 KeyRef = ApiKey | str
 """An API key, or its id."""
+SessionRef = Session | str
+"""A session, or its id."""
 WebhookRef = Webhook | str
 """A webhook, or its id."""
 DeliveryRef = WebhookDelivery | str
@@ -38,6 +40,11 @@ def album_id_of(album: AlbumRef) -> AlbumId:
 def key_id_of(key: KeyRef) -> KeyId:
     """Return the id of an API key."""
     return key.id if isinstance(key, ApiKey) else KeyId(key)
+
+
+def session_id_of(session: SessionRef) -> SessionId:
+    """Return the id of a session."""
+    return session.id if isinstance(session, Session) else SessionId(session)
 
 
 def webhook_id_of(webhook: WebhookRef) -> WebhookId:

@@ -7,12 +7,18 @@ from datetime import timedelta
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
-from imagehost_core.db import Database, SessionRepository
-from imagehost_core.errors import UnauthorizedError
-from imagehost_core.ids import Random
-from imagehost_core.models import Account, SessionWithToken
+from imagehost_core.db import AccountRepository, Database, SessionRepository
+from imagehost_core.errors import NotFoundError, UnauthorizedError, quote_value
+from imagehost_core.ids import Random, new_session_id
+from imagehost_core.models import Account, Page, Session, SessionWithToken
+from imagehost_core.pagination import PageRequest
+from imagehost_core.services.owners import Owner, get_account
+from imagehost_core.services.references import SessionRef, session_id_of
 from imagehost_core.settings import SessionSettings
 from imagehost_core.tokens import TokenKind, new_token, token_hash
+
+MAX_USER_AGENT = 255
+"""Characters of a `User-Agent` that are stored."""
 
 
 @frozen
@@ -21,25 +27,90 @@ class SessionService:
 
     _database: Database = field(repr=False)
     _sessions: SessionRepository = field(repr=False)
+    _accounts: AccountRepository = field(repr=False)
     _settings: SessionSettings = field(repr=False)
     _clock: Clock = field(repr=False)
     _random: Random = field(repr=False)
 
-    def create(self, account: Account) -> SessionWithToken:
+    def create(
+        self,
+        account: Account,
+        *,
+        password_hash: str | None = None,
+        user_agent: str = "",
+        ip_address: str = "",
+    ) -> SessionWithToken:
         """Create a session of an account whose password was just verified.
 
+        Args:
+            account: The account.
+            password_hash: The hash that the password was verified with: no session is created if the password
+                has been changed since. `None` skips this check.
+            user_agent: The client's `User-Agent`, for the owner's list of sessions; the first 255 characters
+                are stored.
+            ip_address: The client's IP address, likewise.
+
         Raises:
-            UnauthorizedError: The account is suspended.
+            UnauthorizedError: The account is suspended or deleted, or its password has been changed.
         """
-        if account.suspended_at is not None:
-            raise UnauthorizedError("expected an account that is not suspended")
         token, now = new_token(TokenKind.SESSION, self._random), self._clock()
-        expires_at = now + timedelta(seconds=self._settings.lifetime_seconds)
+        session = Session(
+            id=new_session_id(self._random),
+            account_id=account.id,
+            user_agent=_printable(user_agent),
+            ip_address=ip_address,
+            created_at=now,
+            expires_at=now + timedelta(seconds=self._settings.lifetime_seconds),
+            last_used_at=now,
+        )
         with self._database.transaction() as transaction:
-            self._sessions.insert(transaction, account.id, token_hash(token), now, expires_at)
-        return SessionWithToken(account, token, expires_at)
+            current = self._accounts.get_by_name(account.name, transaction)
+            if current is None or current.id != account.id or current.suspended_at is not None:
+                raise UnauthorizedError("expected an account that is not suspended")
+            if password_hash not in (None, self._accounts.password_hash(account.id, transaction)):
+                raise UnauthorizedError("expected the account's current password but received an old one")
+            self._sessions.insert(transaction, session, token_hash(token))
+        return SessionWithToken(current, session, token)
+
+    def list(self, *, owner: Owner, page: PageRequest | None = None) -> Page[Session]:
+        """Return a page of an account's sessions that have not expired, newest first.
+
+        Raises:
+            NotFoundError: There is no such account.
+        """
+        account = get_account(self._accounts, owner)
+        return self._sessions.list_by_account(account.id, self._clock(), page or PageRequest())
+
+    def delete(self, session: SessionRef, *, owner: Owner) -> None:
+        """End a session of an account at once, in every process.
+
+        Raises:
+            NotFoundError: The account has no such session, or it has expired.
+        """
+        account, session_id = get_account(self._accounts, owner), session_id_of(session)
+        with self._database.transaction() as transaction:
+            if self._sessions.get(session_id, account.id, self._clock(), transaction) is None:
+                raise NotFoundError(
+                    f"expected the id of one of your sessions but received {quote_value(session_id)}"
+                )
+            self._sessions.delete(transaction, session_id)
 
     def end(self, token: str) -> None:
         """End the session of a token at once, in every process; no error if it has ended."""
         with self._database.transaction() as transaction:
-            self._sessions.delete(transaction, token_hash(token))
+            self._sessions.delete_by_token_hash(transaction, token_hash(token))
+
+    def end_others(self, session: SessionRef, *, owner: Owner) -> int:
+        """End all sessions of an account but one, and return how many there were.
+
+        Raises:
+            NotFoundError: There is no such account.
+        """
+        account = get_account(self._accounts, owner)
+        with self._database.transaction() as transaction:
+            return self._sessions.delete_all(transaction, account.id, keep=session_id_of(session))
+
+
+def _printable(text: str) -> str:
+    """Return the first characters of a header value, with `?` for those that cannot be shown."""
+    return "".join(char if char.isprintable() else "?" for char in text[:MAX_USER_AGENT])

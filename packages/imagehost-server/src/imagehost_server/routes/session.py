@@ -35,7 +35,13 @@ async def sign_in(request: ApiRequest) -> Response[bytes]:
     if not await executors.passwords.run(verify_password, stored_hash, body.password):
         raise UnauthorizedError(_INVALID_CREDENTIALS)
     account = await executors.database.run(host.accounts.get, body.username)
-    session = await executors.database.run(host.sessions.create, account)
+    session = await executors.database.run(
+        host.sessions.create,
+        account,
+        password_hash=stored_hash,
+        user_agent=request.headers.get("user-agent", ""),
+        ip_address=request.identity.ip_address,
+    )
     response = ok(session_record(session), 201)
     for cookie in session_cookies(session.token, host.now(), session.expires_at):
         response.set_cookie(cookie)

@@ -1,0 +1,177 @@
+"""Sessions: their records, their ends, and their expiry."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import attrs
+import pytest
+
+from imagehost_core import (
+    ConflictError,
+    ImageHost,
+    NotFoundError,
+    PageRequest,
+    Session,
+    SessionWithToken,
+    UnauthorizedError,
+    parse_page_request,
+)
+from imagehost_core.models import ALL_SCOPES
+from imagehost_core.testing import FrozenClock
+from imagehost_core.tokens import token_hash
+
+
+def sign_in(host: ImageHost, name: str = "admin", **keywords: str) -> SessionWithToken:
+    return host.sessions.create(host.accounts.get(name), **keywords)
+
+
+def is_valid(host: ImageHost, created: SessionWithToken) -> bool:
+    try:
+        host.authenticate(created.token)
+    except UnauthorizedError:
+        return False
+    return True
+
+
+def test_a_session_has_all_scopes_until_it_expires(host: ImageHost, clock: FrozenClock) -> None:
+    created = sign_in(host)
+    principal = host.authenticate(created.token)
+    assert (principal.account, principal.scopes) == (host.accounts.get("admin"), ALL_SCOPES)
+    assert (principal.is_session, principal.session_id) == (True, created.session.id)
+    assert created.expires_at - clock() == timedelta(days=7)
+    clock.now = created.expires_at - timedelta(microseconds=1)
+    host.authenticate(created.token)
+    assert host.sessions.list(owner="admin").total == 1
+    clock.now = created.expires_at
+    assert not is_valid(host, created)
+    assert host.sessions.list(owner="admin").total == 0
+    with pytest.raises(NotFoundError):
+        host.sessions.delete(created.session, owner="admin")
+
+
+def test_a_list_of_sessions_has_neither_tokens_nor_their_hashes(host: ImageHost, clock: FrozenClock) -> None:
+    created = sign_in(host, user_agent="Mozilla/5.0 (X11)", ip_address="192.0.2.7")
+    (session,) = host.sessions.list(owner="admin")
+    assert session == created.session
+    assert session == Session(
+        id=session.id,
+        account_id=host.accounts.get("admin").id,
+        user_agent="Mozilla/5.0 (X11)",
+        ip_address="192.0.2.7",
+        created_at=clock(),
+        expires_at=clock() + timedelta(days=7),
+        last_used_at=clock(),
+    )
+    for secret in (created.token, token_hash(created.token)):
+        assert secret not in str(attrs.asdict(session))
+    assert created.token not in repr(created)
+
+
+def test_a_user_agent_is_stored_shortened_and_printable(host: ImageHost) -> None:
+    assert sign_in(host, user_agent="a\x00\x1b[2J" + "b" * 300).session.user_agent == "a??[2J" + "b" * 249
+
+
+def test_sessions_are_listed_newest_first_by_page_and_cursor(host: ImageHost, clock: FrozenClock) -> None:
+    host.accounts.create("ann")
+    sign_in(host, "ann")
+    created = []
+    for _ in range(3):
+        clock.advance(seconds=1)
+        created.append(sign_in(host).session)
+    first = host.sessions.list(owner="admin", page=PageRequest(per_page=2))
+    assert (first.items, first.total) == ((created[2], created[1]), 3)
+    rest = parse_page_request(per_page=2, cursor=first.next_cursor)
+    assert host.sessions.list(owner="admin", page=rest).items == (created[0],)
+
+
+def test_the_last_use_of_a_session_has_a_resolution_of_a_minute(host: ImageHost, clock: FrozenClock) -> None:
+    created, seen = sign_in(host), []
+    for seconds in (59, 1, 59, 1):
+        clock.advance(seconds=seconds)
+        host.authenticate(created.token)
+        (session,) = host.sessions.list(owner="admin")
+        seen.append((session.last_used_at - session.created_at).total_seconds())
+    assert seen == [0, 60, 60, 120]
+
+
+def test_signing_out_ends_the_session_at_once(host: ImageHost) -> None:
+    one, other = sign_in(host), sign_in(host)
+    host.sessions.end(one.token)
+    host.sessions.end(one.token)
+    assert (is_valid(host, one), is_valid(host, other)) == (False, True)
+
+
+@pytest.mark.parametrize("by_record", [True, False])
+def test_a_session_is_deleted_by_its_record_or_id(host: ImageHost, by_record: bool) -> None:
+    one, other = sign_in(host), sign_in(host)
+    host.sessions.delete(one.session if by_record else one.session.id, owner="admin")
+    assert (is_valid(host, one), is_valid(host, other)) == (False, True)
+    with pytest.raises(NotFoundError):
+        host.sessions.delete(one.session.id, owner="admin")
+
+
+def test_a_session_of_another_account_is_404_like_a_missing_one(host: ImageHost) -> None:
+    host.accounts.create("ann")
+    created = sign_in(host)
+    details = []
+    for session_id in (created.session.id, "0" * 16):
+        with pytest.raises(NotFoundError) as caught:
+            host.sessions.delete(session_id, owner="ann")
+        details.append(caught.value.details.replace(session_id, "ID"))
+    assert details[0] == details[1]
+    assert is_valid(host, created)
+
+
+def test_all_other_sessions_of_an_account_end_together(host: ImageHost) -> None:
+    host.accounts.create("ann")
+    one, *others, foreign = *(sign_in(host) for _ in range(3)), sign_in(host, "ann")
+    assert host.sessions.end_others(one.session, owner="admin") == 2
+    assert [is_valid(host, session) for session in (one, *others, foreign)] == [True, False, False, True]
+    assert host.sessions.end_others(one.session.id, owner="admin") == 0
+
+
+def test_a_new_password_ends_all_sessions(host: ImageHost) -> None:
+    created = sign_in(host)
+    host.accounts.set_password_hash("admin", "$argon2id$…")
+    assert host.accounts.password_hash("admin") == "$argon2id$…"
+    assert host.accounts.password_hash("unknown") is None
+    assert not is_valid(host, created)
+
+
+def test_a_password_change_keeps_the_session_that_made_it(host: ImageHost) -> None:
+    one, other = sign_in(host), sign_in(host)
+    host.accounts.set_password_hash("admin", "first", keep=one.session)
+    assert (is_valid(host, one), is_valid(host, other)) == (True, False)
+    with pytest.raises(UnauthorizedError):
+        host.accounts.set_password_hash("admin", "second", keep=other.session)
+    assert host.accounts.password_hash("admin") == "first"
+
+
+def test_a_password_that_was_changed_meanwhile_is_not_replaced(host: ImageHost) -> None:
+    host.accounts.set_password_hash("admin", "first")
+    created = sign_in(host)
+    with pytest.raises(ConflictError):
+        host.accounts.set_password_hash("admin", "third", replaces="zeroth", keep=created.session)
+    assert (host.accounts.password_hash("admin"), is_valid(host, created)) == ("first", True)
+    host.accounts.set_password_hash("admin", "second", replaces="first", keep=created.session)
+    assert (host.accounts.password_hash("admin"), is_valid(host, created)) == ("second", True)
+
+
+def test_no_session_is_created_with_a_password_that_was_changed_meanwhile(host: ImageHost) -> None:
+    host.accounts.set_password_hash("admin", "first")
+    sign_in(host, password_hash="first")
+    host.accounts.set_password_hash("admin", "second")
+    with pytest.raises(UnauthorizedError):
+        sign_in(host, password_hash="first")
+    assert host.sessions.list(owner="admin").total == 0
+
+
+def test_no_session_is_created_for_an_account_that_was_deleted_meanwhile(host: ImageHost) -> None:
+    account = host.accounts.create("ann")
+    host.accounts.delete("ann")
+    with pytest.raises(UnauthorizedError):
+        host.sessions.create(account)
+    host.accounts.create("ann")
+    with pytest.raises(UnauthorizedError):
+        host.sessions.create(account)
