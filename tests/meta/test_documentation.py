@@ -54,6 +54,7 @@ def test_every_setting_is_documented_with_its_default(workspace: Path) -> None:
         for setting in resolved
     }
     defaults[variable_name("rendering.processes")] = "the machine's cores"
+    defaults[variable_name("cors_origins")] = "`*`"
     assert rows == defaults
 
 

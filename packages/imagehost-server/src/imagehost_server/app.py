@@ -26,6 +26,7 @@ from imagehost_server.background.cleanup import periodic_cleanup
 from imagehost_server.delivery.fast_path import FastPath
 from imagehost_server.delivery.route import DeliveryRoute
 from imagehost_server.http.responses import error_response
+from imagehost_server.middleware.cors import CorsMiddleware, CorsPolicy, PreflightMiddleware
 from imagehost_server.middleware.security import SecurityMiddleware
 from imagehost_server.openapi.html import build_description
 from imagehost_server.routes import ROUTES
@@ -49,18 +50,18 @@ class Application:
     """The ASGI application that serves a host.
 
     Attributes:
-        security: The outermost middleware.
+        middleware: The outermost middleware.
         fast_path: Responds to some requests without ASGI, for `HttpProtocol`; `None` where it is off.
         http: Limits of connections, for `HttpProtocol`.
     """
 
-    security: SecurityMiddleware
+    middleware: ASGIApp
     fast_path: FastPath | None
     http: HttpSettings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request or the lifespan."""
-        await self.security(scope, receive, send)
+        await self.middleware(scope, receive, send)
 
 
 def create_app(host: ImageHost, settings: ServerSettings) -> Application:
@@ -71,9 +72,11 @@ def create_app(host: ImageHost, settings: ServerSettings) -> Application:
         settings: The settings that it was opened with.
     """
     executors = Executors(settings.rendering)
+    cors = CorsPolicy(settings.cors_origins)
     identity = IdentityMiddleware(create_api(host, settings, executors), host, executors)
+    api = PreflightMiddleware(identity, cors)
     delivery = DeliveryRoute(host, executors)
-    dispatcher = Dispatcher(identity, delivery, delivery_prefixes(settings.delivery_url))
+    dispatcher = Dispatcher(api, delivery, delivery_prefixes(settings.delivery_url))
     security = SecurityMiddleware(
         dispatcher,
         trusted_proxies=settings.trusted_proxies,
@@ -82,7 +85,8 @@ def create_app(host: ImageHost, settings: ServerSettings) -> Application:
         max_concurrent_requests_per_client=settings.http.max_concurrent_requests_per_client,
     )
     fast_path = FastPath(host, delivery, security, dispatcher.delivery_path)
-    return Application(security, fast_path if settings.http.fast_path else None, settings.http)
+    middleware = CorsMiddleware(security, cors, dispatcher.is_delivery)
+    return Application(middleware, fast_path if settings.http.fast_path else None, settings.http)
 
 
 def create_api(host: ImageHost, settings: ServerSettings, executors: Executors) -> Litestar:
@@ -166,6 +170,10 @@ class Dispatcher:
             await self._api(scope, receive, send)
         else:
             await self._delivery(image_path, scope, send)
+
+    def is_delivery(self, path: str) -> bool:
+        """Return whether a path belongs to the delivery route."""
+        return self.delivery_path(path) is not None
 
     def delivery_path(self, path: str) -> str | None:
         """Return what follows the prefix of the delivery route, or `None` for a path of the JSON API."""

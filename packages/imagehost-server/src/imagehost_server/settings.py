@@ -6,6 +6,7 @@ file `imagehost.toml` in the data directory, default.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from enum import StrEnum
@@ -53,6 +54,22 @@ def _require_networks(
         except ValueError:
             expected = "IP addresses or networks like 10.0.0.7 or 10.0.0.0/8"
             raise ValueError(f"expected {expected} for {attribute.name} but received {entry!r}") from None
+
+
+# RFC 6454, 6.2, as browsers send it: in lower case, and without a port that is the scheme's default.
+_ORIGIN = re.compile(
+    r"(?!http://[^/]*:80$|https://[^/]*:443$)"
+    r"[a-z][a-z0-9+.-]*://([a-z0-9._~-]+|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?"
+)
+
+
+def _require_origins(
+    _settings: object, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]
+) -> None:
+    for entry in value:
+        if not (_ORIGIN.fullmatch(entry) or value == ("*",)):
+            expected = "* alone, or origins like https://app.example.com, without a path or a default port,"
+            raise ValueError(f"expected {expected} for {attribute.name} but received {entry!r}")
 
 
 @frozen(kw_only=True)
@@ -135,6 +152,8 @@ class ServerSettings(Settings):
 
     Attributes:
         trusted_proxies: IP addresses and networks of proxies whose `X-Forwarded-*` headers are used.
+        cors_origins: Origins whose pages may use the JSON API in browsers, with a token; `*` is all of them,
+            and none disables CORS.
         registration: Whether accounts can be created over HTTP without authentication.
         server: Interface, port, TLS and processes.
         http: Limits of HTTP connections and request bodies.
@@ -146,6 +165,7 @@ class ServerSettings(Settings):
     """
 
     trusted_proxies: tuple[str, ...] = field(default=(), validator=_require_networks)
+    cors_origins: tuple[str, ...] = field(default=("*",), validator=_require_origins)
     registration: bool = False
     server: ListenSettings = field(factory=ListenSettings, validator=require_section(ListenSettings))
     http: HttpSettings = field(factory=HttpSettings, validator=require_section(HttpSettings))

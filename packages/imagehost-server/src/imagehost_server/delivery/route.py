@@ -262,12 +262,11 @@ class RangeError(ImageHostError):
 
 def _error_headers(error: ImageHostError) -> Headers:
     """Return the headers of an error response in addition to `JSON_HEADERS`."""
-    shared = (("access-control-allow-origin", "*"), ("cross-origin-resource-policy", "cross-origin"))
     if isinstance(error, MethodNotAllowedError):
-        return (*shared, ("allow", METHODS))
+        return (("allow", METHODS),)
     if isinstance(error, RangeError):
-        return (*shared, ("content-range", f"bytes */{error.size}"))
-    return shared
+        return (("content-range", f"bytes */{error.size}"),)
+    return ()
 
 
 def relevant_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, str]:

@@ -1,0 +1,176 @@
+"""Cross-origin resource sharing (CORS): which pages of other origins may use the JSON API from a browser.
+
+`CorsMiddleware` is outside `SecurityMiddleware`, so that a page can read the errors of every layer.
+`PreflightMiddleware` is inside it, so that preflight requests get a request id and a line in the access log,
+but are neither authenticated nor counted. Litestar's middleware would run inside authentication and rate
+limits, whose 401 and 429 would be unreadable; its `CORSConfig` matches origins and builds the headers.
+
+Credentials are never allowed: a page of another origin sends a token, never the session cookie. The routes
+of passwords, sessions, keys and accounts have no CORS headers at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from litestar.config.cors import CORSConfig
+from litestar.enums import ScopeType
+from litestar.utils import normalize_path
+
+from imagehost_server.http.responses import RawResponse
+
+if TYPE_CHECKING:
+    from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+
+RawHeaders = list[tuple[bytes, bytes]]
+
+REQUEST_HEADERS = ("Authorization", "Content-Type", "Idempotency-Key")
+"""Request headers that pages may set."""
+
+EXPOSED_HEADERS = (
+    "Idempotent-Replayed",
+    "Location",
+    "Retry-After",
+    "X-RateLimit-Limit",
+    "X-RateLimit-Remaining",
+    "X-RateLimit-Reset",
+    "X-Request-Id",
+)
+"""Response headers that pages may read."""
+
+MAX_AGE_SECONDS = 7_200
+"""How long browsers may keep the result of a preflight request: the maximum of Chromium."""
+
+PRIVATE_PATHS = ("session", "sessions", "keys", "accounts", "account/password")
+"""Paths below the prefix of the API that pages of other origins may not use, with everything below them."""
+
+_SHARED_PATH = re.compile(rf"(/api)?/v1(?!/({'|'.join(PRIVATE_PATHS)})(/|$))(/.*)?", re.DOTALL)
+
+DELIVERY_ERROR_HEADERS: RawHeaders = [
+    (b"access-control-allow-origin", b"*"),
+    (b"cross-origin-resource-policy", b"cross-origin"),
+]
+"""Headers of the delivery route's errors, whatever the origins: they do not reveal anything."""
+
+
+class CorsPolicy:
+    """The CORS headers of the JSON API.
+
+    Args:
+        origins: The allowed origins; `*` is all of them, and none disables CORS.
+    """
+
+    def __init__(self, origins: Iterable[str]) -> None:
+        self._config = CORSConfig(
+            allow_origins=list(origins),
+            allow_methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
+            allow_headers=list(REQUEST_HEADERS),
+            expose_headers=list(EXPOSED_HEADERS),
+            max_age=MAX_AGE_SECONDS,
+        )
+        self._is_enabled = bool(self._config.allow_origins)
+        self._simple_headers = _encode(self._config.simple_headers.items())
+
+    def applies_to(self, path: str) -> bool:
+        """Return whether pages of other origins may use a path, given as it was received."""
+        # Litestar routes `/v1//keys/` as `/v1/keys`.
+        return self._is_enabled and _SHARED_PATH.fullmatch(normalize_path(path)) is not None
+
+    def response_headers(self, origin: bytes | None) -> RawHeaders:
+        """Return the headers of every response on a path that the policy applies to.
+
+        Args:
+            origin: The request's `Origin`, or `None`.
+        """
+        if self._config.is_allow_all_origins:
+            return self._simple_headers
+        vary = (b"vary", b"Origin")
+        if origin is None or not self._config.is_origin_allowed(origin.decode("latin-1")):
+            return [vary]
+        return [*self._simple_headers, (b"access-control-allow-origin", origin), vary]
+
+    def preflight_response(self) -> RawResponse:
+        """Return the response to a preflight request, without `response_headers`."""
+        headers = self._config.preflight_headers
+        names = ("Access-Control-Allow-Methods", "Access-Control-Allow-Headers", "Access-Control-Max-Age")
+        fields = ((name.lower(), headers[name]) for name in names)
+        return RawResponse(204, b"", (*fields, ("cache-control", "no-store")))
+
+
+class CorsMiddleware:
+    """ASGI middleware that adds CORS headers to the responses of all layers within.
+
+    Args:
+        app: The outermost layer that sends responses.
+        policy: The policy of the JSON API.
+        is_delivery: Whether a path belongs to the delivery route, which sets the headers of images itself.
+    """
+
+    def __init__(self, app: ASGIApp, policy: CorsPolicy, is_delivery: Callable[[str], bool]) -> None:
+        self._app = app
+        self._policy = policy
+        self._is_delivery = is_delivery
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request; lifespan events are passed on unchanged."""
+        if scope["type"] == ScopeType.HTTP:
+            path = scope["path"]
+            if self._is_delivery(path):
+                send = _with_headers(send, DELIVERY_ERROR_HEADERS, min_status=400)
+            elif self._policy.applies_to(path):
+                origin = _header(scope, b"origin")
+                send = _with_headers(send, self._policy.response_headers(origin), min_status=200)
+        await self._app(scope, receive, send)
+
+
+class PreflightMiddleware:
+    """ASGI middleware that responds to preflight requests.
+
+    Args:
+        app: The JSON API, with authentication and rate limits.
+        policy: Its policy.
+    """
+
+    def __init__(self, app: ASGIApp, policy: CorsPolicy) -> None:
+        self._app = app
+        self._policy = policy
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request; lifespan events are passed on unchanged."""
+        if scope["type"] == ScopeType.HTTP and is_preflight(scope) and self._policy.applies_to(scope["path"]):
+            await self._policy.preflight_response().send(send)
+        else:
+            await self._app(scope, receive, send)
+
+
+def is_preflight(scope: HTTPScope) -> bool:
+    """Return whether a request is a CORS preflight request (Fetch standard, 3.3.2)."""
+    return (
+        scope["method"] == "OPTIONS"
+        and _header(scope, b"origin") is not None
+        and _header(scope, b"access-control-request-method") is not None
+    )
+
+
+def _header(scope: HTTPScope, name: bytes) -> bytes | None:
+    """Return the value of a header, or `None` if it is missing or repeated."""
+    values = [value for other, value in scope["headers"] if other == name]
+    return values[0] if len(values) == 1 else None
+
+
+def _with_headers(send: Send, headers: RawHeaders, *, min_status: int) -> Send:
+    """Return `send` that adds headers to a response with at least a status."""
+
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] >= min_status:
+            # The message may be cached by the application, so it is copied.
+            message = {**message, "headers": [*message["headers"], *headers]}
+        await send(message)
+
+    return send_with_headers
+
+
+def _encode(headers: Iterable[tuple[str, str]]) -> RawHeaders:
+    return [(name.lower().encode(), value.encode()) for name, value in headers]
