@@ -27,6 +27,7 @@ from imagehost_server.delivery.fast_path import FastPath
 from imagehost_server.delivery.route import DeliveryRoute
 from imagehost_server.http.responses import error_response
 from imagehost_server.middleware.cors import CorsMiddleware, CorsPolicy, PreflightMiddleware
+from imagehost_server.middleware.lsky import LskyMiddleware
 from imagehost_server.middleware.security import SecurityMiddleware
 from imagehost_server.openapi.html import build_description
 from imagehost_server.routes import ROUTES
@@ -85,7 +86,7 @@ def create_app(host: ImageHost, settings: ServerSettings) -> Application:
         max_concurrent_requests_per_client=settings.http.max_concurrent_requests_per_client,
     )
     fast_path = FastPath(host, delivery, security, dispatcher.delivery_path)
-    middleware = CorsMiddleware(security, cors, dispatcher.is_delivery)
+    middleware = LskyMiddleware(CorsMiddleware(security, cors, dispatcher.is_delivery))
     return Application(middleware, fast_path if settings.http.fast_path else None, settings.http)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 from litestar import Request, Response
@@ -61,6 +62,13 @@ class ApiRequest(Request[Account, Principal, State]):
     def id(self) -> str:
         """The request id, as in `X-Request-Id`."""
         return str(self.scope["state"]["request_id"])
+
+    @property
+    def field_aliases(self) -> Mapping[str, str]:
+        """Other names of form fields, with ours; none unless a middleware has set some."""
+        aliases = self.scope["state"].get("field_aliases", {})
+        assert isinstance(aliases, Mapping)
+        return aliases
 
     @property
     def idempotency_key(self) -> str | None:

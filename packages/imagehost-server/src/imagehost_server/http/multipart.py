@@ -7,9 +7,10 @@ grow with the body: one batch of chunks and the text fields.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from enum import Enum
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from attrs import frozen
@@ -102,18 +103,25 @@ class MultipartFormParser:
     Args:
         content_type: The `Content-Type` of the request.
         stage: Creates an empty staged file.
+        field_aliases: Other names of text fields, with the names under which the form contains them.
 
     Raises:
         UnsupportedMediaTypeError: The content type is not multipart form data.
         BadRequestError: It has no valid boundary.
     """
 
-    def __init__(self, content_type: str | None, stage: Callable[[], StagedFile]) -> None:
+    def __init__(
+        self,
+        content_type: str | None,
+        stage: Callable[[], StagedFile],
+        field_aliases: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         # Latin-1 preserves the bytes of names; `_decode_name` decodes them.
         self._parser = PushMultipartParser(
             parse_boundary(content_type), max_segment_count=MAX_PARTS, header_charset="latin-1"
         )
         self._stage = stage
+        self._field_aliases = field_aliases
         self._stack = ExitStack()
         self._part: _FilePart | _TextPart | None = None
         self._files: list[_FilePart] = []
@@ -185,7 +193,7 @@ class MultipartFormParser:
         # Files of other names are ignored, as unknown text fields are by the upload options.
         if segment.filename is not None:
             return None
-        text = _TextPart(name)
+        text = _TextPart(self._field_aliases.get(name, name))
         self._texts.append(text)
         return text
 

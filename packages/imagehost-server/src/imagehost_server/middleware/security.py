@@ -1,4 +1,4 @@
-"""The outermost middleware: checks and headers of every request.
+"""The middleware around all routes: checks and headers of every request.
 
 It assigns the request id, rejects plain HTTP from other machines, ambiguous headers and more concurrent
 requests than a client may have, turns unhandled exceptions into 500, and writes the access log.

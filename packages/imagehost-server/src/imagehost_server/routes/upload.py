@@ -48,7 +48,8 @@ class FileErrorRecord:
 async def upload_images(request: ApiRequest) -> Response[bytes]:
     """Respond with the image record (form 2), or with records and errors of all files (form 1)."""
     host, executors = request.host, request.executors
-    parser = MultipartFormParser(request.headers.get("content-type"), host.uploads.stage)
+    content_type = request.headers.get("content-type")
+    parser = MultipartFormParser(content_type, host.uploads.stage, request.field_aliases)
     try:
         form = await parse_form(request.receive, parser, executors.upload_bodies, request.settings.http)
         response = await executors.uploads.run(
