@@ -23,7 +23,6 @@ from imagehost_client.client import Resource
 from imagehost_client.models import Result
 from imagehost_client.testing import FakeImageHost, make_png
 from imagehost_core import ImageHost
-from imagehost_core.models import LimitOverrides
 from imagehost_server.auth.passwords import hash_password
 from imagehost_server.testing import RunningServer, running
 
@@ -121,8 +120,10 @@ class ServerBackend:
         return Account(account.name, self.operator.sessions.create(account).token)
 
     def refuse_uploads(self, account: Account, status: int) -> None:
-        limits = {429: LimitOverrides(uploads_per_minute=1), 507: LimitOverrides(quota_bytes=1)}
-        self.operator.accounts.set_limits(account.name, limits[status])
+        if status == 429:
+            self.operator.accounts.update(account.name, uploads_per_minute=1)
+        else:
+            self.operator.accounts.update(account.name, quota_bytes=1)
 
 
 @frozen

@@ -135,7 +135,7 @@ def service(running_server: RunningServer, png: bytes) -> Iterator[Service]:
 @pytest.fixture(scope="module")
 def invalid_tokens(service: Service) -> dict[str, str | None]:
     tokens = service.invalid_tokens()
-    service.host.accounts.set_suspended("gone", True)
+    service.host.accounts.update("gone", suspended=True)
     return tokens
 
 

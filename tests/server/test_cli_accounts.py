@@ -37,8 +37,8 @@ def test_users_are_created_and_listed(data: Path) -> None:
     assert re.fullmatch(r"[0-9A-Za-z]{20}\n", run(data, "users", "create", "ada"))
     rows = [line.split("\t") for line in run(data, "users", "list").splitlines()]
     assert [(row[0], *row[2:]) for row in rows] == [
-        ("ada", "0", "0", "active"),
-        ("admin", "0", "0", "active"),
+        ("ada", "0", "0", "active", "user"),
+        ("admin", "0", "0", "active", "operator"),
     ]
     error = run(data, "users", "create", "ada", status=1)
     assert error.startswith("Error: ")
@@ -70,23 +70,25 @@ def test_a_password_that_is_too_short_is_an_error_without_the_password(data: Pat
         host.accounts.get("ada")
 
 
-def test_an_account_can_be_suspended_and_resumed(data: Path) -> None:
+def test_an_account_can_be_suspended_and_its_suspension_ended(data: Path) -> None:
     run(data, "users", "create", "ada")
     token = run(data, "keys", "create", "--user", "ada").strip()
-    run(data, "users", "suspend", "ada")
+    assert "suspended=true" in run(data, "users", "update", "ada", "--suspend")
     assert "suspended" in run(data, "users", "list")
     with ImageHost.open(data) as host, pytest.raises(UnauthorizedError):
         host.authenticate(token)
-    run(data, "users", "resume", "ada")
+    assert "suspended=false" in run(data, "users", "update", "ada", "--unsuspend")
     with ImageHost.open(data) as host:
         assert host.authenticate(token).account.name == "ada"
 
 
 def test_limits_of_an_account_can_be_overridden_one_by_one(data: Path) -> None:
     run(data, "users", "create", "ada")
-    run(data, "users", "set-limits", "ada", "api_per_minute=5", "quota_bytes=0")
-    output = run(data, "users", "set-limits", "ada", "api_per_hour=7", "quota_bytes=default")
+    run(data, "users", "update", "ada", "--limit", "api_per_minute=5", "--quota", "0")
+    output = run(data, "users", "update", "ada", "--limit", "api_per_hour=7", "--quota", "default")
     assert output.split() == [
+        "role=user",
+        "suspended=false",
         "api_per_minute=5",
         "api_per_hour=7",
         "api_per_day=default",
@@ -98,10 +100,34 @@ def test_limits_of_an_account_can_be_overridden_one_by_one(data: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", ["api_per_minute", "api_per_minute=", "api_per_minute=-1", "speed=1", "=", "²"]
+    "wrong", ["api_per_minute", "api_per_minute=", "api_per_minute=-1", "quota_bytes=1", "speed=1", "=", "²"]
 )
 def test_an_invalid_limit_is_an_error(data: Path, wrong: str) -> None:
-    assert "expected one of api_per_minute" in run(data, "users", "set-limits", "admin", wrong, status=1)
+    error = run(data, "users", "update", "admin", "--limit", wrong, status=1)
+    assert "expected one of api_per_minute" in error
+
+
+@pytest.mark.parametrize(
+    ("text", "quota"), [("7", 7), ("10GiB", 10 * 2**30), ("3KiB", 3_072), ("0", 0), ("default", None)]
+)
+def test_a_quota_is_a_size(data: Path, text: str, quota: int | None) -> None:
+    run(data, "users", "create", "ada", "--quota", text)
+    with ImageHost.open(data) as host:
+        assert host.accounts.get("ada").limits.quota_bytes == quota
+
+
+@pytest.mark.parametrize("wrong", ["", "-1", "1.5GiB", "10G", "GiB", "²", "9999999999TiB"])
+def test_an_invalid_quota_is_an_error(data: Path, wrong: str) -> None:
+    error = run(data, "users", "update", "admin", f"--quota={wrong}", status=1)
+    assert "quota" in error
+
+
+def test_roles_are_given_and_taken_and_the_last_operator_stays(data: Path) -> None:
+    assert "the only one" in run(data, "users", "update", "admin", "--role", "user", status=1)
+    run(data, "users", "create", "ada", "--role", "operator")
+    assert "role=user" in run(data, "users", "update", "admin", "--role", "user")
+    for change in (("update", "ada", "--suspend"), ("delete", "ada", "--yes")):
+        assert "the only one" in run(data, "users", *change, status=1)
 
 
 def test_an_account_is_deleted_with_all_its_images_after_confirmation(data: Path) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Unpack
 
 import httpx2
 import pytest
 from tests.server.in_process import serving
 
-from imagehost_core import ImageHost
-from imagehost_core.models import LimitOverrides
+from imagehost_core import AccountChanges, ImageHost
 from imagehost_core.settings import LimitSettings, RenderingSettings
 from imagehost_core.testing import FrozenClock
 from imagehost_core.tokens import TokenKind, new_token
@@ -75,10 +75,9 @@ def send(client: httpx2.Client) -> Send:
     return send
 
 
-def create_user(host: ImageHost, name: str, **limits: int) -> str:
+def create_user(host: ImageHost, name: str, **limits: Unpack[AccountChanges]) -> str:
     """Create an account with its own limits; return a token."""
-    host.accounts.create(name, password_hash=hash_password(PASSWORD))
-    host.accounts.set_limits(name, LimitOverrides(**limits))
+    host.accounts.create(name, password_hash=hash_password(PASSWORD), **limits)
     return host.keys.create(owner=name).token
 
 
@@ -185,8 +184,9 @@ def test_an_account_can_get_the_state_of_its_windows(send: Send, host: ImageHost
 
 
 def test_a_limit_of_0_is_unlimited_and_has_no_headers(send: Send, host: ImageHost) -> None:
-    unlimited = {f"api_per_{window}": 0 for window in ("minute", "hour", "day")}
-    token = create_user(host, "unlimited", uploads_per_minute=0, quota_bytes=0, **unlimited)
+    unlimited: AccountChanges = {"api_per_minute": 0, "api_per_hour": 0, "api_per_day": 0}
+    unlimited |= {"uploads_per_minute": 0, "quota_bytes": 0}
+    token = create_user(host, "unlimited", **unlimited)
     responses = [send("GET", "/v1/account", token=token) for _ in range(70)]
     assert {response.status_code for response in responses} == {200}
     names = [name for response in responses for name in response.headers]
@@ -284,7 +284,7 @@ def test_an_invalid_account_name_is_401_like_any_other(send: Send, name: str) ->
 
 def test_a_suspended_account_cannot_sign_in(send: Send, host: ImageHost) -> None:
     create_user(host, "idle")
-    host.accounts.set_suspended("idle", True)
+    host.accounts.update("idle", suspended=True)
     assert sign_in(send, "idle", PASSWORD, new_address()).status_code == 401
 
 

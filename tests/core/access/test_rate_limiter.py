@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from imagehost_core import ImageHost, InsufficientStorageError, Settings
 from imagehost_core.db import RateLimitStore
 from imagehost_core.limits import Window
-from imagehost_core.models import LimitOverrides
 from imagehost_core.settings import LimitSettings, RenderingSettings
 from imagehost_core.storage import LockManager
 from imagehost_core.testing import DEFAULT_NOW, FrozenClock, make_image
@@ -54,14 +53,14 @@ def test_accounts_and_ip_addresses_have_separate_limits(host: ImageHost) -> None
 
 
 def test_an_account_can_have_its_own_limits(host: ImageHost) -> None:
-    account = host.accounts.set_limits("admin", LimitOverrides(api_per_minute=1, api_per_hour=0))
+    account = host.accounts.update("admin", api_per_minute=1, api_per_hour=0)
     assert [host.rate_limiter.admit(account).admitted for _ in range(2)] == [True, False]
     assert host.rate_limiter.limits_of(account).api_per_hour == 0
     assert host.rate_limiter.limits_of(account).api_per_day == 10_000
 
 
 def test_an_accounts_limit_of_0_is_unlimited_though_the_host_has_one(host: ImageHost) -> None:
-    account = host.accounts.set_limits("admin", LimitOverrides(api_per_minute=0, uploads_per_minute=0))
+    account = host.accounts.update("admin", api_per_minute=0, uploads_per_minute=0)
     assert all(host.rate_limiter.admit(account, upload=True).admitted for _ in range(20))
     assert {window.name: window.remaining for window in host.rate_limiter.windows(account)} == {
         "api_per_hour": 0,
@@ -75,7 +74,7 @@ def test_an_accounts_quota_of_0_is_unlimited_though_the_host_has_one() -> None:
     with ImageHost.open(settings=Settings(limits=limits, rendering=RenderingSettings(processes=1))) as host:
         with pytest.raises(InsufficientStorageError):
             host.upload(make_image(4, 3), owner="admin")
-        host.accounts.set_limits("admin", LimitOverrides(quota_bytes=0))
+        host.accounts.update("admin", quota_bytes=0)
         assert host.upload(make_image(4, 3), owner="admin").size > 1
 
 

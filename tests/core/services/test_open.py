@@ -40,7 +40,7 @@ def test_stored_images_are_there_when_the_directory_is_opened_again(tmp_path: Pa
     with ImageHost.open(tmp_path, settings=ONE_WORKER) as host:
         assert host.images.get(image.id) == image
         assert host.render(image.id).data == PNG
-        assert [account.name for account in host.accounts.list()] == ["admin", "second"]
+        assert [account.name for account in host.accounts.list()] == ["second", "admin"]
 
 
 def test_a_temporary_host_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

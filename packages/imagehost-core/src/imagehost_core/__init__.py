@@ -78,6 +78,7 @@ if TYPE_CHECKING:
         LimitOverrides,
         Page,
         Principal,
+        Role,
         Scope,
         Session,
         SessionWithToken,
@@ -103,12 +104,14 @@ if TYPE_CHECKING:
         WebhookService,
         WindowState,
     )
+    from imagehost_core.services.accounts import AccountChanges
     from imagehost_core.services.delivery import ImageResolver
     from imagehost_core.services.idempotency import IdempotencyService
     from imagehost_core.services.images import ImageService
     from imagehost_core.services.maintenance import MaintenanceService
     from imagehost_core.services.owners import Owner
     from imagehost_core.services.references import (
+        AccountRef,
         AlbumRef,
         DeliveryRef,
         ImageRef,
@@ -136,7 +139,9 @@ if TYPE_CHECKING:
 __all__ = [
     "AUTO",
     "Account",
+    "AccountChanges",
     "AccountId",
+    "AccountRef",
     "AccountService",
     "AccountUsage",
     "Album",
@@ -218,6 +223,7 @@ __all__ = [
     "Rendered",
     "RenderingSettings",
     "ResolvedImage",
+    "Role",
     "Scope",
     "Session",
     "SessionId",
@@ -290,7 +296,7 @@ _EXPORTS: dict[str, str] = {
     "limits": "Decision RateLimitPolicy Window decide",
     "models": """
         Account AccountUsage Album ApiKey ApiKeyWithToken DeliveryState Image ImageChanges LimitOverrides Page
-        Principal Scope Session SessionWithToken Webhook WebhookDelivery WebhookWithSecret
+        Principal Role Scope Session SessionWithToken Webhook WebhookDelivery WebhookWithSecret
     """,
     "pagination": "CursorPosition PageRequest parse_page_request",
     "resources": "AlbumRecord ImageRecord Links PublicImageRecord UrlBuilder",
@@ -298,12 +304,13 @@ _EXPORTS: dict[str, str] = {
         AccountService AlbumService Blob IdempotentRequest KeyService LeasedDelivery MemberStatus
         MembershipResult RateLimiter ResolvedImage SessionService SubOperation WebhookService WindowState
     """,
+    "services.accounts": "AccountChanges",
     "services.delivery": "ImageResolver",
     "services.idempotency": "IdempotencyService",
     "services.images": "ImageService",
     "services.maintenance": "MaintenanceService",
     "services.owners": "Owner",
-    "services.references": "AlbumRef DeliveryRef ImageRef KeyRef SessionRef WebhookRef",
+    "services.references": "AccountRef AlbumRef DeliveryRef ImageRef KeyRef SessionRef WebhookRef",
     "services.unit_of_work": "Subscriber",
     "services.upload": "UploadService UploadSource",
     "settings": """

@@ -39,7 +39,7 @@ from imagehost_core.uploads import UploadKeywords, UploadOptions
 from imagehost_core.webhooks import HostResolver, resolve_host
 
 FIRST_ACCOUNT = "admin"
-"""The account that is created in a new data directory."""
+"""The account that is created in a new data directory: the first operator."""
 
 
 @frozen
@@ -176,6 +176,8 @@ class ImageHost:
             sessions=context.sessions,
             webhooks=context.webhooks,
             images=images,
+            locks=context.locks,
+            generations=context.generations,
             clock=clock,
             delete_image=self.images.delete,
         )
@@ -228,8 +230,7 @@ class ImageHost:
         try:
             context.staging.remove_stale()
             collector.finish_deletions()
-            if not self.accounts.list():
-                self.accounts.get_or_create(FIRST_ACCOUNT)
+            self.accounts.create_first(FIRST_ACCOUNT)
         except BaseException:
             context.close()
             raise

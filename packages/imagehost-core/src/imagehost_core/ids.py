@@ -19,7 +19,7 @@ ImageId = NewType("ImageId", str)
 AlbumId = NewType("AlbumId", int)
 """A positive integer."""
 AccountId = NewType("AccountId", int)
-"""A positive integer; internal, never part of a response."""
+"""A positive integer; only operators see it."""
 KeyId = NewType("KeyId", str)
 """16 characters of `0-9A-Za-z`."""
 SessionId = NewType("SessionId", str)

@@ -31,6 +31,13 @@ class Scope(StrEnum):
 ALL_SCOPES = frozenset(Scope)
 
 
+class Role(StrEnum):
+    """The role of an account: operators manage all accounts."""
+
+    USER = "user"
+    OPERATOR = "operator"
+
+
 @frozen(kw_only=True)
 class LimitOverrides:
     """Limits of one account; `None` means the host's limit, 0 means unlimited.
@@ -55,18 +62,25 @@ class Account:
     """A user of the host, the owner of images, albums, keys and webhooks.
 
     Attributes:
-        id: The number of the account in this database; internal, never part of a response.
+        id: The number of the account in this database; only operators see it.
         name: The unique name.
         created_at: The creation time, in UTC.
-        suspended_at: The time since which the account's tokens are rejected, or `None`.
+        role: Whether the account manages others.
+        suspended_at: The time since which the account is suspended, or `None`.
         limits: The limits that differ from the host's.
     """
 
     id: AccountId
     name: str
     created_at: datetime
+    role: Role = Role.USER
     suspended_at: datetime | None = None
     limits: LimitOverrides = LimitOverrides()
+
+    @property
+    def is_active_operator(self) -> bool:
+        """Whether the account is an operator and not suspended."""
+        return self.role is Role.OPERATOR and self.suspended_at is None
 
 
 @frozen(kw_only=True)

@@ -10,10 +10,15 @@ from attrs import asdict, frozen
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, optional_timestamp, text, timestamp, to_optional_micros
 from imagehost_core.db.database import Database, Queryable, SqlRow, Transaction
+from imagehost_core.db.pagination import paginate
 from imagehost_core.ids import AccountId
 from imagehost_core.limits import require_quota
-from imagehost_core.models import Account, AccountUsage, LimitOverrides
+from imagehost_core.models import Account, AccountUsage, LimitOverrides, Page, Role
+from imagehost_core.pagination import PageRequest
 
+_SELECT = "SELECT * FROM accounts"
+SUSPENDED_ACCOUNTS = "(SELECT id FROM accounts WHERE suspended_at IS NOT NULL)"
+"""The ids of suspended accounts, as a subquery."""
 _OWNED_TABLES = ("sessions", "api_keys", "idempotency_keys", "webhooks", "events", "albums")
 """The tables whose rows are deleted with their account."""
 
@@ -24,34 +29,46 @@ class AccountRepository:
 
     database: Database
 
-    def get_by_name(self, name: str, queryable: Queryable | None = None) -> Account | None:
-        """Return the account with a name, or `None`."""
-        row = (queryable or self.database).fetch_one(
-            "SELECT * FROM accounts WHERE name = :name", {"name": name}
-        )
+    def get(self, account_id: int, queryable: Queryable | None = None) -> Account | None:
+        """Return the account with an id, or `None`."""
+        row = (queryable or self.database).fetch_one(f"{_SELECT} WHERE id = :id", {"id": account_id})
         return None if row is None else to_account(row)
 
-    def list_all(self) -> tuple[Account, ...]:
-        """Return all accounts, sorted by name."""
-        return tuple(map(to_account, self.database.fetch_all("SELECT * FROM accounts ORDER BY name", {})))
+    def get_by_name(self, name: str, queryable: Queryable | None = None) -> Account | None:
+        """Return the account with a name, or `None`."""
+        row = (queryable or self.database).fetch_one(f"{_SELECT} WHERE name = :name", {"name": name})
+        return None if row is None else to_account(row)
+
+    def list(self, request: PageRequest) -> Page[Account]:
+        """Return one page of all accounts, newest first."""
+        return paginate(self.database, "accounts", "TRUE", {}, request, to_account)
+
+    def is_any(self, queryable: Queryable | None = None) -> bool:
+        """Return whether there is an account."""
+        return (queryable or self.database).fetch_one("SELECT id FROM accounts LIMIT 1", {}) is not None
+
+    def is_any_other_operator(self, transaction: Transaction, account_id: AccountId) -> bool:
+        """Return whether an account other than the given one is an operator and not suspended."""
+        sql = "SELECT id FROM accounts WHERE role = 'operator' AND suspended_at IS NULL AND id != :id LIMIT 1"
+        return transaction.fetch_one(sql, {"id": account_id}) is not None
 
     def insert(self, transaction: Transaction, name: str, password_hash: str | None, now: datetime) -> None:
-        """Insert an account; no account may have the name yet."""
-        row = {"name": name, "password_hash": password_hash, "created_at": to_micros(now)}
+        """Insert an account of role `user`; no account may have the name yet."""
+        row: SqlRow = {"name": name, "password_hash": password_hash, "created_at": to_micros(now)}
         transaction.insert("accounts", row)
 
-    def set_limits(self, transaction: Transaction, account_id: AccountId, limits: LimitOverrides) -> None:
-        """Replace an account's overrides of the host's limits."""
-        overrides = asdict(limits, filter=lambda _, value: value is not None)
-        sql = "UPDATE accounts SET limits = :limits WHERE id = :id"
-        transaction.execute(sql, {"id": account_id, "limits": json.dumps(overrides)})
-
-    def set_suspended(
-        self, transaction: Transaction, account_id: AccountId, suspended_at: datetime | None
-    ) -> None:
-        """Suspend an account, or lift its suspension with `None`."""
-        sql = "UPDATE accounts SET suspended_at = :suspended_at WHERE id = :id"
-        transaction.execute(sql, {"id": account_id, "suspended_at": to_optional_micros(suspended_at)})
+    def update(self, transaction: Transaction, account: Account) -> None:
+        """Update an account's role, limits and suspension."""
+        overrides = asdict(account.limits, filter=lambda _, value: value is not None)
+        transaction.execute(
+            "UPDATE accounts SET role = :role, limits = :limits, suspended_at = :suspended_at WHERE id = :id",
+            {
+                "id": account.id,
+                "role": account.role.value,
+                "limits": json.dumps(overrides),
+                "suspended_at": to_optional_micros(account.suspended_at),
+            },
+        )
 
     def usage(self, account_id: AccountId) -> AccountUsage:
         """Return an account's numbers of images, albums and bytes; zeros for an unknown account."""
@@ -120,6 +137,7 @@ def to_account(row: SqlRow) -> Account:
         id=AccountId(integer(row, "id")),
         name=text(row, "name"),
         created_at=timestamp(row, "created_at"),
+        role=Role(text(row, "role")),
         suspended_at=optional_timestamp(row, "suspended_at"),
         limits=LimitOverrides(**json.loads(text(row, "limits"))),
     )

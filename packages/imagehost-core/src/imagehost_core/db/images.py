@@ -9,6 +9,7 @@ from datetime import datetime
 from attrs import frozen
 
 from imagehost_core._util.clock import to_micros
+from imagehost_core.db.accounts import SUSPENDED_ACCOUNTS
 from imagehost_core.db.columns import integer, text, timestamp
 from imagehost_core.db.database import Database, Queryable, SqlRow, SqlValue, Transaction
 from imagehost_core.db.pagination import paginate
@@ -70,6 +71,13 @@ class ImageRepository:
         row = (queryable or self.database).fetch_one(f"{_SELECT} WHERE id = :id", {"id": image_id})
         return None if row is None else to_image(row)
 
+    def get_delivered(self, image_id: ImageId) -> Image | None:
+        """Return an image of an account that is not suspended, or `None`."""
+        row = self.database.fetch_one(
+            f"{_SELECT} WHERE id = :id AND account_id NOT IN {SUSPENDED_ACCOUNTS}", {"id": image_id}
+        )
+        return None if row is None else to_image(row)
+
     def get_owned(
         self, image_id: ImageId, account_id: AccountId, queryable: Queryable | None = None
     ) -> Image | None:
@@ -99,10 +107,7 @@ class ImageRepository:
 
     def list_public(self, request: PageRequest) -> Page[Image]:
         """Return one page of the public images of all accounts that are not suspended."""
-        where = (
-            "item.is_public = 1 AND "
-            "item.account_id NOT IN (SELECT id FROM accounts WHERE suspended_at IS NOT NULL)"
-        )
+        where = f"item.is_public = 1 AND item.account_id NOT IN {SUSPENDED_ACCOUNTS}"
         return self._page(where, {}, request)
 
     def ids_by_account(

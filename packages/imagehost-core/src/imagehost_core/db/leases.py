@@ -16,7 +16,7 @@ from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, text
 from imagehost_core.db.database import Queryable, SqlRow, SqlValue, Transaction
 from imagehost_core.db.outbox import to_delivery
-from imagehost_core.db.webhooks import to_secrets, to_webhook
+from imagehost_core.db.webhooks import PAUSED_WEBHOOKS, to_secrets, to_webhook
 from imagehost_core.models import Webhook, WebhookDelivery
 
 _IS_DUE = """
@@ -40,7 +40,7 @@ WITH RECURSIVE pending_webhooks (id) AS (
         (SELECT next_attempt_at FROM webhook_deliveries
             WHERE webhook_id = pending_webhooks.id AND {_IS_DUE}
             ORDER BY next_attempt_at LIMIT 1) AS first_due
-    FROM pending_webhooks WHERE id IS NOT NULL
+    FROM pending_webhooks WHERE id IS NOT NULL AND id NOT IN {PAUSED_WEBHOOKS}
 )
 SELECT id, leased FROM queues WHERE first_due IS NOT NULL AND leased < :max_per_webhook
 ORDER BY leased, first_due LIMIT :count

@@ -13,13 +13,17 @@ from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, optional_timestamp, text, timestamp, to_optional_micros
 from imagehost_core.db.database import Database, Queryable, SqlRow, Transaction
 from imagehost_core.db.pagination import paginate
-from imagehost_core.db.webhooks import WebhookRepository
+from imagehost_core.db.webhooks import PAUSED_WEBHOOKS, WebhookRepository
 from imagehost_core.events import Event, serialize_event
 from imagehost_core.ids import AccountId, DeliveryId, EventId, Random, WebhookId, new_delivery_id
 from imagehost_core.models import DeliveryState, Page, WebhookDelivery
 from imagehost_core.pagination import PageRequest
 
 _SELECT = "SELECT * FROM webhook_deliveries AS item"
+_NEXT_DUE = f"""
+SELECT min(max(next_attempt_at, coalesce(lease_expires_at, 0))) AS next_due FROM webhook_deliveries
+WHERE state = 'pending' AND webhook_id NOT IN {PAUSED_WEBHOOKS}
+"""  # noqa: S608 - constants only
 
 
 @frozen
@@ -142,11 +146,7 @@ class OutboxRepository:
 
     def next_due(self) -> datetime | None:
         """Return when the next pending delivery is due and not leased, or `None` if none is pending."""
-        row = self.database.fetch_one(
-            "SELECT min(max(next_attempt_at, coalesce(lease_expires_at, 0))) AS next_due "
-            "FROM webhook_deliveries WHERE state = 'pending'",
-            {},
-        )
+        row = self.database.fetch_one(_NEXT_DUE, {})
         return None if row is None else optional_timestamp(row, "next_due")
 
     def delete_before(self, transaction: Transaction, before: datetime) -> None:

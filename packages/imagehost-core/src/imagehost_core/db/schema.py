@@ -24,11 +24,15 @@ CREATE TABLE accounts (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     name TEXT NOT NULL UNIQUE,
     password_hash TEXT,
+    role TEXT NOT NULL DEFAULT 'user',
     limits TEXT NOT NULL DEFAULT '{}',
     used_bytes INTEGER NOT NULL DEFAULT 0 CHECK (used_bytes >= 0),
     created_at INTEGER NOT NULL,
     suspended_at INTEGER
 );
+CREATE INDEX accounts_by_created_at ON accounts (created_at, id);
+CREATE INDEX accounts_by_role ON accounts (role, suspended_at);
+CREATE INDEX accounts_suspended ON accounts (id) WHERE suspended_at IS NOT NULL;
 
 CREATE TABLE api_keys (
     id TEXT PRIMARY KEY,

@@ -8,6 +8,7 @@ import attrs
 from attrs import frozen
 
 from imagehost_core._util.clock import to_micros
+from imagehost_core.db.accounts import SUSPENDED_ACCOUNTS
 from imagehost_core.db.columns import integer, text, timestamp
 from imagehost_core.db.database import Database, Queryable, SqlRow, Transaction
 from imagehost_core.db.pagination import paginate
@@ -15,6 +16,8 @@ from imagehost_core.ids import AccountId, WebhookId
 from imagehost_core.models import Page, Webhook
 from imagehost_core.pagination import PageRequest
 
+PAUSED_WEBHOOKS = f"(SELECT id FROM webhooks WHERE account_id IN {SUSPENDED_ACCOUNTS})"  # noqa: S608
+"""The ids of webhooks of suspended accounts, as a subquery."""
 _SELECT = "SELECT * FROM webhooks AS item"
 _UPDATABLE = ("url", "events", "description", "is_active", "disabled_reason")
 

@@ -1,12 +1,16 @@
-"""Accounts: create, limit, suspend and delete them."""
+"""Accounts: create, list, update and delete them, and change their passwords."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import TypedDict, Unpack
 
+import attrs
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
+from imagehost_core._util.fields import parse_choice
 from imagehost_core.db import (
     AccountRepository,
     Database,
@@ -14,17 +18,42 @@ from imagehost_core.db import (
     SessionRepository,
     WebhookRepository,
 )
+from imagehost_core.db.database import Queryable, Transaction
 from imagehost_core.errors import (
     ConflictError,
     FieldError,
     NotFoundError,
     UnauthorizedError,
+    ValidationError,
     quote_value,
 )
 from imagehost_core.ids import ImageId
-from imagehost_core.models import Account, AccountUsage, LimitOverrides
-from imagehost_core.services.owners import get_account, require_account_name
-from imagehost_core.services.references import SessionRef, session_id_of
+from imagehost_core.models import Account, AccountUsage, LimitOverrides, Page, Role
+from imagehost_core.pagination import PageRequest, parse_page_request
+from imagehost_core.services.owners import account_name_errors
+from imagehost_core.services.references import AccountRef, SessionRef, session_id_of
+from imagehost_core.storage import GenerationTable, LockManager
+
+MAX_LIMIT = 2**63 - 1
+"""The largest limit or quota that the database stores."""
+LIMITS = tuple(attribute.name for attribute in attrs.fields(LimitOverrides))
+"""The names of the limits of an account."""
+_ROLES = {role.value: role for role in Role}
+
+
+class AccountChanges(TypedDict, total=False):
+    """The properties of an account that operators change; one that is left out keeps its value.
+
+    A limit of `None` is the host's, and one of 0 is unlimited.
+    """
+
+    role: Role | str
+    suspended: bool
+    api_per_minute: int | None
+    api_per_hour: int | None
+    api_per_day: int | None
+    uploads_per_minute: int | None
+    quota_bytes: int | None
 
 
 @frozen
@@ -36,44 +65,53 @@ class AccountService:
     _sessions: SessionRepository = field(repr=False)
     _webhooks: WebhookRepository = field(repr=False)
     _images: ImageRepository = field(repr=False)
+    _locks: LockManager = field(repr=False)
+    _generations: GenerationTable = field(repr=False)
     _clock: Clock = field(repr=False)
     _delete_image: Callable[[ImageId], object] = field(repr=False)
 
-    def require_name(self, name: str) -> None:
-        """Raise ValidationError unless `name` can be the name of an account, whether or not one has it.
+    def name_errors(self, name: str) -> tuple[FieldError, ...]:
+        """Return an error unless `name` can be the name of an account, whether or not one has it."""
+        return account_name_errors(name)
 
-        Raises:
-            ValidationError: It is empty, too long, or has a character that is not allowed.
-        """
-        require_account_name(name)
-
-    def create(self, name: str, *, password_hash: str | None = None) -> Account:
+    def create(
+        self, name: str, *, password_hash: str | None = None, **changes: Unpack[AccountChanges]
+    ) -> Account:
         """Create an account.
 
         Args:
             name: 1–64 letters, digits or `._@+-`.
             password_hash: An argon2id hash; `None` for an account without a password.
+            changes: `role`, by default `user`; `suspended`; the limits that differ from the host's.
 
         Raises:
-            ValidationError: The name is not allowed.
+            ValidationError: The name or another value is not allowed; all errors are reported together.
             ConflictError: The name is taken.
         """
-        require_account_name(name)
+        parsed = _parse_changes(dict(changes))
+        if errors := (*account_name_errors(name), *parsed.errors):
+            raise ValidationError(errors=errors)
         with self._database.transaction() as transaction:
             if self._accounts.get_by_name(name, transaction) is not None:
                 raise ConflictError(
                     errors=[FieldError("username", "a name that is not taken", quote_value(name))]
                 )
-            self._accounts.insert(transaction, name, password_hash, self._clock())
-        return self.get(name)
+            return self._insert(transaction, name, password_hash, parsed)
 
-    def get(self, name: str) -> Account:
-        """Return the account of a name.
+    def create_first(self, name: str) -> None:
+        """Create the first account, an operator without a password, unless there are accounts."""
+        if not self._accounts.is_any():
+            with self._database.transaction() as transaction:
+                if not self._accounts.is_any(transaction):
+                    self._insert(transaction, name, None, _parse_changes({"role": Role.OPERATOR}))
+
+    def get(self, account: AccountRef) -> Account:
+        """Return the current record of an account.
 
         Raises:
-            NotFoundError: There is none.
+            NotFoundError: There is no such account.
         """
-        return get_account(self._accounts, name)
+        return self._get(account, self._database)
 
     def get_or_create(self, name: str) -> Account:
         """Return the account of a name; create it, without a password, if it does not exist.
@@ -86,23 +124,76 @@ class AccountService:
         account = self._accounts.get_by_name(name)
         if account is not None:
             return account
-        require_account_name(name)
+        if errors := account_name_errors(name):
+            raise ValidationError(errors=errors)
         with self._database.transaction() as transaction:
-            if self._accounts.get_by_name(name, transaction) is None:
-                self._accounts.insert(transaction, name, None, self._clock())
-        return self.get(name)
+            existing = self._accounts.get_by_name(name, transaction)
+            return existing or self._insert(transaction, name, None, _NO_CHANGES)
 
-    def list(self) -> tuple[Account, ...]:
-        """Return all accounts, ordered by name."""
-        return self._accounts.list_all()
+    def list(self, page: PageRequest | None = None) -> Page[Account]:
+        """Return a page of all accounts, newest first."""
+        return self._accounts.list(page or PageRequest())
+
+    def iter(self, *, page_size: int = 100) -> Iterator[Account]:
+        """Yield all accounts, newest first, without gaps or repeats while others change them.
+
+        Args:
+            page_size: Accounts read at a time, 1 to 100.
+        """
+        cursor: str | None = None
+        while True:
+            page = self.list(parse_page_request(per_page=page_size, cursor=cursor))
+            yield from page
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    def update(self, account: AccountRef, **changes: Unpack[AccountChanges]) -> Account:
+        """Change the given properties of an account.
+
+        A suspended account's sessions end, its keys are refused and its images are not found, in every
+        process before this returns, and its webhooks are paused. All but the sessions is restored when the
+        suspension ends.
+
+        Args:
+            account: The account, its id or its name.
+            changes: `role`, `suspended`, and the limits `api_per_minute`, `api_per_hour`, `api_per_day`,
+                `uploads_per_minute` and `quota_bytes`.
+
+        Raises:
+            NotFoundError: There is no such account.
+            ValidationError: A value is not allowed; all errors are reported together.
+            ConflictError: The account is the only operator that is not suspended, and would not be any more.
+        """
+        parsed = _parse_changes(dict(changes))
+        if parsed.errors:
+            raise ValidationError(errors=parsed.errors)
+        with self._database.transaction() as transaction:
+            current = self._get(account, transaction)
+            changed = parsed.apply(current, self._clock())
+            if current.is_active_operator and not changed.is_active_operator:
+                self._require_other_operator(current, transaction)
+            if changed != current:
+                self._accounts.update(transaction, changed)
+            if changed.suspended_at is not None:
+                self._sessions.delete_all(transaction, changed.id)
+        if parsed.suspended is not None:
+            # Also without a change: an earlier attempt may have failed here.
+            self._generations.bump_all(self._locks, "image")
+        return changed
 
     def set_password_hash(
-        self, name: str, password_hash: str, *, replaces: str | None = None, keep: SessionRef | None = None
+        self,
+        account: AccountRef,
+        password_hash: str,
+        *,
+        replaces: str | None = None,
+        keep: SessionRef | None = None,
     ) -> None:
         """Replace the password hash of an account and end all its sessions, or all but one.
 
         Args:
-            name: The account's name.
+            account: The account, its id or its name.
             password_hash: An argon2id hash.
             replaces: The hash that the current password was verified with, if it was.
             keep: The session that changes its account's password; it does not end.
@@ -112,73 +203,125 @@ class AccountService:
             UnauthorizedError: The session has ended meanwhile.
             ConflictError: The password has been changed since it was verified.
         """
-        account = self.get(name)
         kept = None if keep is None else session_id_of(keep)
         with self._database.transaction() as transaction:
-            if kept and self._sessions.get(kept, account.id, self._clock(), transaction) is None:
+            account_id = self._get(account, transaction).id
+            if kept and self._sessions.get(kept, account_id, self._clock(), transaction) is None:
                 raise UnauthorizedError("expected a session that is valid now but received one that ended")
-            if replaces not in (None, self._accounts.password_hash(account.id, transaction)):
+            if replaces not in (None, self._accounts.password_hash(account_id, transaction)):
                 raise ConflictError("expected the current password but it was changed by another request")
-            self._accounts.set_password_hash(transaction, account.id, password_hash)
-            self._sessions.delete_all(transaction, account.id, keep=kept)
+            self._accounts.set_password_hash(transaction, account_id, password_hash)
+            self._sessions.delete_all(transaction, account_id, keep=kept)
 
     def password_hash(self, name: str) -> str | None:
         """Return the password hash of an account; `None` without a password or without such an account."""
         account = self._accounts.get_by_name(name)
         return None if account is None else self._accounts.password_hash(account.id)
 
-    def set_suspended(self, name: str, suspended: bool) -> Account:
-        """Suspend or resume an account; its tokens are refused in every process while it is suspended.
-
-        All its sessions end. Its images are still delivered, but are in no gallery.
-
-        Raises:
-            NotFoundError: There is no such account.
-        """
-        account = self.get(name)
-        since = self._clock() if suspended else None
-        with self._database.transaction() as transaction:
-            self._accounts.set_suspended(transaction, account.id, since)
-            self._sessions.delete_all(transaction, account.id)
-        return self.get(name)
-
-    def set_limits(self, name: str, limits: LimitOverrides) -> Account:
-        """Replace the limits that override the host's for an account.
-
-        Raises:
-            NotFoundError: There is no such account.
-        """
-        account = self.get(name)
-        with self._database.transaction() as transaction:
-            self._accounts.set_limits(transaction, account.id, limits)
-        return self.get(name)
-
-    def usage(self, name: str) -> AccountUsage:
+    def usage(self, account: AccountRef) -> AccountUsage:
         """Return what an account has stored.
 
         Raises:
             NotFoundError: There is no such account.
         """
-        return self._accounts.usage(self.get(name).id)
+        return self._accounts.usage(self.get(account).id)
 
-    def delete(self, name: str) -> None:
+    def delete(self, account: AccountRef) -> None:
         """Delete an account with its images, albums, keys, sessions, webhooks and events; no event is sent.
 
         Raises:
             NotFoundError: There is no such account.
+            ConflictError: It is the only operator that is not suspended.
         """
-        account = self.set_suspended(name, True)
+        account_id = self.update(account, suspended=True).id
         with self._database.transaction() as transaction:
-            for webhook_id in self._webhooks.ids_by_account(account.id, transaction):
+            for webhook_id in self._webhooks.ids_by_account(account_id, transaction):
                 self._webhooks.delete(transaction, webhook_id)
         while True:
-            for image_id in self._images.ids_by_account(account.id):
+            for image_id in self._images.ids_by_account(account_id):
                 try:
                     self._delete_image(image_id)
                 except NotFoundError:  # another thread deleted it meanwhile
                     continue
             with self._database.transaction() as transaction:
                 # An upload in progress may have added one more.
-                if not self._images.ids_by_account(account.id, transaction):
-                    self._accounts.delete(transaction, account.id)
+                if not self._images.ids_by_account(account_id, transaction):
+                    self._accounts.delete(transaction, account_id)
                     return
+
+    def _get(self, account: AccountRef, queryable: Queryable) -> Account:
+        if isinstance(account, str):
+            record = self._accounts.get_by_name(account, queryable)
+        else:
+            account = account.id if isinstance(account, Account) else account
+            record = self._accounts.get(account, queryable) if abs(account) <= MAX_LIMIT else None
+        if record is None:
+            raise NotFoundError(f"expected the name or id of an account but received {quote_value(account)}")
+        return record
+
+    def _insert(
+        self, transaction: Transaction, name: str, password_hash: str | None, changes: _ParsedChanges
+    ) -> Account:
+        now = self._clock()
+        self._accounts.insert(transaction, name, password_hash, now)
+        account = self._get(name, transaction)
+        changed = changes.apply(account, now)
+        self._accounts.update(transaction, changed)
+        return changed
+
+    def _require_other_operator(self, account: Account, transaction: Transaction) -> None:
+        if not self._accounts.is_any_other_operator(transaction, account.id):
+            raise ConflictError(
+                f"expected another operator that is not suspended but {account.name} is the only one"
+            )
+
+
+@frozen
+class _ParsedChanges:
+    """Changes of an account whose values are allowed, or their errors."""
+
+    role: Role | None
+    suspended: bool | None
+    limits: dict[str, int | None]
+    errors: tuple[FieldError, ...] = ()
+
+    def apply(self, account: Account, now: datetime) -> Account:
+        """Return an account with the changes."""
+        suspended_at = account.suspended_at
+        if self.suspended is not None and self.suspended is (suspended_at is None):
+            suspended_at = now if self.suspended else None
+        return attrs.evolve(
+            account,
+            role=self.role or account.role,
+            suspended_at=suspended_at,
+            limits=attrs.evolve(account.limits, **self.limits),
+        )
+
+
+def _parse_changes(changes: dict[str, object]) -> _ParsedChanges:
+    """Return changes with their values parsed.
+
+    Raises:
+        TypeError: There is no such property.
+    """
+    names = ("role", "suspended", *LIMITS)
+    if unknown := sorted(changes.keys() - set(names)):
+        raise TypeError(f"expected some of {', '.join(names)} but received {', '.join(unknown)}")
+    errors: list[FieldError] = []
+    role = parse_choice("role", changes["role"], _ROLES, errors) if "role" in changes else None
+    suspended = changes.get("suspended")
+    if "suspended" in changes and not isinstance(suspended, bool):
+        errors.append(FieldError("suspended", "true or false", quote_value(suspended)))
+    limits: dict[str, int | None] = {}
+    for name in LIMITS:
+        if name in changes:
+            value = changes[name]
+            if value is None or (type(value) is int and 0 <= value <= MAX_LIMIT):
+                limits[name] = value
+            else:
+                expected = f"an integer from 0 to {MAX_LIMIT} or null"
+                errors.append(FieldError(name, expected, quote_value(value)))
+    return _ParsedChanges(role, suspended if isinstance(suspended, bool) else None, limits, tuple(errors))
+
+
+_NO_CHANGES = _ParsedChanges(None, None, {})

@@ -338,7 +338,7 @@ class ImageResolver:
 
     def _read_image(self, image_id: ImageId) -> Image:
         generation = self._generations.read(image_id)
-        image = self._images.get(image_id)
+        image = self._images.get_delivered(image_id)
         if image is None:
             raise NotFoundError(delivery_not_found_text(image_id))
         if generation is not None:

@@ -27,7 +27,7 @@ class MaintenanceService:
     def check_ready(self) -> None:
         """Raise UnavailableError unless the database can be read and the data directory written to."""
         try:
-            self._accounts.list_all()
+            self._accounts.is_any()
             with self._staging.temporary_directory():
                 pass
         except Exception as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from imagehost_core.db import AccountRepository
-from imagehost_core.errors import FieldError, NotFoundError, ValidationError, quote_value
+from imagehost_core.errors import FieldError, NotFoundError, quote_value
 from imagehost_core.models import Account
 
 Owner = Account | str
@@ -14,16 +14,15 @@ Owner = Account | str
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._@+-]{0,63}", re.ASCII)
 
 
-def require_account_name(name: str) -> None:
-    """Raise ValidationError unless `name` can be the name of an account.
+def account_name_errors(name: str) -> tuple[FieldError, ...]:
+    """Return an error unless `name` can be the name of an account.
 
-    Raises:
-        ValidationError: It is empty, longer than 64 characters, or has characters other than letters, digits
-            and `._@+-`.
+    A name has 1 to 64 letters, digits and characters of `._@+-`.
     """
-    if _NAME.fullmatch(name) is None:
-        expected = "1 to 64 letters, digits or ._@+-, beginning with a letter or digit,"
-        raise ValidationError(errors=[FieldError("username", expected, quote_value(name))])
+    if _NAME.fullmatch(name) is not None:
+        return ()
+    expected = "1 to 64 letters, digits or ._@+-, beginning with a letter or digit,"
+    return (FieldError("username", expected, quote_value(name)),)
 
 
 def get_account(accounts: AccountRepository, owner: Owner) -> Account:

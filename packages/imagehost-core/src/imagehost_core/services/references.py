@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from imagehost_core.ids import AlbumId, ImageId, KeyId, SessionId, WebhookId, parse_album_id, parse_image_id
-from imagehost_core.models import Album, ApiKey, Image, Session, Webhook, WebhookDelivery
+from imagehost_core.models import Account, Album, ApiKey, Image, Session, Webhook, WebhookDelivery
 
+AccountRef = Account | int | str
+"""An account, its id (an integer) or its name (text)."""
 ImageRef = Image | str
 """An image, or its id."""
 AlbumRef = Album | int | str

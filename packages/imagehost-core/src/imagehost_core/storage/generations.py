@@ -63,6 +63,18 @@ class GenerationTable:
         finally:
             self._counters[index] = odd + 1
 
+    def bump_all(self, locks: LockManager, purpose: str) -> None:
+        """Invalidate all cache entries of all keys, after a change that was made durable.
+
+        Args:
+            locks: The locks of the data directory.
+            purpose: The purpose of the lock that a change of one key holds. No lock may be held now.
+        """
+        for index in range(STRIPES):
+            with locks.acquire_stripe(purpose, index):
+                # An odd counter was left by a process that died during a change.
+                self._counters[index] += 2 - self._counters[index] % 2
+
     def repair(self, locks: LockManager, purpose: str) -> None:
         """Make the counters even that processes which died during a change have left odd.
 

@@ -107,7 +107,18 @@ class LockManager:
             purpose: The namespace of the key; locks of different purposes are independent.
             key: The resource to lock; empty if the purpose has one lock.
         """
-        descriptor = lock_file(self._path(purpose, stripe(key)))
+        with self.acquire_stripe(purpose, stripe(key)):
+            yield
+
+    @contextmanager
+    def acquire_stripe(self, purpose: str, number: int) -> Iterator[None]:
+        """Hold the lock of a stripe, waiting until it is free.
+
+        Args:
+            purpose: The namespace of the stripes.
+            number: The stripe, from 0 to `STRIPES` - 1.
+        """
+        descriptor = lock_file(self._path(purpose, number))
         assert descriptor is not None
         try:
             yield

@@ -8,7 +8,7 @@ from functools import cache
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerifyMismatchError
 
-from imagehost_core.errors import FieldError, ValidationError
+from imagehost_core.errors import FieldError
 from imagehost_core.ids import Random, base62
 
 MIN_PASSWORD = 8
@@ -28,26 +28,28 @@ def new_password(random: Random = os.urandom) -> str:
     return base62(GENERATED_LENGTH, random)
 
 
-def require_new_password(password: str) -> None:
-    """Raise ValidationError unless a chosen password has an allowed length.
+def new_password_errors(password: str, name: str = "password") -> tuple[FieldError, ...]:
+    """Return an error unless a chosen password has an allowed length. It never contains the password.
 
-    Raises:
-        ValidationError: It is too short or too long. The message never contains it.
+    Args:
+        password: The chosen password.
+        name: The name of its field.
     """
     if len(password) < MIN_PASSWORD:
-        error = FieldError("password", f"at least {MIN_PASSWORD} characters", f"{len(password)}")
-        raise ValidationError(errors=[error])
-    require_max_length(password)
+        return (FieldError(name, f"at least {MIN_PASSWORD} characters", f"{len(password)}"),)
+    return password_errors(password, name)
 
 
-def require_max_length(password: str) -> None:
-    """Raise ValidationError if a password is longer than `MAX_PASSWORD` bytes.
+def password_errors(password: str, name: str = "password") -> tuple[FieldError, ...]:
+    """Return an error if a password is longer than `MAX_PASSWORD` bytes. It never contains the password.
 
-    Raises:
-        ValidationError: It is longer. The message never contains it.
+    Args:
+        password: The password.
+        name: The name of its field.
     """
-    if len(password.encode()) > MAX_PASSWORD:
-        raise ValidationError(errors=[FieldError("password", f"at most {MAX_PASSWORD} bytes", "more")])
+    if len(password.encode()) <= MAX_PASSWORD:
+        return ()
+    return (FieldError(name, f"at most {MAX_PASSWORD} bytes", "more"),)
 
 
 def verify_password(stored_hash: str | None, password: str) -> bool:

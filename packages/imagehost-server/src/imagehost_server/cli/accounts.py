@@ -6,24 +6,34 @@ No command takes a password or token as an argument: other users of the machine 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TypeVar, cast
 
 import attrs
 import click
 
-from imagehost_core import ImageHost, to_rfc3339, utc_now
-from imagehost_core.models import ALL_SCOPES, Account, ApiKey, LimitOverrides, Page, Scope
+from imagehost_core import AccountChanges, ImageHost, to_rfc3339, utc_now
+from imagehost_core.errors import ValidationError
+from imagehost_core.models import ALL_SCOPES, Account, ApiKey, LimitOverrides, Page, Role, Scope
 from imagehost_core.pagination import MAX_PER_PAGE, parse_page_request
 from imagehost_core.settings import SettingsError
 from imagehost_server.api.schemas import parse_timestamp
-from imagehost_server.auth.passwords import hash_password, new_password, require_new_password
+from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors
 from imagehost_server.cli.common import data_option, open_host
 
-LIMITS = tuple(attribute.name for attribute in attrs.fields(LimitOverrides))
-"""The names of the limits that can be overridden per account."""
+F = TypeVar("F", bound=Callable[..., None])
+
+RATE_LIMITS = tuple(
+    attribute.name for attribute in attrs.fields(LimitOverrides) if attribute.name != "quota_bytes"
+)
+"""The names of the rate limits that can be overridden per account."""
 
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+_NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
+_SIZE_UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+_SIZE = re.compile(rf"(?P<number>[0-9]{{1,18}})(?P<unit>{'|'.join(_SIZE_UNITS)})?", re.ASCII)
 _DURATION = re.compile(r"(?P<number>[0-9]{1,5})(?P<unit>[mhd])", re.ASCII)
 
 
@@ -32,25 +42,84 @@ def users() -> None:
     """Manage accounts."""
 
 
+def change_options(command: F) -> F:
+    """Add the options for an account's role, quota and limits."""
+    for option in (
+        click.option(
+            "--limit",
+            "limits",
+            multiple=True,
+            metavar="LIMIT=NUMBER",
+            help=f"Override a limit; may be repeated. LIMIT is {', '.join(RATE_LIMITS)}. 0 is unlimited; "
+            "`default` removes the override.",
+        ),
+        click.option(
+            "--quota",
+            metavar="SIZE",
+            help="Bytes of stored images, such as 10GiB. 0 is unlimited; `default` removes the override.",
+        ),
+        click.option(
+            "--role", type=click.Choice([role.value for role in Role]), help="Operators manage all accounts."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 @users.command("create")
 @data_option
 @click.argument("name")
 @click.option("--prompt", is_flag=True, help="Prompt for a password instead of generating one.")
-def create_user(data: Path, name: str, prompt: bool) -> None:
+@change_options
+def create_user(
+    data: Path, name: str, prompt: bool, role: str | None, quota: str | None, limits: tuple[str, ...]
+) -> None:
     """Create an account, and print its password once."""
     with open_host(data) as host:
+        changes = _parse_changes(role, quota, limits)
         password = _prompt_password() if prompt else new_password()
-        host.accounts.create(name, password_hash=hash_password(password))
+        host.accounts.create(name, password_hash=hash_password(password), **changes)
     if not prompt:
         _print_password(name, password)
+
+
+@users.command("update")
+@data_option
+@click.argument("name")
+@change_options
+@click.option(
+    "--suspend/--unsuspend",
+    "suspended",
+    default=None,
+    help="Refuse the account's tokens, end its sessions, hide its images and pause its webhooks; or restore "
+    "all but the sessions.",
+)
+def update_user(
+    data: Path,
+    name: str,
+    role: str | None,
+    quota: str | None,
+    limits: tuple[str, ...],
+    suspended: bool | None,
+) -> None:
+    """Change an account's role, quota or limits, suspend it or end its suspension; print the result."""
+    with open_host(data) as host:
+        changes = _parse_changes(role, quota, limits)
+        if suspended is not None:
+            changes["suspended"] = suspended
+        account = host.accounts.update(name, **changes)
+    click.echo(f"role={account.role}")
+    click.echo(f"suspended={'false' if account.suspended_at is None else 'true'}")
+    for limit, value in attrs.asdict(account.limits).items():
+        click.echo(f"{limit}={'default' if value is None else value}")
 
 
 @users.command("list")
 @data_option
 def list_users(data: Path) -> None:
-    """List all accounts: name, creation time, images, bytes, state."""
+    """List all accounts: name, creation time, images, bytes, state, role."""
     with open_host(data) as host:
-        for account in host.accounts.list():
+        for account in sorted(host.accounts.iter(), key=lambda account: account.name):
             click.echo("\t".join(_user_columns(host, account)))
 
 
@@ -66,41 +135,6 @@ def set_password(data: Path, name: str, generate: bool) -> None:
         host.accounts.set_password_hash(name, hash_password(password))
     if generate:
         _print_password(name, password)
-
-
-@users.command("suspend")
-@data_option
-@click.argument("name")
-def suspend_user(data: Path, name: str) -> None:
-    """Suspend an account: refuse its tokens and end its sessions. Its images are still served."""
-    with open_host(data) as host:
-        host.accounts.set_suspended(name, True)
-
-
-@users.command("resume")
-@data_option
-@click.argument("name")
-def resume_user(data: Path, name: str) -> None:
-    """Resume a suspended account: accept its keys again."""
-    with open_host(data) as host:
-        host.accounts.set_suspended(name, False)
-
-
-@users.command("set-limits")
-@data_option
-@click.argument("name")
-@click.argument("limits", nargs=-1, required=True, metavar="LIMIT=NUMBER...")
-def set_limits(data: Path, name: str, limits: tuple[str, ...]) -> None:
-    """Override limits for an account, and print its overrides.
-
-    LIMIT is api_per_minute, api_per_hour, api_per_day, uploads_per_minute or quota_bytes. 0 is unlimited;
-    `default` removes the override. Limits that are not named keep their values.
-    """
-    with open_host(data) as host:
-        overrides = attrs.evolve(host.accounts.get(name).limits, **dict(map(_parse_limit, limits)))
-        account = host.accounts.set_limits(name, overrides)
-    for limit, value in attrs.asdict(account.limits).items():
-        click.echo(f"{limit}={'default' if value is None else value}")
 
 
 @users.command("delete")
@@ -177,7 +211,8 @@ def revoke_key(data: Path, user: str, key_id: str) -> None:
 
 def _prompt_password() -> str:
     password: str = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
-    require_new_password(password)
+    if errors := new_password_errors(password):
+        raise ValidationError(errors=errors)
     return password
 
 
@@ -189,7 +224,8 @@ def _print_password(name: str, password: str) -> None:
 def _user_columns(host: ImageHost, account: Account) -> tuple[str, ...]:
     usage = host.accounts.usage(account.name)
     state = "suspended" if account.suspended_at else "active"
-    return account.name, to_rfc3339(account.created_at), str(usage.images), str(usage.bytes), state
+    numbers = str(usage.images), str(usage.bytes)
+    return account.name, to_rfc3339(account.created_at), *numbers, state, account.role.value
 
 
 def _key_columns(key: ApiKey, now: datetime) -> tuple[str, ...]:
@@ -206,9 +242,33 @@ def _parse_limit(text: str) -> tuple[str, int | None]:
         SettingsError: The name is unknown, or the value is not an integer.
     """
     name, _, value = text.partition("=")
-    if name not in LIMITS or not (value == "default" or (value.isascii() and value.isdecimal())):
-        raise SettingsError(f"expected one of {', '.join(LIMITS)}, = and a number but received {text!r}")
+    if name not in RATE_LIMITS or not (value == "default" or _NUMBER.fullmatch(value)):
+        raise SettingsError(f"expected one of {', '.join(RATE_LIMITS)}, = and a number but received {text!r}")
     return name, None if value == "default" else int(value)
+
+
+def _parse_quota(text: str) -> int | None:
+    """Return a number of bytes; `None` for `default`.
+
+    Raises:
+        SettingsError: The text is neither a size nor `default`.
+    """
+    size = _SIZE.fullmatch(text)
+    if text == "default":
+        return None
+    if size is None:
+        units = ", ".join(_SIZE_UNITS)
+        raise SettingsError(f"expected bytes, or a number of {units}, for --quota but received {text!r}")
+    return int(size["number"]) * _SIZE_UNITS.get(size["unit"], 1)
+
+
+def _parse_changes(role: str | None, quota: str | None, limits: tuple[str, ...]) -> AccountChanges:
+    changes: dict[str, object] = dict(map(_parse_limit, limits))
+    if role is not None:
+        changes["role"] = role
+    if quota is not None:
+        changes["quota_bytes"] = _parse_quota(quota)
+    return cast("AccountChanges", changes)
 
 
 def _parse_expiry(text: str | None) -> datetime | None:

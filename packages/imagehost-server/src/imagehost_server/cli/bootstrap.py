@@ -56,9 +56,9 @@ def create_initial_credentials(host: ImageHost, data: Path) -> InitialCredential
         The credentials; `None` if the data directory is in use: it has several accounts, or an API key.
     """
     accounts = host.accounts.list()
-    if len(accounts) != 1 or host.keys.list(owner=accounts[0]).total:
+    if accounts.total != 1 or host.keys.list(owner=accounts.items[0]).total:
         return None
-    name, password = accounts[0].name, new_password()
+    name, password = accounts.items[0].name, new_password()
     host.accounts.set_password_hash(name, hash_password(password))
     token = host.keys.create(owner=name, name=KEY_NAME).token
     sample = write_sample(data)

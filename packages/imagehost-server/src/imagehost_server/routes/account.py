@@ -5,6 +5,7 @@ from __future__ import annotations
 from litestar import Response
 
 from imagehost_core import ImageHost
+from imagehost_core.errors import ValidationError
 from imagehost_core.models import Account
 from imagehost_server.api.operation import operation
 from imagehost_server.api.representations import (
@@ -16,7 +17,7 @@ from imagehost_server.api.representations import (
 from imagehost_server.api.request import ApiRequest, ok
 from imagehost_server.api.schemas import NewAccount
 from imagehost_server.api.throttle import throttle_password_attempt
-from imagehost_server.auth.passwords import hash_password, require_new_password
+from imagehost_server.auth.passwords import hash_password, new_password_errors
 
 
 @operation(
@@ -31,8 +32,9 @@ async def create_account(request: ApiRequest) -> Response[bytes]:
     """Respond with 201 and the account. Signing in is another request."""
     body, host = await request.json_body(NewAccount), request.host
     # An invalid name or password costs neither an attempt nor a hash.
-    host.accounts.require_name(body.username)
-    require_new_password(body.password)
+    errors = [*host.accounts.name_errors(body.username), *new_password_errors(body.password)]
+    if errors:
+        raise ValidationError(errors=errors)
     await throttle_password_attempt(request, body.username)
     password_hash = await request.executors.passwords.run(hash_password, body.password)
     account = await request.executors.database.run(

@@ -11,7 +11,7 @@ from imagehost_server.api.request import ApiRequest, ok
 from imagehost_server.api.schemas import SignIn
 from imagehost_server.api.throttle import throttle_password_attempt
 from imagehost_server.auth.cookies import ended_cookies, session_cookies
-from imagehost_server.auth.passwords import require_max_length, verify_password
+from imagehost_server.auth.passwords import password_errors, verify_password
 
 _INVALID_CREDENTIALS = "expected the name and password of an account but received others"
 
@@ -22,14 +22,13 @@ _INVALID_CREDENTIALS = "expected the name and password of an account but receive
 async def sign_in(request: ApiRequest) -> Response[bytes]:
     """Respond with 201 and a session token, which has all scopes; set the session cookies."""
     body = await request.json_body(SignIn)
-    require_max_length(body.password)
+    if errors := password_errors(body.password):
+        raise ValidationError(errors=errors)
     host, executors = request.host, request.executors
     # An invalid name costs neither an attempt nor a hash: which names are valid is public. A valid one costs
     # both, whether the account exists or not, so that timing does not reveal account names.
-    try:
-        host.accounts.require_name(body.username)
-    except ValidationError:
-        raise UnauthorizedError(_INVALID_CREDENTIALS) from None
+    if host.accounts.name_errors(body.username):
+        raise UnauthorizedError(_INVALID_CREDENTIALS)
     await throttle_password_attempt(request, body.username)
     stored_hash = await executors.database.run(host.accounts.password_hash, body.username)
     if not await executors.passwords.run(verify_password, stored_hash, body.password):

@@ -1,0 +1,179 @@
+"""Accounts: roles, limits, lists, and the guard of the last operator."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from imagehost_core import (
+    AccountRef,
+    ConflictError,
+    ImageHost,
+    LimitOverrides,
+    NotFoundError,
+    PageRequest,
+    Role,
+    ValidationError,
+)
+from imagehost_core.services.accounts import LIMITS, MAX_LIMIT
+from imagehost_core.testing import FrozenClock, memory_host
+
+
+@pytest.fixture(scope="module")
+def shared_host() -> Iterator[ImageHost]:
+    with memory_host() as host:
+        yield host
+
+
+def test_the_account_of_a_new_data_directory_is_an_operator(host: ImageHost) -> None:
+    assert host.accounts.get("admin").role is Role.OPERATOR
+    assert host.accounts.create("ann").role is Role.USER
+    assert host.accounts.get_or_create("bob").role is Role.USER
+    assert host.accounts.create("eve", role="operator", quota_bytes=7) == host.accounts.get("eve")
+    assert host.accounts.get("eve").limits == LimitOverrides(quota_bytes=7)
+
+
+def test_an_account_is_named_by_its_name_its_id_or_its_record(host: ImageHost) -> None:
+    account = host.accounts.create("7")
+    for reference in (account, account.id, "7"):
+        assert host.accounts.get(reference) == account
+        assert host.accounts.usage(reference).images == 0
+
+
+@pytest.mark.parametrize("reference", ["unknown", 0, -1, 999, 2**63, -(2**70)])
+def test_an_unknown_account_is_404(host: ImageHost, reference: AccountRef) -> None:
+    for call in (host.accounts.get, host.accounts.update, host.accounts.usage, host.accounts.delete):
+        with pytest.raises(NotFoundError):
+            call(reference)
+
+
+def test_only_the_given_properties_of_an_account_change(host: ImageHost, clock: FrozenClock) -> None:
+    host.accounts.create("ann", uploads_per_minute=3)
+    changed = host.accounts.update("ann", api_per_hour=0, quota_bytes=5, role=Role.OPERATOR)
+    assert changed == host.accounts.get("ann")
+    assert changed.limits == LimitOverrides(uploads_per_minute=3, api_per_hour=0, quota_bytes=5)
+    assert (changed.role, changed.suspended_at) == (Role.OPERATOR, None)
+    assert host.accounts.update("ann") == changed
+    assert host.accounts.update("ann", api_per_hour=None).limits.api_per_hour is None
+    suspended = host.accounts.update("ann", suspended=True)
+    assert suspended.suspended_at == clock()
+    clock.advance(seconds=9)
+    assert host.accounts.update("ann", suspended=True) == suspended
+    assert host.accounts.update("ann", suspended=False).suspended_at is None
+
+
+def test_all_invalid_properties_are_reported_together(host: ImageHost) -> None:
+    wrong: Any = {"role": "x", "suspended": 1, "api_per_minute": -1, "quota_bytes": True, "api_per_day": "5"}
+    names = ["role", "suspended", "api_per_minute", "api_per_day", "quota_bytes"]
+    with pytest.raises(ValidationError) as caught:
+        host.accounts.update("admin", **wrong)
+    assert [error.name for error in caught.value.errors] == names
+    with pytest.raises(ValidationError) as caught:
+        host.accounts.create("a/b", **wrong)
+    assert [error.name for error in caught.value.errors] == ["username", *names]
+    assert host.accounts.get("admin").limits == LimitOverrides()
+    with pytest.raises(TypeError, match="received quota"):
+        host.accounts.update("admin", quota=1)  # type: ignore[call-arg]
+
+
+@given(name=st.sampled_from(LIMITS), value=st.integers())
+def test_a_limit_is_a_number_from_0_to_what_the_database_stores(
+    shared_host: ImageHost, name: str, value: int
+) -> None:
+    changes: Any = {name: value}
+    try:
+        changed = shared_host.accounts.update("admin", **changes)
+    except ValidationError:
+        assert not 0 <= value <= MAX_LIMIT
+    else:
+        assert getattr(changed.limits, name) == value
+        assert 0 <= value <= MAX_LIMIT
+
+
+def test_accounts_are_listed_newest_first_by_page_and_cursor(host: ImageHost, clock: FrozenClock) -> None:
+    for name in ("ann", "bob", "eve"):
+        clock.advance(seconds=1)
+        host.accounts.create(name)
+    page = host.accounts.list(PageRequest(page=2, per_page=3))
+    assert ([account.name for account in page], page.total) == (["admin"], 4)
+    assert [account.name for account in host.accounts.iter(page_size=1)] == ["eve", "bob", "ann", "admin"]
+    host.accounts.delete("bob")
+    assert host.accounts.list().total == 3
+
+
+def demote(host: ImageHost, name: str) -> None:
+    host.accounts.update(name, role="user")
+
+
+def suspend(host: ImageHost, name: str) -> None:
+    host.accounts.update(name, suspended=True)
+
+
+def delete(host: ImageHost, name: str) -> None:
+    host.accounts.delete(name)
+
+
+@pytest.mark.parametrize("end", [demote, suspend, delete])
+def test_the_last_operator_cannot_be_demoted_suspended_or_deleted(host: ImageHost, end: object) -> None:
+    assert callable(end)
+    host.accounts.create("ann")
+    session = host.sessions.create(host.accounts.get("admin"))
+    before = host.accounts.get("admin")
+    with pytest.raises(ConflictError, match="admin is the only one"):
+        end(host, "admin")
+    assert host.accounts.get("admin") == before
+    assert host.authenticate(session.token).account == before
+    # A suspended operator does not count.
+    host.accounts.create("bob", role="operator", suspended=True)
+    with pytest.raises(ConflictError):
+        end(host, "admin")
+    host.accounts.update("ann", role="operator")
+    end(host, "admin")
+    with pytest.raises(ConflictError):
+        end(host, "ann")
+    host.accounts.update("bob", suspended=False)
+    end(host, "ann")
+
+
+@pytest.mark.parametrize("end", [demote, suspend, delete])
+def test_of_two_operators_that_end_each_other_at_once_one_remains(host: ImageHost, end: object) -> None:
+    assert callable(end)
+    for number in range(10):
+        names = [f"one{number}", f"two{number}"]
+        for name in names:
+            host.accounts.create(name, role="operator")
+        if number == 0:
+            host.accounts.update("admin", role="user")
+        else:
+            for name in (f"one{number - 1}", f"two{number - 1}"):
+                if any(account.name == name for account in host.accounts.list()):
+                    host.accounts.delete(name)
+        barrier = threading.Barrier(2)
+
+        def run(name: str, barrier: threading.Barrier = barrier) -> bool:
+            barrier.wait()
+            try:
+                end(host, name)
+            except ConflictError:
+                return False
+            return True
+
+        with ThreadPoolExecutor(2) as pool:
+            assert sorted(pool.map(run, names)) == [False, True]
+        assert sum(account.is_active_operator for account in host.accounts.iter()) == 1
+
+
+def test_a_role_holds_from_the_next_request(host: ImageHost, clock: FrozenClock) -> None:
+    host.accounts.create("ann")
+    token = host.sessions.create(host.accounts.get("ann")).token
+    assert host.authenticate(token).account.role is Role.USER
+    host.accounts.update("ann", role="operator")
+    clock.now += timedelta(seconds=1)
+    assert host.authenticate(token).account.role is Role.OPERATOR
