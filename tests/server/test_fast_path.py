@@ -22,6 +22,8 @@ from imagehost_server.settings import HttpSettings, ListenSettings, ServerSettin
 from imagehost_server.testing import running
 
 LOOPBACK = Peer("http", ("127.0.0.1", 9))
+SIGNED = "?signed"
+"""Stands for the query of a signed URL."""
 QUERIES = ("", "?w=20", "?w=20&fm=jpg", "?w=20&fm=auto", "?h=9&fit=cover&w=9")
 
 
@@ -43,7 +45,18 @@ def image(host: ImageHost) -> Image:
 
 @pytest.fixture(scope="module")
 def private(host: ImageHost) -> Image:
-    return host.upload(make_image(64, 48), owner="admin", is_public=False)
+    """A private image, whose variants are in memory."""
+    image = host.upload(make_image(64, 48), owner="admin", is_public=False)
+    owner = host.accounts.get("admin")
+    for query in QUERIES:
+        host.delivery.open(host.delivery.resolve(image.id, query[1:], viewer=owner)).close()
+    return image
+
+
+@pytest.fixture(scope="module")
+def session(host: ImageHost) -> str:
+    """The token of a session of both images' owner."""
+    return host.sessions.create(host.accounts.get("admin")).token
 
 
 @pytest.fixture(scope="module")
@@ -148,8 +161,22 @@ def test_other_requests_take_the_slow_path(app: Application, image: Image, reque
     assert via_fast_path(app, request_.replace(b"{id}", image.id.encode())) is None
 
 
-def test_a_private_image_takes_the_slow_path(app: Application, private: Image) -> None:
-    assert via_fast_path(app, request_of(f"/img/{private.id}")) is None
+def test_a_private_image_takes_the_slow_path(app: Application, private: Image, session: str) -> None:
+    cookie = (f"Cookie: __Host-imagehost-session={session}", "Sec-Fetch-Site: same-origin")
+    for query in QUERIES:
+        for lines in ((), cookie):
+            assert via_fast_path(app, request_of(f"/img/{private.id}{query}", "Host: a", *lines)) is None
+
+
+def test_a_signed_url_of_a_private_image_is_sent_with_the_headers_for_other_origins(
+    app: Application, host: ImageHost, private: Image
+) -> None:
+    target = host.images.signed_url(private.id, "w=20").partition("/img/")[2]
+    response = via_fast_path(app, request_of(f"/img/{target}"))
+    assert response is not None
+    assert response.headers["cache-control"] == "private, no-store"
+    assert response.headers["cross-origin-resource-policy"] == "cross-origin"
+    assert response.headers["access-control-allow-origin"] == "*"
 
 
 def test_plain_http_from_another_machine_takes_the_slow_path(app: Application, image: Image) -> None:
@@ -210,6 +237,10 @@ HEADERS = (
     "accept: */*;q=0.1",
     "Accept-Encoding: gzip",
     "Cookie: a=b",
+    "Cookie: __Host-imagehost-session={session}",
+    "Sec-Fetch-Site: same-origin",
+    "sec-fetch-site: cross-site",
+    "Origin: https://app.example.com",
     'If-None-Match: "other"',
     'If-None-Match: W/"x", {tag}',
     "If-None-Match: *",
@@ -231,9 +262,12 @@ HEADERS = (
 
 
 @given(
+    st.booleans(),
     st.sampled_from(PREFIXES),
     st.sampled_from(["", ".webp", ".jpg", ".png", ".exe"]),
-    st.sampled_from([*QUERIES, "?", "?w=0", "?w=20&w=20", "?fm=bmp", "?w=20&sig=a&exp=1", "?w=2%30", "?x"]),
+    st.sampled_from(
+        [*QUERIES, "?", "?w=0", "?w=20&w=20", "?fm=bmp", "?w=20&sig=a&exp=1", "?w=2%30", "?x", SIGNED]
+    ),
     st.lists(st.sampled_from(HEADERS), max_size=5),
     st.sampled_from([LOOPBACK, Peer("http", ("10.1.2.3", 9)), Peer("https", ("192.0.2.1", 9))]),
 )
@@ -241,6 +275,9 @@ def test_responses_of_fast_and_slow_path_are_equal(
     app: Application,
     host: ImageHost,
     image: Image,
+    private: Image,
+    session: str,
+    is_private: bool,
     prefix: str,
     extension: str,
     query: str,
@@ -248,8 +285,11 @@ def test_responses_of_fast_and_slow_path_are_equal(
     peer: Peer,
 ) -> None:
     tag = host.delivery.resolve(image.id, "w=20").etag
-    lines = ["Host: a", *(line.replace("{tag}", tag) for line in headers)]
-    request = request_of(f"{prefix}{image.id}{extension}{query}", *lines)
+    lines = ["Host: a", *(line.format(tag=tag, session=session) for line in headers)]
+    requested = private if is_private else image
+    if query == SIGNED:
+        query = f"?{host.images.signed_url(requested.id, 'w=20').partition('?')[2]}"
+    request = request_of(f"{prefix}{requested.id}{extension}{query}", *lines)
     fast = via_fast_path(app, request, peer)
     if fast is not None:
         assert fast.without_request_id() == via_slow_path(app, request, peer).without_request_id()

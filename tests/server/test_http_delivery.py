@@ -229,6 +229,26 @@ def test_a_signed_url_gives_access_to_one_variant_of_a_private_image(
     assert anonymous.get(url.replace("sig=", "sig=x")).status_code == 404
 
 
+@pytest.mark.parametrize("query", ["", "?w=20"])
+def test_pages_of_other_origins_can_use_private_images_by_signed_url_only(
+    api: httpx2.Client, anonymous: httpx2.Client, png: bytes, query: str
+) -> None:
+    image = api.post("/v1/upload", files={"image": png}, data={"is_public": "0"}).json()["data"]
+    body = {"w": 20} if query else {}
+    signed = api.post(f"/v1/images/{image['id']}/signed-url", json=body).json()["data"]["url"]
+    for headers in ({}, {"If-None-Match": "*"}, {"Range": "bytes=0-3"}):
+        for method in ("GET", "HEAD"):
+            owned = api.request(method, f"/img/{image['id']}{query}", headers=headers)
+            assert owned.headers["cross-origin-resource-policy"] == "same-origin"
+            assert "access-control-allow-origin" not in owned.headers
+            for client in (anonymous, api):
+                shared = client.request(method, signed, headers=headers)
+                assert shared.status_code == owned.status_code
+                assert shared.headers["cross-origin-resource-policy"] == "cross-origin"
+                assert shared.headers["access-control-allow-origin"] == "*"
+                assert shared.headers["cache-control"] == "private, no-store"
+
+
 def test_an_invalid_token_does_not_prevent_access_to_a_public_image(
     anonymous: httpx2.Client, stored: tuple[str, bytes]
 ) -> None:

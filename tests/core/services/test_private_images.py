@@ -56,6 +56,7 @@ def test_a_private_image_is_404_for_all_but_its_owner(host: ImageHost, private: 
     for query in ("", "w=40"):
         found = host.delivery.resolve(private.id, query, viewer=owner)
         assert not found.is_public
+        assert found.is_restricted
         host.delivery.open(found).close()
         for viewer in (None, other):
             with pytest.raises(NotFoundError) as caught:
@@ -77,6 +78,7 @@ def test_an_unlisted_private_image_is_delivered_to_every_client(
     image = host.upload(PNG, owner="admin", is_public=False)
     found = host.delivery.resolve(image.id, "w=40")
     assert not found.is_public, "it must not be cached"
+    assert not found.is_restricted
     assert host.gallery().total == 0
 
 
@@ -99,6 +101,7 @@ def test_a_signed_url_is_valid_for_its_transform_only(
     found = host.delivery.resolve(path, query)
     requested = host.delivery.resolve(path, query, viewer=host.accounts.get("admin"))
     assert found == requested
+    assert not found.is_restricted
     assert host.delivery.resolve_cached(path, query) is not None
     with host.delivery.open(found) as blob:
         assert blob.size > 0

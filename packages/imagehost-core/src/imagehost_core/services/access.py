@@ -22,8 +22,19 @@ def can_view(image: Image, viewer: Account | None, signed: bool, settings: Deliv
         settings: The delivery settings.
     """
     owned = viewer is not None and viewer.id == image.account_id
+    return owned or not is_restricted(image, signed, settings)
+
+
+def is_restricted(image: Image, signed: bool, settings: DeliverySettings) -> bool:
+    """Return whether the bytes of an image may be sent to its owner only.
+
+    Args:
+        image: The image.
+        signed: Whether the URL carries a valid signature.
+        settings: The delivery settings.
+    """
     unlisted = settings.private is PrivateDelivery.UNLISTED
-    return image.is_public or unlisted or signed or owned
+    return not (image.is_public or unlisted or signed)
 
 
 def require_allowed_transform(transform: Transform, signed: bool, settings: DeliverySettings) -> None:

@@ -23,7 +23,7 @@ from imagehost_core.formats import FORMATS, Format
 from imagehost_core.ids import AccountId, ImageId, delivery_not_found_text, parse_image_id
 from imagehost_core.jobs import RenderJob
 from imagehost_core.models import Account, Image
-from imagehost_core.services.access import can_view, require_allowed_transform
+from imagehost_core.services.access import can_view, is_restricted, require_allowed_transform
 from imagehost_core.services.rendering import RenderingService, cache_key
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.storage import BlobStore, GenerationTable
@@ -67,6 +67,7 @@ class ResolvedImage:
         last_modified: The time since which the bytes are the same.
         filename: The filename for `Content-Disposition`.
         varies: Whether the response depends on `Accept`.
+        is_restricted: Whether the bytes are for the owner only: the image is private, and the URL not signed.
     """
 
     image: Image
@@ -77,6 +78,7 @@ class ResolvedImage:
     last_modified: datetime
     filename: str
     varies: bool
+    is_restricted: bool = False
 
     @property
     def media_type(self) -> str:
@@ -310,7 +312,9 @@ class ImageResolver:
         resolved = self.build(image, transform, accept, allow_master=allow_master)
         if resolved.key is not None:
             require_allowed_transform(transform, signed, self._settings)
-        return resolved
+        return (
+            evolve(resolved, is_restricted=True) if is_restricted(image, signed, self._settings) else resolved
+        )
 
     def _can_view(self, image: Image, transform: Transform, query: str, viewer: Account | None) -> bool:
         signed = "sig=" in query and not image.is_public and self._is_signed(image, transform, query)

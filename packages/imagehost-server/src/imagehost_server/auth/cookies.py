@@ -22,6 +22,7 @@ from imagehost_core.errors import FieldError, ForbiddenError
 SESSION_COOKIE = "__Host-imagehost-session"
 CSRF_COOKIE = "__Host-imagehost-csrf"
 CSRF_HEADER = b"x-csrf-token"
+FETCH_SITE_HEADER = b"sec-fetch-site"
 _SESSION_COOKIE_BYTES = SESSION_COOKIE.encode()
 MAX_COOKIE_BYTES = 100
 """Longest cookie value that is parsed, in bytes; a session token has 40."""
@@ -46,6 +47,17 @@ def session_cookie(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
                 if key == _SESSION_COOKIE_BYTES and len(token) <= MAX_COOKIE_BYTES:
                     return token.decode("latin-1")
     return None
+
+
+def same_origin_session_cookie(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """Return the session token in the cookies of a request that a page of this origin made, or `None`.
+
+    `SameSite=Strict` also admits pages of other ports and subdomains. `Sec-Fetch-Site` tells them apart, and
+    scripts cannot set it (Fetch Metadata Request Headers, section 2.3); old browsers do not send it.
+    """
+    headers = tuple(headers)
+    sites = [value for name, value in headers if name == FETCH_SITE_HEADER]
+    return session_cookie(headers) if sites == [b"same-origin"] else None
 
 
 def require_csrf_token(method: str, headers: Iterable[tuple[bytes, bytes]], session_token: str) -> None:

@@ -6,16 +6,12 @@ security requirements from the same table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from imagehost_core import ImageHost
 from imagehost_core.errors import ForbiddenError
 from imagehost_core.models import Principal, Scope
 from imagehost_core.tokens import require_scope
-from imagehost_server._executors import Executors
-from imagehost_server.auth.bearer import bearer_token
 from imagehost_server.auth.cookies import require_csrf_token
 from imagehost_server.auth.identity import RequestIdentity
 
@@ -109,14 +105,3 @@ def require_permission(principal: Principal, requirement: Requirement) -> None:
         require_scope(principal, requirement)
     elif not principal.is_session:
         raise ForbiddenError("expected a session's token for this operation but received a key's")
-
-
-async def authenticate(
-    host: ImageHost, executors: Executors, headers: Iterable[tuple[bytes, bytes]]
-) -> Principal:
-    """Return the principal of the request's bearer token.
-
-    Raises:
-        UnauthorizedError: There is no valid token.
-    """
-    return await executors.database.run(host.authenticate, bearer_token(headers))

@@ -15,7 +15,8 @@ from imagehost_core import Blob, ImageHost, ResolvedImage
 from imagehost_core.errors import ImageHostError, MethodNotAllowedError, UnauthorizedError
 from imagehost_core.models import Account, Scope
 from imagehost_server._executors import Executors
-from imagehost_server.auth.scopes import authenticate
+from imagehost_server.auth.bearer import bearer_token
+from imagehost_server.auth.cookies import same_origin_session_cookie
 from imagehost_server.http.conditional import (
     UNSATISFIABLE,
     ByteRange,
@@ -37,10 +38,8 @@ METHODS = "GET, HEAD, OPTIONS"
 MAX_CACHED_STARTS = 10_000
 """Entries of a `ResponseStartCache`, of about 2 KB each."""
 
-RELEVANT_HEADERS = frozenset(
-    (b"accept", b"authorization", b"if-none-match", b"if-modified-since", b"range", b"if-range")
-)
-"""Request headers that a response can depend on."""
+RELEVANT_HEADERS = frozenset((b"accept", b"if-none-match", b"if-modified-since", b"range", b"if-range"))
+"""Request headers that a response can depend on, in addition to those of credentials."""
 
 NO_BODY: HTTPResponseBodyEvent = {"type": "http.response.body", "body": b"", "more_body": False}
 
@@ -50,10 +49,17 @@ CHUNK_BYTES = 2**20
 SECURITY_HEADERS: RawHeaders = [
     (b"x-content-type-options", b"nosniff"),
     (b"content-security-policy", b"default-src 'none'; sandbox"),
+]
+"""Headers of every image: browsers neither guess its type nor run scripts in it."""
+
+SHARED_HEADERS: RawHeaders = [
     (b"cross-origin-resource-policy", b"cross-origin"),
     (b"access-control-allow-origin", b"*"),
 ]
-"""Headers of every image: any origin may embed it; browsers neither guess its type nor run scripts in it."""
+"""Headers of images that any client with the URL may get: pages of any origin may embed and read them."""
+
+RESTRICTED_HEADERS: RawHeaders = [(b"cross-origin-resource-policy", b"same-origin")]
+"""Headers of images for their owner only: browsers withhold them from pages of other origins."""
 
 PREFLIGHT = RawResponse(
     204,
@@ -67,7 +73,7 @@ PREFLIGHT = RawResponse(
         ("cache-control", "no-store"),
     ),
 )
-"""The response to `OPTIONS`: scripts of any origin may read images, with a token too."""
+"""The response to `OPTIONS`: scripts of any origin may read images with `SHARED_HEADERS`."""
 
 
 class ResponseStartCache(Generic[T]):
@@ -143,9 +149,14 @@ class DeliveryRoute:
         headers = relevant_headers(scope["headers"])
         query = scope["query_string"].decode("latin-1")
         accept = headers.get(b"accept", "")
-        viewer = await self._viewer(scope) if b"authorization" in headers else None
         blob: Blob | None = None
-        cached = self._host.delivery.resolve_cached(path, query, accept=accept, viewer=viewer)
+        viewer: Account | None = None
+        # Most requests are for images that need no credentials, so these are checked only if it is necessary.
+        cached = self._host.delivery.resolve_cached(path, query, accept=accept)
+        if cached is None:
+            viewer = await self._viewer(scope)
+            if viewer is not None:
+                cached = self._host.delivery.resolve_cached(path, query, accept=accept, viewer=viewer)
         if cached is not None:
             resolved, blob = cached
         else:
@@ -232,13 +243,21 @@ class DeliveryRoute:
             (b"cache-control", self._max_age if resolved.is_public else b"private, no-store"),
             (b"cache-tag", b"img-" + resolved.image.id.encode()),
             *SECURITY_HEADERS,
+            *(RESTRICTED_HEADERS if resolved.is_restricted else SHARED_HEADERS),
             *([(b"vary", b"Accept")] if resolved.varies else ()),
         ]
 
     async def _viewer(self, scope: HTTPScope) -> Account | None:
-        """Return the caller's account, or `None` without a valid token and scope: public images need none."""
+        """Return the account of the request's token, or `None` without a valid token and scope.
+
+        The session cookie counts as the token where a page of this origin made the request.
+        """
+        headers = scope["headers"]
+        has_authorization = any(name == b"authorization" for name, _ in headers)
+        cookie = None if has_authorization else same_origin_session_cookie(headers)
         try:
-            principal = await authenticate(self._host, self._executors, scope["headers"])
+            token = cookie or bearer_token(headers)
+            principal = await self._executors.database.run(self._host.authenticate, token)
         except UnauthorizedError:
             return None
         return principal.account if Scope.IMAGES_READ in principal.scopes else None
