@@ -142,7 +142,10 @@ def test_a_rejection_says_when_the_window_ends() -> None:
     with pytest.raises(RateLimitError) as caught:
         decision.raise_if_refused(NOW)
     assert caught.value.retry_after == 57
-    assert caught.value.details == "expected at most 60 requests for api_per_minute but received one more"
+    assert caught.value.details == (
+        "expected at most 60 requests for api_per_minute but received one more; "
+        "an operator raises the limit with the setting IMAGEHOST_LIMITS_API_PER_MINUTE"
+    )
     assert decision.reset == datetime(2026, 11, 21, 7, 27, tzinfo=UTC).timestamp()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -11,10 +12,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from imagehost_core import ImageHost, NotFoundError, UnauthorizedError
+from imagehost_core import ImageHost, NotFoundError, RateLimitError, UnauthorizedError
 from imagehost_core.models import LimitOverrides
+from imagehost_core.settings import settings_from_environment
 from imagehost_core.testing import make_image
 from imagehost_server.auth.passwords import verify_password
+from imagehost_server.cli.bootstrap import create_initial_credentials
 from imagehost_server.cli.main import main
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -105,6 +108,34 @@ def test_limits_of_an_account_can_be_overridden_one_by_one(data: Path) -> None:
 def test_an_invalid_limit_is_an_error(data: Path, wrong: str) -> None:
     error = run(data, "users", "update", "admin", "--limit", wrong, status=1)
     assert "expected one of api_per_minute" in error
+
+
+def test_the_command_of_a_429_raises_the_limit_of_the_account(data: Path) -> None:
+    run(data, "users", "create", "ada", "--limit", "uploads_per_minute=1")
+    with ImageHost.open(data) as host:
+        account = host.accounts.get("ada")
+        host.rate_limiter.admit(account, upload=True)
+        refused = host.rate_limiter.admit(account, upload=True)
+        with pytest.raises(RateLimitError) as caught:
+            refused.raise_if_refused(host.now(), account.name)
+    command = re.search("`imagehost (.+) --data DIR`", caught.value.details)
+    assert command is not None
+    assert "uploads_per_minute=10" in run(data, *command[1].split())
+    setting = re.search("the setting (IMAGEHOST_[A-Z_]+)", caught.value.details)
+    assert setting is not None
+    limits = settings_from_environment({setting[1]: "7"}).limits
+    assert limits.uploads_per_minute == 7
+
+
+def test_the_first_start_prints_the_command_that_raises_the_limit_of_uploads(tmp_path: Path) -> None:
+    data = tmp_path / "my data"
+    with ImageHost.open(data) as host:
+        credentials = create_initial_credentials(host, data)
+    assert credentials is not None
+    *_, line = credentials.text().splitlines()
+    name, *arguments = shlex.split(line)
+    assert (name, arguments[-1]) == ("imagehost", str(data))
+    assert "uploads_per_minute=100" in run(data, *arguments[:-2])
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,16 @@ from imagehost_core.limits.sizes import (
     require_file_size,
     require_quota,
 )
-from imagehost_core.limits.windows import DAY, HOUR, MINUTE, Decision, RateLimitPolicy, Window, decide
+from imagehost_core.limits.windows import (
+    DAY,
+    HOUR,
+    MINUTE,
+    Decision,
+    RateLimitPolicy,
+    Window,
+    decide,
+    raise_limit_command,
+)
 
 __all__ = [
     "DAY",
@@ -35,6 +44,7 @@ __all__ = [
     "account_key",
     "decide",
     "ip_address_key",
+    "raise_limit_command",
     "require_file_count",
     "require_file_size",
     "require_quota",

@@ -68,14 +68,44 @@ class Decision:
     remaining: int = 0
     reset: int = 0
 
-    def raise_if_refused(self, now: datetime) -> None:
-        """Raise RateLimitError unless the request is admitted."""
+    def raise_if_refused(self, now: datetime, account: str | None = None) -> None:
+        """Raise RateLimitError unless the request is admitted.
+
+        Args:
+            now: The current time.
+            account: The name of the account that the request counts for, or `None`.
+
+        Raises:
+            RateLimitError: It is not; the details say how an operator raises the limit.
+        """
         if self.admitted or self.window is None:
             return
+        name = self.window.name
         raise RateLimitError(
-            f"expected at most {self.limit} requests for {self.window.name} but received one more",
+            f"expected at most {self.limit} requests for {name} but received one more; "
+            f"{_how_to_raise(name, self.limit, account)}",
             retry_after=max(1, self.reset - _timestamp(now)),
         )
+
+
+def _how_to_raise(name: str, limit: int, account: str | None) -> str:
+    setting = f"the setting IMAGEHOST_LIMITS_{name.upper()}"
+    if account is None:
+        return f"an operator raises the limit with {setting}"
+    command = raise_limit_command(account, name, limit)
+    return f"an operator raises the limit of this account with `{command}`, and that of all with {setting}"
+
+
+def raise_limit_command(account: str, name: str, limit: int, data: str = "DIR") -> str:
+    """Return the command that raises a limit of an account tenfold.
+
+    Args:
+        account: The account's name.
+        name: The limit, such as `uploads_per_minute`.
+        limit: Its current value, in requests per window.
+        data: The data directory, quoted for a shell.
+    """
+    return f"imagehost users update {account} --limit {name}={10 * limit} --data {data}"
 
 
 def decide(policy: RateLimitPolicy, hits: Mapping[str, int], now: datetime) -> Decision:

@@ -81,7 +81,9 @@ class IdentityMiddleware:
         state["identity"], state["decision"] = await self._executors.database.run(self._identify, scope)
         send_with_limits = _RateLimitHeaders(send, scope)
         try:
-            state["decision"].raise_if_refused(self._host.now())
+            principal = state["identity"].principal
+            name = None if principal is None else principal.account.name
+            state["decision"].raise_if_refused(self._host.now(), name)
         except RateLimitError as error:
             await error_response(error, str(state["request_id"])).send(send_with_limits)
         else:

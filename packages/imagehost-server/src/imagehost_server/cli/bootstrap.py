@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from attrs import field, frozen
 
-from imagehost_core import ImageHost
+from imagehost_core import ImageHost, LimitSettings
+from imagehost_core.limits import raise_limit_command
 from imagehost_server.auth.passwords import hash_password, new_password
 from imagehost_server.cli.sample_image import write_sample
 
@@ -23,6 +25,7 @@ class InitialCredentials:
         token: An API token with all scopes.
         upload_command: A `curl` command that uploads the sample image.
         image_url: The pattern of the URL that the image will have.
+        limits: How to raise the limit of uploads; "" if there is none.
     """
 
     account: str
@@ -30,6 +33,7 @@ class InitialCredentials:
     token: str = field(repr=False)
     upload_command: str = field(repr=False)
     image_url: str
+    limits: str
 
     def text(self) -> str:
         """Return the text to print."""
@@ -42,6 +46,7 @@ class InitialCredentials:
             f"  {self.upload_command}\n"
             "The response has the image URL in data.url:\n"
             f"  {self.image_url}\n"
+            f"{self.limits}"
         )
 
 
@@ -63,4 +68,13 @@ def create_initial_credentials(host: ImageHost, data: Path) -> InitialCredential
     token = host.keys.create(owner=name, name=KEY_NAME).token
     sample = write_sample(data)
     command = f"curl -H 'Authorization: Bearer {token}' -F 'image=@{sample}' {host.urls.base_url}/upload"
-    return InitialCredentials(name, password, token, command, f"{host.urls.cdn_url}/<id>.webp")
+    limits = _describe_limits(host.rate_limiter.limits_of(accounts.items[0]), name, data)
+    return InitialCredentials(name, password, token, command, f"{host.urls.cdn_url}/<id>.webp", limits)
+
+
+def _describe_limits(limits: LimitSettings, account: str, data: Path) -> str:
+    uploads = limits.uploads_per_minute
+    if not uploads:
+        return ""
+    command = raise_limit_command(account, "uploads_per_minute", uploads, shlex.quote(str(data)))
+    return f"An account may upload {uploads} times a minute. To raise its limit:\n  {command}\n"
