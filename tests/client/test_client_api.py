@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import io
-from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,6 @@ from imagehost_client import (
     ValidationError,
 )
 from imagehost_client.testing import FakeImageHost, make_gif, make_png
-from imagehost_client.testing._store import Record, Row, Table
 
 
 def test_an_image_is_uploaded_read_changed_and_deleted(call: Caller, host: FakeImageHost) -> None:
@@ -261,21 +259,20 @@ def test_a_list_can_be_iterated_twice_and_sends_no_request_before(
     assert len(host.requests) == 2
 
 
-class RepeatingTable(Table):
-    """A table whose pages all have the same cursor."""
-
-    def page(self, query: Mapping[str, str], matches: Callable[[Row], bool]) -> Record:
-        page = super().page(query, matches)
-        page["pagination"]["next_cursor"] = "s9"
-        return page
+def repeat_cursor(_: httpx2.Request) -> httpx2.Response:
+    """Return a page whose cursor is that of every page."""
+    pagination = {"page": 1, "per_page": 1, "total": 2, "total_pages": 2, "next_cursor": "same"}
+    return httpx2.Response(200, json={"success": True, "data": {"images": [], "pagination": pagination}})
 
 
-def test_a_repeated_cursor_is_an_error(call: Caller, host: FakeImageHost) -> None:
-    host.tables["images"] = RepeatingTable("images")
-    for _ in range(2):
-        call(lambda client: client.upload(make_png()))
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_repeated_cursor_is_an_error(kind: type[Client] | type[AsyncClient]) -> None:
+    def connect() -> Any:
+        return kind("https://h/v1", transport=httpx2.MockTransport(repeat_cursor))
+
+    repeat = Caller(connect, connect if kind is AsyncClient else None)
     with pytest.raises(ServerError, match="cursor"):
-        call(lambda client: client.images.list(per_page=1))
+        repeat(lambda client: client.images.list(per_page=1))
 
 
 def test_a_call_is_retried_after_a_connection_failure(call: Caller, host: FakeImageHost) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from imagehost_client._calls import Call, access, albums, images, webhooks
 from imagehost_client.models import (
     Album,
     ApiKeyWithToken,
+    Format,
     PublicImage,
     WebhookDelivery,
     WebhookWithSecret,
@@ -41,6 +42,56 @@ def test_any_other_id_stays_one_segment_of_the_path(text: str) -> None:
 @given(st.integers(1, 2**63 - 1))
 def test_an_album_id_is_a_positive_integer_or_its_digits(number: int) -> None:
     assert albums.get_album(number).path == albums.get_album(str(number)).path == f"/albums/{number}"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://cdn.example.com/img/0aZ0aZ0aZ0aZ0aZ0.webp?w=300&exp=1&sig=x",
+        "http://127.0.0.1:8000/v1/img/0aZ0aZ0aZ0aZ0aZ0",
+        "HTTPS://example.com/0123456789abcdef/v1/images/0aZ0aZ0aZ0aZ0aZ0/signed-url",
+        "https://example.com/i/0aZ0aZ0aZ0aZ0aZ0#top",
+    ],
+)
+def test_any_url_of_an_image_is_accepted_instead_of_its_id(url: str) -> None:
+    image_id = "0aZ0aZ0aZ0aZ0aZ0"
+    for operation in (images.get_image, images.update_image, images.render_image, images.signed_url):
+        assert operation(url).path == operation(image_id).path
+    assert albums.add_images(1, [url]).body == {"image_ids": [image_id]}
+
+
+@pytest.mark.parametrize("url", ["https://example.com/img/short.png", "http://example.com", "https://["])
+def test_a_url_without_an_image_id_is_rejected(url: str) -> None:
+    with pytest.raises(ValueError):
+        images.get_image(url)
+
+
+def test_the_filters_of_a_list_are_query_parameters() -> None:
+    noon = datetime(2026, 1, 1, 13, tzinfo=timezone(timedelta(hours=1)))
+    call = images.list_images(
+        album_id=3,
+        per_page=5,
+        q="a b",
+        is_public=False,
+        format="png",
+        created_after=noon,
+        created_before="2026-01-02T00:00:00+01:00",
+        sort="-size",
+    )
+    assert dict(call.query) == {
+        "album_id": "3",
+        "per_page": "5",
+        "q": "a b",
+        "is_public": "false",
+        "format": "png",
+        "created_after": "2026-01-01T12:00:00Z",
+        "created_before": "2026-01-02T00:00:00+01:00",
+        "sort": "-size",
+    }
+    assert images.list_images(format=Format.WEBP, cursor="c").query == (("cursor", "c"), ("format", "webp"))
+    assert images.gallery(album_id=ALBUM, cursor="c").query == (("album_id", "7"), ("cursor", "c"))
+    for listing in (albums.list_albums, access.list_keys, webhooks.list_webhooks):
+        assert listing(cursor="c").query == (("cursor", "c"),)
 
 
 @pytest.mark.parametrize("invalid_id", [0, -1, True, "", "0", "07", "x", "1.0", "²", None])

@@ -22,6 +22,7 @@ from imagehost_client._cli.completion import command_tree
 from imagehost_client._cli.output import Console
 from imagehost_client.cli import main
 from imagehost_client.testing import FakeImageHost, make_gif, make_png
+from imagehost_client.testing._store import Row, Table
 
 Run = Callable[..., tuple[int, list[str], str]]
 
@@ -371,11 +372,12 @@ def test_a_usage_error_has_status_2(line: str, run: Run) -> None:
 def test_an_interrupt_and_an_os_error_end_without_a_traceback(
     run: Run, host: FakeImageHost, files: Path
 ) -> None:
-    class Interrupt:
-        def page(self, *_: object) -> None:
+    class InterruptedTable(Table):
+        @property
+        def rows(self) -> dict[str, Row]:  # type: ignore[override]
             raise KeyboardInterrupt
 
-    host.tables["images"] = Interrupt()  # type: ignore[assignment]
+    host.tables["images"] = object.__new__(InterruptedTable)
     assert run("ls") == (130, [], "imagehost-client: interrupted\n")
     status, _, messages = run("upload", files, "--journal", files / "none" / "journal")
     assert (status, "No such file" in messages) == (1, True)

@@ -67,6 +67,8 @@ def test_image_urls() -> None:
         == f"{stored}?w=1&h=2&q=5&fit=inside&fm=avif"
     )
     assert urls.image_url("abc", cdn_url="https://h/img/", w=3) == "https://h/img/abc?w=3"
+    page = "https://pages.example.com/i/0aZ0aZ0aZ0aZ0aZ0"
+    assert urls.image_url(page, cdn_url="https://h/img", w=3) == "https://h/img/0aZ0aZ0aZ0aZ0aZ0?w=3"
 
 
 @pytest.mark.parametrize("name", ["", "a/b"])

@@ -26,6 +26,7 @@ from imagehost_client import (
     ImageHostError,
     Page,
     Pager,
+    PublicAlbum,
     PublicImage,
     RateLimit,
     Rendered,
@@ -67,8 +68,16 @@ def records(client: Client) -> None:
     assert_type(client.images.render("a").data, bytes)
 
 
-def lists(client: Client) -> None:
+def lists(client: Client, now: datetime.datetime) -> None:
     assert_type(client.images.list(), Pager[Image])
+    assert_type(
+        client.images.list(q="cat", is_public=True, format="png", created_after=now, sort="-size"),
+        Pager[Image],
+    )
+    assert_type(client.images.iter(format=Format.PNG, created_before="2026-01-01T00:00:00Z"), Pager[Image])
+    first = client.gallery(album_id=3).first_page()
+    assert_type(first.total, int | None)
+    assert_type(first.album, PublicAlbum | None)
     for image in client.images.list(album_id=1):
         assert_type(image, Image)
     for page in client.albums.list().pages():
@@ -154,6 +163,8 @@ def refused(client: Client, asynchronous: AsyncClient) -> None:
     client.upload("a.png", nothing=3)  # type: ignore[call-arg]
     client.upload("a.png", quality="best")  # type: ignore[arg-type]
     client.upload("a.png", format="tiff")  # type: ignore[arg-type]
+    client.images.list(format="tiff")  # type: ignore[arg-type]
+    client.images.list(sort="name")  # type: ignore[arg-type]
     client.upload(3)  # type: ignore[arg-type]
     client.upload_many(["a"], filename="b")  # type: ignore[call-arg]
     client.images.get(7)  # type: ignore[arg-type]

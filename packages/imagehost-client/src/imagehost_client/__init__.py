@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from imagehost_client import models, testing, urls, webhooks
-    from imagehost_client._calls import UNSET, AlbumRef, DeliveryRef, ImageRef, KeyRef, Unset, WebhookRef
+    from imagehost_client._calls import (
+        UNSET,
+        AlbumRef,
+        DeliveryRef,
+        ImageRef,
+        ImageSort,
+        KeyRef,
+        StoredFormat,
+        Time,
+        Unset,
+        UploadFormat,
+        WebhookRef,
+    )
     from imagehost_client._many import BatchProgress, UploadOptions, UploadResult
     from imagehost_client._multipart import Progress
     from imagehost_client._version import __version__
@@ -56,6 +68,7 @@ if TYPE_CHECKING:
         Membership,
         MemberStatus,
         Page,
+        PublicAlbum,
         PublicImage,
         Quota,
         RateLimit,
@@ -77,9 +90,13 @@ _MODULE_NAMES: dict[str, tuple[str, ...]] = {
         "AlbumRef",
         "DeliveryRef",
         "ImageRef",
+        "ImageSort",
         "KeyRef",
+        "StoredFormat",
+        "Time",
         "UNSET",
         "Unset",
+        "UploadFormat",
         "WebhookRef",
     ),
     "_many": (
@@ -128,9 +145,10 @@ _MODULE_NAMES: dict[str, tuple[str, ...]] = {
         "Image",
         "Links",
         "Member",
-        "MemberStatus",
         "Membership",
+        "MemberStatus",
         "Page",
+        "PublicAlbum",
         "PublicImage",
         "Quota",
         "RateLimit",
@@ -181,6 +199,7 @@ __all__ = [
     "Image",
     "ImageHostError",
     "ImageRef",
+    "ImageSort",
     "InsufficientStorageError",
     "KeyRef",
     "Links",
@@ -194,6 +213,7 @@ __all__ = [
     "Params",
     "PayloadTooLargeError",
     "Progress",
+    "PublicAlbum",
     "PublicImage",
     "Quota",
     "RateLimit",
@@ -207,10 +227,13 @@ __all__ = [
     "SignedUrl",
     "Source",
     "SourceChangedError",
+    "StoredFormat",
+    "Time",
     "UnauthorizedError",
     "UnavailableError",
     "Unset",
     "UnsupportedMediaTypeError",
+    "UploadFormat",
     "UploadOptions",
     "UploadResult",
     "ValidationError",

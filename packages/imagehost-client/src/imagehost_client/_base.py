@@ -67,7 +67,7 @@ class BaseClient:
         """Return the delivery URL of an image, resized or in another format.
 
         Args:
-            image: The image, or its id.
+            image: The image, its id, or any of its URLs.
             **params: `w` and `h` (pixels), `q` (1–100), `fit` (`cover`, `contain`, `fill`, `inside`,
                 `outside`) and `fm` (`jpg`, `png`, `webp`, `avif`, `auto`).
 

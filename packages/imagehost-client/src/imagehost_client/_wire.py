@@ -158,7 +158,8 @@ def decode_page(kind: type[T], name: str, data: object) -> Page[T]:
     """Return the page of records in `data[name]` and `data["pagination"]`."""
     if not isinstance(data, dict) or not isinstance(data.get("pagination"), dict):
         data = {"pagination": {}}
-    return decode(Page[kind], {**data["pagination"], "items": data.get(name)})  # type: ignore[valid-type]
+    page = {**data["pagination"], "items": data.get(name), "album": data.get("album")}
+    return decode(Page[kind], page)  # type: ignore[valid-type]
 
 
 def encode(record: object) -> dict[str, Any]:

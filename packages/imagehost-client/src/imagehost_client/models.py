@@ -148,6 +148,22 @@ class PublicImage(Result):
 
 
 @frozen(kw_only=True)
+class PublicAlbum:
+    """The public fields of an album, as shown with its images in the gallery.
+
+    Attributes:
+        image_count: The number of its public images.
+    """
+
+    id: int
+    name: str
+    description: str = ""
+    image_count: int = 0
+    cover_image_id: str | None = None
+    cover_url: str | None = None
+
+
+@frozen(kw_only=True)
 class Album(Result):
     """An album."""
 
@@ -353,20 +369,23 @@ class Page(Result, Generic[T]):
     """One page of a list.
 
     Attributes:
-        items: The records, newest first.
+        items: The records, in the order of the list.
         page: The number of the page, from 1; `None` for a page requested by cursor.
         per_page: The page size.
-        total: The number of records on all pages.
-        total_pages: The number of pages.
+        total: The number of records on all pages; `None` if the host does not count them, as for a list
+            with `q`, `format` or dates.
+        total_pages: The number of pages; `None` if the host does not count the records.
         next_cursor: The cursor of the next page; `None` on the last page.
+        album: The album of `gallery(album_id=…)`; `None` for every other list.
     """
 
     items: tuple[T, ...]
     page: int | None
     per_page: int
-    total: int
-    total_pages: int
+    total: int | None
+    total_pages: int | None
     next_cursor: str | None = None
+    album: PublicAlbum | None = None
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.items)

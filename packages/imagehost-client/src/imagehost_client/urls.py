@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
@@ -36,6 +37,26 @@ MIME_TYPES: dict[str, str] = {
     "webp": "image/webp",
     "avif": "image/avif",
 }
+
+_ID_SEGMENT = re.compile(r"/([0-9A-Za-z]{16})(?:\.[0-9A-Za-z]+)?(?=/|$)")
+"""An image id as a segment of a URL's path, with an extension or without."""
+
+
+def parse_image_id(text: str) -> str:
+    """Return the image id in a URL: of delivery, of the API, or of a page. Any other text is returned as is.
+
+    Args:
+        text: A URL that begins with `http://` or `https://`, or an id.
+
+    Raises:
+        ValueError: The URL has no image id in its path.
+    """
+    if not text.lower().startswith(("http://", "https://")):
+        return text
+    ids = _ID_SEGMENT.findall(urlsplit(text).path)
+    if not ids:
+        raise ValueError(f"expected an image id or an image's URL for image but received {text!r}")
+    return str(ids[-1])
 
 
 def build_query(params: Mapping[str, Params]) -> dict[str, int | str]:
@@ -73,8 +94,8 @@ def image_url(image: str | Image | PublicImage, *, cdn_url: str = "", **params: 
     """Return the delivery URL of an image, resized or in another format.
 
     Args:
-        image: The image, or its id.
-        cdn_url: The base URL of image delivery; required with an id.
+        image: The image, its id, or any of its URLs.
+        cdn_url: The base URL of image delivery; required with an id or a URL.
         **params: `w` and `h` (pixels), `q` (1–100), `fit` and `fm`.
 
     Raises:
@@ -86,9 +107,10 @@ def image_url(image: str | Image | PublicImage, *, cdn_url: str = "", **params: 
 def _build_url(image: str | Image | PublicImage, params: Mapping[str, Params], cdn_url: str = "") -> str:
     query = urlencode(build_query(params))
     if isinstance(image, str):
-        if not image or "/" in image or not cdn_url:
+        image_id = parse_image_id(image)
+        if not image_id or "/" in image_id or not cdn_url:
             raise ValueError(f"expected an image or its id, and a cdn_url, for image but received {image!r}")
-        return f"{cdn_url.rstrip('/')}/{quote(image, safe='')}" + (f"?{query}" if query else "")
+        return f"{cdn_url.rstrip('/')}/{quote(image_id, safe='')}" + (f"?{query}" if query else "")
     parts = urlsplit(image.url)
     return urlunsplit((parts.scheme, parts.netloc, parts.path, query, ""))
 

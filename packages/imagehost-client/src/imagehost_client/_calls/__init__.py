@@ -7,6 +7,7 @@ Arguments are validated here, before a request is sent.
 from imagehost_client._calls import access, albums, images, webhooks
 from imagehost_client._calls._call import UNSET, Call, FilePart, Unset, next_page, with_meta
 from imagehost_client._calls._refs import AlbumRef, DeliveryRef, ImageRef, KeyRef, WebhookRef
+from imagehost_client._calls.images import ImageSort, StoredFormat, Time, UploadFormat
 
 __all__ = [
     "UNSET",
@@ -15,8 +16,12 @@ __all__ = [
     "DeliveryRef",
     "FilePart",
     "ImageRef",
+    "ImageSort",
     "KeyRef",
+    "StoredFormat",
+    "Time",
     "Unset",
+    "UploadFormat",
     "WebhookRef",
     "access",
     "albums",

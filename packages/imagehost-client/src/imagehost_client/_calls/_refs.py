@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from imagehost_client.models import Album, ApiKey, Image, PublicImage, Webhook, WebhookDelivery
+from imagehost_client.urls import parse_image_id
 
 ImageRef = str | Image | PublicImage
-"""An image, or its id."""
+"""An image, its id, or any of its URLs."""
 AlbumRef = int | str | Album
 """An album, or its id."""
 KeyRef = str | ApiKey
@@ -28,6 +29,15 @@ def album_id_of(album: AlbumRef) -> str:
     return text
 
 
-def id_of(record: ImageRef | KeyRef | WebhookRef | DeliveryRef) -> str:
+def image_id_of(image: ImageRef) -> str:
+    """Return the id of an image, given as the image, its id, or any of its URLs.
+
+    Raises:
+        ValueError: A URL has no image id in its path.
+    """
+    return parse_image_id(image) if isinstance(image, str) else image.id
+
+
+def id_of(record: KeyRef | WebhookRef | DeliveryRef) -> str:
     """Return the id of a record, given as the record or its id."""
     return record if isinstance(record, str) else record.id

@@ -32,14 +32,17 @@ from imagehost_client.models import (
 )
 
 
-def list_keys(*, page: int | None = None, per_page: int | None = None) -> Call[Page[ApiKey]]:
+def list_keys(
+    *, page: int | None = None, per_page: int | None = None, cursor: str | None = None
+) -> Call[Page[ApiKey]]:
     """List your API keys; this and all calls on keys require a session token.
 
     Args:
         page: The first page, from 1.
         per_page: The page size, 1–100; 20 by default.
+        cursor: The `next_cursor` of a page, to continue after it; not together with `page`.
     """
-    return paged("/keys", "keys", ApiKey, query_pairs(page=page, per_page=per_page))
+    return paged("/keys", "keys", ApiKey, query_pairs(page=page, per_page=per_page, cursor=cursor))
 
 
 def create_key(

@@ -16,18 +16,21 @@ from imagehost_client._calls._call import (
     query_pairs,
     single,
 )
-from imagehost_client._calls._refs import AlbumRef, ImageRef, album_id_of, id_of
+from imagehost_client._calls._refs import AlbumRef, ImageRef, album_id_of, image_id_of
 from imagehost_client.models import Album, DeletedAlbum, Image, Membership, Page, PublicImage
 
 
-def list_albums(*, page: int | None = None, per_page: int | None = None) -> Call[Page[Album]]:
+def list_albums(
+    *, page: int | None = None, per_page: int | None = None, cursor: str | None = None
+) -> Call[Page[Album]]:
     """List your albums, newest first.
 
     Args:
         page: The first page, from 1.
         per_page: The page size, 1–100; 20 by default.
+        cursor: The `next_cursor` of a page, to continue after it; not together with `page`.
     """
-    return paged("/albums", "albums", Album, query_pairs(page=page, per_page=per_page))
+    return paged("/albums", "albums", Album, query_pairs(page=page, per_page=per_page, cursor=cursor))
 
 
 def create_album(
@@ -95,7 +98,7 @@ def add_images(album: AlbumRef, images: Iterable[ImageRef] | ImageRef) -> Call[M
 
     Args:
         album: The album, or its id.
-        images: Images or ids; one, or several.
+        images: Images, ids or URLs of images; one, or several.
     """
     return _members("PUT", album, images)
 
@@ -105,7 +108,7 @@ def remove_images(album: AlbumRef, images: Iterable[ImageRef] | ImageRef) -> Cal
 
     Args:
         album: The album, or its id.
-        images: Images or ids; one, or several.
+        images: Images, ids or URLs of images; one, or several.
     """
     return _members("DELETE", album, images)
 
@@ -113,5 +116,5 @@ def remove_images(album: AlbumRef, images: Iterable[ImageRef] | ImageRef) -> Cal
 def _members(method: str, album: AlbumRef, images: Iterable[ImageRef] | ImageRef) -> Call[Membership]:
     if isinstance(images, (str, Image, PublicImage)):
         images = (images,)
-    body = {"image_ids": [id_of(image) for image in images]}
+    body = {"image_ids": [image_id_of(image) for image in images]}
     return single(method, Membership, "albums", album_id_of(album), "images", body=body)

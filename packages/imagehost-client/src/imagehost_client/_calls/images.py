@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import partial
 from typing import Literal
 
@@ -19,13 +20,20 @@ from imagehost_client._calls._call import (
     query_pairs,
     single,
 )
-from imagehost_client._calls._refs import AlbumRef, ImageRef, album_id_of, id_of
+from imagehost_client._calls._refs import AlbumRef, ImageRef, album_id_of, image_id_of
 from imagehost_client._multipart import Progress
 from imagehost_client.files import Source
-from imagehost_client.models import Deleted, Image, Page, PublicImage, Rendered, SignedUrl
+from imagehost_client.models import Deleted, Format, Image, Page, PublicImage, Rendered, SignedUrl
 from imagehost_client.urls import Params, build_query
 
 UploadFormat = Literal["auto", "jpeg", "png", "webp"]
+"""The `format` of an upload."""
+StoredFormat = Format | Literal["jpeg", "png", "webp", "gif"]
+"""The format of stored images."""
+ImageSort = Literal["created_at", "-created_at", "filename", "-filename", "size", "-size"]
+"""The order of a list of images; `-` means descending."""
+Time = datetime | str
+"""A time with a UTC offset, or its text in RFC 3339."""
 
 
 def upload(
@@ -98,38 +106,82 @@ def upload(
 
 
 def list_images(
-    *, album_id: AlbumRef | None = None, page: int | None = None, per_page: int | None = None
+    *,
+    album_id: AlbumRef | None = None,
+    page: int | None = None,
+    per_page: int | None = None,
+    cursor: str | None = None,
+    q: str | None = None,
+    is_public: bool | None = None,
+    format: StoredFormat | None = None,  # noqa: A002 - the parameter's name in the API
+    created_after: Time | None = None,
+    created_before: Time | None = None,
+    sort: ImageSort | None = None,
 ) -> Call[Page[Image]]:
     """List your images, newest first.
+
+    With `q`, `format`, `created_after` or `created_before` the host does not count the images: `total` and
+    `total_pages` are `None`.
 
     Args:
         album_id: An album or its id, to list only its images.
         page: The first page, from 1.
         per_page: The page size, 1–100; 20 by default.
+        cursor: The `next_cursor` of a page with the same filters and order, to continue after it; not
+            together with `page`.
+        q: Words in the file name or the description, at most 100 characters.
+        is_public: Whether to list only public (`True`) or only private (`False`) images.
+        format: The stored format of the images.
+        created_after: A time with a UTC offset, or its text in RFC 3339; only later images are listed.
+        created_before: A time with a UTC offset, or its text in RFC 3339; only earlier images are listed.
+        sort: The order: `created_at`, `filename` or `size`, with the prefix `-` for descending; by
+            default `-created_at`.
     """
     query = query_pairs(
-        album_id=None if album_id is None else album_id_of(album_id), page=page, per_page=per_page
+        album_id=None if album_id is None else album_id_of(album_id),
+        page=page,
+        per_page=per_page,
+        cursor=cursor,
+        q=q,
+        is_public=None if is_public is None else str(is_public).lower(),
+        format=format,
+        created_after=_timestamp(created_after),
+        created_before=_timestamp(created_before),
+        sort=sort,
     )
     return paged("/images", "images", Image, query)
 
 
-def gallery(*, page: int | None = None, per_page: int | None = None) -> Call[Page[PublicImage]]:
+def gallery(
+    *,
+    album_id: AlbumRef | None = None,
+    page: int | None = None,
+    per_page: int | None = None,
+    cursor: str | None = None,
+) -> Call[Page[PublicImage]]:
     """List the public images of all accounts, newest first; this requires no token.
 
     Args:
+        album_id: A public album or its id, to list its public images; each page has the album in `album`.
         page: The first page, from 1.
         per_page: The page size, 1–100; 20 by default.
+        cursor: The `next_cursor` of a page, to continue after it; not together with `page`.
+
+    Raises:
+        NotFoundError: There is no public album with this id.
     """
-    return paged("/gallery", "images", PublicImage, query_pairs(page=page, per_page=per_page))
+    album = None if album_id is None else album_id_of(album_id)
+    query = query_pairs(album_id=album, page=page, per_page=per_page, cursor=cursor)
+    return paged("/gallery", "images", PublicImage, query)
 
 
 def get_image(image: ImageRef) -> Call[Image]:
     """Return one of your images.
 
     Args:
-        image: The image, or its id.
+        image: The image, its id, or any of its URLs.
     """
-    return single("GET", Image, "images", id_of(image))
+    return single("GET", Image, "images", image_id_of(image))
 
 
 def update_image(
@@ -143,7 +195,7 @@ def update_image(
     """Change an image; omitted arguments leave their values unchanged.
 
     Args:
-        image: The image, or its id.
+        image: The image, its id, or any of its URLs.
         album_id: The new album, or its id; `None` removes the image from its album.
         description: At most 2,000 characters.
         is_public: Whether to list the image in the public gallery.
@@ -151,19 +203,19 @@ def update_image(
     """
     album = album_id if album_id is None or album_id is UNSET else album_id_of(album_id)
     body = drop_unset(album_id=album, description=description, is_public=is_public, filename=filename)
-    return single("PATCH", Image, "images", id_of(image), body=body)
+    return single("PATCH", Image, "images", image_id_of(image), body=body)
 
 
 def delete_image(image: ImageRef) -> Call[Deleted]:
     """Delete an image with all its variants, permanently.
 
     Args:
-        image: The image, or its id.
+        image: The image, its id, or any of its URLs.
 
     Raises:
         NotFoundError: You have no such image. On a retry, a missing image counts as deleted.
     """
-    image_id = id_of(image)
+    image_id = image_id_of(image)
     return evolve(single("DELETE", Deleted, "images", image_id), on_not_found=Deleted(id=image_id))
 
 
@@ -173,7 +225,7 @@ def render_image(image: ImageRef, **params: Params) -> Call[Rendered]:
     The request is authenticated, so your private images can be rendered.
 
     Args:
-        image: The image, or its id.
+        image: The image, its id, or any of its URLs.
         **params: `w`, `h`, `q`, `fit` and `fm`, as for `image_url`.
 
     Raises:
@@ -181,7 +233,7 @@ def render_image(image: ImageRef, **params: Params) -> Call[Rendered]:
         NotFoundError: There is no such image that you may view.
     """
     query = query_pairs(**build_query(params))
-    path = f"/img/{path_segment(id_of(image))}"
+    path = f"/img/{path_segment(image_id_of(image))}"
     return Call(method="GET", path=path, query=query, decode=_wire.decode_image, binary=True)
 
 
@@ -189,12 +241,16 @@ def signed_url(image: ImageRef, *, expires_in: int = 3600, **params: Params) -> 
     """Return a signed delivery URL of an image, which gives access without a token until it expires.
 
     Args:
-        image: The image, or its id.
+        image: The image, its id, or any of its URLs.
         expires_in: The lifetime in seconds, at most 365 days; an hour by default.
         **params: `w`, `h`, `q`, `fit` and `fm`, as for `image_url`.
     """
     body: dict[str, object] = {**build_query(params), "expires_in": expires_in}
-    return single("POST", SignedUrl, "images", id_of(image), "signed-url", body=body)
+    return single("POST", SignedUrl, "images", image_id_of(image), "signed-url", body=body)
+
+
+def _timestamp(time: Time | None) -> str | None:
+    return _wire.rfc3339(time) if isinstance(time, datetime) else time
 
 
 def _fields(**values: str | int | bool | None) -> tuple[tuple[str, str], ...]:

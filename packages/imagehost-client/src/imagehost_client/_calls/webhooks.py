@@ -22,14 +22,17 @@ from imagehost_client._calls._refs import DeliveryRef, WebhookRef, id_of
 from imagehost_client.models import Deleted, Page, Webhook, WebhookDelivery, WebhookWithSecret
 
 
-def list_webhooks(*, page: int | None = None, per_page: int | None = None) -> Call[Page[Webhook]]:
+def list_webhooks(
+    *, page: int | None = None, per_page: int | None = None, cursor: str | None = None
+) -> Call[Page[Webhook]]:
     """List your webhooks, newest first.
 
     Args:
         page: The first page, from 1.
         per_page: The page size, 1–100; 20 by default.
+        cursor: The `next_cursor` of a page, to continue after it; not together with `page`.
     """
-    return paged("/webhooks", "webhooks", Webhook, query_pairs(page=page, per_page=per_page))
+    return paged("/webhooks", "webhooks", Webhook, query_pairs(page=page, per_page=per_page, cursor=cursor))
 
 
 def create_webhook(
@@ -113,7 +116,7 @@ def rotate_webhook_secret(webhook: WebhookRef) -> Call[WebhookWithSecret]:
 
 
 def list_deliveries(
-    webhook: WebhookRef, *, page: int | None = None, per_page: int | None = None
+    webhook: WebhookRef, *, page: int | None = None, per_page: int | None = None, cursor: str | None = None
 ) -> Call[Page[WebhookDelivery]]:
     """List the deliveries of a webhook, newest first.
 
@@ -121,9 +124,12 @@ def list_deliveries(
         webhook: The webhook, or its id.
         page: The first page, from 1.
         per_page: The page size, 1–100; 20 by default.
+        cursor: The `next_cursor` of a page, to continue after it; not together with `page`.
     """
     path = f"/webhooks/{path_segment(id_of(webhook))}/deliveries"
-    return paged(path, "deliveries", WebhookDelivery, query_pairs(page=page, per_page=per_page))
+    return paged(
+        path, "deliveries", WebhookDelivery, query_pairs(page=page, per_page=per_page, cursor=cursor)
+    )
 
 
 def retry_delivery(webhook: WebhookRef, delivery: DeliveryRef) -> Call[WebhookDelivery]:

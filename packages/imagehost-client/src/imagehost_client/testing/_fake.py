@@ -19,7 +19,6 @@ from imagehost_client.errors import (
     BY_STATUS,
     BadRequestError,
     ConflictError,
-    ForbiddenError,
     ImageHostError,
     MethodNotAllowedError,
     NotFoundError,
@@ -27,8 +26,9 @@ from imagehost_client.errors import (
     UnauthorizedError,
     UnavailableError,
 )
-from imagehost_client.testing._images import deliver
-from imagehost_client.testing._request import FakeRequest, Route
+from imagehost_client.testing._delivery import deliver
+from imagehost_client.testing._errors import ErrorCollector
+from imagehost_client.testing._request import FakeRequest, Route, require_scope
 from imagehost_client.testing._routes import (
     IDEMPOTENT,
     STATUS_201,
@@ -162,14 +162,16 @@ class FakeImageHost(HostState, httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         if failure := self._next_planned_failure(request):
             return failure
         route, ids, scopes = find_route(request.method, path)
+        errors = ErrorCollector()
         parsed = FakeRequest(
             host=self,
             grant=self._authorize(request, scopes),
             path=path,
             ids=ids,
-            query=_query(request),
+            query=_query(request, errors),
             content_type=request.headers.get("content-type", ""),
             body=request.content,
+            errors=errors,
         )
         key = request.headers.get("idempotency-key")
         if key is None or route not in IDEMPOTENT:
@@ -227,10 +229,7 @@ class FakeImageHost(HostState, httpx2.BaseTransport, httpx2.AsyncBaseTransport):
             return grant or TokenGrant("")
         if grant is None:
             raise UnauthorizedError("expected a known token for Authorization but received none")
-        if grant.scopes is not None and scopes[0] not in grant.scopes:
-            raise ForbiddenError(
-                f"expected the scope {scopes[0] or 'of a session'} but received a token without it"
-            )
+        require_scope(grant, scopes[0])
         return grant
 
     def _find_grant(self, request: httpx2.Request) -> TokenGrant | None:
@@ -246,23 +245,25 @@ class FakeImageHost(HostState, httpx2.BaseTransport, httpx2.AsyncBaseTransport):
     def _deliver_image(self, request: httpx2.Request, name: str) -> httpx2.Response:
         if failure := self._next_planned_failure(request):
             return failure
-        row = deliver(self, name, _query(request), self._find_grant(request))
+        errors = ErrorCollector()
+        row = deliver(self, name, _query(request, errors), self._find_grant(request), errors)
         headers = {"Content-Type": row.record["mime_type"], "ETag": f'"{row.record["sha256"][:32]}"'}
         return httpx2.Response(200, headers=headers, content=row.content)
 
 
-def _query(request: httpx2.Request) -> dict[str, str]:
+def _query(request: httpx2.Request, errors: ErrorCollector) -> dict[str, str]:
+    """Return the parameters of a request's query; repeated ones are collected as errors."""
     pairs = parse_qsl(request.url.query.decode(), keep_blank_values=True)
-    query = dict(pairs)
-    if len(query) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise BadRequestError(f"expected one value for {repeated} but received several")
-    return query
+    names = [name for name, _ in pairs]
+    for name in dict.fromkeys(names):
+        if names.count(name) > 1:
+            errors.add(BadRequestError(f"expected one value for {name} but received several"))
+    return dict(pairs)
 
 
 def _run_route(request: FakeRequest, route: Route) -> httpx2.Response:
     data = route(request)
+    request.errors.raise_all()
     headers = {}
     if route in WITH_LOCATION and isinstance(data, dict):
         headers["Location"] = f"{request.host.base_url}{request.path}/{data['id']}"

@@ -1,22 +1,15 @@
-"""Parsing of requests to the in-memory host: form data, JSON, and the values in them."""
+"""Parsing of uploads to the in-memory host: form data, and the options in it."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
 
 from attrs import frozen
 
-from imagehost_client.errors import (
-    BadRequestError,
-    PayloadTooLargeError,
-    UnsupportedMediaTypeError,
-    ValidationError,
-)
-
-T = TypeVar("T")
+from imagehost_client.errors import BadRequestError, PayloadTooLargeError, UnsupportedMediaTypeError
+from imagehost_client.testing._errors import ErrorCollector
+from imagehost_client.testing._members import MAX_DESCRIPTION
 
 MAX_BYTES = 52_428_800
 """The maximum size of a file: 50 MiB."""
@@ -30,11 +23,6 @@ FORMATS = ("auto", "jpeg", "png", "webp")
 FLAGS = ("remove_exif", "convertToWebP", "auto_rename", "is_public")
 OPTIONS = ("album_id", "description", "quality", "format", *FLAGS)
 """The text fields of an upload; all others are ignored."""
-MAX_DESCRIPTION = 2_000
-"""The maximum length of a description, in characters."""
-
-INTEGER = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
-"""A positive integer in canonical decimal form."""
 
 _NAME = re.compile(r'\bname="([^"]*)"')
 _FILENAME = re.compile(r'\bfilename="([^"]*)"')
@@ -76,12 +64,19 @@ class UploadForm:
     repeated: tuple[str, ...] = ()
 
 
-def read_upload(content_type: str, body: bytes) -> UploadForm:
+def read_upload(content_type: str, body: bytes, errors: ErrorCollector) -> UploadForm:
     """Return the form in a request's body.
+
+    It is an error to send no file or too many, or files in the fields of both forms.
+
+    Args:
+        content_type: The content type, with its parameters.
+        body: The whole body.
+        errors: The collector of these errors.
 
     Raises:
         UnsupportedMediaTypeError: The body is not form data.
-        BadRequestError: The form is malformed, has no files or too many, or mixes batch and single fields.
+        BadRequestError: The form data is malformed.
     """
     kind, _, rest = content_type.partition(";")
     if kind.strip().lower() != "multipart/form-data":
@@ -95,13 +90,17 @@ def read_upload(content_type: str, body: bytes) -> UploadForm:
     files = tuple(part for part in parts if _has_file(part) and part.name in MANY + ONE)
     forms = {part.name in MANY for part in files}
     if not files:
-        raise _missing_file(parts)
+        errors.add(_missing_file(parts))
     if len(forms) > 1 or (forms == {False} and len(files) > 1):
-        raise BadRequestError(
-            "expected files[] or one file for image but received both forms, or several images"
+        errors.add(
+            BadRequestError(
+                "expected files[] or one file for image but received both forms, or several images"
+            )
         )
     if len(files) > MAX_FILES:
-        raise BadRequestError(f"expected at most {MAX_FILES} files for files[] but received {len(files)}")
+        errors.add(
+            BadRequestError(f"expected at most {MAX_FILES} files for files[] but received {len(files)}")
+        )
     texts = [part for part in parts if part.filename is None and part.content and part.name in OPTIONS]
     fields = {part.name: part.content.decode("utf-8", "replace") for part in texts}
     names = [part.name for part in texts]
@@ -117,8 +116,8 @@ def require_size(part: Part) -> None:
         )
 
 
-def require_options(form: UploadForm) -> None:
-    """Raise ValidationError, with all errors, unless the options of an upload are valid."""
+def option_errors(form: UploadForm) -> list[str]:
+    """Return the errors in the options of an upload."""
     fields = form.fields
     errors = [f"expected one value for {name} but received several" for name in form.repeated]
     errors += [
@@ -132,133 +131,15 @@ def require_options(form: UploadForm) -> None:
     stored_format = fields.get("format", "auto")
     if stored_format.lower() not in FORMATS:
         errors.append(f"expected one of {', '.join(FORMATS)} for format but received {stored_format!r}")
-    errors += _description_errors(fields.get("description", ""))
-    if errors:
-        raise ValidationError("; ".join(errors))
-
-
-def _description_errors(text: str) -> list[str]:
-    if len(text) <= MAX_DESCRIPTION:
-        return []
-    return [f"expected at most {MAX_DESCRIPTION} characters for description but received {len(text)}"]
-
-
-def parse_description(body: Mapping[str, object], default: str) -> str:
-    """Return the description in a JSON object.
-
-    Raises:
-        ValidationError: The value is not a string, or is too long.
-    """
-    text = expect_type(body, "description", str, default)
-    errors = _description_errors(text)
-    if errors:
-        raise ValidationError(errors[0])
-    return text
+    length = len(fields.get("description", ""))
+    if length > MAX_DESCRIPTION:
+        errors.append(f"expected at most {MAX_DESCRIPTION} characters for description but received {length}")
+    return errors
 
 
 def parse_bool(fields: Mapping[str, str], name: str, *, default: bool) -> bool:
     """Return a boolean field."""
     return BOOLEANS.get(fields.get(name, "").lower(), default)
-
-
-def read_json(content_type: str, body: bytes) -> dict[str, object]:
-    """Return the object in a request's body.
-
-    Raises:
-        UnsupportedMediaTypeError: The content type is not JSON.
-        BadRequestError: The body is not JSON.
-        ValidationError: The JSON is not an object.
-    """
-    if content_type.partition(";")[0].strip().lower() != "application/json":
-        raise UnsupportedMediaTypeError(
-            f"expected application/json for the body but received {content_type!r}"
-        )
-    try:
-        value = json.loads(body, parse_constant=_no_constant)
-    except ValueError:
-        raise BadRequestError("expected JSON for the body but received something else") from None
-    if not isinstance(value, dict):
-        raise ValidationError(f"expected an object for the body but received {value!r}")
-    return value
-
-
-def _no_constant(text: str) -> object:
-    """Reject `NaN` and `Infinity`, which Python accepts and JSON does not have (RFC 8259, section 6)."""
-    raise ValueError(text)
-
-
-def expect_type(body: Mapping[str, object], name: str, kind: type[T], default: T) -> T:
-    """Return a member of a JSON object.
-
-    Raises:
-        ValidationError: The value has another type.
-    """
-    value = body.get(name, default)
-    if type(value) is not kind:
-        raise ValidationError(f"expected {kind.__name__} for {name} but received {value!r}")
-    return value
-
-
-def expect_bool(body: Mapping[str, object], name: str, *, default: object) -> bool:
-    """Return a boolean member of a JSON object, or `default`; 0 and 1 are booleans too.
-
-    Raises:
-        ValidationError: The value is not `true`, `false`, 0 or 1.
-    """
-    value = body.get(name, default)
-    if type(value) not in {bool, int} or value not in {0, 1}:
-        raise ValidationError(f"expected true, false, 0 or 1 for {name} but received {value!r}")
-    return bool(value)
-
-
-def required(body: Mapping[str, object], name: str) -> str:
-    """Return a required string of a JSON object.
-
-    Raises:
-        ValidationError: The member is missing, or is not a string.
-    """
-    value = body.get(name)
-    if not isinstance(value, str):
-        raise ValidationError(f"expected text for {name} but received {value!r}")
-    return value
-
-
-def expect_list(
-    body: Mapping[str, object], name: str, allowed: tuple[str, ...], default: Sequence[str]
-) -> list[str]:
-    """Return a list of strings of a JSON object, each one of `allowed`.
-
-    Raises:
-        ValidationError: The value is not such a list.
-    """
-    value = body.get(name, list(default))
-    if not isinstance(value, list) or not set(map(str, value)) <= set(allowed):
-        raise ValidationError(f"expected some of {', '.join(allowed)} for {name} but received {value!r}")
-    return value
-
-
-def parse_name(body: Mapping[str, object], minimum: int = 1) -> str:
-    """Return the name in a JSON object, without leading and trailing whitespace.
-
-    Raises:
-        ValidationError: The name is not `minimum` to 100 characters long.
-    """
-    name = expect_type(body, "name", str, "").strip()
-    if not minimum <= len(name) <= 100:
-        raise ValidationError(f"expected {minimum} to 100 characters for name but received {len(name)}")
-    return name
-
-
-def integer(query: Mapping[str, str], name: str, default: int, maximum: int) -> int:
-    """Return an integer query parameter, from 1 to `maximum`.
-
-    Raises:
-        BadRequestError: The value is not an integer in this range.
-    """
-    text = query.get(name, str(default))
-    if not INTEGER.fullmatch(text) or int(text) > maximum:
-        raise BadRequestError(f"expected an integer from 1 to {maximum} for {name} but received {text!r}")
-    return int(text)
 
 
 def _has_file(part: Part) -> bool:

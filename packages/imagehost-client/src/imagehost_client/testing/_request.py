@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
-from attrs import frozen
+from attrs import field, frozen
 
-from imagehost_client.errors import ValidationError
+from imagehost_client.errors import ForbiddenError, ValidationError
 from imagehost_client.models import EventKind
 from imagehost_client.testing import _forms
+from imagehost_client.testing._errors import ErrorCollector
+from imagehost_client.testing._members import Parser, read_json, read_members
 from imagehost_client.testing._state import HostState
 from imagehost_client.testing._store import Record, Row, Table, TokenGrant, now
 
@@ -21,6 +23,7 @@ class FakeRequest:
         grant: The permissions of the caller's token.
         path: The path below the base URL.
         ids: The ids in the path.
+        errors: The errors found so far, which are reported together.
     """
 
     host: HostState
@@ -30,10 +33,36 @@ class FakeRequest:
     query: Mapping[str, str]
     content_type: str
     body: bytes
+    errors: ErrorCollector = field(factory=ErrorCollector)
 
     def json(self) -> Record:
         """Return the body as an object."""
-        return _forms.read_json(self.content_type, self.body)
+        return read_json(self.content_type, self.body)
+
+    def members(self, parsers: Mapping[str, Parser], *, required: Collection[str] = ()) -> Record:
+        """Return the members of the body that have a parser; errors are collected."""
+        body = self.errors.attempt(self.json)
+        return {} if body is None else read_members(body, parsers, self.errors, required=required)
+
+    def created(self, parsers: Mapping[str, Parser], *, required: Collection[str] = ()) -> Record:
+        """Return the members of the body, after raising all collected errors."""
+        members = self.members(parsers, required=required)
+        self.errors.raise_all()
+        return members
+
+    def changed(
+        self, name: str, parsers: Mapping[str, Parser], *, required: Collection[str] = ()
+    ) -> tuple[Row, Record]:
+        """Return the caller's record that the path names, and the members of the body.
+
+        Raises:
+            ImageHostError: The record does not exist, or the body is invalid: all errors together.
+        """
+        row = self.errors.attempt(self.row, name)
+        changes = self.members(parsers, required=required)
+        self.errors.raise_all()
+        assert row is not None
+        return row, changes
 
     def idempotency_fingerprint(self) -> object:
         """Return what must be equal in every request under one idempotency key: path and content.
@@ -42,7 +71,7 @@ class FakeRequest:
         """
         if self.path != "/upload":
             return self.path, self.json()
-        form = _forms.read_upload(self.content_type, self.body)
+        form = _forms.read_upload(self.content_type, self.body, ErrorCollector())
         return self.path, form.many, form.fields, form.files
 
     def table(self, name: str) -> Table:
@@ -53,8 +82,8 @@ class FakeRequest:
         """Return the caller's record of one kind whose id is the path's id number `index`."""
         return self.table(name).get(self.grant.account, self.ids[index])
 
-    def album_id(self, value: object) -> int | None:
-        """Return the id of the caller's album that a value names: an integer or its decimal text.
+    def parse_album_id(self, name: str, value: object) -> int | None:
+        """Return the id of the caller's album that a member or field has: an integer or its decimal text.
 
         Raises:
             ValidationError: The caller has no such album.
@@ -63,9 +92,7 @@ class FakeRequest:
             return None
         row = self.table("albums").rows.get(str(value))
         if row is None or row.owner != self.grant.account:
-            raise ValidationError(
-                f"expected the id of one of your albums for album_id but received {value!r}"
-            )
+            raise ValidationError(f"expected the id of one of your albums for {name} but received {value!r}")
         return int(row.record["id"])
 
 
@@ -80,6 +107,18 @@ def with_count(request: FakeRequest, record: Record) -> Record:
         "cover_image_id": cover["id"],
         "cover_url": cover["thumb_url"],
     }
+
+
+def require_scope(grant: TokenGrant, scope: str | None) -> None:
+    """Raise ForbiddenError unless a token has a scope; `None` requires a session."""
+    if grant.scopes is not None and scope not in grant.scopes:
+        raise ForbiddenError(f"expected the scope {scope or 'of a session'} but received a token without it")
+
+
+def touch_albums(request: FakeRequest, albums: Iterable[int] | None) -> None:
+    """Update the timestamp of albums of the caller, and emit an event for each."""
+    for album_id in dict.fromkeys(albums or ()):
+        touch(request, request.table("albums").get(request.grant.account, str(album_id)).record)
 
 
 def touch(request: FakeRequest, record: Record) -> Record:

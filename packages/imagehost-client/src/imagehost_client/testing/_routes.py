@@ -5,16 +5,25 @@ from __future__ import annotations
 import re
 
 from imagehost_client.errors import MethodNotAllowedError, NotFoundError
-from imagehost_client.testing import _accounts, _albums, _images, _webhooks
+from imagehost_client.testing import (
+    _accounts,
+    _albums,
+    _delivery,
+    _image_lists,
+    _images,
+    _keys,
+    _sessions,
+    _webhooks,
+)
 from imagehost_client.testing._request import Route
 
 ROUTES: tuple[tuple[str, str, Route, str | None], ...] = (
     ("POST", "/upload", _images.upload, "images:write"),
-    ("GET", "/images", _images.list_images, "images:read"),
+    ("GET", "/images", _image_lists.list_images, "images:read"),
     ("GET", "/images/{}", _images.get_image, "images:read"),
     ("PATCH", "/images/{}", _images.update_image, "images:write"),
     ("DELETE", "/images/{}", _images.delete_image, "images:delete"),
-    ("POST", "/images/{}/signed-url", _images.sign_url, "images:read"),
+    ("POST", "/images/{}/signed-url", _delivery.sign_url, "images:read"),
     ("GET", "/albums", _albums.list_albums, "albums:read"),
     ("POST", "/albums", _albums.create_album, "albums:write"),
     ("GET", "/albums/{}", _albums.get_album, "albums:read"),
@@ -22,11 +31,11 @@ ROUTES: tuple[tuple[str, str, Route, str | None], ...] = (
     ("DELETE", "/albums/{}", _albums.delete_album, "albums:write"),
     ("PUT", "/albums/{}/images", _albums.add_images, "albums:write"),
     ("DELETE", "/albums/{}/images", _albums.remove_images, "albums:write"),
-    ("GET", "/keys", _accounts.list_keys, None),
-    ("POST", "/keys", _accounts.create_key, None),
-    ("GET", "/keys/{}", _accounts.get_key, None),
-    ("PATCH", "/keys/{}", _accounts.update_key, None),
-    ("DELETE", "/keys/{}", _accounts.delete_key, None),
+    ("GET", "/keys", _keys.list_keys, None),
+    ("POST", "/keys", _keys.create_key, None),
+    ("GET", "/keys/{}", _keys.get_key, None),
+    ("PATCH", "/keys/{}", _keys.update_key, None),
+    ("DELETE", "/keys/{}", _keys.delete_key, None),
     ("GET", "/webhooks", _webhooks.list_webhooks, "webhooks:manage"),
     ("POST", "/webhooks", _webhooks.create_webhook, "webhooks:manage"),
     ("GET", "/webhooks/{}", _webhooks.get_webhook, "webhooks:manage"),
@@ -37,21 +46,21 @@ ROUTES: tuple[tuple[str, str, Route, str | None], ...] = (
     ("GET", "/webhooks/{}/deliveries", _webhooks.list_deliveries, "webhooks:manage"),
     ("POST", "/webhooks/{}/deliveries/{}/retry", _webhooks.retry_delivery, "webhooks:manage"),
     ("GET", "/account", _accounts.get_account, "account:read"),
-    ("DELETE", "/session", _accounts.delete_session, None),
+    ("DELETE", "/session", _sessions.delete_session, None),
 )
 """Method, path, function, and the required scope; `None` requires a session token."""
 
 PUBLIC_ROUTES: tuple[tuple[str, str, Route], ...] = (
-    ("GET", "/gallery", _images.gallery),
-    ("POST", "/session", _accounts.create_session),
+    ("GET", "/gallery", _image_lists.gallery),
+    ("POST", "/session", _sessions.create_session),
     ("POST", "/accounts", _accounts.create_account),
 )
 """Routes that need no token."""
 
-WITH_LOCATION = frozenset({_albums.create_album, _accounts.create_key, _webhooks.create_webhook})
+WITH_LOCATION = frozenset({_albums.create_album, _keys.create_key, _webhooks.create_webhook})
 """Routes whose responses have a `Location` header."""
 
-STATUS_201 = WITH_LOCATION | {_accounts.create_account, _accounts.create_session, _webhooks.test_webhook}
+STATUS_201 = WITH_LOCATION | {_accounts.create_account, _sessions.create_session, _webhooks.test_webhook}
 """Routes whose responses have the status 201."""
 
 IDEMPOTENT = frozenset({_images.upload, _albums.create_album})

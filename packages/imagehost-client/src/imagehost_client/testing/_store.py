@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from attrs import define, field, frozen
 
 from imagehost_client._wire import rfc3339
-from imagehost_client.errors import BadRequestError, NotFoundError
-from imagehost_client.testing._forms import integer
+from imagehost_client.errors import NotFoundError
 
 Record = dict[str, Any]
 
@@ -83,42 +81,6 @@ class Table:
         row = self.get(owner, record_id)
         del self.rows[record_id]
         return row
-
-    def page(self, query: Mapping[str, str], matches: Callable[[Row], bool]) -> Record:
-        """Return one page of the rows that match, newest first.
-
-        Raises:
-            BadRequestError: `page`, `per_page` or `cursor` is invalid, or there are both `page` and `cursor`.
-        """
-        page, size = integer(query, "page", 1, 2**31 - 1), integer(query, "per_page", 20, 100)
-        if "page" in query and "cursor" in query:
-            raise BadRequestError(
-                f"expected no page number together with a cursor for page but received {query['page']!r}"
-            )
-        rows = [row for row in reversed(self.rows.values()) if matches(row)]
-        start = (page - 1) * size
-        if "cursor" in query:
-            before = _serial(query["cursor"])
-            start = sum(1 for row in rows if row.serial >= before)
-        items = rows[start : start + size]
-        has_more = start + size < len(rows)
-        return {
-            self.name: [row.record for row in items],
-            "pagination": {
-                "page": None if "cursor" in query else page,
-                "per_page": size,
-                "total": len(rows),
-                "total_pages": -(-len(rows) // size),
-                "next_cursor": f"s{items[-1].serial}" if has_more and items else None,
-            },
-        }
-
-
-def _serial(cursor: str) -> int:
-    digits = cursor[1:]
-    if not cursor.startswith("s") or not (digits.isascii() and digits.isdecimal() and len(digits) < 19):
-        raise BadRequestError(f"expected the cursor of a previous page for cursor but received {cursor!r}")
-    return int(digits)
 
 
 def new_id() -> str:

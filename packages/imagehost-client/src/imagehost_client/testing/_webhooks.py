@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import base64
 import secrets
+from functools import partial
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from imagehost_client.errors import NotFoundError, ValidationError
 from imagehost_client.models import EventKind
-from imagehost_client.testing import _forms
+from imagehost_client.testing._lists import paginate
+from imagehost_client.testing._members import Parser, parse_boolean, parse_list, parse_text
 from imagehost_client.testing._request import FakeRequest
-from imagehost_client.testing._store import Record, new_id
+from imagehost_client.testing._store import new_id
 
 TEST_EVENT = "webhook.test"
 
 
 def list_webhooks(request: FakeRequest) -> object:
     """List webhooks."""
-    return request.table("webhooks").page(request.query, lambda row: row.owner == request.grant.account)
+    return paginate(request, "webhooks", lambda row: row.owner == request.grant.account)
 
 
 def create_webhook(request: FakeRequest) -> object:
     """Create a webhook."""
-    defaults = {"url": "", "events": [], "description": "", "is_active": True}
-    record = {**_values(request.json(), defaults), "is_active": True, "disabled_reason": None}
+    values = request.created(NEW_MEMBERS, required={"url"})
+    record = {"events": [], "description": "", **values, "is_active": True, "disabled_reason": None}
     row = request.table("webhooks").add(request.grant.account, record, secret=_signing_secret())
     return {**row.record, "secret": row.secret}
 
@@ -36,11 +38,11 @@ def get_webhook(request: FakeRequest) -> object:
 
 def update_webhook(request: FakeRequest) -> object:
     """Change a webhook."""
-    body, record = request.json(), request.row("webhooks").record
-    record |= _values(body, record)
-    if body.get("is_active"):
-        record["disabled_reason"] = None
-    return record
+    row, changes = request.changed("webhooks", {**NEW_MEMBERS, "is_active": parse_boolean})
+    row.record |= changes
+    if changes.get("is_active"):
+        row.record["disabled_reason"] = None
+    return row.record
 
 
 def delete_webhook(request: FakeRequest) -> object:
@@ -67,8 +69,12 @@ def rotate_secret(request: FakeRequest) -> object:
 
 def list_deliveries(request: FakeRequest) -> object:
     """List the deliveries of a webhook."""
-    webhook = request.row("webhooks").record["id"]
-    return request.table("deliveries").page(request.query, lambda row: row.record["webhook_id"] == webhook)
+    webhook = request.errors.attempt(request.row, "webhooks")
+    return paginate(
+        request,
+        "deliveries",
+        lambda row: webhook is not None and row.record["webhook_id"] == webhook.record["id"],
+    )
 
 
 def retry_delivery(request: FakeRequest) -> object:
@@ -81,16 +87,11 @@ def retry_delivery(request: FakeRequest) -> object:
     return record
 
 
-def _values(body: Record, record: Record) -> Record:
-    url = _forms.expect_type(body, "url", str, record["url"])
-    if not _is_allowed_endpoint(url):
-        raise ValidationError(f"expected a public https URL for url but received {url!r}")
-    return {
-        "url": url,
-        "events": _forms.expect_list(body, "events", tuple(EventKind), record["events"]),
-        "description": _forms.parse_description(body, record["description"]),
-        "is_active": _forms.expect_bool(body, "is_active", default=record["is_active"]),
-    }
+def parse_endpoint(name: str, value: object) -> str:
+    """Return the URL of an endpoint."""
+    if not isinstance(value, str) or not _is_allowed_endpoint(value):
+        raise ValidationError(f"expected a public https URL for {name} but received {value!r}")
+    return value
 
 
 def _is_allowed_endpoint(url: str) -> bool:
@@ -116,3 +117,11 @@ def _is_allowed_endpoint(url: str) -> bool:
 
 def _signing_secret() -> str:
     return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
+
+
+NEW_MEMBERS: dict[str, Parser] = {
+    "url": parse_endpoint,
+    "events": partial(parse_list, choices=tuple(EventKind)),
+    "description": parse_text,
+}
+"""The members of a new webhook."""
