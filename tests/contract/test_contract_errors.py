@@ -255,8 +255,31 @@ async def test_the_alias_of_the_api_works_and_is_not_in_responses(
     backend: Backend, http: httpx2.AsyncClient
 ) -> None:
     alias = backend.base_url.removesuffix("/v1") + "/api/v1"
-    record = await data_of(http.post(f"{alias}/upload", files={"file": make_png(3, 3)}))
-    assert "/api/v1" not in f"{record}"
-    assert await data_of(http.get(f"{alias}/images/{record['id']}")) == record
+    uploaded = await http.post(f"{alias}/upload", files={"file": make_png(3, 3)}, data={"permission": "0"})
+    assert "/api/v1" not in uploaded.text
+    envelope = uploaded.json()
+    assert (envelope["success"], envelope["status"], envelope["message"]) == (True, True, "OK")
+    record = await data_of(http.get(f"/images/{envelope['data']['id']}"))
+    assert (await http.get(f"{alias}/images/{record['id']}")).json()["data"] == record
+    assert record["is_public"] is False
+    links = {
+        **record["links"],
+        "thumbnail_url": record["thumb_url"],
+        "markdown_with_link": f"[{record['links']['markdown']}]({record['url']})",
+    }
+    names_of_lsky = {
+        "key": record["id"],
+        "name": record["filename"],
+        "origin_name": record["original_filename"],
+        "mimetype": record["mime_type"],
+        "extension": record["url"].rpartition(".")[2],
+        "links": links,
+    }
+    assert envelope["data"] == record | names_of_lsky
+    missing = (await http.get(f"{alias}/images/{'0' * 16}")).json()
+    error = missing["error"]
+    assert (missing["status"], missing["message"]) == (False, f"{error['message']}: {error['details']}")
+    for method in ("GET", "PUT"):
+        assert "status" not in (await http.request(method, "/nothing")).json()
     for url in (f"{backend.base_url}/img/{record['id']}", f"{alias}/img/{record['id']}"):
         assert (await http.get(url)).content == (await http.get(record["url"])).content

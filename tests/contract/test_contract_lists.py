@@ -94,10 +94,10 @@ async def test_totals_are_unknown_with_a_search_a_format_or_a_time(client: Async
         {"created_after": image.created_at - timedelta(days=1)},
         {"created_before": "2999-01-01T00:00:00+02:00"},
     ):
-        page = await client.images.list(**filters).first_page()  # type: ignore[arg-type]
+        page = await client.images.list(**filters).first_page()
         assert (len(page), page.total, page.total_pages) == (1, None, None)
     for counted in ({}, {"is_public": True}, {"sort": "size"}, {"q": " "}):
-        page = await client.images.list(**counted).first_page()  # type: ignore[arg-type]
+        page = await client.images.list(**counted).first_page()
         assert (len(page), page.total, page.total_pages) == (1, 1, 1)
 
 
@@ -126,7 +126,7 @@ async def test_a_cursor_of_another_order_filter_or_album_is_400(client: AsyncCli
         {"created_after": "2000-01-01T00:00:00Z"},
     ):
         with pytest.raises(BadRequestError, match="for cursor"):
-            await client.images.list(cursor=cursor, **filters).first_page()  # type: ignore[arg-type]
+            await client.images.list(cursor=cursor, **filters).first_page()
 
 
 @pytest.mark.parametrize(

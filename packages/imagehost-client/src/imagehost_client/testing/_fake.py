@@ -26,6 +26,7 @@ from imagehost_client.errors import (
     UnauthorizedError,
     UnavailableError,
 )
+from imagehost_client.testing import _lsky
 from imagehost_client.testing._delivery import deliver
 from imagehost_client.testing._errors import ErrorCollector
 from imagehost_client.testing._request import FakeRequest, Route, require_scope
@@ -134,16 +135,25 @@ class FakeImageHost(HostState, httpx2.BaseTransport, httpx2.AsyncBaseTransport):
 
     def _handle(self, request: httpx2.Request) -> httpx2.Response:
         with self._lock:
-            url = self._canonical_url(str(request.url.copy_with(query=None)))
-            try:
-                if url.startswith(f"{self.cdn_url}/"):
-                    return self._deliver_image(request, url.removeprefix(f"{self.cdn_url}/"))
-                return self._handle_api(request, url)
-            except MethodNotAllowedError as error:
-                allowed = ", ".join(allowed_methods(url.removeprefix(self.base_url)))
-                return _error_response(error, 405, {"Allow": allowed})
-            except ImageHostError as error:
-                return _error_response(error, STATUSES.get(type(error), 500))
+            url = str(request.url.copy_with(query=None))
+            canonical_url = self._canonical_url(url)
+            if canonical_url.startswith(f"{self.base_url}/") and canonical_url != url:
+                response = self._respond(request, canonical_url, is_lsky=True)
+                headers = {name: text for name, text in response.headers.items() if name != "content-length"}
+                content = json.dumps(_lsky.extend_envelope(json.loads(response.content))).encode()
+                return httpx2.Response(response.status_code, headers=headers, content=content)
+            return self._respond(request, canonical_url)
+
+    def _respond(self, request: httpx2.Request, url: str, *, is_lsky: bool = False) -> httpx2.Response:
+        try:
+            if url.startswith(f"{self.cdn_url}/"):
+                return self._deliver_image(request, url.removeprefix(f"{self.cdn_url}/"))
+            return self._handle_api(request, url, is_lsky=is_lsky)
+        except MethodNotAllowedError as error:
+            allowed = ", ".join(allowed_methods(url.removeprefix(self.base_url)))
+            return _error_response(error, 405, {"Allow": allowed})
+        except ImageHostError as error:
+            return _error_response(error, STATUSES.get(type(error), 500))
 
     def _canonical_url(self, url: str) -> str:
         """Return the URL behind an alias: `/api/v1` means `/v1`, and `/v1/img` means the `cdn_url`."""
@@ -154,7 +164,7 @@ class FakeImageHost(HostState, httpx2.BaseTransport, httpx2.AsyncBaseTransport):
             url = f"{self.cdn_url}/{url.removeprefix(f'{self.base_url}/img/')}"
         return url
 
-    def _handle_api(self, request: httpx2.Request, url: str) -> httpx2.Response:
+    def _handle_api(self, request: httpx2.Request, url: str, *, is_lsky: bool) -> httpx2.Response:
         if not url.startswith(f"{self.base_url}/"):
             raise NotFoundError(f"expected a URL below {self.base_url} but received {url}")
         path = url.removeprefix(self.base_url)
@@ -172,6 +182,7 @@ class FakeImageHost(HostState, httpx2.BaseTransport, httpx2.AsyncBaseTransport):
             content_type=request.headers.get("content-type", ""),
             body=request.content,
             errors=errors,
+            is_lsky=is_lsky,
         )
         key = request.headers.get("idempotency-key")
         if key is None or route not in IDEMPOTENT:

@@ -64,7 +64,9 @@ class UploadForm:
     repeated: tuple[str, ...] = ()
 
 
-def read_upload(content_type: str, body: bytes, errors: ErrorCollector) -> UploadForm:
+def read_upload(
+    content_type: str, body: bytes, errors: ErrorCollector, aliases: Mapping[str, str]
+) -> UploadForm:
     """Return the form in a request's body.
 
     It is an error to send no file or too many, or files in the fields of both forms.
@@ -73,6 +75,7 @@ def read_upload(content_type: str, body: bytes, errors: ErrorCollector) -> Uploa
         content_type: The content type, with its parameters.
         body: The whole body.
         errors: The collector of these errors.
+        aliases: Other names of text fields, with the names of `OPTIONS`.
 
     Raises:
         UnsupportedMediaTypeError: The body is not form data.
@@ -101,9 +104,13 @@ def read_upload(content_type: str, body: bytes, errors: ErrorCollector) -> Uploa
         errors.add(
             BadRequestError(f"expected at most {MAX_FILES} files for files[] but received {len(files)}")
         )
-    texts = [part for part in parts if part.filename is None and part.content and part.name in OPTIONS]
-    fields = {part.name: part.content.decode("utf-8", "replace") for part in texts}
-    names = [part.name for part in texts]
+    texts = [
+        (aliases.get(part.name, part.name), part.content.decode("utf-8", "replace"))
+        for part in parts
+        if part.filename is None and part.content
+    ]
+    fields = {name: text for name, text in texts if name in OPTIONS}
+    names = [name for name, _ in texts]
     repeated = tuple(name for name in fields if names.count(name) > 1)
     return UploadForm(files, forms == {True}, fields, repeated)
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from imagehost_client.errors import ImageHostError, ValidationError
 from imagehost_client.models import EventKind
 from imagehost_client.testing import _filenames, _forms, _image_files
+from imagehost_client.testing._lsky import extend_image
 from imagehost_client.testing._members import Parser, parse_boolean, parse_text
 from imagehost_client.testing._request import FakeRequest, touch_albums
 from imagehost_client.testing._store import PLACEHOLDER, Record, Row, new_id, now
@@ -15,7 +16,7 @@ from imagehost_client.testing._store import PLACEHOLDER, Record, Row, new_id, no
 
 def upload(request: FakeRequest) -> object:
     """Store the files of an upload."""
-    form = _forms.read_upload(request.content_type, request.body, request.errors)
+    form = request.upload_form(request.errors)
     for text in _forms.option_errors(form):
         request.errors.add(ValidationError(text))
     album = request.errors.attempt(request.parse_album_id, "album_id", form.fields.get("album_id"))
@@ -32,7 +33,9 @@ def upload(request: FakeRequest) -> object:
         kinds = {type(error) for error, _ in failures}
         details = "; ".join(error.details for error, _ in failures)
         raise kinds.pop()(details) if len(kinds) == 1 else ValidationError(details)
-    return {"images": images, "errors": [failure for _, failure in failures]} if form.many else images[0]
+    if form.many:
+        return {"images": images, "errors": [failure for _, failure in failures]}
+    return extend_image(images[0]) if request.is_lsky else images[0]
 
 
 def get_image(request: FakeRequest) -> object:

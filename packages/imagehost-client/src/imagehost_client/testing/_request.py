@@ -10,6 +10,7 @@ from imagehost_client.errors import ForbiddenError, ValidationError
 from imagehost_client.models import EventKind
 from imagehost_client.testing import _forms
 from imagehost_client.testing._errors import ErrorCollector
+from imagehost_client.testing._lsky import FIELD_ALIASES
 from imagehost_client.testing._members import Parser, read_json, read_members
 from imagehost_client.testing._state import HostState
 from imagehost_client.testing._store import Record, Row, Table, TokenGrant, now
@@ -24,6 +25,7 @@ class FakeRequest:
         path: The path below the base URL.
         ids: The ids in the path.
         errors: The errors found so far, which are reported together.
+        is_lsky: Whether the request was sent to `/api/v1`, the alias for programs made for Lsky Pro.
     """
 
     host: HostState
@@ -34,6 +36,7 @@ class FakeRequest:
     content_type: str
     body: bytes
     errors: ErrorCollector = field(factory=ErrorCollector)
+    is_lsky: bool = False
 
     def json(self) -> Record:
         """Return the body as an object."""
@@ -64,6 +67,11 @@ class FakeRequest:
         assert row is not None
         return row, changes
 
+    def upload_form(self, errors: ErrorCollector) -> _forms.UploadForm:
+        """Return the body as the form of an upload; errors are collected."""
+        aliases = FIELD_ALIASES if self.is_lsky else {}
+        return _forms.read_upload(self.content_type, self.body, errors, aliases)
+
     def idempotency_fingerprint(self) -> object:
         """Return what must be equal in every request under one idempotency key: path and content.
 
@@ -71,7 +79,7 @@ class FakeRequest:
         """
         if self.path != "/upload":
             return self.path, self.json()
-        form = _forms.read_upload(self.content_type, self.body, ErrorCollector())
+        form = self.upload_form(ErrorCollector())
         return self.path, form.many, form.fields, form.files
 
     def table(self, name: str) -> Table:
