@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from typing import TypeVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_core.errors import BadRequestError, ValidationError
-from imagehost_server.api.schemas import (
-    AlbumChanges,
-    ImageChanges,
-    NewAlbum,
-    SignedUrlRequest,
-    decode,
-    set_fields,
-)
+from imagehost_server.api import body
+from imagehost_server.api.body import InvalidBody, JsonBody, set_fields
+from imagehost_server.api.schemas import AlbumChanges, ImageChanges, NewAlbum, SignedUrlRequest
+
+T = TypeVar("T", bound=JsonBody)
+
+
+def decode(kind: type[T], data: bytes) -> T:
+    """Return a decoded body, or raise its error."""
+    value = body.decode(kind, data)
+    if isinstance(value, InvalidBody):
+        raise value.error
+    return value
+
 
 KINDS = [NewAlbum, ImageChanges, AlbumChanges, SignedUrlRequest]
 values = st.recursive(
@@ -32,25 +39,25 @@ values = st.recursive(
 
 
 @given(st.sampled_from(KINDS), st.binary(max_size=60))
-def test_any_bytes_are_a_value_400_or_422(kind: type[NewAlbum], body: bytes) -> None:
+def test_any_bytes_are_a_value_400_or_422(kind: type[NewAlbum], data: bytes) -> None:
     with suppress(BadRequestError, ValidationError):
-        assert isinstance(decode(kind, body), kind)
+        assert isinstance(decode(kind, data), kind)
 
 
 @given(values, values, values)
 def test_a_body_is_accepted_exactly_if_its_types_are_right(
     name: object, description: object, is_public: object
 ) -> None:
-    body = json.dumps({"name": name, "description": description, "is_public": is_public, "other": 1})
+    data = json.dumps({"name": name, "description": description, "is_public": is_public, "other": 1})
     members = [("name", name, str), ("description", description, str)]
     wrong = [member for member, value, kind in members if type(value) is not kind]
     if not isinstance(is_public, int) or is_public not in (0, 1):
         wrong.append("is_public")
     if not wrong:
-        assert decode(NewAlbum, body.encode()).name == name
+        assert decode(NewAlbum, data.encode()).name == name
         return
     with pytest.raises(ValidationError) as caught:
-        decode(NewAlbum, body.encode())
+        decode(NewAlbum, data.encode())
     assert [error.name for error in caught.value.errors] == wrong
     assert all(len(error.received) <= 62 for error in caught.value.errors)
 
@@ -80,7 +87,7 @@ def test_null_is_a_value_and_not_an_omission() -> None:
         decode(ImageChanges, b'{"is_public": null}')
 
 
-@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' * 100_000])
-def test_json_nested_too_deeply_is_400(body: bytes) -> None:
+@pytest.mark.parametrize("data", [b"[" * 100_000, b'{"a":' * 100_000])
+def test_json_nested_too_deeply_is_400(data: bytes) -> None:
     with pytest.raises(BadRequestError):
-        decode(NewAlbum, body)
+        decode(NewAlbum, data)

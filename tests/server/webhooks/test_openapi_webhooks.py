@@ -8,8 +8,8 @@ import httpx2
 import jsonschema
 
 from imagehost_core.events import EVENT_TYPES, event_schemas
-from imagehost_server.app import operations
 from imagehost_server.openapi.document import document
+from imagehost_server.routes import ROUTES
 
 
 def test_the_document_has_every_event_with_its_schema(anonymous: httpx2.Client) -> None:
@@ -25,7 +25,7 @@ def test_the_document_has_every_event_with_its_schema(anonymous: httpx2.Client) 
 
 def test_events_have_the_members_of_the_api_records() -> None:
     """Two generators of schemas, one for responses and one for events, yield the same members."""
-    tree = json.loads(json.dumps(document(operations(), "https://img.example/v1", "https://img.example/img")))
+    tree = json.loads(json.dumps(document(ROUTES, "https://img.example/v1", "https://img.example/img")))
     for name, record in (("image.uploaded", "ImageRecord"), ("album.created", "AlbumRecord")):
         data = event_schemas()[name]["properties"]["data"]  # type: ignore[index]
         schema = tree["components"]["schemas"][record]

@@ -17,8 +17,9 @@ from litestar.handlers import HTTPRouteHandler
 from imagehost_core import ImageHost
 from imagehost_core.models import Account, Principal
 from imagehost_server._executors import Executors
+from imagehost_server.api.envelope import to_litestar
 from imagehost_server.api.operation import Operation
-from imagehost_server.api.request import ApiRequest, to_litestar
+from imagehost_server.api.request import ApiRequest
 from imagehost_server.auth.identity import IdentityMiddleware
 from imagehost_server.auth.scopes import require_access
 from imagehost_server.background import running_sender
@@ -29,7 +30,7 @@ from imagehost_server.http.responses import error_response
 from imagehost_server.middleware.cors import CorsMiddleware, CorsPolicy, PreflightMiddleware
 from imagehost_server.middleware.lsky import LskyMiddleware
 from imagehost_server.middleware.security import SecurityMiddleware
-from imagehost_server.openapi.html import build_description
+from imagehost_server.openapi.html import ApiDescription
 from imagehost_server.routes import ROUTES
 from imagehost_server.routes.account import create_account
 from imagehost_server.settings import HttpSettings, ServerSettings
@@ -93,7 +94,7 @@ def create_app(host: ImageHost, settings: ServerSettings) -> Application:
 def create_api(host: ImageHost, settings: ServerSettings, executors: Executors) -> Litestar:
     """Return the JSON API alone."""
     routes = routes_of(settings)
-    pages = build_description(operations(routes), settings.base_url, settings.delivery_url)
+    pages = ApiDescription(routes, settings.base_url, settings.delivery_url)
 
     @asynccontextmanager
     async def lifespan(_app: Litestar) -> AsyncIterator[None]:

@@ -1,131 +1,147 @@
-"""API operations: routes with the information that the OpenAPI document needs."""
+"""Route handlers: Litestar's, with the metadata that the OpenAPI document needs.
+
+Litestar passes path and query parameters and the decoded body by the handler's annotations, and makes the
+document from them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from inspect import signature
+from typing import Any
 
 from attrs import frozen
 from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 
+from imagehost_core.errors import BadRequestError, ErrorCollector, FieldError
+from imagehost_server.api.body import BodyDTO, InvalidBody
+from imagehost_server.api.lookups import look_up
+from imagehost_server.api.request import ApiRequest
+from imagehost_server.auth.identity import is_counted
 from imagehost_server.auth.scopes import ROUTE_SCOPES, Requirement
 
-Shape = type | Mapping[str, object] | tuple["Shape", ...]
-"""A class; an object's members, by name; or alternatives, of which one applies."""
+Handler = Callable[..., Awaitable[Response[Any]]]
 
-
-@frozen(kw_only=True)
-class Parameter:
-    """A query parameter.
-
-    Attributes:
-        name: Its name.
-        schema: Its JSON schema.
-        summary: One line of description.
-    """
-
-    name: str
-    schema: dict[str, object]
-    summary: str
+FREE_TEXT = frozenset({"q"})
+"""Query parameters whose parser accepts any text, so that a repetition has to be rejected here."""
 
 
 @frozen(kw_only=True)
 class Operation:
-    """The description of a route.
+    """What the OpenAPI document says of a route beyond the annotations of its handler.
 
     Attributes:
-        method: The HTTP method; GET includes HEAD.
-        path: The path, with parameters as `{name}`.
-        name: The operation id.
-        summary: One line of description.
-        response: The shape of `data`, or the media type of a response without envelope.
-        status: The HTTP status of success.
-        body: The class of the JSON body, the media type of another body, or `None`.
-        query: The query parameters.
-        errors: Error statuses that do not follow from the other attributes.
+        route: Method and path, such as `GET /v1/images/{image_id}`; GET includes HEAD.
+        errors: Error statuses that do not follow from the route's parameters and body.
         idempotent: Whether the operation accepts an `Idempotency-Key`.
+        has_envelope: Whether the response is JSON with a success envelope.
     """
 
-    method: str
-    path: str
-    name: str
-    summary: str
-    response: Shape | str
-    status: int = 200
-    body: type | str | None = None
-    query: tuple[Parameter, ...] = ()
+    route: str
     errors: tuple[int, ...] = ()
     idempotent: bool = False
+    has_envelope: bool = True
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether requests count against the rate limits."""
+        return is_counted(self.route.split(" ")[1])
 
     @property
     def requirement(self) -> Requirement | None:
         """The scope or session that the route requires; `None`: no token."""
-        return ROUTE_SCOPES[f"{self.method} {self.path}"]
-
-
-PAGING = (
-    Parameter(name="page", schema={"type": "integer", "minimum": 1, "default": 1}, summary="Page number."),
-    Parameter(
-        name="per_page",
-        schema={"type": "integer", "minimum": 1, "maximum": 100, "default": 20},
-        summary="Items per page.",
-    ),
-    Parameter(
-        name="cursor",
-        schema={"type": "string"},
-        summary="The `next_cursor` of the previous page, instead of `page`. Neither skips nor repeats items "
-        "while others are added or deleted.",
-    ),
-)
-
-Handler = Callable[..., Awaitable[Response[bytes]]]
+        return ROUTE_SCOPES[self.route]
 
 
 def operation(
     route: str,
     *,
     summary: str,
-    response: Shape | str,
     status: int = 200,
-    body: type | str | None = None,
-    query: tuple[Parameter, ...] = (),
     errors: tuple[int, ...] = (),
     idempotent: bool = False,
+    media_type: str | None = None,
 ) -> Callable[[Handler], HTTPRouteHandler]:
-    """Return a decorator that turns a function into a route handler with an `Operation`.
+    """Return a decorator that turns a function into a route handler.
 
     Args:
-        route: Method and path, such as `GET /v1/images/{image_id}`; a key of `ROUTE_SCOPES`.
-        summary: See `Operation`, as for the other arguments.
-        response: The shape of `data`, or a media type.
+        route: Method and path; a key of `ROUTE_SCOPES`.
+        summary: One line of description; the function's docstring is the long one.
         status: The HTTP status of success.
-        body: The class of the JSON body, or a media type.
-        query: The query parameters.
-        errors: Further error statuses.
-        idempotent: Whether an `Idempotency-Key` is accepted.
+        errors: See `Operation`.
+        idempotent: See `Operation`.
+        media_type: The media type of a response without envelope.
     """
     assert route in ROUTE_SCOPES, route
     method, path = route.split(" ")
 
     def decorate(function: Handler) -> HTTPRouteHandler:
-        info = Operation(
-            method=method,
-            path=path,
-            name=function.__name__,
-            summary=summary,
-            response=response,
-            status=status,
-            body=body,
-            query=query,
-            errors=errors,
-            idempotent=idempotent,
+        name = function.__name__
+        has_body = "data" in signature(function).parameters
+        details = Operation(
+            route=route, errors=errors, idempotent=idempotent, has_envelope=media_type is None
         )
         return HTTPRouteHandler(
             path.replace("}", ":str}"),
             http_method=["GET", "HEAD"] if method == "GET" else [method],  # type: ignore[list-item]
             status_code=status,
-            name=function.__name__,
-            opt={"route": route, "operation": info},
-        )(function)
+            name=name,
+            operation_id=lambda _handler, verb, _path: f"{name}_head" if verb == "HEAD" else name,
+            summary=summary,
+            media_type=media_type,
+            dto=BodyDTO if has_body else None,
+            return_dto=None,
+            opt={"route": route, "operation": details},
+        )(_report_all_errors(function))
 
     return decorate
+
+
+def _report_all_errors(function: Handler) -> Handler:
+    """Wrap a handler: reject an invalid body together with errors of the path, and repeated parameters.
+
+    A repeated query parameter is passed with all its values, as in the URL, for its parser to reject with the
+    errors of the other parameters: parsers of other programs disagree on which value counts.
+    """
+    parameters = signature(function).parameters
+    if parameters.keys() <= {"request"}:
+        return function
+
+    @wraps(function)
+    async def handle(**arguments: Any) -> Response[Any]:
+        request = arguments.get("request")
+        if isinstance(request, ApiRequest):
+            arguments |= _repeated(request, arguments)
+            if isinstance(data := arguments.get("data"), InvalidBody):
+                await _raise_body_error(request, data)
+        return await function(**arguments)
+
+    return handle
+
+
+def _repeated(request: ApiRequest, arguments: dict[str, Any]) -> dict[str, str]:
+    """Return the repeated query parameters of a handler.
+
+    Raises:
+        BadRequestError: One that accepts any text is repeated.
+    """
+    if b"&" not in request.scope["query_string"]:
+        return {}
+    values = {name: request.query_params.getall(name, []) for name in arguments if name != "request"}
+    repeated = {name: f"&{name}=".join(found) for name, found in values.items() if len(found) > 1}
+    for name in FREE_TEXT & repeated.keys():
+        raise BadRequestError(errors=[FieldError(name, "one value", f"{len(values[name])}")])
+    return repeated
+
+
+async def _raise_body_error(request: ApiRequest, body: InvalidBody) -> None:
+    """Raise the error of an invalid body together with those of resources that path and body name."""
+    errors = ErrorCollector()
+    if request.scope.get("auth") is not None:
+        errors = await request.executors.database.run(
+            look_up, request.host, request.account, request.path_params, body.members
+        )
+    errors.add(body.error)
+    errors.raise_if_any()

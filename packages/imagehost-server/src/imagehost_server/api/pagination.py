@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TypeVar
 
 from attrs import frozen
 
 from imagehost_core.models import Page
+from imagehost_core.resources import AlbumRecord, ImageRecord, PublicImageRecord
+from imagehost_server.api.representations import DeliveryRecord, KeyRecord, WebhookRecord
 
 T = TypeVar("T")
 
 
 @frozen(kw_only=True)
 class Pagination:
-    """The position of a page in its list, and the cursor of the next page."""
+    """The position of a page in its list, and the cursor of the next page.
+
+    Attributes:
+        page: The page number; null after a cursor.
+        per_page: The maximum number of items of a page.
+        total: The number of items of the whole list.
+        total_pages: The number of pages of the whole list.
+        next_cursor: The `cursor` of the next page; null on the last one.
+    """
 
     page: int | None
     per_page: int
@@ -23,19 +32,60 @@ class Pagination:
     next_cursor: str | None
 
 
-def page_response(name: str, page: Page[T], record: Callable[[T], object]) -> dict[str, object]:
-    """Return the `data` of a page: its records and its pagination.
+@frozen(kw_only=True)
+class ImageList:
+    """A page of an account's images."""
 
-    Args:
-        name: The member that holds the records, such as `images`.
-        page: The page.
-        record: Returns the record of an item.
-    """
-    pagination = Pagination(
+    images: list[ImageRecord]
+    pagination: Pagination
+
+
+@frozen(kw_only=True)
+class PublicImageList:
+    """A page of public images."""
+
+    images: list[PublicImageRecord]
+    pagination: Pagination
+
+
+@frozen(kw_only=True)
+class AlbumList:
+    """A page of an account's albums."""
+
+    albums: list[AlbumRecord]
+    pagination: Pagination
+
+
+@frozen(kw_only=True)
+class KeyList:
+    """A page of an account's API keys."""
+
+    keys: list[KeyRecord]
+    pagination: Pagination
+
+
+@frozen(kw_only=True)
+class WebhookList:
+    """A page of an account's webhooks."""
+
+    webhooks: list[WebhookRecord]
+    pagination: Pagination
+
+
+@frozen(kw_only=True)
+class DeliveryList:
+    """A page of a webhook's deliveries."""
+
+    deliveries: list[DeliveryRecord]
+    pagination: Pagination
+
+
+def pagination(page: Page[T]) -> Pagination:
+    """Return the position of a page."""
+    return Pagination(
         page=page.page,
         per_page=page.per_page,
         total=page.total,
         total_pages=page.total_pages,
         next_cursor=page.next_cursor,
     )
-    return {name: [record(item) for item in page], "pagination": pagination}

@@ -1,25 +1,19 @@
-"""The request class of API handlers: host, identity, query parameters and JSON body."""
+"""The request class of API handlers: host, identity and the limits of JSON bodies."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
 
-from litestar import Request, Response
+from litestar import Request
 from litestar.datastructures import State
 
 from imagehost_core import ImageHost
 from imagehost_core.errors import BadRequestError, FieldError
 from imagehost_core.models import Account, Principal
-from imagehost_core.pagination import PageRequest, parse_page_request
 from imagehost_server._executors import Executors
-from imagehost_server.api.schemas import decode
 from imagehost_server.auth.identity import RequestIdentity
 from imagehost_server.http.body import JSON_BYTES, read_body, require_json
-from imagehost_server.http.responses import Headers, RawResponse, success_response
 from imagehost_server.settings import ServerSettings
-
-T = TypeVar("T")
 
 
 class ApiRequest(Request[Account, Principal, State]):
@@ -82,45 +76,14 @@ class ApiRequest(Request[Account, Principal, State]):
             raise BadRequestError(errors=[FieldError("Idempotency-Key", "one header", f"{len(values)}")])
         return values[0] if values else None
 
-    def query_param(self, name: str) -> str | None:
-        """Return the value of a query parameter, or `None`.
-
-        Raises:
-            BadRequestError: It is repeated; parsers disagree on which value counts.
-        """
-        values = self.query_params.getall(name, [])
-        if len(values) > 1:
-            raise BadRequestError(errors=[FieldError(name, "one value", f"{len(values)}")])
-        return str(values[0]) if values else None
-
-    def page_request(self) -> PageRequest:
-        """Return the requested page: `page` and `per_page`, or `cursor` and `per_page`.
-
-        Raises:
-            BadRequestError: A parameter is not allowed; every one is named.
-        """
-        return parse_page_request(*map(self.query_param, ("page", "per_page", "cursor")))
-
-    async def json_body(self, kind: type[T]) -> T:
-        """Return the JSON body as a value of `kind`.
+    async def body(self) -> bytes:
+        """Return the JSON body, for Litestar to decode.
 
         Raises:
             UnsupportedMediaTypeError: The content type is not JSON.
             PayloadTooLargeError: The body has more than `JSON_BYTES` bytes.
-            BadRequestError: The body is not JSON, or truncated.
-            ValidationError: Values have a wrong type; every one is named.
+            BadRequestError: The body is truncated, or exceeds a timeout.
         """
         require_json(self.headers.get("content-type"))
-        return decode(kind, await read_body(self.receive, JSON_BYTES, self.settings.http))
-
-
-def ok(data: object, status: int = 200, headers: Headers = ()) -> Response[bytes]:
-    """Return the success envelope of `data` as a Litestar response."""
-    return to_litestar(success_response(data, status, headers))
-
-
-def to_litestar(response: RawResponse) -> Response[bytes]:
-    """Return a response as a Litestar response."""
-    headers = dict(response.headers)
-    media_type = headers.pop("content-type")
-    return Response(response.body, status_code=response.status, headers=headers, media_type=media_type)
+        # Litestar takes an empty body for none; a space is not JSON either.
+        return await read_body(self.receive, JSON_BYTES, self.settings.http) or b" "

@@ -1,65 +1,122 @@
-"""JSON request bodies: their classes, and decoding with all errors collected.
+"""The classes of JSON bodies.
 
-Response records are the core's (`imagehost_core.resources`). Only JSON types and required members are
-checked here; ranges are the core's rules.
+Only JSON types and required members are checked here. Ranges are the core's rules; the annotations repeat
+them for the OpenAPI document. Response records are the core's too (`imagehost_core.resources`).
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
-from msgspec.structs import FieldInfo, fields
+from msgspec import UNSET, Meta, UnsetType, field
 
-from imagehost_core.errors import BadRequestError, FieldError, ValidationError, quote_value
-from imagehost_core.transform import DEFAULT_LIFETIME_SECONDS
+from imagehost_core.errors import FieldError, ValidationError, quote_value
+from imagehost_core.events import EVENT_TYPES
+from imagehost_core.models import Scope
+from imagehost_core.services.albums import MAX_IMAGES_PER_REQUEST
+from imagehost_core.services.albums import MAX_NAME as MAX_ALBUM_NAME
+from imagehost_core.services.keys import MAX_NAME as MAX_KEY_NAME
+from imagehost_core.transform import DEFAULT_LIFETIME_SECONDS, FORMAT_NAMES, MAX_QUALITY, MAX_SIDE, Fit
+from imagehost_core.transform.signing import MAX_LIFETIME_SECONDS
+from imagehost_core.uploads import MAX_DESCRIPTION
+from imagehost_core.uploads.filenames import MAX_FILENAME_BYTES
+from imagehost_core.webhooks.endpoint import MAX_URL
+from imagehost_server.api.body import JsonBody
+from imagehost_server.auth.passwords import MAX_PASSWORD, MIN_PASSWORD
 
-T = TypeVar("T")
 
-SECRETS = frozenset({"password"})
-"""Members whose values never appear in messages, not even if they have a wrong type."""
-MAX_QUOTED = 60
-"""Longest quotation of a received value in a message, in characters."""
+def _meta(description: str, **schema: object) -> Meta:
+    """Return the description and the JSON schema of a member, which do not affect its decoding."""
+    return Meta(description=description, extra_json_schema={"extra": schema} if schema else None)
 
 
-class NewAlbum(Struct, kw_only=True):
+_side: dict[str, object] = {"type": "integer", "minimum": 1, "maximum": MAX_SIDE}
+
+AlbumName = Annotated[str, _meta("1–100 characters, after trimming.", minLength=1, maxLength=MAX_ALBUM_NAME)]
+Description = Annotated[str, _meta("At most 2,000 characters.", maxLength=MAX_DESCRIPTION)]
+IsPublic = Annotated[bool, _meta("Whether it is shown in the public gallery. 0 and 1 are accepted too.")]
+AlbumReference = Annotated[
+    int | str | UnsetType | None,
+    _meta("The album's id; null removes the image from its album.", type=["integer", "null"], minimum=1),
+]
+Filename = Annotated[
+    str,
+    _meta("A new file name; its extension remains that of the stored format.", maxLength=MAX_FILENAME_BYTES),
+]
+ImageIds = Annotated[list[str], _meta("The ids of the images.", minItems=1, maxItems=MAX_IMAGES_PER_REQUEST)]
+Username = Annotated[str, _meta("The account's name.")]
+Password = Annotated[
+    str, _meta("The account's password.", format="password", minLength=MIN_PASSWORD, maxLength=MAX_PASSWORD)
+]
+KeyName = Annotated[str, _meta("A name for people.", maxLength=MAX_KEY_NAME)]
+Scopes = Annotated[
+    list[str],
+    _meta("What the key may do.", items={"type": "string", "enum": [scope.value for scope in Scope]}),
+]
+ExpiresAt = Annotated[
+    str | UnsetType | None,
+    _meta("When the key expires, in RFC 3339 with a time zone; null = never.", format="date-time"),
+]
+WebhookUrl = Annotated[str, _meta("An https URL at a public IP address.", format="uri", maxLength=MAX_URL)]
+EventTypes = Annotated[
+    list[str],
+    _meta(
+        "The events to receive; an empty list means all.",
+        items={"type": "string", "enum": sorted(EVENT_TYPES)},
+    ),
+]
+Width = Annotated[int | str, _meta("Width in pixels.", **_side)]
+Height = Annotated[int | str, _meta("Height in pixels.", **_side)]
+Quality = Annotated[
+    int | str,
+    _meta("Compression quality; ignored for PNG and GIF.", type="integer", minimum=1, maximum=MAX_QUALITY),
+]
+FitMode = Annotated[
+    str,
+    _meta("How the image fits width and height, if both are given.", enum=[fit.value for fit in Fit]),
+]
+OutputFormat = Annotated[str, _meta("Output format; `auto` negotiates by `Accept`.", enum=list(FORMAT_NAMES))]
+Lifetime = Annotated[int, _meta("Seconds until the URL expires.", minimum=1, maximum=MAX_LIFETIME_SECONDS)]
+
+
+class NewAlbum(JsonBody, kw_only=True):
     """The body of `POST /albums`."""
 
-    name: str
-    description: str = ""
-    is_public: bool = True
+    name: AlbumName
+    description: Description = ""
+    is_public: IsPublic = True
 
 
-class ImageChanges(Struct, kw_only=True):
+class ImageChanges(JsonBody, kw_only=True):
     """The body of `PATCH /images/{id}`; omitted members keep their values."""
 
-    album_id: int | str | UnsetType | None = UNSET
-    description: str | UnsetType = UNSET
-    is_public: bool | UnsetType = UNSET
-    filename: str | UnsetType = UNSET
+    album_id: AlbumReference = UNSET
+    description: Description | UnsetType = UNSET
+    is_public: IsPublic | UnsetType = UNSET
+    filename: Filename | UnsetType = UNSET
 
 
-class AlbumChanges(Struct, kw_only=True):
+class AlbumChanges(JsonBody, kw_only=True):
     """The body of `PATCH /albums/{id}`; omitted members keep their values."""
 
-    name: str | UnsetType = UNSET
-    description: str | UnsetType = UNSET
-    is_public: bool | UnsetType = UNSET
+    name: AlbumName | UnsetType = UNSET
+    description: Description | UnsetType = UNSET
+    is_public: IsPublic | UnsetType = UNSET
 
 
-class AlbumMembers(Struct, kw_only=True):
+class AlbumMembers(JsonBody, kw_only=True):
     """The body of `PUT|DELETE /albums/{id}/images`."""
 
-    image_ids: list[str]
+    image_ids: ImageIds
 
 
-class SignIn(Struct, kw_only=True):
+class SignIn(JsonBody, kw_only=True):
     """The body of `POST /session`."""
 
-    username: str
-    password: str
+    username: Username
+    password: Password
 
     def __repr__(self) -> str:
         # Without the password, which must not be logged.
@@ -70,79 +127,48 @@ class NewAccount(SignIn, kw_only=True):
     """The body of `POST /accounts`."""
 
 
-class NewKey(Struct, kw_only=True):
+class NewKey(JsonBody, kw_only=True):
     """The body of `POST /keys`; without `scopes` the key has all."""
 
-    name: str | UnsetType = UNSET
-    scopes: list[str] | UnsetType = UNSET
-    expires_at: str | UnsetType | None = UNSET
+    name: KeyName | UnsetType = UNSET
+    scopes: Scopes | UnsetType = UNSET
+    expires_at: ExpiresAt = UNSET
 
 
-class KeyChanges(Struct, kw_only=True):
+class KeyChanges(JsonBody, kw_only=True):
     """The body of `PATCH /keys/{id}`; omitted members keep their values."""
 
-    name: str | UnsetType = UNSET
-    scopes: list[str] | UnsetType = UNSET
-    expires_at: str | UnsetType | None = UNSET
+    name: KeyName | UnsetType = UNSET
+    scopes: Scopes | UnsetType = UNSET
+    expires_at: ExpiresAt = UNSET
 
 
-class NewWebhook(Struct, kw_only=True):
+class NewWebhook(JsonBody, kw_only=True):
     """The body of `POST /webhooks`; without `events` it receives all."""
 
-    url: str
-    events: list[str] = []
-    description: str = ""
+    url: WebhookUrl
+    events: EventTypes = field(default_factory=list)
+    description: Description = ""
 
 
-class WebhookChanges(Struct, kw_only=True):
+class WebhookChanges(JsonBody, kw_only=True):
     """The body of `PATCH /webhooks/{id}`; omitted members keep their values."""
 
-    url: str | UnsetType = UNSET
-    events: list[str] | UnsetType = UNSET
-    description: str | UnsetType = UNSET
-    is_active: bool | UnsetType = UNSET
+    url: WebhookUrl | UnsetType = UNSET
+    events: EventTypes | UnsetType = UNSET
+    description: Description | UnsetType = UNSET
+    is_active: Annotated[bool, _meta("True enables a disabled webhook again.")] | UnsetType = UNSET
 
 
-class SignedUrlRequest(Struct, kw_only=True):
+class SignedUrlRequest(JsonBody, kw_only=True):
     """The body of `POST /images/{id}/signed-url`: transform parameters, and the lifetime in seconds."""
 
-    expires_in: int = DEFAULT_LIFETIME_SECONDS
-    w: int | str | UnsetType = UNSET
-    h: int | str | UnsetType = UNSET
-    q: int | str | UnsetType = UNSET
-    fit: str | UnsetType = UNSET
-    fm: str | UnsetType = UNSET
-
-
-def decode(kind: type[T], body: bytes) -> T:
-    """Return a JSON body as a value of `kind`.
-
-    Unknown members are ignored. Types are not converted, except 0 and 1 to booleans: `"1"` is not a number.
-
-    Args:
-        kind: One of the classes above.
-        body: The received bytes.
-
-    Raises:
-        BadRequestError: The body is not JSON.
-        ValidationError: The body is JSON of another shape; every wrong member is named.
-    """
-    try:
-        tree = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRequestError(f"expected JSON for the body but received something else: {error}") from None
-    if not isinstance(tree, dict):
-        raise ValidationError(errors=[FieldError("the body", "an object", _quote(tree))])
-    members = {name: value for name, value in tree.items() if isinstance(name, str)}
-    infos = fields(kind)  # type: ignore[arg-type]
-    for info in infos:
-        value = members.get(info.encode_name)
-        if info.type in _BOOLEANS and type(value) is int and value in (0, 1):
-            members[info.encode_name] = value == 1
-    errors = [error for info in infos for error in _field_errors(info, members)]
-    if errors:
-        raise ValidationError(errors=errors)
-    return msgspec.convert(members, kind)
+    expires_in: Lifetime = DEFAULT_LIFETIME_SECONDS
+    w: Width | UnsetType = UNSET
+    h: Height | UnsetType = UNSET
+    q: Quality | UnsetType = UNSET
+    fit: FitMode | UnsetType = UNSET
+    fm: OutputFormat | UnsetType = UNSET
 
 
 def parse_timestamp(name: str, text: str | UnsetType | None) -> datetime | None:
@@ -164,45 +190,3 @@ def parse_timestamp(name: str, text: str | UnsetType | None) -> datetime | None:
     except (msgspec.ValidationError, OverflowError):
         error = FieldError(name, "a time of RFC 3339, with its zone,", quote_value(text))
         raise ValidationError(errors=[error]) from None
-
-
-def set_fields(value: Struct) -> dict[str, object]:
-    """Return the members that a body contained, by name."""
-    members = {info.name: getattr(value, info.name) for info in fields(value)}
-    return {name: member for name, member in members.items() if member is not UNSET}
-
-
-def _field_errors(info: FieldInfo, members: dict[str, object]) -> list[FieldError]:
-    if info.encode_name not in members:
-        return [FieldError(info.encode_name, _EXPECTED[info.type], "nothing")] if info.required else []
-    value = members[info.encode_name]
-    try:
-        msgspec.convert(value, info.type)
-    except msgspec.ValidationError:
-        received = "another type" if info.encode_name in SECRETS else _quote(value)
-        return [FieldError(info.encode_name, _EXPECTED[info.type], received)]
-    return []
-
-
-def _quote(value: object) -> str:
-    if isinstance(value, str):
-        return quote_value(value)
-    text = msgspec.json.encode(value).decode()
-    return text if len(text) <= MAX_QUOTED else f"{text[: MAX_QUOTED - 1]}…"
-
-
-_BOOLEANS: tuple[object, ...] = (bool, bool | UnsetType)
-"""The types of members that accept 0 and 1."""
-_EXPECTED: dict[object, str] = {
-    str: "text",
-    str | UnsetType: "text",
-    bool: "true, false, 0 or 1",
-    bool | UnsetType: "true, false, 0 or 1",
-    int: "an integer",
-    int | str | UnsetType: "an integer",
-    int | str | UnsetType | None: "a positive integer or null",
-    list[str]: "a list of text",
-    list[str] | UnsetType: "a list of text",
-    str | UnsetType | None: "a time of RFC 3339 or null",
-}
-"""The description of each type in messages."""

@@ -71,7 +71,7 @@ class IdentityMiddleware:
         if scope["type"] == ScopeType.HTTP:
             # Litestar routes `/v1//upload/` too: count the path that it routes by.
             scope["path"] = normalize_path(scope["path"])
-            if _is_counted(scope["path"]):
+            if is_counted(scope["path"]):
                 await self._limit(scope, receive, send)
                 return
         await self._app(scope, receive, send)
@@ -108,7 +108,8 @@ class IdentityMiddleware:
         return RequestIdentity(principal, auth_error, by_cookie, token, ip_address), decision
 
 
-def _is_counted(path: str) -> bool:
+def is_counted(path: str) -> bool:
+    """Return whether requests with a path count against the rate limits."""
     return f"{path}/".startswith(PREFIX) and path not in UNCOUNTED
 
 

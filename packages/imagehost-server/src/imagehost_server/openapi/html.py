@@ -1,4 +1,4 @@
-"""The API description as OpenAPI JSON and as an HTML page; both are rendered once at startup.
+"""The API description as OpenAPI JSON and as an HTML page; made at the first request.
 
 The page is plain HTML with one inline style and no script; its Content-Security-Policy forbids any other
 resource.
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from hashlib import sha256
 from html import escape
 from typing import Any
 
 import msgspec
-from attrs import frozen
+from litestar.handlers import HTTPRouteHandler
 
-from imagehost_server.api.operation import Operation
 from imagehost_server.http.responses import JSON_HEADERS, RawResponse
 from imagehost_server.openapi.document import document
 
@@ -31,33 +31,37 @@ _HASH = b64encode(sha256(STYLE.encode()).digest()).decode()
 POLICY = f"default-src 'none'; style-src 'sha256-{_HASH}'; base-uri 'none'; frame-ancestors 'none'"
 
 
-@frozen
 class ApiDescription:
-    """The responses of `/v1/openapi.json` and `/v1/docs`."""
-
-    document: RawResponse
-    docs: RawResponse
-
-
-def build_description(operations: Iterable[Operation], base_url: str, delivery_url: str) -> ApiDescription:
-    """Render the API description.
+    """The responses of `/v1/openapi.json` and `/v1/docs`, made at the first request.
 
     Args:
-        operations: The operations of all routes.
+        routes: The routes of the API.
         base_url: The base URL of the API, which ends in `/v1`.
         delivery_url: The base URL of images.
     """
-    tree = document(operations, base_url, delivery_url)
-    headers = (
-        ("content-type", "text/html"),
-        ("content-security-policy", POLICY),
-        ("x-content-type-options", "nosniff"),
-        ("referrer-policy", "no-referrer"),
-    )
-    return ApiDescription(
-        RawResponse(200, msgspec.json.encode(tree), JSON_HEADERS),
-        RawResponse(200, render_html(tree).encode(), headers),
-    )
+
+    def __init__(self, routes: Iterable[HTTPRouteHandler], base_url: str, delivery_url: str) -> None:
+        self._arguments = (tuple(routes), base_url, delivery_url)
+
+    @cached_property
+    def document(self) -> RawResponse:
+        """The OpenAPI document."""
+        return RawResponse(200, msgspec.json.encode(self._tree), JSON_HEADERS)
+
+    @cached_property
+    def docs(self) -> RawResponse:
+        """The HTML page."""
+        headers = (
+            ("content-type", "text/html"),
+            ("content-security-policy", POLICY),
+            ("x-content-type-options", "nosniff"),
+            ("referrer-policy", "no-referrer"),
+        )
+        return RawResponse(200, render_html(self._tree).encode(), headers)
+
+    @cached_property
+    def _tree(self) -> dict[str, Any]:
+        return document(*self._arguments)
 
 
 def render_html(tree: Mapping[str, Any]) -> str:

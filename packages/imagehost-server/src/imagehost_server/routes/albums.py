@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from attrs import evolve, frozen
 from litestar import Response
-from litestar.params import FromPath
+from litestar.params import JSONBody
 from msgspec import json
 
 from imagehost_core import ImageHost
 from imagehost_core.errors import BadRequestError, FieldError, quote_value
+from imagehost_core.ids import AlbumId
 from imagehost_core.models import Account, Album, Scope
+from imagehost_core.pagination import parse_page_request
 from imagehost_core.resources import AlbumRecord
 from imagehost_core.services import IdempotentRequest, MembershipResult
 from imagehost_core.tokens import require_scope
 from imagehost_core.uploads import BOOLEANS
+from imagehost_server.api.body import set_fields
+from imagehost_server.api.envelope import Success, envelope, ok
 from imagehost_server.api.idempotency import fingerprint, run_idempotent
-from imagehost_server.api.operation import PAGING, Parameter, operation
-from imagehost_server.api.pagination import Pagination, page_response
-from imagehost_server.api.request import ApiRequest, ok, to_litestar
-from imagehost_server.api.schemas import AlbumChanges, AlbumMembers, NewAlbum, set_fields
+from imagehost_server.api.operation import operation
+from imagehost_server.api.pagination import AlbumList, pagination
+from imagehost_server.api.parameters import AlbumIdPath, Cursor, DeleteImages, Page, PerPage
+from imagehost_server.api.request import ApiRequest
+from imagehost_server.api.schemas import AlbumChanges, AlbumMembers, NewAlbum
 from imagehost_server.http.responses import RawResponse, success_response
 
 ChangeMembers = Callable[..., tuple[Album, tuple[MembershipResult, ...]]]
@@ -30,25 +36,25 @@ ChangeMembers = Callable[..., tuple[Album, tuple[MembershipResult, ...]]]
 class DeletedAlbum:
     """The id of a deleted album."""
 
-    id: int
-    deleted: bool = True
+    id: AlbumId
+    deleted: Literal[True] = True
 
 
-@operation(
-    "POST /v1/albums",
-    summary="Create an album.",
-    body=NewAlbum,
-    response=AlbumRecord,
-    status=201,
-    idempotent=True,
-)
-async def create_album(request: ApiRequest) -> Response[bytes]:
+@frozen(kw_only=True)
+class MembershipResults:
+    """The results of a membership request, in its order, and the album after it."""
+
+    results: list[MembershipResult]
+    album: AlbumRecord
+
+
+@operation("POST /v1/albums", summary="Create an album.", status=201, idempotent=True)
+async def create_album(request: ApiRequest, data: JSONBody[NewAlbum]) -> Response[Success[AlbumRecord]]:
     """Respond with 201, the record, and the album's URL in `Location`."""
-    body = await request.json_body(NewAlbum)
     response = await request.executors.database.run(
-        _create_album, request.host, request.account, body, request.idempotency_key
+        _create_album, request.host, request.account, data, request.idempotency_key
     )
-    return to_litestar(response)
+    return envelope(response)
 
 
 def _create_album(host: ImageHost, account: Account, body: NewAlbum, key: str | None) -> RawResponse:
@@ -69,23 +75,18 @@ def _create_album(host: ImageHost, account: Account, body: NewAlbum, key: str | 
     return evolve(response, headers=(*response.headers, ("location", location)))
 
 
-@operation(
-    "GET /v1/albums",
-    summary="List your albums, newest first.",
-    query=PAGING,
-    response={"albums": list[AlbumRecord], "pagination": Pagination},
-)
-async def list_albums(request: ApiRequest) -> Response[bytes]:
+@operation("GET /v1/albums", summary="List your albums, newest first.")
+async def list_albums(
+    request: ApiRequest, page: Page = None, per_page: PerPage = None, cursor: Cursor = None
+) -> Response[Success[AlbumList]]:
     """Respond with a page of the caller's albums."""
-    host = request.host
-    page = await request.executors.database.run(
-        host.albums.list, owner=request.account, page=request.page_request()
-    )
-    return ok(page_response("albums", page, host.urls.album_record))
+    host, page_request = request.host, parse_page_request(page, per_page, cursor)
+    albums = await request.executors.database.run(host.albums.list, owner=request.account, page=page_request)
+    return ok(AlbumList(albums=list(map(host.urls.album_record, albums)), pagination=pagination(albums)))
 
 
-@operation("GET /v1/albums/{album_id}", summary="Get an album.", response=AlbumRecord)
-async def get_album(request: ApiRequest, album_id: FromPath[str]) -> Response[bytes]:
+@operation("GET /v1/albums/{album_id}", summary="Get an album.")
+async def get_album(request: ApiRequest, album_id: AlbumIdPath) -> Response[Success[AlbumRecord]]:
     """Respond with the record."""
     host = request.host
     album = await request.executors.database.run(host.albums.get, album_id, owner=request.account)
@@ -95,12 +96,12 @@ async def get_album(request: ApiRequest, album_id: FromPath[str]) -> Response[by
 @operation(
     "PATCH /v1/albums/{album_id}",
     summary="Update an album's name, description or visibility; omitted members keep their values.",
-    body=AlbumChanges,
-    response=AlbumRecord,
 )
-async def update_album(request: ApiRequest, album_id: FromPath[str]) -> Response[bytes]:
+async def update_album(
+    request: ApiRequest, album_id: AlbumIdPath, data: JSONBody[AlbumChanges]
+) -> Response[Success[AlbumRecord]]:
     """Respond with the updated record."""
-    host, changes = request.host, set_fields(await request.json_body(AlbumChanges))
+    host, changes = request.host, set_fields(data)
     album = await request.executors.database.run(
         host.albums.update,
         album_id,
@@ -110,59 +111,46 @@ async def update_album(request: ApiRequest, album_id: FromPath[str]) -> Response
     return ok(host.urls.album_record(album))
 
 
-@operation(
-    "DELETE /v1/albums/{album_id}",
-    summary="Delete an album, and its images on request.",
-    query=(
-        Parameter(
-            name="delete_images",
-            schema={"type": "boolean", "default": False},
-            summary="Whether to delete its images too; also requires the scope `images:delete`.",
-        ),
-    ),
-    response=DeletedAlbum,
-)
-async def delete_album(request: ApiRequest, album_id: FromPath[str]) -> Response[bytes]:
+@operation("DELETE /v1/albums/{album_id}", summary="Delete an album, and its images on request.")
+async def delete_album(
+    request: ApiRequest, album_id: AlbumIdPath, delete_images: DeleteImages = None
+) -> Response[Success[DeletedAlbum]]:
     """Respond with the id of the deleted album."""
-    delete_images = _parse_boolean("delete_images", request.query_param("delete_images"))
-    if delete_images:
+    with_images = _parse_boolean("delete_images", delete_images)
+    if with_images:
         require_scope(request.auth, Scope.IMAGES_DELETE)
     albums, owner = request.host.albums, request.account
     album = await request.executors.database.run(albums.get, album_id, owner=owner)
-    await request.executors.upload_bodies.run(
-        albums.delete, album.id, owner=owner, delete_images=delete_images
-    )
+    await request.executors.upload_bodies.run(albums.delete, album.id, owner=owner, delete_images=with_images)
     return ok(DeletedAlbum(id=album.id))
 
 
-@operation(
-    "PUT /v1/albums/{album_id}/images",
-    summary="Add images to an album.",
-    body=AlbumMembers,
-    response={"results": list[MembershipResult], "album": AlbumRecord},
-)
-async def add_images(request: ApiRequest, album_id: FromPath[str]) -> Response[bytes]:
+@operation("PUT /v1/albums/{album_id}/images", summary="Add images to an album.")
+async def add_images(
+    request: ApiRequest, album_id: AlbumIdPath, data: JSONBody[AlbumMembers]
+) -> Response[Success[MembershipResults]]:
     """Respond with the result of each image, and the album."""
-    return await _change_members(request, request.host.albums.add_images, album_id)
+    return await _change_members(request, request.host.albums.add_images, album_id, data)
 
 
 @operation(
-    "DELETE /v1/albums/{album_id}/images",
-    summary="Remove images from an album, without deleting them.",
-    body=AlbumMembers,
-    response={"results": list[MembershipResult], "album": AlbumRecord},
+    "DELETE /v1/albums/{album_id}/images", summary="Remove images from an album, without deleting them."
 )
-async def remove_images(request: ApiRequest, album_id: FromPath[str]) -> Response[bytes]:
+async def remove_images(
+    request: ApiRequest, album_id: AlbumIdPath, data: JSONBody[AlbumMembers]
+) -> Response[Success[MembershipResults]]:
     """Respond with the result of each image, and the album."""
-    return await _change_members(request, request.host.albums.remove_images, album_id)
+    return await _change_members(request, request.host.albums.remove_images, album_id, data)
 
 
-async def _change_members(request: ApiRequest, change: ChangeMembers, album_id: str) -> Response[bytes]:
-    body = await request.json_body(AlbumMembers)
+async def _change_members(
+    request: ApiRequest, change: ChangeMembers, album_id: str, members: AlbumMembers
+) -> Response[Success[MembershipResults]]:
     album, results = await request.executors.database.run(
-        change, album_id, body.image_ids, owner=request.account
+        change, album_id, members.image_ids, owner=request.account
     )
-    return ok({"results": results, "album": request.host.urls.album_record(album)})
+    record = request.host.urls.album_record(album)
+    return ok(MembershipResults(results=list(results), album=record))
 
 
 def _parse_boolean(name: str, text: str | None) -> bool:

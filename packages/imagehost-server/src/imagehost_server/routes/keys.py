@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 from litestar import Response
-from litestar.params import FromPath
+from litestar.params import JSONBody
 
-from imagehost_server.api.operation import PAGING, operation
-from imagehost_server.api.pagination import Pagination, page_response
+from imagehost_core.pagination import parse_page_request
+from imagehost_server.api.body import set_fields
+from imagehost_server.api.envelope import Success, ok
+from imagehost_server.api.operation import operation
+from imagehost_server.api.pagination import KeyList, pagination
+from imagehost_server.api.parameters import Cursor, KeyIdPath, Page, PerPage
 from imagehost_server.api.representations import Deleted, KeyRecord, NewKeyRecord, key_record, new_key_record
-from imagehost_server.api.request import ApiRequest, ok
-from imagehost_server.api.schemas import KeyChanges, NewKey, parse_timestamp, set_fields
+from imagehost_server.api.request import ApiRequest
+from imagehost_server.api.schemas import KeyChanges, NewKey, parse_timestamp
 
 
-@operation(
-    "GET /v1/keys",
-    summary="List your API keys, newest first.",
-    query=PAGING,
-    response={"keys": list[KeyRecord], "pagination": Pagination},
-)
-async def list_keys(request: ApiRequest) -> Response[bytes]:
+@operation("GET /v1/keys", summary="List your API keys, newest first.")
+async def list_keys(
+    request: ApiRequest, page: Page = None, per_page: PerPage = None, cursor: Cursor = None
+) -> Response[Success[KeyList]]:
     """Respond with a page of the caller's keys, including revoked ones."""
-    page = await request.executors.database.run(
-        request.host.keys.list, owner=request.account, page=request.page_request()
+    keys = await request.executors.database.run(
+        request.host.keys.list, owner=request.account, page=parse_page_request(page, per_page, cursor)
     )
-    return ok(page_response("keys", page, key_record))
+    return ok(KeyList(keys=list(map(key_record, keys)), pagination=pagination(keys)))
 
 
-@operation("POST /v1/keys", summary="Create an API key.", body=NewKey, response=NewKeyRecord, status=201)
-async def create_key(request: ApiRequest) -> Response[bytes]:
+@operation("POST /v1/keys", summary="Create an API key.", status=201)
+async def create_key(request: ApiRequest, data: JSONBody[NewKey]) -> Response[Success[NewKeyRecord]]:
     """Respond with 201, the record and the token, which is returned only here."""
-    fields = _fields(await request.json_body(NewKey))
+    fields = _fields(data)
     created = await request.executors.database.run(
         request.host.keys.create,
         owner=request.account,
@@ -39,8 +40,8 @@ async def create_key(request: ApiRequest) -> Response[bytes]:
     return ok(new_key_record(created), 201, (("location", location),))
 
 
-@operation("GET /v1/keys/{key_id}", summary="Get an API key.", response=KeyRecord)
-async def get_key(request: ApiRequest, key_id: FromPath[str]) -> Response[bytes]:
+@operation("GET /v1/keys/{key_id}", summary="Get an API key.")
+async def get_key(request: ApiRequest, key_id: KeyIdPath) -> Response[Success[KeyRecord]]:
     """Respond with the record, without the token."""
     key = await request.executors.database.run(request.host.keys.get, key_id, owner=request.account)
     return ok(key_record(key))
@@ -49,21 +50,21 @@ async def get_key(request: ApiRequest, key_id: FromPath[str]) -> Response[bytes]
 @operation(
     "PATCH /v1/keys/{key_id}",
     summary="Update an API key's name, scopes or expiry; omitted members keep their values.",
-    body=KeyChanges,
-    response=KeyRecord,
     errors=(409,),
 )
-async def update_key(request: ApiRequest, key_id: FromPath[str]) -> Response[bytes]:
+async def update_key(
+    request: ApiRequest, key_id: KeyIdPath, data: JSONBody[KeyChanges]
+) -> Response[Success[KeyRecord]]:
     """Respond with the updated record."""
-    changes = _fields(await request.json_body(KeyChanges))
+    changes = _fields(data)
     key = await request.executors.database.run(
         request.host.keys.update, key_id, owner=request.account, **changes
     )
     return ok(key_record(key))
 
 
-@operation("DELETE /v1/keys/{key_id}", summary="Revoke an API key permanently.", response=Deleted)
-async def revoke_key(request: ApiRequest, key_id: FromPath[str]) -> Response[bytes]:
+@operation("DELETE /v1/keys/{key_id}", summary="Revoke an API key permanently.")
+async def revoke_key(request: ApiRequest, key_id: KeyIdPath) -> Response[Success[Deleted]]:
     """Revoke a key at once, in every process. Its record remains, with `revoked_at`."""
     await request.executors.database.run(request.host.keys.revoke, key_id, owner=request.account)
     return ok(Deleted(id=key_id))

@@ -2,35 +2,50 @@
 
 from __future__ import annotations
 
+from attrs import frozen
 from litestar import Response
 
+from imagehost_server.api.envelope import Success, ok, to_litestar
 from imagehost_server.api.operation import operation
-from imagehost_server.api.request import ApiRequest, ok, to_litestar
+from imagehost_server.api.request import ApiRequest
 
 
-@operation("GET /healthz", summary="Check that the process is alive.", response={"status": str})
-async def healthz() -> Response[bytes]:
+@frozen
+class ProbeResult:
+    """The status of the process (`alive`) or of its stores (`ready`)."""
+
+    status: str
+
+
+@operation("GET /healthz", summary="Check that the process is alive.")
+async def healthz() -> Response[Success[ProbeResult]]:
     """Respond with 200, without accessing any store."""
-    return ok({"status": "alive"})
+    return ok(ProbeResult("alive"))
 
 
-@operation("GET /readyz", summary="Check that database and blob store respond.", response={"status": str})
-async def readyz(request: ApiRequest) -> Response[bytes]:
+@operation("GET /readyz", summary="Check that database and blob store respond.", errors=(503,))
+async def readyz(request: ApiRequest) -> Response[Success[ProbeResult]]:
     """Respond with 200, or 503 if a store does not respond."""
     await request.executors.database.run(request.host.maintenance.check_ready)
-    return ok({"status": "ready"})
+    return ok(ProbeResult("ready"))
 
 
-@operation("GET /v1/openapi.json", summary="Get the OpenAPI document.", response="application/json")
+@operation("GET /v1/openapi.json", summary="Get the OpenAPI document.", media_type="application/json")
 async def openapi_json(request: ApiRequest) -> Response[bytes]:
     """Respond with the OpenAPI document, without envelope."""
-    return to_litestar(request.app.state["api_description"].document)
+    return await _described(request, "document")
 
 
-@operation("GET /v1/docs", summary="Get the API reference as an HTML page.", response="text/html")
+@operation("GET /v1/docs", summary="Get the API reference as an HTML page.", media_type="text/html")
 async def docs(request: ApiRequest) -> Response[bytes]:
     """Respond with a page that loads no other resource."""
-    return to_litestar(request.app.state["api_description"].docs)
+    return await _described(request, "docs")
+
+
+async def _described(request: ApiRequest, name: str) -> Response[bytes]:
+    """Return an attribute of the API description in a thread: making it would block the event loop."""
+    description = request.app.state["api_description"]
+    return to_litestar(await request.executors.database.run(getattr, description, name))
 
 
 ROUTES = (healthz, readyz, openapi_json, docs)

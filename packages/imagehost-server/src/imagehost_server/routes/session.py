@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+from attrs import frozen
 from litestar import Response
+from litestar.params import JSONBody
 
 from imagehost_core.errors import UnauthorizedError, ValidationError
+from imagehost_server.api.envelope import Success, ok
 from imagehost_server.api.operation import operation
 from imagehost_server.api.representations import SessionRecord, session_record
-from imagehost_server.api.request import ApiRequest, ok
+from imagehost_server.api.request import ApiRequest
 from imagehost_server.api.schemas import SignIn
 from imagehost_server.api.throttle import throttle_password_attempt
 from imagehost_server.auth.cookies import ended_cookies, session_cookies
@@ -16,24 +21,28 @@ from imagehost_server.auth.passwords import password_errors, verify_password
 _INVALID_CREDENTIALS = "expected the name and password of an account but received others"
 
 
-@operation(
-    "POST /v1/session", summary="Sign in.", body=SignIn, response=SessionRecord, status=201, errors=(401,)
-)
-async def sign_in(request: ApiRequest) -> Response[bytes]:
+@frozen
+class EndedSession:
+    """The outcome of a sign-out."""
+
+    ended: Literal[True] = True
+
+
+@operation("POST /v1/session", summary="Sign in.", status=201, errors=(401,))
+async def sign_in(request: ApiRequest, data: JSONBody[SignIn]) -> Response[Success[SessionRecord]]:
     """Respond with 201 and a session token, which has all scopes; set the session cookies."""
-    body = await request.json_body(SignIn)
-    if errors := password_errors(body.password):
+    if errors := password_errors(data.password):
         raise ValidationError(errors=errors)
     host, executors = request.host, request.executors
     # An invalid name costs neither an attempt nor a hash: which names are valid is public. A valid one costs
     # both, whether the account exists or not, so that timing does not reveal account names.
-    if host.accounts.name_errors(body.username):
+    if host.accounts.name_errors(data.username):
         raise UnauthorizedError(_INVALID_CREDENTIALS)
-    await throttle_password_attempt(request, body.username)
-    stored_hash = await executors.database.run(host.accounts.password_hash, body.username)
-    if not await executors.passwords.run(verify_password, stored_hash, body.password):
+    await throttle_password_attempt(request, data.username)
+    stored_hash = await executors.database.run(host.accounts.password_hash, data.username)
+    if not await executors.passwords.run(verify_password, stored_hash, data.password):
         raise UnauthorizedError(_INVALID_CREDENTIALS)
-    account = await executors.database.run(host.accounts.get, body.username)
+    account = await executors.database.run(host.accounts.get, data.username)
     session = await executors.database.run(
         host.sessions.create,
         account,
@@ -47,11 +56,11 @@ async def sign_in(request: ApiRequest) -> Response[bytes]:
     return response
 
 
-@operation("DELETE /v1/session", summary="Sign out.", response={"ended": bool})
-async def sign_out(request: ApiRequest) -> Response[bytes]:
+@operation("DELETE /v1/session", summary="Sign out.")
+async def sign_out(request: ApiRequest) -> Response[Success[EndedSession]]:
     """End the session of the request's token, at once and in every process."""
     await request.executors.database.run(request.host.sessions.end, request.identity.token)
-    response = ok({"ended": True})
+    response = ok(EndedSession())
     for cookie in ended_cookies():
         response.set_cookie(cookie)
     return response

@@ -14,9 +14,10 @@ from imagehost_core.models import Account
 from imagehost_core.resources import ImageRecord
 from imagehost_core.services import IdempotentRequest
 from imagehost_core.uploads import clean_filename, parse_upload_options
+from imagehost_server.api.envelope import Success, envelope
 from imagehost_server.api.idempotency import fingerprint, run_idempotent
 from imagehost_server.api.operation import operation
-from imagehost_server.api.request import ApiRequest, to_litestar
+from imagehost_server.api.request import ApiRequest
 from imagehost_server.http.multipart import (
     MultipartFormParser,
     ParsedForm,
@@ -38,14 +39,21 @@ class FileErrorRecord:
     details: str
 
 
+@frozen(kw_only=True)
+class UploadResults:
+    """The records of the files of form 1 that were stored, and the errors of the others, in their order."""
+
+    images: list[ImageRecord]
+    errors: list[FileErrorRecord]
+
+
 @operation(
     "POST /v1/upload",
     summary="Upload one image, or up to 20.",
-    body="multipart/form-data",
-    response=(ImageRecord, {"images": list[ImageRecord], "errors": list[FileErrorRecord]}),
+    errors=(413, 415, 422, 507),
     idempotent=True,
 )
-async def upload_images(request: ApiRequest) -> Response[bytes]:
+async def upload_images(request: ApiRequest) -> Response[Success[ImageRecord | UploadResults]]:
     """Respond with the image record (form 2), or with records and errors of all files (form 1)."""
     host, executors = request.host, request.executors
     content_type = request.headers.get("content-type")
@@ -62,7 +70,7 @@ async def upload_images(request: ApiRequest) -> Response[bytes]:
         )
     finally:
         await executors.upload_bodies.run(parser.close)
-    return to_litestar(response)
+    return envelope(response)
 
 
 ROUTES = (upload_images,)
@@ -106,7 +114,7 @@ def store_form(
 
 def _store_batch(
     files: Sequence[UploadedFile], store: Callable[[int, UploadedFile], ImageRecord], request_id: str
-) -> dict[str, object]:
+) -> UploadResults:
     """Store every file that can be stored; return the records and the errors of the others, in order.
 
     Raises:
@@ -127,7 +135,7 @@ def _store_batch(
             )
     if not images:
         raise _common_error(errors, records)
-    return {"images": images, "errors": records}
+    return UploadResults(images=images, errors=records)
 
 
 def _common_error(errors: list[ImageHostError], records: list[FileErrorRecord]) -> ImageHostError:

@@ -1,0 +1,224 @@
+"""Decoding of JSON bodies with all errors collected.
+
+A body that matches its class is decoded once, by msgspec, which stops at the first error of others. These
+are decoded again, member by member, so that every error is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin
+
+import msgspec
+from attrs import field, frozen
+from litestar.dto import AbstractDTO
+from msgspec import Struct, UnsetType
+from msgspec.structs import FieldInfo, fields
+
+from imagehost_core.errors import BadRequestError, FieldError, ImageHostError, ValidationError, quote_value
+
+if TYPE_CHECKING:
+    from litestar._openapi.schema_generation import SchemaCreator
+    from litestar.openapi.spec import Reference, Schema
+    from litestar.typing import FieldDefinition
+
+SECRETS = frozenset({"password", "current_password", "new_password"})
+"""Members whose values never appear in messages, not even if they have a wrong type."""
+MAX_QUOTED = 60
+"""Longest quotation of a received value in a message, in characters."""
+
+
+class JsonBody(Struct, kw_only=True):
+    """Base class of JSON bodies. Only JSON types and required members are checked by the classes."""
+
+    @staticmethod
+    def value_errors(_members: Mapping[str, object]) -> list[FieldError]:
+        """Return the errors of members that have the right type, by the rules of the core.
+
+        Called only for a body that another member makes invalid; the core checks valid ones itself.
+
+        Args:
+            _members: The members that have the right type, by name.
+        """
+        return []
+
+
+T = TypeVar("T", bound=Struct)
+
+
+@frozen
+class InvalidBody:
+    """A body that does not match its class.
+
+    Attributes:
+        error: Every error.
+        members: The members without an error, by name.
+    """
+
+    error: ImageHostError
+    members: dict[str, object] = field(factory=dict)
+
+
+def decode(kind: type[T], body: bytes) -> T | InvalidBody:
+    """Return a JSON body as a value of `kind`.
+
+    Unknown members are ignored. Types are not converted, except 0 and 1 to booleans: `"1"` is not a number.
+
+    Args:
+        kind: The class.
+        body: The received bytes.
+    """
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _decode_by_member(kind, body)
+
+
+def _decode_by_member(kind: type[T], body: bytes) -> T | InvalidBody:
+    try:
+        tree = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        details = f"expected JSON for the body but received something else: {error}"
+        return InvalidBody(BadRequestError(details))
+    if not isinstance(tree, dict):
+        return InvalidBody(ValidationError(errors=[FieldError("the body", "an object", _quote(tree))]))
+    members, errors = _check_members(kind, tree, "")
+    if not errors:
+        return msgspec.convert(members, kind)
+    if issubclass(kind, JsonBody):
+        errors += kind.value_errors(members)
+    return InvalidBody(ValidationError(errors=errors), members)
+
+
+def _check_members(
+    kind: type[Struct], tree: dict[object, object], prefix: str
+) -> tuple[dict[str, object], list[FieldError]]:
+    """Return the members of an object that have the right type, and the errors of the others."""
+    members: dict[str, object] = {}
+    errors: list[FieldError] = []
+    for info in fields(kind):
+        if info.encode_name in tree:
+            value = tree[info.encode_name]
+            found = _check_member(info, value, prefix + info.encode_name)
+            if not found:
+                is_number = type(value) is int and _plain_types(info.type) == {bool}
+                members[info.encode_name] = bool(value) if is_number else value
+            errors += found
+        elif info.required:
+            errors.append(FieldError(prefix + info.encode_name, _expected(info), "nothing"))
+    return members, errors
+
+
+def _check_member(info: FieldInfo, value: object, name: str) -> list[FieldError]:
+    item = _struct_item(info.type)
+    if item is not None and isinstance(value, list):
+        return [
+            error
+            for index, member in enumerate(value)
+            for error in (
+                _check_members(item, member, f"{name}[{index}].")[1]
+                if isinstance(member, dict)
+                else [FieldError(f"{name}[{index}]", "an object", _quote(member))]
+            )
+        ]
+    if _plain_types(info.type) == {bool} and type(value) is int and value in (0, 1):
+        return []
+    try:
+        msgspec.convert(value, info.type)
+    except msgspec.ValidationError:
+        received = "another type" if info.encode_name in SECRETS else _quote(value)
+        return [FieldError(name, _expected(info), received)]
+    return []
+
+
+def set_fields(value: Struct) -> dict[str, object]:
+    """Return the members that a body contained, by name."""
+    members = {info.name: getattr(value, info.name) for info in fields(value)}
+    return {name: member for name, member in members.items() if member is not msgspec.UNSET}
+
+
+class BodyDTO(AbstractDTO[Any]):
+    """Litestar's decoder of JSON bodies: passes a value of the handler's annotation, or an `InvalidBody`.
+
+    `api.operation` raises the error of an `InvalidBody`, together with those of the path.
+    """
+
+    def decode_bytes(self, value: bytes) -> Any:
+        """Decode a body."""
+        handler = self.asgi_connection.scope["route_handler"]
+        return decode(handler.parsed_data_field.annotation, value)  # type: ignore[union-attr]
+
+    @classmethod
+    def create_for_field_definition(cls, *_arguments: Any, **_options: Any) -> None:
+        """Do nothing: msgspec needs no model besides the annotation."""
+
+    @classmethod
+    def create_openapi_schema(
+        cls, field_definition: FieldDefinition, handler_id: str, schema_creator: SchemaCreator
+    ) -> Reference | Schema:
+        """Return the schema of the handler's annotation."""
+        del handler_id
+        return schema_creator.for_field_definition(field_definition)
+
+    @classmethod
+    def is_supported_model_type_field(cls, field_definition: FieldDefinition) -> bool:
+        """Return whether the annotation of a handler's `data` is a class of bodies."""
+        return field_definition.is_subclass_of(Struct)
+
+    @classmethod
+    def generate_field_definitions(cls, model_type: type[Any]) -> Generator[Any, None, None]:
+        """Yield nothing: there is no model besides the annotation."""
+        del model_type
+        yield from ()
+
+    @classmethod
+    def detect_nested_field(cls, field_definition: FieldDefinition) -> bool:
+        """Return false: there is no model besides the annotation."""
+        del field_definition
+        return False
+
+
+def _plain_types(annotation: object) -> frozenset[object]:
+    """Return the types of a union, without `Annotated` and `UnsetType`."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _plain_types(get_args(annotation)[0])
+    if origin in (Union, UnionType):
+        return frozenset().union(*map(_plain_types, get_args(annotation))) - {UnsetType}
+    return frozenset({annotation})
+
+
+def _struct_item(annotation: object) -> type[Struct] | None:
+    """Return the class of a list's items, if they are objects."""
+    for kind in _plain_types(annotation):
+        if get_origin(kind) is list:
+            (item,) = get_args(kind)
+            return item if isinstance(item, type) and issubclass(item, Struct) else None
+    return None
+
+
+def _expected(info: FieldInfo) -> str:
+    if _struct_item(info.type) is not None:
+        return "a list of objects"
+    return _EXPECTED[_plain_types(info.type)]
+
+
+def _quote(value: object) -> str:
+    if isinstance(value, str):
+        return quote_value(value)
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= MAX_QUOTED else f"{text[: MAX_QUOTED - 1]}…"
+
+
+_EXPECTED: dict[frozenset[object], str] = {
+    frozenset({str}): "text",
+    frozenset({bool}): "true, false, 0 or 1",
+    frozenset({int}): "an integer",
+    frozenset({int, NoneType}): "an integer or null",
+    frozenset({int, str}): "an integer",
+    frozenset({int, str, NoneType}): "a positive integer or null",
+    frozenset({list[str]}): "a list of text",
+    frozenset({str, NoneType}): "a time of RFC 3339 or null",
+}
+"""The description of each type in messages."""
