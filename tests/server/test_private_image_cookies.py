@@ -115,7 +115,7 @@ def test_a_private_image_is_404_as_soon_as_the_session_has_ended_or_the_account_
     assert status(session.token) == 404
     session = host.sessions.create(account)
     assert status(session.token) == 200
-    host.accounts.set_suspended(account.name, True)
+    host.accounts.update(account, suspended=True)
     assert status(session.token) == 404
 
 
