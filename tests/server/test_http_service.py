@@ -8,6 +8,9 @@ from typing import Any
 
 import httpx2
 import pytest
+from jsonschema import Draft202012Validator
+from referencing import Registry, Resource
+from referencing.jsonschema import DRAFT202012
 
 from imagehost_core.models import Scope
 from imagehost_core.uploads import FORM_FIELDS
@@ -88,6 +91,30 @@ def test_the_document_has_the_members_of_actual_responses(
     for name, record in records.items():
         assert list(document["components"]["schemas"][name]["properties"]) == list(record)
         assert set(document["components"]["schemas"][name]["required"]) == set(record)
+
+
+def test_every_member_has_a_description(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    missing = [
+        f"{name}.{member}"
+        for name, schema in schemas.items()
+        for member, item in schema.get("properties", {}).items()
+        if "description" not in item and "$ref" not in item and not name.endswith("Response")
+    ]
+    assert not [member for member in missing if not member.startswith("Error.")]
+
+
+def test_every_body_has_an_example_that_its_schema_allows(document: dict[str, Any]) -> None:
+    registry = Registry().with_resource("urn:api", Resource.from_contents(document, DRAFT202012))
+    for _, _, item in described_operations(document):
+        for content in item.get("requestBody", {}).get("content", {}).values():
+            if "$ref" in content["schema"]:
+                name = content["schema"]["$ref"].rpartition("/")[2]
+                assert document["components"]["schemas"][name]["examples"]
+    for name, schema in document["components"]["schemas"].items():
+        validator = Draft202012Validator({"$ref": f"urn:api#/components/schemas/{name}"}, registry=registry)
+        for example in schema.get("examples", []):
+            validator.validate(example)
 
 
 def test_the_upload_form_is_documented_field_by_field(document: dict[str, Any]) -> None:

@@ -30,6 +30,8 @@ from imagehost_server.openapi.components import (
     success_headers,
 )
 from imagehost_server.openapi.delivery import UPLOAD_BODY, delivery_path
+from imagehost_server.openapi.descriptions import describe
+from imagehost_server.openapi.examples import EXAMPLES
 from imagehost_server.openapi.webhooks import webhooks
 
 PREFIX = "/v1"
@@ -60,7 +62,7 @@ def document(routes: Iterable[HTTPRouteHandler], base_url: str, delivery_url: st
         if not path.startswith(f"{PREFIX}/"):
             item["servers"] = [{"url": base_url.removesuffix(PREFIX)}]
     paths["/{file}"] = delivery_path(delivery_url)
-    schemas = {name: _simplify(schema) for name, schema in tree["components"]["schemas"].items()}
+    schemas = {name: _schema(name, schema) for name, schema in tree["components"]["schemas"].items()}
     result = {
         "openapi": tree["openapi"],
         "info": {**tree["info"], "description": _DESCRIPTION},
@@ -97,6 +99,12 @@ def _complete(described: dict[str, Any], operation: Operation) -> Schema:
         "security": security(operation.requirement),
         "responses": {status: success, **operation_errors(operation, has_body=has_body)},
     }
+
+
+def _schema(name: str, described: dict[str, Any]) -> Schema:
+    """Return a schema with descriptions of its members and an example."""
+    schema = describe(name, _simplify(described))
+    return {**schema, "examples": [EXAMPLES[name]]} if name in EXAMPLES else schema
 
 
 def _tag(operation: Operation) -> str:
