@@ -232,3 +232,18 @@ def test_a_quota_can_be_used_up_to_the_last_byte_only(used: int, more: int, quot
 
 def test_a_quota_of_0_is_unlimited() -> None:
     require_quota(10**18, 10**18, 0)
+
+
+@given(st.integers(1, 2_000), st.integers(0, 2_500), st.integers(1, 2_500))
+def test_a_request_of_several_counts_is_admitted_as_a_whole_or_not_at_all(
+    limit: int, hits: int, cost: int
+) -> None:
+    decision = decide((Window("ids", MINUTE, limit, "ids"),), {"ids": hits}, NOW, cost)
+    assert decision.admitted is (hits + cost <= limit)
+    assert decision.remaining == max(0, limit - hits) - (cost if decision.admitted else 0)
+
+
+def test_the_details_of_a_refused_request_of_several_counts_name_how_many_were_left() -> None:
+    decision = decide((Window("ids_per_minute", MINUTE, 1_000, "ids"),), {"ids_per_minute": 950}, NOW, 100)
+    with pytest.raises(RateLimitError, match="1000 ids for ids_per_minute but received 100 more when 50"):
+        decision.raise_if_refused(NOW)

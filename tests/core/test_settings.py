@@ -65,6 +65,7 @@ def test_the_defaults_are_as_documented() -> None:
     limits, delivery = LimitSettings(), DeliverySettings()
     assert (limits.api_per_minute, limits.api_per_hour, limits.api_per_day) == (60, 1_000, 10_000)
     assert (limits.uploads_per_minute, limits.unauthenticated_per_minute) == (10, 60)
+    assert limits.bulk_ids_per_minute == 1_000
     assert limits.quota_bytes == 0
     assert (delivery.private, delivery.require_signed) == (PrivateDelivery.RESTRICTED, False)
     assert (delivery.allowed_sizes, delivery.max_age_seconds) == ((), 86_400)
@@ -89,7 +90,7 @@ def test_every_window_has_the_unique_name_of_its_setting() -> None:
     assert set(names) <= {attribute.name for attribute in attrs.fields(LimitSettings)}
 
 
-@given(st.lists(st.none() | st.integers(0, 10**6), min_size=5, max_size=5))
+@given(st.lists(st.none() | st.integers(0, 10**6), min_size=6, max_size=6))
 def test_overrides_of_an_account_replace_the_hosts_limits(
     values: list[int | None],
 ) -> None:

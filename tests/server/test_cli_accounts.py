@@ -96,6 +96,7 @@ def test_limits_of_an_account_can_be_overridden_one_by_one(data: Path) -> None:
         "api_per_hour=7",
         "api_per_day=default",
         "uploads_per_minute=default",
+        "bulk_ids_per_minute=default",
         "quota_bytes=default",
     ]
     with ImageHost.open(data) as host:

@@ -180,17 +180,18 @@ def test_an_account_can_get_the_state_of_its_windows(send: Send, host: ImageHost
         "api_per_hour": (1_000, 998),
         "api_per_day": (10_000, 9_998),
         "uploads_per_minute": (10, 10),
+        "bulk_ids_per_minute": (1_000, 1_000),
     }
 
 
 def test_a_limit_of_0_is_unlimited_and_has_no_headers(send: Send, host: ImageHost) -> None:
     unlimited: AccountChanges = {"api_per_minute": 0, "api_per_hour": 0, "api_per_day": 0}
-    unlimited |= {"uploads_per_minute": 0, "quota_bytes": 0}
+    unlimited |= {"uploads_per_minute": 0, "bulk_ids_per_minute": 0, "quota_bytes": 0}
     token = create_user(host, "unlimited", **unlimited)
     responses = [send("GET", "/v1/account", token=token) for _ in range(70)]
     assert {response.status_code for response in responses} == {200}
-    names = [name for response in responses for name in response.headers]
-    assert not [name for name in names if name.startswith("x-ratelimit")]
+    headers = [name for response in responses for name in response.headers]
+    assert not [name for name in headers if name.startswith("x-ratelimit")]
     data = responses[-1].json()["data"]
     assert data["limits"] == []
     assert data["quota"] == {"bytes": None, "remaining": None}

@@ -32,6 +32,7 @@ def test_a_refused_request_does_not_count(host: ImageHost, clock: FrozenClock) -
         "api_per_hour": 15,
         "api_per_day": 9_995,
         "uploads_per_minute": 2,
+        "bulk_ids_per_minute": 1_000,
     }
     clock.advance(minutes=1)
     assert host.rate_limiter.admit(account).admitted
@@ -41,6 +42,24 @@ def test_an_upload_counts_in_all_its_windows_or_in_none(host: ImageHost) -> None
     account = host.accounts.get("admin")
     assert [host.rate_limiter.admit(account, upload=True).admitted for _ in range(3)] == [True, True, False]
     assert host.rate_limiter.admit(account).remaining == 2
+
+
+def test_the_ids_of_a_bulk_request_count_in_a_window_of_their_own(
+    host: ImageHost, clock: FrozenClock
+) -> None:
+    account = host.accounts.update("admin", bulk_ids_per_minute=150)
+    assert [host.rate_limiter.admit_bulk(account, ids).admitted for ids in (100, 100, 50, 1)] == [
+        True,
+        False,
+        True,
+        False,
+    ]
+    windows = {window.name: window.remaining for window in host.rate_limiter.windows(account)}
+    assert (windows["bulk_ids_per_minute"], windows["api_per_minute"]) == (0, 5)
+    clock.advance(minutes=1)
+    assert host.rate_limiter.admit_bulk(account, 100).remaining == 50
+    unlimited = host.accounts.update("admin", bulk_ids_per_minute=0)
+    assert all(host.rate_limiter.admit_bulk(unlimited, 100).admitted for _ in range(20))
 
 
 def test_accounts_and_ip_addresses_have_separate_limits(host: ImageHost) -> None:
@@ -65,6 +84,7 @@ def test_an_accounts_limit_of_0_is_unlimited_though_the_host_has_one(host: Image
     assert {window.name: window.remaining for window in host.rate_limiter.windows(account)} == {
         "api_per_hour": 0,
         "api_per_day": 9_980,
+        "bulk_ids_per_minute": 1_000,
     }
     assert not host.rate_limiter.admit(account).admitted
 

@@ -105,6 +105,7 @@ if TYPE_CHECKING:
         WindowState,
     )
     from imagehost_core.services.accounts import AccountChanges
+    from imagehost_core.services.bulk import Admit, BulkResult, BulkStatus
     from imagehost_core.services.delivery import ImageResolver
     from imagehost_core.services.idempotency import IdempotencyService
     from imagehost_core.services.images import ImageService
@@ -144,6 +145,7 @@ __all__ = [
     "AccountRef",
     "AccountService",
     "AccountUsage",
+    "Admit",
     "Album",
     "AlbumCreated",
     "AlbumId",
@@ -158,6 +160,8 @@ __all__ = [
     "BadRequestError",
     "Blob",
     "BlobStore",
+    "BulkResult",
+    "BulkStatus",
     "Clock",
     "ConflictError",
     "CursorPosition",
@@ -305,6 +309,7 @@ _EXPORTS: dict[str, str] = {
         MembershipResult RateLimiter ResolvedImage SessionService SubOperation WebhookService WindowState
     """,
     "services.accounts": "AccountChanges",
+    "services.bulk": "Admit BulkResult BulkStatus",
     "services.delivery": "ImageResolver",
     "services.idempotency": "IdempotencyService",
     "services.images": "ImageService",

@@ -24,8 +24,8 @@ Exception
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from types import TracebackType
 from typing import ClassVar
 
 from attrs import frozen
@@ -299,13 +299,23 @@ class ErrorCollector:
         """
         self._errors.append(error)
 
-    @contextmanager
-    def catch(self) -> Iterator[None]:
-        """Collect a BadRequestError, NotFoundError or ValidationError that the block raises."""
-        try:
-            yield
-        except COMBINED as error:
+    def catch(self) -> ErrorCollector:
+        """Return a context manager: it collects an error of `COMBINED` that the block raises."""
+        return self
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> bool:
+        if isinstance(error, COMBINED):
             self.add(error)
+            return True
+        return False
 
     def raise_if_any(self) -> None:
         """Raise the collected errors as one, if there are any."""

@@ -17,8 +17,10 @@ from imagehost_core.pagination import PageRequest
 from imagehost_core.resources import UrlBuilder
 from imagehost_core.services.accounts import AccountService
 from imagehost_core.services.albums import AlbumService
+from imagehost_core.services.bulk import BulkImageService
 from imagehost_core.services.cleanup import GarbageCollector, ImageEraser
 from imagehost_core.services.context import open_context
+from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.delivery import ImageResolver
 from imagehost_core.services.idempotency import IdempotencyService, SubOperation
 from imagehost_core.services.images import ImageService
@@ -148,6 +150,29 @@ class ImageHost:
             secret=context.secret,
             clock=clock,
         )
+        deleter = ImageDeleter(
+            database=database,
+            images=images,
+            accounts=accounts,
+            locks=context.locks,
+            generations=context.generations,
+            reserve=context.reserve,
+            eraser=eraser,
+            units=context.units,
+            clock=clock,
+        )
+        bulk = BulkImageService(
+            database=database,
+            images=images,
+            albums=context.albums,
+            accounts=accounts,
+            locks=context.locks,
+            generations=context.generations,
+            deleter=deleter,
+            signer=signer,
+            units=context.units,
+            clock=clock,
+        )
         self.images = ImageService(
             database=database,
             images=images,
@@ -155,9 +180,9 @@ class ImageHost:
             accounts=accounts,
             locks=context.locks,
             generations=context.generations,
-            reserve=context.reserve,
-            eraser=eraser,
+            deleter=deleter,
             signer=signer,
+            bulk=bulk,
             units=context.units,
             clock=clock,
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from typing import NewType
+from typing import NewType, TypeGuard
 
 from imagehost_core._util.fields import parse_positive_int
 from imagehost_core.errors import FieldError, NotFoundError, ValidationError, quote_value
@@ -89,6 +89,11 @@ def new_event_id(random: Random = os.urandom) -> EventId:
     return EventId("msg_" + base62(24, random))
 
 
+def is_image_id(value: object) -> TypeGuard[ImageId]:
+    """Return whether a value has the form of an image id."""
+    return isinstance(value, str) and _ID.fullmatch(value) is not None
+
+
 def parse_image_id(text: str) -> ImageId:
     """Return a text as an image id.
 
@@ -96,9 +101,9 @@ def parse_image_id(text: str) -> ImageId:
         NotFoundError: The text does not have the form of an id. The error is that of an unknown id, so
             that the form of ids is not disclosed.
     """
-    if _ID.fullmatch(text) is None:
+    if not is_image_id(text):
         raise NotFoundError(image_not_found_text(text))
-    return ImageId(text)
+    return text
 
 
 def parse_album_id(value: int | str) -> AlbumId:

@@ -47,6 +47,7 @@ class LimitOverrides:
         api_per_hour: API requests per hour.
         api_per_day: API requests per day.
         uploads_per_minute: Upload requests per minute.
+        bulk_ids_per_minute: Image ids in bulk requests per minute.
         quota_bytes: Bytes of stored masters.
     """
 
@@ -54,6 +55,7 @@ class LimitOverrides:
     api_per_hour: int | None = field(default=None, validator=optional(ge(0)))
     api_per_day: int | None = field(default=None, validator=optional(ge(0)))
     uploads_per_minute: int | None = field(default=None, validator=optional(ge(0)))
+    bulk_ids_per_minute: int | None = field(default=None, validator=optional(ge(0)))
     quota_bytes: int | None = field(default=None, validator=optional(ge(0)))
 
 

@@ -87,6 +87,26 @@ class ImageRepository:
         )
         return None if row is None else to_image(row)
 
+    def get_many(
+        self,
+        image_ids: Iterable[ImageId],
+        account_id: AccountId | None = None,
+        queryable: Queryable | None = None,
+    ) -> dict[ImageId, Image]:
+        """Return the images that exist of the given ids, by id.
+
+        Args:
+            image_ids: The ids.
+            account_id: Only images of this account; `None` for any account.
+            queryable: An open transaction, or the database.
+        """
+        values: dict[str, SqlValue] = {"ids": json.dumps(list(image_ids))}
+        where = "WHERE id IN (SELECT value FROM json_each(:ids))"
+        if account_id is not None:
+            where, values = f"{where} AND account_id = :account", {**values, "account": account_id}
+        images = map(to_image, (queryable or self.database).fetch_all(f"{_SELECT} {where}", values))
+        return {image.id: image for image in images}
+
     def exists(self, image_id: ImageId) -> bool:
         """Return whether an image exists now."""
         return self.get(image_id) is not None
@@ -158,11 +178,17 @@ class ImageRepository:
         """Delete a tombstone, when all files of the image have been deleted."""
         transaction.execute("DELETE FROM tombstones WHERE image_id = :id", {"id": image_id})
 
-    def tombstone(self, image_id: ImageId, queryable: Queryable | None = None) -> Tombstone | None:
+    def tombstone(self, image_id: ImageId) -> Tombstone | None:
         """Return the tombstone of an image, or `None`."""
-        sql = "SELECT * FROM tombstones WHERE image_id = :id"
-        row = (queryable or self.database).fetch_one(sql, {"id": image_id})
-        return None if row is None else _to_tombstone(row)
+        return self.tombstones_of([image_id]).get(image_id)
+
+    def tombstones_of(
+        self, image_ids: Iterable[ImageId], queryable: Queryable | None = None
+    ) -> dict[ImageId, Tombstone]:
+        """Return the tombstones of those of the given ids that have one, by id."""
+        sql = "SELECT * FROM tombstones WHERE image_id IN (SELECT value FROM json_each(:ids))"
+        rows = (queryable or self.database).fetch_all(sql, {"ids": json.dumps(list(image_ids))})
+        return {tombstone.id: tombstone for tombstone in map(_to_tombstone, rows)}
 
     def tombstones(self) -> tuple[ImageId, ...]:
         """Return the ids of all images with a tombstone."""

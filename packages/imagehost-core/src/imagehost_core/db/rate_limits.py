@@ -58,24 +58,25 @@ class RateLimitStore:
             self._connection.execute("PRAGMA synchronous = OFF")
             self._connection.execute(_SCHEMA)
 
-    def admit(self, key: str, policy: RateLimitPolicy) -> Decision:
+    def admit(self, key: str, policy: RateLimitPolicy, cost: int = 1) -> Decision:
         """Decide on a request, and count it if it is admitted. A rejected request does not count.
 
         Args:
             key: What is limited, such as an account or an IP address.
             policy: The windows that apply.
+            cost: The number of requests that it counts as; all of them are admitted, or none.
         """
         if not any(window.limit for window in policy):
-            return decide(policy, {}, self._clock())
+            return decide(policy, {}, self._clock(), cost)
         with self._thread_lock, self._file_lock.acquire():
             now = self._clock()
             counts = self._read(key)
-            decision = decide(policy, _current(policy, counts, now), now)
+            decision = decide(policy, _current(policy, counts, now), now, cost)
             if decision.admitted and decision.window is not None:
                 for window in policy:
                     stored_start, count = counts.get(window.name, (0, 0))
                     start = window.start(now)
-                    counts[window.name] = (start, count + 1 if stored_start == start else 1)
+                    counts[window.name] = (start, (count if stored_start == start else 0) + cost)
                 self._write(key, counts, now)
         return decision
 

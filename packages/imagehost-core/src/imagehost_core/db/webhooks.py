@@ -42,9 +42,9 @@ class WebhookRepository:
         where = "item.account_id = :account"
         return paginate(self.database, "webhooks", where, {"account": account_id}, request, to_webhook)
 
-    def ids_by_account(self, account_id: AccountId, transaction: Transaction) -> list[WebhookId]:
+    def ids_by_account(self, account_id: AccountId, queryable: Queryable) -> list[WebhookId]:
         """Return the ids of all webhooks of an account."""
-        rows = transaction.fetch_all("SELECT id FROM webhooks WHERE account_id = :id", {"id": account_id})
+        rows = queryable.fetch_all("SELECT id FROM webhooks WHERE account_id = :id", {"id": account_id})
         return [WebhookId(text(row, "id")) for row in rows]
 
     def subscribed(self, transaction: Transaction, account_id: AccountId, event_type: str) -> list[WebhookId]:

@@ -25,11 +25,13 @@ class Window:
         name: The limit's name, such as `api_per_minute`.
         seconds: The window's length; windows begin at whole multiples of it since 1970 in UTC.
         limit: The number of admitted requests; 0 means unlimited.
+        unit: What the window counts, in the plural.
     """
 
     name: str
     seconds: int = field(validator=ge(1))
     limit: int = field(validator=ge(0))
+    unit: str = "requests"
 
     def start(self, now: datetime) -> int:
         """Return the start of the current window, as a Unix timestamp."""
@@ -60,6 +62,7 @@ class Decision:
         limit: The limit of that window.
         remaining: The requests left in that window after this one.
         reset: The end of that window, as a Unix timestamp.
+        cost: The number of requests that this one counts as.
     """
 
     admitted: bool
@@ -67,6 +70,7 @@ class Decision:
     limit: int = 0
     remaining: int = 0
     reset: int = 0
+    cost: int = 1
 
     def raise_if_refused(self, now: datetime, account: str | None = None) -> None:
         """Raise RateLimitError unless the request is admitted.
@@ -81,8 +85,9 @@ class Decision:
         if self.admitted or self.window is None:
             return
         name = self.window.name
+        received = "one more" if self.cost == 1 else f"{self.cost} more when {self.remaining} were left"
         raise RateLimitError(
-            f"expected at most {self.limit} requests for {name} but received one more; "
+            f"expected at most {self.limit} {self.window.unit} for {name} but received {received}; "
             f"{_how_to_raise(name, self.limit, account)}",
             retry_after=max(1, self.reset - _timestamp(now)),
         )
@@ -108,13 +113,14 @@ def raise_limit_command(account: str, name: str, limit: int, data: str = "DIR") 
     return f"imagehost users update {account} --limit {name}={10 * limit} --data {data}"
 
 
-def decide(policy: RateLimitPolicy, hits: Mapping[str, int], now: datetime) -> Decision:
+def decide(policy: RateLimitPolicy, hits: Mapping[str, int], now: datetime, cost: int = 1) -> Decision:
     """Return whether one more request is admitted.
 
     Args:
         policy: The windows that apply to the request.
         hits: The number of requests already admitted in each window, by its name; 0 if missing.
         now: The current time.
+        cost: The number of requests that it counts as, at least 1; all of them are admitted, or none.
     """
     limited = [window for window in policy if window.limit]
     if not limited:
@@ -131,9 +137,10 @@ def decide(policy: RateLimitPolicy, hits: Mapping[str, int], now: datetime) -> D
     # The most restrictive window has the fewest requests left; of equals, it ends last.
     left, reset, window = min(states, key=lambda state: (state[0], -state[1]))
     return Decision(
-        admitted=left > 0,
+        admitted=left >= cost,
         window=window,
         limit=window.limit,
-        remaining=max(0, left - 1),
+        remaining=left - cost if left >= cost else left,
         reset=reset,
+        cost=cost,
     )

@@ -53,6 +53,7 @@ class AccountChanges(TypedDict, total=False):
     api_per_hour: int | None
     api_per_day: int | None
     uploads_per_minute: int | None
+    bulk_ids_per_minute: int | None
     quota_bytes: int | None
 
 
@@ -158,7 +159,7 @@ class AccountService:
         Args:
             account: The account, its id or its name.
             changes: `role`, `suspended`, and the limits `api_per_minute`, `api_per_hour`, `api_per_day`,
-                `uploads_per_minute` and `quota_bytes`.
+                `uploads_per_minute`, `bulk_ids_per_minute` and `quota_bytes`.
 
         Raises:
             NotFoundError: There is no such account.

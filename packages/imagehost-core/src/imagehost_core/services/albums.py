@@ -13,13 +13,13 @@ from attrs import field, frozen
 from imagehost_core._util.clock import Clock
 from imagehost_core.db import AccountRepository, AlbumRepository, Database, ImageRepository
 from imagehost_core.db.database import Queryable, SqlValue, Transaction
-from imagehost_core.errors import FieldError, NotFoundError, ValidationError, quote_value
+from imagehost_core.errors import ErrorCollector, FieldError, NotFoundError, ValidationError, quote_value
 from imagehost_core.ids import AccountId, AlbumId, ImageId, album_not_found_text
 from imagehost_core.models import Account, Album, Image, Page
 from imagehost_core.pagination import PageRequest
 from imagehost_core.services.idempotency import SubOperation
 from imagehost_core.services.owners import Owner, get_account
-from imagehost_core.services.references import AlbumRef, ImageRef, album_id_of
+from imagehost_core.services.references import AlbumRef, ImageRef, album_id_of, parse_image_ids
 from imagehost_core.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 from imagehost_core.uploads import INVALID_TEXT, description_errors, has_visible_character, is_valid_text
 
@@ -122,13 +122,16 @@ class AlbumService:
         """Change the given fields of an album; nothing is written if all have these values already.
 
         Raises:
-            NotFoundError: The account has no such album.
-            ValidationError: A value is not allowed; all errors are reported together.
+            NotFoundError: The account has no such album; the error also names values that are not allowed.
+            ValidationError: Values are not allowed; every one is listed in `errors`.
         """
-        account = get_account(self._accounts, owner)
-        current = self._get(album, account)
+        account, errors = get_account(self._accounts, owner), ErrorCollector()
+        with errors.catch():
+            current = self._get(album, account)
         changes = {"name": name, "description": description, "is_public": is_public}
-        fields = validate_album({key: value for key, value in changes.items() if value is not None})
+        with errors.catch():
+            fields = validate_album({key: value for key, value in changes.items() if value is not None})
+        errors.raise_if_any()
         with self._units.begin() as unit, self._database.transaction() as transaction:
             current = self._get(current.id, account, transaction)
             if all(getattr(current, key) == value for key, value in fields.items()):
@@ -152,7 +155,7 @@ class AlbumService:
             The changed album, and the outcome for each image.
 
         Raises:
-            NotFoundError: The account has no such album.
+            NotFoundError: The account has no such album; the error also names what is wrong with the images.
             ValidationError: There are no images, or too many.
         """
         return self._change_members(album, images, owner, add=True)
@@ -193,11 +196,12 @@ class AlbumService:
     def _change_members(
         self, album: AlbumRef, images: Iterable[ImageRef], owner: Owner, *, add: bool
     ) -> tuple[Album, tuple[MembershipResult, ...]]:
-        image_ids = list(dict.fromkeys(image.id if isinstance(image, Image) else image for image in images))
-        if not 1 <= len(image_ids) <= MAX_IMAGES_PER_REQUEST:
-            error = FieldError("image_ids", f"1 to {MAX_IMAGES_PER_REQUEST} ids", f"{len(image_ids)}")
-            raise ValidationError(errors=[error])
-        account = get_account(self._accounts, owner)
+        account, errors = get_account(self._accounts, owner), ErrorCollector()
+        with errors.catch():
+            self._get(album, account)
+        with errors.catch():
+            image_ids = parse_image_ids(images, MAX_IMAGES_PER_REQUEST)
+        errors.raise_if_any()
         with self._units.begin() as unit, self._database.transaction() as transaction:
             current = self._get(album, account, transaction)
             results, changed_ids = list[MembershipResult](), dict[AlbumId, None]()

@@ -8,7 +8,7 @@ in use are never collected: an upload holds the lock of its image until the reco
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -40,21 +40,29 @@ class ImageEraser:
     _blobs: BlobStore = field(repr=False)
     _variants: VariantCache = field(repr=False)
 
-    def erase(self, image_id: ImageId) -> Exception | None:
-        """Remove the variants and files of an image, then its tombstone. The caller holds the image's lock.
+    def erase(self, image_ids: Collection[ImageId]) -> dict[ImageId, Exception]:
+        """Remove the variants and files of images, then their tombstones. The caller holds the images' locks.
 
         Returns:
-            The error that stopped it, in which case the tombstone remains; or `None`.
+            The errors of images of which files, and so the tombstones, are left.
         """
+        errors: dict[ImageId, Exception] = {}
+        for image_id in image_ids:
+            try:
+                self._variants.purge(image_id)
+                self._blobs.delete(image_id)
+            except Exception as error:
+                errors[image_id] = error
+        erased = [image_id for image_id in image_ids if image_id not in errors]
         try:
-            self._variants.purge(image_id)
-            self._blobs.delete(image_id)
             with self._database.transaction() as transaction:
-                self._images.delete_tombstone(transaction, image_id)
+                for image_id in erased:
+                    self._images.delete_tombstone(transaction, image_id)
         except Exception as error:
-            log.warning("image deletion incomplete, will retry: image=%s", image_id, exc_info=error)
-            return error
-        return None
+            errors |= dict.fromkeys(erased, error)
+        for image_id, cause in errors.items():
+            log.warning("image deletion incomplete, will retry: image=%s", image_id, exc_info=cause)
+        return errors
 
 
 @frozen
@@ -79,7 +87,7 @@ class GarbageCollector:
             with self._locks.acquire("image", image_id), self._generations.bump(image_id):
                 # A deletion in progress held the lock and may have finished meanwhile.
                 if self._images.tombstone(image_id) is not None:
-                    self._eraser.erase(image_id)
+                    self._eraser.erase([image_id])
 
     def collect_marked(self) -> tuple[ImageId, ...]:
         """Collect the files that a tombstone or a marker announces.

@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Unpack
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Unpack
 
 import attrs
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
-from imagehost_core.db import AccountRepository, AlbumRepository, Database, ImageRepository, Tombstone
-from imagehost_core.db.database import Queryable, Transaction
-from imagehost_core.errors import FieldError, NotFoundError, ValidationError, quote_value
+from imagehost_core.db import AccountRepository, AlbumRepository, Database, ImageRepository
+from imagehost_core.db.database import Queryable
+from imagehost_core.errors import ErrorCollector, NotFoundError, ValidationError
 from imagehost_core.events import DeletedImage
-from imagehost_core.ids import (
-    AccountId,
-    AlbumId,
-    ImageId,
-    album_not_found_text,
-    image_not_found_text,
-    parse_album_id,
-)
+from imagehost_core.ids import AccountId, AlbumId, ImageId, album_not_found_text, image_not_found_text
 from imagehost_core.models import Account, Album, Image, ImageChanges, Page
 from imagehost_core.pagination import PageRequest, parse_page_request
 from imagehost_core.services.albums import record_membership_change, require_album
-from imagehost_core.services.cleanup import ImageEraser
+from imagehost_core.services.bulk import Admit, BulkImageService, BulkResult
+from imagehost_core.services.deletion import ImageDeleter
+from imagehost_core.services.image_changes import apply_changes, validate_changes
 from imagehost_core.services.owners import Owner, get_account
 from imagehost_core.services.references import AlbumRef, ImageRef, album_id_of, image_id_of
 from imagehost_core.services.signed_urls import UrlSigner, require_lifetime
-from imagehost_core.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
-from imagehost_core.storage import DiskReserve, GenerationTable, LockManager
-from imagehost_core.transform import DEFAULT_LIFETIME_SECONDS, Transform, parse_transform
-from imagehost_core.uploads import clean_filename, description_errors, with_extension
-
-CHANGEABLE = ("album_id", "description", "is_public", "filename")
-"""Fields of an image that its owner can change."""
+from imagehost_core.services.unit_of_work import UnitOfWorkFactory
+from imagehost_core.storage import GenerationTable, LockManager
+from imagehost_core.transform import DEFAULT_LIFETIME_SECONDS, Transform
 
 
 @frozen
@@ -47,9 +38,9 @@ class ImageService:
     _accounts: AccountRepository = field(repr=False)
     _locks: LockManager = field(repr=False)
     _generations: GenerationTable = field(repr=False)
-    _reserve: DiskReserve = field(repr=False)
-    _eraser: ImageEraser = field(repr=False)
+    _deleter: ImageDeleter = field(repr=False)
     _signer: UrlSigner = field(repr=False)
+    _bulk: BulkImageService = field(repr=False)
     _units: UnitOfWorkFactory = field(repr=False)
     _clock: Clock = field(repr=False)
 
@@ -122,13 +113,20 @@ class ImageService:
             changes: `album_id` (`None` removes it from its album), `description`, `is_public`, `filename`.
 
         Raises:
-            NotFoundError: There is no such image, or another account owns it.
-            ValidationError: A value is not allowed; all errors are reported together.
+            NotFoundError: There is no such image, or another account owns it; the error also names values
+                that are not allowed.
+            ValidationError: Values are not allowed; every one is listed in `errors`.
         """
-        image_id, owner_id = image_id_of(image), self._owner_id(owner)
-        current = self._get(image_id, owner_id, self._database)
-        values = _validate_changes(dict(changes))
-        if _apply(current, values) == current:
+        owner_id, errors = self._owner_id(owner), ErrorCollector()
+        album_owner_id = owner_id
+        with errors.catch():
+            current = self._get(image_id_of(image), owner_id, self._database)
+            album_owner_id = current.account_id
+        with errors.catch():
+            values = validate_changes(dict(changes), self._albums, album_owner_id)
+        errors.raise_if_any()
+        image_id = current.id
+        if apply_changes(current, values) == current:
             return current
         with (
             self._units.begin() as unit,
@@ -137,7 +135,7 @@ class ImageService:
             self._database.transaction() as transaction,
         ):
             current = self._get(image_id, owner_id, transaction)
-            changed = _apply(current, values)
+            changed = apply_changes(current, values)
             if changed != current:
                 now = self._clock()
                 changed = attrs.evolve(changed, updated_at=now)
@@ -149,6 +147,55 @@ class ImageService:
                             self._albums, unit, transaction, album_id, changed.account_id, now
                         )
         return changed
+
+    def update_many(
+        self,
+        images: Iterable[ImageRef],
+        *,
+        owner: Owner,
+        admit: Admit | None = None,
+        **changes: Unpack[ImageChanges],
+    ) -> tuple[BulkResult, ...]:
+        """Change the given fields of several images in one transaction.
+
+        Each album that gains or loses images emits one `album.updated`.
+
+        Args:
+            images: 1–100 images; one that is given twice is changed once.
+            owner: The account that must own them.
+            admit: Called with the number of images before anything changes, unless the request is invalid;
+                it raises to refuse the request, as `Decision.raise_if_refused` does.
+            changes: The changes of each image, as for `update`.
+
+        Returns:
+            A result for each distinct image, in order: `updated`, `unchanged` or `not_found`.
+
+        Raises:
+            NotFoundError: There is no such account.
+            ValidationError: There are no or too many images, or a value is not allowed; nothing has changed,
+                and all errors are reported together.
+        """
+        return self._bulk.update(images, dict(changes), owner=owner, admit=admit)
+
+    def delete_many(
+        self, images: Iterable[ImageRef], *, owner: Owner, admit: Admit | None = None
+    ) -> tuple[BulkResult, ...]:
+        """Delete several images, with the guarantees of `delete`.
+
+        Args:
+            images: 1–100 images; one that is given twice is deleted once.
+            owner: The account that must own them.
+            admit: As for `update_many`.
+
+        Returns:
+            A result for each distinct image, in order: `deleted`, `not_found`, or `failed` if some files
+            cannot be removed now; the next attempt or `maintenance.cleanup` does it.
+
+        Raises:
+            NotFoundError: There is no such account.
+            ValidationError: There are no or too many images; nothing is deleted.
+        """
+        return self._bulk.delete(images, owner=owner, admit=admit)
 
     def delete(self, image: ImageRef, *, owner: Owner | None = None) -> DeletedImage:
         """Delete an image: once this returns, no byte of it or of its variants remains.
@@ -164,7 +211,7 @@ class ImageService:
             NotFoundError: There is no such image, or another account owns it.
             OSError: Some files cannot be removed now; the next attempt or `maintenance.cleanup` does it.
         """
-        return self._delete(image_id_of(image), self._owner_id(owner), None)
+        return self._delete(image_id_of(image), self._owner_id(owner))
 
     def delete_from_album(self, image_id: ImageId, album_id: AlbumId) -> DeletedImage:
         """Delete an image, as `delete` does, if it is still in an album.
@@ -178,7 +225,7 @@ class ImageService:
     def signed_url(
         self,
         image: ImageRef,
-        params: str | Mapping[str, str] | Transform = "",
+        params: str | Mapping[str, object] | Transform = "",
         *,
         owner: Owner | None = None,
         expires_in: int = DEFAULT_LIFETIME_SECONDS,
@@ -192,70 +239,55 @@ class ImageService:
             expires_in: Seconds, from 1 to a year.
 
         Raises:
-            BadRequestError: A parameter is not allowed.
-            NotFoundError: There is no such image, or another account owns it.
-            ValidationError: `expires_in` is out of range.
+            NotFoundError: There is no such image, or another account owns it; the error also names values
+                that are not allowed.
+            ValidationError: Parameters or `expires_in` are not allowed; every one is listed in `errors`.
         """
-        require_lifetime(expires_in)
-        current = self.get(image, owner=owner)
-        transform = params if isinstance(params, Transform) else parse_transform(params)
+        owner_id, errors, current = self._owner_id(owner), ErrorCollector(), None
+        with errors.catch():
+            current = self._get(image_id_of(image), owner_id, self._database)
+        with errors.catch():
+            transform = self._signer.validate(params, current)
+        with errors.catch():
+            require_lifetime(expires_in)
+        errors.raise_if_any()
+        assert current is not None
         return self._signer.sign(current, transform, expires_in)
 
-    def _delete(
-        self, image_id: ImageId, owner_id: AccountId | None, album_id: AlbumId | None
-    ) -> DeletedImage:
-        self._find_deletable(image_id, owner_id, album_id, self._database)
-        self._reserve.release()
-        # The generation is odd until the last byte is gone: no process caches what it reads of the image.
-        with (
-            self._units.begin() as unit,
-            self._locks.acquire("image", image_id),
-            self._generations.bump(image_id),
-        ):
-            with self._database.transaction() as transaction:
-                record = self._find_deletable(image_id, owner_id, album_id, transaction)
-                deleted = self._insert_tombstone(transaction, record, unit)
-            error = self._eraser.erase(image_id)
-        self._reserve.acquire()
-        if error is not None:
-            raise error
-        return deleted
-
-    def _find_deletable(
+    def signed_urls(
         self,
-        image_id: ImageId,
-        owner_id: AccountId | None,
-        album_id: AlbumId | None,
-        queryable: Queryable,
-    ) -> Image | Tombstone:
-        """Return the record of an image, or the tombstone of an unfinished deletion.
+        items: Iterable[Mapping[str, object]],
+        *,
+        owner: Owner,
+        expires_in: int = DEFAULT_LIFETIME_SECONDS,
+    ) -> tuple[str, ...]:
+        """Return signed URLs of several images, as `signed_url` does for one.
+
+        Args:
+            items: 1–100 items, each with `image_id` and any of the parameters `w`, `h`, `q`, `fit` and `fm`.
+            owner: The account that must own the images.
+            expires_in: Seconds, from 1 to a year.
+
+        Returns:
+            The URL of each item, in order.
 
         Raises:
-            NotFoundError: There is neither, another account owns it, or it is not in the album.
+            NotFoundError: There is no such account, or it has no such image; the error also names values that
+                are not allowed.
+            ValidationError: Values are not allowed, or there are no or too many items; every one is listed in
+                `errors`, by names such as `items[3].w`.
         """
-        record: Image | Tombstone | None
-        try:
-            record = self._get(image_id, owner_id, queryable)
-        except NotFoundError:
-            # The same queries for another account's image as for a missing one, so that both take as long.
-            record = self._images.tombstone(image_id, queryable)
-            if record is not None and owner_id not in (None, record.account_id):
-                record = None
-        if record is None or album_id not in (None, record.album_id):
-            raise NotFoundError(image_not_found_text(image_id))
-        return record
+        return self._bulk.signed_urls(items, owner=owner, expires_in=expires_in)
 
-    def _insert_tombstone(
-        self, transaction: Transaction, record: Image | Tombstone, unit: UnitOfWork
+    def _delete(
+        self, image_id: ImageId, owner_id: AccountId | None, album_id: AlbumId | None = None
     ) -> DeletedImage:
-        """Replace the record of an image by a tombstone, unless an earlier attempt did."""
-        if isinstance(record, Tombstone):
-            return DeletedImage(id=record.id, album_id=record.album_id, deleted_at=record.deleted_at)
-        deleted = DeletedImage(id=record.id, album_id=record.album_id, deleted_at=self._clock())
-        self._images.insert_tombstone(transaction, record, deleted.deleted_at)
-        self._accounts.add_usage(transaction, record.account_id, -record.size, 0)
-        unit.image_deleted(transaction, record.account_id, deleted)
-        return deleted
+        result = self._deleter.delete([image_id], owner_id, album_id).get(image_id)
+        if result is None:
+            raise NotFoundError(image_not_found_text(image_id))
+        if isinstance(result, Exception):
+            raise result
+        return result
 
     def _owner_id(self, owner: Owner | None) -> AccountId | None:
         """Return the id of the account that must own an image; `None` for any account.
@@ -282,45 +314,3 @@ class ImageService:
             shown = album.id if isinstance(album, Album) else album
             raise NotFoundError(album_not_found_text(shown)) from None
         return album_id
-
-
-def _validate_changes(changes: Mapping[str, object]) -> dict[str, Any]:
-    """Return validated changes, with a cleaned filename and an integer album id.
-
-    Raises:
-        ValidationError: A value is not allowed; all errors are reported together.
-        TypeError: There is no such field.
-    """
-    unknown = sorted(changes.keys() - set(CHANGEABLE))
-    if unknown:
-        raise TypeError(f"expected some of {', '.join(CHANGEABLE)} but received {', '.join(unknown)}")
-    values = dict(changes)
-    errors = list(_errors(values))
-    if errors:
-        raise ValidationError(errors=errors)
-    if "filename" in values:
-        values["filename"] = clean_filename(str(values["filename"]))
-    return values
-
-
-def _apply(image: Image, changes: Mapping[str, Any]) -> Image:
-    """Return an image with changes, which have been validated, except for its `updated_at`."""
-    changed = attrs.evolve(image, **changes)
-    if "filename" not in changes:
-        return changed
-    return attrs.evolve(changed, filename=with_extension(changed.filename, image.format))
-
-
-def _errors(values: dict[str, object]) -> Iterator[FieldError]:
-    """Yield the errors of changes, and convert the album's id to an integer."""
-    if values.get("album_id") is not None:
-        try:
-            values["album_id"] = parse_album_id(values["album_id"])  # type: ignore[arg-type]
-        except ValidationError as error:
-            yield from error.errors
-    yield from description_errors(values.get("description", ""))
-    if not isinstance(values.get("is_public", True), bool):
-        yield FieldError("is_public", "true or false", quote_value(values["is_public"]))
-    filename = values.get("filename", "-")
-    if not isinstance(filename, str) or not filename.strip():
-        yield FieldError("filename", "a name", quote_value(filename))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,6 +14,7 @@ from imagehost_core._util.clock import Clock
 from imagehost_core.db import AccountRepository, Database, KeyRepository, SessionRepository
 from imagehost_core.errors import (
     ConflictError,
+    ErrorCollector,
     FieldError,
     InsufficientStorageError,
     NotFoundError,
@@ -68,18 +69,16 @@ class KeyService:
             ValidationError: A value is not allowed; all errors are reported together.
         """
         account, now = get_account(self._accounts, owner), self._clock()
-        valid_scopes = _validate_key(name, list(scopes), expires_at, now)
+        values = _validate_key({"name": name, "scopes": scopes, "expires_at": expires_at}, now)
         token = new_token(TokenKind.KEY, self._random)
         key = ApiKey(
             id=new_key_id(self._random),
             account_id=account.id,
-            name=name.strip(),
             prefix=token[:PREFIX_LENGTH],
-            scopes=valid_scopes,
-            expires_at=expires_at,
             last_used_at=None,
             created_at=now,
             revoked_at=None,
+            **values,
         )
         with self._database.transaction() as transaction:
             self._keys.insert(transaction, key, token_hash(token))
@@ -115,24 +114,19 @@ class KeyService:
             changes: `name`; `scopes`; `expires_at`, timezone-aware and in the future, or `None`: never.
 
         Raises:
-            NotFoundError: The account has no such key.
-            ValidationError: A value is not allowed; all errors are reported together.
+            NotFoundError: The account has no such key; the error also names values that are not allowed.
+            ValidationError: Values are not allowed; every one is listed in `errors`.
             ConflictError: The key is revoked.
         """
-        current = self.get(key, owner=owner)
-        values: dict[str, Any] = {
-            "name": current.name,
-            "scopes": current.scopes,
-            "expires_at": current.expires_at,
-            **changes,
-        }
-        new_expiry = values["expires_at"] if "expires_at" in changes else None
-        scopes = _validate_key(values["name"], list(values["scopes"]), new_expiry, self._clock())
+        errors, now = ErrorCollector(), self._clock()
+        with errors.catch():
+            current = self.get(key, owner=owner)
+        with errors.catch():
+            values = _validate_key(changes, now)
+        errors.raise_if_any()
         if current.revoked_at is not None:
             raise ConflictError("expected a key that is not revoked but received one that is")
-        changed = attrs.evolve(
-            current, name=values["name"].strip(), scopes=scopes, expires_at=values["expires_at"]
-        )
+        changed = attrs.evolve(current, **values)
         with self._database.transaction() as transaction:
             self._keys.update(transaction, changed)
         return changed
@@ -184,21 +178,59 @@ class KeyService:
         return Principal(account, ALL_SCOPES, session_id=session.id)
 
 
-def _validate_key(
-    name: str, scopes: list[Scope | str], expires_at: datetime | None, now: datetime
-) -> frozenset[Scope]:
-    errors = []
+def _validate_key(fields: Mapping[str, object], now: datetime) -> dict[str, Any]:
+    """Return a key's fields in their stored form.
+
+    Raises:
+        ValidationError: Values are not allowed; every one is listed in `errors`.
+        TypeError: There is no such field.
+    """
+    unknown = sorted(fields.keys() - _VALIDATORS.keys())
+    if unknown:
+        raise TypeError(f"expected some of {', '.join(_VALIDATORS)} but received {', '.join(unknown)}")
+    errors: list[FieldError] = []
+    values = {name: _VALIDATORS[name](value, now, errors) for name, value in fields.items()}
+    if errors:
+        raise ValidationError(errors=errors)
+    return values
+
+
+def _validate_name(name: object, _now: datetime, errors: list[FieldError]) -> object:
+    if not isinstance(name, str):
+        errors.append(FieldError("name", "text", quote_value(name)))
+        return name
     if len(name.strip()) > MAX_NAME:
         errors.append(FieldError("name", f"at most {MAX_NAME} characters", f"{len(name.strip())}"))
     if not is_valid_text(name):
         errors.append(FieldError("name", *INVALID_TEXT))
-    valid = {scope.value for scope in Scope}
-    unknown = [scope for scope in scopes if scope not in valid]
-    if unknown or not scopes:
-        received = ", ".join(map(quote_value, unknown)) or "none"
-        errors.append(FieldError("scopes", f"one or more of {', '.join(sorted(valid))}", received))
-    if expires_at is not None and (expires_at.tzinfo is None or expires_at <= now):
+    return name.strip()
+
+
+def _validate_scopes(scopes: object, _now: datetime, errors: list[FieldError]) -> object:
+    expected = f"one or more of {', '.join(sorted(Scope))}"
+    if isinstance(scopes, str) or not isinstance(scopes, Iterable):
+        errors.append(FieldError("scopes", expected, quote_value(scopes)))
+        return scopes
+    given = list(scopes)
+    unknown = [scope for scope in given if scope not in _SCOPES]
+    if unknown or not given:
+        errors.append(FieldError("scopes", expected, ", ".join(map(quote_value, unknown)) or "none"))
+        return scopes
+    return frozenset(map(Scope, given))
+
+
+def _validate_expiry(expires_at: object, now: datetime, errors: list[FieldError]) -> object:
+    if expires_at is None:
+        return None
+    if not isinstance(expires_at, datetime) or expires_at.tzinfo is None or expires_at <= now:
         errors.append(FieldError("expires_at", "a future time with a time zone", quote_value(expires_at)))
-    if errors:
-        raise ValidationError(errors=errors)
-    return frozenset(map(Scope, scopes))
+    return expires_at
+
+
+_SCOPES = tuple(scope.value for scope in Scope)
+_VALIDATORS: dict[str, Callable[[object, datetime, list[FieldError]], object]] = {
+    "name": _validate_name,
+    "scopes": _validate_scopes,
+    "expires_at": _validate_expiry,
+}
+"""The function for each field that its owner sets: it returns the stored form, or appends errors."""

@@ -50,6 +50,17 @@ class RateLimiter:
         limits = self.limits_of(account)
         return self._store.admit(account_key(account.id), limits.uploads if upload else limits.api)
 
+    def admit_bulk(self, account: Account, ids: int) -> Decision:
+        """Decide on the image ids in a bulk request, and count them if all are admitted.
+
+        The request itself is counted by `admit`.
+
+        Args:
+            account: The account of the token.
+            ids: The number of distinct ids, at least 1.
+        """
+        return self._store.admit(account_key(account.id), self.limits_of(account).bulk_ids, ids)
+
     def admit_unauthenticated(self, ip_address: str) -> Decision:
         """Decide on a request without a valid token from a client IP address, and count it if admitted."""
         return self._store.admit(ip_address_key(ip_address), self._limits.unauthenticated)
@@ -70,7 +81,8 @@ class RateLimiter:
 
     def windows(self, account: Account) -> tuple[WindowState, ...]:
         """Return the windows that limit an account; a limit of 0 is unlimited and has none."""
-        policy: RateLimitPolicy = self.limits_of(account).uploads
+        limits = self.limits_of(account)
+        policy: RateLimitPolicy = (*limits.uploads, *limits.bulk_ids)
         now = self._clock()
         hits = self._store.peek(account_key(account.id), policy)
         return tuple(

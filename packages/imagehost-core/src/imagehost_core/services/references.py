@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
+from imagehost_core.errors import FieldError, ValidationError, quote_value
 from imagehost_core.ids import AlbumId, ImageId, KeyId, SessionId, WebhookId, parse_album_id, parse_image_id
 from imagehost_core.models import Account, Album, ApiKey, Image, Session, Webhook, WebhookDelivery
 
@@ -52,3 +55,28 @@ def session_id_of(session: SessionRef) -> SessionId:
 def webhook_id_of(webhook: WebhookRef) -> WebhookId:
     """Return the id of a webhook."""
     return webhook.id if isinstance(webhook, Webhook) else WebhookId(webhook)
+
+
+def parse_image_ids(images: Iterable[ImageRef], maximum: int) -> tuple[str, ...]:
+    """Return the distinct ids of images, in order; an id need not be that of an image.
+
+    Args:
+        images: From 1 to `maximum` images.
+        maximum: The largest number, duplicates included.
+
+    Raises:
+        ValidationError: There are none or too many, or one is no image and no text; every one is named.
+    """
+    if isinstance(images, str | Mapping) or not isinstance(images, Iterable):
+        raise ValidationError(errors=[FieldError("image_ids", "a list of image ids", quote_value(images))])
+    ids: list[object] = [image.id if isinstance(image, Image) else image for image in images]
+    if not 1 <= len(ids) <= maximum:
+        raise ValidationError(errors=[FieldError("image_ids", f"1 to {maximum} ids", f"{len(ids)}")])
+    errors = [
+        FieldError(f"image_ids[{index}]", "an image id", quote_value(image_id))
+        for index, image_id in enumerate(ids)
+        if not isinstance(image_id, str)
+    ]
+    if errors:
+        raise ValidationError(errors=errors)
+    return tuple(dict.fromkeys(map(str, ids)))

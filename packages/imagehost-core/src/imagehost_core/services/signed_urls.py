@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
-from imagehost_core.errors import FieldError, ValidationError, quote_value
+from imagehost_core.errors import BadRequestError, ErrorCollector, FieldError, ValidationError, quote_value
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.models import Image
 from imagehost_core.resources import UrlBuilder
 from imagehost_core.services.access import require_allowed_transform
 from imagehost_core.services.delivery import ImageResolver
 from imagehost_core.settings import DeliverySettings
-from imagehost_core.transform import MAX_LIFETIME_SECONDS, Transform, sign_url
+from imagehost_core.transform import MAX_LIFETIME_SECONDS, Transform, parse_transform, sign_url
 
 
 @frozen
@@ -25,19 +27,39 @@ class UrlSigner:
     _secret: bytes = field(repr=False)
     _clock: Clock = field(repr=False)
 
+    def validate(self, params: str | Mapping[str, object] | Transform, image: Image | None) -> Transform:
+        """Return the transform of parameters.
+
+        Args:
+            params: A query string, its names and values, or a transform.
+            image: The image; `None`, if there is none, to check the parameters alone.
+
+        Raises:
+            ValidationError: The parameters are not allowed, or the transform is not possible; every error is
+                listed in `errors`.
+        """
+        errors = ErrorCollector()
+        try:
+            transform = params if isinstance(params, Transform) else parse_transform(params)
+            with errors.catch():
+                require_allowed_transform(transform, True, self._settings)
+            if image is not None:
+                with errors.catch():
+                    self._resolver.build(image, transform)
+            errors.raise_if_any()
+        except BadRequestError as error:
+            # 400 is about a URL's query; here the parameters are data.
+            raise ValidationError(error.details, errors=error.errors) from error
+        return transform
+
     def sign(self, image: Image, transform: Transform, expires_in: int) -> str:
         """Return the signed URL of a transform of an image.
 
         Args:
             image: The image.
-            transform: The transform.
-            expires_in: Seconds, from 1 to a year; the caller has checked it with `require_lifetime`.
-
-        Raises:
-            BadRequestError: The transform is not possible or not allowed.
+            transform: The transform, which `validate` has checked.
+            expires_in: Seconds, from 1 to a year, which `require_lifetime` has checked.
         """
-        self._resolver.build(image, transform)
-        require_allowed_transform(transform, True, self._settings)
         expires = int(self._clock().timestamp()) + expires_in
         signature = sign_url(self._secret, image.id, transform, expires)
         query = transform.to_query()

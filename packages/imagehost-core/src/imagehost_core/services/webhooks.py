@@ -21,7 +21,7 @@ from imagehost_core.db import (
     leases,
 )
 from imagehost_core.db.database import Queryable, Transaction
-from imagehost_core.errors import FieldError, NotFoundError, ValidationError, quote_value
+from imagehost_core.errors import ErrorCollector, FieldError, NotFoundError, ValidationError, quote_value
 from imagehost_core.ids import DeliveryId, Random, WebhookId, new_event_id, new_webhook_id
 from imagehost_core.models import Account, Page, Webhook, WebhookDelivery, WebhookWithSecret
 from imagehost_core.pagination import PageRequest
@@ -75,8 +75,13 @@ class WebhookService:
             ValidationError: A value is not allowed, or the account has 100 webhooks; all errors are reported
                 together.
         """
-        account = get_account(self._accounts, owner)
-        values = self._validate({"url": url, "events": tuple(events), "description": description})
+        account, errors = get_account(self._accounts, owner), ErrorCollector()
+        types = events if isinstance(events, str) else tuple(events)
+        with errors.catch():
+            values = self._validate({"url": url, "events": types, "description": description})
+        with errors.catch():
+            self._require_fewer_than_maximum(account, self._database)
+        errors.raise_if_any()
         webhook = Webhook(
             id=new_webhook_id(self._random),
             account_id=account.id,
@@ -88,9 +93,7 @@ class WebhookService:
         )
         secret = new_webhook_secret(self._random)
         with self._database.transaction() as transaction:
-            if len(self._webhooks.ids_by_account(account.id, transaction)) >= MAX_WEBHOOKS:
-                error = FieldError("webhooks", f"at most {MAX_WEBHOOKS} per account", "one more")
-                raise ValidationError(errors=[error])
+            self._require_fewer_than_maximum(account, transaction)
             self._webhooks.insert(transaction, webhook, secret)
         return WebhookWithSecret(webhook, secret)
 
@@ -122,12 +125,15 @@ class WebhookService:
             changes: `url`, `events`, `description`, `is_active`.
 
         Raises:
-            NotFoundError: The account has no such webhook.
-            ValidationError: A value is not allowed; all errors are reported together.
+            NotFoundError: The account has no such webhook; the error also names values that are not allowed.
+            ValidationError: Values are not allowed; every one is listed in `errors`.
         """
-        account = get_account(self._accounts, owner)
-        self._get(webhook, account, self._database)
-        values = self._validate(changes)
+        account, errors = get_account(self._accounts, owner), ErrorCollector()
+        with errors.catch():
+            self._get(webhook, account, self._database)
+        with errors.catch():
+            values = self._validate(changes)
+        errors.raise_if_any()
         if values.get("is_active"):
             values["disabled_reason"] = None
         with self._database.transaction() as transaction:
@@ -319,6 +325,12 @@ class WebhookService:
                 f"expected the id of one of your webhooks but received {quote_value(webhook_id)}"
             )
         return record
+
+    def _require_fewer_than_maximum(self, account: Account, queryable: Queryable) -> None:
+        """Raise ValidationError if the account has the largest number of webhooks."""
+        if len(self._webhooks.ids_by_account(account.id, queryable)) >= MAX_WEBHOOKS:
+            error = FieldError("webhooks", f"at most {MAX_WEBHOOKS} per account", "one more")
+            raise ValidationError(errors=[error])
 
     def _validate(self, changes: Mapping[str, object]) -> dict[str, object]:
         return validate_webhook(changes, self._resolve, allow_loopback=self._settings.allow_loopback)

@@ -84,6 +84,7 @@ class LimitSettings:
         api_per_hour: API requests per account and hour.
         api_per_day: API requests per account and day.
         uploads_per_minute: Upload requests per account and minute.
+        bulk_ids_per_minute: Image ids in bulk requests per account and minute.
         unauthenticated_per_minute: Requests without a valid token per client IP address and minute.
         sign_ins_per_minute: Sign-in attempts per minute, for each account and each client IP address.
         quota_bytes: Bytes of masters per account.
@@ -93,6 +94,7 @@ class LimitSettings:
     api_per_hour: int = field(default=1_000, validator=ge(0))
     api_per_day: int = field(default=10_000, validator=ge(0))
     uploads_per_minute: int = field(default=10, validator=ge(0))
+    bulk_ids_per_minute: int = field(default=1_000, validator=ge(0))
     unauthenticated_per_minute: int = field(default=60, validator=ge(0))
     sign_ins_per_minute: int = field(default=10, validator=ge(0))
     quota_bytes: int = field(default=0, validator=ge(0))
@@ -110,6 +112,11 @@ class LimitSettings:
     def uploads(self) -> RateLimitPolicy:
         """The windows of an upload request."""
         return (*self.api, Window("uploads_per_minute", MINUTE, self.uploads_per_minute))
+
+    @property
+    def bulk_ids(self) -> RateLimitPolicy:
+        """The window of the image ids in bulk requests."""
+        return (Window("bulk_ids_per_minute", MINUTE, self.bulk_ids_per_minute, "ids"),)
 
     @property
     def sign_ins(self) -> RateLimitPolicy:

@@ -49,19 +49,20 @@ class GenerationTable:
         return None if generation % 2 else generation
 
     @contextmanager
-    def bump(self, key: str) -> Iterator[None]:
-        """Invalidate all cache entries of a key, before and after a change.
+    def bump(self, *keys: str) -> Iterator[None]:
+        """Invalidate all cache entries of keys, before and after a change.
 
-        The caller holds the lock of the key, which has the same stripe.
+        The caller holds the locks of the keys, which have the same stripes.
         """
-        index = stripe(key)
-        generation = self._counters[index]
-        odd = generation + 1 if generation % 2 == 0 else generation + 2
-        self._counters[index] = odd
+        odd: dict[int, int] = {}
+        for index in {stripe(key) for key in keys}:
+            generation = self._counters[index]
+            self._counters[index] = odd[index] = generation + (1 if generation % 2 == 0 else 2)
         try:
             yield
         finally:
-            self._counters[index] = odd + 1
+            for index, generation in odd.items():
+                self._counters[index] = generation + 1
 
     def bump_all(self, locks: LockManager, purpose: str) -> None:
         """Invalidate all cache entries of all keys, after a change that was made durable.

@@ -10,8 +10,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from zlib import crc32
 
@@ -101,7 +101,7 @@ class LockManager:
         """Hold the lock of a key, waiting until it is free.
 
         Not reentrant: a thread that acquires a stripe which it holds waits forever, so a thread must not
-        hold two locks of one purpose.
+        acquire a second lock of a purpose; `acquire_all` acquires several at once.
 
         Args:
             purpose: The namespace of the key; locks of different purposes are independent.
@@ -124,6 +124,23 @@ class LockManager:
             yield
         finally:
             unlock_file(descriptor)
+
+    @contextmanager
+    def acquire_all(self, purpose: str, keys: Iterable[str]) -> Iterator[None]:
+        """Hold the locks of several keys, as `acquire` does for one.
+
+        They are acquired in the order of their stripes, so that two threads cannot wait for each other.
+
+        Args:
+            purpose: The namespace of the keys.
+            keys: The resources to lock; two may have the same stripe.
+        """
+        with ExitStack() as stack:
+            for number in sorted({stripe(key) for key in keys}):
+                descriptor = lock_file(self._path(purpose, number))
+                assert descriptor is not None
+                stack.callback(unlock_file, descriptor)
+            yield
 
     @contextmanager
     def try_acquire(self, purpose: str, number: int = 0) -> Iterator[bool]:

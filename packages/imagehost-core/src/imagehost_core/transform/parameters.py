@@ -31,6 +31,8 @@ MAX_QUALITY = 100
 DEFAULT_QUALITY: dict[Format, int] = {Format.JPEG: 80, Format.WEBP: 80, Format.AVIF: 60}
 """The quality of an output without `q`; PNG and GIF have no quality setting."""
 
+PARAMETERS = ("w", "h", "q", "fit", "fm")
+"""The names of the transform parameters."""
 MAX_PARAMETERS = 64
 """The largest number of parameters in a query, known and unknown."""
 
@@ -69,7 +71,6 @@ FIT_NAMES: dict[str, Fit] = {fit.value: fit for fit in Fit}
 """The values of `fit`."""
 
 T = TypeVar("T")
-_PARAMETERS = ("w", "h", "q", "fit", "fm")
 
 
 def _convert_fit(value: Fit | str) -> Fit:
@@ -136,7 +137,7 @@ def _validate(transform: Transform) -> Iterator[FieldError]:
         yield FieldError("the format", "a Format, AUTO or None", quote_value(fmt))
 
 
-def parse_transform(query: str | Mapping[str, str | int] = "", *, extension: str | None = None) -> Transform:
+def parse_transform(query: str | Mapping[str, object] = "", *, extension: str | None = None) -> Transform:
     """Return the transform that a delivery URL requests.
 
     Args:
@@ -149,11 +150,11 @@ def parse_transform(query: str | Mapping[str, str | int] = "", *, extension: str
     """
     extension_format = parse_extension(extension)
     errors: list[FieldError] = []
-    values: dict[str, str | int] = {}
+    values: dict[str, object] = {}
     for name, value in _parse_query(query):
         if name in values:
             errors.append(FieldError(name, "one value", "several"))
-        elif name in _PARAMETERS:
+        elif name in PARAMETERS:
             values[name] = value
 
     def integer(name: str, maximum: int) -> int | None:
@@ -209,7 +210,7 @@ def negotiate(accept: str, stored: Format, *, animated: bool = False) -> Format:
 _ZERO_WEIGHT = re.compile(r"q=0(\.0*)?", re.ASCII)
 
 
-def _parse_query(query: str | Mapping[str, str | int]) -> Iterable[tuple[str, str | int]]:
+def _parse_query(query: str | Mapping[str, object]) -> Iterable[tuple[str, object]]:
     if not isinstance(query, str):
         return query.items()
     try:

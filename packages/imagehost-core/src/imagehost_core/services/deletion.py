@@ -1,0 +1,103 @@
+"""Deletion of images: records, events, files and variants, one image or many at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from attrs import field, frozen
+
+from imagehost_core._util.clock import Clock
+from imagehost_core.db import AccountRepository, Database, ImageRepository, Tombstone
+from imagehost_core.db.database import Queryable, Transaction
+from imagehost_core.events import DeletedImage
+from imagehost_core.ids import AccountId, AlbumId, ImageId
+from imagehost_core.models import Image
+from imagehost_core.services.cleanup import ImageEraser
+from imagehost_core.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
+from imagehost_core.storage import DiskReserve, GenerationTable, LockManager
+
+
+@frozen
+class ImageDeleter:
+    """The deletion of images: one transaction for the records of all, then the files of each."""
+
+    _database: Database = field(repr=False)
+    _images: ImageRepository = field(repr=False)
+    _accounts: AccountRepository = field(repr=False)
+    _locks: LockManager = field(repr=False)
+    _generations: GenerationTable = field(repr=False)
+    _reserve: DiskReserve = field(repr=False)
+    _eraser: ImageEraser = field(repr=False)
+    _units: UnitOfWorkFactory = field(repr=False)
+    _clock: Clock = field(repr=False)
+
+    def delete(
+        self, image_ids: Collection[ImageId], owner_id: AccountId | None, album_id: AlbumId | None = None
+    ) -> dict[ImageId, DeletedImage | Exception]:
+        """Delete images, and finish deletions of which files are left.
+
+        Args:
+            image_ids: Distinct ids.
+            owner_id: The account that must own an image; `None` for any account.
+            album_id: The album that an image must be in; `None` for any or none.
+
+        Returns:
+            By the id of each image that existed: the result, or the error that left some of its files. Ids
+            of missing images, and of those of other accounts or albums, are left out.
+        """
+        found = self._find(image_ids, owner_id, album_id, self._database)
+        if not found:
+            return {}
+        self._reserve.release()
+        # The generation is odd until the last byte is gone: no process caches what it reads of the image.
+        with (
+            self._units.begin() as unit,
+            self._locks.acquire_all("image", found),
+            self._generations.bump(*found),
+        ):
+            with self._database.transaction() as transaction:
+                records = self._find(found, owner_id, album_id, transaction)
+                deleted = {
+                    image_id: self._insert_tombstone(transaction, record, unit)
+                    for image_id, record in records.items()
+                }
+            errors = self._eraser.erase(deleted)
+        self._reserve.acquire()
+        return {**deleted, **errors}
+
+    def _find(
+        self,
+        image_ids: Collection[ImageId],
+        owner_id: AccountId | None,
+        album_id: AlbumId | None,
+        queryable: Queryable,
+    ) -> dict[ImageId, Image | Tombstone]:
+        """Return the records of images, and the tombstones of unfinished deletions, in order of the ids.
+
+        The queries are the same for another account's image as for a missing one, so that both take as long.
+        """
+        images = self._images.get_many(image_ids, owner_id, queryable)
+        missing = [image_id for image_id in image_ids if image_id not in images]
+        tombstones = self._images.tombstones_of(missing, queryable) if missing else {}
+        records: dict[ImageId, Image | Tombstone] = {}
+        for image_id in image_ids:
+            record = images.get(image_id) or tombstones.get(image_id)
+            if (
+                record is not None
+                and owner_id in (None, record.account_id)
+                and album_id in (None, record.album_id)
+            ):
+                records[image_id] = record
+        return records
+
+    def _insert_tombstone(
+        self, transaction: Transaction, record: Image | Tombstone, unit: UnitOfWork
+    ) -> DeletedImage:
+        """Replace the record of an image by a tombstone, unless an earlier attempt did."""
+        if isinstance(record, Tombstone):
+            return DeletedImage(id=record.id, album_id=record.album_id, deleted_at=record.deleted_at)
+        deleted = DeletedImage(id=record.id, album_id=record.album_id, deleted_at=self._clock())
+        self._images.insert_tombstone(transaction, record, deleted.deleted_at)
+        self._accounts.add_usage(transaction, record.account_id, -record.size, 0)
+        unit.image_deleted(transaction, record.account_id, deleted)
+        return deleted
