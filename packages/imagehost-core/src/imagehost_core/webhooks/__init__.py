@@ -14,6 +14,7 @@ Pure functions: the caller resolves host names and sends requests.
 """
 
 from imagehost_core.webhooks.endpoint import (
+    MAX_URL,
     Endpoint,
     IPAddress,
     is_ip_address,
@@ -33,6 +34,7 @@ from imagehost_core.webhooks.signing import new_webhook_secret, sign_webhook
 from imagehost_core.webhooks.validation import HostResolver, resolve_host, validate_webhook
 
 __all__ = [
+    "MAX_URL",
     "RESPONSE_EXCERPT_BYTES",
     "RETRY_SCHEDULE",
     "Attempt",

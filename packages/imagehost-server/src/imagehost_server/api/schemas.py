@@ -18,11 +18,16 @@ from imagehost_core.models import Scope
 from imagehost_core.services.albums import MAX_IMAGES_PER_REQUEST
 from imagehost_core.services.albums import MAX_NAME as MAX_ALBUM_NAME
 from imagehost_core.services.keys import MAX_NAME as MAX_KEY_NAME
-from imagehost_core.transform import DEFAULT_LIFETIME_SECONDS, FORMAT_NAMES, MAX_QUALITY, MAX_SIDE, Fit
-from imagehost_core.transform.signing import MAX_LIFETIME_SECONDS
-from imagehost_core.uploads import MAX_DESCRIPTION
-from imagehost_core.uploads.filenames import MAX_FILENAME_BYTES
-from imagehost_core.webhooks.endpoint import MAX_URL
+from imagehost_core.transform import (
+    DEFAULT_LIFETIME_SECONDS,
+    FORMAT_NAMES,
+    MAX_LIFETIME_SECONDS,
+    MAX_QUALITY,
+    MAX_SIDE,
+    Fit,
+)
+from imagehost_core.uploads import MAX_DESCRIPTION, MAX_FILENAME_BYTES
+from imagehost_core.webhooks import MAX_URL
 from imagehost_server.api.body import JsonBody
 from imagehost_server.auth.passwords import MAX_PASSWORD, MIN_PASSWORD
 
