@@ -30,7 +30,8 @@ from imagehost_server.http.responses import error_response
 from imagehost_server.middleware.cors import CorsMiddleware, CorsPolicy, PreflightMiddleware
 from imagehost_server.middleware.lsky import LskyMiddleware
 from imagehost_server.middleware.security import SecurityMiddleware
-from imagehost_server.openapi.html import ApiDescription
+from imagehost_server.openapi.description import ApiDescription
+from imagehost_server.openapi.docs_page import docs_asset
 from imagehost_server.routes import ROUTES
 from imagehost_server.routes.account import create_account
 from imagehost_server.settings import HttpSettings, ServerSettings
@@ -108,7 +109,7 @@ def create_api(host: ImageHost, settings: ServerSettings, executors: Executors) 
             await executors.database.run(host.close)
 
     return Litestar(
-        routes,
+        [*routes, docs_asset],
         guards=[require_access],
         exception_handlers={Exception: handle_exception},
         lifespan=[lifespan],

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 PREFIX = "/v1/"
 UPLOAD = ("POST", "/v1/upload")
 UNCOUNTED = frozenset({"/v1/openapi.json", "/v1/docs"})
+DOCS_ASSETS = "/v1/docs/assets/"
+"""Prefix of the paths of the files that the page `/v1/docs` loads, which are not counted either."""
 
 
 @frozen(repr=False)
@@ -110,7 +112,7 @@ class IdentityMiddleware:
 
 def is_counted(path: str) -> bool:
     """Return whether requests with a path count against the rate limits."""
-    return f"{path}/".startswith(PREFIX) and path not in UNCOUNTED
+    return f"{path}/".startswith(PREFIX) and path not in UNCOUNTED and not path.startswith(DOCS_ASSETS)
 
 
 def _has_authorization(scope: HTTPScope) -> bool:

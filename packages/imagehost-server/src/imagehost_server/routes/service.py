@@ -38,7 +38,7 @@ async def openapi_json(request: ApiRequest) -> Response[bytes]:
 
 @operation("GET /v1/docs", summary="Get the API reference as an HTML page.", media_type="text/html")
 async def docs(request: ApiRequest) -> Response[bytes]:
-    """Respond with a page that loads no other resource."""
+    """Respond with a page that shows the document and can send requests."""
     return await _described(request, "docs")
 
 
