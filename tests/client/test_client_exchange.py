@@ -11,7 +11,7 @@ import pytest
 from attrs import evolve
 
 from imagehost_client import errors
-from imagehost_client._calls import Call, access, albums, images, webhooks
+from imagehost_client._calls import Call, access, albums, bulk, images, webhooks
 from imagehost_client._config import Config, resolve
 from imagehost_client._exchange import Environment, Failure, Open, Reply, Send, Sleep, Step, exchange
 from imagehost_client._multipart import MultipartBody
@@ -196,10 +196,32 @@ def test_not_found_in_a_retry_of_a_delete_is_success() -> None:
     assert (scripted.result.id, scripted.result.deleted) == ("a", True)
     assert (scripted.result.meta.request_id, scripted.result.meta.attempts) == ("r2", 2)
     assert ScriptedCall(albums.delete_album(3), BUSY, not_found).result.id == 3
+    for unprocessed in (NOT_SENT, error_reply("RATE_LIMIT_EXCEEDED", 429)):
+        with pytest.raises(errors.NotFoundError):
+            ScriptedCall(images.delete_image("a"), unprocessed, not_found)
     with pytest.raises(errors.NotFoundError):
         ScriptedCall(images.delete_image("a"), not_found)
     with pytest.raises(errors.NotFoundError):
         ScriptedCall(images.get_image("a"), CONNECTION_LOST, not_found)
+
+
+def test_an_image_that_a_retry_of_a_bulk_delete_does_not_find_counts_as_deleted() -> None:
+    error = {"code": "NOT_FOUND", "message": "m", "details": "d"}
+    results = [
+        {"id": "a", "status": "not_found", "error": error},
+        {"id": "b", "status": "failed", "error": error},
+    ]
+    (call,) = bulk.delete_images(["a", "b"])
+
+    def statuses(*outcomes: Reply | Failure) -> list[tuple[str, bool]]:
+        items = ScriptedCall(call, *outcomes, reply({"results": results})).result.items
+        return [(str(item.status), item.error is None) for item in items]
+
+    unchanged = [("not_found", False), ("failed", False)]
+    assert statuses() == statuses(NOT_SENT) == statuses(error_reply("RATE_LIMIT_EXCEEDED", 429)) == unchanged
+    assert (
+        statuses(CONNECTION_LOST) == statuses(CONNECTION_LOST, NOT_SENT) == [("deleted", True), unchanged[1]]
+    )
 
 
 def test_a_deadline_limits_attempts_and_delays_together() -> None:

@@ -20,6 +20,8 @@ from imagehost_client import (
     ApiKeyWithToken,
     AsyncClient,
     AsyncPager,
+    BulkError,
+    BulkResult,
     Client,
     Format,
     Image,
@@ -30,6 +32,7 @@ from imagehost_client import (
     PublicImage,
     RateLimit,
     Rendered,
+    SignedImageUrl,
     SignedUrl,
     Source,
     UploadResult,
@@ -64,6 +67,11 @@ def records(client: Client) -> None:
     assert_type(client.images.update(image, album_id=None, description=UNSET), Image)
     assert_type(client.images.delete(image).deleted, bool)
     assert_type(client.images.signed_url(image, w=3, expires_in=60), SignedUrl)
+    assert_type(client.images.update_many([image, "b"], album_id=None), list[BulkResult])
+    assert_type(client.images.delete_many("a")[0].error, BulkError | None)
+    assert_type(
+        client.images.signed_urls([image, ("b", {"w": 3})], expires_in=60, fm="webp"), list[SignedImageUrl]
+    )
     assert_type(client.images.render(image, w=3, fm="avif"), Rendered)
     assert_type(client.images.render("a").data, bytes)
 
@@ -113,6 +121,8 @@ async def asynchronous(client: AsyncClient) -> None:
     assert_type(await client.upload_many(["a.png"]), list[UploadResult])
     assert_type(await client.images.get("a"), Image)
     assert_type(await client.images.render("a"), Rendered)
+    assert_type(await client.images.delete_many(["a"]), list[BulkResult])
+    assert_type(await client.images.signed_urls(["a"]), list[SignedImageUrl])
     assert_type(client.images.list(), AsyncPager[Image])
     async for image in client.images.list():
         assert_type(image, Image)

@@ -47,10 +47,10 @@ VARIABLES = ("IMAGEHOST_BASE_URL", "IMAGEHOST_TOKEN", "IMAGEHOST_CDN_URL")
 COMBINATIONS = (("server", "sync"), ("server", "async"), ("fake", "sync"))
 """The backends and clients of each test that uses a client."""
 
-FAKE_MODULES = frozenset({"test_contract_lists"})
+FAKE_MODULES = frozenset({"test_contract_bulk", "test_contract_lists"})
 """Modules of an interface that only the fake has yet."""
 
-ASYNC_FAKE_MODULES = frozenset({"test_contract_images"})
+ASYNC_FAKE_MODULES = frozenset({"test_contract_bulk", "test_contract_images"})
 """Modules whose tests also run the async client on the fake; tests/client does so for every operation."""
 
 _numbers = itertools.count(1)

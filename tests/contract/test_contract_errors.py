@@ -155,7 +155,7 @@ async def test_404_for_an_unknown_route(http: httpx2.AsyncClient, path: str) -> 
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("PUT", "/images", {"GET"}),
+        ("PUT", "/gallery", {"GET"}),
         ("GET", "/upload", {"POST"}),
         ("PATCH", "/albums", {"GET", "POST"}),
         ("POST", "/account", {"GET"}),

@@ -25,7 +25,14 @@ from imagehost_client._config import Config
 from imagehost_client._multipart import MultipartBody, boundary_for, build_form
 from imagehost_client._pacing import RateLimitPacer
 from imagehost_client._redact import redact_headers
-from imagehost_client._retry import FailureKind, Random, parse_retry_after, retry_delay, should_retry
+from imagehost_client._retry import (
+    FailureKind,
+    Random,
+    may_be_processed,
+    parse_retry_after,
+    retry_delay,
+    should_retry,
+)
 from imagehost_client._version import __version__
 from imagehost_client.errors import (
     APIConnectionError,
@@ -133,17 +140,18 @@ def exchange(call: Call[T], config: Config, environment: Environment) -> Steps[T
     key = None if call.key is None else call.key or environment.new_key()
     file = cast("File", (yield Open(call.file))) if call.file else None
     content = _content(call, file, key)
-    attempts = 0
+    attempts, is_repeated = 0, False
     while True:
         yield from _await_rate_limit(call, config, environment, began)
         outcome = yield _send(call, config, _time_left(config, environment, began), content, key, attempts)
         attempts += 1
         assert isinstance(outcome, Reply | Failure)
-        result = _result(call, outcome, config, environment, attempts)
+        result = _result(call, outcome, config, environment, attempts, is_repeated)
         _log_outcome(call, outcome, attempts)
         if not isinstance(result, ImageHostError):
             return _verify_checksum(call, content, result)
         cause = outcome.kind if isinstance(outcome, Failure) else outcome.status
+        is_repeated = is_repeated or may_be_processed(cause)
         elapsed = environment.monotonic() - began
         delay = _delay_before_retry(
             call, cause, result.retry_after, config, elapsed, attempts, environment.random
@@ -205,9 +213,23 @@ def _send(
 
 
 def _result(
-    call: Call[T], outcome: Reply | Failure, config: Config, environment: Environment, attempts: int
+    call: Call[T],
+    outcome: Reply | Failure,
+    config: Config,
+    environment: Environment,
+    attempts: int,
+    is_repeated: bool,
 ) -> T | ImageHostError:
-    """Return the result of an attempt, or its error, without raising it."""
+    """Return the result of an attempt, or its error, without raising it.
+
+    Args:
+        call: The operation.
+        outcome: The outcome of the attempt.
+        config: The client's settings.
+        environment: The clock, and the rate limit state.
+        attempts: The number of attempts so far, from 1.
+        is_repeated: Whether the host may have processed an earlier attempt.
+    """
     if isinstance(outcome, Failure):
         kind = APITimeoutError if outcome.timed_out else APIConnectionError
         return kind(
@@ -221,14 +243,15 @@ def _result(
     read = _wire.read_image if call.binary else _wire.read_data
     try:
         data = read(outcome.status, outcome.headers, outcome.body, meta=meta, retry_after=retry_after)
-        return with_meta(call.decode(data), meta)
+        result = call.decode(data)
+        if is_repeated and call.on_repeat is not None:
+            result = call.on_repeat(result)
+        return with_meta(result, meta)
     except NotFoundError as error:
         # An earlier attempt may have deleted the resource, and its response been lost.
-        return (
-            error.with_traceback(None)
-            if attempts == 1 or call.on_not_found is None
-            else with_meta(call.on_not_found, meta)
-        )
+        if is_repeated and call.on_not_found is not None:
+            return with_meta(call.on_not_found, meta)
+        return error.with_traceback(None)
     except ImageHostError as error:
         error.request_id, error.status = meta.request_id, error.status or outcome.status
         error.rate_limit = meta.rate_limit

@@ -8,7 +8,8 @@ from functools import cached_property, update_wrapper
 from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from imagehost_client._calls import Call
-from imagehost_client.models import Page
+from imagehost_client._calls.bulk import Calls
+from imagehost_client.models import Page, Result
 from imagehost_client.pages import AsyncPager, Pager
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 M = TypeVar("M")
+R = TypeVar("R", bound=Result)
 
 
 class CallRunner(Protocol):
@@ -102,6 +104,62 @@ class AsyncOperation(Method[P], Generic[P, T]):
 
         async def method(*args: P.args, **kwargs: P.kwargs) -> T:
             return await instance.run(self._build_call(*args, **kwargs))
+
+        return self._with_signature(method)
+
+
+class BulkMethod(Method[P], Generic[P]):
+    """A method that runs several calls, and returns the results of all in one list."""
+
+    def result(self, call: str) -> str:
+        """Return the method's return annotation for the function's."""
+        return call.replace("Calls[", "list[")
+
+
+class BulkOperation(BulkMethod[P], Generic[P, R]):
+    """A method that runs several calls, one after another."""
+
+    def __init__(self, function: Callable[P, Calls[R]]) -> None:
+        super().__init__(function)
+        self._build_calls = function
+
+    @overload
+    def __get__(self, instance: None, owner: type[object]) -> Self: ...
+    @overload
+    def __get__(self, instance: CallRunner, owner: type[object]) -> Callable[P, list[R]]: ...
+    def __get__(self, instance: CallRunner | None, owner: type[object]) -> Self | Callable[P, list[R]]:
+        if instance is None:
+            return self
+
+        def method(*args: P.args, **kwargs: P.kwargs) -> list[R]:
+            calls = self._build_calls(*args, **kwargs)
+            return [item for call in calls for item in instance.run(call).items]
+
+        return self._with_signature(method)
+
+
+class AsyncBulkOperation(BulkMethod[P], Generic[P, R]):
+    """A coroutine method that runs several calls, one after another."""
+
+    def __init__(self, function: Callable[P, Calls[R]]) -> None:
+        super().__init__(function)
+        self._build_calls = function
+
+    @overload
+    def __get__(self, instance: None, owner: type[object]) -> Self: ...
+    @overload
+    def __get__(
+        self, instance: AsyncCallRunner, owner: type[object]
+    ) -> Callable[P, Coroutine[None, None, list[R]]]: ...
+    def __get__(
+        self, instance: AsyncCallRunner | None, owner: type[object]
+    ) -> Self | Callable[P, Coroutine[None, None, list[R]]]:
+        if instance is None:
+            return self
+
+        async def method(*args: P.args, **kwargs: P.kwargs) -> list[R]:
+            calls = self._build_calls(*args, **kwargs)
+            return [item for call in calls for item in (await instance.run(call)).items]
 
         return self._with_signature(method)
 

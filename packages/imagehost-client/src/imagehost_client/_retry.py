@@ -65,6 +65,17 @@ def should_retry(cause: FailureKind | int, *, idempotent: bool, retry_after: flo
     return cause in NOT_PROCESSED_STATUSES or (idempotent and cause in RETRIED_STATUSES)
 
 
+def may_be_processed(cause: FailureKind | int) -> bool:
+    """Return whether the host may have processed a failed request, so that a retry repeats it.
+
+    A 503 counts as such, because an error can follow the effect of a deletion.
+
+    Args:
+        cause: The kind of failure, or the status of the response.
+    """
+    return cause not in {FailureKind.NOT_SENT, 429}
+
+
 def retry_delay(
     policy: RetryPolicy, retry: int, *, retry_after: float | None, random: Random
 ) -> float | None:

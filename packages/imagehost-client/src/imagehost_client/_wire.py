@@ -22,6 +22,7 @@ from imagehost_client.errors import (
     UnavailableError,
 )
 from imagehost_client.models import (
+    BulkStatus,
     EventKind,
     Format,
     MemberStatus,
@@ -30,6 +31,7 @@ from imagehost_client.models import (
     Rendered,
     ResponseMeta,
     Result,
+    ResultList,
 )
 
 if TYPE_CHECKING:
@@ -162,6 +164,12 @@ def decode_page(kind: type[T], name: str, data: object) -> Page[T]:
     return decode(Page[kind], page)  # type: ignore[valid-type]
 
 
+def decode_list(kind: type[T], name: str, data: object) -> ResultList[T]:
+    """Return the records in `data[name]`."""
+    items = data.get(name) if isinstance(data, dict) else None
+    return decode(ResultList[kind], {"items": items})  # type: ignore[valid-type]
+
+
 def encode(record: object) -> dict[str, Any]:
     """Return a record as a JSON object, without `meta`."""
     encoded: dict[str, Any] = _converter().unstructure(record)
@@ -265,7 +273,7 @@ def _converter() -> Converter:
     converter.register_structure_hook(bool, _strict(bool))
     converter.register_structure_hook(str, _text)
     converter.register_structure_hook(datetime, _parse_datetime)
-    for kind in (Format, MemberStatus, EventKind):
+    for kind in (Format, MemberStatus, BulkStatus, EventKind):
         converter.register_structure_hook(kind | str, _member_or_text(kind))
         converter.register_unstructure_hook(kind | str, str)
     converter.register_unstructure_hook(datetime, rfc3339)

@@ -11,7 +11,7 @@ from imagehost_client import _calls, _config
 from imagehost_client._base import BaseClient
 from imagehost_client._calls import Call
 from imagehost_client._exchange import exchange
-from imagehost_client._methods import AsyncListing, AsyncOperation
+from imagehost_client._methods import AsyncBulkOperation, AsyncListing, AsyncOperation
 from imagehost_client.files import Source
 
 if TYPE_CHECKING:
@@ -45,6 +45,9 @@ class AsyncImages(AsyncResource):
     delete = AsyncOperation(_calls.images.delete_image)
     render = AsyncOperation(_calls.images.render_image)
     signed_url = AsyncOperation(_calls.images.signed_url)
+    update_many = AsyncBulkOperation(_calls.bulk.update_images)
+    delete_many = AsyncBulkOperation(_calls.bulk.delete_images)
+    signed_urls = AsyncBulkOperation(_calls.bulk.signed_urls)
 
 
 class AsyncAlbums(AsyncResource):

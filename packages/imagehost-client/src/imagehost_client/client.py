@@ -11,7 +11,7 @@ from imagehost_client import _calls, _config
 from imagehost_client._base import BaseClient
 from imagehost_client._calls import Call
 from imagehost_client._exchange import exchange
-from imagehost_client._methods import Listing, Operation
+from imagehost_client._methods import BulkOperation, Listing, Operation
 from imagehost_client.files import Source
 
 if TYPE_CHECKING:
@@ -45,6 +45,9 @@ class Images(Resource):
     delete = Operation(_calls.images.delete_image)
     render = Operation(_calls.images.render_image)
     signed_url = Operation(_calls.images.signed_url)
+    update_many = BulkOperation(_calls.bulk.update_images)
+    delete_many = BulkOperation(_calls.bulk.delete_images)
+    signed_urls = BulkOperation(_calls.bulk.signed_urls)
 
 
 class Albums(Resource):

@@ -4,9 +4,10 @@ Both clients derive their methods from these functions (`_methods`), with parame
 Arguments are validated here, before a request is sent.
 """
 
-from imagehost_client._calls import access, albums, images, webhooks
+from imagehost_client._calls import access, albums, bulk, images, webhooks
 from imagehost_client._calls._call import UNSET, Call, FilePart, Unset, next_page, with_meta
 from imagehost_client._calls._refs import AlbumRef, DeliveryRef, ImageRef, KeyRef, WebhookRef
+from imagehost_client._calls.bulk import SignItem
 from imagehost_client._calls.images import ImageSort, StoredFormat, Time, UploadFormat
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "ImageRef",
     "ImageSort",
     "KeyRef",
+    "SignItem",
     "StoredFormat",
     "Time",
     "Unset",
@@ -25,6 +27,7 @@ __all__ = [
     "WebhookRef",
     "access",
     "albums",
+    "bulk",
     "images",
     "next_page",
     "webhooks",

@@ -13,7 +13,7 @@ from attrs import evolve, field, frozen
 from imagehost_client import _wire
 from imagehost_client._multipart import Progress
 from imagehost_client.files import Source
-from imagehost_client.models import Page, ResponseMeta, Result
+from imagehost_client.models import Page, ResponseMeta, Result, ResultList
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Result)
@@ -63,6 +63,7 @@ class Call(Generic[T]):
         idempotent: Whether sending the request twice has the same effect as sending it once.
         key: The idempotency key; `""` requests a random one, `None` sends none.
         on_not_found: The result if a retry gets 404, because an earlier attempt has deleted the resource.
+        on_repeat: A function for the result of a retry, if an earlier attempt may have been processed.
         binary: Whether the response is an image instead of JSON.
     """
 
@@ -76,12 +77,13 @@ class Call(Generic[T]):
     idempotent: bool = True
     key: str | None = None
     on_not_found: T | None = None
+    on_repeat: Callable[[T], T] | None = None
     binary: bool = False
 
 
 def with_meta(result: T, meta: ResponseMeta) -> T:
-    """Return a result, and the items of a page, with the response's metadata."""
-    if isinstance(result, Page):
+    """Return a result, and the items of a page or list, with the response's metadata."""
+    if isinstance(result, Page | ResultList):
         result = evolve(result, items=tuple(with_meta(item, meta) for item in result.items))
     return evolve(result, meta=meta) if isinstance(result, Result) else result
 

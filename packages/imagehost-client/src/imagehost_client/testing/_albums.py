@@ -98,8 +98,8 @@ def _change_members(request: FakeRequest, status: str) -> object:
     target = album["id"] if status == "added" else None
     results, changed = list[Record](), list[int]()
     for image_id in ids:
-        image = request.table("images").rows.get(image_id)
-        if image is None or image.owner != request.grant.account:
+        image = request.owned_row("images", image_id)
+        if image is None:
             results.append({"image_id": image_id, "status": "not_found"})
             continue
         previous = image.record["album_id"]

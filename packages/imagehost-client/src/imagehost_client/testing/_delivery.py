@@ -31,12 +31,13 @@ LIFETIME: Parser = partial(parse_integer, maximum=MAX_LIFETIME)
 
 
 def parse_param(name: str, value: object) -> Params:
-    """Return a processing parameter in a JSON body."""
+    """Return a processing parameter in a JSON body; its name may follow that of an item and a dot."""
     param = value if isinstance(value, (str, int)) else repr(value)
+    parameter = name.rpartition(".")[2]
     try:
-        build_query({name: param})
+        build_query({parameter: param})
     except ValueError as error:
-        raise ValidationError(str(error)) from None
+        raise ValidationError(str(error).replace(f"for {parameter} ", f"for {name} ")) from None
     return param
 
 

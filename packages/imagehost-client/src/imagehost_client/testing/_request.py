@@ -90,6 +90,11 @@ class FakeRequest:
         """Return the caller's record of one kind whose id is the path's id number `index`."""
         return self.table(name).get(self.grant.account, self.ids[index])
 
+    def owned_row(self, name: str, record_id: str) -> Row | None:
+        """Return the caller's record of one kind with an id, or `None`."""
+        row = self.table(name).rows.get(record_id)
+        return row if row is not None and row.owner == self.grant.account else None
+
     def parse_album_id(self, name: str, value: object) -> int | None:
         """Return the id of the caller's album that a member or field has: an integer or its decimal text.
 
@@ -98,8 +103,8 @@ class FakeRequest:
         """
         if value is None:
             return None
-        row = self.table("albums").rows.get(str(value))
-        if row is None or row.owner != self.grant.account:
+        row = self.owned_row("albums", str(value))
+        if row is None:
             raise ValidationError(f"expected the id of one of your albums for {name} but received {value!r}")
         return int(row.record["id"])
 

@@ -8,6 +8,7 @@ from imagehost_client.errors import MethodNotAllowedError, NotFoundError
 from imagehost_client.testing import (
     _accounts,
     _albums,
+    _bulk,
     _delivery,
     _image_lists,
     _images,
@@ -20,6 +21,10 @@ from imagehost_client.testing._request import Route
 ROUTES: tuple[tuple[str, str, Route, str | None], ...] = (
     ("POST", "/upload", _images.upload, "images:write"),
     ("GET", "/images", _image_lists.list_images, "images:read"),
+    ("PATCH", "/images", _bulk.update_images, "images:write"),
+    ("DELETE", "/images", _bulk.delete_images, "images:delete"),
+    ("POST", "/images/delete", _bulk.delete_images, "images:delete"),
+    ("POST", "/signed-urls", _bulk.sign_urls, "images:read"),
     ("GET", "/images/{}", _images.get_image, "images:read"),
     ("PATCH", "/images/{}", _images.update_image, "images:write"),
     ("DELETE", "/images/{}", _images.delete_image, "images:delete"),

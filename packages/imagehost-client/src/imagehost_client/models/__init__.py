@@ -1,0 +1,71 @@
+"""Results of calls, as frozen values.
+
+Unknown fields are dropped and unknown enum values stay strings, so a client works with newer hosts.
+Every result has a `meta` attribute with the request id and the rate limit.
+"""
+
+from imagehost_client.models.accounts import (
+    Account,
+    AccountSummary,
+    AccountUsage,
+    ApiKey,
+    ApiKeyWithToken,
+    Quota,
+    RateLimitWindow,
+    SessionWithToken,
+    SignedOut,
+)
+from imagehost_client.models.albums import Album, DeletedAlbum, Member, Membership, MemberStatus, PublicAlbum
+from imagehost_client.models.images import (
+    BulkError,
+    BulkResult,
+    BulkStatus,
+    Format,
+    Image,
+    Links,
+    PublicImage,
+    Rendered,
+    SignedImageUrl,
+    SignedUrl,
+)
+from imagehost_client.models.pages import Page
+from imagehost_client.models.results import Deleted, RateLimit, ResponseMeta, Result, ResultList
+from imagehost_client.models.webhooks import EventKind, Webhook, WebhookDelivery, WebhookWithSecret
+
+__all__ = [
+    "Account",
+    "AccountSummary",
+    "AccountUsage",
+    "Album",
+    "ApiKey",
+    "ApiKeyWithToken",
+    "BulkError",
+    "BulkResult",
+    "BulkStatus",
+    "Deleted",
+    "DeletedAlbum",
+    "EventKind",
+    "Format",
+    "Image",
+    "Links",
+    "Member",
+    "MemberStatus",
+    "Membership",
+    "Page",
+    "PublicAlbum",
+    "PublicImage",
+    "Quota",
+    "RateLimit",
+    "RateLimitWindow",
+    "Rendered",
+    "ResponseMeta",
+    "Result",
+    "ResultList",
+    "SessionWithToken",
+    "SignedImageUrl",
+    "SignedOut",
+    "SignedUrl",
+    "Webhook",
+    "WebhookDelivery",
+    "WebhookWithSecret",
+]

@@ -1,0 +1,178 @@
+"""Changes, deletions and signed URLs of many images in one request, on both backends."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import httpx2
+import pytest
+from tests.contract.conftest import Account, Backend, Connect, assert_error, data_of
+
+from imagehost_client import AsyncClient, ForbiddenError, Image, NotFoundError, ValidationError
+from imagehost_client.testing import make_png
+
+pytestmark = pytest.mark.anyio
+
+MISSING = "0" * 16
+BULK = (("PATCH", "/images"), ("DELETE", "/images"), ("POST", "/images/delete"))
+
+
+async def uploads(client: AsyncClient, count: int, **options: object) -> list[Image]:
+    """Upload images, and return them, oldest first."""
+    return [await client.upload(make_png(number + 1, 1), **options) for number in range(count)]  # type: ignore[arg-type]
+
+
+async def test_images_are_changed_together(client: AsyncClient) -> None:
+    album = await client.albums.create("A")
+    first, second, third = await uploads(client, 3)
+    await client.images.update(second, description="Same", album_id=album)
+    results = await client.images.update_many(
+        [first, second.id, MISSING, third.url], description="Same", album_id=album
+    )
+    assert [(result.id, str(result.status)) for result in results] == [
+        (first.id, "updated"),
+        (second.id, "unchanged"),
+        (MISSING, "not_found"),
+        (third.id, "updated"),
+    ]
+    assert [result.error is None for result in results] == [True, True, False, True]
+    assert results[2].error is not None
+    assert (results[2].error.code, MISSING in results[2].error.details) == ("NOT_FOUND", True)
+    assert (await client.albums.get(album)).image_count == 3
+    changed = await client.images.get(first)
+    assert (changed.description, changed.album_id, changed.is_public) == ("Same", album.id, True)
+    assert changed.updated_at > first.updated_at
+    await client.images.update_many(first, album_id=None, is_public=False, filename="x.png")
+    changed = await client.images.get(first)
+    assert (changed.album_id, changed.is_public, changed.filename.partition(".")[0]) == (None, False, "x")
+
+
+async def test_images_are_deleted_together(client: AsyncClient, anonymous_http: httpx2.AsyncClient) -> None:
+    first, second, third = await uploads(client, 3)
+    results = await client.images.delete_many([third, MISSING, first])
+    assert [(result.id, str(result.status)) for result in results] == [
+        (third.id, "deleted"),
+        (MISSING, "not_found"),
+        (first.id, "deleted"),
+    ]
+    assert [image.id async for image in client.images.list()] == [second.id]
+    assert_error(await anonymous_http.get(first.url), 404, "NOT_FOUND")
+    assert [str(result.status) for result in await client.images.delete_many([first])] == ["not_found"]
+
+
+async def test_more_images_than_a_request_takes_have_results_in_order(client: AsyncClient) -> None:
+    image, other = await uploads(client, 2)
+    missing = [f"{number:016}" for number in range(200)]
+    ids = [image.id, *missing, other.id]
+    assert [result.id for result in await client.images.update_many([*ids, *ids], description="x")] == ids
+    results = await client.images.delete_many(ids)
+    assert [result.id for result in results] == ids
+    assert [str(result.status) for result in (results[0], results[100], results[-1])] == [
+        "deleted",
+        "not_found",
+        "deleted",
+    ]
+    assert await client.images.update_many([]) == await client.images.delete_many([]) == []
+
+
+@pytest.mark.parametrize(("method", "path"), BULK)
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"image_ids": []}, {"image_ids": "x"}, {"image_ids": [1]}, {"image_ids": None}],
+)
+async def test_a_bulk_request_without_ids_is_422(
+    http: httpx2.AsyncClient, method: str, path: str, body: dict[str, object]
+) -> None:
+    response = await http.request(method, path, json={**body, "description": "x"})
+    assert_error(response, 422, "VALIDATION_ERROR", "image_ids")
+
+
+@pytest.mark.parametrize(("method", "path"), BULK)
+async def test_a_bulk_request_takes_100_images_at_most(
+    http: httpx2.AsyncClient, method: str, path: str
+) -> None:
+    body = {"image_ids": [f"{number:016}" for number in range(101)]}
+    assert_error(await http.request(method, path, json=body), 422, "VALIDATION_ERROR", "image_ids", "101")
+
+
+async def test_an_invalid_change_changes_nothing_and_all_errors_are_reported(
+    client: AsyncClient, http: httpx2.AsyncClient
+) -> None:
+    (image,) = await uploads(client, 1)
+    body = {"image_ids": [image.id], "description": 7, "is_public": "yes", "album_id": 999_999}
+    response = await http.patch("/images", json=body)
+    assert_error(response, 422, "VALIDATION_ERROR", *(f"for {name}" for name in body if name != "image_ids"))
+    response = await http.patch("/images", json={**body, "image_ids": []})
+    assert_error(response, 422, "VALIDATION_ERROR", *(f"for {name}" for name in body))
+    with pytest.raises(ValidationError):
+        await client.images.update_many([image], filename="")
+    assert await client.images.get(image) == image
+
+
+async def test_images_of_another_account_are_not_found(
+    client: AsyncClient, connect: Connect, other: Account
+) -> None:
+    (image,) = await uploads(client, 1)
+    other_client = connect(other.token)
+    for results in (
+        await other_client.images.update_many([image], description="Mine now"),
+        await other_client.images.delete_many([image]),
+    ):
+        assert [str(result.status) for result in results] == ["not_found"]
+    with pytest.raises(NotFoundError):
+        await other_client.images.signed_urls([image])
+    assert await client.images.get(image) == image
+
+
+async def test_bulk_requests_require_the_scopes_of_single_ones(client: AsyncClient, connect: Connect) -> None:
+    (image,) = await uploads(client, 1)
+    writer = connect((await client.keys.create("w", scopes=["images:write"])).token)
+    deleter = connect((await client.keys.create("d", scopes=["images:delete"])).token)
+    await writer.images.update_many([image], description="x")
+    with pytest.raises(ForbiddenError, match="images:delete"):
+        await writer.images.delete_many([image])
+    with pytest.raises(ForbiddenError, match="images:read"):
+        await writer.images.signed_urls([image])
+    with pytest.raises(ForbiddenError, match="images:write"):
+        await deleter.images.update_many([image], description="y")
+    assert [str(result.status) for result in await deleter.images.delete_many([image])] == ["deleted"]
+
+
+async def test_urls_are_signed_together(
+    backend: Backend, client: AsyncClient, anonymous_http: httpx2.AsyncClient
+) -> None:
+    images = await uploads(client, 2, is_public=False)
+    signed = await client.images.signed_urls(
+        [images[0], (images[1].id, {"w": 5, "fm": "png"})], expires_in=600, w=9
+    )
+    assert [one.image_id for one in signed] == [image.id for image in images]
+    assert ["w=9" in signed[0].url, "w=5" in signed[1].url, "fm=png" in signed[1].url] == [True] * 3
+    assert signed[0].expires_at is not None
+    lifetime = signed[0].expires_at - datetime.now(UTC)
+    assert timedelta(seconds=500) < lifetime <= timedelta(seconds=601)
+    for one in signed:
+        assert one.url.startswith(backend.cdn_url)
+        assert (await anonymous_http.get(one.url)).status_code == 200
+        assert_error(await anonymous_http.get(one.url.replace("w=", "w=1")), 404, "NOT_FOUND")
+
+
+async def test_a_request_to_sign_urls_names_all_errors(client: AsyncClient, http: httpx2.AsyncClient) -> None:
+    (image,) = await uploads(client, 1)
+    items: list[object] = [
+        {"image_id": image.id, "w": 0, "fit": "crop"},
+        {"image_id": MISSING},
+        {"image_id": image.id},
+    ]
+    response = await http.post("/signed-urls", json={"items": items, "expires_in": 0})
+    names = ("items[0].w", "items[0].fit", "items[1].image_id", "expires_in")
+    assert_error(response, 404, "NOT_FOUND", *(f"for {name}" for name in names))
+    assert "items[2]" not in response.json()["error"]["details"]
+    bodies: list[dict[str, object]] = [{}, {"items": []}, {"items": "x"}, {"items": [1]}, {"items": [{}]}]
+    for body in bodies:
+        assert_error(await http.post("/signed-urls", json=body), 422, "VALIDATION_ERROR", "items")
+    assert_error(
+        await http.post("/signed-urls", json={"items": [{"image_id": image.id}] * 101}),
+        *(422, "VALIDATION_ERROR", "items", "101"),
+    )
+    data = await data_of(http.post("/signed-urls", json={"items": [{"image_id": image.id}]}))
+    assert [one.keys() for one in data["items"]] == [{"image_id", "url", "expires_at"}]
