@@ -106,14 +106,14 @@ def test_every_member_has_a_description(document: dict[str, Any]) -> None:
 
 
 def test_every_body_has_an_example_that_its_schema_allows(document: dict[str, Any]) -> None:
-    registry = Registry().with_resource("urn:api", Resource.from_contents(document, DRAFT202012))
+    resources = Registry().with_resource("urn:api", Resource.from_contents(document, DRAFT202012))
     for _, _, item in described_operations(document):
         for content in item.get("requestBody", {}).get("content", {}).values():
             if "$ref" in content["schema"]:
                 name = content["schema"]["$ref"].rpartition("/")[2]
                 assert document["components"]["schemas"][name]["examples"]
     for name, schema in document["components"]["schemas"].items():
-        validator = Draft202012Validator({"$ref": f"urn:api#/components/schemas/{name}"}, registry=registry)
+        validator = Draft202012Validator({"$ref": f"urn:api#/components/schemas/{name}"}, registry=resources)
         for example in schema.get("examples", []):
             validator.validate(example)
 
@@ -149,7 +149,7 @@ def test_the_files_of_the_docs_page_are_served_with_their_type_and_not_counted(
     assert anonymous.head(f"/v1/docs/assets/{name}").status_code == 200
 
 
-@pytest.mark.parametrize("name", ["index.html", "swagger-ui-bundle.js.map", "..%2Fdocs_page.py"])
+@pytest.mark.parametrize("name", ["oauth2-redirect.html", "swagger-ui-bundle.js.map", "..%2Fdocs_page.py"])
 def test_other_files_of_the_directories_are_not_served(name: str, anonymous: httpx2.Client) -> None:
     response = anonymous.get(f"/v1/docs/assets/{name}")
     assert (response.status_code, response.json()["error"]["code"]) == (404, "NOT_FOUND")
