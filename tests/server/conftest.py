@@ -22,6 +22,7 @@ NO_LIMITS = {
         "API_PER_HOUR",
         "API_PER_DAY",
         "UPLOADS_PER_MINUTE",
+        "BULK_IDS_PER_MINUTE",
         "UNAUTHENTICATED_PER_MINUTE",
         "SIGN_INS_PER_MINUTE",
     )

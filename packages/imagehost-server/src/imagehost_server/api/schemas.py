@@ -17,6 +17,7 @@ from imagehost_core.events import EVENT_TYPES
 from imagehost_core.models import Scope
 from imagehost_core.services.albums import MAX_IMAGES_PER_REQUEST
 from imagehost_core.services.albums import MAX_NAME as MAX_ALBUM_NAME
+from imagehost_core.services.bulk import MAX_IMAGES as MAX_BULK_IMAGES
 from imagehost_core.services.keys import MAX_NAME as MAX_KEY_NAME
 from imagehost_core.transform import (
     DEFAULT_LIFETIME_SECONDS,
@@ -51,6 +52,12 @@ Filename = Annotated[
     _meta("A new file name; its extension remains that of the stored format.", maxLength=MAX_FILENAME_BYTES),
 ]
 ImageIds = Annotated[list[str], _meta("The ids of the images.", minItems=1, maxItems=MAX_IMAGES_PER_REQUEST)]
+BulkIds = Annotated[
+    list[str],
+    _meta(
+        "The ids of the images. One that is given twice counts once.", minItems=1, maxItems=MAX_BULK_IMAGES
+    ),
+]
 Username = Annotated[str, _meta("The account's name.")]
 Password = Annotated[
     str, _meta("The account's password.", format="password", minLength=MIN_PASSWORD, maxLength=MAX_PASSWORD)
@@ -101,6 +108,18 @@ class ImageChanges(JsonBody, kw_only=True):
     description: Description | UnsetType = UNSET
     is_public: IsPublic | UnsetType = UNSET
     filename: Filename | UnsetType = UNSET
+
+
+class BulkImageChanges(ImageChanges, kw_only=True):
+    """The body of `PATCH /images`; omitted members keep their values."""
+
+    image_ids: BulkIds
+
+
+class BulkImageIds(JsonBody, kw_only=True):
+    """The body of `DELETE /images` and `POST /images/delete`."""
+
+    image_ids: BulkIds
 
 
 class AlbumChanges(JsonBody, kw_only=True):
@@ -165,15 +184,33 @@ class WebhookChanges(JsonBody, kw_only=True):
     is_active: Annotated[bool, _meta("True enables a disabled webhook again.")] | UnsetType = UNSET
 
 
-class SignedUrlRequest(JsonBody, kw_only=True):
-    """The body of `POST /images/{id}/signed-url`: transform parameters, and the lifetime in seconds."""
+class TransformMembers(JsonBody, kw_only=True):
+    """The transform parameters of a signed URL."""
 
-    expires_in: Lifetime = DEFAULT_LIFETIME_SECONDS
     w: Width | UnsetType = UNSET
     h: Height | UnsetType = UNSET
     q: Quality | UnsetType = UNSET
     fit: FitMode | UnsetType = UNSET
     fm: OutputFormat | UnsetType = UNSET
+
+
+class SignedUrlRequest(TransformMembers, kw_only=True):
+    """The body of `POST /images/{id}/signed-url`: transform parameters, and the lifetime in seconds."""
+
+    expires_in: Lifetime = DEFAULT_LIFETIME_SECONDS
+
+
+class SignedUrlItem(TransformMembers, kw_only=True):
+    """An image and its transform parameters, in the body of `POST /signed-urls`."""
+
+    image_id: Annotated[str, _meta("The image's id.")]
+
+
+class SignedUrlsRequest(JsonBody, kw_only=True):
+    """The body of `POST /signed-urls`: images with transform parameters, and the lifetime of all URLs."""
+
+    items: Annotated[list[SignedUrlItem], _meta("The URLs to sign.", minItems=1, maxItems=MAX_BULK_IMAGES)]
+    expires_in: Lifetime = DEFAULT_LIFETIME_SECONDS
 
 
 def parse_timestamp(name: str, text: str | UnsetType | None) -> datetime | None:

@@ -1,12 +1,15 @@
-"""Throttling of password attempts: sign-in and registration.
+"""Throttling within a request: password attempts, and the image ids of bulk requests.
 
-Attempts are limited per account and per IP address, before any hash is computed: a hash costs 0.1 s of CPU
-and 64 MiB of memory.
+Password attempts are limited per account and per IP address, before any hash is computed: a hash costs 0.1 s
+of CPU and 64 MiB of memory.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from imagehost_core.errors import RateLimitError
+from imagehost_core.limits import Decision
 from imagehost_server.api.request import ApiRequest
 
 
@@ -22,12 +25,32 @@ async def throttle_password_attempt(request: ApiRequest, name: str) -> None:
     Raises:
         RateLimitError: The account or the IP address has no attempts left.
     """
-    state = request.scope["state"]
     decision = await request.executors.database.run(
         request.host.rate_limiter.admit_sign_in, name, request.identity.ip_address
     )
+    _apply(request, decision)
+
+
+def bulk_admission(request: ApiRequest) -> Callable[[int], None]:
+    """Return a function that counts the image ids of a bulk request, or raises RateLimitError.
+
+    The response's rate limit headers then describe this window, if it is tighter than the API's.
+
+    Args:
+        request: The request, which is counted as one API request besides.
+    """
+
+    def admit(ids: int) -> None:
+        _apply(request, request.host.rate_limiter.admit_bulk(request.account, ids), request.account.name)
+
+    return admit
+
+
+def _apply(request: ApiRequest, decision: Decision, account: str | None = None) -> None:
+    """Raise RateLimitError if a request is refused, and select the window of its rate limit headers."""
+    state = request.scope["state"]
     try:
-        decision.raise_if_refused(request.host.now())
+        decision.raise_if_refused(request.host.now(), account)
     except RateLimitError:
         state["decision"] = decision
         raise

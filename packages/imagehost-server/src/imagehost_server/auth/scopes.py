@@ -31,6 +31,10 @@ Requirement = Scope | SessionRequirement
 ROUTE_SCOPES: dict[str, Requirement | None] = {
     "POST /v1/upload": Scope.IMAGES_WRITE,
     "GET /v1/images": Scope.IMAGES_READ,
+    "PATCH /v1/images": Scope.IMAGES_WRITE,
+    "DELETE /v1/images": Scope.IMAGES_DELETE,
+    "POST /v1/images/delete": Scope.IMAGES_DELETE,
+    "POST /v1/signed-urls": Scope.IMAGES_READ,
     "GET /v1/images/{image_id}": Scope.IMAGES_READ,
     "PATCH /v1/images/{image_id}": Scope.IMAGES_WRITE,
     "DELETE /v1/images/{image_id}": Scope.IMAGES_DELETE,

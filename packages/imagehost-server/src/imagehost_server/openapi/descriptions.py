@@ -90,6 +90,11 @@ MEMBERS: dict[str, str] = {
 """The description of a member, by its name or by `Record.name`."""
 
 MEMBERS |= {
+    "BulkResultRecord.error": "Why the image was not found, or was not deleted completely yet.",
+    "BulkResultRecord.id": "The id of the image, as in the request.",
+    "SignedUrls.items": "The URL of each item, in the order of the request.",
+    "SignedUrlRecord.expires_at": "When the URL expires.",
+    "SignedUrlRecord.url": "The URL, with the parameters `exp` and `sig`.",
     "QuotaRecord.bytes": "The quota in bytes; null without one.",
     "QuotaRecord.remaining": "The rest of the quota in bytes; null without one.",
     "UploadResults.images": "The records of the stored images, in the order of the request.",

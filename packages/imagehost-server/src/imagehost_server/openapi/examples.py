@@ -79,6 +79,7 @@ _WEBHOOK: dict[str, Any] = {
     "created_at": _TIME,
     "disabled_reason": None,
 }
+_SIGNED_URL = {"url": f"{_IMAGE_URL}?w=640&exp=1769937000&sig=k3Xq0f", "expires_at": _LATER}
 _PAGINATION = {"page": 1, "per_page": 20, "total": 1, "total_pages": 1, "next_cursor": None}
 
 EXAMPLES: dict[str, dict[str, Any]] = {
@@ -98,11 +99,16 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "WebhookList": {"webhooks": [_WEBHOOK], "pagination": _PAGINATION},
     "DeletedImage": {"id": _IMAGE_ID, "deleted": True},
     "DeletedAlbum": {"id": 7, "deleted": True},
-    "SignedUrl": {"url": f"{_IMAGE_URL}?w=640&exp=1769937000&sig=k3Xq0f", "expires_at": _LATER},
+    "SignedUrl": _SIGNED_URL,
     "NewAlbum": {"name": "Cats", "description": "", "is_public": True},
     "AlbumChanges": {"name": "Cats and dogs"},
     "AlbumMembers": {"image_ids": [_IMAGE_ID]},
     "ImageChanges": {"album_id": 7, "is_public": False},
+    "BulkImageChanges": {"image_ids": [_IMAGE_ID], "album_id": 7},
+    "BulkImageIds": {"image_ids": [_IMAGE_ID]},
+    "BulkResults": {"results": [{"id": _IMAGE_ID, "status": "updated"}]},
+    "SignedUrls": {"items": [{"image_id": _IMAGE_ID, **_SIGNED_URL}]},
+    "SignedUrlsRequest": {"items": [{"image_id": _IMAGE_ID, "w": 640}], "expires_in": 3600},
     "SignedUrlRequest": {"w": 640, "fm": "webp", "expires_in": 3600},
     "NewKey": {"name": "blog", "scopes": ["images:read", "images:write"], "expires_at": None},
     "KeyChanges": {"name": "blog, 2026"},

@@ -1,10 +1,22 @@
 """The routes of the JSON API, one module per resource."""
 
-from imagehost_server.routes import account, albums, gallery, images, keys, service, session, upload, webhooks
+from imagehost_server.routes import (
+    account,
+    albums,
+    bulk,
+    gallery,
+    images,
+    keys,
+    service,
+    session,
+    upload,
+    webhooks,
+)
 
 ROUTES = (
     *upload.ROUTES,
     *images.ROUTES,
+    *bulk.ROUTES,
     *gallery.ROUTES,
     *albums.ROUTES,
     *session.ROUTES,

@@ -104,8 +104,12 @@ async def sign_image(
         owner=request.account,
         expires_in=expires_in,  # type: ignore[arg-type]
     )
-    expires_at = datetime.fromtimestamp(int(parse_qs(urlsplit(url).query)["exp"][0]), UTC)
-    return ok(SignedUrl(url=url, expires_at=expires_at))
+    return ok(SignedUrl(url=url, expires_at=expiry_of(url)))
+
+
+def expiry_of(url: str) -> datetime:
+    """Return the time at which a signed URL expires."""
+    return datetime.fromtimestamp(int(parse_qs(urlsplit(url).query)["exp"][0]), UTC)
 
 
 ROUTES = (list_images, get_image, update_image, delete_image, sign_image)
