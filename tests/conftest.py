@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, settings
 TESTS = Path(__file__).resolve().parent
 REQUIRED_IN_CI = {"external", "faults"}
 """Markers of the tests that may be skipped on a developer's machine, but not in CI."""
+DIRECTORY_MARKERS = {"faults": "faults", "outside": "external"}
+"""Directories whose tests all have a marker."""
 
 settings.register_profile("workspace", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("workspace"), derandomize=True, print_blob=True)
@@ -20,10 +22,11 @@ settings.load_profile("ci" if os.environ.get("CI") else "workspace")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Add the marker `faults` to every test in tests/faults."""
+    """Add the markers of `DIRECTORY_MARKERS`."""
     for item in items:
-        if TESTS / "faults" in item.path.parents:
-            item.add_marker("faults")
+        for directory, marker in DIRECTORY_MARKERS.items():
+            if TESTS / directory in item.path.parents:
+                item.add_marker(marker)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -11,7 +11,7 @@ UPLOAD_FUNCTION = r"""
 upload() {
     path=$(printf '%s' "$1" | sed 's/[\\"]/\\&/g')
     response=$(printf 'Authorization: Bearer %s\n' "$token" |
-        curl --silent --show-error --header @- --form "$field=@\"$path\"" "$upload_url") || return 1
+        curl --silent --show-error --header @- --form "$field=@\"$path\"" "$upload_url") || response=failed
     case $response in
     *'"success":true'*) printf '%s\n' "$response" | sed 's/.*"url":"\([^"]*\)".*/\1/' ;;
     *) printf '%s: %s\n' "$1" "$response" >&2; return 1 ;;

@@ -1,0 +1,76 @@
+"""Programs of others from npm and PyPI, at exact versions, in directories of their own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+INSTALL_SECONDS = 300
+
+
+def install_npm(directory: Path, versions: Mapping[str, str]) -> Path:
+    """Install npm packages into a directory in one run; skip the test if that fails.
+
+    Args:
+        directory: Where to install; created if it does not exist.
+        versions: The packages and their versions.
+
+    Returns:
+        The directory `node_modules`.
+    """
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        pytest.skip(f"NOT TESTED with {', '.join(versions)}: node or npm is not installed")
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "package.json").write_text('{"private": true}', encoding="utf-8")
+    packages = [f"{name}@{version}" for name, version in versions.items()]
+    flags = ("--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts")
+    _install([npm, "install", *flags, *packages], directory)
+    return directory / "node_modules"
+
+
+def install_python(directory: Path, versions: Mapping[str, str], overrides: Sequence[str] = ()) -> Path:
+    """Install PyPI packages into a new virtual environment; skip the test if that fails.
+
+    Args:
+        directory: Where to create the environment.
+        versions: The packages and their versions.
+        overrides: Requirements that replace those of the packages.
+
+    Returns:
+        The directory of their programs.
+    """
+    uv = shutil.which("uv")
+    if uv is None:
+        pytest.skip(f"NOT TESTED with {', '.join(versions)}: uv is not installed")
+    directory.mkdir(parents=True)
+    _install([uv, "venv", "--quiet", "--clear", str(directory)], directory)
+    (directory / "overrides.txt").write_text("\n".join(overrides), encoding="utf-8")
+    packages = [f"{name}=={version}" for name, version in versions.items()]
+    flags = ("--quiet", f"--python={directory}/bin/python", f"--override={directory}/overrides.txt")
+    _install([uv, "pip", "install", *flags, *packages], directory)
+    return directory / "bin"
+
+
+def _install(command: Sequence[str], directory: Path) -> None:
+    """Run the command that installs programs, outside this workspace; skip the test if it fails."""
+    variables = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+    try:
+        subprocess.run(
+            command,
+            cwd=directory,
+            env=variables,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=INSTALL_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"NOT TESTED: {' '.join(command)} took more than {INSTALL_SECONDS} s")
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"NOT TESTED: {' '.join(command)}: {error.stderr[-500:]}")

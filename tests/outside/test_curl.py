@@ -1,0 +1,105 @@
+"""curl, and the two shell scripts that use it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from tests.outside.conftest import OutsideClient, Run, Start
+
+from imagehost_server.testing import RunningServer
+
+
+@pytest.fixture(scope="module")
+def version() -> str:
+    try:
+        process = subprocess.run(["curl", "--version"], capture_output=True, text=True, check=True)
+    except OSError:
+        pytest.skip("NOT TESTED with curl: it is not installed")
+    return process.stdout.split()[1]
+
+
+def test_curl_uploads_a_file(
+    outside_client: Start, version: str, run: Run, tls_server: RunningServer, jpeg: Path
+) -> None:
+    client = outside_client("curl", version)
+    authorization = f"Authorization: Bearer {tls_server.token}"
+    upload = ("--form", f"image=@{jpeg}", "--header", authorization, f"{tls_server.base_url}/upload")
+    output = run("curl", "--silent", "--show-error", *upload)
+    client.require_upload(json.loads(output)["data"]["url"], (640, 480))
+
+
+def test_the_curl_script_prints_the_url_of_each_file(
+    outside_client: Start, version: str, run: Run, render: Callable[[str], str], png: Path, jpeg: Path
+) -> None:
+    client = outside_client("curl.sh", f"curl {version}")
+    script = jpeg.with_name("curl.sh")
+    script.write_text(render("curl.sh"), encoding="utf-8")
+    first, second = run("sh", script, png, jpeg).splitlines()
+    assert client.require_upload(first) != client.require_upload(second, (640, 480))
+
+
+@pytest.mark.parametrize(
+    "name", ['"quoted".png', "back\\slash.png", "a;type=text.png", "a,b.png", "$HOME.png"]
+)
+def test_the_curl_script_uploads_files_of_any_name(
+    unlisted_client: OutsideClient,
+    version: str,
+    run: Run,
+    render: Callable[[str], str],
+    png: Path,
+    name: str,
+) -> None:
+    script, image = png.with_name("curl.sh"), png.with_name(name)
+    script.write_text(render("curl.sh"), encoding="utf-8")
+    image.write_bytes(png.read_bytes())
+    unlisted_client.require_upload(run("sh", script, image).strip())
+
+
+def test_the_curl_script_reports_what_could_not_be_uploaded(
+    version: str, variables: Mapping[str, str], render: Callable[[str], str], png: Path
+) -> None:
+    script, text = png.with_name("curl.sh"), png.with_name("notes.txt")
+    script.write_text(render("curl.sh"), encoding="utf-8")
+    text.write_text("no image", encoding="utf-8")
+    command = ["sh", str(script), str(text), str(png.with_name("missing.png")), str(png)]
+    process = subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
+    assert process.returncode == 1
+    assert len(process.stdout.splitlines()) == 1
+    assert "UNSUPPORTED_MEDIA_TYPE" in process.stderr
+    assert "missing.png" in process.stderr
+
+
+def test_the_flameshot_script_uploads_the_screenshot(
+    outside_client: Start, version: str, run: Run, render: Callable[[str], str], png: Path
+) -> None:
+    """With a program in Flameshot's place, which needs a desktop: it writes an image to its output."""
+    client = outside_client("flameshot.sh", f"stand-in for Flameshot, curl {version}")
+    programs = png.with_name("programs")
+    programs.mkdir()
+    stand_in = programs / "flameshot"
+    stand_in.write_text(f'#!/bin/sh\n[ "$*" = \'gui --raw\' ] && cat "{png}"\n', encoding="utf-8")
+    stand_in.chmod(0o755)
+    script = png.with_name("flameshot.sh")
+    script.write_text(render("flameshot.sh"), encoding="utf-8")
+    output = run("sh", "-c", f'PATH="{programs}:$PATH" sh "{script}"')
+    client.require_upload(output.strip())
+
+
+def test_the_flameshot_script_uploads_nothing_without_a_screenshot(
+    version: str, variables: Mapping[str, str], render: Callable[[str], str], tmp_path: Path
+) -> None:
+    stand_in = tmp_path / "flameshot"
+    stand_in.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    stand_in.chmod(0o755)
+    script = tmp_path / "flameshot.sh"
+    script.write_text(render("flameshot.sh"), encoding="utf-8")
+    path = f"{tmp_path}:{variables['PATH']}"
+    process = subprocess.run(
+        ["sh", str(script)], capture_output=True, text=True, env={**variables, "PATH": path}, check=False
+    )
+    assert (process.returncode, process.stdout) == (1, "")
+    assert process.stderr == "no screenshot was taken\n"

@@ -1,0 +1,43 @@
+"""Programs from PyPI: sharex-cli with our file, and lskyup."""
+
+from __future__ import annotations
+
+import os
+import pty
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.outside.conftest import PYPI, Run, Start
+
+from imagehost_server.testing import RunningServer
+
+
+def test_sharex_cli_uploads_with_our_file(
+    outside_client: Start, python_programs: Path, render: Callable[[str], str], run: Run, png: Path
+) -> None:
+    client = outside_client("sharex-cli with sharex.sxcu", PYPI["sharex-cli"])
+    config = png.with_name("sharex.sxcu")
+    config.write_text(render("sharex.sxcu"), encoding="utf-8")
+    program = python_programs / "sharex"
+    run(program, "--config", config)
+    # Without a terminal as its input, the program uploads the input as text.
+    leader, terminal = pty.openpty()
+    try:
+        output = run(program, "--no-launch", "--no-copy", png, stdin=terminal, env={"COLUMNS": "200"})
+    finally:
+        os.close(terminal)
+        os.close(leader)
+    client.require_upload(output.strip().splitlines()[-1])
+
+
+def test_lskyup_is_configured_and_uploads(
+    outside_client: Start, python_programs: Path, tls_server: RunningServer, run: Run, png: Path, jpeg: Path
+) -> None:
+    client = outside_client("lskyup", PYPI["lskyup"])
+    program = python_programs / "lskyup"
+    answers = f"{tls_server.origin}/api/v1\nBearer {tls_server.token}\n"
+    assert "设置成功" in run(program, "config", input=answers)  # "configured"
+    urls = [line for line in run(program, "upload", png, jpeg).splitlines() if line.startswith("https://")]
+    client.require_upload(urls[0])
+    client.require_upload(urls[1], (640, 480))
+    assert "User name: admin" in run(program, "--user")
