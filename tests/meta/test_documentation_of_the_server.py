@@ -44,7 +44,7 @@ def test_every_route_is_documented_with_its_scope(workspace: Path) -> None:
     rows = dict(re.findall(r"^\| `([A-Z]+ /\S+)` \| `?([\w: ]+?)`? \|", text, re.MULTILINE))
     shown: dict[Requirement | None, str] = {None: "no token", SessionRequirement.ONLY: "a session"}
     routes = {
-        re.sub(r"\{\w+\}", "{id}", route.replace(" /v1/", " /")): shown.get(need) or need
+        re.sub(r"\{\w+_id\}", "{id}", route.replace(" /v1/", " /")): shown.get(need) or need
         for route, need in ROUTE_SCOPES.items()
     }
     assert rows == routes

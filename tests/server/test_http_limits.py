@@ -128,6 +128,8 @@ def test_every_api_response_has_rate_limit_headers(send: Send, host: ImageHost) 
         ("GET", "/v1//images", 200),
         ("POST", "/v1/keys", 403),
         ("POST", "/v1/albums", 415),
+        ("GET", "/integrations/curl.sh", 200),
+        ("POST", "/integrations/curl.sh", 403),
     ]
     for number, (method, path, status) in enumerate(requests):
         response = send(method, path, token=token)

@@ -11,12 +11,17 @@ from typing import Annotated
 from litestar.params import PathParameter, QueryParameter
 
 from imagehost_core.pagination import DEFAULT_PER_PAGE, MAX_PAGE, MAX_PER_PAGE
+from imagehost_server.integrations import INTEGRATIONS
 
 ImageIdPath = Annotated[str, PathParameter(description="The image's id: 16 letters and digits.")]
 AlbumIdPath = Annotated[str, PathParameter(description="The album's id: a positive integer.")]
 KeyIdPath = Annotated[str, PathParameter(description="The API key's id.")]
 WebhookIdPath = Annotated[str, PathParameter(description="The webhook's id.")]
 DeliveryIdPath = Annotated[str, PathParameter(description="The delivery's id.")]
+IntegrationPath = Annotated[
+    str,
+    PathParameter(description="The name of the file.", schema_extra={"enum": list(INTEGRATIONS)}),
+]
 
 Page = Annotated[
     str | None,

@@ -25,7 +25,7 @@ from imagehost_server.http.responses import error_response
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
-PREFIX = "/v1/"
+PREFIXES = ("/v1/", "/integrations/")
 UPLOAD = ("POST", "/v1/upload")
 UNCOUNTED = frozenset({"/v1/openapi.json", "/v1/docs"})
 DOCS_ASSETS = "/v1/docs/assets/"
@@ -112,7 +112,7 @@ class IdentityMiddleware:
 
 def is_counted(path: str) -> bool:
     """Return whether requests with a path count against the rate limits."""
-    return f"{path}/".startswith(PREFIX) and path not in UNCOUNTED and not path.startswith(DOCS_ASSETS)
+    return f"{path}/".startswith(PREFIXES) and path not in UNCOUNTED and not path.startswith(DOCS_ASSETS)
 
 
 def _has_authorization(scope: HTTPScope) -> bool:

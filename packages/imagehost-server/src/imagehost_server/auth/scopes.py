@@ -67,6 +67,8 @@ ROUTE_SCOPES: dict[str, Requirement | None] = {
     "POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/retry": Scope.WEBHOOKS_MANAGE,
     "GET /v1/openapi.json": None,
     "GET /v1/docs": None,
+    "GET /integrations/{name}": None,
+    "POST /integrations/{name}": SessionRequirement.ONLY,
     "GET /healthz": None,
     "GET /readyz": None,
 }

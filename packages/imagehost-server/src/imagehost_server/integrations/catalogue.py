@@ -18,29 +18,23 @@ class Integration:
     Attributes:
         filename: The file name, which is also the last segment of its URL.
         program: The name of the program, which a key made for the file has too.
-        media_type: The media type of the file.
         render: Returns the file's text for a server and a token.
     """
 
     filename: str
     program: str
-    media_type: str
     render: Callable[[UploadTarget], str]
 
-
-_JSON, _SHELL, _TEXT = "application/json", "application/x-sh", "text/plain; charset=utf-8"
 
 INTEGRATIONS: dict[str, Integration] = {
     entry.filename: entry
     for entry in (
-        Integration(filename="sharex.sxcu", program="ShareX", media_type=_JSON, render=sharex),
-        Integration(filename="picgo.json", program="PicGo", media_type=_JSON, render=picgo),
-        Integration(filename="upic.json", program="uPic", media_type=_JSON, render=upic),
-        Integration(filename="flameshot.sh", program="Flameshot", media_type=_SHELL, render=flameshot_script),
-        Integration(
-            filename="shortcut.txt", program="iOS Shortcuts", media_type=_TEXT, render=shortcut_steps
-        ),
-        Integration(filename="curl.sh", program="curl", media_type=_SHELL, render=curl_script),
+        Integration(filename="sharex.sxcu", program="ShareX", render=sharex),
+        Integration(filename="picgo.json", program="PicGo", render=picgo),
+        Integration(filename="upic.json", program="uPic", render=upic),
+        Integration(filename="flameshot.sh", program="Flameshot", render=flameshot_script),
+        Integration(filename="shortcut.txt", program="iOS Shortcuts", render=shortcut_steps),
+        Integration(filename="curl.sh", program="curl", render=curl_script),
     )
 }
 """All files, by name."""

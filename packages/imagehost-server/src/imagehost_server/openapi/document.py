@@ -108,7 +108,8 @@ def _schema(name: str, described: dict[str, Any]) -> Schema:
 
 
 def _tag(operation: Operation) -> str:
-    segment = operation.route.removesuffix("/").partition(f"{PREFIX}/")[2].partition("/")[0]
+    path = operation.route.partition(" ")[2]
+    segment = path.removeprefix(PREFIX).strip("/").partition("/")[0]
     tag = _TAG_BY_SEGMENT.get(segment, segment)
     return tag if tag in TAGS else "service"
 
@@ -165,6 +166,7 @@ TAGS = {
     "accounts": "Accounts, their usage and limits.",
     "keys": "API keys.",
     "webhooks": "Webhook endpoints and deliveries.",
+    "integrations": "Configuration files for other programs.",
     "service": "Probes and the API's description.",
     "delivery": "Image files.",
     "events": "Requests that webhook endpoints receive.",

@@ -6,6 +6,7 @@ from imagehost_server.routes import (
     bulk,
     gallery,
     images,
+    integrations,
     keys,
     service,
     session,
@@ -23,6 +24,7 @@ ROUTES = (
     *account.ROUTES,
     *keys.ROUTES,
     *webhooks.ROUTES,
+    *integrations.ROUTES,
     *service.ROUTES,
 )
 
