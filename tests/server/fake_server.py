@@ -11,6 +11,7 @@ from attrs import field, frozen, mutable
 from uvicorn import Config
 from uvicorn.server import ServerState
 
+from imagehost_server.middleware.security import SecurityMiddleware
 from imagehost_server.serve.protocol import HttpProtocol
 from imagehost_server.settings import HttpSettings
 
@@ -188,13 +189,18 @@ class FastPathDouble:
 class AppDouble:
     """An application that responds when the test sets `go`.
 
-    It records the paths of requests. Under `/begin` it sends the head of the response at once.
+    It records the paths of requests. Under `/begin` it sends the head of the response at once; under `/close`
+    it ends the connection.
     """
 
     fast_path: FastPathDouble | None = field(factory=FastPathDouble)
     http: HttpSettings = SETTINGS
+    security: SecurityMiddleware = field(init=False)
     paths: list[str] = field(factory=list)
     go: asyncio.Event = field(factory=asyncio.Event)
+
+    def __attrs_post_init__(self) -> None:
+        self.security = SecurityMiddleware(cast("Any", self))
 
     async def __call__(
         self,
@@ -214,7 +220,9 @@ class AppDouble:
         if message["type"] == "http.disconnect":
             return
         await self.go.wait()
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        headers = [(b"content-length", b"2")]
+        headers += [(b"connection", b"close")] if scope["path"] == "/close" else []
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": b"ok", "more_body": False})
 
 

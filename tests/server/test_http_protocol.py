@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -13,14 +15,9 @@ from imagehost_core import ImageHost
 from imagehost_core.models import Image
 from imagehost_core.testing import make_image
 from imagehost_server.app import create_app
-from imagehost_server.serve.protocol import (
-    EXTRA_CONNECTIONS,
-    LINGER_BYTES,
-    LINGER_SECONDS,
-    MAX_HEAD_BYTES,
-    MAX_PIPELINED,
-    HttpProtocol,
-)
+from imagehost_server.middleware.security import SecurityMiddleware
+from imagehost_server.serve.lingering_close import LINGER_BYTES, LINGER_IDLE_SECONDS, LINGER_SECONDS
+from imagehost_server.serve.protocol import EXTRA_CONNECTIONS, MAX_HEAD_BYTES, MAX_PIPELINED, HttpProtocol
 from imagehost_server.settings import HttpSettings, ServerSettings
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -169,8 +166,10 @@ async def test_an_invalid_second_request_does_not_prevent_the_first_response(app
         assert not transport.closed_by
         app.go.set()
         await run_tasks()
-        assert transport.sent.count(b"HTTP/1.1") == 1
-        assert transport.sent.endswith(b"\r\n\r\nok")
+        first, second = transport.sent.split(b"\r\n\r\nok")
+        assert (first.count(b"HTTP/1.1"), b"connection: close" in first) == (1, False)
+        assert ParsedResponse.parse(second).status == 400
+        pass_time(connection, LINGER_IDLE_SECONDS)
         assert closed_by(transport) == "close"
 
 
@@ -189,8 +188,9 @@ async def test_an_invalid_body_is_400_and_closes_the_connection(app: AppDouble, 
     assert response.headers["content-type"] == "application/json"
     assert len(response.headers["x-request-id"]) == 24
     assert b'"code":"BAD_REQUEST"' in response.body
-    assert (transport.closed_by, transport.is_half_closed) == (("close", False) if tls else ("", True))
-    pass_time(connection, LINGER_SECONDS)
+    # TLS cannot be half-closed.
+    assert (transport.closed_by, transport.is_half_closed) == ("", not tls)
+    pass_time(connection, LINGER_IDLE_SECONDS)
     assert closed_by(transport) == "close"
     connection.connection_lost(None)
     await run_tasks()
@@ -322,8 +322,11 @@ async def test_the_number_of_pipelined_requests_is_limited(app: AppDouble) -> No
     assert len(connection.pipeline) == MAX_PIPELINED
     app.go.set()
     await run_tasks(500)
-    assert closed_by(transport) == "close"
+    assert transport.is_half_closed
     assert transport.sent.count(b"HTTP/1.1 200") == MAX_PIPELINED + 1
+    rejected = ParsedResponse.parse(transport.sent.rpartition(b"ok")[2])
+    assert (rejected.status, rejected.headers["connection"]) == (400, "close")
+    assert b"pipelined" in rejected.body
 
 
 @pytest.mark.anyio
@@ -343,6 +346,7 @@ async def test_an_invalid_pipelined_request_is_rejected_in_its_turn(
     assert (transport.sent, transport.closed_by) == (b"", "")
     app.go.set()
     await run_tasks(500)
+    pass_time(connection, LINGER_IDLE_SECONDS)
     assert closed_by(transport) == "close"
     first, second = transport.sent.split(b"ok", 1)
     assert first.startswith(b"HTTP/1.1 200 ")
@@ -419,11 +423,72 @@ async def test_an_invalid_body_after_the_response_gets_no_second_response(app: A
 async def test_discarded_data_after_the_final_response_is_limited(app: AppDouble) -> None:
     transport, connection = connect(app)
     connection.data_received(b"garbage\r\n\r\n")
-    for _ in range(LINGER_BYTES // 65_536):
-        connection.data_received(bytes(65_536))
+    chunk = bytes(2**20)
+    for _ in range(LINGER_BYTES // len(chunk)):
+        connection.data_received(chunk)
     assert not transport.closed_by
     connection.data_received(b"x")
     assert closed_by(transport) == "abort"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("tls", [False, True])
+async def test_the_rest_of_a_body_is_discarded_after_a_response_that_closes_the_connection(
+    app: AppDouble, tls: bool
+) -> None:
+    """Most clients send the whole body before they read the response."""
+    transport = FakeTransport(tls=tls)
+    connection = FakeServer(app).connect(transport)
+    app.go.set()
+    connection.data_received(b"POST /begin HTTP/1.0\r\nContent-Length: 9999999\r\n\r\n")
+    await run_tasks()
+    assert transport.sent.endswith(b"\r\n\r\nok")
+    assert (transport.closed_by, transport.is_half_closed) == ("", not tls)
+    for _ in range(4):
+        pass_time(connection, 0.9 * LINGER_IDLE_SECONDS)
+        connection.data_received(GET)
+    assert (transport.closed_by, app.paths) == ("", ["/begin"])
+    pass_time(connection, LINGER_IDLE_SECONDS)
+    assert closed_by(transport) == "close"
+
+
+@pytest.mark.anyio
+async def test_data_after_the_final_response_is_discarded_for_a_limited_time(app: AppDouble) -> None:
+    transport, connection = connect(app)
+    connection.data_received(b"garbage\r\n\r\n")
+    for _ in range(int(LINGER_SECONDS)):
+        assert not transport.closed_by
+        connection.data_received(b"x")
+        pass_time(connection, 1.0)
+    assert closed_by(transport) == "close"
+
+
+@pytest.mark.anyio
+async def test_pipelined_requests_after_the_last_response_get_none(app: AppDouble) -> None:
+    transport, connection = connect(app)
+    connection.data_received(GET.replace(b"/", b"/close", 1) + GET + GET)
+    app.go.set()
+    await run_tasks()
+    assert (transport.sent.count(b"HTTP/1.1 200"), app.paths) == (1, ["/close"])
+    assert not transport.closed_by
+    pass_time(connection, LINGER_IDLE_SECONDS)
+    assert closed_by(transport) == "close"
+
+
+@pytest.mark.anyio
+async def test_a_response_that_the_application_does_not_end_is_cut_off_at_once(
+    app: AppDouble, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing(AppDouble):
+        async def __call__(self, _scope: Any, _receive: Any, send: Any) -> None:
+            headers = [(b"content-length", b"9")]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            raise ValueError("as on a failing disk")
+
+    transport, connection = connect(Failing())
+    connection.data_received(POST)
+    await run_tasks()
+    assert (closed_by(transport), len(caplog.records)) == ("close", 1)
 
 
 @pytest.fixture
@@ -471,3 +536,175 @@ async def test_an_invalid_request_target_is_400(app: AppDouble) -> None:
     connection.data_received(GET.replace(b"/", b"http:///x", 1))
     assert ParsedResponse.parse(transport.sent).status == 400
     assert app.paths == []
+
+
+# The access log.
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("received", "method", "path", "status"),
+    [
+        (b"BREW / HTTP/1.1\r\n\r\n", "-", "-", 400),
+        (b"\r\n" * MAX_HEAD_BYTES, "-", "-", 431),
+        (b"GET /a?sig=secret HTTP/9.9\r\n\r\n", "GET", "/a", 400),
+        (b"GET http://u:secret@a/b?sig=secret HTTP/1.1\r\nHost: a\r\n\r\n", "GET", "/b", 400),
+        (b"GET /" + b"a" * MAX_HEAD_BYTES, "GET", "/" + "a" * 197, 431),
+        (b"GET /a HTTP/1.1\r\nHost: a\r\nno field\r\n\r\n", "GET", "/a", 400),
+        (b"GET /a HTTP/1.1\r\nHost: a\r\nX: " + b"x" * MAX_HEAD_BYTES, "GET", "/a", 431),
+        (POST.replace(b"/", b"/a", 1) + b"ZZ\r\n", "POST", "/a", 400),
+    ],
+)
+async def test_a_rejected_request_is_in_the_access_log_once(
+    app: AppDouble, received: bytes, method: str, path: str, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "imagehost.access")
+    transport, connection = connect(app)
+    connection.data_received(received)
+    await run_tasks()
+    response = ParsedResponse.parse(transport.sent)
+    [record] = caplog.records
+    fields = record.__dict__["fields"]
+    assert (fields["method"], fields["path"], fields["status"]) == (method, path, status)
+    assert (fields["client"], response.status) == ("127.0.0.1", status)
+    assert fields["request_id"] == response.headers["x-request-id"]
+    assert "secret" not in caplog.text + str(fields)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("before", [b"", b"2\r\n{}\r\n"])
+@pytest.mark.parametrize("size", [1, 7, 20_000, 2**30])
+async def test_a_long_chunk_extension_is_431_however_it_arrives(
+    app: AppDouble, before: bytes, size: int
+) -> None:
+    transport, connection = connect(app)
+    data = POST + before + b"1;" + b"x" * MAX_HEAD_BYTES
+    for start in range(0, len(data), size):
+        connection.data_received(data[start : start + size])
+    assert ParsedResponse.parse(transport.sent).status == 431
+    await run_tasks()
+
+
+@pytest.mark.anyio
+async def test_a_rejection_in_its_turn_is_in_the_access_log(
+    app: AppDouble, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "imagehost.access")
+    transport, connection = connect(app)
+    connection.data_received(GET + POST.replace(b"/", b"/second", 1) + b"ZZ\r\n")
+    app.go.set()
+    await run_tasks()
+    assert ParsedResponse.parse(transport.sent.split(b"ok")[1]).status == 400
+    [record] = caplog.records
+    assert record.__dict__["fields"]["path"] == "/second"
+    # Data that begins no request is none of the request before it.
+    connection = FakeServer(app).connect(FakeTransport())
+    connection.data_received(GET)
+    connection.data_received(b"\r\n" * MAX_HEAD_BYTES)
+    await run_tasks()
+    assert [record.__dict__["fields"]["path"] for record in caplog.records] == ["/second", "-"]
+
+
+@pytest.mark.anyio
+async def test_a_rejection_behind_a_trusted_proxy_logs_the_client_and_has_hsts(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "imagehost.access")
+    app = AppDouble()
+    app.security = SecurityMiddleware(cast("Any", app), trusted_proxies=["127.0.0.1"], hsts_seconds=60)
+    transport, connection = connect(app)
+    forwarded = b"X-Forwarded-Proto: https\r\nX-Forwarded-For: 192.0.2.9\r\n"
+    connection.data_received(GET[:-2] + forwarded + b"X: y\r\nno field\r\n\r\n")
+    assert ParsedResponse.parse(transport.sent).headers["strict-transport-security"] == "max-age=60"
+    [record] = caplog.records
+    assert record.__dict__["fields"]["client"] == "192.0.2.9"
+
+
+# Request targets.
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        (b"http://a", "/"),
+        (b"http://a?x=1", "/"),
+        (b"HTTPS://b:443", "/"),
+        (b"http://a/v1/images?x=1", "/v1/images"),
+        (b"http://[::1]:80/b", "/b"),
+        (b"//a/b", "//a/b"),
+    ],
+)
+async def test_an_absolute_target_is_accepted_and_names_the_host(
+    app: AppDouble, target: bytes, path: str
+) -> None:
+    transport, connection = connect(app)
+    app.go.set()
+    connection.data_received(GET.replace(b"/", target, 1))
+    await run_tasks()
+    assert transport.sent.startswith(b"HTTP/1.1 200 ")
+    assert app.paths == [path]
+    host = b"a" if target.startswith(b"//") else target.split(b"/")[2].partition(b"?")[0]
+    assert connection.headers == [(b"host", host)]
+
+
+@pytest.mark.anyio
+async def test_the_target_of_options_may_be_an_asterisk(app: AppDouble) -> None:
+    app.go.set()
+    _, connection = connect(app)
+    connection.data_received(b"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n")
+    await run_tasks()
+    assert app.paths == ["*"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "request_line",
+    [
+        b"GET *", b"GET http:///x", b"GET http://", b"GET ftp://a/b", b"GET http://user@a/b", b"CONNECT a:80",
+        b"GET a:80", b"GET a", b"GET ?x",
+    ],
+)  # fmt: skip
+async def test_any_other_target_is_400_and_the_details_name_the_target(
+    app: AppDouble, request_line: bytes
+) -> None:
+    transport, connection = connect(app)
+    connection.data_received(request_line + b" HTTP/1.1\r\nHost: a\r\n\r\n")
+    response = ParsedResponse.parse(transport.sent)
+    assert response.status == 400
+    assert (b"request target" in response.body) or (b"CONNECT" in response.body)
+    assert app.paths == []
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("received", "named"),
+    [
+        (b"BREW / HTTP/1.1\r\n\r\n", "HTTP method"),
+        (b"get / HTTP/1.1\r\n\r\n", "HTTP method"),
+        (b"GET /\xff HTTP/1.1\r\n\r\n", "request target"),
+        (b"GET / http/1.1\r\n\r\n", "HTTP/1.1 after the request target"),
+        (b"GET / HTTP/9.9\r\n\r\n", "version HTTP/1.1"),
+        (b"GET / HTTP/2.0\r\n\r\n", "but received HTTP/2.0"),
+        (b"GET / HTTP/1.1\nHost: a\n\n", "CRLF"),
+        (b"GET / HTTP/1.1\r\nHost: a\n\r\n", "CRLF"),
+        (b"GET / HTTP/1.1\r\nno field\r\n\r\n", "header lines"),
+        (b"GET / HTTP/1.1\r\nX: \0\r\n\r\n", "header lines"),
+        (POST[:-2] + b"Content-Length: 2\r\n\r\n", "Content-Length"),
+        (b"POST / HTTP/1.1\r\nContent-Length: -2\r\n\r\n", "Content-Length"),
+        (POST.replace(b"chunked", b"identity"), "Transfer-Encoding"),
+        (POST + b"ZZ\r\n", "chunks"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP/1.1"),
+    ],
+)
+async def test_the_details_of_a_rejection_name_what_is_wrong(
+    app: AppDouble, received: bytes, named: str
+) -> None:
+    transport, connection = connect(app)
+    connection.data_received(received)
+    response = ParsedResponse.parse(transport.sent)
+    assert response.status == 400
+    details = json.loads(response.body)["error"]["details"]
+    assert details.startswith("expected ")
+    assert " but received " in details
+    assert named in details

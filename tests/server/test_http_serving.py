@@ -147,6 +147,7 @@ def test_image_urls_are_those_of_the_settings_and_ignore_forged_hosts(tmp_path: 
     variables = {
         "IMAGEHOST_BASE_URL": f"http://127.0.0.1:{port}/v1",
         "IMAGEHOST_CDN_URL": "https://cdn.example/media",
+        "IMAGEHOST_TRUSTED_PROXIES": "127.0.0.1",
     }
     with running(tmp_path / "data", "--port", str(port), variables=variables) as server:
         headers = {

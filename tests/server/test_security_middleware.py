@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_server.middleware.security import SecurityMiddleware
+from imagehost_server.middleware.security import SecurityMiddleware, is_loopback_client
 
 RawHeaders = list[tuple[bytes, bytes]]
 HOST: RawHeaders = [(b"host", b"images.example")]
@@ -129,7 +129,8 @@ async def test_tls_is_allowed_from_everywhere() -> None:
         ("10.1.2.3", [b""], 403),
         ("10.1.2.3", [], 403),
         ("11.1.2.3", [b"https"], 403),
-        ("127.0.0.1", [b"http"], 200),
+        ("127.0.0.1", [b"https"], 403),
+        ("127.0.0.1", [], 200),
     ],
 )
 async def test_x_forwarded_proto_counts_from_trusted_proxies_only(
@@ -221,16 +222,56 @@ async def test_the_access_log_can_be_turned_off(caplog: pytest.LogCaptureFixture
     assert caplog.records == []
 
 
-@given(st.ip_addresses(), st.binary(max_size=12))
-def test_forged_headers_do_not_bypass_the_https_check(ip_address: object, forwarded: bytes) -> None:
+FORWARDING = [
+    b"forwarded", b"via", b"x-forwarded-proto", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-port",
+    b"x-forwarded-anything",
+]  # fmt: skip
 
+
+@given(st.ip_addresses(), st.sampled_from(FORWARDING), st.binary(max_size=12))
+def test_no_forwarding_header_makes_plain_http_acceptable(
+    ip_address: object, name: bytes, value: bytes
+) -> None:
+    """Such a header says that the request is another machine's, also if its peer is on loopback."""
     exchange = Exchange("203.0.113.9")
-    headers = [*HOST, (b"x-forwarded-proto", forwarded), (b"x-forwarded-for", forwarded)]
-    status = anyio.run(exchange.run, scope_of(headers, str(ip_address)))
-    loopback = (
-        str(ip_address).startswith("127.") or str(ip_address) == "::1" or "::ffff:7f" in str(ip_address)
-    )
-    assert status == (200 if loopback else 403)
+    assert anyio.run(exchange.run, scope_of([*HOST, (name, value)], str(ip_address))) == 403
+    assert not exchange.reached_app
+
+
+@pytest.mark.anyio
+async def test_a_trusted_proxy_on_loopback_is_believed() -> None:
+    proxied: RawHeaders = [*HOST, (b"x-forwarded-for", b"192.0.2.7"), (b"via", b"1.1 proxy")]
+    https = [*proxied, (b"x-forwarded-proto", b"https")]
+    assert await Exchange("127.0.0.1").run(scope_of(https)) == 200
+    assert await Exchange("127.0.0.1").run(scope_of(proxied)) == 403
+    assert await Exchange("127.0.0.1").run(scope_of([*proxied, (b"x-forwarded-proto", b"http")])) == 403
+    assert await Exchange("127.0.0.1").run(scope_of(HOST)) == 200
+    assert await Exchange().run(scope_of(https, scheme="https")) == 200
+
+
+@pytest.mark.anyio
+async def test_without_a_trusted_proxy_the_client_is_the_peer() -> None:
+    for trusted, ip_address in (((), "198.51.100.1"), (("198.51.100.1",), "192.0.2.7")):
+        scope = scope_of([*HOST, (b"x-forwarded-for", b"192.0.2.7")], "198.51.100.1", "https")
+        assert await Exchange(*trusted).run(scope) == 200
+        assert scope["state"]["ip_address"] == ip_address
+
+
+@pytest.mark.parametrize(
+    ("client", "headers", "expected"),
+    [
+        ("127.0.0.1", HOST, True),
+        ("::1", [*HOST, (b"x-forwarder", b"x"), (b"x-real-ip", b"192.0.2.7")], True),
+        ("192.0.2.7", HOST, False),
+        *(("127.0.0.1", [(name, b"")], False) for name in FORWARDING),
+    ],
+)
+def test_a_loopback_client_is_a_loopback_peer_without_a_proxy(
+    client: str, headers: RawHeaders, expected: bool
+) -> None:
+    for scheme in ("http", "https"):
+        scope: Any = scope_of(headers, client, scheme)
+        assert is_loopback_client(scope) is expected
 
 
 # Headers.
@@ -247,7 +288,9 @@ async def test_transfer_codings_other_than_chunked_are_400(coding: bytes) -> Non
 @pytest.mark.anyio
 async def test_headers_have_a_bound_together() -> None:
     exchange = Exchange()
-    assert await exchange.run(scope_of([*HOST, *[(b"x", b"y" * 999)] * 66])) == 400
+    ambiguous: RawHeaders = [(b"host", b"a"), (b"host", b"b")]
+    assert await exchange.run(scope_of([*ambiguous, *[(b"x", b"y" * 999)] * 66])) == 431
+    assert exchange.error["code"] == "BAD_REQUEST"
     assert "65536 bytes" in exchange.error["details"]
     assert await Exchange().run(scope_of([*HOST, *[(b"x", b"y" * 999)] * 65])) == 200
 

@@ -54,11 +54,13 @@ class Application:
 
     Attributes:
         middleware: The outermost middleware.
+        security: The security middleware, with the access log, for `HttpProtocol`.
         fast_path: Responds to some requests without ASGI, for `HttpProtocol`; `None` where it is off.
         http: Limits of connections, for `HttpProtocol`.
     """
 
     middleware: ASGIApp
+    security: SecurityMiddleware
     fast_path: FastPath | None
     http: HttpSettings
 
@@ -89,7 +91,7 @@ def create_app(host: ImageHost, settings: ServerSettings) -> Application:
     )
     fast_path = FastPath(host, delivery, security, dispatcher.delivery_path)
     middleware = LskyMiddleware(CorsMiddleware(security, cors, dispatcher.is_delivery))
-    return Application(middleware, fast_path if settings.http.fast_path else None, settings.http)
+    return Application(middleware, security, fast_path if settings.http.fast_path else None, settings.http)
 
 
 def create_api(host: ImageHost, settings: ServerSettings, executors: Executors) -> Litestar:

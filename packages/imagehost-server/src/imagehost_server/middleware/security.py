@@ -35,6 +35,13 @@ REQUEST_ID_BITS = 96
 MAX_HEADER_BYTES = 64 * 2**10
 """All names and values of a request's headers. `serve.protocol` has its own limit, twice as high."""
 
+FORWARDING_HEADERS = frozenset({b"forwarded", b"via"})
+"""Headers that proxies add to requests, beside `X-Forwarded-*`."""
+FORWARDING_PREFIX = b"x-forwarded-"
+
+REJECTED = "rejected"
+"""The member of `scope["state"]` that marks a request as rejected and logged by the HTTP protocol."""
+
 HTTP_1_0 = ("1.0", "1")
 """HTTP/1.0 as the ASGI specification spells it, and as some servers do."""
 
@@ -45,6 +52,13 @@ MAX_LOGGED_PATH = 200
 PROBE_PATHS = frozenset({"/healthz", "/readyz"})
 """Paths that are served over plain HTTP to any IP address."""
 PROBE_METHODS = frozenset({"GET", "HEAD"})
+
+
+class HeadersTooLargeError(BadRequestError):
+    """The request line or the headers are too large (RFC 6585, 5)."""
+
+    status = 431
+    default_message = "The request's headers are too large"
 
 
 class SecurityMiddleware:
@@ -83,10 +97,11 @@ class SecurityMiddleware:
         if scope["type"] != ScopeType.HTTP:
             await self.app(scope, receive, send)
             return
-        started = time.perf_counter()
+        started, path = time.perf_counter(), scope["path"]
         request_id = self.new_request_id()
         ip_address = client_address(scope, self.trusted)
-        scope.setdefault("state", {}).update(request_id=request_id, ip_address=ip_address)
+        state = scope.setdefault("state", {})
+        state.update(request_id=request_id, ip_address=ip_address)
         body = RequestBody(scope, receive, drain_timeout=self._drain_timeout)
         sender = _ResponseSender(send, body, self.common_headers(request_id, is_https(scope, self.trusted)))
         try:
@@ -110,7 +125,8 @@ class SecurityMiddleware:
                 raise
             await response.send(sender.send)
         finally:
-            self.log(scope["method"], scope["path"], ip_address, sender.status, request_id, started)
+            if REJECTED not in state:
+                self.log(scope["method"], path, ip_address, sender.status, request_id, started)
 
     def new_request_id(self) -> str:
         """Return a new request id."""
@@ -154,7 +170,8 @@ def require_valid_request(scope: HTTPScope, trusted: tuple[Network, ...]) -> Non
         trusted: Networks of trusted proxies.
 
     Raises:
-        BadRequestError: Its headers are ambiguous or too long. Names every error.
+        HeadersTooLargeError: Its headers are too large.
+        BadRequestError: Its headers are ambiguous. Names every error.
         ForbiddenError: It came over plain HTTP from another machine, and is no probe.
     """
     size, hosts, codings, has_length = 0, [], [], False
@@ -166,6 +183,9 @@ def require_valid_request(scope: HTTPScope, trusted: tuple[Network, ...]) -> Non
             codings.append(value.strip().lower())
         elif name == b"content-length":
             has_length = True
+    if size > MAX_HEADER_BYTES:
+        too_large = FieldError("all headers", f"at most {MAX_HEADER_BYTES} bytes", f"{size}")
+        raise HeadersTooLargeError(errors=[too_large])
     errors = []
     # RFC 9112, 3.2: Host is required since HTTP/1.1. Some servers add an empty one where it is missing.
     if (len(hosts) != 1 or not hosts[0]) and (len(hosts) > 1 or scope["http_version"] not in HTTP_1_0):
@@ -178,8 +198,6 @@ def require_valid_request(scope: HTTPScope, trusted: tuple[Network, ...]) -> Non
     # RFC 9112, 6.1: no coding but chunked is decoded here.
     elif codings and codings != [b"chunked"]:
         errors.append(FieldError("Transfer-Encoding", "chunked", "another coding"))
-    if size > MAX_HEADER_BYTES:
-        errors.append(FieldError("all headers", f"at most {MAX_HEADER_BYTES} bytes", f"{size}"))
     if errors:
         raise BadRequestError(errors=errors)
     if not is_private(scope, trusted) and not is_probe(scope):
@@ -188,7 +206,8 @@ def require_valid_request(scope: HTTPScope, trusted: tuple[Network, ...]) -> Non
 
 _HTTPS_ONLY = (
     "expected HTTPS for a request from another machine but received plain HTTP; "
-    "give the server a certificate, or name the proxy before it in trusted_proxies"
+    "give the server a certificate, or name the proxy before it in trusted_proxies; "
+    "a loopback client counts as another machine if it sends Forwarded, X-Forwarded-* or Via"
 )
 
 
@@ -211,7 +230,14 @@ def is_private(scope: HTTPScope, trusted: tuple[Network, ...]) -> bool:
     if scope["scheme"] == "https":
         return True
     forwarded = _forwarded_https(scope, trusted)
-    return is_loopback(_peer_ip(scope)) if forwarded is None else forwarded
+    return is_loopback_client(scope) if forwarded is None else forwarded
+
+
+def is_loopback_client(scope: HTTPScope) -> bool:
+    """Return whether a request comes from this machine, and not through a proxy on it."""
+    return is_loopback(_peer_ip(scope)) and not any(
+        name in FORWARDING_HEADERS or name.startswith(FORWARDING_PREFIX) for name, _ in scope["headers"]
+    )
 
 
 def _forwarded_https(scope: HTTPScope, trusted: tuple[Network, ...]) -> bool | None:

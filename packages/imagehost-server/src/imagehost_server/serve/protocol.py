@@ -7,10 +7,9 @@ invalid requests, and the fast path.
 
 from __future__ import annotations
 
+import time
 from functools import partial
-from http import HTTPStatus
 from typing import TYPE_CHECKING, cast
-from uuid import uuid4
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -18,11 +17,20 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from imagehost_core.errors import BadRequestError, ImageHostError, UnavailableError
 from imagehost_server.app import Application
 from imagehost_server.delivery.fast_path import Peer
-from imagehost_server.http.responses import RawResponse, error_response
-from imagehost_server.middleware.security import MAX_HEADER_BYTES
+from imagehost_server.middleware.security import MAX_HEADER_BYTES, HeadersTooLargeError
+from imagehost_server.serve.lingering_close import LingeringClose
+from imagehost_server.serve.rejection import UNKNOWN, Rejection, send_error, to_bad_request
+from imagehost_server.serve.request_line import (
+    MAX_TARGET_BYTES,
+    loggable_path,
+    parse_request_target,
+    require_http_1,
+)
+from imagehost_server.serve.response_transport import ResponseTransport
 from imagehost_server.serve.states import (
     AWAITING_CLIENT,
     IN_HEAD,
+    MAY_RECEIVE_MORE,
     READING_STOPPED,
     Event,
     State,
@@ -33,14 +41,17 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, BaseTransport, TimerHandle, Transport
     from typing import Any
 
-    from litestar.types import Receive, Scope, Send
+    from litestar.types import HTTPScope as LitestarScope
     from uvicorn import Config
-    from uvicorn._types import ASGI3Application
+    from uvicorn._types import ASGI3Application, HTTPScope
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
     from uvicorn.server import ServerState
 
 MAX_HEAD_BYTES = 2 * MAX_HEADER_BYTES
 """All fields of a request, with trailers, and any single line; `SecurityMiddleware` has a lower limit."""
+
+FEED_BYTES = 32 * 2**10
+"""How many bytes the parser gets at a time: it does not tell how many of them it has made no callback for."""
 
 EXTRA_CONNECTIONS = 512
 """Connections beyond `max_connections` that get 503; further ones are aborted."""
@@ -48,23 +59,8 @@ EXTRA_CONNECTIONS = 512
 MAX_PIPELINED = 100
 """Requests of a connection that may wait behind the one in progress."""
 
-LINGER_SECONDS = 2.0
-"""How long received data is discarded after the final response (RFC 9112, 9.6)."""
-LINGER_BYTES = 2**20
-"""How many received bytes are discarded before the connection is aborted."""
-
 RETRY_SECONDS = 1
 """`Retry-After` of a response to too many connections: most live for a shorter time."""
-
-VERSIONS = ("1.0", "1.1")
-
-
-class HeadTooLongError(ImageHostError):
-    """The head of a request is too long (RFC 6585, 5)."""
-
-    code = "BAD_REQUEST"
-    status = 431
-    default_message = "The request's headers are too long"
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -85,6 +81,7 @@ class HttpProtocol(HttpToolsProtocol):
         application = cast("Application", config.loaded_app)
         self.state = State.IDLE
         self._fast_path = application.fast_path
+        self._security = application.security
         self._settings = application.http
         self._peer = Peer("http", None)
         # Whether the connection was ever within `max_connections`.
@@ -98,6 +95,12 @@ class HttpProtocol(HttpToolsProtocol):
         # The size of the write buffer at the last check of the deadlines.
         self._unsent_bytes = 0
         self._timer: TimerHandle | None = None
+        # When the newest request began, by `time.perf_counter()`.
+        self._request_started = 0.0
+        # An invalid pipelined request, which is rejected after the responses to earlier ones.
+        self._rejection: Rejection | None = None
+        self._is_half_closed = False
+        self._lingering: LingeringClose | None = None
 
     def advance(self, event: Event) -> None:
         """Change the state."""
@@ -124,14 +127,19 @@ class HttpProtocol(HttpToolsProtocol):
         self.advance(Event.CLOSE)
         if self._timer is not None:
             self._timer.cancel()
+        if self._lingering is not None:
+            self._lingering.cancel()
         if self._active_cycle is not None:
             _disconnect(self._active_cycle)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Respond to a whole request on the fast path, or parse a part of one."""
-        if self.state in READING_STOPPED:
-            self._discard(len(data))
+        if self._lingering is not None:
+            self._lingering.discard(len(data))
+        elif self.state is State.CLOSING:
+            # `_linger` resumes reading.
+            self.flow.pause_reading()
         elif not self._try_fast_path(data):
             self._parse(data)
 
@@ -141,6 +149,7 @@ class HttpProtocol(HttpToolsProtocol):
         Returns:
             Whether the connection stays open for them; never over TLS, which cannot be half-closed.
         """
+        self._is_half_closed = True
         if self.state is State.READING_BODY:
             self._reject(BadRequestError("expected the whole body but received a part of it"))
         elif self.state in (State.RESPONDING, State.READING_NEXT_HEAD):
@@ -156,13 +165,15 @@ class HttpProtocol(HttpToolsProtocol):
         """Begin a request."""
         self.advance(Event.MESSAGE_BEGIN)
         self._field_bytes = self._unparsed_bytes = 0
+        self._request_started = time.perf_counter()
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
         """Add a part of the request target."""
         self._unparsed_bytes = 0
         super().on_url(url)
-        self._count_field(len(url))
+        if len(self.url) > MAX_TARGET_BYTES:
+            raise HeadersTooLargeError(_TARGET_TOO_LONG)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Add a header. Trailers are discarded (RFC 9110, 6.5.1)."""
@@ -174,16 +185,19 @@ class HttpProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Pass the request to the application, or to one that responds 503 to too many connections."""
         self._unparsed_bytes = 0
-        version = self.parser.get_http_version()
-        if version not in VERSIONS or self.parser.get_method() == b"CONNECT":
-            raise BadRequestError(_HTTP_1_1)
+        method, version = self.parser.get_method(), self.parser.get_http_version()
+        require_http_1(method, version)
         if len(self.pipeline) >= MAX_PIPELINED:
             raise BadRequestError(f"expected at most {MAX_PIPELINED} pipelined requests")
         if self.parser.should_upgrade():
             # `_feed` parses the head again.
             return
+        target = parse_request_target(method, self.url)
+        self.url = target.path_and_query
+        target.replace_host(self.headers)
         if not self._admit():
-            self.app = partial(_send_error, UnavailableError(_OVER_CAPACITY, retry_after=RETRY_SECONDS))
+            error = UnavailableError(_OVER_CAPACITY, retry_after=RETRY_SECONDS)
+            self.app = partial(send_error, self._security, error)
         # RFC 9110, 10.1.1: an HTTP/1.0 client does not understand 100 Continue.
         self.expect_100_continue = self.expect_100_continue and version != "1.0"
         super().on_headers_complete()
@@ -205,14 +219,20 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Start the next pipelined request, or wait for one."""
+        if self.state is State.LINGERING:
+            self.pipeline.clear()
         super().on_response_complete()
         if self.transport.is_closing():
             self.advance(Event.CLOSE)
-        elif self.cycle.response_complete:
-            self.advance(Event.RESPONSE_COMPLETE)
+        elif self.state is not State.LINGERING and self.cycle.response_complete:
+            if self._rejection is not None:
+                self._send_final(self._rejection)
+            else:
+                self.advance(Event.RESPONSE_COMPLETE)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._active_cycle = cycle
+        cycle.transport = ResponseTransport(self.transport, partial(self._end_last_response, cycle))
         super()._start_asgi_task(cycle, app)
 
     # Reading.
@@ -236,17 +256,22 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _parse(self, data: bytes) -> None:
         """Parse data, and reject the request if it is invalid."""
-        self._unparsed_bytes += len(data)
         self._unset_keepalive_if_required()
+        for start in range(0, len(data), FEED_BYTES):
+            if self.state not in READING_STOPPED:
+                self._parse_part(data[start : start + FEED_BYTES])
+
+    def _parse_part(self, data: bytes) -> None:
+        self._unparsed_bytes += len(data)
         try:
             self._feed(data)
         except HttpParserError as error:
             cause = error.__context__
             if isinstance(cause, AssertionError):
                 raise cause from None
-            self._reject(cause if isinstance(cause, ImageHostError) else BadRequestError(_HTTP_1_1))
-        if self._unparsed_bytes > MAX_HEAD_BYTES and self.state not in READING_STOPPED:
-            self._reject(HeadTooLongError(_TOO_LONG))
+            self._reject(cause if isinstance(cause, ImageHostError) else to_bad_request(error))
+        if self._unparsed_bytes > MAX_HEAD_BYTES - FEED_BYTES and self.state not in READING_STOPPED:
+            self._reject(HeadersTooLargeError(_TOO_LONG))
 
     def _feed(self, data: bytes) -> None:
         """Pass data to the parser.
@@ -268,16 +293,10 @@ class HttpProtocol(HttpToolsProtocol):
             else:
                 return
 
-    def _discard(self, size: int) -> None:
-        """Count discarded data, and abort if it is too much."""
-        self._unparsed_bytes += size
-        if self._unparsed_bytes > LINGER_BYTES:
-            self._abort()
-
     def _count_field(self, size: int) -> None:
         self._field_bytes += size
         if self._field_bytes > MAX_HEAD_BYTES:
-            raise HeadTooLongError(_TOO_LONG)
+            raise HeadersTooLargeError(_TOO_LONG)
 
     def _admit(self) -> bool:
         """Admit the connection if it is within `max_connections`; return whether it is, or was before."""
@@ -293,11 +312,12 @@ class HttpProtocol(HttpToolsProtocol):
             # The invalid request has had its response.
             self._close()
         elif self.state in (State.RESPONDING, State.READING_NEXT_HEAD):
-            self._close_after_response(self.cycle)
+            self._rejection = self._rejected(error)
+            self.advance(Event.STOP_READING)
         elif self.state is State.READING_BODY:
             self._reject_body(error)
         else:
-            self._send_final(_final_response(error))
+            self._send_final(self._rejected(error))
 
     def _reject_body(self, error: ImageHostError) -> None:
         """Reject a request whose response is due."""
@@ -305,32 +325,44 @@ class HttpProtocol(HttpToolsProtocol):
             self._close_after_response(self.cycle)
         elif self.pipeline:
             # It waits behind others: the error is sent in its turn.
-            self.pipeline[0] = self.cycle, partial(_send_error, error)
+            self.pipeline[0] = self.cycle, partial(send_error, self._security, error)
             self.advance(Event.STOP_READING)
         else:
             _disconnect(self.cycle)
-            self._send_final(_final_response(error))
+            self._send_final(self._rejected(error))
+
+    def _rejected(self, error: ImageHostError) -> Rejection:
+        """Return the rejection of the newest request, or of data that begins none."""
+        scope, method, path, started = self.scope, UNKNOWN, UNKNOWN, self._request_started
+        if self.state in (State.IDLE, State.RESPONDING):
+            scope = cast("HTTPScope", {"client": self.client, "scheme": self.scheme, "headers": []})
+            started = time.perf_counter()
+        elif self.url:
+            method, path = self.parser.get_method().decode(), loggable_path(self.url)
+        return Rejection(error, method, path, cast("LitestarScope", scope), started)
 
     def _close_after_response(self, cycle: RequestResponseCycle) -> None:
         cycle.keep_alive = False
         self.advance(Event.STOP_READING)
 
-    def _send_final(self, response: RawResponse) -> None:
+    def _send_final(self, rejection: Rejection) -> None:
         """Send a response without the application, and close the connection when the client has read it."""
-        self.advance(Event.SEND_FINAL)
-        defaults = ((name.decode(), value.decode()) for name, value in self.server_state.default_headers)
-        headers = (*defaults, *response.headers, ("content-length", f"{len(response.body)}"))
-        lines = [f"HTTP/1.1 {response.status} {HTTPStatus(response.status).phrase}"]
-        lines += [f"{name}: {value}" for name, value in headers]
-        # RFC 9110, 9.3.2: a response to HEAD has the headers of one to GET, and no content.
-        body = b"" if self.parser.get_method() == b"HEAD" else response.body
-        self.transport.write("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
-        # With unread data in the receive buffer, closing resets the connection, and the response may be lost.
-        if self.transport.can_write_eof():
-            self.transport.write_eof()
-            self.loop.call_later(LINGER_SECONDS, self._close)
+        self.transport.write(rejection.respond(self._security, self.server_state.default_headers))
+        self._linger()
+
+    def _end_last_response(self, cycle: RequestResponseCycle) -> None:
+        """Close the connection after a response, or after a part of one that the application did not end."""
+        may_receive_more = self.state in MAY_RECEIVE_MORE or bool(self.pipeline)
+        is_open = not self.transport.is_closing() and not self._is_half_closed
+        if cycle.response_complete and may_receive_more and is_open:
+            self._linger()
         else:
-            self._close()
+            self.transport.close()
+
+    def _linger(self) -> None:
+        self.advance(Event.FINAL_RESPONSE)
+        self.flow.resume_reading()
+        self._lingering = LingeringClose(self.loop, self.transport)
 
     def _close(self) -> None:
         self.advance(Event.CLOSE)
@@ -357,8 +389,8 @@ class HttpProtocol(HttpToolsProtocol):
             self._timer = self.loop.call_later(remaining, self._check_deadlines)
 
 
-_HTTP_1_1 = "expected HTTP/1.1"
 _TOO_LONG = f"expected at most {MAX_HEAD_BYTES} bytes of headers but received more"
+_TARGET_TOO_LONG = f"expected a request target of at most {MAX_TARGET_BYTES} bytes but received more"
 _OVER_CAPACITY = "expected fewer connections at a time"
 
 
@@ -366,16 +398,3 @@ def _disconnect(cycle: RequestResponseCycle) -> None:
     """Report to the application that the client has disconnected; what it sends is discarded."""
     cycle.disconnected, cycle.waiting_for_100_continue = True, False
     cycle.message_event.set()
-
-
-def _final_response(error: ImageHostError) -> RawResponse:
-    """Return the error response with which a connection ends."""
-    request_id = uuid4().hex[:24]
-    response = error_response(error, request_id)
-    headers = (*response.headers, ("x-request-id", request_id), ("connection", "close"))
-    return RawResponse(response.status, response.body, headers)
-
-
-async def _send_error(error: ImageHostError, _scope: Scope, _receive: Receive, send: Send) -> None:
-    """Respond with an error, in place of the application."""
-    await _final_response(error).send(send)

@@ -47,30 +47,33 @@ class Event(Enum):
     """The last due response was sent."""
     STOP_READING = auto()
     """No more requests are accepted, because of an error or the end of the client's data."""
-    SEND_FINAL = auto()
-    """The protocol itself sends the final response, an error."""
+    FINAL_RESPONSE = auto()
+    """The final response was sent, and the client may still be sending."""
     CLOSE = auto()
     """The connection is closed, by either side."""
 
 
 TRANSITIONS: dict[tuple[State, Event], State] = {
     (State.IDLE, Event.MESSAGE_BEGIN): State.READING_HEAD,
-    (State.IDLE, Event.SEND_FINAL): State.LINGERING,
+    (State.IDLE, Event.FINAL_RESPONSE): State.LINGERING,
     (State.READING_HEAD, Event.HEAD_COMPLETE): State.READING_BODY,
     (State.READING_HEAD, Event.REPARSE): State.IDLE,
-    (State.READING_HEAD, Event.SEND_FINAL): State.LINGERING,
+    (State.READING_HEAD, Event.FINAL_RESPONSE): State.LINGERING,
     (State.READING_BODY, Event.MESSAGE_COMPLETE): State.RESPONDING,
     (State.READING_BODY, Event.RESPONSE_COMPLETE): State.DISCARDING_BODY,
     (State.READING_BODY, Event.STOP_READING): State.CLOSING,
-    (State.READING_BODY, Event.SEND_FINAL): State.LINGERING,
+    (State.READING_BODY, Event.FINAL_RESPONSE): State.LINGERING,
     (State.DISCARDING_BODY, Event.MESSAGE_COMPLETE): State.IDLE,
     (State.RESPONDING, Event.RESPONSE_COMPLETE): State.IDLE,
     (State.RESPONDING, Event.MESSAGE_BEGIN): State.READING_NEXT_HEAD,
     (State.RESPONDING, Event.STOP_READING): State.CLOSING,
+    (State.RESPONDING, Event.FINAL_RESPONSE): State.LINGERING,
     (State.READING_NEXT_HEAD, Event.RESPONSE_COMPLETE): State.READING_HEAD,
     (State.READING_NEXT_HEAD, Event.HEAD_COMPLETE): State.READING_BODY,
     (State.READING_NEXT_HEAD, Event.REPARSE): State.RESPONDING,
     (State.READING_NEXT_HEAD, Event.STOP_READING): State.CLOSING,
+    (State.READING_NEXT_HEAD, Event.FINAL_RESPONSE): State.LINGERING,
+    (State.CLOSING, Event.FINAL_RESPONSE): State.LINGERING,
     **{(state, Event.CLOSE): State.CLOSED for state in State},
 }
 """The next state, for each event that is possible in a state."""
@@ -80,6 +83,9 @@ AWAITING_CLIENT = frozenset({State.IDLE, State.READING_HEAD, State.DISCARDING_BO
 
 IN_HEAD = frozenset({State.READING_HEAD, State.READING_NEXT_HEAD})
 """States in which the parser's headers are those of a request, not trailers after a chunked body."""
+
+MAY_RECEIVE_MORE = frozenset({State.READING_BODY, State.READING_NEXT_HEAD, State.CLOSING})
+"""States in which the client may be sending when the last response is complete."""
 
 READING_STOPPED = frozenset({State.CLOSING, State.LINGERING, State.CLOSED})
 """States in which received data is discarded."""
