@@ -62,6 +62,7 @@ def test_a_principal_without_a_key_is_a_session(key_id: KeyId | None, is_session
 @given(total=st.integers(0, 10**9), per_page=st.integers(1, 100))
 def test_total_pages_holds_all_items_without_empty_pages(total: int, per_page: int) -> None:
     pages = Page[int](items=(), page=1, per_page=per_page, total=total, next_cursor=None).total_pages
+    assert pages is not None
     assert (pages - 1) * per_page < total or pages == total == 0
     assert total <= pages * per_page
 
@@ -71,3 +72,4 @@ def test_a_page_is_iterable_and_has_a_length() -> None:
     assert list(page) == ["a", "b"]
     assert len(page) == 2
     assert page.total_pages == 3
+    assert attrs.evolve(page, total=None).total_pages is None

@@ -12,7 +12,11 @@ from imagehost_core.errors import BadRequestError
 from imagehost_core.pagination import MAX_PAGE, CursorPosition, PageRequest, encode_cursor, parse_page_request
 
 IDS = st.from_regex(r"[0-9A-Za-z]{16}|[1-9][0-9]{0,18}|msg_[0-9A-Za-z]{24}", fullmatch=True)
-POSITIONS = st.builds(CursorPosition, micros=st.integers(0, 10**18 - 1), id=IDS)
+KEYS = st.one_of(
+    st.integers(0, 10**18 - 1), st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+)
+LIST_IDS = st.from_regex(r"[0-9a-f]{12}", fullmatch=True)
+POSITIONS = st.builds(CursorPosition, list_id=LIST_IDS, key=KEYS, id=IDS)
 
 NOT_CANONICAL = ["", "0", "-1", "+1", "01", "007", "1.0", "1e1", " 1", "1 ", "1\n", "1_0", "0x1", "abc"]
 NOT_CANONICAL += ["１", "٣", "²", "1,2", "null", "true", "99999999999999999999", "9" * 5000]
@@ -87,7 +91,7 @@ def test_a_cursor_encodes_its_position(position: CursorPosition) -> None:
 
 @pytest.mark.parametrize("page", [1, "1", 2, "2"])
 def test_a_page_number_together_with_a_cursor_is_rejected(page: str | int) -> None:
-    position = CursorPosition(5, "abcd")
+    position = CursorPosition("0123456789ab", 5, "abcd")
     with pytest.raises(BadRequestError, match="no page number together with a cursor for page"):
         parse_page_request(page, cursor=encode_cursor(position))
     with pytest.raises(BadRequestError, match="no page number together with a cursor for page"):
@@ -118,16 +122,19 @@ def test_different_positions_have_different_cursors(one: CursorPosition, other: 
         "\udc80",
         "\0",
         "null",
-        urlsafe_b64encode(b"5").decode(),
-        urlsafe_b64encode(b"5.").decode(),
-        urlsafe_b64encode(b".abc").decode(),
-        urlsafe_b64encode(b"-5.abc").decode(),
-        urlsafe_b64encode(b"5.a;DROP TABLE images").decode(),
-        urlsafe_b64encode("٣.abc".encode()).decode(),
-        urlsafe_b64encode(b"5.abc\n").decode(),
-        urlsafe_b64encode(b"5.\xff").decode(),
-        urlsafe_b64encode(b"9" * 19 + b".abc").decode(),
-        urlsafe_b64encode(b"05.abcd").decode().rstrip("="),
+        urlsafe_b64encode(b"0123456789ab.abc").decode(),
+        urlsafe_b64encode(b"0123456789ab.abc.").decode(),
+        urlsafe_b64encode(b"0123456789ab..5").decode(),
+        urlsafe_b64encode(b"0123456789ab.abc.-5").decode().rstrip("="),
+        urlsafe_b64encode(b"0123456789ab.a;DROP TABLE images.5").decode().rstrip("="),
+        urlsafe_b64encode("0123456789ab.abc.٣".encode()).decode().rstrip("="),
+        urlsafe_b64encode(b"0123456789ab.abc.5\n").decode().rstrip("="),
+        urlsafe_b64encode(b'0123456789ab.abc."\xff').decode().rstrip("="),
+        urlsafe_b64encode(b'0123456789ab.abc."\0').decode().rstrip("="),
+        urlsafe_b64encode(b'0123456789ab.abc."\xed\xa0\x80').decode().rstrip("="),
+        urlsafe_b64encode(b"0123456789ab.abc." + b"9" * 19).decode().rstrip("="),
+        urlsafe_b64encode(b"0123456789ab.abc.05").decode().rstrip("="),
+        urlsafe_b64encode(b"5.abcd").decode().rstrip("="),
         "A" * 100_000,
     ],
 )

@@ -181,7 +181,7 @@ def test_after_a_crash_the_repeated_request_stores_only_the_missing_files(
                 httpx2.post(f"{crashing.base_url}/upload", headers=headers, files=files, timeout=60)
 
         request = executor.submit(upload)
-        while host.images.list(owner="admin").total < stored_before and not request.done():
+        while host.accounts.usage("admin").images < stored_before and not request.done():
             pass
         crashing.kill()
         request.result()

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import pytest
 
-from imagehost_core.db import AccountRepository, Database, ImageRepository
+from imagehost_core.db import AccountRepository, Database, ImageListRepository, ImageRepository
 from imagehost_core.ids import new_image_id
 from imagehost_core.models import Account, Image
 from imagehost_core.storage import LockManager
@@ -29,6 +29,11 @@ def database(tmp_path: Path) -> Iterator[Database]:
 @pytest.fixture
 def images(database: Database) -> ImageRepository:
     return ImageRepository(database)
+
+
+@pytest.fixture
+def lists(database: Database) -> ImageListRepository:
+    return ImageListRepository(database, timeout_seconds=60)
 
 
 @pytest.fixture

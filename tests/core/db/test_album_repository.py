@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from imagehost_core.db import AlbumRepository, Database
+from imagehost_core.db import AlbumRepository, Database, ImageRepository
 from imagehost_core.db.database import SqlRow, SqlValue
+from imagehost_core.db.images import to_image
 from imagehost_core.ids import AlbumId
 from imagehost_core.models import Account, Image
 from imagehost_core.pagination import PageRequest
@@ -21,11 +22,15 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 class DeletesImagesAfterReadingAlbums(Database):
     """A database in which another client deletes all images as soon as a query has returned an album."""
 
-    def fetch_all(self, sql: str, values: Mapping[str, SqlValue]) -> list[SqlRow]:
-        rows = super().fetch_all(sql, values)
+    def fetch_all(
+        self, sql: str, values: Mapping[str, SqlValue], *, deadline: float | None = None
+    ) -> list[SqlRow]:
+        rows = super().fetch_all(sql, values, deadline=deadline)
         if any("image_count" in row for row in rows):
+            images = ImageRepository(self)
             with self.transaction() as transaction:
-                transaction.execute("DELETE FROM images", {})
+                for row in transaction.fetch_all("SELECT * FROM images", {}):
+                    images.insert_tombstone(transaction, to_image(row), NOW)
         return rows
 
 

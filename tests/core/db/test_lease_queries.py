@@ -23,10 +23,12 @@ class QueryPlans(Transaction):
         self._transaction = transaction
         self.plans: list[list[str]] = []
 
-    def fetch_all(self, sql: str, values: Mapping[str, SqlValue]) -> list[SqlRow]:
+    def fetch_all(
+        self, sql: str, values: Mapping[str, SqlValue], *, deadline: float | None = None
+    ) -> list[SqlRow]:
         plan = self._transaction.fetch_all(f"EXPLAIN QUERY PLAN {sql}", values)
         self.plans.append([str(step["detail"]) for step in plan])
-        return self._transaction.fetch_all(sql, values)
+        return self._transaction.fetch_all(sql, values, deadline=deadline)
 
     def fetch_one(self, sql: str, values: Mapping[str, SqlValue]) -> SqlRow | None:
         return self._transaction.fetch_one(sql, values)

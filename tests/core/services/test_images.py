@@ -209,7 +209,7 @@ def test_an_owner_that_does_not_exist_is_404_in_every_method(host: ImageHost, im
         lambda: host.accounts.get("missing"),
     ]
     for call in calls:
-        with pytest.raises(NotFoundError, match="name of an account"):
+        with pytest.raises(NotFoundError, match="of an account but received 'missing'"):
             call()
 
 

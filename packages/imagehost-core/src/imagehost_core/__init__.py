@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from imagehost_core._util.clock import Clock, to_rfc3339, utc_now
     from imagehost_core.db.database import SqlRow, SqlValue, Transaction
     from imagehost_core.db.idempotency import StoredResponse
+    from imagehost_core.db.recount import CounterMismatch
     from imagehost_core.errors import (
         BadRequestError,
         ConflictError,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         serialize_event,
     )
     from imagehost_core.formats import Format, sniff
+    from imagehost_core.gallery import GalleryPage, PublicAlbum
     from imagehost_core.headers import ImageHeader, MetadataKind, SourceLimits, scan
     from imagehost_core.host import ImageHost, Rendered
     from imagehost_core.ids import (
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
         SessionId,
         WebhookId,
     )
+    from imagehost_core.image_lists import ImageFilter, ImageListRequest, ImageSort, parse_image_list
     from imagehost_core.jobs import RenderJob
     from imagehost_core.limits import Decision, RateLimitPolicy, Window, decide
     from imagehost_core.models import (
@@ -87,7 +90,14 @@ if TYPE_CHECKING:
         WebhookWithSecret,
     )
     from imagehost_core.pagination import CursorPosition, PageRequest, parse_page_request
-    from imagehost_core.resources import AlbumRecord, ImageRecord, Links, PublicImageRecord, UrlBuilder
+    from imagehost_core.resources import (
+        AlbumRecord,
+        ImageRecord,
+        Links,
+        PublicAlbumRecord,
+        PublicImageRecord,
+        UrlBuilder,
+    )
     from imagehost_core.services import (
         AccountService,
         AlbumService,
@@ -125,6 +135,7 @@ if TYPE_CHECKING:
     from imagehost_core.settings import (
         DeliverySettings,
         LimitSettings,
+        ListSettings,
         PrivateDelivery,
         RenderingSettings,
         SessionSettings,
@@ -164,6 +175,7 @@ __all__ = [
     "BulkStatus",
     "Clock",
     "ConflictError",
+    "CounterMismatch",
     "CursorPosition",
     "Decision",
     "DeletedImage",
@@ -178,20 +190,24 @@ __all__ = [
     "Fit",
     "ForbiddenError",
     "Format",
+    "GalleryPage",
     "HostResolver",
     "IdempotencyService",
     "IdempotentRequest",
     "Image",
     "ImageChanges",
     "ImageDeleted",
+    "ImageFilter",
     "ImageHeader",
     "ImageHost",
     "ImageHostError",
     "ImageId",
+    "ImageListRequest",
     "ImageRecord",
     "ImageRef",
     "ImageResolver",
     "ImageService",
+    "ImageSort",
     "ImageUploaded",
     "InsufficientStorageError",
     "InternalError",
@@ -202,6 +218,7 @@ __all__ = [
     "LimitOverrides",
     "LimitSettings",
     "Links",
+    "ListSettings",
     "LocalBlobStore",
     "MaintenanceService",
     "MemberStatus",
@@ -218,6 +235,8 @@ __all__ = [
     "Point",
     "Principal",
     "PrivateDelivery",
+    "PublicAlbum",
+    "PublicAlbumRecord",
     "PublicImageRecord",
     "Random",
     "RateLimitError",
@@ -268,6 +287,7 @@ __all__ = [
     "decide",
     "deserialize_event",
     "event_schemas",
+    "parse_image_list",
     "parse_page_request",
     "parse_transform",
     "parse_upload_options",
@@ -283,6 +303,7 @@ _EXPORTS: dict[str, str] = {
     "_util.clock": "Clock to_rfc3339 utc_now",
     "db.database": "SqlRow SqlValue Transaction",
     "db.idempotency": "StoredResponse",
+    "db.recount": "CounterMismatch",
     "errors": """
         BadRequestError ConflictError ErrorCollector FieldError ForbiddenError ImageHostError
         InsufficientStorageError InternalError MethodNotAllowedError NotFoundError PayloadTooLargeError
@@ -293,17 +314,20 @@ _EXPORTS: dict[str, str] = {
         event_schemas serialize_event
     """,
     "formats": "Format sniff",
+    "gallery": "GalleryPage PublicAlbum",
     "headers": "ImageHeader MetadataKind SourceLimits scan",
     "host": "ImageHost Rendered",
     "ids": "AccountId AlbumId DeliveryId EventId ImageId KeyId Random SessionId WebhookId",
+    "image_lists": "ImageFilter ImageListRequest ImageSort parse_image_list",
     "jobs": "RenderJob",
     "limits": "Decision RateLimitPolicy Window decide",
     "models": """
-        Account AccountUsage Album ApiKey ApiKeyWithToken DeliveryState Image ImageChanges LimitOverrides Page
-        Principal Role Scope Session SessionWithToken Webhook WebhookDelivery WebhookWithSecret
+        Account AccountUsage Album ApiKey ApiKeyWithToken DeliveryState Image ImageChanges
+        LimitOverrides Page Principal Role Scope Session SessionWithToken Webhook WebhookDelivery
+        WebhookWithSecret
     """,
     "pagination": "CursorPosition PageRequest parse_page_request",
-    "resources": "AlbumRecord ImageRecord Links PublicImageRecord UrlBuilder",
+    "resources": "AlbumRecord ImageRecord Links PublicAlbumRecord PublicImageRecord UrlBuilder",
     "services": """
         AccountService AlbumService Blob IdempotentRequest KeyService LeasedDelivery MemberStatus
         MembershipResult RateLimiter ResolvedImage SessionService SubOperation WebhookService WindowState
@@ -319,7 +343,7 @@ _EXPORTS: dict[str, str] = {
     "services.unit_of_work": "Subscriber",
     "services.upload": "UploadService UploadSource",
     "settings": """
-        DeliverySettings LimitSettings PrivateDelivery RenderingSettings SessionSettings Settings
+        DeliverySettings LimitSettings ListSettings PrivateDelivery RenderingSettings SessionSettings Settings
         StorageSettings WebhookSettings
     """,
     "storage": "BlobStore LocalBlobStore MemoryBlobStore StagedFile",

@@ -11,8 +11,9 @@ from typing import Unpack
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock, utc_now
+from imagehost_core.gallery import GalleryPage
 from imagehost_core.ids import Random
-from imagehost_core.models import Image, Page, Principal
+from imagehost_core.models import Image, Principal
 from imagehost_core.pagination import PageRequest
 from imagehost_core.resources import UrlBuilder
 from imagehost_core.services.accounts import AccountService
@@ -23,12 +24,13 @@ from imagehost_core.services.context import open_context
 from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.delivery import ImageResolver
 from imagehost_core.services.idempotency import IdempotencyService, SubOperation
+from imagehost_core.services.image_lists import ImageLists
 from imagehost_core.services.images import ImageService
 from imagehost_core.services.keys import KeyService
 from imagehost_core.services.maintenance import MaintenanceService
 from imagehost_core.services.owners import Owner
 from imagehost_core.services.rate_limiter import RateLimiter
-from imagehost_core.services.references import ImageRef
+from imagehost_core.services.references import AlbumRef, ImageRef
 from imagehost_core.services.rendering import RenderingService
 from imagehost_core.services.sessions import SessionService
 from imagehost_core.services.signed_urls import UrlSigner
@@ -82,7 +84,7 @@ class ImageHost:
         uploads: Uploads of staged files, for servers that stream request bodies to disk.
         delivery: Resolution of image URLs to bytes, for servers.
         idempotency: Idempotency keys of requests, for servers.
-        maintenance: Worker start, readiness check and garbage collection, for servers.
+        maintenance: Worker start, readiness check, garbage collection and recounting, for servers.
     """
 
     @classmethod
@@ -176,6 +178,7 @@ class ImageHost:
         self.images = ImageService(
             database=database,
             images=images,
+            lists=ImageLists(context.image_lists, context.albums, accounts),
             albums=context.albums,
             accounts=accounts,
             locks=context.locks,
@@ -250,7 +253,9 @@ class ImageHost:
             random=random,
         )
         self.idempotency = IdempotencyService(database, context.idempotency, context.locks, clock)
-        self.maintenance = MaintenanceService(accounts, context.staging, context.executor, collector)
+        self.maintenance = MaintenanceService(
+            database, accounts, context.staging, context.executor, collector
+        )
         self._clock = clock
         try:
             context.staging.remove_stale()
@@ -306,9 +311,21 @@ class ImageHost:
             source, owner=owner, filename=filename, options=options, idempotency=idempotency, **keywords
         )
 
-    def gallery(self, page: PageRequest | None = None) -> Page[Image]:
-        """Return a page of the public images of all accounts, newest first."""
-        return self.images.list_public(page or PageRequest())
+    def gallery(self, page: PageRequest | None = None, *, album_id: AlbumRef | None = None) -> GalleryPage:
+        """Return a page of public images, newest first: of all accounts, or of one public album.
+
+        An image in an album is listed while the album is public; images of suspended accounts are not.
+
+        Args:
+            page: By default the first 20 images.
+            album_id: The album.
+
+        Raises:
+            NotFoundError: There is no such public album.
+            BadRequestError: The cursor belongs to another list.
+            UnavailableError: The database does not find the page in time.
+        """
+        return self.images.list_public(page, album_id=album_id)
 
     def render(self, image: ImageRef, params: str | Mapping[str, str] | Transform = "") -> Rendered:
         """Return a variant of an image, from the variant cache or rendered now.

@@ -96,7 +96,7 @@ class Image:
         filename: The download name, with the extension of the stored format.
         original_filename: The uploaded file's name, without path and control characters.
         description: Up to 2,000 characters.
-        is_public: Whether the image is in the gallery and delivered without a token.
+        is_public: Whether the image is delivered without a token, and listed by galleries if its album is.
         format: The stored format.
         size: The size of the master, in bytes.
         width: Pixels, after EXIF orientation is applied.
@@ -158,7 +158,7 @@ class Album:
         account_id: The owner.
         name: 1–100 characters.
         description: Up to 2,000 characters.
-        is_public: A flag for the owner's use; visibility depends on the flag of each image only.
+        is_public: Whether galleries list the album and its public images; image URLs do not depend on it.
         image_count: The number of images in the album.
         cover: The newest image in the album, or `None`.
         created_at: The creation time, in UTC.
@@ -367,20 +367,20 @@ class Principal:
 
 @frozen
 class Page(Generic[T]):
-    """A page of a list, newest first.
+    """A page of a list.
 
     Attributes:
         items: The items of the page.
         page: The page number, from 1; `None` if a cursor was given.
         per_page: The maximum number of items on a page.
-        total: The number of items in the whole list.
+        total: The number of items in the whole list; `None` where counting them would read them all.
         next_cursor: The cursor of the following page, or `None` on the last one.
     """
 
     items: tuple[T, ...]
     page: int | None
     per_page: int
-    total: int
+    total: int | None
     next_cursor: str | None
 
     @classmethod
@@ -389,9 +389,9 @@ class Page(Generic[T]):
         return cls((), page, per_page, 0, None)
 
     @property
-    def total_pages(self) -> int:
-        """The number of pages in the whole list, 0 if it is empty."""
-        return -(-self.total // self.per_page)
+    def total_pages(self) -> int | None:
+        """The number of pages in the whole list, 0 if it is empty; `None` if `total` is."""
+        return None if self.total is None else -(-self.total // self.per_page)
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.items)

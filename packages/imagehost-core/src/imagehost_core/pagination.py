@@ -1,7 +1,7 @@
 """Page requests: by page number, or by a cursor.
 
-A cursor encodes the sort position (time and id) of the last item of a page, so that the next page neither
-skips nor repeats items while others are added or deleted.
+A cursor encodes the sort position of the last item of a page, so that the next page neither skips nor repeats
+items while others are added or deleted. It belongs to one list: its filters, its order and its account.
 """
 
 from __future__ import annotations
@@ -21,9 +21,16 @@ MAX_PAGE = 2**31 - 1
 
 @frozen
 class CursorPosition:
-    """The sort position of an item in a list that is sorted by time, then id, newest first."""
+    """The sort position of an item in a list that is sorted by a column, then by id.
 
-    micros: int
+    Attributes:
+        list_id: A hash of what selects and sorts the list's items: 12 hexadecimal digits.
+        key: The value of the column that the list is sorted by.
+        id: The item's id.
+    """
+
+    list_id: str
+    key: int | str
     id: str
 
 
@@ -96,19 +103,45 @@ def _page_with_cursor_error(page: str | int) -> FieldError:
 
 def encode_cursor(position: CursorPosition) -> str:
     """Return the cursor of a position, which `parse_page_request` reads."""
-    return urlsafe_b64encode(f"{position.micros}.{position.id}".encode()).decode().rstrip("=")
+    key = str(position.key) if isinstance(position.key, int) else f'"{position.key}'
+    text = f"{position.list_id}.{position.id}.{key}"
+    return urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-_CURSOR = re.compile(r"([0-9]{1,18})\.([0-9A-Za-z_]{1,40})", re.ASCII)
+def cursor_errors(list_id: str, request: PageRequest) -> tuple[FieldError, ...]:
+    """Return the error of a cursor that belongs to another list than that of the request."""
+    if request.after is None or request.after.list_id == list_id:
+        return ()
+    received = quote_value(encode_cursor(request.after))
+    return (FieldError("cursor", "a next_cursor of this list, with the same filters and sort,", received),)
+
+
+def require_cursor_of(list_id: str, request: PageRequest) -> None:
+    """Raise BadRequestError if the cursor of a request belongs to another list."""
+    errors = cursor_errors(list_id, request)
+    if errors:
+        raise BadRequestError(errors=errors)
+
+
+_CURSOR = re.compile(
+    r"""
+    (?P<list_id>[0-9a-f]{12}) \. (?P<id>[0-9A-Za-z_]{1,40}) \.
+    (?: (?P<number>[0-9]{1,18}) | "(?P<text>[^\0]{0,1000}) )
+    """,
+    re.ASCII | re.VERBOSE,
+)
 
 
 def _parse_cursor(cursor: str, errors: list[FieldError]) -> CursorPosition | None:
     try:
-        text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii")
+        text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
     except ValueError:
         text = ""
     match = _CURSOR.fullmatch(text)
-    position = None if match is None else CursorPosition(int(match[1]), match[2])
+    position = None
+    if match is not None:
+        key = match["text"] if match["number"] is None else int(match["number"])
+        position = CursorPosition(match["list_id"], key, match["id"])
     # Base64 can encode one position in several ways; only the encoding of `encode_cursor` is accepted.
     if position is None or encode_cursor(position) != cursor:
         errors.append(FieldError("cursor", "a next_cursor of this list", quote_value(cursor)))

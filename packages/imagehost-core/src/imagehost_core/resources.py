@@ -11,6 +11,7 @@ from html import escape
 from attrs import frozen
 
 from imagehost_core.formats import FORMATS, Format
+from imagehost_core.gallery import PublicAlbum
 from imagehost_core.ids import AlbumId, ImageId
 from imagehost_core.models import Album, Image
 
@@ -86,6 +87,18 @@ class AlbumRecord:
     cover_url: str | None
     created_at: datetime
     updated_at: datetime
+
+
+@frozen(kw_only=True)
+class PublicAlbumRecord:
+    """An album record of the public gallery."""
+
+    id: AlbumId
+    name: str
+    description: str
+    image_count: int
+    cover_image_id: ImageId | None
+    cover_url: str | None
 
 
 @frozen
@@ -184,6 +197,17 @@ class UrlBuilder:
             cover_url=self.thumb(album.cover) if album.cover else None,
             created_at=album.created_at,
             updated_at=album.updated_at,
+        )
+
+    def public_album_record(self, album: PublicAlbum) -> PublicAlbumRecord:
+        """Return an album's record for the public gallery."""
+        return PublicAlbumRecord(
+            id=album.id,
+            name=album.name,
+            description=album.description,
+            image_count=album.image_count,
+            cover_image_id=album.cover.id if album.cover else None,
+            cover_url=self.thumb(album.cover) if album.cover else None,
         )
 
 

@@ -4,19 +4,23 @@ from imagehost_core.db.accounts import AccountRepository
 from imagehost_core.db.albums import AlbumRepository
 from imagehost_core.db.database import Database
 from imagehost_core.db.idempotency import IdempotencyRepository, StoredResponse
+from imagehost_core.db.image_lists import ImageListRepository
 from imagehost_core.db.images import ImageRepository, Tombstone
 from imagehost_core.db.keys import KeyRepository
 from imagehost_core.db.leases import LeasedDelivery
 from imagehost_core.db.outbox import OutboxRepository
 from imagehost_core.db.rate_limits import RateLimitStore
+from imagehost_core.db.recount import CounterMismatch
 from imagehost_core.db.sessions import SessionRepository
 from imagehost_core.db.webhooks import WebhookRepository
 
 __all__ = [
     "AccountRepository",
     "AlbumRepository",
+    "CounterMismatch",
     "Database",
     "IdempotencyRepository",
+    "ImageListRepository",
     "ImageRepository",
     "KeyRepository",
     "LeasedDelivery",

@@ -10,7 +10,8 @@ from attrs import asdict, frozen
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, optional_timestamp, text, timestamp, to_optional_micros
 from imagehost_core.db.database import Database, Queryable, SqlRow, Transaction
-from imagehost_core.db.pagination import paginate
+from imagehost_core.db.gallery import GalleryScope, refresh_gallery
+from imagehost_core.db.pagination import ItemList, count_items, list_id, paginate
 from imagehost_core.ids import AccountId
 from imagehost_core.limits import require_quota
 from imagehost_core.models import Account, AccountUsage, LimitOverrides, Page, Role
@@ -41,7 +42,8 @@ class AccountRepository:
 
     def list(self, request: PageRequest) -> Page[Account]:
         """Return one page of all accounts, newest first."""
-        return paginate(self.database, "accounts", "TRUE", {}, request, to_account)
+        accounts = ItemList(id=list_id("accounts"), table="accounts", to_item=to_account)
+        return paginate(self.database, accounts, request, count_items(self.database, accounts))
 
     def is_any(self, queryable: Queryable | None = None) -> bool:
         """Return whether there is an account."""
@@ -59,6 +61,7 @@ class AccountRepository:
 
     def update(self, transaction: Transaction, account: Account) -> None:
         """Update an account's role, limits and suspension."""
+        before = self.get(account.id, transaction)
         overrides = asdict(account.limits, filter=lambda _, value: value is not None)
         transaction.execute(
             "UPDATE accounts SET role = :role, limits = :limits, suspended_at = :suspended_at WHERE id = :id",
@@ -69,18 +72,17 @@ class AccountRepository:
                 "suspended_at": to_optional_micros(account.suspended_at),
             },
         )
+        if before is not None and (before.suspended_at is None) != (account.suspended_at is None):
+            refresh_gallery(transaction, GalleryScope.ACCOUNT, account.id)
 
     def usage(self, account_id: AccountId) -> AccountUsage:
         """Return an account's numbers of images, albums and bytes; zeros for an unknown account."""
         row = self.database.fetch_one(
-            "SELECT used_bytes, (SELECT count(*) FROM images WHERE account_id = accounts.id) AS images, "
-            "(SELECT count(*) FROM albums WHERE account_id = accounts.id) AS albums "
-            "FROM accounts WHERE id = :id",
-            {"id": account_id},
+            "SELECT image_count, album_count, used_bytes FROM accounts WHERE id = :id", {"id": account_id}
         )
         if row is None:
             return AccountUsage(images=0, albums=0, bytes=0)
-        return AccountUsage(*(integer(row, name) for name in ("images", "albums", "used_bytes")))
+        return AccountUsage(*(integer(row, name) for name in ("image_count", "album_count", "used_bytes")))
 
     def delete(self, transaction: Transaction, account_id: AccountId) -> None:
         """Delete an account that has no images any more, with all its other rows."""

@@ -1,4 +1,4 @@
-"""The albums table. An album's image count and cover are computed from its images."""
+"""The albums table. An album's cover is the newest of its images."""
 
 from __future__ import annotations
 
@@ -9,26 +9,33 @@ from attrs import frozen
 
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, text, timestamp
+from imagehost_core.db.counters import count_album
 from imagehost_core.db.database import Database, Queryable, SqlRow, SqlValue, Transaction
+from imagehost_core.db.gallery import GalleryScope, refresh_gallery
 from imagehost_core.db.images import COLUMNS as IMAGE_COLUMNS
 from imagehost_core.db.images import to_image
-from imagehost_core.db.pagination import paginate
+from imagehost_core.db.pagination import ItemList, list_id, paginate
+from imagehost_core.gallery import PublicAlbum
 from imagehost_core.ids import AccountId, AlbumId
-from imagehost_core.models import Album, Page
+from imagehost_core.models import Album, Image, Page
 from imagehost_core.pagination import PageRequest
 
 _COVER_COLUMNS = ", ".join(f"cover.{name} AS cover_{name}" for name in IMAGE_COLUMNS)
 # One statement reads one snapshot: the cover cannot be deleted between the count and the cover's row.
-_SELECT = f"""
-SELECT item.*,
-    (SELECT count(*) FROM images WHERE images.album_id = item.id) AS image_count,
-    {_COVER_COLUMNS}
+_SELECT_WITH_COVER = f"""
+SELECT item.*, {_COVER_COLUMNS}
 FROM albums AS item
 LEFT JOIN images AS cover ON cover.id = (
-    SELECT images.id FROM images WHERE images.album_id = item.id
+    SELECT images.id FROM images WHERE images.album_id = item.id {{condition}}
     ORDER BY images.created_at DESC, images.id DESC LIMIT 1
 )
 """  # noqa: S608 - column names are constants
+_SELECT = _SELECT_WITH_COVER.format(condition="")
+_SELECT_PUBLIC = f"""
+{_SELECT_WITH_COVER.format(condition="AND images.is_public = 1")}
+WHERE item.id = :id AND item.is_public = 1
+    AND EXISTS (SELECT 1 FROM accounts WHERE id = item.account_id AND suspended_at IS NULL)
+"""  # noqa: S608 - a constant
 
 
 @frozen
@@ -47,17 +54,33 @@ class AlbumRepository:
         )
         return None if row is None else to_album(row)
 
+    def get_public(self, album_id: AlbumId) -> PublicAlbum | None:
+        """Return a public album of an account that is not suspended, or `None`."""
+        row = self.database.fetch_one(_SELECT_PUBLIC, {"id": album_id})
+        if row is None:
+            return None
+        return PublicAlbum(
+            id=AlbumId(integer(row, "id")),
+            name=text(row, "name"),
+            description=text(row, "description"),
+            image_count=integer(row, "public_image_count"),
+            cover=_to_cover(row),
+        )
+
     def list_by_account(self, account_id: AccountId, request: PageRequest) -> Page[Album]:
         """Return one page of an account's albums."""
-        return paginate(
-            self.database,
-            "albums",
-            "item.account_id = :account",
-            {"account": account_id},
-            request,
-            to_album,
-            _SELECT,
+        row = self.database.fetch_one(
+            "SELECT album_count FROM accounts WHERE id = :account", {"account": account_id}
         )
+        albums = ItemList(
+            id=list_id("albums", account_id),
+            table="albums",
+            where="item.account_id = :account",
+            values={"account": account_id},
+            to_item=to_album,
+            select=_SELECT,
+        )
+        return paginate(self.database, albums, request, 0 if row is None else integer(row, "album_count"))
 
     def insert(
         self, transaction: Transaction, account_id: AccountId, fields: Mapping[str, SqlValue], now: datetime
@@ -65,26 +88,34 @@ class AlbumRepository:
         """Insert an album with the fields `name`, `description` and `is_public`."""
         now_micros = to_micros(now)
         row = {"account_id": account_id, **fields, "created_at": now_micros, "updated_at": now_micros}
+        count_album(transaction, account_id, 1)
         return AlbumId(transaction.insert("albums", row))
 
     def update(
         self, transaction: Transaction, album_id: AlbumId, fields: Mapping[str, SqlValue], now: datetime
     ) -> None:
         """Update some of an album's fields `name`, `description` and `is_public`."""
+        before = transaction.fetch_one("SELECT is_public FROM albums WHERE id = :id", {"id": album_id})
         assignments = "".join(f"{name} = :{name}, " for name in fields)
         transaction.execute(
             f"UPDATE albums SET {assignments}updated_at = :now WHERE id = :id",  # noqa: S608
             {**fields, "id": album_id, "now": to_micros(now)},
         )
+        if before is not None and before["is_public"] != fields.get("is_public", before["is_public"]):
+            refresh_gallery(transaction, GalleryScope.ALBUM, album_id)
 
-    def delete(self, transaction: Transaction, album_id: AlbumId) -> None:
+    def delete(self, transaction: Transaction, album: Album) -> None:
         """Delete an album; its images stay, in no album."""
-        transaction.execute("DELETE FROM albums WHERE id = :id", {"id": album_id})
+        if not album.is_public:
+            # An image in no album is listed like one in a public album.
+            transaction.execute("UPDATE albums SET is_public = 1 WHERE id = :id", {"id": album.id})
+            refresh_gallery(transaction, GalleryScope.ALBUM, album.id)
+        count_album(transaction, album.account_id, -1)
+        transaction.execute("DELETE FROM albums WHERE id = :id", {"id": album.id})
 
 
 def to_album(row: SqlRow) -> Album:
     """Convert a row of the query for albums with their covers."""
-    has_cover = row["cover_id"] is not None
     return Album(
         id=AlbumId(integer(row, "id")),
         account_id=AccountId(integer(row, "account_id")),
@@ -92,7 +123,13 @@ def to_album(row: SqlRow) -> Album:
         description=text(row, "description"),
         is_public=bool(row["is_public"]),
         image_count=integer(row, "image_count"),
-        cover=to_image({name: row[f"cover_{name}"] for name in IMAGE_COLUMNS}) if has_cover else None,
+        cover=_to_cover(row),
         created_at=timestamp(row, "created_at"),
         updated_at=timestamp(row, "updated_at"),
     )
+
+
+def _to_cover(row: SqlRow) -> Image | None:
+    if row["cover_id"] is None:
+        return None
+    return to_image({name: row[f"cover_{name}"] for name in IMAGE_COLUMNS})

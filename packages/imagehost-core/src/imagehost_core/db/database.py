@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +30,10 @@ SqlRow = dict[str, SqlValue]
 
 BUSY_TIMEOUT_SECONDS = 30.0
 """Seconds that a write waits for the writes of other processes."""
+RETRY_AFTER_SECONDS = 5
+"""`Retry-After` of a query that was interrupted by its deadline."""
+_STEPS_BETWEEN_CHECKS = 1_000
+"""Instructions of SQLite's virtual machine between two checks of a deadline: about 50 µs."""
 
 
 class Database:
@@ -57,9 +62,20 @@ class Database:
         rows = self.fetch_all(sql, values)
         return rows[0] if rows else None
 
-    def fetch_all(self, sql: str, values: Mapping[str, SqlValue]) -> list[SqlRow]:
-        """Return all rows of a query. They come from one snapshot; two queries may see two."""
-        with self._reader() as reader:
+    def fetch_all(
+        self, sql: str, values: Mapping[str, SqlValue], *, deadline: float | None = None
+    ) -> list[SqlRow]:
+        """Return all rows of a query. They come from one snapshot; two queries may see two.
+
+        Args:
+            sql: The query.
+            values: Its parameters.
+            deadline: The time of `time.monotonic` after which the query is interrupted; `None`: no limit.
+
+        Raises:
+            UnavailableError: The query was interrupted.
+        """
+        with self._reader() as reader, _interrupt_after(reader, deadline):
             return list(reader.query(sql, dict(values)))
 
     @contextmanager
@@ -129,9 +145,12 @@ class Transaction:
         """Return the first row of a query, or `None`."""
         return next(iter(self._database.query(sql, dict(values))), None)
 
-    def fetch_all(self, sql: str, values: Mapping[str, SqlValue]) -> list[SqlRow]:
-        """Return all rows of a query."""
-        return list(self._database.query(sql, dict(values)))
+    def fetch_all(
+        self, sql: str, values: Mapping[str, SqlValue], *, deadline: float | None = None
+    ) -> list[SqlRow]:
+        """Return all rows of a query, as `Database.fetch_all` does."""
+        with _interrupt_after(self._database, deadline):
+            return list(self._database.query(sql, dict(values)))
 
     def execute(self, sql: str, values: Mapping[str, SqlValue]) -> int:
         """Execute a statement and return the number of rows that it changed."""
@@ -148,6 +167,28 @@ class Transaction:
 
 Queryable = Database | Transaction
 """An object that runs queries: the database, or an open transaction."""
+
+
+@contextmanager
+def _interrupt_after(database: SqliteDatabase, deadline: float | None) -> Iterator[None]:
+    """Interrupt the queries of a connection after a deadline (https://sqlite.org/c3ref/progress_handler.html).
+
+    Raises:
+        UnavailableError: A query was interrupted.
+    """
+    if deadline is None:
+        yield
+        return
+    database.conn.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_BETWEEN_CHECKS)
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if getattr(error, "sqlite_errorcode", 0) != sqlite3.SQLITE_INTERRUPT:
+            raise
+        details = "expected the database to find these items in time but it did not"
+        raise UnavailableError(details, retry_after=RETRY_AFTER_SECONDS) from error
+    finally:
+        database.conn.set_progress_handler(None, 0)
 
 
 @contextmanager

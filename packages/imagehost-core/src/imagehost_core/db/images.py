@@ -11,12 +11,13 @@ from attrs import frozen
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.accounts import SUSPENDED_ACCOUNTS
 from imagehost_core.db.columns import integer, text, timestamp
+from imagehost_core.db.counters import count_image
 from imagehost_core.db.database import Database, Queryable, SqlRow, SqlValue, Transaction
-from imagehost_core.db.pagination import paginate
+from imagehost_core.db.gallery import GalleryScope, refresh_gallery, remove_from_gallery
+from imagehost_core.db.image_words import delete_words, insert_words, update_words
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, AlbumId, ImageId
-from imagehost_core.models import Image, Page
-from imagehost_core.pagination import PageRequest
+from imagehost_core.models import Image
 
 COLUMNS = (
     "id",
@@ -117,19 +118,6 @@ class ImageRepository:
         rows = self.database.fetch_all(sql, {"ids": json.dumps(list(image_ids))})
         return frozenset(ImageId(text(row, "id")) for row in rows)
 
-    def list_by_account(self, account_id: AccountId, request: PageRequest) -> Page[Image]:
-        """Return one page of an account's images."""
-        return self._page("item.account_id = :account", {"account": account_id}, request)
-
-    def list_by_album(self, album_id: AlbumId, request: PageRequest) -> Page[Image]:
-        """Return one page of an album's images."""
-        return self._page("item.album_id = :album", {"album": album_id}, request)
-
-    def list_public(self, request: PageRequest) -> Page[Image]:
-        """Return one page of the public images of all accounts that are not suspended."""
-        where = f"item.is_public = 1 AND item.account_id NOT IN {SUSPENDED_ACCOUNTS}"
-        return self._page(where, {}, request)
-
     def ids_by_account(
         self, account_id: AccountId, queryable: Queryable | None = None
     ) -> tuple[ImageId, ...]:
@@ -152,17 +140,30 @@ class ImageRepository:
 
     def insert(self, transaction: Transaction, image: Image) -> None:
         """Insert an image."""
-        transaction.insert("images", to_row(image))
+        number = transaction.insert("images", to_row(image))
+        insert_words(transaction, number, image)
+        count_image(transaction, None, image)
+        refresh_gallery(transaction, GalleryScope.IMAGE, image.id)
 
     def update(self, transaction: Transaction, image: Image) -> None:
-        """Update the columns of an image that its owner may change."""
+        """Update the columns of an image that its owner may change; the image must exist."""
+        before = self.get(image.id, transaction)
+        assert before is not None, image.id
         row = to_row(image)
         assignments = ", ".join(f"{name} = :{name}" for name in _UPDATABLE)
         values = {name: row[name] for name in ("id", *_UPDATABLE)}
         transaction.execute(f"UPDATE images SET {assignments} WHERE id = :id", values)  # noqa: S608
+        if (image.filename, image.description) != (before.filename, before.description):
+            update_words(transaction, image)
+        if (image.album_id, image.is_public) != (before.album_id, before.is_public):
+            count_image(transaction, before, image)
+            refresh_gallery(transaction, GalleryScope.IMAGE, image.id)
 
     def insert_tombstone(self, transaction: Transaction, image: Image, now: datetime) -> None:
-        """Replace an image's row by a tombstone."""
+        """Replace an image's row, as the transaction reads it, by a tombstone."""
+        count_image(transaction, image, None)
+        remove_from_gallery(transaction, GalleryScope.IMAGE, image.id)
+        delete_words(transaction, image)
         transaction.execute("DELETE FROM images WHERE id = :id", {"id": image.id})
         transaction.insert(
             "tombstones",
@@ -194,9 +195,6 @@ class ImageRepository:
         """Return the ids of all images with a tombstone."""
         rows = self.database.fetch_all("SELECT image_id FROM tombstones", {})
         return tuple(ImageId(text(row, "image_id")) for row in rows)
-
-    def _page(self, where: str, values: dict[str, SqlValue], request: PageRequest) -> Page[Image]:
-        return paginate(self.database, "images", where, values, request, to_image)
 
 
 def to_image(row: SqlRow) -> Image:

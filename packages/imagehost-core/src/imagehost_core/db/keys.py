@@ -10,7 +10,7 @@ from imagehost_core._util.clock import to_micros
 from imagehost_core.db.accounts import to_account
 from imagehost_core.db.columns import integer, optional_timestamp, text, timestamp, to_optional_micros
 from imagehost_core.db.database import Database, SqlRow, Transaction
-from imagehost_core.db.pagination import paginate
+from imagehost_core.db.pagination import ItemList, count_items, list_id, paginate
 from imagehost_core.ids import AccountId, KeyId
 from imagehost_core.models import Account, ApiKey, Page, Scope
 from imagehost_core.pagination import PageRequest
@@ -41,8 +41,14 @@ class KeyRepository:
 
     def list_by_account(self, account_id: AccountId, request: PageRequest) -> Page[ApiKey]:
         """Return one page of an account's keys, including revoked ones."""
-        where = "item.account_id = :account"
-        return paginate(self.database, "api_keys", where, {"account": account_id}, request, to_key)
+        keys = ItemList(
+            id=list_id("keys", account_id),
+            table="api_keys",
+            where="item.account_id = :account",
+            values={"account": account_id},
+            to_item=to_key,
+        )
+        return paginate(self.database, keys, request, count_items(self.database, keys))
 
     def insert(self, transaction: Transaction, key: ApiKey, token_hash: str) -> None:
         """Insert a key."""

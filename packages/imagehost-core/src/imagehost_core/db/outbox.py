@@ -12,7 +12,7 @@ from attrs import frozen
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, optional_timestamp, text, timestamp, to_optional_micros
 from imagehost_core.db.database import Database, Queryable, SqlRow, Transaction
-from imagehost_core.db.pagination import paginate
+from imagehost_core.db.pagination import ItemList, count_items, list_id, paginate
 from imagehost_core.db.webhooks import PAUSED_WEBHOOKS, WebhookRepository
 from imagehost_core.events import Event, serialize_event
 from imagehost_core.ids import AccountId, DeliveryId, EventId, Random, WebhookId, new_delivery_id
@@ -140,9 +140,14 @@ class OutboxRepository:
 
     def list_by_webhook(self, webhook_id: WebhookId, request: PageRequest) -> Page[WebhookDelivery]:
         """Return one page of the deliveries to a webhook, newest first."""
-        where = "item.webhook_id = :webhook"
-        values = {"webhook": webhook_id}
-        return paginate(self.database, "webhook_deliveries", where, values, request, to_delivery)
+        deliveries = ItemList(
+            id=list_id("deliveries", webhook_id),
+            table="webhook_deliveries",
+            where="item.webhook_id = :webhook",
+            values={"webhook": webhook_id},
+            to_item=to_delivery,
+        )
+        return paginate(self.database, deliveries, request, count_items(self.database, deliveries))
 
     def next_due(self) -> datetime | None:
         """Return when the next pending delivery is due and not leased, or `None` if none is pending."""

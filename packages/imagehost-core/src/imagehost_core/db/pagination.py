@@ -1,64 +1,127 @@
-"""Pagination: one query for all lists, newest first by (created_at, id).
+"""Pagination: one query for all lists, sorted by a column, then by id.
 
-Each page has the total number of items, and a page may be far from the first. The total and the ids of
-the page's items come from a covering index, which has every column that the conditions name: with 100,000
-items that takes 9 ms, and 350 ms or more from the rows. Only the rows of the page's items are read.
+A page may be far from the first, so the ids of its items come from a covering index, which has every column
+that the conditions name: with 100,000 items that takes 9 ms, and 350 ms or more from the rows. Only the rows
+of the page's items are read. The total number of items is counted only where no counter has it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from hashlib import blake2b
+from typing import Generic, TypeVar
+
+from attrs import field, frozen
 
 from imagehost_core.db.database import Queryable, SqlRow, SqlValue
 from imagehost_core.models import Page
-from imagehost_core.pagination import CursorPosition, PageRequest, encode_cursor
+from imagehost_core.pagination import CursorPosition, PageRequest, encode_cursor, require_cursor_of
 
 T = TypeVar("T")
 
 
-def paginate(
-    queryable: Queryable,
-    table: str,
-    where: str,
-    values: Mapping[str, SqlValue],
-    request: PageRequest,
-    to_item: Callable[[SqlRow], T],
-    select: str = "",
-) -> Page[T]:
+@frozen
+class Order:
+    """The order of a list.
+
+    Attributes:
+        column: The column that the list is sorted by; items with equal values are sorted by id.
+        descending: Whether the largest value, and of equal ones the largest id, comes first.
+    """
+
+    column: str
+    descending: bool
+
+
+NEWEST_FIRST = Order("created_at", descending=True)
+
+
+@frozen(kw_only=True)
+class ItemList(Generic[T]):
+    """A list of rows of the database.
+
+    Attributes:
+        id: The `list_id` of the list.
+        table: The table of the items' ids; it has the columns `id` and that of the order.
+        where: The conditions, in which the table's alias is `item`.
+        values: The parameters of the conditions.
+        order: The order of the items.
+        to_item: Converts a row.
+        select: A query without conditions for the items' rows; by default all columns of the table.
+        deadline: The time of `time.monotonic` until which a page must be read; `None`: no limit.
+    """
+
+    id: str
+    table: str
+    to_item: Callable[[SqlRow], T]
+    where: str = "1"
+    values: Mapping[str, SqlValue] = field(factory=dict)
+    order: Order = NEWEST_FIRST
+    select: str = ""
+    deadline: float | None = None
+
+
+def list_id(name: str, *values: SqlValue) -> str:
+    """Return the id of a list, which its cursors contain: another list has another id.
+
+    Args:
+        name: The name of the list.
+        values: Every value that selects or sorts its items.
+    """
+    return blake2b(repr((name, *values)).encode(), digest_size=6).hexdigest()
+
+
+def paginate(queryable: Queryable, items: ItemList[T], request: PageRequest, total: int | None) -> Page[T]:
     """Return one page of a list.
 
     One item more than requested is read, which shows whether there is a next page.
 
     Args:
         queryable: The database or a transaction.
-        table: The table; it has the columns `created_at` and `id`.
-        where: The conditions, in which the table's alias is `item`.
-        values: The parameters of the conditions.
+        items: The list.
         request: The page's number or cursor, and its size.
-        to_item: Converts a row.
-        select: A query without conditions for the items' rows; by default all columns of the table.
+        total: The number of items in the list; `None`: unknown.
+
+    Raises:
+        BadRequestError: The cursor belongs to another list.
+        UnavailableError: Reading the page takes longer than until the deadline.
     """
-    items = f"FROM {table} AS item WHERE {where}"
-    (count,) = queryable.fetch_all(f"SELECT count(*) AS total {items}", values)
-    after, parameters = "", dict(values)
+    require_cursor_of(items.id, request)
+    column, direction = items.order.column, "DESC" if items.order.descending else "ASC"
+    after, parameters = "", dict(items.values)
     if request.after is not None:
-        after = "AND (item.created_at, item.id) < (:after_micros, :after_id)"
-        parameters |= {"after_micros": request.after.micros, "after_id": request.after.id}
+        operator = "<" if items.order.descending else ">"
+        after = f"AND (item.{column}, item.id) {operator} (:after_key, :after_id)"
+        parameters |= {"after_key": request.after.key, "after_id": request.after.id}
     parameters |= {"count": request.per_page + 1, "offset": request.offset}
-    order = "ORDER BY item.created_at DESC, item.id DESC"
-    page_ids = f"SELECT item.id {items} {after} {order} LIMIT :count OFFSET :offset"
-    select = select or f"SELECT * FROM {table} AS item"  # noqa: S608
-    rows = queryable.fetch_all(f"{select} WHERE item.id IN ({page_ids}) {order}", parameters)
+    order = f"ORDER BY item.{column} {direction}, item.id {direction}"
+    page_ids = (
+        f"SELECT item.id FROM {items.table} AS item WHERE {items.where} {after} {order} "  # noqa: S608
+        "LIMIT :count OFFSET :offset"
+    )
+    select = items.select or f"SELECT * FROM {items.table} AS item"  # noqa: S608
+    sql = f"{select} WHERE item.id IN ({page_ids}) {order}"
+    rows = queryable.fetch_all(sql, parameters, deadline=items.deadline)
     page_rows = rows[: request.per_page]
+    has_more = len(rows) > len(page_rows)
     return Page(
-        items=tuple(map(to_item, page_rows)),
+        items=tuple(map(items.to_item, page_rows)),
         page=None if request.after else request.page,
         per_page=request.per_page,
-        total=int(count["total"] or 0),
-        next_cursor=encode_cursor(_cursor_position(page_rows[-1])) if len(rows) > len(page_rows) else None,
+        total=total,
+        next_cursor=encode_cursor(_cursor_position(items, page_rows[-1])) if has_more else None,
     )
 
 
-def _cursor_position(row: SqlRow) -> CursorPosition:
-    return CursorPosition(int(row["created_at"] or 0), str(row["id"]))
+def count_items(queryable: Queryable, items: ItemList[T]) -> int:
+    """Return the number of items in a list, for lists that have no counter."""
+    (row,) = queryable.fetch_all(
+        f"SELECT count(*) AS total FROM {items.table} AS item WHERE {items.where}",  # noqa: S608
+        items.values,
+    )
+    return int(row["total"] or 0)
+
+
+def _cursor_position(items: ItemList[T], row: SqlRow) -> CursorPosition:
+    key = row[items.order.column]
+    return CursorPosition(items.id, key if isinstance(key, str) else int(key or 0), str(row["id"]))

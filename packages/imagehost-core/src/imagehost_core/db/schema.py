@@ -2,7 +2,11 @@
 
 A released migration is never edited: a change of the schema is a new migration. Timestamps are whole
 microseconds since 1970-01-01T00:00:00Z and booleans are 0 or 1. Ids of accounts and albums are never
-reused (`AUTOINCREMENT`). Lists are sorted by (created_at, id), so their indexes end with these columns.
+reused (`AUTOINCREMENT`). Lists are sorted by a column, then the id, so their indexes have these columns after
+those of the list; the columns behind them are those of filters, so that skipped items cost no row.
+
+Counters (`image_count`, `public_image_count`, `album_count`, `used_bytes`, and the table `counters`) are
+changed in the transaction that changes what they count; `imagehost_core.db.recount` compares them.
 """
 
 from __future__ import annotations
@@ -27,6 +31,9 @@ CREATE TABLE accounts (
     role TEXT NOT NULL DEFAULT 'user',
     limits TEXT NOT NULL DEFAULT '{}',
     used_bytes INTEGER NOT NULL DEFAULT 0 CHECK (used_bytes >= 0),
+    image_count INTEGER NOT NULL DEFAULT 0,
+    public_image_count INTEGER NOT NULL DEFAULT 0,
+    album_count INTEGER NOT NULL DEFAULT 0,
     created_at INTEGER NOT NULL,
     suspended_at INTEGER
 );
@@ -67,13 +74,16 @@ CREATE TABLE albums (
     name TEXT NOT NULL,
     description TEXT NOT NULL,
     is_public INTEGER NOT NULL,
+    image_count INTEGER NOT NULL DEFAULT 0,
+    public_image_count INTEGER NOT NULL DEFAULT 0,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL
 );
 CREATE INDEX albums_by_account ON albums (account_id, created_at, id);
 
 CREATE TABLE images (
-    id TEXT PRIMARY KEY,
+    number INTEGER PRIMARY KEY, -- the rowid of the image in image_words
+    id TEXT NOT NULL UNIQUE,
     account_id INTEGER NOT NULL REFERENCES accounts (id),
     album_id INTEGER REFERENCES albums (id) ON DELETE SET NULL,
     filename TEXT NOT NULL,
@@ -91,11 +101,31 @@ CREATE TABLE images (
     derivatives TEXT NOT NULL,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL
+);
+CREATE INDEX images_by_account ON images (account_id, created_at, id, is_public, format);
+CREATE INDEX images_by_account_and_filename
+    ON images (account_id, filename, id, is_public, format, created_at);
+CREATE INDEX images_by_account_and_size ON images (account_id, size, id, is_public, format, created_at);
+CREATE INDEX images_by_album ON images (album_id, created_at, id, is_public, format);
+CREATE INDEX images_by_album_and_filename ON images (album_id, filename, id, is_public, format, created_at);
+CREATE INDEX images_by_album_and_size ON images (album_id, size, id, is_public, format, created_at);
+CREATE INDEX public_images_by_album ON images (album_id, created_at, id, is_public) WHERE is_public = 1;
+
+-- The images that the gallery lists: see imagehost_core.db.gallery.
+CREATE TABLE gallery_images (
+    created_at INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    PRIMARY KEY (created_at, id)
 ) WITHOUT ROWID;
-CREATE INDEX images_by_account ON images (account_id, created_at, id);
-CREATE INDEX images_by_album ON images (album_id, created_at, id);
--- Covering: it has every column that the gallery's conditions name.
-CREATE INDEX images_in_gallery ON images (created_at, id, account_id, is_public) WHERE is_public = 1;
+
+CREATE TABLE counters (
+    name TEXT PRIMARY KEY,
+    value INTEGER NOT NULL
+) WITHOUT ROWID;
+INSERT INTO counters (name, value) VALUES ('gallery_images', 0);
+
+-- The words of file names and descriptions: see imagehost_core.db.image_words.
+CREATE VIRTUAL TABLE image_words USING fts5 (filename, description, tokenize = 'ascii');
 
 -- Deleted images whose files may still be on the disk.
 CREATE TABLE tombstones (

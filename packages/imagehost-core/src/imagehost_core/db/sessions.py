@@ -10,7 +10,7 @@ from imagehost_core._util.clock import to_micros
 from imagehost_core.db.accounts import to_account
 from imagehost_core.db.columns import integer, text, timestamp
 from imagehost_core.db.database import Database, Queryable, SqlRow, Transaction
-from imagehost_core.db.pagination import paginate
+from imagehost_core.db.pagination import ItemList, count_items, list_id, paginate
 from imagehost_core.ids import AccountId, SessionId
 from imagehost_core.models import Account, Page, Session
 from imagehost_core.pagination import PageRequest
@@ -49,9 +49,14 @@ class SessionRepository:
 
     def list_by_account(self, account_id: AccountId, now: datetime, request: PageRequest) -> Page[Session]:
         """Return one page of an account's unexpired sessions."""
-        where = "item.account_id = :account AND item.expires_at > :now"
-        values = {"account": account_id, "now": to_micros(now)}
-        return paginate(self.database, "sessions", where, values, request, to_session)
+        sessions = ItemList(
+            id=list_id("sessions", account_id),
+            table="sessions",
+            where="item.account_id = :account AND item.expires_at > :now",
+            values={"account": account_id, "now": to_micros(now)},
+            to_item=to_session,
+        )
+        return paginate(self.database, sessions, request, count_items(self.database, sessions))
 
     def insert(self, transaction: Transaction, session: Session, token_hash: str) -> None:
         """Insert a session, and delete the expired ones."""

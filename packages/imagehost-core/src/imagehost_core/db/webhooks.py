@@ -11,7 +11,7 @@ from imagehost_core._util.clock import to_micros
 from imagehost_core.db.accounts import SUSPENDED_ACCOUNTS
 from imagehost_core.db.columns import integer, text, timestamp
 from imagehost_core.db.database import Database, Queryable, SqlRow, Transaction
-from imagehost_core.db.pagination import paginate
+from imagehost_core.db.pagination import ItemList, count_items, list_id, paginate
 from imagehost_core.ids import AccountId, WebhookId
 from imagehost_core.models import Page, Webhook
 from imagehost_core.pagination import PageRequest
@@ -39,8 +39,14 @@ class WebhookRepository:
 
     def list_by_account(self, account_id: AccountId, request: PageRequest) -> Page[Webhook]:
         """Return one page of an account's webhooks."""
-        where = "item.account_id = :account"
-        return paginate(self.database, "webhooks", where, {"account": account_id}, request, to_webhook)
+        webhooks = ItemList(
+            id=list_id("webhooks", account_id),
+            table="webhooks",
+            where="item.account_id = :account",
+            values={"account": account_id},
+            to_item=to_webhook,
+        )
+        return paginate(self.database, webhooks, request, count_items(self.database, webhooks))
 
     def ids_by_account(self, account_id: AccountId, queryable: Queryable) -> list[WebhookId]:
         """Return the ids of all webhooks of an account."""

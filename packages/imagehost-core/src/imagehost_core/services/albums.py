@@ -187,10 +187,10 @@ class AlbumService:
                 with suppress(NotFoundError):  # deleted or moved meanwhile
                     self._delete_image(image_id, album_id)
             with self._database.transaction() as transaction:
-                self._get(album_id, account, transaction)
+                current = self._get(album_id, account, transaction)
                 # An upload may have added one more since.
                 if not (delete_images and self._images.ids_by_album(album_id, transaction)):
-                    self._albums.delete(transaction, album_id)
+                    self._albums.delete(transaction, current)
                     return
 
     def _change_members(

@@ -17,6 +17,7 @@ from imagehost_core.db import (
     AlbumRepository,
     Database,
     IdempotencyRepository,
+    ImageListRepository,
     ImageRepository,
     KeyRepository,
     OutboxRepository,
@@ -69,6 +70,7 @@ class HostContext:
     accounts: AccountRepository
     albums: AlbumRepository
     images: ImageRepository
+    image_lists: ImageListRepository
     keys: KeyRepository
     sessions: SessionRepository
     idempotency: IdempotencyRepository
@@ -139,6 +141,7 @@ def _open(
         accounts=AccountRepository(database),
         albums=AlbumRepository(database),
         images=images,
+        image_lists=ImageListRepository(database, settings.lists.timeout_seconds),
         keys=KeyRepository(database),
         sessions=SessionRepository(database),
         idempotency=IdempotencyRepository(database),

@@ -11,17 +11,20 @@ from attrs import field, frozen
 from imagehost_core._util.clock import Clock
 from imagehost_core.db import AccountRepository, AlbumRepository, Database, ImageRepository
 from imagehost_core.db.database import Queryable
-from imagehost_core.errors import ErrorCollector, NotFoundError, ValidationError
+from imagehost_core.errors import ErrorCollector, NotFoundError
 from imagehost_core.events import DeletedImage
-from imagehost_core.ids import AccountId, AlbumId, ImageId, album_not_found_text, image_not_found_text
-from imagehost_core.models import Account, Album, Image, ImageChanges, Page
+from imagehost_core.gallery import GalleryPage
+from imagehost_core.ids import AccountId, AlbumId, ImageId, image_not_found_text
+from imagehost_core.image_lists import ImageFilter, ImageListRequest, ImageSort
+from imagehost_core.models import Image, ImageChanges, Page
 from imagehost_core.pagination import PageRequest, parse_page_request
 from imagehost_core.services.albums import record_membership_change, require_album
 from imagehost_core.services.bulk import Admit, BulkImageService, BulkResult
 from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.image_changes import apply_changes, validate_changes
+from imagehost_core.services.image_lists import ImageLists
 from imagehost_core.services.owners import Owner, get_account
-from imagehost_core.services.references import AlbumRef, ImageRef, album_id_of, image_id_of
+from imagehost_core.services.references import AlbumRef, ImageRef, image_id_of
 from imagehost_core.services.signed_urls import UrlSigner, require_lifetime
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.storage import GenerationTable, LockManager
@@ -34,6 +37,7 @@ class ImageService:
 
     _database: Database = field(repr=False)
     _images: ImageRepository = field(repr=False)
+    _lists: ImageLists = field(repr=False)
     _albums: AlbumRepository = field(repr=False)
     _accounts: AccountRepository = field(repr=False)
     _locks: LockManager = field(repr=False)
@@ -57,44 +61,79 @@ class ImageService:
         return self._get(image_id_of(image), self._owner_id(owner), self._database)
 
     def list(
-        self, *, owner: Owner, album_id: AlbumRef | None = None, page: PageRequest | None = None
+        self,
+        *,
+        owner: Owner,
+        album_id: AlbumRef | None = None,
+        filters: ImageFilter | None = None,
+        sort: ImageSort = ImageSort.NEWEST,
+        page: PageRequest | None = None,
     ) -> Page[Image]:
-        """Return a page of an account's images, newest first.
+        """Return a page of an account's images.
 
         Args:
             owner: The account.
             album_id: Only images in this album.
+            filters: Only images that meet these conditions.
+            sort: The order of the images.
             page: By default the first 20 images.
 
         Raises:
             NotFoundError: There is no such account, or it has no such album.
+            BadRequestError: The cursor belongs to another list.
+            UnavailableError: The database does not find the page in time.
         """
-        account, page = get_account(self._accounts, owner), page or PageRequest()
-        if album_id is None:
-            return self._images.list_by_account(account.id, page)
-        return self._images.list_by_album(self._require_own_album(album_id, account), page)
+        request = ImageListRequest(filters=filters or ImageFilter(), sort=sort, page=page or PageRequest())
+        return self._lists.list(request, album_id, owner)
 
-    def list_public(self, page: PageRequest | None = None) -> Page[Image]:
-        """Return a page of the public images of all accounts, newest first."""
-        return self._images.list_public(page or PageRequest())
+    def list_by_parameters(self, parameters: Iterable[tuple[str, str]], *, owner: Owner) -> Page[Image]:
+        """Return the page of an account's images that query parameters request, for servers.
+
+        Args:
+            parameters: Names and values as text, as for `parse_image_list`.
+            owner: The account.
+
+        Raises:
+            BadRequestError: Values are malformed, not allowed or repeated; every one is listed in `errors`.
+            NotFoundError: There is no such account, or it has no such album.
+            UnavailableError: The database does not find the page in time.
+        """
+        return self._lists.list_by_parameters(parameters, owner)
+
+    def list_public(
+        self, page: PageRequest | None = None, *, album_id: AlbumRef | None = None
+    ) -> GalleryPage:
+        """Return a page of the gallery, as `ImageHost.gallery` does."""
+        return self._lists.list_public(page or PageRequest(), album_id)
 
     def iter(
-        self, *, owner: Owner, album_id: AlbumRef | None = None, page_size: int = 100
+        self,
+        *,
+        owner: Owner,
+        album_id: AlbumRef | None = None,
+        filters: ImageFilter | None = None,
+        sort: ImageSort = ImageSort.NEWEST,
+        page_size: int = 100,
     ) -> Iterator[Image]:
-        """Yield all of an account's images, newest first, without gaps or repeats while others change them.
+        """Yield all images of a list.
+
+        Sorted by time, it has no gaps or repeats while others add, change or delete images.
 
         Args:
             owner: The account.
             album_id: Only images in this album.
+            filters: Only images that meet these conditions.
+            sort: The order of the images.
             page_size: Images read at a time, 1 to 100.
 
         Raises:
             NotFoundError: There is no such account, or it has no such album.
+            UnavailableError: The database does not find a page in time.
         """
         cursor: str | None = None
         while True:
             request = parse_page_request(per_page=page_size, cursor=cursor)
-            page = self.list(owner=owner, album_id=album_id, page=request)
+            page = self.list(owner=owner, album_id=album_id, filters=filters, sort=sort, page=request)
             yield from page
             cursor = page.next_cursor
             if cursor is None:
@@ -305,12 +344,3 @@ class ImageService:
         if image is None:
             raise NotFoundError(image_not_found_text(image_id))
         return image
-
-    def _require_own_album(self, album: AlbumRef, account: Account) -> AlbumId:
-        try:
-            album_id = album_id_of(album)
-            require_album(self._albums, album_id, account.id)
-        except ValidationError:
-            shown = album.id if isinstance(album, Album) else album
-            raise NotFoundError(album_not_found_text(shown)) from None
-        return album_id

@@ -1,10 +1,10 @@
-"""Maintenance: worker start, readiness check and garbage collection, for servers."""
+"""Maintenance: worker start, readiness check, garbage collection and recounting, for servers."""
 
 from __future__ import annotations
 
 from attrs import field, frozen
 
-from imagehost_core.db import AccountRepository
+from imagehost_core.db import AccountRepository, CounterMismatch, Database, recount
 from imagehost_core.errors import UnavailableError
 from imagehost_core.services.cleanup import GarbageCollector
 from imagehost_core.storage import StagingArea
@@ -15,6 +15,7 @@ from imagehost_core.workers import ImageExecutor
 class MaintenanceService:
     """The maintenance of a host, outside requests."""
 
+    _database: Database = field(repr=False)
     _accounts: AccountRepository = field(repr=False)
     _staging: StagingArea = field(repr=False)
     _executor: ImageExecutor = field(repr=False)
@@ -48,3 +49,27 @@ class MaintenanceService:
             The ids of uploads that crashed before their record was written.
         """
         return self._collector.collect_marked()
+
+    def check_counters(self) -> tuple[CounterMismatch, ...]:
+        """Return the counters of images, albums and bytes that differ from a recount.
+
+        It reads all images and blocks no write.
+        """
+        return recount.check_counters(self._database)
+
+    def repair_counters(self) -> tuple[CounterMismatch, ...]:
+        """Correct all counters in one transaction, which other writes wait for, and return what differed."""
+        with self._database.transaction() as transaction:
+            return recount.repair_counters(transaction)
+
+    def check_indexes(self) -> tuple[str, ...]:
+        """Return the ids of images whose entry in the gallery or in the search index is wrong.
+
+        It reads all images and blocks no write.
+        """
+        return recount.check_indexes(self._database)
+
+    def repair_indexes(self) -> tuple[str, ...]:
+        """Correct the gallery and the search index in one transaction; return the ids of their images."""
+        with self._database.transaction() as transaction:
+            return recount.repair_indexes(transaction)

@@ -26,6 +26,7 @@ from imagehost_core.settings.loader import (
 from imagehost_core.settings.model import (
     DeliverySettings,
     LimitSettings,
+    ListSettings,
     PrivateDelivery,
     RenderingSettings,
     SessionSettings,
@@ -40,6 +41,7 @@ __all__ = [
     "PREFIX",
     "DeliverySettings",
     "LimitSettings",
+    "ListSettings",
     "PrivateDelivery",
     "RenderingSettings",
     "ResolvedSetting",

@@ -191,6 +191,17 @@ class RenderingSettings:
 
 
 @frozen(kw_only=True)
+class ListSettings:
+    """Lists of images.
+
+    Attributes:
+        timeout_seconds: The longest time for reading a page; a request that takes longer is rejected.
+    """
+
+    timeout_seconds: float = field(default=3.0, validator=ge(0.01))
+
+
+@frozen(kw_only=True)
 class SessionSettings:
     """Sessions of signed-in users.
 
@@ -231,6 +242,7 @@ class Settings:
         delivery: The image delivery route and its caches.
         storage: File storage.
         rendering: The worker processes that decode and encode images.
+        lists: Lists of images.
         sessions: Sessions of signed-in users.
         webhooks: Webhook delivery.
 
@@ -247,6 +259,7 @@ class Settings:
     rendering: RenderingSettings = field(
         factory=RenderingSettings, validator=require_section(RenderingSettings)
     )
+    lists: ListSettings = field(factory=ListSettings, validator=require_section(ListSettings))
     sessions: SessionSettings = field(factory=SessionSettings, validator=require_section(SessionSettings))
     webhooks: WebhookSettings = field(factory=WebhookSettings, validator=require_section(WebhookSettings))
 

@@ -20,15 +20,15 @@ class Pagination:
     Attributes:
         page: The page number; null after a cursor.
         per_page: The maximum number of items of a page.
-        total: The number of items of the whole list.
-        total_pages: The number of pages of the whole list.
+        total: The number of items of the whole list; null with `q`, `format` or dates.
+        total_pages: The number of pages of the whole list; null if `total` is.
         next_cursor: The `cursor` of the next page; null on the last one.
     """
 
     page: int | None
     per_page: int
-    total: int
-    total_pages: int
+    total: int | None
+    total_pages: int | None
     next_cursor: str | None
 
 

@@ -1,0 +1,39 @@
+"""Counters of images and albums, changed in the transaction that changes what they count."""
+
+from __future__ import annotations
+
+from imagehost_core.db.database import Transaction
+from imagehost_core.ids import AccountId
+from imagehost_core.models import Image
+
+
+def count_image(transaction: Transaction, before: Image | None, after: Image | None) -> None:
+    """Update the counters of an image's account and albums.
+
+    Args:
+        transaction: The transaction that inserts, updates or deletes the image.
+        before: The image before the change; `None` if it is inserted.
+        after: The image after the change; `None` if it is deleted.
+    """
+    for table, owner in (("accounts", "account_id"), ("albums", "album_id")):
+        changes: dict[int, tuple[int, int]] = {}
+        for image, sign in ((before, -1), (after, 1)):
+            row_id = None if image is None else getattr(image, owner)
+            if image is not None and row_id is not None:
+                images, public = changes.get(row_id, (0, 0))
+                changes[row_id] = (images + sign, public + sign * image.is_public)
+        for row_id, (images, public) in changes.items():
+            if images or public:
+                transaction.execute(
+                    f"UPDATE {table} SET image_count = image_count + :images, "  # noqa: S608
+                    "public_image_count = public_image_count + :public WHERE id = :id",
+                    {"id": row_id, "images": images, "public": public},
+                )
+
+
+def count_album(transaction: Transaction, account_id: AccountId, more: int) -> None:
+    """Add to an account's number of albums: 1 for a new album, -1 for a deleted one."""
+    transaction.execute(
+        "UPDATE accounts SET album_count = album_count + :more WHERE id = :id",
+        {"id": account_id, "more": more},
+    )

@@ -1,0 +1,145 @@
+"""Recounting: compare counters, the gallery and the search index with the images, and correct them.
+
+Between requests this is not needed: each transaction that changes an image, an album or an account changes
+them too. A recount reads every image; each comparison is one query, so that it sees one snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import frozen
+
+from imagehost_core.db.columns import integer
+from imagehost_core.db.database import Queryable, SqlRow, Transaction
+from imagehost_core.db.gallery import COUNTER, IS_LISTED, GalleryScope, refresh_gallery
+from imagehost_core.db.image_words import delete_words, insert_words, to_words
+from imagehost_core.db.images import to_image
+
+_BATCH = 1_000
+
+
+@frozen
+class CounterMismatch:
+    """A counter that differs from what it counts.
+
+    Attributes:
+        table: `accounts`, `albums` or `counters`.
+        row: The id of the account or album, or the name of the counter.
+        column: The column of the counter.
+        stored: The value of the counter.
+        actual: The number or bytes that it should count.
+    """
+
+    table: str
+    row: str
+    column: str
+    stored: int
+    actual: int
+
+
+_COUNTS = {
+    "accounts": (
+        ("image_count", "public_image_count", "used_bytes", "album_count"),
+        """
+        SELECT item.*, images.*, albums.* FROM accounts AS item
+        LEFT JOIN (
+            SELECT account_id, count(*) AS actual_image_count, sum(is_public) AS actual_public_image_count,
+                sum(size) AS actual_used_bytes
+            FROM images GROUP BY account_id
+        ) AS images ON images.account_id = item.id
+        LEFT JOIN (
+            SELECT account_id, count(*) AS actual_album_count FROM albums GROUP BY account_id
+        ) AS albums ON albums.account_id = item.id
+        ORDER BY item.id
+        """,
+    ),
+    "albums": (
+        ("image_count", "public_image_count"),
+        """
+        SELECT item.*, images.* FROM albums AS item
+        LEFT JOIN (
+            SELECT album_id, count(*) AS actual_image_count, sum(is_public) AS actual_public_image_count
+            FROM images GROUP BY album_id
+        ) AS images ON images.album_id = item.id
+        ORDER BY item.id
+        """,
+    ),
+    "counters": (
+        ("value",),
+        "SELECT name AS id, value, (SELECT count(*) FROM gallery_images) AS actual_value FROM counters",
+    ),
+}
+"""The counters of each table, and the query that counts again."""
+
+
+def check_counters(queryable: Queryable) -> tuple[CounterMismatch, ...]:
+    """Return every counter that differs from a recount."""
+    return tuple(
+        CounterMismatch(
+            table, str(row["id"]), column, integer(row, column), int(row[f"actual_{column}"] or 0)
+        )
+        for table, (columns, sql) in _COUNTS.items()
+        for row in queryable.fetch_all(sql, {})
+        for column in columns
+        if row[column] != int(row[f"actual_{column}"] or 0)
+    )
+
+
+def repair_counters(transaction: Transaction) -> tuple[CounterMismatch, ...]:
+    """Correct every counter that differs from a recount, and return what differed."""
+    mismatches = check_counters(transaction)
+    for mismatch in mismatches:
+        key = "name" if mismatch.row == COUNTER else "id"
+        transaction.execute(
+            f"UPDATE {mismatch.table} SET {mismatch.column} = :actual WHERE {key} = :row",  # noqa: S608
+            {"actual": mismatch.actual, "row": mismatch.row},
+        )
+    return mismatches
+
+
+def check_indexes(queryable: Queryable) -> tuple[str, ...]:
+    """Return the ids of images that the gallery lists wrongly, or whose words are indexed wrongly."""
+    listed = f"SELECT item.id FROM images AS item WHERE {IS_LISTED}"  # noqa: S608 - a constant
+    sql = (
+        f"SELECT id FROM (SELECT id FROM gallery_images EXCEPT {listed}) "  # noqa: S608
+        f"UNION SELECT id FROM ({listed} EXCEPT SELECT id FROM gallery_images)"
+    )
+    wrong = {str(row["id"]) for row in queryable.fetch_all(sql, {})}
+    return tuple(sorted(wrong | {str(row["id"]) for row in _with_wrong_words(queryable)}))
+
+
+def repair_indexes(transaction: Transaction) -> tuple[str, ...]:
+    """Correct the gallery and the words of the images that `check_indexes` returns, and return their ids."""
+    image_ids = check_indexes(transaction)
+    for image_id in image_ids:
+        transaction.execute("DELETE FROM gallery_images WHERE id = :id", {"id": image_id})
+        refresh_gallery(transaction, GalleryScope.IMAGE, image_id)
+        row = transaction.fetch_one("SELECT * FROM images WHERE id = :id", {"id": image_id})
+        if row is not None:
+            image = to_image(row)
+            delete_words(transaction, image)
+            insert_words(transaction, integer(row, "number"), image)
+    transaction.execute(
+        "UPDATE counters SET value = (SELECT count(*) FROM gallery_images) WHERE name = :name",
+        {"name": COUNTER},
+    )
+    return image_ids
+
+
+def _with_wrong_words(queryable: Queryable) -> Iterator[SqlRow]:
+    after = 0
+    while True:
+        rows = queryable.fetch_all(
+            "SELECT item.*, words.filename AS filename_words, words.description AS description_words "
+            "FROM images AS item LEFT JOIN image_words AS words ON words.rowid = item.number "
+            "WHERE item.number > :after ORDER BY item.number LIMIT :count",
+            {"after": after, "count": _BATCH},
+        )
+        for row in rows:
+            words = to_words(to_image(row))
+            if any(row[f"{name}_words"] != value for name, value in words.items()):
+                yield row
+        if len(rows) < _BATCH:
+            return
+        after = integer(rows[-1], "number")

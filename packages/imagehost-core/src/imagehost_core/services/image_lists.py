@@ -1,0 +1,109 @@
+"""Lists of images: of an account, of an album, and the gallery of public images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+from attrs import field, frozen
+
+from imagehost_core.db import AccountRepository, AlbumRepository, ImageListRepository
+from imagehost_core.db.image_lists import image_list_id
+from imagehost_core.errors import BadRequestError, ErrorCollector, NotFoundError, ValidationError
+from imagehost_core.gallery import GalleryPage
+from imagehost_core.ids import AlbumId, album_not_found_text
+from imagehost_core.image_lists import ImageListRequest, parse_image_list
+from imagehost_core.models import Account, Album, Image, Page
+from imagehost_core.pagination import PageRequest, cursor_errors
+from imagehost_core.services.owners import Owner, get_account
+from imagehost_core.services.references import AlbumRef, album_id_of
+
+
+@frozen
+class ImageLists:
+    """The lists of a host's images."""
+
+    _lists: ImageListRepository = field(repr=False)
+    _albums: AlbumRepository = field(repr=False)
+    _accounts: AccountRepository = field(repr=False)
+
+    def list(self, request: ImageListRequest, album: AlbumRef | None, owner: Owner) -> Page[Image]:
+        """Return a page of an account's images, or of those in one of its albums.
+
+        Args:
+            request: Filters, order and page.
+            album: The album.
+            owner: The account.
+
+        Raises:
+            NotFoundError: There is no such account, or it has no such album.
+            BadRequestError: The cursor belongs to another list.
+            UnavailableError: The database does not find the page in time.
+        """
+        account, errors = get_account(self._accounts, owner), ErrorCollector()
+        if album is not None:
+            with errors.catch():
+                request = attrs.evolve(request, album_id=_album_id(album))
+                self._require_own_album(album, account)
+        wrong_cursor = cursor_errors(image_list_id(account.id, request), request.page)
+        if wrong_cursor:
+            errors.add(BadRequestError(errors=wrong_cursor))
+        errors.raise_if_any()
+        return self._lists.list_owned(account.id, request)
+
+    def list_by_parameters(self, parameters: Iterable[tuple[str, str]], owner: Owner) -> Page[Image]:
+        """Return the page that query parameters request; all their errors are reported together."""
+        parameters = tuple(parameters)
+        try:
+            request = parse_image_list(parameters)
+        except BadRequestError as error:
+            errors = ErrorCollector()
+            errors.add(error)
+            albums = [value for name, value in parameters if name == "album_id"]
+            if albums and all(field.name != "album_id" for field in error.errors):
+                with errors.catch():
+                    self._require_own_album(albums[0], get_account(self._accounts, owner))
+            errors.raise_if_any()
+            raise
+        return self.list(request, request.album_id, owner)
+
+    def list_public(self, page: PageRequest, album: AlbumRef | None) -> GalleryPage:
+        """Return a page of the gallery, or of a public album.
+
+        Raises:
+            NotFoundError: There is no such public album.
+            BadRequestError: The cursor belongs to another list.
+            UnavailableError: The database does not find the page in time.
+        """
+        if album is None:
+            return _gallery_page(self._lists.list_gallery(page))
+        public = self._albums.get_public(_album_id(album))
+        if public is None:
+            raise _not_found(album)
+        listed = self._lists.list_public_in_album(public, page)
+        return attrs.evolve(_gallery_page(listed), album=public)
+
+    def _require_own_album(self, album: AlbumRef, account: Account) -> None:
+        """Raise NotFoundError unless an account has an album."""
+        if self._albums.get(_album_id(album), account.id) is None:
+            raise _not_found(album)
+
+
+def _album_id(album: AlbumRef) -> AlbumId:
+    """Return the id of an album.
+
+    Raises:
+        NotFoundError: The value is not an album id.
+    """
+    try:
+        return album_id_of(album)
+    except ValidationError:
+        raise _not_found(album) from None
+
+
+def _not_found(album: AlbumRef) -> NotFoundError:
+    return NotFoundError(album_not_found_text(album.id if isinstance(album, Album) else album))
+
+
+def _gallery_page(page: Page[Image]) -> GalleryPage:
+    return GalleryPage(page.items, page.page, page.per_page, page.total, page.next_cursor)

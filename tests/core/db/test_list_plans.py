@@ -1,0 +1,169 @@
+"""The queries of lists: they are read in the order of an index, and skipped items cost no row.
+
+https://sqlite.org/eqp.html describes the plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from itertools import product
+from pathlib import Path
+
+import attrs
+import pytest
+
+from imagehost_core.db import (
+    AlbumRepository,
+    Database,
+    ImageListRepository,
+    KeyRepository,
+    WebhookRepository,
+    image_lists,
+)
+from imagehost_core.db.database import SqlRow, SqlValue
+from imagehost_core.db.image_lists import image_list_id
+from imagehost_core.db.pagination import list_id
+from imagehost_core.formats import Format
+from imagehost_core.gallery import PublicAlbum
+from imagehost_core.ids import AccountId, AlbumId
+from imagehost_core.image_lists import ImageFilter, ImageListRequest, ImageSort
+from imagehost_core.models import Account, Image
+from imagehost_core.pagination import CursorPosition, PageRequest
+from imagehost_core.storage import LockManager
+
+ACCOUNT = AccountId(1)
+ALBUM = PublicAlbum(id=AlbumId(1), name="a", description="", image_count=1, cover=None)
+TIME = datetime(2026, 1, 1, tzinfo=UTC)
+FILTERS = {
+    "all": ImageFilter(),
+    "public": ImageFilter(is_public=True),
+    "format": ImageFilter(format=Format.PNG),
+    "dates": ImageFilter(created_after=TIME, created_before=TIME, is_public=False, format=Format.GIF),
+}
+
+
+class RecordsPlans(Database):
+    """A database that records the plan of each query."""
+
+    def __init__(self, path: Path, locks: LockManager) -> None:
+        super().__init__(path, locks)
+        self.plans: list[list[SqlRow]] = []
+
+    def fetch_all(
+        self, sql: str, values: Mapping[str, SqlValue], *, deadline: float | None = None
+    ) -> list[SqlRow]:
+        self.plans.append(super().fetch_all(f"EXPLAIN QUERY PLAN {sql}", values))
+        return super().fetch_all(sql, values, deadline=deadline)
+
+
+@pytest.fixture
+def recorder(tmp_path: Path, account: Account) -> Iterator[RecordsPlans]:
+    database = RecordsPlans(tmp_path / "imagehost.sqlite3", LockManager(tmp_path / "locks"))
+    yield database
+    database.close()
+
+
+def page_ids_plan(plan: list[SqlRow]) -> list[str]:
+    """Return the steps that find the ids of a page's items."""
+    subquery = next(step["id"] for step in plan if str(step["detail"]).startswith("LIST SUBQUERY"))
+    return [str(step["detail"]) for step in plan if step["parent"] == subquery]
+
+
+def cursor_of(request: ImageListRequest) -> PageRequest:
+    key = "a" if request.sort.column == "filename" else 5
+    return PageRequest(after=CursorPosition(image_list_id(ACCOUNT, request), key, "x"))
+
+
+@pytest.mark.parametrize("album_id", [None, AlbumId(1)])
+@pytest.mark.parametrize("sort", list(ImageSort))
+@pytest.mark.parametrize("name", FILTERS)
+def test_every_order_and_filter_of_images_is_read_from_a_covering_index(
+    recorder: RecordsPlans, album_id: AlbumId | None, sort: ImageSort, name: str
+) -> None:
+    lists = ImageListRepository(recorder, timeout_seconds=60)
+    request = ImageListRequest(album_id=album_id, filters=FILTERS[name], sort=sort)
+    owner = "account" if album_id is None else "album"
+    suffix = "" if sort.column == "created_at" else f"_and_{sort.column}"
+    for page in (PageRequest(), PageRequest(page=900), cursor_of(request)):
+        lists.list_owned(ACCOUNT, attrs.evolve(request, page=page))
+        (step,) = page_ids_plan(recorder.plans[-1])
+        assert step.startswith("SEARCH item USING COVERING INDEX "), step
+        assert f"images_by_{owner}{suffix} (" in step
+        if page.after is not None:
+            # The page begins at the cursor, and does not skip what is before it.
+            operator = "<" if sort.is_descending else ">"
+            assert f"({sort.column},id){operator}(?,?)" in step
+
+
+def test_a_search_with_few_matches_reads_these_by_their_numbers(
+    recorder: RecordsPlans, add: Callable[..., Image]
+) -> None:
+    add(description="cat")
+    lists = ImageListRepository(recorder, timeout_seconds=60)
+    for sort in ImageSort:
+        lists.list_owned(ACCOUNT, ImageListRequest(filters=ImageFilter(q="cat"), sort=sort))
+        search, page = recorder.plans[-2:]
+        assert [str(step["detail"])[:36] for step in search] == ["SCAN image_words VIRTUAL TABLE INDEX"]
+        assert page_ids_plan(page)[0] == "SEARCH item USING INTEGER PRIMARY KEY (rowid=?)"
+
+
+@pytest.mark.parametrize("album_id", [None, AlbumId(1)])
+def test_a_search_with_many_matches_reads_the_images_in_the_order_of_an_index(
+    recorder: RecordsPlans,
+    add: Callable[..., Image],
+    monkeypatch: pytest.MonkeyPatch,
+    album_id: AlbumId | None,
+) -> None:
+    add(description="cat")
+    monkeypatch.setattr(image_lists, "FEW_MATCHES", 0)
+    lists = ImageListRepository(recorder, timeout_seconds=60)
+    for sort, name in product(ImageSort, FILTERS):
+        filters = attrs.evolve(FILTERS[name], q="cat")
+        lists.list_owned(ACCOUNT, ImageListRequest(album_id=album_id, filters=filters, sort=sort))
+        steps = page_ids_plan(recorder.plans[-1])
+        owner = "account" if album_id is None else "album"
+        assert steps[0].startswith("SEARCH item USING COVERING INDEX "), steps
+        assert f"images_by_{owner}" in steps[0]
+        assert not any("TEMP B-TREE" in step for step in steps)
+
+
+def other_lists(database: Database) -> dict[str, tuple[str, Callable[[PageRequest], object]]]:
+    """Return each list with its id."""
+    images = ImageListRepository(database, timeout_seconds=60)
+    albums, keys, webhooks = (kind(database) for kind in (AlbumRepository, KeyRepository, WebhookRepository))
+    return {
+        "gallery": (list_id("gallery"), images.list_gallery),
+        "gallery of an album": (list_id("gallery", 1), partial(images.list_public_in_album, ALBUM)),
+        "albums": (list_id("albums", 1), partial(albums.list_by_account, ACCOUNT)),
+        "keys": (list_id("keys", 1), partial(keys.list_by_account, ACCOUNT)),
+        "webhooks": (list_id("webhooks", 1), partial(webhooks.list_by_account, ACCOUNT)),
+    }
+
+
+@pytest.mark.parametrize("name", ["gallery", "gallery of an album", "albums", "keys", "webhooks"])
+@pytest.mark.parametrize("page", [PageRequest(), PageRequest(page=900), None])
+def test_skipping_items_of_other_lists_reads_an_index_and_no_rows(
+    recorder: RecordsPlans, name: str, page: PageRequest | None
+) -> None:
+    """Any client may request any page of the gallery, so skipped items must cost next to nothing."""
+    id_, read = other_lists(recorder)[name]
+    read(page or PageRequest(after=CursorPosition(id_, 5, "x")))
+    (step,) = page_ids_plan(recorder.plans[-1])
+    # The table of the gallery has no other columns than its primary key.
+    assert "COVERING INDEX" in step or name == "gallery", step
+    assert "TEMP B-TREE" not in step
+    outer = [str(row["detail"]) for row in recorder.plans[-1] if row["parent"] == 0]
+    assert any("id=?" in detail or "rowid=?" in detail for detail in outer), outer
+
+
+@pytest.mark.parametrize("name", ["gallery", "gallery of an album", "albums"])
+def test_totals_of_images_and_albums_are_not_counted(recorder: RecordsPlans, name: str) -> None:
+    _, read = other_lists(recorder)[name]
+    read(PageRequest())
+    ImageListRepository(recorder, timeout_seconds=60).list_owned(ACCOUNT, ImageListRequest())
+    steps = [str(step["detail"]) for plan in recorder.plans for step in plan]
+    counters = [step for step in steps if step.startswith(("SEARCH accounts", "SEARCH counters"))]
+    assert counters
+    assert len([plan for plan in recorder.plans if len(plan) == 1]) == len(counters)
