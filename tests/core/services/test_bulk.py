@@ -296,7 +296,7 @@ def test_all_errors_of_all_items_are_reported_with_the_index_of_the_item(host: I
         ("abc", ["items"]),
         (5, ["items"]),
         ({"image_id": MISSING}, ["items"]),
-        ([{}, 5, None], ["items[1]", "items[2]"]),
+        ([{}, 5, None], ["items[0].image_id", "items[1]", "items[2]"]),
     ],
 )
 def test_no_too_many_or_malformed_items_are_422(host: ImageHost, items: object, named: list[str]) -> None:

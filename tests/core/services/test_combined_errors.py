@@ -127,7 +127,7 @@ def test_updating_another_accounts_resource_reports_the_same_as_a_missing_one(
     errors = [caught(update, ref, owner=stranger, **invalid) for ref in (foreign, missing)]
     assert {type(error) for error in errors} == {NotFoundError}
     first, second = (error.details for error in errors)
-    assert first.replace(repr(foreign), "ID") == second.replace(repr(missing), "ID")
+    assert first.replace(f"received {foreign!r};", "ID") == second.replace(f"received {missing!r};", "ID")
 
 
 @pytest.mark.parametrize("resource", RESOURCES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
@@ -140,6 +140,14 @@ class AlbumService:
             changed = self._get(current.id, account, transaction)
             unit.album_updated(transaction, changed)
         return changed
+
+    def validate(self, fields: Mapping[str, object]) -> None:
+        """Raise ValidationError unless an album can have the given fields, those of `create`.
+
+        Raises:
+            ValidationError: Values are not allowed; every one is listed in `errors`.
+        """
+        validate_album(fields)
 
     def add_images(
         self, album: AlbumRef, images: Iterable[ImageRef], *, owner: Owner
@@ -280,7 +288,7 @@ def require_album(
         raise ValidationError(errors=[error])
 
 
-def validate_album(fields: dict[str, object]) -> dict[str, SqlValue]:
+def validate_album(fields: Mapping[str, object]) -> dict[str, SqlValue]:
     """Return an album's fields as values of its database columns.
 
     Raises:
@@ -297,7 +305,7 @@ def validate_album(fields: dict[str, object]) -> dict[str, SqlValue]:
     return row
 
 
-def _errors(fields: dict[str, object]) -> Iterator[FieldError]:
+def _errors(fields: Mapping[str, object]) -> Iterator[FieldError]:
     name = fields.get("name", "-")
     if not isinstance(name, str) or len(name.strip()) > MAX_NAME or not has_visible_character(name):
         expected = f"text of 1 to {MAX_NAME} characters after trimming, at least one of them visible,"

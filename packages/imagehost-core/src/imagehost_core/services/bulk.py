@@ -133,7 +133,7 @@ class BulkImageService:
         signable: list[tuple[Image, Transform]] = []
         with errors.catch():
             given = _parse_items(items)
-            ids = [item.get("image_id") for item in given]
+            ids = (item.get("image_id") for item in given if isinstance(item, Mapping))
             images = self._images.get_many(filter(is_image_id, ids), account.id)
             for index, item in enumerate(given):
                 with errors.catch():
@@ -169,7 +169,7 @@ class BulkImageService:
         return statuses
 
     def _validate_item(
-        self, name: str, item: Mapping[str, object], images: Mapping[ImageId, Image]
+        self, name: str, item: object, images: Mapping[ImageId, Image]
     ) -> tuple[Image, Transform]:
         """Return the image and the transform of an item.
 
@@ -182,6 +182,8 @@ class BulkImageService:
             NotFoundError: The account has no such image; the error also names parameters not allowed.
             ValidationError: Parameters are not allowed; every one is listed in `errors`.
         """
+        if not isinstance(item, Mapping):
+            raise ValidationError(errors=[FieldError(name, "an object", quote_value(item))])
         errors, image_id = ErrorCollector(), item.get("image_id")
         image = images.get(image_id) if is_image_id(image_id) else None
         if image is None:
@@ -201,24 +203,17 @@ class BulkImageService:
         return image, transform
 
 
-def _parse_items(items: object) -> list[Mapping[str, object]]:
+def _parse_items(items: object) -> list[object]:
     """Return the items of a request to sign URLs.
 
     Raises:
-        ValidationError: There are too few or too many, or some are not objects; every one is named.
+        ValidationError: There are none or too many.
     """
     if isinstance(items, str | Mapping) or not isinstance(items, Iterable):
         raise ValidationError(errors=[FieldError("items", "a list of objects", quote_value(items))])
     given = list(items)
     if not 1 <= len(given) <= MAX_IMAGES:
         raise ValidationError(errors=[FieldError("items", f"1 to {MAX_IMAGES} objects", f"{len(given)}")])
-    errors = [
-        FieldError(f"items[{index}]", "an object", quote_value(item))
-        for index, item in enumerate(given)
-        if not isinstance(item, Mapping)
-    ]
-    if errors:
-        raise ValidationError(errors=errors)
     return given
 
 

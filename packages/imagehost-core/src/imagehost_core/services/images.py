@@ -187,6 +187,15 @@ class ImageService:
                         )
         return changed
 
+    def validate(self, changes: Mapping[str, object], *, owner: Owner) -> None:
+        """Raise ValidationError unless an account's images can be changed in the given way, as by `update`.
+
+        Raises:
+            NotFoundError: There is no such account.
+            ValidationError: Values are not allowed; every one is listed in `errors`.
+        """
+        validate_changes(changes, self._albums, get_account(self._accounts, owner).id)
+
     def update_many(
         self,
         images: Iterable[ImageRef],
@@ -292,6 +301,21 @@ class ImageService:
         errors.raise_if_any()
         assert current is not None
         return self._signer.sign(current, transform, expires_in)
+
+    def validate_signing(
+        self, params: Mapping[str, object], expires_in: object = DEFAULT_LIFETIME_SECONDS
+    ) -> None:
+        """Raise ValidationError unless a URL can be signed with the given parameters, as by `signed_url`.
+
+        Raises:
+            ValidationError: Values are not allowed; every one is listed in `errors`.
+        """
+        errors = ErrorCollector()
+        with errors.catch():
+            self._signer.validate(params, None)
+        with errors.catch():
+            require_lifetime(expires_in)
+        errors.raise_if_any()
 
     def signed_urls(
         self,

@@ -131,6 +131,14 @@ class KeyService:
             self._keys.update(transaction, changed)
         return changed
 
+    def validate(self, fields: Mapping[str, object]) -> None:
+        """Raise ValidationError unless a key can have the given fields, those of `update`.
+
+        Raises:
+            ValidationError: Values are not allowed; every one is listed in `errors`.
+        """
+        _validate_key(fields, self._clock())
+
     def revoke(self, key: KeyRef, *, owner: Owner) -> ApiKey:
         """Revoke a key at once, in every process. Revoking it again changes nothing.
 

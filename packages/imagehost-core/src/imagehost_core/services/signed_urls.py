@@ -69,7 +69,7 @@ class UrlSigner:
         return self._urls.image(image, signed, extension)
 
 
-def require_lifetime(expires_in: int) -> None:
+def require_lifetime(expires_in: object) -> None:
     """Raise ValidationError unless `expires_in` is an integer from 1 to a year, in seconds."""
     if type(expires_in) is not int or not 1 <= expires_in <= MAX_LIFETIME_SECONDS:
         expected = f"an integer from 1 to {MAX_LIFETIME_SECONDS} seconds"

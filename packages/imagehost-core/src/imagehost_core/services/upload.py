@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import file_digest
 from pathlib import Path
@@ -18,9 +18,11 @@ from typing import BinaryIO, Unpack
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
+from imagehost_core._util.fields import parse_positive_int
 from imagehost_core.db import AccountRepository, AlbumRepository, Database, ImageRepository
+from imagehost_core.errors import ErrorCollector
 from imagehost_core.headers import ImageHeader, scan
-from imagehost_core.ids import ID_LENGTH, ImageId, Random, base62, new_image_id
+from imagehost_core.ids import ID_LENGTH, MAX_ALBUM_ID, ImageId, Random, base62, new_image_id
 from imagehost_core.jobs import IngestJob, IngestResult
 from imagehost_core.limits import require_quota
 from imagehost_core.models import Account, Image
@@ -33,7 +35,13 @@ from imagehost_core.storage import BlobStore, LockManager, StagedFile, StagingAr
 from imagehost_core.storage.blob_store import MASTER, derivative_name
 from imagehost_core.storage.durable import translate_disk_full
 from imagehost_core.storage.staging import CHUNK_BYTES
-from imagehost_core.uploads import UploadKeywords, UploadOptions, clean_filename, with_extension
+from imagehost_core.uploads import (
+    UploadKeywords,
+    UploadOptions,
+    clean_filename,
+    parse_upload_options,
+    with_extension,
+)
 from imagehost_core.workers import ImageExecutor
 
 log = logging.getLogger(__name__)
@@ -81,14 +89,17 @@ class UploadService:
         """Store an image, as `ImageHost.upload` does."""
         if options is not None and keywords:
             raise TypeError(f"expected options or keywords but received both: {', '.join(sorted(keywords))}")
-        options = options or UploadOptions(**keywords)
         account = get_account(self._accounts, owner)
         image = self._previous_result(idempotency)
         if image is not None:
             return image
+        if options is None:
+            options = self._validate(keywords, account)
+        else:
+            require_album(self._albums, options.album_id, account.id)
         original_filename = clean_filename(filename if filename is not None else _source_name(source))
         with self._as_staged_file(source, original_filename) as staged:
-            header = self._admit(staged, account, options)
+            header = self._admit(staged, account)
             with self._staging.temporary_directory() as directory:
                 result = self._ingest(staged, header, options, directory)
                 # The master can be larger than the upload.
@@ -97,14 +108,47 @@ class UploadService:
                 self._store(image, directory, account, idempotency)
         return image
 
-    def require_album(self, owner: Owner, album_id: int | None) -> None:
-        """Raise ValidationError unless `album_id` is `None` or an album of the account.
+    def parse_options(self, fields: Iterable[tuple[str, str]], *, owner: Owner) -> UploadOptions:
+        """Return the options in the text fields of an upload form, as `parse_upload_options` does.
+
+        Args:
+            fields: Names and values of the fields, in any order.
+            owner: The account that must own the album.
 
         Raises:
             NotFoundError: There is no such account.
-            ValidationError: The account has no such album.
+            ValidationError: Values are not allowed, or the account has no such album; every one is listed in
+                `errors`.
         """
-        require_album(self._albums, album_id, get_account(self._accounts, owner).id)
+        texts, account, errors = list(fields), get_account(self._accounts, owner), ErrorCollector()
+        with errors.catch():
+            options = parse_upload_options(texts)
+        for name, text in texts:
+            if name == "album_id" and text:
+                with errors.catch():
+                    self._require_album(text, account)
+        errors.raise_if_any()
+        return options
+
+    def _validate(self, keywords: UploadKeywords, account: Account) -> UploadOptions:
+        """Return the options in keywords.
+
+        Raises:
+            ValidationError: Values are not allowed, or the account has no such album; every one is listed in
+                `errors`.
+        """
+        errors = ErrorCollector()
+        with errors.catch():
+            options = UploadOptions(**keywords)
+        with errors.catch():
+            self._require_album(keywords.get("album_id"), account)
+        errors.raise_if_any()
+        return options
+
+    def _require_album(self, value: int | str | None, account: Account) -> None:
+        """Raise ValidationError if a value is the id of an album, but not of one of the account."""
+        album_id = parse_positive_int(value, MAX_ALBUM_ID)
+        require_album(self._albums, album_id, account.id)
 
     def _previous_result(self, idempotency: SubOperation | None) -> Image | None:
         """Return the image that an earlier attempt of the same request stored."""
@@ -134,15 +178,14 @@ class UploadService:
             staged.finish(name)
             yield staged
 
-    def _admit(self, staged: StagedFile, account: Account, options: UploadOptions) -> ImageHeader:
+    def _admit(self, staged: StagedFile, account: Account) -> ImageHeader:
         """Return the header of a file after the checks that need no decoder.
 
         Raises:
             UnsupportedMediaTypeError: The content is not JPEG, PNG, WebP or GIF.
-            ValidationError: The header exceeds a limit, or the account has no such album.
+            ValidationError: The header exceeds a limit.
             InsufficientStorageError: The quota or the disk is full.
         """
-        require_album(self._albums, options.album_id, account.id)
         with staged.path.open("rb") as file:
             header = scan(file, staged.size)
         require_quota(self._accounts.used_bytes(account.id), 1, self._quota(account))

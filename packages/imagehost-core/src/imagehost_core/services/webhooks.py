@@ -145,6 +145,14 @@ class WebhookService:
                 self._outbox.cancel_pending(transaction, current.id)
         return changed
 
+    def validate(self, fields: Mapping[str, object]) -> None:
+        """Raise ValidationError unless a webhook can have the given fields, those of `update`.
+
+        Raises:
+            ValidationError: Values are not allowed; every one is listed in `errors`.
+        """
+        self._validate(fields)
+
     def delete(self, webhook: WebhookRef, *, owner: Owner) -> None:
         """Delete a webhook with its deliveries.
 

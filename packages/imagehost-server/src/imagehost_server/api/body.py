@@ -52,10 +52,12 @@ class InvalidBody:
     """A body that does not match its class.
 
     Attributes:
+        kind: The class.
         error: Every error.
-        members: The members without an error, by name.
+        members: The members without an error, by name; a list of objects also if some of them have errors.
     """
 
+    kind: type[Struct]
     error: ImageHostError
     members: dict[str, object] = field(factory=dict)
 
@@ -80,15 +82,16 @@ def _decode_by_member(kind: type[T], body: bytes) -> T | InvalidBody:
         tree = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         details = f"expected JSON for the body but received something else: {error}"
-        return InvalidBody(BadRequestError(details))
+        return InvalidBody(kind, BadRequestError(details))
     if not isinstance(tree, dict):
-        return InvalidBody(ValidationError(errors=[FieldError("the body", "an object", _quote(tree))]))
+        invalid = FieldError("the body", "an object", _quote(tree))
+        return InvalidBody(kind, ValidationError(errors=[invalid]))
     members, errors = _check_members(kind, tree, "")
     if not errors:
         return msgspec.convert(members, kind)
     if issubclass(kind, JsonBody):
         errors += kind.value_errors(members)
-    return InvalidBody(ValidationError(errors=errors), members)
+    return InvalidBody(kind, ValidationError(errors=errors), members)
 
 
 def _check_members(
@@ -101,7 +104,7 @@ def _check_members(
         if info.encode_name in tree:
             value = tree[info.encode_name]
             found = _check_member(info, value, prefix + info.encode_name)
-            if not found:
+            if not found or (isinstance(value, list) and _struct_item(info.type) is not None):
                 is_number = type(value) is int and _plain_types(info.type) == {bool}
                 members[info.encode_name] = bool(value) if is_number else value
             errors += found

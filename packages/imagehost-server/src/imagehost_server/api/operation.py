@@ -15,7 +15,7 @@ from attrs import frozen
 from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 
-from imagehost_core.errors import BadRequestError, ErrorCollector, FieldError
+from imagehost_core.errors import BadRequestError, FieldError
 from imagehost_server.api.body import BodyDTO, InvalidBody
 from imagehost_server.api.lookups import look_up
 from imagehost_server.api.request import ApiRequest
@@ -137,11 +137,10 @@ def _repeated(request: ApiRequest, arguments: dict[str, Any]) -> dict[str, str]:
 
 
 async def _raise_body_error(request: ApiRequest, body: InvalidBody) -> None:
-    """Raise the error of an invalid body together with those of resources that path and body name."""
-    errors = ErrorCollector()
-    if request.scope.get("auth") is not None:
-        errors = await request.executors.database.run(
-            look_up, request.host, request.account, request.path_params, body.members
-        )
-    errors.add(body.error)
+    """Raise the error of an invalid body together with those of the path and of the other members."""
+    if request.scope.get("auth") is None:
+        raise body.error
+    # The check of a webhook's URL waits for the DNS.
+    executor = request.executors.dns if "url" in body.members else request.executors.database
+    errors = await executor.run(look_up, request.host, request.account, request.path_params, body)
     errors.raise_if_any()

@@ -6,6 +6,8 @@ them for the OpenAPI document. Response records are the core's too (`imagehost_c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -211,6 +213,19 @@ class SignedUrlsRequest(JsonBody, kw_only=True):
 
     items: Annotated[list[SignedUrlItem], _meta("The URLs to sign.", minItems=1, maxItems=MAX_BULK_IMAGES)]
     expires_in: Lifetime = DEFAULT_LIFETIME_SECONDS
+
+
+def parse_key_members(members: Mapping[str, object]) -> dict[str, object]:
+    """Return the members of a key with `expires_at` as a datetime.
+
+    Text that is no timestamp is left for the core, which rejects it together with the other members.
+    """
+    parsed = dict(members)
+    expires_at = members.get("expires_at")
+    if isinstance(expires_at, str):
+        with suppress(ValidationError):
+            parsed["expires_at"] = parse_timestamp("expires_at", expires_at)
+    return parsed
 
 
 def parse_timestamp(name: str, text: str | UnsetType | None) -> datetime | None:

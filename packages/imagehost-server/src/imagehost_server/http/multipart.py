@@ -7,7 +7,7 @@ grow with the body: one batch of chunks and the text fields.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from enum import Enum
 from types import MappingProxyType
@@ -24,6 +24,7 @@ from multipart import (  # type: ignore[import-untyped]
 
 from imagehost_core.errors import (
     BadRequestError,
+    ErrorCollector,
     FieldError,
     PayloadTooLargeError,
     ValidationError,
@@ -127,6 +128,7 @@ class MultipartFormParser:
         self._files: list[_FilePart] = []
         self._texts: list[_TextPart] = []
         self._text_bytes = 0
+        self._ignored_files: list[UploadForm] = []
         self._names: dict[str, None] = {}
 
     def close(self) -> None:
@@ -155,8 +157,9 @@ class MultipartFormParser:
         """Return the form at the end of the body.
 
         Raises:
-            BadRequestError: The form is incomplete, has no file, or has files of both forms.
-            ValidationError: A text field is not UTF-8. Names every such field.
+            BadRequestError: The form is incomplete, has no file, too many, or files of both forms; the error
+                also names every text field that is not UTF-8.
+            ValidationError: Text fields are not UTF-8; every one is listed in `errors`.
         """
         try:
             self._parser.close()
@@ -164,19 +167,19 @@ class MultipartFormParser:
             raise _to_bad_request(error) from error
         # A browser sends an empty part without a file name for an empty file input.
         files = [part for part in self._files if part.filename or part.staged.size]
-        if not files:
-            raise _missing_file(self._names)
-        require_file_count(len(files))
-        kinds = {part.kind for part in files}
-        if len(kinds) > 1:
-            raise BadRequestError(errors=[FieldError("the form", "files[] or image", "both")])
+        kinds, errors = [*(part.kind for part in files), *self._ignored_files], ErrorCollector()
+        with errors.catch():
+            _require_files(kinds, self._names)
+        with errors.catch():
+            fields = tuple(_decode_fields(self._texts))
+        errors.raise_if_any()
         uploaded = tuple(UploadedFile(part.filename, part.staged) for part in files)
-        form = ParsedForm(kinds.pop(), tuple(_decode_fields(self._texts)), uploaded)
-        if form.kind is UploadForm.SINGLE and len(files) > 1:
-            raise BadRequestError(
-                errors=[FieldError("image", "one file", f"{len(files)}; files[] takes several")]
-            )
-        return form
+        return ParsedForm(kinds[0], fields, uploaded)
+
+    @property
+    def fields(self) -> tuple[tuple[str, str], ...]:
+        """Names and values of the text fields that have been parsed, without those that are not UTF-8."""
+        return tuple((part.name, part.data.decode()) for part in self._texts if part.is_text)
 
     def _on_part(self, segment: MultipartSegment) -> _FilePart | _TextPart | None:
         name = _decode_name(segment.name) or ""
@@ -185,7 +188,10 @@ class MultipartFormParser:
             # A text part under the name of a file part is ignored, as unknown fields are.
             if segment.filename is None and not (segment.content_type or "").startswith("image/"):
                 return None
-            require_file_count(len(self._files) + 1)
+            if len(self._files) == MAX_FILES_PER_REQUEST:
+                # The error comes at the end, together with those of later fields.
+                self._ignored_files.append(FILE_FIELDS[name])
+                return None
             filename, staged = _decode_name(segment.filename), self._stack.enter_context(self._stage())
             part = _FilePart(FILE_FIELDS[name], filename, staged)
             self._files.append(part)
@@ -267,6 +273,15 @@ class _TextPart:
         self.name = name
         self.data = bytearray()
 
+    @property
+    def is_text(self) -> bool:
+        """Whether the data is UTF-8."""
+        try:
+            self.data.decode()
+        except UnicodeDecodeError:
+            return False
+        return True
+
 
 def _decode_name(latin_1: str | None) -> str | None:
     """Return the name of a field or a file as UTF-8 (RFC 7578, 5.1).
@@ -274,6 +289,27 @@ def _decode_name(latin_1: str | None) -> str | None:
     Older programs send names in other encodings; bytes that are not UTF-8 become U+FFFD.
     """
     return None if latin_1 is None else latin_1.encode("latin-1").decode(errors="replace")
+
+
+def _require_files(kinds: Sequence[UploadForm], names: Iterable[str]) -> None:
+    """Raise BadRequestError unless a form has files of one form, and not too many.
+
+    Args:
+        kinds: The form of each file.
+        names: The received field names.
+    """
+    count = len(kinds)
+    if not count:
+        raise _missing_file(names)
+    errors = ErrorCollector()
+    with errors.catch():
+        require_file_count(count)
+    if len(set(kinds)) > 1:
+        errors.add(BadRequestError(errors=[FieldError("the form", "files[] or image", "both")]))
+    elif count > 1 and kinds[0] is UploadForm.SINGLE:
+        error = FieldError("image", "one file", f"{count}; files[] takes several")
+        errors.add(BadRequestError(errors=[error]))
+    errors.raise_if_any()
 
 
 def _missing_file(names: Iterable[str]) -> BadRequestError:
@@ -303,15 +339,10 @@ def _require_text_size(name: str, size: int, limit: int) -> None:
 
 
 def _decode_fields(parts: list[_TextPart]) -> list[tuple[str, str]]:
-    fields, errors = [], []
-    for part in parts:
-        try:
-            fields.append((part.name, part.data.decode()))
-        except UnicodeDecodeError:
-            errors.append(FieldError(part.name, "UTF-8 text", "other bytes"))
+    errors = [FieldError(part.name, "UTF-8 text", "other bytes") for part in parts if not part.is_text]
     if errors:
         raise ValidationError(errors=errors)
-    return fields
+    return [(part.name, part.data.decode()) for part in parts]
 
 
 def _to_bad_request(error: MultipartError) -> BadRequestError:

@@ -11,7 +11,7 @@ from litestar.params import JSONBody
 from msgspec import json
 
 from imagehost_core import ImageHost
-from imagehost_core.errors import BadRequestError, FieldError, quote_value
+from imagehost_core.errors import BadRequestError, ErrorCollector, FieldError, quote_value
 from imagehost_core.ids import AlbumId
 from imagehost_core.models import Account, Album, Scope
 from imagehost_core.pagination import parse_page_request
@@ -116,11 +116,14 @@ async def delete_album(
     request: ApiRequest, album_id: AlbumIdPath, delete_images: DeleteImages = None
 ) -> Response[Success[DeletedAlbum]]:
     """Respond with the id of the deleted album."""
-    with_images = _parse_boolean("delete_images", delete_images)
-    if with_images:
-        require_scope(request.auth, Scope.IMAGES_DELETE)
-    albums, owner = request.host.albums, request.account
-    album = await request.executors.database.run(albums.get, album_id, owner=owner)
+    albums, owner, errors = request.host.albums, request.account, ErrorCollector()
+    with errors.catch():
+        with_images = _parse_boolean("delete_images", delete_images)
+        if with_images:
+            require_scope(request.auth, Scope.IMAGES_DELETE)
+    with errors.catch():
+        album = await request.executors.database.run(albums.get, album_id, owner=owner)
+    errors.raise_if_any()
     await request.executors.upload_bodies.run(albums.delete, album.id, owner=owner, delete_images=with_images)
     return ok(DeletedAlbum(id=album.id))
 

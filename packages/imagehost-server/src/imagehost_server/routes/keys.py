@@ -13,7 +13,7 @@ from imagehost_server.api.pagination import KeyList, pagination
 from imagehost_server.api.parameters import Cursor, KeyIdPath, Page, PerPage
 from imagehost_server.api.representations import Deleted, KeyRecord, NewKeyRecord, key_record, new_key_record
 from imagehost_server.api.request import ApiRequest
-from imagehost_server.api.schemas import KeyChanges, NewKey, parse_timestamp
+from imagehost_server.api.schemas import KeyChanges, NewKey, parse_key_members
 
 
 @operation("GET /v1/keys", summary="List your API keys, newest first.")
@@ -30,7 +30,7 @@ async def list_keys(
 @operation("POST /v1/keys", summary="Create an API key.", status=201)
 async def create_key(request: ApiRequest, data: JSONBody[NewKey]) -> Response[Success[NewKeyRecord]]:
     """Respond with 201, the record and the token, which is returned only here."""
-    fields = _fields(data)
+    fields = parse_key_members(set_fields(data))
     created = await request.executors.database.run(
         request.host.keys.create,
         owner=request.account,
@@ -56,7 +56,7 @@ async def update_key(
     request: ApiRequest, key_id: KeyIdPath, data: JSONBody[KeyChanges]
 ) -> Response[Success[KeyRecord]]:
     """Respond with the updated record."""
-    changes = _fields(data)
+    changes = parse_key_members(set_fields(data))
     key = await request.executors.database.run(
         request.host.keys.update, key_id, owner=request.account, **changes
     )
@@ -68,14 +68,6 @@ async def revoke_key(request: ApiRequest, key_id: KeyIdPath) -> Response[Success
     """Revoke a key at once, in every process. Its record remains, with `revoked_at`."""
     await request.executors.database.run(request.host.keys.revoke, key_id, owner=request.account)
     return ok(Deleted(id=key_id))
-
-
-def _fields(body: NewKey | KeyChanges) -> dict[str, object]:
-    """Return the members that the body contained, with `expires_at` parsed."""
-    fields = set_fields(body)
-    if "expires_at" in fields:
-        fields["expires_at"] = parse_timestamp("expires_at", body.expires_at)
-    return fields
 
 
 ROUTES = (list_keys, create_key, get_key, update_key, revoke_key)

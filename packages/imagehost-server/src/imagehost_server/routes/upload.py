@@ -9,11 +9,18 @@ from attrs import frozen
 from litestar import Response
 
 from imagehost_core import ImageHost
-from imagehost_core.errors import ImageHostError, InternalError, UnavailableError, ValidationError
+from imagehost_core.errors import (
+    COMBINED,
+    ErrorCollector,
+    ImageHostError,
+    InternalError,
+    UnavailableError,
+    ValidationError,
+)
 from imagehost_core.models import Account
 from imagehost_core.resources import ImageRecord
 from imagehost_core.services import IdempotentRequest
-from imagehost_core.uploads import clean_filename, parse_upload_options
+from imagehost_core.uploads import clean_filename
 from imagehost_server.api.envelope import Success, envelope
 from imagehost_server.api.idempotency import fingerprint, run_idempotent
 from imagehost_server.api.operation import operation
@@ -59,7 +66,7 @@ async def upload_images(request: ApiRequest) -> Response[Success[ImageRecord | U
     content_type = request.headers.get("content-type")
     parser = MultipartFormParser(content_type, host.uploads.stage, request.field_aliases)
     try:
-        form = await parse_form(request.receive, parser, executors.upload_bodies, request.settings.http)
+        form = await _parse_form(request, parser)
         response = await executors.uploads.run(
             run_idempotent,
             host,
@@ -74,6 +81,24 @@ async def upload_images(request: ApiRequest) -> Response[Success[ImageRecord | U
 
 
 ROUTES = (upload_images,)
+
+
+async def _parse_form(request: ApiRequest, parser: MultipartFormParser) -> ParsedForm:
+    """Return the form of a request; if it is invalid, the error also names the options that are.
+
+    Raises:
+        ImageHostError: As `parse_form`.
+    """
+    executors, parse_options = request.executors, request.host.uploads.parse_options
+    try:
+        return await parse_form(request.receive, parser, executors.upload_bodies, request.settings.http)
+    except COMBINED as error:
+        errors = ErrorCollector()
+        errors.add(error)
+        with errors.catch():
+            await executors.database.run(parse_options, parser.fields, owner=request.account)
+        errors.raise_if_any()
+        raise
 
 
 def _fingerprint(form: ParsedForm) -> str:
@@ -91,9 +116,9 @@ def store_form(
     """Store the files of a form.
 
     Raises:
-        ImageHostError: An option is not allowed, or no file could be stored.
+        ImageHostError: Options are not allowed, or no file could be stored.
     """
-    options = parse_upload_options(form.fields)
+    options = host.uploads.parse_options(form.fields, owner=account)
 
     def store(index: int, file: UploadedFile) -> ImageRecord:
         image = host.upload(
@@ -107,8 +132,6 @@ def store_form(
 
     if form.kind is UploadForm.SINGLE:
         return success_response(store(0, form.files[0]))
-    # One error of the request instead of one of each file.
-    host.uploads.require_album(account, options.album_id)
     return success_response(_store_batch(form.files, store, request_id))
 
 
