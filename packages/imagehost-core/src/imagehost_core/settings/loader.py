@@ -86,7 +86,7 @@ def from_environment(
     """
     names = {variable_name(path): path for path, _ in setting_paths(kind)}
     prefixed = (name for name in variables if name.startswith(PREFIX) and not _KUBERNETES.fullmatch(name))
-    unknown = sorted(name for name in prefixed if name not in names and name not in CLIENT_VARIABLES)
+    unknown = sorted(name for name in prefixed if name not in names and name not in OTHER_VARIABLES)
     if unknown:
         raise SettingsError(f"expected the name of a setting but received {', '.join(unknown)}")
     return SettingsSource(
@@ -94,8 +94,8 @@ def from_environment(
     )
 
 
-CLIENT_VARIABLES = frozenset({PREFIX + "TOKEN"})
-"""Variables with the same prefix that only the client reads; `IMAGEHOST_BASE_URL` is read by both."""
+OTHER_VARIABLES = frozenset({PREFIX + "TOKEN", PREFIX + "DATA"})
+"""Variables with the same prefix that are no settings: `TOKEN` of the client, `DATA` of the command line."""
 
 _KUBERNETES = re.compile(
     PREFIX + r"(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_[0-9]+_(TCP|UDP)(_(PROTO|PORT|ADDR))?)?)"

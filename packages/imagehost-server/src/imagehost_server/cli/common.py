@@ -16,6 +16,9 @@ from imagehost_core.settings import SettingsError
 from imagehost_core.storage.layout import DataLayout
 from imagehost_server.settings import ServerSettings, load
 
+DATA_VARIABLE = "IMAGEHOST_DATA"
+"""The environment variable that stands for `--data`, which takes precedence."""
+
 F = TypeVar("F", bound=Callable[..., None])
 
 
@@ -31,7 +34,9 @@ def new_data_option(command: F) -> F:
 
 def _data_option(text: str, *, exists: bool) -> Callable[[F], F]:
     kind = click.Path(exists=exists, file_okay=False, path_type=Path)
-    return click.option("--data", type=kind, required=True, metavar="DIR", help=text)
+    return click.option(
+        "--data", type=kind, required=True, metavar="DIR", envvar=DATA_VARIABLE, show_envvar=True, help=text
+    )
 
 
 @contextmanager
@@ -45,7 +50,7 @@ def open_host(data: Path, settings: ServerSettings | None = None) -> Iterator[Im
     settings = settings or load_settings(data)
     if not DataLayout(data).database.is_file():
         raise click.ClickException(
-            f"expected a data directory for --data but {str(data)!r} has no database; "
+            f"expected a data directory for --data or {DATA_VARIABLE} but {str(data)!r} has no database; "
             "`imagehost serve` creates data directories"
         )
     with cli_errors(), ImageHost.open(data, settings=settings) as host:

@@ -1,0 +1,86 @@
+"""The data directory of all commands: `--data`, or the variable `IMAGEHOST_DATA`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from imagehost_core import ImageHost
+from imagehost_server.cli.main import main
+
+CREATES = {"serve", "restore", "migrate"}
+"""The commands that create a data directory."""
+
+
+def commands(
+    group: click.Group, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Yield every command with its path."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+COMMANDS = dict(commands(main))
+ARGUMENTS = {"name": "anna", "limits": "quota_bytes=1", "key_id": "0123456789abcdef", "role": "user"}
+
+
+def arguments_of(command: click.Command) -> list[str]:
+    """Return a value for each required parameter except `--data`."""
+    values: list[str] = []
+    for parameter in command.params:
+        if parameter.required and parameter.name != "data":
+            options = [parameter.opts[0]] if isinstance(parameter, click.Option) else []
+            value = ARGUMENTS.get(parameter.name or "", "anna")
+            if isinstance(parameter.type, click.Choice):
+                value = str(parameter.type.choices[0])
+            values += [*options, value]
+    return values
+
+
+def test_the_first_commands_are_known() -> None:
+    assert {("serve",), ("config",), ("users", "create"), ("keys", "create")} <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_every_command_takes_the_data_directory_from_the_environment(path: tuple[str, ...]) -> None:
+    [option] = [option for option in COMMANDS[path].params if option.name == "data"]
+    assert option.envvar == "IMAGEHOST_DATA"
+    assert "IMAGEHOST_DATA" in CliRunner().invoke(main, [*path, "--help"]).output
+
+
+@pytest.mark.parametrize("path", [path for path in COMMANDS if path[0] not in CREATES], ids=" ".join)
+@pytest.mark.parametrize("by_variable", [False, True], ids=["flag", "variable"])
+def test_a_mistyped_data_directory_is_an_error_and_creates_nothing(
+    path: tuple[str, ...], by_variable: bool, tmp_path: Path
+) -> None:
+    data = tmp_path / "mistyped"
+    flags = [] if by_variable else ["--data", str(data)]
+    environment = {"IMAGEHOST_DATA": str(data) if by_variable else None}
+    result = CliRunner().invoke(main, [*path, *flags, *arguments_of(COMMANDS[path])], env=environment)
+    assert result.exit_code != 0
+    assert "mistyped" in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_flag_takes_precedence_over_the_variable(tmp_path: Path) -> None:
+    for name in ("flag", "variable"):
+        with ImageHost.open(tmp_path / name) as host:
+            host.accounts.create(f"account-of-{name}")
+    environment = {"IMAGEHOST_DATA": str(tmp_path / "variable")}
+    assert "account-of-variable" in CliRunner().invoke(main, ["users", "list"], env=environment).output
+    flags = ["--data", str(tmp_path / "flag")]
+    assert "account-of-flag" in CliRunner().invoke(main, ["users", "list", *flags], env=environment).output
+
+
+def test_a_command_without_a_data_directory_names_both_ways_to_give_it() -> None:
+    result = CliRunner().invoke(main, ["users", "list"], env={"IMAGEHOST_DATA": None})
+    assert result.exit_code == 2
+    assert "--data" in result.output
+    assert "IMAGEHOST_DATA" in result.output
