@@ -276,7 +276,9 @@ def test_a_render_of_a_damaged_master_is_500_and_never_422(
     assert "DamagedSourceError" in log
 
 
-def test_503_has_retry_after(tmp_path: Path) -> None:
+def test_503_has_retry_after_and_names_the_store_to_loopback_and_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     data, settings = tmp_path / "data", ServerSettings()
     with (
         serving(ImageHost.open(data, settings=settings), settings) as origin,
@@ -287,6 +289,11 @@ def test_503_has_retry_after(tmp_path: Path) -> None:
         response = client.get("/readyz")
         assert_error(response, "SERVICE_UNAVAILABLE")
         assert int(response.headers["retry-after"]) >= 1
+        assert response.json()["error"]["details"].endswith("no response from the data directory")
+        proxied = client.get("/readyz", headers={"X-Forwarded-For": "192.0.2.7"})
+        assert_error(proxied, "SERVICE_UNAVAILABLE")
+        assert proxied.json()["error"]["details"].endswith("no response")
+        assert caplog.text.count("no response from the data directory") >= 2
         (data / "elsewhere").rename(data / "staging")
         assert client.get("/readyz").status_code == 200
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from attrs import field, frozen
 
 from imagehost_core.db import AccountRepository, CounterMismatch, Database, recount
@@ -26,13 +28,29 @@ class MaintenanceService:
         self._executor.start()
 
     def check_ready(self) -> None:
-        """Raise UnavailableError unless the database can be read and the data directory written to."""
-        try:
-            self._accounts.is_any()
-            with self._staging.temporary_directory():
-                pass
-        except Exception as error:
-            raise UnavailableError("expected the stores to respond but received an error") from error
+        """Raise UnavailableError unless the database can be read and the data directory written to.
+
+        Raises:
+            UnavailableError: The details name every store that does not respond.
+        """
+        checks: dict[str, Callable[[], object]] = {
+            "the database": self._accounts.is_any,
+            "the data directory": self._write_to_staging,
+        }
+        failures: dict[str, Exception] = {}
+        for store, check in checks.items():
+            try:
+                check()
+            except Exception as error:
+                failures[store] = error
+        if failures:
+            received = f"received no response from {' and '.join(failures)}"
+            cause = ExceptionGroup("stores do not respond", list(failures.values()))
+            raise UnavailableError(f"expected the stores to respond but {received}") from cause
+
+    def _write_to_staging(self) -> None:
+        with self._staging.temporary_directory():
+            pass
 
     def collect_garbage(self) -> tuple[str, ...]:
         """Remove all files without a record, and variants above the cache's limit.

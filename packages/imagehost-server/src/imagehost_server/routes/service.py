@@ -5,9 +5,11 @@ from __future__ import annotations
 from attrs import frozen
 from litestar import Response
 
+from imagehost_core.errors import UnavailableError
 from imagehost_server.api.envelope import Success, ok, to_litestar
 from imagehost_server.api.operation import operation
 from imagehost_server.api.request import ApiRequest
+from imagehost_server.middleware.security import is_loopback_client
 
 
 @frozen
@@ -25,8 +27,12 @@ async def healthz() -> Response[Success[ProbeResult]]:
 
 @operation("GET /readyz", summary="Check that database and blob store respond.", errors=(503,))
 async def readyz(request: ApiRequest) -> Response[Success[ProbeResult]]:
-    """Respond with 200, or 503 if a store does not respond."""
-    await request.executors.database.run(request.host.maintenance.check_ready)
+    """Respond with 200, or 503 if a store does not respond; only loopback clients and the log see which."""
+    try:
+        await request.executors.database.run(request.host.maintenance.check_ready)
+    except UnavailableError as error:
+        details = error.details if is_loopback_client(request.scope) else _NOT_READY
+        raise UnavailableError(details) from error
     return ok(ProbeResult("ready"))
 
 
@@ -47,5 +53,7 @@ async def _described(request: ApiRequest, name: str) -> Response[bytes]:
     description = request.app.state["api_description"]
     return to_litestar(await request.executors.database.run(getattr, description, name))
 
+
+_NOT_READY = "expected the stores to respond but received no response"
 
 ROUTES = (healthz, readyz, openapi_json, docs)
