@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from imagehost_core.errors import BadRequestError, PayloadTooLargeError, UnsupportedMediaTypeError
+from imagehost_server.http import body
 from imagehost_server.http.body import iter_body, read_body, require_json
 from imagehost_server.settings import HttpSettings
 
@@ -48,9 +49,31 @@ async def test_a_body_is_read_to_its_end() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_body_above_the_limit_is_rejected_before_its_end() -> None:
-    with pytest.raises(PayloadTooLargeError, match="at most 3 bytes for the body"):
-        await read_body(Sender(b"ab", b"cd", end="stall"), 3, SETTINGS)
+async def test_a_body_above_the_limit_is_rejected_with_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body, "COUNT_SECONDS", 0.1)
+    for sender, size in (
+        (Sender(b"ab", b"cd"), "received 4 bytes"),
+        (Sender(b"ab", b"cd", b"", b"efg"), "received 7 bytes"),
+        (Sender(b"ab", b"cd", end="stall"), "received at least 4 bytes"),
+        (Sender(b"ab", b"cd", b"e", end="disconnect"), "received at least 5 bytes"),
+        (Sender(*[b"x"] * 1_000, pause=0.01), "received at least"),
+    ):
+        with pytest.raises(PayloadTooLargeError, match=f"at most 3 bytes for the body but {size}"):
+            await read_body(sender, 3, SETTINGS)
+
+
+@pytest.mark.anyio
+async def test_a_body_with_a_declared_length_above_the_limit_is_not_read() -> None:
+    with pytest.raises(PayloadTooLargeError, match="but received 50000000 bytes"):
+        await read_body(Sender(end="stall"), 3, SETTINGS, "50000000")
+    assert await read_body(Sender(b"abc"), 3, SETTINGS, "3") == b"abc"
+
+
+@pytest.mark.anyio
+async def test_the_count_of_a_body_above_the_limit_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body, "MAX_COUNTED_BYTES", 20)
+    with pytest.raises(PayloadTooLargeError, match="received at least 21 bytes"):
+        await read_body(Sender(*[b"x"] * 100), 3, SETTINGS)
 
 
 @pytest.mark.anyio

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import socket
 import ssl
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from attrs import frozen
+from tests.server.tls import Certificate, create_certificate
 
 from imagehost_core.testing import make_image
 from imagehost_server.serve.runner import HANDSHAKE_SECONDS, TlsTimeoutLoop, warn_of_plain_http
@@ -51,27 +51,9 @@ class TlsServer:
         return context
 
 
-@frozen
-class Certificate:
-    """A self-signed certificate for 127.0.0.1."""
-
-    cert: Path
-    key: Path
-
-
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
-    if shutil.which("openssl") is None:
-        pytest.skip("NOT TESTED: TLS, because openssl is missing")
-    folder = tmp_path_factory.mktemp("tls")
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    command = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -addext"
-    subprocess.run(
-        [*command.split(), "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)],
-        check=True,
-        capture_output=True,
-    )
-    return Certificate(cert, key)
+    return create_certificate(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture(scope="module")

@@ -86,4 +86,5 @@ class ApiRequest(Request[Account, Principal, State]):
         """
         require_json(self.headers.get("content-type"))
         # Litestar takes an empty body for none; a space is not JSON either.
-        return await read_body(self.receive, JSON_BYTES, self.settings.http) or b" "
+        declared = self.headers.get("content-length")
+        return await read_body(self.receive, JSON_BYTES, self.settings.http, declared) or b" "

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from anyio import current_time, fail_after
+from anyio import current_time, fail_after, move_on_after
 
 from imagehost_core.errors import (
     BadRequestError,
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 
 JSON_BYTES = 2**20
 """The largest JSON body: 1 MiB, five times the longest sensible one (10,000 image ids)."""
+
+MAX_COUNTED_BYTES = 64 * 2**20
+"""How many bytes of a too large JSON body of unknown length are read, to name its size."""
+COUNT_SECONDS = 3.0
+"""The longest time for that."""
 
 
 async def iter_body(receive: Receive, idle_timeout: float, total_timeout: float) -> AsyncIterator[bytes]:
@@ -60,30 +66,47 @@ async def iter_body(receive: Receive, idle_timeout: float, total_timeout: float)
             return
 
 
-async def read_body(receive: Receive, limit: int, timeouts: HttpSettings) -> bytes:
+async def read_body(
+    receive: Receive, limit: int, timeouts: HttpSettings, declared: str | None = None
+) -> bytes:
     """Return the whole body of a JSON request.
 
     Args:
         receive: The ASGI callable.
         limit: The largest size, in bytes.
         timeouts: Settings with the timeouts of JSON bodies.
+        declared: The `Content-Length`, or `None`. A larger body than `limit` is not read then.
 
     Raises:
         PayloadTooLargeError: The body exceeds `limit`.
         BadRequestError: The client disconnected before the end, or exceeded a timeout.
     """
+    if declared is not None and declared.isdecimal() and int(declared) > limit:
+        raise _too_large(limit, f"{int(declared)} bytes")
     body = bytearray()
-    async for chunk in iter_body(
-        receive, timeouts.body_idle_timeout_seconds, timeouts.json_body_timeout_seconds
-    ):
+    chunks = iter_body(receive, timeouts.body_idle_timeout_seconds, timeouts.json_body_timeout_seconds)
+    async for chunk in chunks:
         body += chunk
         if len(body) > limit:
-            received = f"at least {len(body)} bytes"
-            raise PayloadTooLargeError(
-                message="The body is too large",
-                errors=[FieldError("the body", f"at most {limit} bytes", received)],
-            )
+            raise _too_large(limit, await _count_bytes(chunks, len(body)))
     return bytes(body)
+
+
+async def _count_bytes(rest: AsyncIterator[bytes], received: int) -> str:
+    """Read a body to its end, or for a limited time, and return its size as text."""
+    with move_on_after(COUNT_SECONDS), suppress(BadRequestError):
+        async for chunk in rest:
+            received += len(chunk)
+            if received > MAX_COUNTED_BYTES:
+                break
+        else:
+            return f"{received} bytes"
+    return f"at least {received} bytes"
+
+
+def _too_large(limit: int, received: str) -> PayloadTooLargeError:
+    errors = [FieldError("the body", f"at most {limit} bytes", received)]
+    return PayloadTooLargeError(message="The body is too large", errors=errors)
 
 
 def require_json(content_type: str | None) -> None:
