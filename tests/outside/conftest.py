@@ -1,4 +1,4 @@
-"""The real server over HTTPS, the programs of others that upload to it, and the table of their results."""
+"""The real server over HTTPS, programs of others that upload to it, and the table of their results."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from PIL import Image
 from tests.outside.packages import install_npm, install_python
 from tests.server.conftest import NO_LIMITS
 
+from imagehost_core import ImageHost
 from imagehost_core.testing import make_image
-from imagehost_server.integrations import INTEGRATIONS, UploadTarget
 from imagehost_server.testing import RunningServer, environment, running
 
 PROPERTY = "outside_client"
@@ -112,6 +112,7 @@ def variables(certificate: tuple[Path, Path], tmp_path: Path) -> dict[str, str]:
 
 
 Run = Callable[..., str]
+Download = Callable[[str], str]
 
 
 @pytest.fixture
@@ -137,13 +138,16 @@ def run(variables: Mapping[str, str], tmp_path: Path) -> Run:
 
 
 @pytest.fixture(scope="session")
-def render(tls_server: RunningServer) -> Callable[[str], str]:
-    """Returns the configuration file of a name for the server, with a token that can only upload."""
+def download(tls_server: RunningServer, anonymous: httpx2.Client) -> Download:
+    """Returns a configuration file from the server, with a new key that can only upload."""
+    with ImageHost.open(tls_server.data) as host:
+        session = host.sessions.create(host.accounts.get("admin"))
+    headers = {"Authorization": f"Bearer {session.token}"}
 
-    def render_file(name: str) -> str:
-        return INTEGRATIONS[name].render(UploadTarget(tls_server.base_url, tls_server.token))
+    def download_file(name: str) -> str:
+        return anonymous.post(f"/integrations/{name}", headers=headers).raise_for_status().text
 
-    return render_file
+    return download_file
 
 
 @pytest.fixture

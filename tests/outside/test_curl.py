@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tests.outside.conftest import OutsideClient, Run, Start
+from tests.outside.conftest import Download, OutsideClient, Run, Start
 
 from imagehost_server.testing import RunningServer
 
@@ -33,11 +33,11 @@ def test_curl_uploads_a_file(
 
 
 def test_the_curl_script_prints_the_url_of_each_file(
-    outside_client: Start, version: str, run: Run, render: Callable[[str], str], png: Path, jpeg: Path
+    outside_client: Start, version: str, run: Run, download: Download, png: Path, jpeg: Path
 ) -> None:
     client = outside_client("curl.sh", f"curl {version}")
     script = jpeg.with_name("curl.sh")
-    script.write_text(render("curl.sh"), encoding="utf-8")
+    script.write_text(download("curl.sh"), encoding="utf-8")
     first, second = run("sh", script, png, jpeg).splitlines()
     assert client.require_upload(first) != client.require_upload(second, (640, 480))
 
@@ -49,21 +49,21 @@ def test_the_curl_script_uploads_files_of_any_name(
     unlisted_client: OutsideClient,
     version: str,
     run: Run,
-    render: Callable[[str], str],
+    download: Download,
     png: Path,
     name: str,
 ) -> None:
     script, image = png.with_name("curl.sh"), png.with_name(name)
-    script.write_text(render("curl.sh"), encoding="utf-8")
+    script.write_text(download("curl.sh"), encoding="utf-8")
     image.write_bytes(png.read_bytes())
     unlisted_client.require_upload(run("sh", script, image).strip())
 
 
 def test_the_curl_script_reports_what_could_not_be_uploaded(
-    version: str, variables: Mapping[str, str], render: Callable[[str], str], png: Path
+    version: str, variables: Mapping[str, str], download: Download, png: Path
 ) -> None:
     script, text = png.with_name("curl.sh"), png.with_name("notes.txt")
-    script.write_text(render("curl.sh"), encoding="utf-8")
+    script.write_text(download("curl.sh"), encoding="utf-8")
     text.write_text("no image", encoding="utf-8")
     command = ["sh", str(script), str(text), str(png.with_name("missing.png")), str(png)]
     process = subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
@@ -74,7 +74,7 @@ def test_the_curl_script_reports_what_could_not_be_uploaded(
 
 
 def test_the_flameshot_script_uploads_the_screenshot(
-    outside_client: Start, version: str, run: Run, render: Callable[[str], str], png: Path
+    outside_client: Start, version: str, run: Run, download: Download, png: Path
 ) -> None:
     """With a program in Flameshot's place, which needs a desktop: it writes an image to its output."""
     client = outside_client("flameshot.sh", f"stand-in for Flameshot, curl {version}")
@@ -84,19 +84,19 @@ def test_the_flameshot_script_uploads_the_screenshot(
     stand_in.write_text(f'#!/bin/sh\n[ "$*" = \'gui --raw\' ] && cat "{png}"\n', encoding="utf-8")
     stand_in.chmod(0o755)
     script = png.with_name("flameshot.sh")
-    script.write_text(render("flameshot.sh"), encoding="utf-8")
+    script.write_text(download("flameshot.sh"), encoding="utf-8")
     output = run("sh", "-c", f'PATH="{programs}:$PATH" sh "{script}"')
     client.require_upload(output.strip())
 
 
 def test_the_flameshot_script_uploads_nothing_without_a_screenshot(
-    version: str, variables: Mapping[str, str], render: Callable[[str], str], tmp_path: Path
+    version: str, variables: Mapping[str, str], download: Download, tmp_path: Path
 ) -> None:
     stand_in = tmp_path / "flameshot"
     stand_in.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
     stand_in.chmod(0o755)
     script = tmp_path / "flameshot.sh"
-    script.write_text(render("flameshot.sh"), encoding="utf-8")
+    script.write_text(download("flameshot.sh"), encoding="utf-8")
     path = f"{tmp_path}:{variables['PATH']}"
     process = subprocess.run(
         ["sh", str(script)], capture_output=True, text=True, env={**variables, "PATH": path}, check=False

@@ -11,7 +11,7 @@ from urllib.request import Request, urlopen
 
 import httpx2
 import pytest
-from tests.outside.conftest import NPM, PYPI, Run, Start
+from tests.outside.conftest import NPM, PYPI, Download, Run, Start
 
 from imagehost_server.serve.runner import free_port
 from imagehost_server.testing import RunningServer
@@ -90,12 +90,12 @@ def test_picgo_uploads_with_our_configuration(
     outside_client: Start,
     node_modules: Path,
     configure: Configure,
-    render: Callable[[str], str],
+    download: Download,
     run: Run,
     png: Path,
 ) -> None:
     client = outside_client("picgo upload, web-uploader", versions("picgo-plugin-web-uploader"))
-    config = configure(render("picgo.json"))
+    config = configure(download("picgo.json"))
     output = run("node", node_modules / "picgo" / "bin" / "picgo", "--config", config, "upload", png)
     client.require_upload(shown_url(output))
 
@@ -182,13 +182,13 @@ def test_the_server_of_picgo_uploads_files_that_editors_name(
     outside_client: Start,
     node_modules: Path,
     configure: Configure,
-    render: Callable[[str], str],
+    download: Download,
     variables: Mapping[str, str],
     png: Path,
     jpeg: Path,
 ) -> None:
     client = outside_client("picgo server (Obsidian, Typora)", versions("picgo-plugin-web-uploader"))
-    with picgo_server(node_modules, configure(render("picgo.json")), variables) as url:
+    with picgo_server(node_modules, configure(download("picgo.json")), variables) as url:
         body = json.dumps({"list": [str(png), str(jpeg)]}).encode()
         request = Request(f"{url}/upload", body, {"Content-Type": "application/json"})
         with urlopen(request, timeout=60) as response:
@@ -205,7 +205,7 @@ def test_image_migrate_picgo_uploads_the_images_of_a_note(
     node_modules: Path,
     python_programs: Path,
     configure: Configure,
-    render: Callable[[str], str],
+    download: Download,
     variables: Mapping[str, str],
     run: Run,
     png: Path,
@@ -215,7 +215,7 @@ def test_image_migrate_picgo_uploads_the_images_of_a_note(
     client = outside_client(f"image-migrate-picgo, {method}", PYPI["image-migrate-picgo"])
     note = png.with_name("note.md")
     note.write_text(f"![cat](<{png.name}>)\n\n![photo]({jpeg.name})\n", encoding="utf-8")
-    config = configure(render("picgo.json"))
+    config = configure(download("picgo.json"))
     program = python_programs / "image-migrate-picgo"
     if method == "server":
         with picgo_server(node_modules, config, variables) as url:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import os
 import pty
-from collections.abc import Callable
 from pathlib import Path
 
-from tests.outside.conftest import PYPI, Run, Start
+from tests.outside.conftest import PYPI, Download, Run, Start
 
 from imagehost_server.testing import RunningServer
 
 
 def test_sharex_cli_uploads_with_our_file(
-    outside_client: Start, python_programs: Path, render: Callable[[str], str], run: Run, png: Path
+    outside_client: Start, python_programs: Path, download: Download, run: Run, png: Path
 ) -> None:
     client = outside_client("sharex-cli with sharex.sxcu", PYPI["sharex-cli"])
     config = png.with_name("sharex.sxcu")
-    config.write_text(render("sharex.sxcu"), encoding="utf-8")
+    config.write_text(download("sharex.sxcu"), encoding="utf-8")
     program = python_programs / "sharex"
     run(program, "--config", config)
     # Without a terminal as its input, the program uploads the input as text.
