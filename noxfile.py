@@ -55,7 +55,7 @@ def tests(session: nox.Session) -> None:
 @nox.session
 def extended(session: nox.Session) -> None:
     """Run the tests marked slow, faults or external, one at a time: some measure time or memory."""
-    sync(session, "tests")
+    sync(session, "outside")
     session.run("pytest", "-m", EXTENDED, *session.posargs)
 
 

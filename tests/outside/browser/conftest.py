@@ -1,0 +1,144 @@
+"""Chromium, web pages of another origin, and the server that they use."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from attrs import frozen
+from tests.outside.packages import install_npm
+
+from imagehost_core.testing import make_image
+from imagehost_server.testing import RunningServer, running
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+VERSIONS = {
+    "@uppy/core": "6.3.1",
+    "@uppy/dashboard": "6.0.3",
+    "@uppy/xhr-upload": "6.0.0",
+    "esbuild": "0.28.2",
+    "filepond": "4.32.12",
+}
+"""The npm packages that the pages load; `esbuild` makes one script of those that consist of modules."""
+
+PLACEHOLDERS = ("https://images.example.com/v1", "ihk_TOKEN")
+"""Base URL and token in the documented examples."""
+
+TIMEOUT_MILLISECONDS = 60_000
+"""How long a test waits for a page."""
+
+NO_LIMITS = {
+    f"IMAGEHOST_LIMITS_{name}": "0"
+    for name in ("API_PER_MINUTE", "UPLOADS_PER_MINUTE", "UNAUTHENTICATED_PER_MINUTE", "SIGN_INS_PER_MINUTE")
+}
+
+
+@pytest.fixture(scope="session")
+def npm_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory `node_modules` with the packages of `VERSIONS`."""
+    return install_npm(tmp_path_factory.mktemp("pages"), VERSIONS)
+
+
+@frozen
+class Pages:
+    """Files that are served on origins other than that of the image host.
+
+    Attributes:
+        directory: The directory that is served.
+        same_site: An origin of the image host's site: another port.
+        cross_site: An origin of another site.
+    """
+
+    directory: Path
+    same_site: str
+    cross_site: str
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Do not write to the standard error."""
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
+    directory = tmp_path_factory.mktemp("site")
+    (directory / "index.html").write_text("<!doctype html><title>page</title>", encoding="utf-8")
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, directory=directory)) as http:
+        thread = threading.Thread(target=http.serve_forever)
+        thread.start()
+        port = http.server_address[1]
+        try:
+            yield Pages(directory, f"http://127.0.0.1:{port}", f"http://localhost:{port}")
+        finally:
+            http.shutdown()
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server without rate limits that allows every origin."""
+    with running(tmp_path_factory.mktemp("server") / "data", variables=NO_LIMITS) as server:
+        yield server
+
+
+# The scope is not the session: while Playwright runs, no test can use asyncio.
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium without a window."""
+    executable = shutil.which("chromium")
+    if executable is None:
+        pytest.skip("NOT TESTED in a browser: chromium is not installed")
+    playwright = pytest.importorskip("playwright.sync_api", reason="NOT TESTED in a browser: no playwright")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=executable, headless=True)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """A browser context without cookies."""
+    context = browser.new_context()
+    context.set_default_timeout(TIMEOUT_MILLISECONDS)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext, pages: Pages) -> Page:
+    """A tab with an empty page of another site."""
+    page = context.new_page()
+    page.goto(pages.cross_site)
+    return page
+
+
+@pytest.fixture
+def example(workspace: Path, server: RunningServer) -> Callable[..., str]:
+    """Returns a documented example with the server's base URL and token, or with another token."""
+
+    def read(name: str, replace: Mapping[str, str] | None = None, token: str | None = None) -> str:
+        text = (workspace / "docs" / "examples" / name).read_text(encoding="utf-8")
+        values = dict(zip(PLACEHOLDERS, (server.base_url, token or server.token), strict=True))
+        for documented, tested in {**values, **(replace or {})}.items():
+            assert documented in text
+            text = text.replace(documented, tested)
+        return text
+
+    return read
+
+
+@pytest.fixture
+def image_files() -> list[dict[str, object]]:
+    """Two PNGs of different widths, as Playwright takes them for a file input."""
+    return [
+        {"name": f"cat {width}.png", "mimeType": "image/png", "buffer": make_image(width, 60)}
+        for width in (80, 90)
+    ]
