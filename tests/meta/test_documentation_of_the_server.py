@@ -20,8 +20,11 @@ from imagehost_core.testing import make_image
 from imagehost_server.api.representations import (
     AccountRecord,
     DeliveryRecord,
+    LimitOverridesRecord,
     LimitRecord,
+    ManagedAccountRecord,
     NewKeyRecord,
+    NewSessionRecord,
     NewWebhookRecord,
     SessionRecord,
 )
@@ -42,7 +45,11 @@ def commands(group: click.Group, name: str) -> Iterator[str]:
 def test_every_route_is_documented_with_its_scope(workspace: Path) -> None:
     text = (workspace / "docs" / "http.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `([A-Z]+ /\S+)` \| `?([\w: ]+?)`? \|", text, re.MULTILINE))
-    shown: dict[Requirement | None, str] = {None: "no token", SessionRequirement.ONLY: "a session"}
+    shown: dict[Requirement | None, str] = {
+        None: "no token",
+        SessionRequirement.ONLY: "a session",
+        SessionRequirement.OPERATOR: "an operator",
+    }
     routes = {
         re.sub(r"\{\w+_id\}", "{id}", route.replace(" /v1/", " /")): shown.get(need) or need
         for route, need in ROUTE_SCOPES.items()
@@ -61,7 +68,18 @@ def test_every_event_is_documented(workspace: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "record", [NewKeyRecord, SessionRecord, AccountRecord, LimitRecord, NewWebhookRecord, DeliveryRecord]
+    "record",
+    [
+        NewKeyRecord,
+        NewSessionRecord,
+        SessionRecord,
+        AccountRecord,
+        ManagedAccountRecord,
+        LimitOverridesRecord,
+        LimitRecord,
+        NewWebhookRecord,
+        DeliveryRecord,
+    ],
 )
 def test_every_member_of_a_record_is_documented(record: type[attrs.AttrsInstance], workspace: Path) -> None:
     text = (workspace / "docs" / "records.md").read_text(encoding="utf-8")

@@ -37,6 +37,8 @@ BODIES: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {
     "DELETE /v1/albums/{album_id}/images": lambda ids: {"json": {"image_ids": [ids["image_id"]]}},
     "POST /v1/session": lambda ids: {"json": {"username": ids["user"], "password": PASSWORD}},
     "POST /v1/accounts": lambda ids: {"json": {"username": ids["new_user"], "password": PASSWORD}},
+    "POST /v1/account/password": lambda _: {"json": {"current_password": PASSWORD, "new_password": PASSWORD}},
+    "PATCH /v1/accounts/{account_id}": lambda _: {"json": {"quota_bytes": None}},
     "POST /v1/keys": lambda _: {"json": {"name": "x"}},
     "PATCH /v1/keys/{key_id}": lambda _: {"json": {"name": "y"}},
     "POST /v1/webhooks": lambda _: {"json": {"url": ENDPOINT}},
@@ -51,7 +53,9 @@ CREATED |= {"POST /v1/webhooks/{webhook_id}/test"}
 MISSING = {
     "image_id": MISSING_ID,
     "album_id": "999999999",
+    "account_id": "999999999",
     "key_id": MISSING_ID,
+    "session_id": MISSING_ID,
     "webhook_id": MISSING_ID,
     "delivery_id": MISSING_ID,
 }
@@ -63,7 +67,7 @@ FILE = "sharex.sxcu"
 
 @frozen
 class Service:
-    """A server with the accounts ann and bob, and a session token of each."""
+    """A server with the accounts ann, bob and admin, an operator, and a session token of each."""
 
     client: httpx2.Client
     host: ImageHost
@@ -80,6 +84,8 @@ class Service:
     def resources(self, user: str) -> dict[str, Any]:
         """Create one resource of each kind for an account; return their ids, and values for bodies."""
         send, token = self.send, self.sessions[user]
+        for previous in self.host.webhooks.list(owner=user):  # an account has at most 100
+            self.host.webhooks.delete(previous, owner=user)
         image = send("POST", "/v1/upload", token, files={"image": ("a.png", self.png)})
         album = send("POST", "/v1/albums", token, json={"name": "x"})
         key = send("POST", "/v1/keys", token, json={})
@@ -88,8 +94,10 @@ class Service:
         delivery = send("POST", f"/v1/webhooks/{webhook_id}/test", token)
         created = {"image_id": image, "album_id": album, "key_id": key, "delivery_id": delivery}
         ids = {name: str(response.json()["data"]["id"]) for name, response in created.items()}
-        new_user = new_token(TokenKind.KEY)[:30]
-        return {**ids, "webhook_id": webhook_id, "png": self.png, "user": user, "new_user": new_user}
+        account = self.host.accounts.get(user)
+        ids |= {"webhook_id": webhook_id, "account_id": str(account.id)}
+        ids["session_id"] = self.host.sessions.create(account).session.id
+        return {**ids, "png": self.png, "user": user, "new_user": new_token(TokenKind.KEY)[:30]}
 
     def invalid_tokens(self) -> dict[str, str | None]:
         """Return invalid tokens, by the reason."""
@@ -119,7 +127,6 @@ def running_server(
 ) -> Iterator[RunningServer]:
     variables = {
         **no_limits,
-        "IMAGEHOST_REGISTRATION": "true",
         "IMAGEHOST_WEBHOOKS_ALLOW_LOOPBACK": "true",
         "IMAGEHOST_WEBHOOKS_SEND_IN_SERVER": "false",
     }
@@ -135,7 +142,8 @@ def service(running_server: RunningServer, png: bytes) -> Iterator[Service]:
     ):
         for user in ("ann", "bob", "gone"):
             host.accounts.create(user, password_hash=hash_password(PASSWORD))
-        sessions = {user: host.sessions.create(host.accounts.get(user)).token for user in ("ann", "bob")}
+        users = ("ann", "bob", "admin")
+        sessions = {user: host.sessions.create(host.accounts.get(user)).token for user in users}
         yield Service(client, host, png, sessions)
 
 
@@ -158,7 +166,9 @@ def body_of(route: str, ids: dict[str, Any]) -> dict[str, Any]:
 
 def minimal_token(service: Service, user: str, requirement: Requirement | None) -> str:
     """Return a token with no more than the requirement of a route."""
-    return service.key(user, requirement) if isinstance(requirement, Scope) else service.sessions[user]
+    if isinstance(requirement, Scope):
+        return service.key(user, requirement)
+    return service.sessions["admin" if requirement is SessionRequirement.OPERATOR else user]
 
 
 def error_code(response: httpx2.Response) -> str:
@@ -184,6 +194,9 @@ def comparable(response: httpx2.Response, *ids: str) -> tuple[int, str, list[tup
 
 
 PROTECTED = [route for route, requirement in ROUTE_SCOPES.items() if requirement is not None]
+OWNED = [route for route in PROTECTED if ROUTE_SCOPES[route] is not SessionRequirement.OPERATOR]
+"""The routes of an account's own resources."""
+OPERATORS = [route for route in PROTECTED if ROUTE_SCOPES[route] is SessionRequirement.OPERATOR]
 OPEN = [route for route, requirement in ROUTE_SCOPES.items() if requirement is None]
 
 
@@ -197,7 +210,7 @@ def test_invalid_tokens_are_401_with_identical_responses(
 ) -> None:
     responses = {}
     for kind, token in invalid_tokens.items():
-        ids = {**MISSING, "png": service.png}
+        ids = {**MISSING, "png": service.png, "new_user": "new"}
         response = service.send(*split(route, ids), token, **body_of(route, ids))
         assert (response.status_code, error_code(response)) == (401, "UNAUTHORIZED"), kind
         assert response.headers["www-authenticate"] == "Bearer"
@@ -220,15 +233,35 @@ def test_without_the_required_scope_it_is_403_whether_the_resource_exists_or_not
     assert comparable(existing) == comparable(missing)
 
 
-@pytest.mark.parametrize("route", [route for route in PROTECTED if "_id}" in route])
+@pytest.mark.parametrize("route", OPERATORS)
+def test_another_users_session_is_403_whether_the_account_exists_or_not(service: Service, route: str) -> None:
+    token, ids = service.sessions["bob"], service.resources("ann")
+    existing, own, missing = (
+        service.send(*split(route, names), token, **body_of(route, ids))
+        for names in (ids, service.resources("bob"), {**ids, **MISSING})
+    )
+    assert (existing.status_code, error_code(existing)) == (403, "FORBIDDEN")
+    assert comparable(existing) == comparable(own) == comparable(missing)
+
+
+@pytest.mark.parametrize("route", [route for route in OPERATORS if "{" in route])
+@pytest.mark.parametrize("account_id", ["999999999", "0", "-1", "01", "x", str(2**63)])
+def test_an_unknown_account_is_404_for_operators(service: Service, route: str, account_id: str) -> None:
+    ids = {"account_id": account_id}
+    response = service.send(*split(route, ids), service.sessions["admin"], **body_of(route, ids))
+    assert (response.status_code, error_code(response)) == (404, "NOT_FOUND")
+
+
+@pytest.mark.parametrize("route", [route for route in OWNED if "_id}" in route])
 def test_a_foreign_resource_responds_exactly_like_a_missing_one(service: Service, route: str) -> None:
     ids, token = service.resources("ann"), minimal_token(service, "bob", ROUTE_SCOPES[route])
     before = service.host.accounts.usage("ann")
     foreign = service.send(*split(route, ids), token, **body_of(route, ids))
     missing = service.send(*split(route, MISSING), token, **body_of(route, ids))
     assert (foreign.status_code, error_code(foreign)) == (404, "NOT_FOUND")
-    foreign_ids = [str(ids[name]) for name in MISSING]
-    assert comparable(foreign, *foreign_ids) == comparable(missing, *MISSING.values())
+    names = [name for name in MISSING if f"{{{name}}}" in route]
+    foreign_ids, missing_ids = [str(ids[name]) for name in names], [MISSING[name] for name in names]
+    assert comparable(foreign, *foreign_ids) == comparable(missing, *missing_ids)
     assert service.host.accounts.usage("ann") == before
 
 
@@ -244,14 +277,13 @@ def test_a_token_with_only_the_required_scope_is_sufficient(service: Service, ro
     assert "{name}" in route or response.json()["success"] is True
 
 
-@pytest.mark.parametrize(
-    "route", [route for route in PROTECTED if "{" not in route and route.startswith("GET")]
-)
+@pytest.mark.parametrize("route", [route for route in OWNED if "{" not in route and route.startswith("GET")])
 def test_lists_contain_no_resources_of_other_accounts(service: Service, route: str) -> None:
     ids = service.resources("ann")
     response = service.send(*split(route, ids), minimal_token(service, "bob", ROUTE_SCOPES[route]))
     assert response.status_code == 200
-    assert not any(f'"{ids[name]}"' in response.text for name in MISSING if name != "album_id")
+    numbers = ("album_id", "account_id")
+    assert not any(f'"{ids[name]}"' in response.text for name in MISSING if name not in numbers)
     assert f'"id":{ids["album_id"]},' not in response.text
 
 
@@ -320,12 +352,17 @@ def test_a_private_image_equals_a_missing_one_for_others(service: Service) -> No
         assert comparable(private, image_id) == comparable(missing, MISSING_ID)
 
 
-def test_only_sessions_manage_keys(service: Service) -> None:
+def test_only_sessions_manage_keys_sessions_passwords_and_accounts() -> None:
     assert {
-        route for route, requirement in ROUTE_SCOPES.items() if requirement is SessionRequirement.ONLY
+        route for route, requirement in ROUTE_SCOPES.items() if isinstance(requirement, SessionRequirement)
     } == {
         "DELETE /v1/session",
         "POST /integrations/{name}",
+        "GET /v1/sessions",
+        "DELETE /v1/sessions/{session_id}",
+        "POST /v1/account/password",
+        *(f"{method} /v1/accounts" for method in ("GET", "POST")),
+        *(f"{method} /v1/accounts/{{account_id}}" for method in ("GET", "PATCH")),
         *(f"{method} /v1/keys" for method in ("GET", "POST")),
         *(f"{method} /v1/keys/{{key_id}}" for method in ("GET", "PATCH", "DELETE")),
     }

@@ -280,6 +280,17 @@ def test_a_suspended_account_cannot_sign_in(send: Send, host: ImageHost) -> None
     assert sign_in(send, "idle", PASSWORD, new_address()).status_code == 401
 
 
+def test_a_password_change_counts_as_a_sign_in_attempt(send: Send, host: ImageHost) -> None:
+    create_user(host, "guesser", api_per_minute=0)
+    token = host.sessions.create(host.accounts.get("guesser")).token
+    body = {"current_password": "wrong", "new_password": PASSWORD}
+    statuses = [
+        send("POST", "/v1/account/password", new_address(), token, json=body).status_code for _ in range(3)
+    ]
+    assert statuses == [422, 422, 429]
+    assert sign_in(send, "guesser", PASSWORD, new_address()).status_code == 429
+
+
 def test_accounts_can_be_created_if_registration_is_enabled(send: Send) -> None:
     body, address = {"username": "fresh", "password": PASSWORD}, new_address()
     created = send("POST", "/v1/accounts", address, json=body)
@@ -308,5 +319,6 @@ def test_an_account_with_an_invalid_name_or_password_is_422(send: Send, username
 
 def test_registration_is_disabled_by_default(anonymous: httpx2.Client) -> None:
     response = anonymous.post("/v1/accounts", json={"username": "x", "password": PASSWORD})
-    assert (response.status_code, response.json()) == (404, anonymous.get("/v1/nope").json())
-    assert "/accounts" not in anonymous.get("/v1/openapi.json").json()["paths"]
+    assert (response.status_code, response.json()) == (401, anonymous.get("/v1/accounts").json())
+    operation = anonymous.get("/v1/openapi.json").json()["paths"]["/accounts"]["post"]
+    assert operation["security"] == [{"session": []}, {"cookie": [], "csrf": []}]

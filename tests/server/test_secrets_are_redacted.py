@@ -11,8 +11,9 @@ import pytest
 
 from imagehost_core import ImageHost, ImageHostError
 from imagehost_core.tokens import TokenKind, new_token
-from imagehost_server.api.representations import new_key_record, new_webhook_record, session_record
-from imagehost_server.api.schemas import NewAccount, SignIn, decode
+from imagehost_server.api.body import decode
+from imagehost_server.api.representations import new_key_record, new_session_record, new_webhook_record
+from imagehost_server.api.schemas import NewAccount, PasswordChange, SignIn
 from imagehost_server.auth.cookies import SESSION_COOKIE
 from imagehost_server.auth.identity import RequestIdentity
 from imagehost_server.auth.passwords import hash_password, new_password
@@ -111,10 +112,12 @@ def test_no_repr_contains_a_secret(tmp_path: Path) -> None:
         principal = host.authenticate(session.token)
         identity = RequestIdentity(principal, None, False, session.token, "192.0.2.1")
         values = [key, session, hook, principal, identity, host, credentials]
-        values += [new_key_record(key), session_record(session), new_webhook_record(hook)]
+        values += [new_key_record(key), new_session_record(session), new_webhook_record(hook)]
         values += [
             decode(kind, b'{"username": "ann", "password": "correct horse"}') for kind in (SignIn, NewAccount)
         ]
+        password_change = b'{"current_password": "correct horse", "new_password": "correct horses"}'
+        values.append(decode(PasswordChange, password_change))
         text = "\n".join(f"{value!r} {value}" for value in values)
     assert [s for s in (key.token, session.token, hook.secret, "correct horse") if s in text] == []
 

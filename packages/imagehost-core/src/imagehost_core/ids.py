@@ -38,7 +38,7 @@ ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 """The digits of base62, in ASCII order."""
 
 ID_LENGTH = 16
-MAX_ALBUM_ID = 2**63 - 1
+MAX_ALBUM_ID = MAX_ACCOUNT_ID = 2**63 - 1
 """The largest integer that both SQLite and PostgreSQL store in a column."""
 
 _ID = re.compile(rf"[0-9A-Za-z]{{{ID_LENGTH}}}", re.ASCII)
@@ -116,6 +116,18 @@ def parse_album_id(value: int | str) -> AlbumId:
     if number is None:
         raise ValidationError(errors=[FieldError("album_id", "a positive integer", quote_value(value))])
     return AlbumId(number)
+
+
+def parse_account_id(text: str) -> AccountId:
+    """Return canonical decimal text as an account id.
+
+    Raises:
+        NotFoundError: It is no integer from 1 to `MAX_ACCOUNT_ID`.
+    """
+    number = parse_positive_int(text, MAX_ACCOUNT_ID)
+    if number is None:
+        raise NotFoundError(f"expected the id of an account but received {quote_value(text)}")
+    return AccountId(number)
 
 
 def image_not_found_text(image_id: str) -> str:

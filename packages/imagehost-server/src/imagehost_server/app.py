@@ -33,7 +33,6 @@ from imagehost_server.middleware.security import SecurityMiddleware
 from imagehost_server.openapi.description import ApiDescription
 from imagehost_server.openapi.docs_page import docs_asset
 from imagehost_server.routes import ROUTES
-from imagehost_server.routes.account import create_account
 from imagehost_server.settings import HttpSettings, ServerSettings
 
 if TYPE_CHECKING:
@@ -96,8 +95,9 @@ def create_app(host: ImageHost, settings: ServerSettings) -> Application:
 
 def create_api(host: ImageHost, settings: ServerSettings, executors: Executors) -> Litestar:
     """Return the JSON API alone."""
-    routes = routes_of(settings)
-    pages = ApiDescription(routes, settings.base_url, settings.delivery_url)
+    pages = ApiDescription(
+        ROUTES, settings.base_url, settings.delivery_url, registration=settings.registration
+    )
 
     @asynccontextmanager
     async def lifespan(_app: Litestar) -> AsyncIterator[None]:
@@ -111,7 +111,7 @@ def create_api(host: ImageHost, settings: ServerSettings, executors: Executors) 
             await executors.database.run(host.close)
 
     return Litestar(
-        [*routes, docs_asset],
+        [*ROUTES, docs_asset],
         guards=[require_access],
         exception_handlers={Exception: handle_exception},
         lifespan=[lifespan],
@@ -123,11 +123,6 @@ def create_api(host: ImageHost, settings: ServerSettings, executors: Executors) 
         state=State({"host": host, "settings": settings, "executors": executors, "api_description": pages}),
         debug=False,
     )
-
-
-def routes_of(settings: ServerSettings) -> tuple[HTTPRouteHandler, ...]:
-    """Return the routes of the JSON API; creating accounts is one only where `registration` is on."""
-    return tuple(route for route in ROUTES if settings.registration or route is not create_account)
 
 
 def operations(routes: tuple[HTTPRouteHandler, ...] = ROUTES) -> list[Operation]:

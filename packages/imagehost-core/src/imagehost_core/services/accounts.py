@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import TypedDict, Unpack
 
@@ -21,6 +21,7 @@ from imagehost_core.db import (
 from imagehost_core.db.database import Queryable, Transaction
 from imagehost_core.errors import (
     ConflictError,
+    ErrorCollector,
     FieldError,
     NotFoundError,
     UnauthorizedError,
@@ -71,10 +72,6 @@ class AccountService:
     _clock: Clock = field(repr=False)
     _delete_image: Callable[[ImageId], object] = field(repr=False)
 
-    def name_errors(self, name: str) -> tuple[FieldError, ...]:
-        """Return an error unless `name` can be the name of an account, whether or not one has it."""
-        return account_name_errors(name)
-
     def create(
         self, name: str, *, password_hash: str | None = None, **changes: Unpack[AccountChanges]
     ) -> Account:
@@ -89,7 +86,7 @@ class AccountService:
             ValidationError: The name or another value is not allowed; all errors are reported together.
             ConflictError: The name is taken.
         """
-        parsed = _parse_changes(dict(changes))
+        parsed = _parse_changes(changes)
         if errors := (*account_name_errors(name), *parsed.errors):
             raise ValidationError(errors=errors)
         with self._database.transaction() as transaction:
@@ -166,9 +163,12 @@ class AccountService:
             ValidationError: A value is not allowed; all errors are reported together.
             ConflictError: The account is the only operator that is not suspended, and would not be any more.
         """
-        parsed = _parse_changes(dict(changes))
+        parsed, errors = _parse_changes(changes), ErrorCollector()
         if parsed.errors:
-            raise ValidationError(errors=parsed.errors)
+            with errors.catch():
+                self.get(account)
+            errors.add(ValidationError(errors=parsed.errors))
+        errors.raise_if_any()
         with self._database.transaction() as transaction:
             current = self._get(account, transaction)
             changed = parsed.apply(current, self._clock())
@@ -277,6 +277,15 @@ class AccountService:
             )
 
 
+def account_change_errors(changes: Mapping[str, object]) -> tuple[FieldError, ...]:
+    """Return the errors of the members of an `AccountChanges`.
+
+    Raises:
+        TypeError: There is no such property.
+    """
+    return _parse_changes(changes).errors
+
+
 @frozen
 class _ParsedChanges:
     """Changes of an account whose values are allowed, or their errors."""
@@ -299,7 +308,7 @@ class _ParsedChanges:
         )
 
 
-def _parse_changes(changes: dict[str, object]) -> _ParsedChanges:
+def _parse_changes(changes: Mapping[str, object]) -> _ParsedChanges:
     """Return changes with their values parsed.
 
     Raises:

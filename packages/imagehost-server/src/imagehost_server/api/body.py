@@ -114,7 +114,11 @@ def _check_members(
 
 
 def _check_member(info: FieldInfo, value: object, name: str) -> list[FieldError]:
-    item = _struct_item(info.type)
+    item, nested = _struct_item(info.type), _struct(info.type)
+    if nested is not None:
+        if isinstance(value, dict):
+            return _check_members(nested, value, f"{name}.")[1]
+        return [FieldError(name, "an object", _quote(value))]
     if item is not None and isinstance(value, list):
         return [
             error
@@ -192,12 +196,17 @@ def _plain_types(annotation: object) -> frozenset[object]:
     return frozenset({annotation})
 
 
+def _struct(annotation: object) -> type[Struct] | None:
+    """Return the class of a member that is an object."""
+    kinds = (kind for kind in _plain_types(annotation) if isinstance(kind, type))
+    return next((kind for kind in kinds if issubclass(kind, Struct)), None)
+
+
 def _struct_item(annotation: object) -> type[Struct] | None:
     """Return the class of a list's items, if they are objects."""
     for kind in _plain_types(annotation):
         if get_origin(kind) is list:
-            (item,) = get_args(kind)
-            return item if isinstance(item, type) and issubclass(item, Struct) else None
+            return _struct(get_args(kind)[0])
     return None
 
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from imagehost_core import ImageHost
 from imagehost_core.errors import COMBINED, ErrorCollector
+from imagehost_core.ids import parse_account_id
 from imagehost_core.models import Account
 from imagehost_core.services.albums import MAX_IMAGES_PER_REQUEST
 from imagehost_core.services.bulk import MAX_IMAGES as MAX_BULK_IMAGES
@@ -40,6 +41,7 @@ LOOKUPS: dict[str, Lookup] = {
     "image_id": lambda host, text, owner: host.images.get(text, owner=owner),
     "album_id": lambda host, text, owner: host.albums.get(text, owner=owner),
     "key_id": lambda host, text, owner: host.keys.get(text, owner=owner),
+    "account_id": lambda host, text, _: host.accounts.get(parse_account_id(text)),
     "webhook_id": lambda host, text, owner: host.webhooks.get(text, owner=owner),
 }
 """The lookup of a resource, by the name of its path parameter."""

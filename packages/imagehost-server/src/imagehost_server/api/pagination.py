@@ -8,7 +8,13 @@ from attrs import frozen
 
 from imagehost_core.models import Page
 from imagehost_core.resources import AlbumRecord, ImageRecord, PublicImageRecord
-from imagehost_server.api.representations import DeliveryRecord, KeyRecord, WebhookRecord
+from imagehost_server.api.representations import (
+    DeliveryRecord,
+    KeyRecord,
+    ManagedAccountRecord,
+    SessionRecord,
+    WebhookRecord,
+)
 
 T = TypeVar("T")
 
@@ -61,6 +67,22 @@ class KeyList:
     """A page of an account's API keys."""
 
     keys: list[KeyRecord]
+    pagination: Pagination
+
+
+@frozen(kw_only=True)
+class SessionList:
+    """A page of an account's sessions."""
+
+    sessions: list[SessionRecord]
+    pagination: Pagination
+
+
+@frozen(kw_only=True)
+class AccountList:
+    """A page of all accounts."""
+
+    accounts: list[ManagedAccountRecord]
     pagination: Pagination
 
 

@@ -16,6 +16,8 @@ from imagehost_server.integrations import INTEGRATIONS
 ImageIdPath = Annotated[str, PathParameter(description="The image's id: 16 letters and digits.")]
 AlbumIdPath = Annotated[str, PathParameter(description="The album's id: a positive integer.")]
 KeyIdPath = Annotated[str, PathParameter(description="The API key's id.")]
+AccountIdPath = Annotated[str, PathParameter(description="The account's id: a positive integer.")]
+SessionIdPath = Annotated[str, PathParameter(description="The session's id.")]
 WebhookIdPath = Annotated[str, PathParameter(description="The webhook's id.")]
 DeliveryIdPath = Annotated[str, PathParameter(description="The delivery's id.")]
 IntegrationPath = Annotated[

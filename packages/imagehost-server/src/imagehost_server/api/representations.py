@@ -6,11 +6,14 @@ from datetime import UTC, datetime
 
 from attrs import asdict, field, frozen
 
+from imagehost_core.ids import SessionId
 from imagehost_core.models import (
     Account,
     AccountUsage,
     ApiKey,
     ApiKeyWithToken,
+    Role,
+    Session,
     SessionWithToken,
     Webhook,
     WebhookDelivery,
@@ -42,14 +45,28 @@ class NewKeyRecord(KeyRecord):
 
 @frozen(kw_only=True)
 class AccountSummary:
-    """The name of an account, and when it was created."""
+    """The name and role of an account, and when it was created."""
 
     name: str
+    role: Role
     created_at: datetime
 
 
 @frozen(kw_only=True)
 class SessionRecord:
+    """A session, without its token; `is_current` is true for the session of the request."""
+
+    id: str
+    user_agent: str
+    ip_address: str
+    created_at: datetime
+    expires_at: datetime
+    last_used_at: datetime
+    is_current: bool
+
+
+@frozen(kw_only=True)
+class NewSessionRecord:
     """A new session, with its token, which is returned only once."""
 
     token: str = field(repr=False)
@@ -92,6 +109,31 @@ class AccountRecord:
     usage: UsageRecord
     quota: QuotaRecord
     limits: list[LimitRecord]
+
+
+@frozen(kw_only=True)
+class LimitOverridesRecord:
+    """The limits of an account that differ from the host's: `null` is the host's limit, 0 is unlimited."""
+
+    api_per_minute: int | None
+    api_per_hour: int | None
+    api_per_day: int | None
+    uploads_per_minute: int | None
+    bulk_ids_per_minute: int | None
+
+
+@frozen(kw_only=True)
+class ManagedAccountRecord:
+    """An account, as operators see it; a quota of `null` is the host's, and 0 is unlimited."""
+
+    id: int
+    name: str
+    role: Role
+    limits: LimitOverridesRecord
+    quota_bytes: int | None
+    suspended: bool
+    created_at: datetime
+    usage: UsageRecord
 
 
 @frozen(kw_only=True)
@@ -154,16 +196,43 @@ def new_key_record(created: ApiKeyWithToken) -> NewKeyRecord:
     return NewKeyRecord(**_key_members(created.key), token=created.token)  # type: ignore[arg-type]
 
 
-def session_record(session: SessionWithToken) -> SessionRecord:
+def session_record(session: Session, current: SessionId | None) -> SessionRecord:
+    """Return the record of a session.
+
+    Args:
+        session: The session.
+        current: The session of the request.
+    """
+    members = asdict(session, filter=lambda attribute, _: attribute.name != "account_id")
+    return SessionRecord(**members, is_current=session.id == current)
+
+
+def new_session_record(created: SessionWithToken) -> NewSessionRecord:
     """Return the record of a new session, with its token."""
-    return SessionRecord(
-        token=session.token, expires_at=session.expires_at, account=account_summary(session.account)
+    return NewSessionRecord(
+        token=created.token, expires_at=created.expires_at, account=account_summary(created.account)
     )
 
 
 def account_summary(account: Account) -> AccountSummary:
     """Return the summary of an account."""
-    return AccountSummary(name=account.name, created_at=account.created_at)
+    return AccountSummary(name=account.name, role=account.role, created_at=account.created_at)
+
+
+def managed_account_record(account: Account, usage: AccountUsage) -> ManagedAccountRecord:
+    """Return the record of an account for operators."""
+    limits = asdict(account.limits)
+    quota_bytes = limits.pop("quota_bytes")
+    return ManagedAccountRecord(
+        id=account.id,
+        name=account.name,
+        role=account.role,
+        limits=LimitOverridesRecord(**limits),
+        quota_bytes=quota_bytes,
+        suspended=account.suspended_at is not None,
+        created_at=account.created_at,
+        usage=_usage_record(usage),
+    )
 
 
 def account_record(
@@ -179,7 +248,7 @@ def account_record(
     """
     return AccountRecord(
         account=account_summary(account),
-        usage=UsageRecord(bytes=usage.bytes, images=usage.images, albums=usage.albums),
+        usage=_usage_record(usage),
         quota=QuotaRecord(bytes=quota or None, remaining=max(0, quota - usage.bytes) if quota else None),
         limits=[
             LimitRecord(
@@ -221,6 +290,10 @@ def delivery_record(delivery: WebhookDelivery) -> DeliveryRecord:
         duration_ms=delivery.last_duration_ms,
         error=None if has_response or not delivery.last_response else delivery.last_response,
     )
+
+
+def _usage_record(usage: AccountUsage) -> UsageRecord:
+    return UsageRecord(bytes=usage.bytes, images=usage.images, albums=usage.albums)
 
 
 def _key_members(key: ApiKey) -> dict[str, object]:

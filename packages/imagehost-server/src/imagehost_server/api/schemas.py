@@ -16,11 +16,13 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from imagehost_core.errors import FieldError, ValidationError, quote_value
 from imagehost_core.events import EVENT_TYPES
-from imagehost_core.models import Scope
+from imagehost_core.models import Role, Scope
+from imagehost_core.services.accounts import MAX_LIMIT, account_change_errors
 from imagehost_core.services.albums import MAX_IMAGES_PER_REQUEST
 from imagehost_core.services.albums import MAX_NAME as MAX_ALBUM_NAME
 from imagehost_core.services.bulk import MAX_IMAGES as MAX_BULK_IMAGES
 from imagehost_core.services.keys import MAX_NAME as MAX_KEY_NAME
+from imagehost_core.services.owners import account_name_errors
 from imagehost_core.transform import (
     DEFAULT_LIFETIME_SECONDS,
     FORMAT_NAMES,
@@ -31,8 +33,8 @@ from imagehost_core.transform import (
 )
 from imagehost_core.uploads import MAX_DESCRIPTION, MAX_FILENAME_BYTES
 from imagehost_core.webhooks import MAX_URL
-from imagehost_server.api.body import JsonBody
-from imagehost_server.auth.passwords import MAX_PASSWORD, MIN_PASSWORD
+from imagehost_server.api.body import JsonBody, set_fields
+from imagehost_server.auth.passwords import MAX_PASSWORD, MIN_PASSWORD, new_password_errors
 
 
 def _meta(description: str, **schema: object) -> Meta:
@@ -63,6 +65,17 @@ BulkIds = Annotated[
 Username = Annotated[str, _meta("The account's name.")]
 Password = Annotated[
     str, _meta("The account's password.", format="password", minLength=MIN_PASSWORD, maxLength=MAX_PASSWORD)
+]
+NewPassword = Annotated[
+    str, _meta("The new password.", format="password", minLength=MIN_PASSWORD, maxLength=MAX_PASSWORD)
+]
+AccountRole = Annotated[str, _meta("Operators manage all accounts.", enum=[role.value for role in Role])]
+Limit = Annotated[
+    int | None, _meta("Requests; null is the host's limit, 0 is unlimited.", minimum=0, maximum=MAX_LIMIT)
+]
+Quota = Annotated[
+    int | None,
+    _meta("Bytes of stored images; null is the host's quota, 0 is unlimited.", minimum=0, maximum=MAX_LIMIT),
 ]
 KeyName = Annotated[str, _meta("A name for people.", maxLength=MAX_KEY_NAME)]
 Scopes = Annotated[
@@ -149,8 +162,59 @@ class SignIn(JsonBody, kw_only=True):
         return f"{type(self).__name__}(username={self.username!r})"
 
 
+class PasswordChange(JsonBody, kw_only=True):
+    """The body of `POST /account/password`."""
+
+    current_password: Annotated[str, _meta("The account's password.", format="password")]
+    new_password: NewPassword
+
+    def __repr__(self) -> str:
+        # Without the passwords, which must not be logged.
+        return f"{type(self).__name__}()"
+
+    @staticmethod
+    def value_errors(members: Mapping[str, object]) -> list[FieldError]:
+        """Return the error of the new password's length."""
+        return _password_errors("new_password", members)
+
+
+class AccountLimits(JsonBody, kw_only=True):
+    """The limits of an account that differ from the host's; omitted members keep their values."""
+
+    api_per_minute: Limit | UnsetType = UNSET
+    api_per_hour: Limit | UnsetType = UNSET
+    api_per_day: Limit | UnsetType = UNSET
+    uploads_per_minute: Limit | UnsetType = UNSET
+    bulk_ids_per_minute: Limit | UnsetType = UNSET
+
+
 class NewAccount(SignIn, kw_only=True):
-    """The body of `POST /accounts`."""
+    """The body of `POST /accounts`; only operators may send more than the name and the password."""
+
+    role: AccountRole | UnsetType = UNSET
+    limits: AccountLimits | UnsetType = UNSET
+    quota_bytes: Quota | UnsetType = UNSET
+
+    @staticmethod
+    def value_errors(members: Mapping[str, object]) -> list[FieldError]:
+        """Return the errors of the name, the password and the properties."""
+        name = members.get("username")
+        errors = account_name_errors(name) if isinstance(name, str) else ()
+        return [*errors, *_password_errors("password", members), *_property_errors(members)]
+
+
+class AccountChanges(JsonBody, kw_only=True):
+    """The body of `PATCH /accounts/{id}`; omitted members keep their values."""
+
+    role: AccountRole | UnsetType = UNSET
+    limits: AccountLimits | UnsetType = UNSET
+    quota_bytes: Quota | UnsetType = UNSET
+    suspended: Annotated[bool, _meta("Whether the account is suspended.")] | UnsetType = UNSET
+
+    @staticmethod
+    def value_errors(members: Mapping[str, object]) -> list[FieldError]:
+        """Return the errors of the properties."""
+        return _property_errors(members)
 
 
 class NewKey(JsonBody, kw_only=True):
@@ -226,6 +290,29 @@ def parse_key_members(members: Mapping[str, object]) -> dict[str, object]:
         with suppress(ValidationError):
             parsed["expires_at"] = parse_timestamp("expires_at", expires_at)
     return parsed
+
+
+def account_properties(members: Mapping[str, object]) -> dict[str, object]:
+    """Return the properties of an account in a body by their names in the core, where limits have no group.
+
+    Args:
+        members: The members of a `NewAccount` or an `AccountChanges`.
+    """
+    properties = {name: members[name] for name in ("role", "suspended", "quota_bytes") if name in members}
+    limits = members.get("limits", {})
+    if isinstance(limits, AccountLimits):
+        limits = set_fields(limits)
+    assert isinstance(limits, dict)
+    return properties | {name: limits[name] for name in AccountLimits.__struct_fields__ if name in limits}
+
+
+def _property_errors(members: Mapping[str, object]) -> list[FieldError]:
+    return list(account_change_errors(account_properties(members)))
+
+
+def _password_errors(name: str, members: Mapping[str, object]) -> list[FieldError]:
+    password = members.get(name)
+    return list(new_password_errors(password, name)) if isinstance(password, str) else []
 
 
 def parse_timestamp(name: str, text: str | UnsetType | None) -> datetime | None:

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from imagehost_core.errors import ForbiddenError
-from imagehost_core.models import Principal, Scope
+from imagehost_core.models import Principal, Role, Scope
 from imagehost_core.tokens import require_scope
 from imagehost_server.auth.cookies import require_csrf_token
 from imagehost_server.auth.identity import RequestIdentity
@@ -24,6 +24,8 @@ class SessionRequirement(Enum):
     """The requirement of a session token; a key is not sufficient, whatever its scopes."""
 
     ONLY = "session"
+    OPERATOR = "operator"
+    """The session of an operator."""
 
 
 Requirement = Scope | SessionRequirement
@@ -49,8 +51,14 @@ ROUTE_SCOPES: dict[str, Requirement | None] = {
     "DELETE /v1/albums/{album_id}/images": Scope.ALBUMS_WRITE,
     "POST /v1/session": None,
     "DELETE /v1/session": SessionRequirement.ONLY,
-    "POST /v1/accounts": None,
+    "GET /v1/sessions": SessionRequirement.ONLY,
+    "DELETE /v1/sessions/{session_id}": SessionRequirement.ONLY,
     "GET /v1/account": Scope.ACCOUNT_READ,
+    "POST /v1/account/password": SessionRequirement.ONLY,
+    "GET /v1/accounts": SessionRequirement.OPERATOR,
+    "POST /v1/accounts": SessionRequirement.OPERATOR,
+    "GET /v1/accounts/{account_id}": SessionRequirement.OPERATOR,
+    "PATCH /v1/accounts/{account_id}": SessionRequirement.OPERATOR,
     "GET /v1/keys": SessionRequirement.ONLY,
     "POST /v1/keys": SessionRequirement.ONLY,
     "GET /v1/keys/{key_id}": SessionRequirement.ONLY,
@@ -73,6 +81,8 @@ ROUTE_SCOPES: dict[str, Requirement | None] = {
     "GET /readyz": None,
 }
 """The requirement of each route, by method and path; `None`: no token is required."""
+REGISTRATION = "POST /v1/accounts"
+"""The route that requires no token where the setting `registration` is on."""
 
 
 async def require_access(connection: ASGIConnection, handler: BaseRouteHandler) -> None:  # type: ignore[type-arg]
@@ -91,6 +101,8 @@ async def require_access(connection: ASGIConnection, handler: BaseRouteHandler) 
     identity = connection.scope["state"]["identity"]
     assert isinstance(identity, RequestIdentity)
     if identity.principal is None:
+        if route == REGISTRATION and connection.app.state["settings"].registration:
+            return
         assert identity.auth_error is not None
         raise identity.auth_error
     if identity.by_cookie:
@@ -105,9 +117,12 @@ def require_permission(principal: Principal, requirement: Requirement) -> None:
     """Raise ForbiddenError unless a principal meets a requirement.
 
     Raises:
-        ForbiddenError: The scope is missing, or the token is a key's where a session is required.
+        ForbiddenError: The scope is missing, the token is a key's where a session is required, or the account
+            is no operator where one is required.
     """
     if isinstance(requirement, Scope):
         require_scope(principal, requirement)
     elif not principal.is_session:
         raise ForbiddenError("expected a session's token for this operation but received a key's")
+    elif requirement is SessionRequirement.OPERATOR and principal.account.role is not Role.OPERATOR:
+        raise ForbiddenError("expected an operator's session for this operation but received a user's")

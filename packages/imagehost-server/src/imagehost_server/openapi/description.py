@@ -20,15 +20,25 @@ class ApiDescription:
         routes: The routes of the API.
         base_url: The base URL of the API, which ends in `/v1`.
         delivery_url: The base URL of images.
+        registration: Whether accounts can be created without a token.
     """
 
-    def __init__(self, routes: Iterable[HTTPRouteHandler], base_url: str, delivery_url: str) -> None:
+    def __init__(
+        self,
+        routes: Iterable[HTTPRouteHandler],
+        base_url: str,
+        delivery_url: str,
+        *,
+        registration: bool = False,
+    ) -> None:
         self._arguments = (tuple(routes), base_url, delivery_url)
+        self._registration = registration
 
     @cached_property
     def document(self) -> RawResponse:
         """The OpenAPI document."""
-        return RawResponse(200, msgspec.json.encode(document(*self._arguments)), JSON_HEADERS)
+        tree = document(*self._arguments, registration=self._registration)
+        return RawResponse(200, msgspec.json.encode(tree), JSON_HEADERS)
 
     @cached_property
     def docs(self) -> RawResponse:

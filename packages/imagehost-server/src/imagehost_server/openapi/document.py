@@ -18,6 +18,7 @@ from litestar.openapi import OpenAPIConfig
 
 from imagehost_server.api.operation import Operation
 from imagehost_server.api.request import ApiRequest
+from imagehost_server.auth.scopes import REGISTRATION
 from imagehost_server.openapi.components import (
     ERROR,
     HEADERS,
@@ -39,13 +40,16 @@ _ENVELOPE = re.compile(r"Success_(?:.*\.)?(\w+?)_$")
 """Litestar's name of the schema of a success envelope, with the name of its `data`."""
 
 
-def document(routes: Iterable[HTTPRouteHandler], base_url: str, delivery_url: str) -> dict[str, Any]:
+def document(
+    routes: Iterable[HTTPRouteHandler], base_url: str, delivery_url: str, registration: bool = False
+) -> dict[str, Any]:
     """Return the OpenAPI document.
 
     Args:
         routes: The routes to describe.
         base_url: The base URL of the API, which ends in `/v1`.
         delivery_url: The base URL of images.
+        registration: Whether accounts can be created without a token.
     """
     routes = list(routes)
     config = OpenAPIConfig("imagehost", version("imagehost-server"), use_handler_docstrings=True)
@@ -61,6 +65,8 @@ def document(routes: Iterable[HTTPRouteHandler], base_url: str, delivery_url: st
         item[method.lower()] = _complete(tree["paths"][path][method.lower()], operation)
         if not path.startswith(f"{PREFIX}/"):
             item["servers"] = [{"url": base_url.removesuffix(PREFIX)}]
+        if registration and operation.route == REGISTRATION:
+            item[method.lower()]["security"].append({})
     paths["/{file}"] = delivery_path(delivery_url)
     schemas = {name: _schema(name, schema) for name, schema in tree["components"]["schemas"].items()}
     result = {

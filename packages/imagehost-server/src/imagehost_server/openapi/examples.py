@@ -80,6 +80,32 @@ _WEBHOOK: dict[str, Any] = {
     "disabled_reason": None,
 }
 _SIGNED_URL = {"url": f"{_IMAGE_URL}?w=640&exp=1769937000&sig=k3Xq0f", "expires_at": _LATER}
+_LIMITS = {
+    "api_per_minute": None,
+    "api_per_hour": None,
+    "api_per_day": None,
+    "uploads_per_minute": 60,
+    "bulk_ids_per_minute": None,
+}
+_ACCOUNT: dict[str, Any] = {
+    "id": 2,
+    "name": "alice",
+    "role": "user",
+    "limits": _LIMITS,
+    "quota_bytes": 10_737_418_240,
+    "suspended": False,
+    "created_at": _TIME,
+    "usage": {"bytes": 482_113, "images": 1, "albums": 1},
+}
+_SESSION: dict[str, Any] = {
+    "id": "9sLq3cNf71AbXw2K",
+    "user_agent": "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0",
+    "ip_address": "192.0.2.7",
+    "created_at": _TIME,
+    "expires_at": _LATER,
+    "last_used_at": _TIME,
+    "is_current": True,
+}
 _PAGINATION = {"page": 1, "per_page": 20, "total": 1, "total_pages": 1, "next_cursor": None}
 
 EXAMPLES: dict[str, dict[str, Any]] = {
@@ -96,6 +122,11 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "PublicImageList": {"images": [_PUBLIC_IMAGE], "pagination": _PAGINATION},
     "AlbumList": {"albums": [_ALBUM], "pagination": _PAGINATION},
     "KeyList": {"keys": [_KEY], "pagination": _PAGINATION},
+    "SessionRecord": _SESSION,
+    "SessionList": {"sessions": [_SESSION], "pagination": _PAGINATION},
+    "LimitOverridesRecord": _LIMITS,
+    "ManagedAccountRecord": _ACCOUNT,
+    "AccountList": {"accounts": [_ACCOUNT], "pagination": _PAGINATION},
     "WebhookList": {"webhooks": [_WEBHOOK], "pagination": _PAGINATION},
     "DeletedImage": {"id": _IMAGE_ID, "deleted": True},
     "DeletedAlbum": {"id": 7, "deleted": True},
@@ -116,5 +147,11 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "WebhookChanges": {"is_active": True},
     "SignIn": {"username": "admin", "password": "correct horse battery staple"},
     "NewAccount": {"username": "alice", "password": "correct horse battery staple"},
+    "AccountChanges": {"limits": {"uploads_per_minute": 60}, "quota_bytes": 10_737_418_240},
+    "AccountLimits": {"uploads_per_minute": 60},
+    "PasswordChange": {
+        "current_password": "correct horse battery staple",
+        "new_password": "staple battery horse correct",
+    },
 }
 """An example of a schema, by its name."""

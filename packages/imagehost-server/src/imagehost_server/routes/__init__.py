@@ -2,6 +2,7 @@
 
 from imagehost_server.routes import (
     account,
+    accounts,
     albums,
     bulk,
     gallery,
@@ -22,6 +23,7 @@ ROUTES = (
     *albums.ROUTES,
     *session.ROUTES,
     *account.ROUTES,
+    *accounts.ROUTES,
     *keys.ROUTES,
     *webhooks.ROUTES,
     *integrations.ROUTES,

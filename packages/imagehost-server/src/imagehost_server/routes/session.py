@@ -1,22 +1,28 @@
-"""Session routes: sign in and sign out."""
+"""Session routes: sign in, sign out, list your sessions and end one."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeVar
 
 from attrs import frozen
 from litestar import Response
 from litestar.params import JSONBody
 
 from imagehost_core.errors import UnauthorizedError, ValidationError
+from imagehost_core.pagination import parse_page_request
+from imagehost_core.services.owners import account_name_errors
 from imagehost_server.api.envelope import Success, ok
 from imagehost_server.api.operation import operation
-from imagehost_server.api.representations import SessionRecord, session_record
+from imagehost_server.api.pagination import SessionList, pagination
+from imagehost_server.api.parameters import Cursor, Page, PerPage, SessionIdPath
+from imagehost_server.api.representations import Deleted, NewSessionRecord, new_session_record, session_record
 from imagehost_server.api.request import ApiRequest
 from imagehost_server.api.schemas import SignIn
 from imagehost_server.api.throttle import throttle_password_attempt
 from imagehost_server.auth.cookies import ended_cookies, session_cookies
 from imagehost_server.auth.passwords import password_errors, verify_password
+
+T = TypeVar("T")
 
 _INVALID_CREDENTIALS = "expected the name and password of an account but received others"
 
@@ -29,14 +35,14 @@ class EndedSession:
 
 
 @operation("POST /v1/session", summary="Sign in.", status=201, errors=(401,))
-async def sign_in(request: ApiRequest, data: JSONBody[SignIn]) -> Response[Success[SessionRecord]]:
+async def sign_in(request: ApiRequest, data: JSONBody[SignIn]) -> Response[Success[NewSessionRecord]]:
     """Respond with 201 and a session token, which has all scopes; set the session cookies."""
     if errors := password_errors(data.password):
         raise ValidationError(errors=errors)
     host, executors = request.host, request.executors
     # An invalid name costs neither an attempt nor a hash: which names are valid is public. A valid one costs
     # both, whether the account exists or not, so that timing does not reveal account names.
-    if host.accounts.name_errors(data.username):
+    if account_name_errors(data.username):
         raise UnauthorizedError(_INVALID_CREDENTIALS)
     await throttle_password_attempt(request, data.username)
     stored_hash = await executors.database.run(host.accounts.password_hash, data.username)
@@ -50,7 +56,7 @@ async def sign_in(request: ApiRequest, data: JSONBody[SignIn]) -> Response[Succe
         user_agent=request.headers.get("user-agent", ""),
         ip_address=request.identity.ip_address,
     )
-    response = ok(session_record(session), 201)
+    response = ok(new_session_record(session), 201)
     for cookie in session_cookies(session.token, host.now(), session.expires_at):
         response.set_cookie(cookie)
     return response
@@ -60,10 +66,34 @@ async def sign_in(request: ApiRequest, data: JSONBody[SignIn]) -> Response[Succe
 async def sign_out(request: ApiRequest) -> Response[Success[EndedSession]]:
     """End the session of the request's token, at once and in every process."""
     await request.executors.database.run(request.host.sessions.end, request.identity.token)
-    response = ok(EndedSession())
+    return _without_cookies(ok(EndedSession()))
+
+
+@operation("GET /v1/sessions", summary="List your sessions, newest first.")
+async def list_sessions(
+    request: ApiRequest, page: Page = None, per_page: PerPage = None, cursor: Cursor = None
+) -> Response[Success[SessionList]]:
+    """Respond with a page of the caller's sessions that have not expired."""
+    sessions = await request.executors.database.run(
+        request.host.sessions.list, owner=request.account, page=parse_page_request(page, per_page, cursor)
+    )
+    records = [session_record(session, request.auth.session_id) for session in sessions]
+    return ok(SessionList(sessions=records, pagination=pagination(sessions)))
+
+
+@operation("DELETE /v1/sessions/{session_id}", summary="End one of your sessions.")
+async def delete_session(request: ApiRequest, session_id: SessionIdPath) -> Response[Success[Deleted]]:
+    """End a session at once, in every process. Ending that of the request is signing out."""
+    await request.executors.database.run(request.host.sessions.delete, session_id, owner=request.account)
+    response = ok(Deleted(id=session_id))
+    return _without_cookies(response) if session_id == request.auth.session_id else response
+
+
+def _without_cookies(response: Response[T]) -> Response[T]:
+    """Return a response that deletes the session's cookies."""
     for cookie in ended_cookies():
         response.set_cookie(cookie)
     return response
 
 
-ROUTES = (sign_in, sign_out)
+ROUTES = (sign_in, sign_out, list_sessions, delete_session)
