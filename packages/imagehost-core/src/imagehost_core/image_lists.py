@@ -100,11 +100,10 @@ class ImageListRequest:
     page: PageRequest = field(factory=PageRequest)
 
 
+GALLERY_PARAMETERS = ("page", "per_page", "cursor", "album_id")
+"""The query parameters of the gallery."""
 PARAMETERS = (
-    "page",
-    "per_page",
-    "cursor",
-    "album_id",
+    *GALLERY_PARAMETERS,
     "q",
     "is_public",
     "format",
@@ -115,17 +114,20 @@ PARAMETERS = (
 """The query parameters of a list of images."""
 
 
-def parse_image_list(parameters: Iterable[tuple[str, str]]) -> ImageListRequest:
+def parse_image_list(
+    parameters: Iterable[tuple[str, str]], names: Iterable[str] = PARAMETERS
+) -> ImageListRequest:
     """Return the request of a list's query parameters.
 
     Args:
-        parameters: Names and values as text, in any order; names other than `PARAMETERS` are ignored.
+        parameters: Names and values as text, in any order.
+        names: The names of parameters that the list has; others are ignored.
 
     Raises:
         BadRequestError: Values are malformed, not allowed or repeated; every one is listed in `errors`.
     """
     errors: list[FieldError] = []
-    texts = first_values(parameters, PARAMETERS, errors)
+    texts = first_values(parameters, names, errors)
     page = album_id = filters = None
     try:
         page = parse_page_request(*map(texts.get, ("page", "per_page", "cursor")))

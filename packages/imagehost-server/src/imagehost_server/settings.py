@@ -134,6 +134,17 @@ class HttpSettings:
 
 
 @frozen(kw_only=True)
+class GallerySettings:
+    """The gallery of public images.
+
+    Attributes:
+        require_sign_in: Whether it requires a token, of any scope, or a session.
+    """
+
+    require_sign_in: bool = False
+
+
+@frozen(kw_only=True)
 class LogSettings:
     """Logging.
 
@@ -157,6 +168,7 @@ class ServerSettings(Settings):
         registration: Whether accounts can be created over HTTP without authentication.
         server: Interface, port, TLS and processes.
         http: Limits of HTTP connections and request bodies.
+        gallery: The gallery of public images.
         log: Logging.
 
     Raises:
@@ -169,6 +181,7 @@ class ServerSettings(Settings):
     registration: bool = False
     server: ListenSettings = field(factory=ListenSettings, validator=require_section(ListenSettings))
     http: HttpSettings = field(factory=HttpSettings, validator=require_section(HttpSettings))
+    gallery: GallerySettings = field(factory=GallerySettings, validator=require_section(GallerySettings))
     log: LogSettings = field(factory=LogSettings, validator=require_section(LogSettings))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import attrs
 from attrs import field, frozen
@@ -10,9 +10,9 @@ from attrs import field, frozen
 from imagehost_core.db import AccountRepository, AlbumRepository, ImageListRepository
 from imagehost_core.db.image_lists import image_list_id
 from imagehost_core.errors import BadRequestError, ErrorCollector, NotFoundError, ValidationError
-from imagehost_core.gallery import GalleryPage
+from imagehost_core.gallery import GalleryPage, PublicAlbum
 from imagehost_core.ids import AlbumId, album_not_found_text
-from imagehost_core.image_lists import ImageListRequest, parse_image_list
+from imagehost_core.image_lists import GALLERY_PARAMETERS, PARAMETERS, ImageListRequest, parse_image_list
 from imagehost_core.models import Account, Album, Image, Page
 from imagehost_core.pagination import PageRequest, cursor_errors
 from imagehost_core.services.owners import Owner, get_account
@@ -53,19 +53,14 @@ class ImageLists:
 
     def list_by_parameters(self, parameters: Iterable[tuple[str, str]], owner: Owner) -> Page[Image]:
         """Return the page that query parameters request; all their errors are reported together."""
-        parameters = tuple(parameters)
-        try:
-            request = parse_image_list(parameters)
-        except BadRequestError as error:
-            errors = ErrorCollector()
-            errors.add(error)
-            albums = [value for name, value in parameters if name == "album_id"]
-            if albums and all(field.name != "album_id" for field in error.errors):
-                with errors.catch():
-                    self._require_own_album(albums[0], get_account(self._accounts, owner))
-            errors.raise_if_any()
-            raise
-        return self.list(request, request.album_id, owner)
+        account = get_account(self._accounts, owner)
+        request = _parse(parameters, PARAMETERS, lambda album: self._require_own_album(album, account))
+        return self.list(request, request.album_id, account)
+
+    def list_public_by_parameters(self, parameters: Iterable[tuple[str, str]]) -> GalleryPage:
+        """Return the page of the gallery that query parameters request, likewise."""
+        request = _parse(parameters, GALLERY_PARAMETERS, self._get_public_album)
+        return self.list_public(request.page, request.album_id)
 
     def list_public(self, page: PageRequest, album: AlbumRef | None) -> GalleryPage:
         """Return a page of the gallery, or of a public album.
@@ -77,16 +72,48 @@ class ImageLists:
         """
         if album is None:
             return _gallery_page(self._lists.list_gallery(page))
+        public = self._get_public_album(album)
+        listed = self._lists.list_public_in_album(public, page)
+        return attrs.evolve(_gallery_page(listed), album=public)
+
+    def _get_public_album(self, album: AlbumRef) -> PublicAlbum:
+        """Return an album as the gallery shows it.
+
+        Raises:
+            NotFoundError: There is no such public album.
+        """
         public = self._albums.get_public(_album_id(album))
         if public is None:
             raise _not_found(album)
-        listed = self._lists.list_public_in_album(public, page)
-        return attrs.evolve(_gallery_page(listed), album=public)
+        return public
 
     def _require_own_album(self, album: AlbumRef, account: Account) -> None:
         """Raise NotFoundError unless an account has an album."""
         if self._albums.get(_album_id(album), account.id) is None:
             raise _not_found(album)
+
+
+def _parse(
+    parameters: Iterable[tuple[str, str]], names: Iterable[str], require_album: Callable[[str], object]
+) -> ImageListRequest:
+    """Return the request of query parameters.
+
+    Raises:
+        BadRequestError: Values are malformed, not allowed or repeated. If there is no such album either, the
+            error says that too.
+    """
+    parameters = tuple(parameters)
+    try:
+        return parse_image_list(parameters, names)
+    except BadRequestError as error:
+        errors = ErrorCollector()
+        errors.add(error)
+        albums = [value for name, value in parameters if name == "album_id"]
+        if albums and all(field.name != "album_id" for field in error.errors):
+            with errors.catch():
+                require_album(albums[0])
+        errors.raise_if_any()
+        raise
 
 
 def _album_id(album: AlbumRef) -> AlbumId:

@@ -106,6 +106,19 @@ class ImageService:
         """Return a page of the gallery, as `ImageHost.gallery` does."""
         return self._lists.list_public(page or PageRequest(), album_id)
 
+    def list_public_by_parameters(self, parameters: Iterable[tuple[str, str]]) -> GalleryPage:
+        """Return the page of the gallery that query parameters request, for servers.
+
+        Args:
+            parameters: Names and values as text: `page`, `per_page`, `cursor` and `album_id`.
+
+        Raises:
+            BadRequestError: Values are malformed or repeated; every one is listed in `errors`.
+            NotFoundError: There is no such public album.
+            UnavailableError: The database does not find the page in time.
+        """
+        return self._lists.list_public_by_parameters(parameters)
+
     def iter(
         self,
         *,

@@ -15,7 +15,6 @@ from attrs import frozen
 from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 
-from imagehost_core.errors import BadRequestError, FieldError
 from imagehost_server.api.body import BodyDTO, InvalidBody
 from imagehost_server.api.lookups import look_up
 from imagehost_server.api.request import ApiRequest
@@ -23,9 +22,6 @@ from imagehost_server.auth.identity import is_counted
 from imagehost_server.auth.scopes import ROUTE_SCOPES, Requirement
 
 Handler = Callable[..., Awaitable[Response[Any]]]
-
-FREE_TEXT = frozenset({"q"})
-"""Query parameters whose parser accepts any text, so that a repetition has to be rejected here."""
 
 
 @frozen(kw_only=True)
@@ -122,18 +118,11 @@ def _report_all_errors(function: Handler) -> Handler:
 
 
 def _repeated(request: ApiRequest, arguments: dict[str, Any]) -> dict[str, str]:
-    """Return the repeated query parameters of a handler.
-
-    Raises:
-        BadRequestError: One that accepts any text is repeated.
-    """
+    """Return the repeated query parameters of a handler."""
     if b"&" not in request.scope["query_string"]:
         return {}
     values = {name: request.query_params.getall(name, []) for name in arguments if name != "request"}
-    repeated = {name: f"&{name}=".join(found) for name, found in values.items() if len(found) > 1}
-    for name in FREE_TEXT & repeated.keys():
-        raise BadRequestError(errors=[FieldError(name, "one value", f"{len(values[name])}")])
-    return repeated
+    return {name: f"&{name}=".join(found) for name, found in values.items() if len(found) > 1}
 
 
 async def _raise_body_error(request: ApiRequest, body: InvalidBody) -> None:

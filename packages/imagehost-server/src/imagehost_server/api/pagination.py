@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TypeVar
 
 from attrs import frozen
+from msgspec import UNSET, UnsetType
 
 from imagehost_core.models import Page
-from imagehost_core.resources import AlbumRecord, ImageRecord, PublicImageRecord
+from imagehost_core.resources import AlbumRecord, ImageRecord, PublicAlbumRecord, PublicImageRecord
 from imagehost_server.api.representations import (
     DeliveryRecord,
     KeyRecord,
@@ -48,10 +49,11 @@ class ImageList:
 
 @frozen(kw_only=True)
 class PublicImageList:
-    """A page of public images."""
+    """A page of public images, and the album that was named by `album_id`."""
 
     images: list[PublicImageRecord]
     pagination: Pagination
+    album: PublicAlbumRecord | UnsetType = UNSET
 
 
 @frozen(kw_only=True)

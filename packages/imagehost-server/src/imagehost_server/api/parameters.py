@@ -10,6 +10,7 @@ from typing import Annotated
 
 from litestar.params import PathParameter, QueryParameter
 
+from imagehost_core.image_lists import MAX_SEARCH, STORED, ImageSort
 from imagehost_core.pagination import DEFAULT_PER_PAGE, MAX_PAGE, MAX_PER_PAGE
 from imagehost_server.integrations import INTEGRATIONS
 
@@ -43,7 +44,7 @@ Cursor = Annotated[
     str | None,
     QueryParameter(
         description="The `next_cursor` of the previous page, instead of `page`. Neither skips nor repeats "
-        "items while others are added or deleted.",
+        "items while others are added or deleted. With other filters or another order it is rejected.",
         schema_extra={"type": "string"},
     ),
 ]
@@ -52,6 +53,60 @@ AlbumFilter = Annotated[
     QueryParameter(
         description="List only the images of this album.",
         schema_extra={"type": "integer", "minimum": 1},
+    ),
+]
+PublicAlbumFilter = Annotated[
+    str | None,
+    QueryParameter(
+        description="List only the public images of this album, which must be public.",
+        schema_extra={"type": "integer", "minimum": 1},
+    ),
+]
+Search = Annotated[
+    str | None,
+    QueryParameter(
+        description="List only images with all of these words in `filename` or `description`; the last word "
+        "also matches the beginning of a word. Case and diacritics do not count.",
+        schema_extra={"type": "string", "maxLength": MAX_SEARCH},
+    ),
+]
+IsPublicFilter = Annotated[
+    str | None,
+    QueryParameter(
+        description="List only public images, or only private ones.",
+        schema_extra={"type": "boolean"},
+    ),
+]
+FormatFilter = Annotated[
+    str | None,
+    QueryParameter(
+        description="List only images with this stored format.",
+        schema_extra={"type": "string", "enum": list(STORED)},
+    ),
+]
+CreatedAfter = Annotated[
+    str | None,
+    QueryParameter(
+        description="List only images that were uploaded after this time, not at it.",
+        schema_extra={"type": "string", "format": "date-time"},
+    ),
+]
+CreatedBefore = Annotated[
+    str | None,
+    QueryParameter(
+        description="List only images that were uploaded before this time, not at it.",
+        schema_extra={"type": "string", "format": "date-time"},
+    ),
+]
+Sort = Annotated[
+    str | None,
+    QueryParameter(
+        description="The order; a hyphen in front is for descending.",
+        schema_extra={
+            "type": "string",
+            "enum": [sort.value for sort in ImageSort],
+            "default": ImageSort.NEWEST.value,
+        },
     ),
 ]
 DeleteImages = Annotated[

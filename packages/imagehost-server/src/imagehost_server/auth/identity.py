@@ -50,6 +50,17 @@ class RequestIdentity:
     token: str
     ip_address: str
 
+    def require_principal(self) -> Principal:
+        """Return the principal.
+
+        Raises:
+            UnauthorizedError: There is no valid token.
+        """
+        if self.principal is None:
+            assert self.auth_error is not None
+            raise self.auth_error
+        return self.principal
+
 
 class IdentityMiddleware:
     """ASGI middleware that authenticates requests and applies the rate limits.

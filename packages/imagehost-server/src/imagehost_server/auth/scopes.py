@@ -100,17 +100,15 @@ async def require_access(connection: ASGIConnection, handler: BaseRouteHandler) 
         return
     identity = connection.scope["state"]["identity"]
     assert isinstance(identity, RequestIdentity)
-    if identity.principal is None:
-        if route == REGISTRATION and connection.app.state["settings"].registration:
-            return
-        assert identity.auth_error is not None
-        raise identity.auth_error
+    if identity.principal is None and route == REGISTRATION and connection.app.state["settings"].registration:
+        return
+    principal = identity.require_principal()
     if identity.by_cookie:
         method = str(connection.scope.get("method"))
         require_csrf_token(method, connection.scope["headers"], identity.token)
-    require_permission(identity.principal, requirement)
-    connection.scope["auth"] = identity.principal
-    connection.scope["user"] = identity.principal.account
+    require_permission(principal, requirement)
+    connection.scope["auth"] = principal
+    connection.scope["user"] = principal.account
 
 
 def require_permission(principal: Principal, requirement: Requirement) -> None:

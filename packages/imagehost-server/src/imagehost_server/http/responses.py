@@ -115,7 +115,7 @@ def log_cause(api_error: ImageHostError, error: Exception, request_id: str) -> N
 
 
 def to_jsonable(value: object) -> object:
-    """Return `value` in types of JSON, datetimes as RFC 3339 with microseconds."""
+    """Return `value` in types of JSON, datetimes as RFC 3339 with microseconds; leave unset members out."""
     if isinstance(value, str | int | None):
         return value
     if isinstance(value, datetime):
@@ -123,7 +123,8 @@ def to_jsonable(value: object) -> object:
     if isinstance(value, Mapping):
         return {name: to_jsonable(item) for name, item in value.items()}
     if attrs.has(type(value)):
-        return {name: to_jsonable(getattr(value, name)) for name in _names(type(value))}
+        members = ((name, getattr(value, name)) for name in _names(type(value)))
+        return {name: to_jsonable(item) for name, item in members if item is not msgspec.UNSET}
     if isinstance(value, list | tuple):
         return [to_jsonable(item) for item in value]
     return value

@@ -11,15 +11,25 @@ from attrs import frozen
 from litestar import Response
 from litestar.params import JSONBody
 
-from imagehost_core.errors import BadRequestError, ValidationError
-from imagehost_core.ids import AlbumId, ImageId, parse_album_id
-from imagehost_core.pagination import parse_page_request
+from imagehost_core.ids import ImageId
 from imagehost_core.resources import ImageRecord
 from imagehost_server.api.body import set_fields
 from imagehost_server.api.envelope import Success, ok
 from imagehost_server.api.operation import operation
 from imagehost_server.api.pagination import ImageList, pagination
-from imagehost_server.api.parameters import AlbumFilter, Cursor, ImageIdPath, Page, PerPage
+from imagehost_server.api.parameters import (
+    AlbumFilter,
+    CreatedAfter,
+    CreatedBefore,
+    Cursor,
+    FormatFilter,
+    ImageIdPath,
+    IsPublicFilter,
+    Page,
+    PerPage,
+    Search,
+    Sort,
+)
 from imagehost_server.api.request import ApiRequest
 from imagehost_server.api.schemas import ImageChanges, SignedUrlRequest
 
@@ -40,18 +50,25 @@ class SignedUrl:
     expires_at: datetime
 
 
-@operation("GET /v1/images", summary="List your images, newest first.")
+# The core reads the parameters from the URL, repeated ones too; the annotations are for the OpenAPI document.
+@operation("GET /v1/images", summary="List your images, by default the newest first.")
 async def list_images(
     request: ApiRequest,
-    page: Page = None,
-    per_page: PerPage = None,
-    cursor: Cursor = None,
-    album_id: AlbumFilter = None,
+    page: Page = None,  # noqa: ARG001
+    per_page: PerPage = None,  # noqa: ARG001
+    cursor: Cursor = None,  # noqa: ARG001
+    album_id: AlbumFilter = None,  # noqa: ARG001
+    q: Search = None,  # noqa: ARG001
+    is_public: IsPublicFilter = None,  # noqa: ARG001
+    format: FormatFilter = None,  # noqa: A002, ARG001
+    created_after: CreatedAfter = None,  # noqa: ARG001
+    created_before: CreatedBefore = None,  # noqa: ARG001
+    sort: Sort = None,  # noqa: ARG001
 ) -> Response[Success[ImageList]]:
     """Respond with a page of the caller's images."""
-    host, page_request, album = request.host, parse_page_request(page, per_page, cursor), _album_id(album_id)
+    host, parameters = request.host, list(request.query_params.multi_items())
     images = await request.executors.database.run(
-        host.images.list, owner=request.account, album_id=album, page=page_request
+        host.images.list_by_parameters, parameters, owner=request.account
     )
     return ok(ImageList(images=list(map(host.urls.image_record, images)), pagination=pagination(images)))
 
@@ -113,17 +130,3 @@ def expiry_of(url: str) -> datetime:
 
 
 ROUTES = (list_images, get_image, update_image, delete_image, sign_image)
-
-
-def _album_id(text: str | None) -> AlbumId | None:
-    """Return the query parameter `album_id`, or `None`.
-
-    Raises:
-        BadRequestError: It is not an album id.
-    """
-    if text is None:
-        return None
-    try:
-        return parse_album_id(text)
-    except ValidationError as error:
-        raise BadRequestError(errors=error.errors) from None
