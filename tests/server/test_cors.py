@@ -170,7 +170,7 @@ def test_errors_of_the_security_middleware_are_readable(client: httpx2.Client) -
     assert response.status_code == 403
     assert_readable(response)
     response = client.get("/v1/gallery", headers={"X-Long": "x" * 65_536})
-    assert response.status_code == 400
+    assert response.status_code == 431
     assert_readable(response)
 
 
