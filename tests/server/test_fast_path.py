@@ -212,6 +212,18 @@ def test_a_changed_or_deleted_image_is_not_sent_from_memory(app: Application, ho
     assert via_fast_path(app, request) is None
 
 
+@pytest.mark.parametrize(
+    "header", ["Forwarded: for=_x", "VIA: 1.1 a", "X-Forwarded-Host: a", "x-forwarded-for:"]
+)
+def test_a_loopback_request_with_a_header_of_proxies_takes_the_slow_path(
+    app: Application, image: Image, header: str
+) -> None:
+    """The slow path rejects it with 403; over HTTPS the header says nothing."""
+    request = request_of(f"/img/{image.id}?w=20", "Host: a", header)
+    assert via_fast_path(app, request, Peer("http", ("127.0.0.1", 9))) is None
+    assert via_fast_path(app, request, Peer("https", ("127.0.0.1", 9))) is not None
+
+
 def test_a_request_is_logged_in_the_access_log(
     app: Application, image: Image, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -257,6 +269,9 @@ HEADERS = (
     "X-Forwarded-Proto: https",
     "X-Forwarded-Proto: http",
     "X-Forwarded-For: 192.0.2.9, 10.0.0.3",
+    "X-Forwarded-Host: a",
+    "Forwarded: proto=https",
+    "via: 1.1 proxy",
     "X-Empty:",
 )
 

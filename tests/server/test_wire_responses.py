@@ -222,3 +222,28 @@ def test_absolute_targets_are_served_and_logged(
     [answer] = exchange(server, start + b" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
     assert answer.status == expected[0]
     assert f" path={expected[1]} " in answer.log_line
+
+
+FORWARDED = (
+    b"Forwarded: for=192.0.2.7",
+    b"Via: 1.1 proxy",
+    b"X-Forwarded-Proto: https",
+    b"X-Forwarded-Port: 1",
+)
+
+
+@pytest.mark.parametrize("header", FORWARDED)
+def test_loopback_requests_through_an_unknown_proxy_get_403_with_an_unread_body(
+    server: RunningServer, image_id: str, header: bytes
+) -> None:
+    """The body is never sent: a server that waited for it would send no response."""
+    [answer] = exchange(server, SIGN_IN + header + b"\r\nContent-Length: 5000\r\n\r\n")
+    assert (answer.status, answer.error["code"]) == (403, "FORBIDDEN")
+    for query in ("", "?w=20", "?w=20"):
+        start = f"GET /img/{image_id}{query} HTTP/1.1\r\nHost: a\r\n".encode()
+        closing = b"\r\nConnection: close\r\n\r\n"
+        [answer] = exchange(server, start + header + closing)
+        assert (answer.status, answer.error["code"]) == (403, "FORBIDDEN")
+    for path in (b"/healthz", b"/readyz"):
+        [answer] = exchange(server, b"GET " + path + b" HTTP/1.1\r\nHost: a\r\n" + header + closing)
+        assert answer.status == 200
