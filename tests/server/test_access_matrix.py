@@ -340,6 +340,17 @@ def test_adding_a_foreign_image_to_an_album_equals_a_missing_one(service: Servic
     assert comparable(foreign, ids["image_id"])[1:] == comparable(missing, MISSING_ID)[1:]
 
 
+@pytest.mark.parametrize(
+    "route", ["PATCH /v1/images", "DELETE /v1/images", "POST /v1/images/delete", "POST /v1/signed-urls"]
+)
+def test_a_foreign_image_of_a_bulk_request_equals_a_missing_one(service: Service, route: str) -> None:
+    ids, token = service.resources("ann"), service.sessions["bob"]
+    foreign = service.send(*split(route, ids), token, **body_of(route, ids))
+    missing = service.send(*split(route, ids), token, **body_of(route, MISSING))
+    assert comparable(foreign, ids["image_id"]) == comparable(missing, MISSING_ID)
+    assert service.send("GET", f"/v1/images/{ids['image_id']}", service.sessions["ann"]).status_code == 200
+
+
 def test_a_private_image_equals_a_missing_one_for_others(service: Service) -> None:
     form = {"files": {"image": ("a.png", service.png)}, "data": {"is_public": "0"}}
     image_id = service.send("POST", "/v1/upload", service.sessions["ann"], **form).json()["data"]["id"]

@@ -110,6 +110,11 @@ CASES = (
         (MISSING, *INVALID_WEBHOOK, "is_active"),
         {**INVALID_WEBHOOK, "is_active": "x"},
     ),
+    Case(
+        f"GET /v1/webhooks/{MISSING}/deliveries?page=0&per_page=101&cursor=x",
+        400,
+        (MISSING, "page", "per_page", "cursor"),
+    ),
     Case("POST /v1/upload", 422, tuple(INVALID_OPTIONS), form=INVALID_OPTIONS, files=("image",)),
     Case("POST /v1/upload", 422, tuple(INVALID_OPTIONS), form=INVALID_OPTIONS, files=("files[]",) * 2),
     Case("POST /v1/upload", 400, ("a file", *INVALID_OPTIONS), form=INVALID_OPTIONS),

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
@@ -24,6 +25,9 @@ from imagehost_core import (
 )
 from imagehost_core.services.bulk import MAX_IMAGES
 from imagehost_core.testing import make_image
+
+if TYPE_CHECKING:
+    from tests.core.conftest import Program
 
 PNG = make_image(8, 8)
 MISSING = "0000000000000000"
@@ -222,6 +226,45 @@ def test_an_image_whose_files_cannot_be_removed_now_failed_and_the_others_are_de
     assert isinstance(results[1].error, ImageHostError)
     (finished,) = host.images.delete_many([images[1]], owner="admin")
     assert finished.status is BulkStatus.DELETED
+
+
+DELETE = """
+    import os, signal, sys
+    from imagehost_core import ImageHost, Settings
+    from imagehost_core.settings import RenderingSettings
+
+    renames = 0
+
+    def kill(event, arguments):
+        global renames
+        renames += event == "os.rename"
+        if renames == int(sys.argv[2]):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with ImageHost.open(sys.argv[1], settings=Settings(rendering=RenderingSettings(processes=1))) as host:
+        sys.addaudithook(kill)
+        host.images.delete_many(sys.argv[3:], owner="admin")
+"""
+
+
+@pytest.mark.parametrize("renames", [1, 3])
+def test_a_deletion_whose_process_dies_is_finished_by_the_next_one(
+    opened: Callable[..., ImageHost],
+    program: Callable[..., Program],
+    stored_files: Callable[[Path], list[str]],
+    renames: int,
+) -> None:
+    host = opened()
+    before = stored_files(host.path)
+    images = upload(host, 3)
+    dying = program(DELETE, host.path, renames, *(image.id for image in images))
+    dying.end()
+    for image in images:
+        with pytest.raises(NotFoundError):
+            host.images.get(image.id)
+    assert stored_files(host.path) != before
+    host.maintenance.cleanup()
+    assert stored_files(host.path) == before
 
 
 def test_concurrent_bulk_requests_of_the_same_images_finish(host: ImageHost) -> None:

@@ -129,3 +129,16 @@ def test_generations_are_kept_when_the_file_is_opened_again(tmp_path: Path) -> N
     assert second.read(KEY) == after
     assert second.read("another key") == 0 or stripe("another key") == stripe(KEY)
     second.close()
+
+
+@given(st.lists(st.text(), min_size=1, max_size=40))
+def test_a_change_of_several_keys_invalidates_each_of_them_also_those_of_one_stripe(
+    tmp_path_factory: pytest.TempPathFactory, keys: list[str]
+) -> None:
+    generations = GenerationTable(tmp_path_factory.mktemp("several") / "generations")
+    before = {key: generations.read(key) for key in keys}
+    with generations.bump(*keys, *keys):
+        assert {generations.read(key) for key in keys} == {None}
+    for key, generation in before.items():
+        assert generations.read(key) not in (None, generation)
+    generations.close()

@@ -160,3 +160,31 @@ def test_an_interrupt_while_waiting_leaves_no_descriptor_open(tmp_path: Path) ->
         signal.signal(signal.SIGALRM, previous)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     unlock_file(held)
+
+
+@given(st.lists(st.text(), max_size=40))
+def test_several_keys_are_locked_together_also_those_of_one_stripe(
+    tmp_path_factory: pytest.TempPathFactory, keys: list[str]
+) -> None:
+    locks = LockManager(tmp_path_factory.mktemp("several"))
+    numbers = {stripe(key) for key in keys}
+    with locks.acquire_all("image", keys):
+        for number in range(STRIPES):
+            with locks.try_acquire("image", number) as free:
+                assert free is (number not in numbers)
+    for number in numbers:
+        with locks.try_acquire("image", number) as free:
+            assert free
+
+
+def test_threads_that_lock_the_same_keys_in_other_orders_do_not_wait_for_each_other(
+    locks: LockManager,
+) -> None:
+    keys = [f"key {number}" for number in range(50)]
+
+    def work(turn: int) -> int:
+        with locks.acquire_all("image", keys[::-1] if turn % 2 else keys):
+            return turn
+
+    with ThreadPoolExecutor(8) as executor:
+        assert sorted(executor.map(work, range(200), timeout=60)) == list(range(200))

@@ -95,7 +95,7 @@ async def post_delete_images(
     return await _delete(request, data)
 
 
-@operation("POST /v1/signed-urls", summary="Create signed URLs of up to 100 items.")
+@operation("POST /v1/signed-urls", summary="Create signed URLs of up to 100 items.", errors=(404,))
 async def sign_images(
     request: ApiRequest, data: JSONBody[SignedUrlsRequest]
 ) -> Response[Success[SignedUrls]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from litestar import Response
 from litestar.params import JSONBody
 
+from imagehost_core.errors import ErrorCollector
 from imagehost_core.pagination import parse_page_request
 from imagehost_server.api.body import set_fields
 from imagehost_server.api.envelope import Success, ok
@@ -114,7 +115,12 @@ async def list_deliveries(
     cursor: Cursor = None,
 ) -> Response[Success[DeliveryList]]:
     """Respond with a page of deliveries."""
-    page_request = parse_page_request(page, per_page, cursor)
+    errors = ErrorCollector()
+    with errors.catch():
+        page_request = parse_page_request(page, per_page, cursor)
+    with errors.catch():
+        await request.executors.database.run(request.host.webhooks.get, webhook_id, owner=request.account)
+    errors.raise_if_any()
     deliveries = await request.executors.database.run(
         request.host.webhooks.deliveries, webhook_id, owner=request.account, page=page_request
     )
