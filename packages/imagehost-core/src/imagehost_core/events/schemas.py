@@ -53,11 +53,18 @@ def schema_of(kind: object) -> Schema:
     if isinstance(kind, type) and issubclass(kind, Enum):
         return {"type": "string", "enum": [member.value for member in kind]}
     if get_origin(kind) in (Union, UnionType):
-        return {"anyOf": [schema_of(member) for member in get_args(kind)]}
+        return _union([schema_of(member) for member in get_args(kind)])
     if isinstance(kind, type) and attrs.has(kind):
         hints = get_type_hints(kind)
         return _object({field.name: schema_of(hints[field.name]) for field in attrs.fields(kind)}, kind)
     raise TypeError(f"expected the type of a record's field but received {kind!r}")
+
+
+def _union(schemas: list[Schema]) -> Schema:
+    """Return the schema of a union; one of primitive types has `type` alone, which more programs support."""
+    if all(schema.keys() == {"type"} for schema in schemas):
+        return {"type": [schema["type"] for schema in schemas]}
+    return {"anyOf": schemas}
 
 
 def _object(properties: dict[str, Schema], kind: type[object]) -> Schema:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Literal
 
 from attrs import asdict, field, frozen
 
@@ -183,7 +184,7 @@ class Deleted:
     """The id of a deleted resource."""
 
     id: str
-    deleted: bool = True
+    deleted: Literal[True] = True
 
 
 def key_record(key: ApiKey) -> KeyRecord:

@@ -109,7 +109,7 @@ def _error(kind: type[ImageHostError]) -> Schema:
     return {
         "description": kind.default_message,
         "headers": header_references("X-Request-Id", *_ERROR_HEADERS.get(kind.status, ())),
-        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorResponse"}}},
     }
 
 

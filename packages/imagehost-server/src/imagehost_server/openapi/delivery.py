@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from imagehost_core.formats import BY_EXTENSION, FORMATS
 from imagehost_core.transform import FORMAT_NAMES, MAX_QUALITY, MAX_SIDE, Fit
-from imagehost_core.uploads import BOOLEANS, MAX_DESCRIPTION, STORED_FORMATS
+from imagehost_core.uploads import MAX_DESCRIPTION, STORED_FORMATS
 from imagehost_server.openapi.components import Schema
 
-_BOOLEAN: Schema = {"type": "string", "enum": sorted(BOOLEANS)}
 _FORMAT = "In any case. Takes precedence over `convertToWebP`, unless it is `auto`."
 _FILE: Schema = {"type": "string", "format": "binary"}
 
@@ -24,32 +23,39 @@ UPLOAD_FIELDS: dict[str, Schema] = {
     },
     "image": {**_FILE, "description": "Form 2: one image file; the response is its record."},
     "album_id": {"type": "integer", "minimum": 1, "description": "The album to add the images to."},
-    "description": {"type": "string", "maxLength": MAX_DESCRIPTION},
+    "description": {
+        "type": "string",
+        "maxLength": MAX_DESCRIPTION,
+        "description": "A text about the images.",
+    },
     "quality": {"type": "integer", "minimum": 1, "maximum": 100, "description": "Compression quality."},
     "format": {"type": "string", "enum": list(STORED_FORMATS), "default": "auto", "description": _FORMAT},
-    "remove_exif": {**_BOOLEAN, "default": "false", "description": "Remove EXIF, XMP and IPTC metadata."},
+    "remove_exif": {
+        "type": "boolean",
+        "description": "Remove EXIF, XMP and IPTC metadata. The default is a setting of the host.",
+    },
     "convertToWebP": {
-        **_BOOLEAN,
-        "default": "true",
+        "type": "boolean",
+        "default": True,
         "description": "Convert to WebP if that is smaller. No effect beside `format`.",
     },
-    "auto_rename": {**_BOOLEAN, "default": "false", "description": "Generate a random file name."},
-    "is_public": {**_BOOLEAN, "default": "true", "description": "Whether the gallery shows the images."},
+    "auto_rename": {"type": "boolean", "default": False, "description": "Generate a random file name."},
+    "is_public": {"type": "boolean", "default": True, "description": "Whether the gallery shows the images."},
 }
 """The fields of the upload forms."""
 
+UPLOAD_FORM: Schema = {
+    "type": "object",
+    "description": "Either `files[]` (form 1, up to 20 files) or `image` (form 2, one file). An empty text "
+    "field counts as absent; a boolean is `true`, `false`, `1` or `0`.",
+    "properties": UPLOAD_FIELDS,
+    "examples": [{"image": "the bytes of cat.jpg", "description": "A cat asleep on a keyboard"}],
+}
+"""Both forms as one schema: alternatives at the root are beyond most generators of clients."""
+
 UPLOAD_BODY: Schema = {
     "required": True,
-    "content": {
-        "multipart/form-data": {
-            "schema": {
-                "type": "object",
-                "description": "Either `files[]` (form 1, up to 20 files) or `image` (form 2, one file). "
-                "An empty text field counts as absent.",
-                "properties": UPLOAD_FIELDS,
-            }
-        }
-    },
+    "content": {"multipart/form-data": {"schema": {"$ref": "#/components/schemas/UploadForm"}}},
 }
 
 _SIDE: Schema = {"type": "integer", "minimum": 1, "maximum": MAX_SIDE}

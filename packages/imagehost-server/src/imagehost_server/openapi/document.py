@@ -30,9 +30,10 @@ from imagehost_server.openapi.components import (
     security,
     success_headers,
 )
-from imagehost_server.openapi.delivery import UPLOAD_BODY, delivery_path
+from imagehost_server.openapi.delivery import UPLOAD_BODY, UPLOAD_FORM, delivery_path
 from imagehost_server.openapi.descriptions import describe
 from imagehost_server.openapi.examples import EXAMPLES
+from imagehost_server.openapi.generators import adapt_to_generators
 from imagehost_server.openapi.webhooks import webhooks
 
 PREFIX = "/v1"
@@ -77,19 +78,22 @@ def document(
         "paths": _simplify(paths),
         "webhooks": webhooks(),
         "components": {
-            "schemas": {**schemas, "Error": ERROR},
+            "schemas": {**schemas, "ErrorResponse": ERROR, "UploadForm": UPLOAD_FORM},
             "responses": error_responses(),
             "headers": HEADERS,
             "securitySchemes": SECURITY_SCHEMES,
         },
     }
-    return dict(_rename_envelopes(result))
+    renamed = dict(_rename_envelopes(result))
+    adapt_to_generators(renamed)
+    return renamed
 
 
 def _complete(described: dict[str, Any], operation: Operation) -> Schema:
     """Return an operation with its errors, headers, security and tag."""
     (status,) = (status for status in described["responses"] if status.startswith("2"))
     success = described["responses"][status]
+    success["description"] = described["summary"]
     if operation.idempotent:
         described.setdefault("parameters", []).append(IDEMPOTENCY_KEY)
     if operation.route == "POST /v1/upload":
