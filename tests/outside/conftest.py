@@ -124,12 +124,10 @@ def run(variables: Mapping[str, str], tmp_path: Path) -> Run:
             list(map(str, command)),
             cwd=tmp_path,
             env={**variables, **options.pop("env", {})},  # type: ignore[dict-item]
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
             text=True,
             check=False,
             timeout=RUN_SECONDS,
-            **options,  # type: ignore[call-overload]
+            **{"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, **options},  # type: ignore[call-overload]
         )
         assert process.returncode == 0, process.stdout
         return str(process.stdout)

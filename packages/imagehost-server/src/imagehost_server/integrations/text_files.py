@@ -46,9 +46,9 @@ fi
 url=$(upload "$directory/screenshot.png") || exit 1
 printf '%s\n' "$url"
 if [ -n "${WAYLAND_DISPLAY:-}" ] && command -v wl-copy >/dev/null; then
-    printf '%s' "$url" | wl-copy
+    printf '%s' "$url" | wl-copy >/dev/null 2>&1
 elif [ -n "${DISPLAY:-}" ] && command -v xclip >/dev/null; then
-    printf '%s' "$url" | xclip -selection clipboard
+    printf '%s' "$url" | xclip -selection clipboard >/dev/null 2>&1
 fi
 """
 
