@@ -282,6 +282,7 @@ def test_sizes_and_formats_are_read_from_headers(content: bytes, expected: tuple
         b"GIF89a" + bytes(20),
         JPEG[:8],
         b"\xff\xd8\xff\xe0\x00\x04ab\x00\x00",
+        JPEG.replace(b"\xff\xc0", b"\xff\xc5"),
         riff(b"VP8?", bytes(20)),
         riff(b"VP8 ", bytes(12)),
         make_png(0, 5),
@@ -289,6 +290,37 @@ def test_sizes_and_formats_are_read_from_headers(content: bytes, expected: tuple
 )
 def test_a_corrupt_image_is_422(content: bytes, http: httpx2.Client) -> None:
     assert_error(http.post("/upload", files={"image": content}), 422, "VALIDATION_ERROR")
+
+
+@pytest.mark.parametrize(
+    ("marker", "fields", "stored_format"),
+    [
+        (0xC2, {}, "jpeg"),
+        (0xC3, {}, "webp"),
+        (0xC9, {"convertToWebP": "0"}, "jpeg"),
+        (0xCA, {"format": "PNG"}, "png"),
+    ],
+)
+def test_a_jpeg_that_browsers_do_not_display_is_recorded_in_another_format(
+    marker: int, fields: dict[str, str], stored_format: str, http: httpx2.Client
+) -> None:
+    content = JPEG.replace(b"\xff\xc0", bytes([0xFF, marker]))
+    image = http.post("/upload", files={"image": ("a.jpg", content)}, data=fields).json()["data"]
+    assert image["format"] == stored_format
+    assert image["url"].endswith({"jpeg": ".jpg"}.get(stored_format, f".{stored_format}"))
+
+
+def test_bad_checksums_of_png_chunks_are_repaired_except_in_critical_ones(
+    http: httpx2.Client, host: FakeImageHost
+) -> None:
+    plain = make_png()
+    text, transparency = (struct.pack(">I", 2) + kind + b"ab" for kind in (b"tEXt", b"tRNS"))
+    damaged = plain.replace(plain[33:37], text + b"bad!" + transparency + b"bad!" + plain[33:37], 1)
+    image = http.post("/upload", files={"image": damaged}).json()["data"]
+    checksum = struct.pack(">I", zlib.crc32(b"tRNSab"))
+    assert host.content(image["id"]) == plain[:33] + transparency + checksum + plain[33:]
+    critical = plain[:29] + b"bad!" + plain[33:]
+    assert_error(http.post("/upload", files={"image": critical}), 422, "VALIDATION_ERROR")
 
 
 def test_local_colour_tables_of_gif_are_skipped() -> None:

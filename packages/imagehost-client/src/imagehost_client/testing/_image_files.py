@@ -17,8 +17,13 @@ MEDIA_TYPES: dict[str, str] = {
 }
 EXTENSIONS: dict[str, str] = {"jpeg": "jpg", "png": "png", "webp": "webp", "gif": "gif"}
 
-_SIZE_MARKERS = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
-"""The JPEG markers of frame headers (ITU-T T.81, table B.1)."""
+_DISPLAYABLE_FRAMES = {0xC0, 0xC1, 0xC2}
+"""The JPEG markers of frames that browsers display (ITU-T T.81, table B.1): Huffman-coded and lossy."""
+_FRAMES = _DISPLAYABLE_FRAMES | {0xC3, 0xC9, 0xCA}
+"""The JPEG markers of all frames that the host decodes, also lossless and arithmetic ones."""
+_HIERARCHICAL_FRAMES = {0xC5, 0xC6, 0xC7, 0xCB, 0xCD, 0xCE, 0xCF}
+_PIXEL_CHUNKS = {b"tRNS", b"acTL", b"fcTL", b"fdAT"}
+"""The ancillary PNG chunks that are a part of the pixels."""
 
 
 @frozen
@@ -27,6 +32,8 @@ class ImageInfo:
 
     Attributes:
         length: Bytes up to the end of the image data, where the format tells it; the rest is dropped.
+        is_displayable: Whether browsers display the file as it is.
+        content: The repaired file, where it differs from the sent one.
     """
 
     format: str
@@ -35,6 +42,8 @@ class ImageInfo:
     frames: int = 1
     alpha: bool = False
     length: int | None = None
+    is_displayable: bool = True
+    content: bytes | None = None
 
 
 def read_image_info(data: bytes, name: str) -> ImageInfo:
@@ -102,11 +111,30 @@ def _png(data: bytes) -> ImageInfo | None:
     width, height, _, colour = struct.unpack(">IIBB", data[16:26])
     if data[12:16] != b"IHDR":
         return None
-    at, kind = 8, b""
+    at, kind, chunks = 8, b"", [data[:8]]
     while kind != b"IEND":
         length, kind = struct.unpack(">I4s", data[at : at + 8])
+        chunks.append(_repaired_chunk(kind, data[at : at + 12 + length]))
         at += 12 + length
-    return ImageInfo("png", width, height, alpha=colour in {4, 6}, length=at) if at <= len(data) else None
+    if at > len(data):
+        return None
+    content = b"".join(chunks)
+    repaired = None if content == data[:at] else content
+    return ImageInfo("png", width, height, alpha=colour in {4, 6}, length=at, content=repaired)
+
+
+def _repaired_chunk(kind: bytes, chunk: bytes) -> bytes:
+    """Return a PNG chunk with a valid checksum; one of metadata with a bad one becomes empty.
+
+    Raises:
+        ValueError: A critical chunk has a bad checksum.
+    """
+    checksum = struct.pack(">I", zlib.crc32(chunk[4:-4]))
+    if chunk[-4:] == checksum:
+        return chunk
+    if not kind[0] & 0x20:
+        raise ValueError("bad checksum")
+    return chunk[:-4] + checksum if kind in _PIXEL_CHUNKS else b""
 
 
 def _gif(data: bytes) -> ImageInfo | None:
@@ -137,9 +165,11 @@ def _jpeg(data: bytes) -> ImageInfo | None:
     at = 2
     while data[at] == 0xFF:
         marker, length = struct.unpack(">BH", data[at + 1 : at + 4])
-        if marker in _SIZE_MARKERS:
+        if marker in _HIERARCHICAL_FRAMES:
+            return None
+        if marker in _FRAMES:
             height, width = struct.unpack(">HH", data[at + 5 : at + 9])
-            return ImageInfo("jpeg", width, height)
+            return ImageInfo("jpeg", width, height, is_displayable=marker in _DISPLAYABLE_FRAMES)
         at += 2 + length
     return None
 

@@ -101,9 +101,8 @@ def _store_image(
     _forms.require_size(part)
     original = _filenames.clean(part.filename)
     info = _image_files.read_image_info(part.content, original)
-    content = part.content[: info.length]
-    requested_format = fields.get("format", "auto").lower()
-    kind = info.format if requested_format == "auto" else requested_format
+    content = part.content[: info.length] if info.content is None else info.content
+    kind = _stored_format(info, fields)
     image_id = new_id()
     url = f"{request.host.cdn_url}/{image_id}.{_image_files.EXTENSIONS[kind]}"
     auto_rename = _forms.parse_bool(fields, "auto_rename", default=False)
@@ -138,3 +137,16 @@ def _store_image(
     request.table("images").add(request.grant.account, record, content=content)
     request.host.emit(EventKind.IMAGE_UPLOADED, record, request.grant.account)
     return record
+
+
+def _stored_format(info: _image_files.ImageInfo, fields: Mapping[str, str]) -> str:
+    """Return the format of an upload's record: the requested one, else that of the file.
+
+    A file that browsers do not display becomes WebP, or JPEG without `convertToWebP`.
+    """
+    requested_format = fields.get("format", "auto").lower()
+    if requested_format != "auto":
+        return requested_format
+    if info.is_displayable:
+        return info.format
+    return "webp" if _forms.parse_bool(fields, "convertToWebP", default=True) else "jpeg"
