@@ -252,13 +252,93 @@ def test_the_gallery_is_listed(run: Run, files: Path) -> None:
 def test_an_account_is_registered_and_a_session_ended(
     run: Run, host: FakeImageHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO("correct horse\ncorrect horse\n"))
-    assert run("register", "ann")[0] == 1
-    host.registration = True
+    host.account("admin")["role"] = "user"
+    monkeypatch.setattr(sys, "stdin", io.StringIO("correct horse\n"))
+    status, _, messages = run("register", "ann")
+    assert (status, "operator" in messages) == (1, True)
+    host.account("admin")["role"] = "operator"
+    monkeypatch.setattr(sys, "stdin", io.StringIO("correct horse\n"))
     assert run("register", "ann") == (0, ["ann"], "")
     assert host.passwords == {"ann": "correct horse"}
     assert run("logout") == (0, [], "imagehost-client: signed out\n")
     assert run("account")[0] == 1
+
+
+def test_sessions_are_listed_and_ended_and_the_password_is_changed(
+    run: Run, host: FakeImageHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = host.add_session("admin", "another program")
+    (newest, current) = [line.split("\t") for line in run("sessions", "ls")[1]]
+    assert (newest[2:], current[4]) == (["127.0.0.1", "another program", ""], "current")
+    assert run("sessions", "rm", newest[0]) == (0, [newest[0]], "")
+    assert other not in host.tokens
+    monkeypatch.setattr(sys, "stdin", io.StringIO("wrong\na longer password\n"))
+    status, _, messages = run("passwd")
+    assert (status, "current_password" in messages) == (1, True)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("secret\na longer password\n"))
+    assert run("passwd")[0] == 0
+    assert host.passwords == {"admin": "a longer password"}
+
+
+def test_accounts_are_managed_by_operators(
+    run: Run, host: FakeImageHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("correct horse\n"))
+    assert run("accounts", "create", "ann", "--quota-bytes", "1000", "--uploads-per-minute", "0")[1] == ["2"]
+    created = record(run, "accounts", "show", "2")
+    assert (created["quota_bytes"], created["limits"]["uploads_per_minute"]) == (1000, 0)
+    assert run("accounts", "ls")[1] == [
+        "2\tuser\tactive\t0\t0\tann",
+        "1\toperator\tactive\t0\t0\tadmin",
+    ]
+    changed = record(run, "accounts", "update", "2", "--role", "operator", "--quota-bytes", "default")
+    assert (changed["role"], changed["quota_bytes"], changed["suspended"]) == ("operator", None, False)
+    assert changed["limits"]["uploads_per_minute"] == 0
+    assert record(run, "accounts", "update", "2", "--suspend")["suspended"]
+    status, _, messages = run("accounts", "update", "1", "--role", "user")
+    assert (status, "another operator" in messages) == (1, True)
+    assert not record(run, "accounts", "update", "2", "--resume")["suspended"]
+
+
+def test_images_are_filtered_and_sorted(run: Run, files: Path) -> None:
+    run("upload", files / "a.png", "--description", "A red cat", "--keep-format", "--format", "AUTO")
+    run("upload", files / "b.gif", "--private")
+
+    def listed(*flags: str) -> list[str]:
+        return [line.split("\t")[5] for line in run("ls", *flags)[1]]
+
+    assert listed("--q", "red cat") == listed("--public") == listed("--format", "PNG") == ["a.png"]
+    assert listed("--private") == listed("--sort=-filename", "--limit", "1") == ["b.gif"]
+    assert listed("--after", "2020-01-01", "--before", "2999-01-01T00:00:00Z", "--sort", "filename") == [
+        "a.png",
+        "b.gif",
+    ]
+    assert listed("--after", "2999-01-01") == []
+    with pytest.raises(SystemExit):
+        run("ls", "--after", "yesterday")
+    album = run("albums", "create", "Cats")[1][0]
+    image_id = run("ls", "--public")[1][0].split("\t")[0]
+    run("albums", "add", album, image_id)
+    assert run("gallery", "--album", album)[1][0].startswith(image_id)
+    assert run("gallery", "--album", "99")[0] == 1
+
+
+def test_several_images_are_changed_deleted_and_signed_together(
+    run: Run, files: Path, host: FakeImageHost
+) -> None:
+    urls = run("upload", files)[1]
+    ids = [url.rpartition("/")[2].partition(".")[0] for url in urls]
+    status, lines, _ = run("update", *ids, "missing", "--description", "Both")
+    assert (status, lines) == (1, [f"{ids[0]}\tupdated", f"{ids[1]}\tupdated", "missing\tnot_found"])
+    assert run("update", *urls, "--description", "Both") == (0, [f"{one}\tunchanged" for one in ids], "")
+    signed = run("url", *urls, "--signed", "60", "-W", "5")[1]
+    assert [all(text in line for text in (one, "w=5", "sig=")) for one, line in zip(ids, signed, strict=True)]
+    assert run("url", *ids)[1] == [f"{host.cdn_url}/{one}" for one in ids]
+    before = len(host.requests)
+    missing = [f"{number:016}" for number in range(99)]
+    status, lines, messages = run("rm", *urls, *missing)
+    assert (status, lines, messages.count("does not exist")) == (1, ids, 99)
+    assert host.requests[before:] == [("POST", "/images/delete")] * 2
 
 
 def test_keys_are_managed_and_only_the_token_is_printed(run: Run) -> None:
@@ -310,7 +390,7 @@ def test_login_prints_only_the_token(run: Run, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(sys, "stdin", io.StringIO("secret\n"))
     assert run("login", "admin")[1][0].startswith("ihs_")
     monkeypatch.setattr(sys, "stdin", Terminal())
-    monkeypatch.setattr("getpass.getpass", lambda: "wrong")
+    monkeypatch.setattr("getpass.getpass", lambda _: "wrong")
     status, lines, messages = run("login", "admin")
     assert (status, lines) == (1, [])
     assert "IMAGEHOST_TOKEN" in messages

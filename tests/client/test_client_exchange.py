@@ -11,7 +11,7 @@ import pytest
 from attrs import evolve
 
 from imagehost_client import errors
-from imagehost_client._calls import Call, access, albums, bulk, images, webhooks
+from imagehost_client._calls import Call, access, accounts, albums, bulk, images, webhooks
 from imagehost_client._config import Config, resolve
 from imagehost_client._exchange import Environment, Failure, Open, Reply, Send, Sleep, Step, exchange
 from imagehost_client._multipart import MultipartBody
@@ -152,7 +152,8 @@ def test_after_the_last_retry_the_last_error_is_raised() -> None:
     "call",
     [
         access.create_key("k"),
-        access.create_account("a", "b"),
+        access.change_password("a", "b"),
+        accounts.create_account("a", "b"),
         access.create_session("a", "b"),
         webhooks.create_webhook("https://h"),
         webhooks.test_webhook("w"),

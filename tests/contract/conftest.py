@@ -47,9 +47,6 @@ VARIABLES = ("IMAGEHOST_BASE_URL", "IMAGEHOST_TOKEN", "IMAGEHOST_CDN_URL")
 COMBINATIONS = (("server", "sync"), ("server", "async"), ("fake", "sync"))
 """The backends and clients of each test that uses a client."""
 
-FAKE_MODULES = frozenset({"test_contract_bulk", "test_contract_lists"})
-"""Modules of an interface that only the fake has yet."""
-
 ASYNC_FAKE_MODULES = frozenset({"test_contract_bulk", "test_contract_images"})
 """Modules whose tests also run the async client on the fake; tests/client does so for every operation."""
 
@@ -60,14 +57,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run each test on both backends, and each test with a client with the combinations of clients."""
     if "backend" not in metafunc.fixturenames:
         return
-    module = metafunc.module.__name__.rpartition(".")[2]
-    backends = ["fake"] if module in FAKE_MODULES else ["server", "fake"]
     if "connect" not in metafunc.fixturenames:
-        metafunc.parametrize("backend", backends, indirect=True)
+        metafunc.parametrize("backend", ["server", "fake"], indirect=True)
         return
+    module = metafunc.module.__name__.rpartition(".")[2]
     extra = (("fake", "async"),) if module in ASYNC_FAKE_MODULES else ()
-    combinations = [pair for pair in (*COMBINATIONS, *extra) if pair[0] in backends]
-    metafunc.parametrize(("backend", "connect"), combinations, indirect=True)
+    metafunc.parametrize(("backend", "connect"), [*COMBINATIONS, *extra], indirect=True)
 
 
 @frozen
@@ -95,7 +90,7 @@ class Backend(Protocol):
     @property
     def transport(self) -> FakeImageHost | None: ...
 
-    def create_account(self) -> Account:
+    def create_account(self, *, role: str = "user") -> Account:
         """Create an account."""
 
     def refuse_uploads(self, account: Account, status: int) -> None:
@@ -120,8 +115,9 @@ class ServerBackend:
     def cdn_url(self) -> str:
         return f"{self.server.origin}/img"
 
-    def create_account(self) -> Account:
-        account = self.operator.accounts.create(f"user{next(_numbers)}", password_hash=self.password_hash)
+    def create_account(self, *, role: str = "user") -> Account:
+        name = f"user{next(_numbers)}"
+        account = self.operator.accounts.create(name, password_hash=self.password_hash, role=role)
         return Account(account.name, self.operator.sessions.create(account).token)
 
     def refuse_uploads(self, account: Account, status: int) -> None:
@@ -146,9 +142,9 @@ class FakeBackend:
     def cdn_url(self) -> str:
         return self.transport.cdn_url
 
-    def create_account(self) -> Account:
+    def create_account(self, *, role: str = "user") -> Account:
         name = f"user{next(_numbers)}"
-        return Account(name, self.transport.add_account(name))
+        return Account(name, self.transport.add_account(name, role=role))
 
     def refuse_uploads(self, account: Account, status: int) -> None:
         assert account.name in self.transport.accounts

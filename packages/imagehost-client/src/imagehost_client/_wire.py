@@ -32,6 +32,7 @@ from imagehost_client.models import (
     ResponseMeta,
     Result,
     ResultList,
+    Role,
 )
 
 if TYPE_CHECKING:
@@ -273,7 +274,7 @@ def _converter() -> Converter:
     converter.register_structure_hook(bool, _strict(bool))
     converter.register_structure_hook(str, _text)
     converter.register_structure_hook(datetime, _parse_datetime)
-    for kind in (Format, MemberStatus, BulkStatus, EventKind):
+    for kind in (Format, MemberStatus, BulkStatus, EventKind, Role):
         converter.register_structure_hook(kind | str, _member_or_text(kind))
         converter.register_unstructure_hook(kind | str, str)
     converter.register_unstructure_hook(datetime, rfc3339)

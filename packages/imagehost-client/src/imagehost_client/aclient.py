@@ -87,14 +87,18 @@ class AsyncWebhooks(AsyncResource):
 
 
 class AsyncAccounts(AsyncResource):
-    """Creation of accounts, on hosts with open registration."""
+    """Operations of operators on accounts, and registration on hosts where it is open."""
 
-    create = AsyncOperation(_calls.access.create_account)
+    list = AsyncListing(_calls.accounts.list_accounts)
+    create = AsyncOperation(_calls.accounts.create_account)
+    get = AsyncOperation(_calls.accounts.get_managed_account)
+    update = AsyncOperation(_calls.accounts.update_account)
 
 
 class AsyncSessions(AsyncResource):
-    """Creation and deletion of sessions."""
+    """Operations on your sessions."""
 
+    list = AsyncListing(_calls.access.list_sessions)
     create = AsyncOperation(_calls.access.create_session)
     delete = AsyncOperation(_calls.access.delete_session)
 
@@ -131,6 +135,7 @@ class AsyncClient(BaseClient):
     upload = AsyncOperation(_calls.images.upload)
     gallery = AsyncListing(_calls.images.gallery)
     account = AsyncOperation(_calls.access.get_account)
+    change_password = AsyncOperation(_calls.access.change_password)
 
     def __init__(
         self,

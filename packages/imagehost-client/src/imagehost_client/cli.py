@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable, Sequence
 
 from imagehost_client._cli.arguments import build_parser
-from imagehost_client._cli.commands import CommandError
 from imagehost_client._cli.output import Aborted, Console
+from imagehost_client._cli.records import CommandError
 from imagehost_client._config import DEFAULT_TIMEOUT
 from imagehost_client.client import Client
 from imagehost_client.errors import (

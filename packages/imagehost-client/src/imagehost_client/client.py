@@ -87,14 +87,18 @@ class Webhooks(Resource):
 
 
 class Accounts(Resource):
-    """Creation of accounts, on hosts with open registration."""
+    """Operations of operators on accounts, and registration on hosts where it is open."""
 
-    create = Operation(_calls.access.create_account)
+    list = Listing(_calls.accounts.list_accounts)
+    create = Operation(_calls.accounts.create_account)
+    get = Operation(_calls.accounts.get_managed_account)
+    update = Operation(_calls.accounts.update_account)
 
 
 class Sessions(Resource):
-    """Creation and deletion of sessions."""
+    """Operations on your sessions."""
 
+    list = Listing(_calls.access.list_sessions)
     create = Operation(_calls.access.create_session)
     delete = Operation(_calls.access.delete_session)
 
@@ -131,6 +135,7 @@ class Client(BaseClient):
     upload = Operation(_calls.images.upload)
     gallery = Listing(_calls.images.gallery)
     account = Operation(_calls.access.get_account)
+    change_password = Operation(_calls.access.change_password)
 
     def __init__(
         self,

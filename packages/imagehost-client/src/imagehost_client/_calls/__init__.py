@@ -4,14 +4,23 @@ Both clients derive their methods from these functions (`_methods`), with parame
 Arguments are validated here, before a request is sent.
 """
 
-from imagehost_client._calls import access, albums, bulk, images, webhooks
+from imagehost_client._calls import access, accounts, albums, bulk, images, webhooks
 from imagehost_client._calls._call import UNSET, Call, FilePart, Unset, next_page, with_meta
-from imagehost_client._calls._refs import AlbumRef, DeliveryRef, ImageRef, KeyRef, WebhookRef
+from imagehost_client._calls._refs import (
+    AccountRef,
+    AlbumRef,
+    DeliveryRef,
+    ImageRef,
+    KeyRef,
+    SessionRef,
+    WebhookRef,
+)
 from imagehost_client._calls.bulk import SignItem
 from imagehost_client._calls.images import ImageSort, StoredFormat, Time, UploadFormat
 
 __all__ = [
     "UNSET",
+    "AccountRef",
     "AlbumRef",
     "Call",
     "DeliveryRef",
@@ -19,6 +28,7 @@ __all__ = [
     "ImageRef",
     "ImageSort",
     "KeyRef",
+    "SessionRef",
     "SignItem",
     "StoredFormat",
     "Time",
@@ -26,6 +36,7 @@ __all__ = [
     "UploadFormat",
     "WebhookRef",
     "access",
+    "accounts",
     "albums",
     "bulk",
     "images",

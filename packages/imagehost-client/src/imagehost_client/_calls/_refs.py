@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from imagehost_client.models import Album, ApiKey, Image, PublicImage, Webhook, WebhookDelivery
+from imagehost_client.models import (
+    Album,
+    ApiKey,
+    Image,
+    ManagedAccount,
+    PublicImage,
+    Session,
+    Webhook,
+    WebhookDelivery,
+)
 from imagehost_client.urls import parse_image_id
 
 ImageRef = str | Image | PublicImage
@@ -11,6 +20,10 @@ AlbumRef = int | str | Album
 """An album, or its id."""
 KeyRef = str | ApiKey
 """An API key, or its id."""
+SessionRef = str | Session
+"""A session, or its id."""
+AccountRef = int | str | ManagedAccount
+"""An account, or its id."""
 WebhookRef = str | Webhook
 """A webhook, or its id."""
 DeliveryRef = str | WebhookDelivery
@@ -23,9 +36,22 @@ def album_id_of(album: AlbumRef) -> str:
     Raises:
         ValueError: The id is not a positive integer.
     """
-    text = str(album.id if isinstance(album, Album) else album)
-    if isinstance(album, bool) or not (text.isascii() and text.isdecimal()) or text[0] == "0":
-        raise ValueError(f"expected a positive integer for album_id but received {text!r}")
+    return _decimal("album_id", album.id if isinstance(album, Album) else album)
+
+
+def account_id_of(account: AccountRef) -> str:
+    """Return the id of an account in decimal, given as the account, an integer or a decimal string.
+
+    Raises:
+        ValueError: The id is not a positive integer.
+    """
+    return _decimal("account", account.id if isinstance(account, ManagedAccount) else account)
+
+
+def _decimal(name: str, number: int | str) -> str:
+    text = str(number)
+    if isinstance(number, bool) or not (text.isascii() and text.isdecimal()) or text[0] == "0":
+        raise ValueError(f"expected a positive integer for {name} but received {text!r}")
     return text
 
 
@@ -38,6 +64,6 @@ def image_id_of(image: ImageRef) -> str:
     return parse_image_id(image) if isinstance(image, str) else image.id
 
 
-def id_of(record: KeyRef | WebhookRef | DeliveryRef) -> str:
+def id_of(record: KeyRef | SessionRef | WebhookRef | DeliveryRef) -> str:
     """Return the id of a record, given as the record or its id."""
     return record if isinstance(record, str) else record.id

@@ -1,4 +1,4 @@
-"""Operations on accounts, API keys and sessions."""
+"""Operations on your account, API keys and sessions."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from imagehost_client._calls._call import (
     drop_none,
     drop_unset,
     paged,
+    path_segment,
     query_pairs,
     single,
     string_list,
 )
-from imagehost_client._calls._refs import KeyRef, id_of
+from imagehost_client._calls._refs import KeyRef, SessionRef, id_of
 from imagehost_client.models import (
     Account,
-    AccountSummary,
     ApiKey,
     ApiKeyWithToken,
     Deleted,
     Page,
+    PasswordChanged,
+    Session,
     SessionWithToken,
     SignedOut,
 )
@@ -104,19 +106,34 @@ def get_account() -> Call[Account]:
     return single("GET", Account, "account")
 
 
-def create_account(username: str, password: str) -> Call[AccountSummary]:
-    """Create an account on a host with open registration; this requires no token and starts no session.
+def change_password(current_password: str, new_password: str) -> Call[PasswordChanged]:
+    """Change your password, and end all other sessions of your account; this requires a session token.
+
+    It is retried only if the host has not processed the request.
 
     Args:
-        username: 1–64 letters, digits or `._@+-`.
-        password: At least 8 characters.
+        current_password: The present password.
+        new_password: At least 8 characters.
 
     Raises:
-        NotFoundError: The host has no open registration.
-        ConflictError: The name is in use.
+        ValidationError: The current password is wrong, or the new one is too short.
     """
-    call = single("POST", AccountSummary, "accounts", body={"username": username, "password": password})
-    return evolve(call, idempotent=False)
+    body = {"current_password": current_password, "new_password": new_password}
+    return evolve(single("POST", PasswordChanged, "account", "password", body=body), idempotent=False)
+
+
+def list_sessions(
+    *, page: int | None = None, per_page: int | None = None, cursor: str | None = None
+) -> Call[Page[Session]]:
+    """List your sessions that have not expired, newest first; this requires a session token.
+
+    Args:
+        page: The first page, from 1.
+        per_page: The page size, 1–100; 20 by default.
+        cursor: The `next_cursor` of a page, to continue after it; not together with `page`.
+    """
+    query = query_pairs(page=page, per_page=per_page, cursor=cursor)
+    return paged("/sessions", "sessions", Session, query)
 
 
 def create_session(username: str, password: str) -> Call[SessionWithToken]:
@@ -130,6 +147,11 @@ def create_session(username: str, password: str) -> Call[SessionWithToken]:
     return evolve(call, idempotent=False)
 
 
-def delete_session() -> Call[SignedOut]:
-    """Sign out: end the session of this client's token."""
-    return Call(method="DELETE", path="/session", decode=lambda _: SignedOut(), on_not_found=SignedOut())
+def delete_session(session: SessionRef | None = None) -> Call[SignedOut]:
+    """End a session at once; by default that of this client's token.
+
+    Args:
+        session: One of your sessions, or its id; `None` to sign out.
+    """
+    path = "/session" if session is None else f"/sessions/{path_segment(id_of(session))}"
+    return Call(method="DELETE", path=path, decode=lambda _: SignedOut(), on_not_found=SignedOut())

@@ -6,14 +6,19 @@ import argparse
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import get_args
 
-from imagehost_client._cli import commands
+from imagehost_client._calls import UNSET, ImageSort, UploadFormat
+from imagehost_client._cli import account_commands, commands
 from imagehost_client._cli.completion import SHELLS, print_completion
 from imagehost_client._version import __version__
-from imagehost_client.models import EventKind
+from imagehost_client.models import EventKind, Format, Role
 from imagehost_client.urls import CHOICES
 
 Action = Callable[..., object]
+
+STORED_FORMATS = tuple(str(kind) for kind in Format if kind is not Format.AVIF)
+"""The formats in which images are stored; AVIF is a format of delivery only."""
 
 EPILOG = """\
 environment:
@@ -48,13 +53,18 @@ def build_parser() -> argparse.ArgumentParser:
     _albums(_group(verbs, "albums", "manage albums"))
     _keys(_group(verbs, "keys", "manage API keys (requires a session token: see login)"))
     _webhooks(_group(verbs, "webhooks", "manage webhooks"))
-    _command(verbs, "account", "show usage, quota and rate limits", commands.account)
+    _sessions(_group(verbs, "sessions", "manage your sessions (requires a session token: see login)"))
+    _accounts(_group(verbs, "accounts", "manage accounts (requires an operator's session token)"))
+    _command(verbs, "account", "show usage, quota and rate limits", account_commands.show_own_account)
+    _command(
+        verbs, "passwd", "change your password (requires a session token)", account_commands.change_password
+    )
     for name, text, action in (
-        ("login", "sign in, and print the session token", commands.login),
-        ("register", "create an account, where the host has open registration", commands.register),
+        ("login", "sign in, and print the session token", account_commands.login),
+        ("register", "create an account, where the host has open registration", account_commands.register),
     ):
         _command(verbs, name, text, action).add_argument("username")
-    _command(verbs, "logout", "end the current session", commands.logout)
+    _command(verbs, "logout", "end the current session", account_commands.logout)
     _command(verbs, "config", "show the effective settings and their sources", commands.config, offline=True)
     completion = _command(
         verbs, "completion", "print a completion script", partial(print_completion, parser), offline=True
@@ -96,7 +106,7 @@ def _upload(verbs: Verbs[argparse.ArgumentParser]) -> None:
     parser.add_argument("--description", metavar="TEXT")
     parser.add_argument("--name", metavar="NAME", help="file name, for a single file")
     parser.add_argument("--quality", type=int, metavar="N", help="1 to 100")
-    parser.add_argument("--format", choices=("auto", "jpeg", "png", "webp"), help="stored format")
+    parser.add_argument("--format", type=str.lower, choices=get_args(UploadFormat), help="stored format")
     parser.add_argument("--keep-format", action="store_true", help="do not convert to WebP")
     parser.add_argument("--remove-exif", action="store_true")
     parser.add_argument("--auto-rename", action="store_true", help="store under a random file name")
@@ -112,10 +122,19 @@ def _upload(verbs: Verbs[argparse.ArgumentParser]) -> None:
 def _images(verbs: Verbs[argparse.ArgumentParser]) -> None:
     listing = _command(verbs, "ls", "list your images, newest first", commands.list_images)
     listing.add_argument("--album", metavar="ID", help="only the images of this album")
+    listing.add_argument("--q", metavar="WORDS", help="words in the file name or the description")
+    _visibility_options(listing)
+    listing.add_argument("--format", type=str.lower, choices=STORED_FORMATS, help="stored format")
+    for name, text in {"after": "later", "before": "earlier"}.items():
+        listing.add_argument(
+            f"--{name}", type=_time, metavar="TIME", help=f"only {text} images; ISO 8601, local by default"
+        )
+    listing.add_argument("--sort", choices=get_args(ImageSort), help="--sort=-size is the largest first")
     _list_options(listing)
     show = _command(verbs, "show", "print images as JSON", commands.show_images)
     show.add_argument("images", nargs="+", metavar="ID")
-    update = _with_id(_command(verbs, "update", "change an image", commands.update_image))
+    update = _command(verbs, "update", "change images in the same way", commands.update_images)
+    update.add_argument("images", nargs="+", metavar="ID")
     album = update.add_mutually_exclusive_group()
     album.add_argument("--album", metavar="ID", help="move it to this album")
     album.add_argument("--no-album", action="store_true", help="remove it from its album")
@@ -124,15 +143,19 @@ def _images(verbs: Verbs[argparse.ArgumentParser]) -> None:
     remove = _command(verbs, "rm", "delete images permanently", commands.delete_images)
     remove.add_argument("images", nargs="+", metavar="ID")
     _confirm_option(remove)
-    _list_options(_command(verbs, "gallery", "list the public images of all accounts", commands.list_gallery))
+    gallery = _command(verbs, "gallery", "list the public images of all accounts", commands.list_gallery)
+    gallery.add_argument("--album", metavar="ID", help="only the images of this public album")
+    _list_options(gallery)
     render = _transform_options(
         _command(verbs, "render", "fetch an image, resized or as stored", commands.render_image)
     )
     render.add_argument("-o", "--output", metavar="FILE", help="output file (default standard output)")
-    url = _transform_options(_command(verbs, "url", "print an image's URL", commands.image_url))
+    url = _transform_options(
+        _command(verbs, "url", "print the URLs of images", commands.image_urls), many=True
+    )
     kind = url.add_mutually_exclusive_group()
     kind.add_argument(
-        "--signed", type=_positive, metavar="SECONDS", help="print a signed URL that expires after SECONDS"
+        "--signed", type=_positive, metavar="SECONDS", help="print signed URLs that expire after SECONDS"
     )
     kind.add_argument("--srcset", type=_widths, metavar="WIDTHS", help="print a srcset, such as 320,640,1280")
     kind.add_argument("--picture", type=_widths, metavar="WIDTHS", help="print a <picture> element")
@@ -173,6 +196,32 @@ def _keys(verbs: Verbs[argparse.ArgumentParser]) -> None:
     _confirm_option(_with_id(_command(verbs, "rm", "revoke an API key", commands.delete_key)))
 
 
+def _sessions(verbs: Verbs[argparse.ArgumentParser]) -> None:
+    _list_options(_command(verbs, "ls", "list your sessions", account_commands.list_sessions))
+    _confirm_option(_with_id(_command(verbs, "rm", "end a session", account_commands.delete_session)))
+
+
+def _accounts(verbs: Verbs[argparse.ArgumentParser]) -> None:
+    _list_options(_command(verbs, "ls", "list all accounts", account_commands.list_accounts))
+    create = _command(verbs, "create", "create an account, and print its id", account_commands.create_account)
+    create.add_argument("username")
+    _with_id(_command(verbs, "show", "print an account as JSON", account_commands.show_account))
+    update = _with_id(_command(verbs, "update", "change an account", account_commands.update_account))
+    state = update.add_mutually_exclusive_group()
+    for flag, suspended in {"--suspend": True, "--resume": False}.items():
+        state.add_argument(flag, dest="suspended", action="store_const", const=suspended)
+    for parser in (create, update):
+        parser.add_argument("--role", choices=tuple(map(str, Role)))
+        for name in account_commands.LIMITS:
+            parser.add_argument(
+                f"--{name.replace('_', '-')}",
+                type=_limit,
+                default=UNSET,
+                metavar="N",
+                help="0 is unlimited, `default` is the host's",
+            )
+
+
 def _webhooks(verbs: Verbs[argparse.ArgumentParser]) -> None:
     _list_options(_command(verbs, "ls", "list webhooks", commands.list_webhooks))
     create = _command(verbs, "create", "create a webhook, and print its secret", commands.create_webhook)
@@ -198,19 +247,23 @@ def _webhooks(verbs: Verbs[argparse.ArgumentParser]) -> None:
     retry.add_argument("delivery", metavar="DELIVERY")
 
 
-def _transform_options(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """Add an image argument and the processing parameters."""
-    parser.add_argument("image", metavar="ID")
+def _transform_options(parser: argparse.ArgumentParser, *, many: bool = False) -> argparse.ArgumentParser:
+    """Add an argument for an image, or several, and the processing parameters."""
+    parser.add_argument("images" if many else "image", nargs="+" if many else None, metavar="ID")
     parser.add_argument("-W", "--width", type=int, metavar="PIXELS")
     parser.add_argument("-H", "--height", type=int, metavar="PIXELS")
     parser.add_argument("-q", "--quality", type=int, metavar="N", help="1 to 100")
-    parser.add_argument("--fit", choices=CHOICES["fit"])
-    parser.add_argument("--format", choices=CHOICES["fm"])
+    parser.add_argument("--fit", type=str.lower, choices=CHOICES["fit"])
+    parser.add_argument("--format", type=str.lower, choices=CHOICES["fm"])
     return parser
 
 
 def _metadata_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--description", metavar="TEXT")
+    _visibility_options(parser)
+
+
+def _visibility_options(parser: argparse.ArgumentParser) -> None:
     visibility = parser.add_mutually_exclusive_group()
     for flag, public in {"--public": True, "--private": False}.items():
         visibility.add_argument(flag, dest="is_public", action="store_const", const=public)
@@ -236,6 +289,11 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _limit(text: str) -> int | None:
+    """Return a limit; `default` means that of the host."""
+    return None if text == "default" else _count(text)
+
+
 def _positive(text: str) -> int:
     number = _count(text)
     if number < 1:
@@ -257,6 +315,14 @@ def _expiry(text: str) -> datetime:
             f"expected days (90d), hours (12h) or a time with a UTC offset but received {text!r}"
         )
     return expiry
+
+
+def _time(text: str) -> datetime:
+    """Return a time, given in ISO 8601; without a UTC offset it is local time."""
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"expected a date or a time but received {text!r}") from None
 
 
 def _widths(text: str) -> Sequence[int]:

@@ -1,32 +1,24 @@
-"""The commands of the command line: each calls the client and prints the result."""
+"""The commands for images, albums, keys and webhooks: each calls the client and prints the result."""
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable
-from itertools import islice
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import TypedDict
 
 from imagehost_client import _config, _wire
-from imagehost_client._calls import UNSET, Unset
+from imagehost_client._calls import Unset
+from imagehost_client._calls.bulk import MAX_IMAGES
 from imagehost_client._cli.output import Console, ProgressBar
+from imagehost_client._cli.records import CommandError, or_unset, page_size, print_record, print_table
 from imagehost_client._many import UploadOptions, UploadResult
 from imagehost_client.client import Client
-from imagehost_client.errors import ImageHostError
 from imagehost_client.files import Source
 from imagehost_client.models import Album, ApiKey, Image, Membership, PublicImage, Webhook, WebhookDelivery
-
-T = TypeVar("T")
-
-
-class CommandError(Exception):
-    """A part of a command failed, and its error has been printed."""
-
 
 LINKS: dict[str | None, Callable[[Image], str]] = {
     None: lambda image: image.url,
@@ -79,30 +71,49 @@ def upload(client: Client, args: Namespace, console: Console) -> None:
 
 def list_images(client: Client, args: Namespace, console: Console) -> None:
     """List images."""
-    _table(console, args, client.images.list(album_id=args.album, per_page=_page_size(args)), _image_row)
+    images = client.images.list(
+        album_id=args.album,
+        per_page=page_size(args),
+        q=args.q,
+        is_public=args.is_public,
+        format=args.format,
+        created_after=args.after,
+        created_before=args.before,
+        sort=args.sort,
+    )
+    print_table(console, args, images, _image_row)
 
 
 def show_images(client: Client, args: Namespace, console: Console) -> None:
     """Print images as JSON."""
     for image in args.images:
-        _record(console, client.images.get(image))
+        print_record(console, client.images.get(image))
 
 
-def update_image(client: Client, args: Namespace, console: Console) -> None:
-    """Change an image, and print it."""
-    image = client.images.update(
-        args.id,
-        album_id=None if args.no_album else _or_unset(args.album),
-        description=_or_unset(args.description),
-        is_public=_or_unset(args.is_public),
-        filename=_or_unset(args.name),
-    )
-    _record(console, image)
+def update_images(client: Client, args: Namespace, console: Console) -> None:
+    """Change images in the same way; print a single one, and a line for each of several."""
+    changes: _ImageChanges = {
+        "album_id": None if args.no_album else or_unset(args.album),
+        "description": or_unset(args.description),
+        "is_public": or_unset(args.is_public),
+        "filename": or_unset(args.name),
+    }
+    if len(args.images) == 1:
+        print_record(console, client.images.update(args.images[0], **changes))
+        return
+    is_complete = True
+    for chunk in _chunks(args.images):
+        for result in client.images.update_many(chunk, **changes):
+            console.print(f"{result.id}\t{result.status}")
+            is_complete = is_complete and result.error is None
+    if not is_complete:
+        raise CommandError
 
 
 def list_gallery(client: Client, args: Namespace, console: Console) -> None:
     """List the public images of all accounts."""
-    _table(console, args, client.gallery(per_page=_page_size(args)), _public_row)
+    images = client.gallery(album_id=args.album, per_page=page_size(args))
+    print_table(console, args, images, _public_row)
 
 
 def render_image(client: Client, args: Namespace, console: Console) -> None:
@@ -118,36 +129,40 @@ def render_image(client: Client, args: Namespace, console: Console) -> None:
 
 
 def delete_images(client: Client, args: Namespace, console: Console) -> None:
-    """Delete images; a failure does not stop the others."""
+    """Delete images; a missing one does not stop the others."""
     console.confirm(f"Permanently delete {len(args.images)} image(s)?", args.yes)
-    failed = False
-    for image in args.images:
-        try:
-            console.print(client.images.delete(image).id)
-        except ImageHostError as error:
-            console.notify(f"{image}: {error}")
-            failed = True
-    if failed:
+    is_complete = True
+    for chunk in _chunks(args.images):
+        for result in client.images.delete_many(chunk):
+            if result.error is None:
+                console.print(result.id)
+            else:
+                console.notify(f"{result.id}: {result.error.message}: {result.error.details}")
+                is_complete = False
+    if not is_complete:
         raise CommandError
 
 
-def image_url(client: Client, args: Namespace, console: Console) -> None:
-    """Print a URL, a srcset or a `<picture>` element."""
+def image_urls(client: Client, args: Namespace, console: Console) -> None:
+    """Print URLs, srcsets or `<picture>` elements, one for each image."""
     size, style = _size(args), _style(args)
     if args.signed:
-        console.print(client.images.signed_url(args.image, expires_in=args.signed, **size, **style).url)
-    elif args.srcset:
-        console.print(client.srcset(client.images.get(args.image), args.srcset, **style))
-    elif args.picture:
-        image = client.images.get(args.image)
-        console.print(client.picture_html(image, args.picture, q=args.quality, fit=args.fit))
-    else:
-        console.print(client.image_url(args.image, **size, **style))
+        for signed in client.images.signed_urls(args.images, expires_in=args.signed, **size, **style):
+            console.print(signed.url)
+        return
+    for image in args.images:
+        if args.srcset:
+            console.print(client.srcset(client.images.get(image), args.srcset, **style))
+        elif args.picture:
+            record = client.images.get(image)
+            console.print(client.picture_html(record, args.picture, q=args.quality, fit=args.fit))
+        else:
+            console.print(client.image_url(image, **size, **style))
 
 
 def list_albums(client: Client, args: Namespace, console: Console) -> None:
     """List albums."""
-    _table(console, args, client.albums.list(per_page=_page_size(args)), _album_row)
+    print_table(console, args, client.albums.list(per_page=page_size(args)), _album_row)
 
 
 def create_album(client: Client, args: Namespace, console: Console) -> None:
@@ -159,13 +174,13 @@ def create_album(client: Client, args: Namespace, console: Console) -> None:
 
 def show_album(client: Client, args: Namespace, console: Console) -> None:
     """Print an album as JSON."""
-    _record(console, client.albums.get(args.id))
+    print_record(console, client.albums.get(args.id))
 
 
 def update_album(client: Client, args: Namespace, console: Console) -> None:
     """Change an album, and print it."""
-    name, description, public = map(_or_unset, (args.name, args.description, args.is_public))
-    _record(console, client.albums.update(args.id, name=name, description=description, is_public=public))
+    name, description, public = map(or_unset, (args.name, args.description, args.is_public))
+    print_record(console, client.albums.update(args.id, name=name, description=description, is_public=public))
 
 
 def delete_album(client: Client, args: Namespace, console: Console) -> None:
@@ -187,7 +202,7 @@ def remove_images(client: Client, args: Namespace, console: Console) -> None:
 
 def list_keys(client: Client, args: Namespace, console: Console) -> None:
     """List API keys."""
-    _table(console, args, client.keys.list(per_page=_page_size(args)), _key_row)
+    print_table(console, args, client.keys.list(per_page=page_size(args)), _key_row)
 
 
 def create_key(client: Client, args: Namespace, console: Console) -> None:
@@ -198,13 +213,13 @@ def create_key(client: Client, args: Namespace, console: Console) -> None:
 
 def show_key(client: Client, args: Namespace, console: Console) -> None:
     """Print an API key as JSON."""
-    _record(console, client.keys.get(args.id))
+    print_record(console, client.keys.get(args.id))
 
 
 def update_key(client: Client, args: Namespace, console: Console) -> None:
     """Change an API key, and print it."""
-    name, scopes, expires_at = map(_or_unset, (args.name, args.scope, args.expires))
-    _record(console, client.keys.update(args.id, name=name, scopes=scopes, expires_at=expires_at))
+    name, scopes, expires_at = map(or_unset, (args.name, args.scope, args.expires))
+    print_record(console, client.keys.update(args.id, name=name, scopes=scopes, expires_at=expires_at))
 
 
 def delete_key(client: Client, args: Namespace, console: Console) -> None:
@@ -215,7 +230,7 @@ def delete_key(client: Client, args: Namespace, console: Console) -> None:
 
 def list_webhooks(client: Client, args: Namespace, console: Console) -> None:
     """List webhooks."""
-    _table(console, args, client.webhooks.list(per_page=_page_size(args)), _webhook_row)
+    print_table(console, args, client.webhooks.list(per_page=page_size(args)), _webhook_row)
 
 
 def create_webhook(client: Client, args: Namespace, console: Console) -> None:
@@ -227,14 +242,14 @@ def create_webhook(client: Client, args: Namespace, console: Console) -> None:
 
 def show_webhook(client: Client, args: Namespace, console: Console) -> None:
     """Print a webhook as JSON."""
-    _record(console, client.webhooks.get(args.id))
+    print_record(console, client.webhooks.get(args.id))
 
 
 def update_webhook(client: Client, args: Namespace, console: Console) -> None:
     """Change a webhook, and print it."""
-    url, events, text, active = map(_or_unset, (args.url, args.event, args.description, args.is_active))
+    url, events, text, active = map(or_unset, (args.url, args.event, args.description, args.is_active))
     webhook = client.webhooks.update(args.id, url=url, events=events, description=text, is_active=active)
-    _record(console, webhook)
+    print_record(console, webhook)
 
 
 def delete_webhook(client: Client, args: Namespace, console: Console) -> None:
@@ -245,7 +260,7 @@ def delete_webhook(client: Client, args: Namespace, console: Console) -> None:
 
 def test_webhook(client: Client, args: Namespace, console: Console) -> None:
     """Send a test event."""
-    _record(console, client.webhooks.test(args.id))
+    print_record(console, client.webhooks.test(args.id))
 
 
 def rotate_webhook(client: Client, args: Namespace, console: Console) -> None:
@@ -255,33 +270,12 @@ def rotate_webhook(client: Client, args: Namespace, console: Console) -> None:
 
 def list_deliveries(client: Client, args: Namespace, console: Console) -> None:
     """List a webhook's deliveries."""
-    _table(console, args, client.webhooks.deliveries(args.id, per_page=_page_size(args)), _delivery_row)
+    print_table(console, args, client.webhooks.deliveries(args.id, per_page=page_size(args)), _delivery_row)
 
 
 def retry_delivery(client: Client, args: Namespace, console: Console) -> None:
     """Send a delivery again."""
-    _record(console, client.webhooks.retry(args.id, args.delivery))
-
-
-def account(client: Client, _: Namespace, console: Console) -> None:
-    """Print the account's usage, quota and rate limits."""
-    _record(console, client.account())
-
-
-def login(client: Client, args: Namespace, console: Console) -> None:
-    """Sign in, and print the session token."""
-    console.print(client.sessions.create(args.username, _password()).token)
-
-
-def register(client: Client, args: Namespace, console: Console) -> None:
-    """Create an account, and print its name."""
-    console.print(client.accounts.create(args.username, _password()).name)
-
-
-def logout(client: Client, _: Namespace, console: Console) -> None:
-    """End the session."""
-    client.sessions.delete()
-    console.notify("signed out")
+    print_record(console, client.webhooks.retry(args.id, args.delivery))
 
 
 def config(args: Namespace, console: Console) -> None:
@@ -295,14 +289,19 @@ def config(args: Namespace, console: Console) -> None:
     console.print(f"token\t{hint}\t{_config.TOKEN_VARIABLE}")
 
 
-def _password() -> str:
-    """Return the password: prompted for on a terminal, else the first line of standard input."""
-    return getpass.getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+class _ImageChanges(TypedDict):
+    """The changes of `update`."""
+
+    album_id: str | Unset | None
+    description: str | Unset
+    is_public: bool | Unset
+    filename: str | Unset
 
 
-def _or_unset(value: T | None) -> T | Unset:
-    """Return the value of a flag, or `UNSET` where the flag is absent."""
-    return UNSET if value is None else value
+def _chunks(images: list[str]) -> Iterator[list[str]]:
+    """Return the images of each request, so that its results are printed before the next one."""
+    for start in range(0, len(images), MAX_IMAGES):
+        yield images[start : start + MAX_IMAGES]
 
 
 def _size(args: Namespace) -> dict[str, int | None]:
@@ -313,27 +312,11 @@ def _style(args: Namespace) -> dict[str, int | str | None]:
     return {"q": args.quality, "fit": args.fit, "fm": args.format}
 
 
-def _table(
-    console: Console, args: Namespace, records: Iterable[T], row: Callable[[T], Iterable[object]]
-) -> None:
-    for record in islice(records, args.limit):
-        console.print(json.dumps(_wire.encode(record)) if args.json else "\t".join(map(str, row(record))))
-
-
-def _record(console: Console, record: object) -> None:
-    console.print(json.dumps(_wire.encode(record), indent=2, ensure_ascii=False))
-
-
 def _members(console: Console, membership: Membership) -> None:
     for member in membership.results:
         console.print(f"{member.image_id}\t{member.status}")
     if any(member.status == "not_found" for member in membership.results):
         raise CommandError
-
-
-def _page_size(args: Namespace) -> int:
-    """Return the page size for a list: no more than `--limit` shows."""
-    return min(args.limit or 100, 100)
 
 
 def _source_name(result: UploadResult) -> str:

@@ -6,12 +6,17 @@ Every result has a `meta` attribute with the request id and the rate limit.
 
 from imagehost_client.models.accounts import (
     Account,
+    AccountLimits,
     AccountSummary,
     AccountUsage,
     ApiKey,
     ApiKeyWithToken,
+    ManagedAccount,
+    PasswordChanged,
     Quota,
     RateLimitWindow,
+    Role,
+    Session,
     SessionWithToken,
     SignedOut,
 )
@@ -34,6 +39,7 @@ from imagehost_client.models.webhooks import EventKind, Webhook, WebhookDelivery
 
 __all__ = [
     "Account",
+    "AccountLimits",
     "AccountSummary",
     "AccountUsage",
     "Album",
@@ -48,10 +54,12 @@ __all__ = [
     "Format",
     "Image",
     "Links",
+    "ManagedAccount",
     "Member",
     "MemberStatus",
     "Membership",
     "Page",
+    "PasswordChanged",
     "PublicAlbum",
     "PublicImage",
     "Quota",
@@ -61,6 +69,8 @@ __all__ = [
     "ResponseMeta",
     "Result",
     "ResultList",
+    "Role",
+    "Session",
     "SessionWithToken",
     "SignedImageUrl",
     "SignedOut",

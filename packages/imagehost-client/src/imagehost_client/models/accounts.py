@@ -3,18 +3,46 @@
 from __future__ import annotations
 
 from datetime import datetime
+from enum import StrEnum
 
 from attrs import field, frozen
 
 from imagehost_client.models.results import Result
 
 
+class Role(StrEnum):
+    """The role of an account."""
+
+    USER = "user"
+    OPERATOR = "operator"
+
+
 @frozen(kw_only=True)
 class AccountSummary(Result):
-    """The name and creation time of an account."""
+    """The name, role and creation time of an account."""
 
     name: str
+    role: Role | str = Role.USER
     created_at: datetime
+
+
+@frozen(kw_only=True)
+class Session(Result):
+    """A session, without its token.
+
+    Attributes:
+        user_agent: The `User-Agent` of the sign-in.
+        ip_address: The client's IP address of the sign-in.
+        is_current: Whether it is the session of the client that lists it.
+    """
+
+    id: str
+    user_agent: str
+    ip_address: str
+    created_at: datetime
+    expires_at: datetime
+    last_used_at: datetime
+    is_current: bool = False
 
 
 @frozen(kw_only=True)
@@ -29,6 +57,13 @@ class SessionWithToken(Result):
 @frozen(kw_only=True)
 class SignedOut(Result):
     """The result of ending a session."""
+
+
+@frozen(kw_only=True)
+class PasswordChanged(Result):
+    """The result of changing the password."""
+
+    changed: bool = True
 
 
 @frozen(kw_only=True)
@@ -87,3 +122,37 @@ class Account(Result):
     usage: AccountUsage
     quota: Quota
     limits: tuple[RateLimitWindow, ...] = ()
+
+
+@frozen(kw_only=True)
+class AccountLimits:
+    """The limits of an account: requests, and image ids of bulk requests.
+
+    `None` is the host's limit, and 0 is unlimited.
+    """
+
+    api_per_minute: int | None = None
+    api_per_hour: int | None = None
+    api_per_day: int | None = None
+    uploads_per_minute: int | None = None
+    bulk_ids_per_minute: int | None = None
+
+
+@frozen(kw_only=True)
+class ManagedAccount(Result):
+    """An account, as operators see it.
+
+    Attributes:
+        limits: The limits that differ from the host's.
+        quota_bytes: The quota in bytes; `None` is the host's, and 0 is unlimited.
+        suspended: Whether tokens and sign-in are refused, images are not found, and webhooks are paused.
+    """
+
+    id: int
+    name: str
+    role: Role | str
+    limits: AccountLimits
+    quota_bytes: int | None = None
+    suspended: bool = False
+    created_at: datetime
+    usage: AccountUsage

@@ -67,7 +67,7 @@ def delete_album(request: FakeRequest) -> object:
     """Delete an album, and its images if the query has `delete_images`."""
     with_images = request.errors.attempt(_query.parse_boolean, request.query, "delete_images")
     if with_images:
-        require_scope(request.grant, "images:delete")
+        require_scope(request.host, request.grant, "images:delete")
     row = request.errors.attempt(request.row, "albums")
     request.errors.raise_all()
     assert row is not None

@@ -88,7 +88,7 @@ def deliver(
     row = host.tables["images"].rows.get(image_id)
     is_signed = row is not None and _is_signed(host, image_id, query)
     is_owner = row is not None and grant is not None and grant.account == row.owner
-    if row is None or not (row.record["is_public"] or is_owner or is_signed):
+    if row is None or not host.is_active(row.owner) or not (row.record["is_public"] or is_owner or is_signed):
         raise NotFoundError(f"expected the id of an image but received {image_id!r}")
     if extension not in EXTENSIONS:
         raise NotFoundError(f"expected the extension of an image but received {extension!r}")

@@ -27,6 +27,7 @@ from imagehost_client.errors import (
     UnavailableError,
 )
 from imagehost_client.testing import _lsky
+from imagehost_client.testing._accounts import create_account
 from imagehost_client.testing._delivery import deliver
 from imagehost_client.testing._errors import ErrorCollector
 from imagehost_client.testing._request import FakeRequest, Route, require_scope
@@ -62,7 +63,7 @@ class FakeImageHost(HostState, httpx2.BaseTransport, httpx2.AsyncBaseTransport):
     Args:
         base_url: The base URL of the API.
         cdn_url: The base URL of image delivery.
-        registration: Whether `accounts.create` is open; closed by default, as on a real host.
+        registration: Whether `accounts.create` requires no token; only operators may call it by default.
 
     Attributes:
         requests: Method and path of every API request.
@@ -84,7 +85,7 @@ class FakeImageHost(HostState, httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         self._fingerprints: dict[tuple[str, str], object] = {}
         self._responses: dict[tuple[str, str], httpx2.Response] = {}
         self._lock = threading.RLock()
-        self.add_account("admin")
+        self.add_account("admin", role="operator")
 
     def client(self, account: str = "admin", *, max_retries: int = 3) -> Client:
         """Return a client of this host, authenticated as `account`."""
@@ -175,13 +176,16 @@ class FakeImageHost(HostState, httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         errors = ErrorCollector()
         parsed = FakeRequest(
             host=self,
-            grant=self._authorize(request, scopes),
+            grant=self._authorize(
+                request, scopes, is_registration=self.registration and route is create_account
+            ),
             path=path,
             ids=ids,
             query=_query(request, errors),
             content_type=request.headers.get("content-type", ""),
             body=request.content,
             errors=errors,
+            user_agent=request.headers.get("user-agent", ""),
             is_lsky=is_lsky,
         )
         key = request.headers.get("idempotency-key")
@@ -228,24 +232,30 @@ class FakeImageHost(HostState, httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         headers = {**first.headers, "Idempotent-Replayed": "true"}
         return httpx2.Response(first.status_code, headers=headers, content=first.content)
 
-    def _authorize(self, request: httpx2.Request, scopes: tuple[str | None, ...]) -> TokenGrant:
-        """Return the grant of the request's token.
+    def _authorize(
+        self, request: httpx2.Request, scopes: tuple[str | None, ...], *, is_registration: bool
+    ) -> TokenGrant:
+        """Return the grant of the request's token; registration and public routes require none.
 
         Raises:
             UnauthorizedError: The route needs a token, and there is no valid one.
             ForbiddenError: The token lacks the route's scope.
         """
         grant = self._find_grant(request)
-        if not scopes:
+        if not scopes or (grant is None and is_registration):
             return grant or TokenGrant("")
         if grant is None:
             raise UnauthorizedError("expected a known token for Authorization but received none")
-        require_scope(grant, scopes[0])
+        require_scope(self, grant, scopes[0])
         return grant
 
     def _find_grant(self, request: httpx2.Request) -> TokenGrant | None:
         grant = self.tokens.get(request.headers.get("authorization", "").removeprefix("Bearer "))
-        if grant is None or grant.key is None:
+        if grant is None or not self.is_active(grant.account):
+            return None
+        if grant.session is not None:
+            self.tables["sessions"].rows[grant.session].record["last_used_at"] = now()
+        if grant.key is None:
             return grant
         key = self.tables["keys"].rows[grant.key].record
         if key["expires_at"] is not None and datetime.fromisoformat(key["expires_at"]) <= datetime.now(UTC):

@@ -87,6 +87,7 @@ def gallery(request: FakeRequest) -> object:
         record = row.record
         return (
             record["is_public"]
+            and request.host.is_active(row.owner)
             and record["album_id"] not in private_albums
             and album_id in {None, str(record["album_id"])}
         )
@@ -103,7 +104,7 @@ def _public_album(request: FakeRequest, album_id: str) -> Record:
         NotFoundError: There is no public album with this id.
     """
     row = request.table("albums").rows.get(album_id)
-    if row is None or not row.record["is_public"]:
+    if row is None or not row.record["is_public"] or not request.host.is_active(row.owner):
         raise NotFoundError(f"expected the id of a public album but received {album_id!r}")
     images = [
         image.record

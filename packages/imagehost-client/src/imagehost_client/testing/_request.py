@@ -7,13 +7,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from attrs import field, frozen
 
 from imagehost_client.errors import ForbiddenError, ValidationError
-from imagehost_client.models import EventKind
+from imagehost_client.models import EventKind, Role
 from imagehost_client.testing import _forms
 from imagehost_client.testing._errors import ErrorCollector
 from imagehost_client.testing._lsky import FIELD_ALIASES
 from imagehost_client.testing._members import Parser, read_json, read_members
 from imagehost_client.testing._state import HostState
 from imagehost_client.testing._store import Record, Row, Table, TokenGrant, now
+
+OPERATOR = "operator"
+"""The requirement of an operator's session."""
 
 
 @frozen(kw_only=True)
@@ -25,6 +28,7 @@ class FakeRequest:
         path: The path below the base URL.
         ids: The ids in the path.
         errors: The errors found so far, which are reported together.
+        user_agent: The `User-Agent` header.
         is_lsky: Whether the request was sent to `/api/v1`, the alias for programs made for Lsky Pro.
     """
 
@@ -36,6 +40,7 @@ class FakeRequest:
     content_type: str
     body: bytes
     errors: ErrorCollector = field(factory=ErrorCollector)
+    user_agent: str = ""
     is_lsky: bool = False
 
     def json(self) -> Record:
@@ -122,10 +127,15 @@ def with_count(request: FakeRequest, record: Record) -> Record:
     }
 
 
-def require_scope(grant: TokenGrant, scope: str | None) -> None:
-    """Raise ForbiddenError unless a token has a scope; `None` requires a session."""
+def require_scope(host: HostState, grant: TokenGrant, scope: str | None) -> None:
+    """Raise ForbiddenError unless a token has a scope.
+
+    `None` requires the token of a session, and `OPERATOR` that of an operator's session.
+    """
     if grant.scopes is not None and scope not in grant.scopes:
         raise ForbiddenError(f"expected the scope {scope or 'of a session'} but received a token without it")
+    if scope == OPERATOR and host.account(grant.account)["role"] != Role.OPERATOR:
+        raise ForbiddenError("expected an operator's session for this operation but received a user's")
 
 
 def touch_albums(request: FakeRequest, albums: Iterable[int] | None) -> None:

@@ -16,7 +16,7 @@ from imagehost_client.testing import (
     _sessions,
     _webhooks,
 )
-from imagehost_client.testing._request import Route
+from imagehost_client.testing._request import OPERATOR, Route
 
 ROUTES: tuple[tuple[str, str, Route, str | None], ...] = (
     ("POST", "/upload", _images.upload, "images:write"),
@@ -51,21 +51,32 @@ ROUTES: tuple[tuple[str, str, Route, str | None], ...] = (
     ("GET", "/webhooks/{}/deliveries", _webhooks.list_deliveries, "webhooks:manage"),
     ("POST", "/webhooks/{}/deliveries/{}/retry", _webhooks.retry_delivery, "webhooks:manage"),
     ("GET", "/account", _accounts.get_account, "account:read"),
-    ("DELETE", "/session", _sessions.delete_session, None),
+    ("POST", "/account/password", _sessions.change_password, None),
+    ("DELETE", "/session", _sessions.delete_current_session, None),
+    ("GET", "/sessions", _sessions.list_sessions, None),
+    ("DELETE", "/sessions/{}", _sessions.delete_session, None),
+    ("GET", "/accounts", _accounts.list_accounts, OPERATOR),
+    ("POST", "/accounts", _accounts.create_account, OPERATOR),
+    ("GET", "/accounts/{}", _accounts.get_managed_account, OPERATOR),
+    ("PATCH", "/accounts/{}", _accounts.update_account, OPERATOR),
 )
-"""Method, path, function, and the required scope; `None` requires a session token."""
+"""Method, path, function, and the required scope.
+
+`None` requires a session token, and `OPERATOR` that of an operator.
+"""
 
 PUBLIC_ROUTES: tuple[tuple[str, str, Route], ...] = (
     ("GET", "/gallery", _image_lists.gallery),
     ("POST", "/session", _sessions.create_session),
-    ("POST", "/accounts", _accounts.create_account),
 )
 """Routes that need no token."""
 
-WITH_LOCATION = frozenset({_albums.create_album, _keys.create_key, _webhooks.create_webhook})
+WITH_LOCATION = frozenset(
+    {_accounts.create_account, _albums.create_album, _keys.create_key, _webhooks.create_webhook}
+)
 """Routes whose responses have a `Location` header."""
 
-STATUS_201 = WITH_LOCATION | {_accounts.create_account, _sessions.create_session, _webhooks.test_webhook}
+STATUS_201 = WITH_LOCATION | {_sessions.create_session, _webhooks.test_webhook}
 """Routes whose responses have the status 201."""
 
 IDEMPOTENT = frozenset({_images.upload, _albums.create_album})

@@ -41,11 +41,19 @@ class Row:
 
 @frozen
 class TokenGrant:
-    """The permissions of a token; `scopes` of `None` mean a session, with all scopes and key management."""
+    """The permissions of a token.
+
+    Attributes:
+        account: The name of the account; empty for a request without a token.
+        scopes: The scopes of a key; `None` for a session, which has all, and manages keys and sessions.
+        key: The id of the key.
+        session: The id of the session.
+    """
 
     account: str
     scopes: tuple[str, ...] | None = None
     key: str | None = None
+    session: str | None = None
 
 
 @define
