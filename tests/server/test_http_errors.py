@@ -236,7 +236,7 @@ def test_an_unknown_route_is_404(anonymous: httpx2.Client, method: str, path: st
     ("method", "path", "allow"),
     [
         ("GET", "/v1/upload", "OPTIONS, POST"),
-        ("PUT", "/v1/images", "GET, HEAD, OPTIONS"),
+        ("PUT", "/v1/images", "DELETE, GET, HEAD, OPTIONS, PATCH"),
         ("POST", "/v1/images/0123456789abcdef", "DELETE, GET, HEAD, OPTIONS, PATCH"),
         ("POST", "/img/0123456789abcdef", "GET, HEAD, OPTIONS"),
         ("PROPFIND", "/v1/albums", "GET, HEAD, OPTIONS, POST"),
