@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 import attrs
 from attrs import field, frozen
 
 from imagehost_core.db import AccountRepository, AlbumRepository, ImageListRepository
 from imagehost_core.db.image_lists import image_list_id
-from imagehost_core.errors import BadRequestError, ErrorCollector, NotFoundError, ValidationError
+from imagehost_core.errors import BadRequestError, ErrorCollector, NotFoundError, ValidationError, quote_value
 from imagehost_core.gallery import GalleryPage, PublicAlbum
 from imagehost_core.ids import AlbumId, album_not_found_text
 from imagehost_core.image_lists import GALLERY_PARAMETERS, PARAMETERS, ImageListRequest, parse_image_list
@@ -82,9 +83,12 @@ class ImageLists:
         Raises:
             NotFoundError: There is no such public album.
         """
-        public = self._albums.get_public(_album_id(album))
+        public = None
+        with suppress(ValidationError):
+            public = self._albums.get_public(album_id_of(album))
         if public is None:
-            raise _not_found(album)
+            received = quote_value(album.id if isinstance(album, Album) else album)
+            raise NotFoundError(f"expected the id of a public album but received {received}")
         return public
 
     def _require_own_album(self, album: AlbumRef, account: Account) -> None:
