@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,16 +10,18 @@ import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.server.fake_server import FakeServer, FakeTransport, ParsedResponse
 from tests.server.in_process import serving
 
 from imagehost_core import ImageHost
 from imagehost_core.models import Scope
 from imagehost_core.settings import LimitSettings, RenderingSettings, SettingsError
 from imagehost_core.testing import FrozenClock, make_image
+from imagehost_server.app import create_app
 from imagehost_server.auth.cookies import CSRF_HEADER, SESSION_COOKIE
 from imagehost_server.auth.scopes import ROUTE_SCOPES, SessionRequirement
 from imagehost_server.middleware.cors import PRIVATE_PATHS, CorsPolicy
-from imagehost_server.settings import ServerSettings, load
+from imagehost_server.settings import HttpSettings, ServerSettings, load
 
 PAGE = "https://app.example.com"
 OTHER = "https://other.example"
@@ -199,6 +202,34 @@ def test_errors_of_the_delivery_route_are_readable(client: httpx2.Client, host: 
     assert response.headers["access-control-allow-origin"] == "*"
     response = client.get(f"/img/{image.id}")
     assert response.headers.get_list("access-control-allow-origin") == ["*"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "allowed"),
+    [
+        ("/v1/gallery", 431, PAGE),
+        ("/api/v1/upload", 431, PAGE),
+        ("/img/0000000000000000", 431, "*"),
+        ("/v1/keys", 431, None),
+        ("/v1/gallery", 503, PAGE),
+    ],
+)
+def test_errors_of_the_protocol_are_readable(path: str, status: int, allowed: str | None) -> None:
+    settings = ServerSettings(cors_origins=(PAGE,), http=HttpSettings(max_connections=1))
+    lines = [f"GET {path} HTTP/1.1", "Host: a", f"Origin: {PAGE}"]
+    if status == 431:
+        lines.append(f"X-Long: {'x' * 200_000}")
+    request = "\r\n".join([*lines, "", ""]).encode()
+
+    async def respond(server: FakeServer) -> bytes:
+        if status == 503:
+            server.connect(FakeTransport())
+        return await server.request(FakeTransport(), [request])
+
+    with ImageHost.open() as host:
+        response = ParsedResponse.parse(asyncio.run(respond(FakeServer(create_app(host, settings)))))
+    assert response.status == status
+    assert response.headers.get("access-control-allow-origin") == allowed
 
 
 # Routes that pages of other origins may not use.

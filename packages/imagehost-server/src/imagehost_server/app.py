@@ -27,7 +27,7 @@ from imagehost_server.background.cleanup import periodic_cleanup
 from imagehost_server.delivery.fast_path import FastPath
 from imagehost_server.delivery.route import DeliveryRoute
 from imagehost_server.http.responses import error_response
-from imagehost_server.middleware.cors import CorsMiddleware, CorsPolicy, PreflightMiddleware
+from imagehost_server.middleware.cors import CorsHeaders, CorsMiddleware, CorsPolicy, PreflightMiddleware
 from imagehost_server.middleware.lsky import LskyMiddleware
 from imagehost_server.middleware.security import SecurityMiddleware
 from imagehost_server.openapi.description import ApiDescription
@@ -76,20 +76,22 @@ def create_app(host: ImageHost, settings: ServerSettings) -> Application:
         settings: The settings that it was opened with.
     """
     executors = Executors(settings.rendering)
-    cors = CorsPolicy(settings.cors_origins)
+    cors_policy = CorsPolicy(settings.cors_origins)
     identity = IdentityMiddleware(create_api(host, settings, executors), host, executors)
-    api = PreflightMiddleware(identity, cors)
+    api = PreflightMiddleware(identity, cors_policy)
     delivery = DeliveryRoute(host, executors)
     dispatcher = Dispatcher(api, delivery, delivery_prefixes(settings.delivery_url))
+    cors = CorsHeaders(cors_policy, dispatcher.is_delivery)
     security = SecurityMiddleware(
         dispatcher,
+        rejection_headers=cors.of_error,
         trusted_proxies=settings.trusted_proxies,
         log_access=settings.log.access,
         hsts_seconds=settings.server.hsts_seconds,
         max_concurrent_requests_per_client=settings.http.max_concurrent_requests_per_client,
     )
     fast_path = FastPath(host, delivery, security, dispatcher.delivery_path)
-    middleware = LskyMiddleware(CorsMiddleware(security, cors, dispatcher.is_delivery))
+    middleware = LskyMiddleware(CorsMiddleware(security, cors))
     return Application(middleware, security, fast_path if settings.http.fast_path else None, settings.http)
 
 

@@ -99,30 +99,62 @@ class CorsPolicy:
         return RawResponse(204, b"", (*fields, ("cache-control", "no-store")))
 
 
+class CorsHeaders:
+    """The CORS headers of all responses.
+
+    Args:
+        policy: The policy of the JSON API.
+        is_delivery: Whether a path belongs to the delivery route, which sets the headers of images itself.
+    """
+
+    def __init__(self, policy: CorsPolicy, is_delivery: Callable[[str], bool]) -> None:
+        self._policy = policy
+        self._is_delivery = is_delivery
+
+    def of_success(self, path: str, headers: RawHeaders) -> RawHeaders:
+        """Return the headers to add to a response that is no error.
+
+        Args:
+            path: The path as it was received.
+            headers: The request headers.
+        """
+        if self._is_delivery(path) or not self._policy.applies_to(path):
+            return []
+        return self._policy.response_headers(_header(headers, b"origin"))
+
+    def of_error(self, path: str, headers: RawHeaders) -> RawHeaders:
+        """Return the headers to add to an error response; arguments as of `of_success`."""
+        return DELIVERY_ERROR_HEADERS if self._is_delivery(path) else self.of_success(path, headers)
+
+
 class CorsMiddleware:
     """ASGI middleware that adds CORS headers to the responses of all layers within.
 
     Args:
         app: The outermost layer that sends responses.
-        policy: The policy of the JSON API.
-        is_delivery: Whether a path belongs to the delivery route, which sets the headers of images itself.
+        cors: The headers.
     """
 
-    def __init__(self, app: ASGIApp, policy: CorsPolicy, is_delivery: Callable[[str], bool]) -> None:
+    def __init__(self, app: ASGIApp, cors: CorsHeaders) -> None:
         self._app = app
-        self._policy = policy
-        self._is_delivery = is_delivery
+        self._cors = cors
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request; lifespan events are passed on unchanged."""
-        if scope["type"] == ScopeType.HTTP:
-            path = scope["path"]
-            if self._is_delivery(path):
-                send = _with_headers(send, DELIVERY_ERROR_HEADERS, min_status=400)
-            elif self._policy.applies_to(path):
-                origin = _header(scope, b"origin")
-                send = _with_headers(send, self._policy.response_headers(origin), min_status=200)
-        await self._app(scope, receive, send)
+        if scope["type"] != ScopeType.HTTP:
+            await self._app(scope, receive, send)
+            return
+        # The path is changed by the layers within.
+        path, headers = scope["path"], list(scope["headers"])
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers_of = self._cors.of_error if message["status"] >= 400 else self._cors.of_success
+                # The message may be cached by the application, so it is copied.
+                message = {**message, "headers": [*message["headers"], *headers_of(path, headers)]}
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
 
 
 class PreflightMiddleware:
@@ -149,27 +181,15 @@ def is_preflight(scope: HTTPScope) -> bool:
     """Return whether a request is a CORS preflight request (Fetch standard, 3.3.2)."""
     return (
         scope["method"] == "OPTIONS"
-        and _header(scope, b"origin") is not None
-        and _header(scope, b"access-control-request-method") is not None
+        and _header(scope["headers"], b"origin") is not None
+        and _header(scope["headers"], b"access-control-request-method") is not None
     )
 
 
-def _header(scope: HTTPScope, name: bytes) -> bytes | None:
+def _header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
     """Return the value of a header, or `None` if it is missing or repeated."""
-    values = [value for other, value in scope["headers"] if other == name]
+    values = [value for other, value in headers if other == name]
     return values[0] if len(values) == 1 else None
-
-
-def _with_headers(send: Send, headers: RawHeaders, *, min_status: int) -> Send:
-    """Return `send` that adds headers to a response with at least a status."""
-
-    async def send_with_headers(message: Message) -> None:
-        if message["type"] == "http.response.start" and message["status"] >= min_status:
-            # The message may be cached by the application, so it is copied.
-            message = {**message, "headers": [*message["headers"], *headers]}
-        await send(message)
-
-    return send_with_headers
 
 
 def _encode(headers: Iterable[tuple[str, str]]) -> RawHeaders:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from ipaddress import ip_network
 from random import Random
 from typing import TYPE_CHECKING
@@ -26,6 +26,8 @@ from imagehost_server.settings import is_loopback
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+
+RawHeaders = list[tuple[bytes, bytes]]
 
 access_log = logging.getLogger("imagehost.access")
 
@@ -71,6 +73,8 @@ class SecurityMiddleware:
         hsts_seconds: `max-age` of `Strict-Transport-Security`; 0 = the header is not sent.
         max_concurrent_requests_per_client: Concurrent requests of one IP address; 0 = unlimited.
         drain_timeout: Seconds that a response waits for the rest of an unread body.
+        rejection_headers: Returns the headers to add where `HttpProtocol` rejects a request itself, by the
+            path and the request headers.
     """
 
     def __init__(
@@ -82,8 +86,10 @@ class SecurityMiddleware:
         hsts_seconds: int = 0,
         max_concurrent_requests_per_client: int = 0,
         drain_timeout: float = DRAIN_TIMEOUT,
+        rejection_headers: Callable[[str, RawHeaders], RawHeaders] = lambda _path, _headers: [],
     ) -> None:
         self.app = app
+        self.rejection_headers = rejection_headers
         self.trusted = tuple(ip_network(entry) for entry in trusted_proxies)
         self.in_progress = ConcurrencyLimiter(max_concurrent_requests_per_client)
         self._log_access = log_access
