@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -142,3 +143,33 @@ def test_a_change_of_several_keys_invalidates_each_of_them_also_those_of_one_str
     for key, generation in before.items():
         assert generations.read(key) not in (None, generation)
     generations.close()
+
+
+def test_a_change_of_everything_invalidates_every_key_and_repairs_what_a_crash_left(
+    generations: GenerationTable, tmp_path: Path, program: Callable[..., Program]
+) -> None:
+    keys = [f"key {number}" for number in range(2_000)]
+    crashed = program(CHANGE, tmp_path, keys[0])
+    crashed.read_line()
+    crashed.kill()
+    before = [generations.read(key) for key in keys]
+    assert before[0] is None
+    generations.bump_all(LockManager(tmp_path), "image")
+    after = [generations.read(key) for key in keys]
+    assert None not in after
+    assert not any(old == new for old, new in zip(before, after, strict=True))
+
+
+def test_a_change_of_everything_waits_for_a_change_in_progress(
+    generations: GenerationTable, tmp_path: Path, program: Callable[..., Program]
+) -> None:
+    change = program(CHANGE, tmp_path, "key")
+    change.read_line()
+    thread = threading.Thread(target=generations.bump_all, args=(LockManager(tmp_path), "image"))
+    thread.start()
+    thread.join(0.1)
+    assert (thread.is_alive(), generations.read("key")) == (True, None)
+    change.write_line()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert generations.read("key") is not None
