@@ -18,8 +18,6 @@ from imagehost_core.models import Account, AccountUsage, LimitOverrides, Page, R
 from imagehost_core.pagination import PageRequest
 
 _SELECT = "SELECT * FROM accounts"
-SUSPENDED_ACCOUNTS = "(SELECT id FROM accounts WHERE suspended_at IS NOT NULL)"
-"""The ids of suspended accounts, as a subquery."""
 _OWNED_TABLES = ("sessions", "api_keys", "idempotency_keys", "webhooks", "events", "albums")
 """The tables whose rows are deleted with their account."""
 

@@ -9,7 +9,6 @@ from datetime import datetime
 from attrs import frozen
 
 from imagehost_core._util.clock import to_micros
-from imagehost_core.db.accounts import SUSPENDED_ACCOUNTS
 from imagehost_core.db.columns import integer, text, timestamp
 from imagehost_core.db.counters import count_image
 from imagehost_core.db.database import Database, Queryable, SqlRow, SqlValue, Transaction
@@ -42,6 +41,10 @@ COLUMNS = (
 """The columns of `images`."""
 _UPDATABLE = ("album_id", "description", "is_public", "filename", "updated_at")
 _SELECT = "SELECT * FROM images AS item"
+_SELECT_DELIVERED = f"""
+{_SELECT} WHERE id = :id
+AND EXISTS (SELECT 1 FROM accounts WHERE id = item.account_id AND suspended_at IS NULL)
+"""  # noqa: S608 - constants only
 
 
 @frozen
@@ -74,9 +77,7 @@ class ImageRepository:
 
     def get_delivered(self, image_id: ImageId) -> Image | None:
         """Return an image of an account that is not suspended, or `None`."""
-        row = self.database.fetch_one(
-            f"{_SELECT} WHERE id = :id AND account_id NOT IN {SUSPENDED_ACCOUNTS}", {"id": image_id}
-        )
+        row = self.database.fetch_one(_SELECT_DELIVERED, {"id": image_id})
         return None if row is None else to_image(row)
 
     def get_owned(

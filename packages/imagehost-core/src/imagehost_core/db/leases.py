@@ -16,7 +16,7 @@ from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, text
 from imagehost_core.db.database import Queryable, SqlRow, SqlValue, Transaction
 from imagehost_core.db.outbox import to_delivery
-from imagehost_core.db.webhooks import PAUSED_WEBHOOKS, to_secrets, to_webhook
+from imagehost_core.db.webhooks import IS_SENDING, to_secrets, to_webhook
 from imagehost_core.models import Webhook, WebhookDelivery
 
 _IS_DUE = """
@@ -25,22 +25,22 @@ state = 'pending' AND next_attempt_at <= :now AND (lease_expires_at IS NULL OR l
 # The recursive part seeks from one webhook to the next in the index (a skip scan), so the length of the
 # queues costs nothing.
 _WEBHOOKS_WITH_DUE = f"""
-WITH RECURSIVE pending_webhooks (id) AS (
+WITH RECURSIVE pending (webhook_id) AS (
     SELECT min(webhook_id) FROM webhook_deliveries WHERE state = 'pending'
     UNION ALL
     SELECT (
         SELECT min(webhook_id) FROM webhook_deliveries
-        WHERE state = 'pending' AND webhook_id > pending_webhooks.id
+        WHERE state = 'pending' AND webhook_id > pending.webhook_id
     )
-    FROM pending_webhooks WHERE pending_webhooks.id IS NOT NULL
+    FROM pending WHERE pending.webhook_id IS NOT NULL
 ), queues AS (
-    SELECT id,
+    SELECT pending.webhook_id AS id,
         (SELECT count(*) FROM webhook_deliveries
-            WHERE webhook_id = pending_webhooks.id AND lease_expires_at > :now) AS leased,
+            WHERE webhook_id = pending.webhook_id AND lease_expires_at > :now) AS leased,
         (SELECT next_attempt_at FROM webhook_deliveries
-            WHERE webhook_id = pending_webhooks.id AND {_IS_DUE}
+            WHERE webhook_id = pending.webhook_id AND {_IS_DUE}
             ORDER BY next_attempt_at LIMIT 1) AS first_due
-    FROM pending_webhooks WHERE id IS NOT NULL AND id NOT IN {PAUSED_WEBHOOKS}
+    FROM pending WHERE pending.webhook_id IS NOT NULL AND {IS_SENDING}
 )
 SELECT id, leased FROM queues WHERE first_due IS NOT NULL AND leased < :max_per_webhook
 ORDER BY leased, first_due LIMIT :count

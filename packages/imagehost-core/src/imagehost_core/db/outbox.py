@@ -13,7 +13,7 @@ from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, optional_timestamp, text, timestamp, to_optional_micros
 from imagehost_core.db.database import Database, Queryable, SqlRow, Transaction
 from imagehost_core.db.pagination import ItemList, count_items, list_id, paginate
-from imagehost_core.db.webhooks import PAUSED_WEBHOOKS, WebhookRepository
+from imagehost_core.db.webhooks import IS_SENDING, WebhookRepository
 from imagehost_core.events import Event, serialize_event
 from imagehost_core.ids import AccountId, DeliveryId, EventId, Random, WebhookId, new_delivery_id
 from imagehost_core.models import DeliveryState, Page, WebhookDelivery
@@ -21,8 +21,8 @@ from imagehost_core.pagination import PageRequest
 
 _SELECT = "SELECT * FROM webhook_deliveries AS item"
 _NEXT_DUE = f"""
-SELECT min(max(next_attempt_at, coalesce(lease_expires_at, 0))) AS next_due FROM webhook_deliveries
-WHERE state = 'pending' AND webhook_id NOT IN {PAUSED_WEBHOOKS}
+SELECT min(max(next_attempt_at, coalesce(lease_expires_at, 0))) AS next_due FROM webhook_deliveries AS pending
+WHERE state = 'pending' AND {IS_SENDING}
 """  # noqa: S608 - constants only
 
 

@@ -39,7 +39,6 @@ CREATE TABLE accounts (
 );
 CREATE INDEX accounts_by_created_at ON accounts (created_at, id);
 CREATE INDEX accounts_by_role ON accounts (role, suspended_at);
-CREATE INDEX accounts_suspended ON accounts (id) WHERE suspended_at IS NOT NULL;
 
 CREATE TABLE api_keys (
     id TEXT PRIMARY KEY,

@@ -8,7 +8,6 @@ import attrs
 from attrs import frozen
 
 from imagehost_core._util.clock import to_micros
-from imagehost_core.db.accounts import SUSPENDED_ACCOUNTS
 from imagehost_core.db.columns import integer, text, timestamp
 from imagehost_core.db.database import Database, Queryable, SqlRow, Transaction
 from imagehost_core.db.pagination import ItemList, count_items, list_id, paginate
@@ -16,8 +15,11 @@ from imagehost_core.ids import AccountId, WebhookId
 from imagehost_core.models import Page, Webhook
 from imagehost_core.pagination import PageRequest
 
-PAUSED_WEBHOOKS = f"(SELECT id FROM webhooks WHERE account_id IN {SUSPENDED_ACCOUNTS})"  # noqa: S608
-"""The ids of webhooks of suspended accounts, as a subquery."""
+IS_SENDING = """EXISTS (
+    SELECT 1 FROM webhooks JOIN accounts ON accounts.id = webhooks.account_id
+    WHERE webhooks.id = pending.webhook_id AND accounts.suspended_at IS NULL
+)"""
+"""The condition that the webhook of a row with the alias `pending` is not paused, as by a suspension."""
 _SELECT = "SELECT * FROM webhooks AS item"
 _UPDATABLE = ("url", "events", "description", "is_active", "disabled_reason")
 
