@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from imagehost_core import ImageHost
+from imagehost_core._util.clock import utc_now
 from imagehost_core.errors import BadRequestError, NotFoundError
 from imagehost_core.image_lists import ImageFilter, ImageSort
 from imagehost_core.models import Album
 from imagehost_core.pagination import PageRequest, parse_page_request
+from imagehost_core.services.context import open_context
+from imagehost_core.settings import ListSettings, RenderingSettings, Settings
 from imagehost_core.testing import make_image
 
 PNG = make_image(4, 4)
@@ -150,3 +156,11 @@ def test_parameters_are_parsed_with_all_their_errors(opened: Opened, album: Albu
         host.images.list_public_by_parameters([("album_id", "999"), ("per_page", "0")])
     assert "for per_page" in caught.value.details
     assert "999" in caught.value.details
+
+
+def test_the_setting_is_the_timeout_of_lists(tmp_path: Path) -> None:
+    settings = Settings(rendering=RenderingSettings(processes=1), lists=ListSettings(timeout_seconds=0.5))
+    with closing(open_context(tmp_path / "data", settings, utc_now, os.urandom)) as context:
+        assert context.image_lists.timeout_seconds == 0.5
+    with pytest.raises(ValueError, match="timeout_seconds"):
+        ListSettings(timeout_seconds=0)
