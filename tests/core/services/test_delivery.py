@@ -25,6 +25,7 @@ from imagehost_core import (
     Size,
     Transform,
     UnavailableError,
+    ValidationError,
     plan,
 )
 from imagehost_core.jobs import MIN_DOWNSCALE
@@ -121,10 +122,14 @@ def test_an_unknown_id_is_404(host: ImageHost, image_id: str) -> None:
     "query",
     ["w=0", "w=8193", "w=0300", "w=300px", "w=+3", "w=", "w=1&w=1", "q=101", "fit=crop", "fm=tiff", "w=1.5"],
 )
-def test_a_wrong_parameter_is_400(host: ImageHost, photo: Image, query: str) -> None:
-    for ask in (host.delivery.resolve, host.delivery.resolve_cached, host.render, host.images.signed_url):
+def test_a_wrong_parameter_is_400_in_a_url_and_422_where_one_is_signed(
+    host: ImageHost, photo: Image, query: str
+) -> None:
+    for ask in (host.delivery.resolve, host.delivery.resolve_cached, host.render):
         with pytest.raises(BadRequestError):
             ask(photo.id, query)
+    with pytest.raises(ValidationError):
+        host.images.signed_url(photo.id, query)
 
 
 def test_an_output_of_too_many_pixels_is_400_summed_over_frames(
