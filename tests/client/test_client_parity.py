@@ -170,7 +170,15 @@ def test_mypy_accepts_the_typed_client(tmp_path: Path, workspace: Path) -> None:
 def test_every_type_of_a_public_signature_is_importable_from_the_package() -> None:
     annotations = {
         annotation
-        for owner in (client.Client, client.Images, client.Albums, client.Keys, client.Webhooks)
+        for owner in (
+            client.Client,
+            client.Images,
+            client.Albums,
+            client.Keys,
+            client.Webhooks,
+            client.Accounts,
+            client.Sessions,
+        )
         for member in public(owner).values()
         if isinstance(member, Method)
         for annotation in inspect.get_annotations(member.function).values()

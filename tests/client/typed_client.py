@@ -26,12 +26,14 @@ from imagehost_client import (
     Format,
     Image,
     ImageHostError,
+    ManagedAccount,
     Page,
     Pager,
     PublicAlbum,
     PublicImage,
     RateLimit,
     Rendered,
+    Session,
     SignedImageUrl,
     SignedUrl,
     Source,
@@ -108,7 +110,12 @@ def the_rest(client: Client) -> None:
     assert_type(client.webhooks.retry("w", "d"), WebhookDelivery)
     assert_type(client.account(), Account)
     assert_type(client.account().quota.remaining, int | None)
-    assert_type(client.accounts.create("a", "b").name, str)
+    assert_type(client.accounts.create("a", "b", role="operator", quota_bytes=None), ManagedAccount)
+    assert_type(client.accounts.update(3, suspended=True, api_per_day=0).limits.api_per_day, int | None)
+    assert_type(client.accounts.list(), Pager[ManagedAccount])
+    assert_type(client.sessions.list(), Pager[Session])
+    assert_type(client.sessions.delete("s"), models.SignedOut)
+    assert_type(client.change_password("a", "b"), models.PasswordChanged)
     assert_type(client.sessions.create("a", "b").account.name, str)
     assert_type(client.image_url("a", w=3), str)
     assert_type(client.with_options(timeout=3), Client)
@@ -131,6 +138,8 @@ async def asynchronous(client: AsyncClient) -> None:
     assert_type(await client.gallery().first_page(), Page[PublicImage])
     assert_type(await client.keys.create("k"), ApiKeyWithToken)
     assert_type(await client.account(), Account)
+    assert_type(await client.accounts.get(3), ManagedAccount)
+    assert_type(client.sessions.list(), AsyncPager[Session])
     assert_type(client.with_options(deadline=3), AsyncClient)
     async with client as entered:
         assert_type(entered, AsyncClient)
@@ -180,5 +189,6 @@ def refused(client: Client, asynchronous: AsyncClient) -> None:
     client.images.get(7)  # type: ignore[arg-type]
     client.images.get()  # type: ignore[call-arg]
     client.albums.create(name=7)  # type: ignore[arg-type]
+    client.accounts.update(3, suspended="yes")  # type: ignore[arg-type]
     client.images.get("a").size = 7  # type: ignore[misc]
     asynchronous.images.get("a").size  # type: ignore[attr-defined]  # noqa: B018

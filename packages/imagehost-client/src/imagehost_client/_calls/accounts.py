@@ -8,9 +8,6 @@ from imagehost_client._calls._call import UNSET, Call, Unset, drop_unset, paged,
 from imagehost_client._calls._refs import AccountRef, account_id_of
 from imagehost_client.models import ManagedAccount, Page, Role
 
-Limit = int | Unset | None
-"""A limit: `None` is the host's, and 0 is unlimited."""
-
 
 def list_accounts(
     *, page: int | None = None, per_page: int | None = None, cursor: str | None = None
@@ -31,12 +28,12 @@ def create_account(
     password: str,
     *,
     role: Role | str | Unset = UNSET,
-    quota_bytes: Limit = UNSET,
-    api_per_minute: Limit = UNSET,
-    api_per_hour: Limit = UNSET,
-    api_per_day: Limit = UNSET,
-    uploads_per_minute: Limit = UNSET,
-    bulk_ids_per_minute: Limit = UNSET,
+    quota_bytes: int | Unset | None = UNSET,
+    api_per_minute: int | Unset | None = UNSET,
+    api_per_hour: int | Unset | None = UNSET,
+    api_per_day: int | Unset | None = UNSET,
+    uploads_per_minute: int | Unset | None = UNSET,
+    bulk_ids_per_minute: int | Unset | None = UNSET,
 ) -> Call[ManagedAccount]:
     """Create an account, as an operator, or on a host with open registration; this starts no session.
 
@@ -89,12 +86,12 @@ def update_account(
     *,
     role: Role | str | Unset = UNSET,
     suspended: bool | Unset = UNSET,
-    quota_bytes: Limit = UNSET,
-    api_per_minute: Limit = UNSET,
-    api_per_hour: Limit = UNSET,
-    api_per_day: Limit = UNSET,
-    uploads_per_minute: Limit = UNSET,
-    bulk_ids_per_minute: Limit = UNSET,
+    quota_bytes: int | Unset | None = UNSET,
+    api_per_minute: int | Unset | None = UNSET,
+    api_per_hour: int | Unset | None = UNSET,
+    api_per_day: int | Unset | None = UNSET,
+    uploads_per_minute: int | Unset | None = UNSET,
+    bulk_ids_per_minute: int | Unset | None = UNSET,
 ) -> Call[ManagedAccount]:
     """Change an account, as an operator; omitted arguments leave their values unchanged.
 
@@ -131,9 +128,9 @@ def update_account(
 def _properties(
     *,
     role: Role | str | Unset,
-    quota_bytes: Limit,
+    quota_bytes: int | Unset | None,
     suspended: bool | Unset = UNSET,
-    **limits: Limit,
+    **limits: int | Unset | None,
 ) -> dict[str, object]:
     """Return the members of a body for properties of an account, with the limits in a group of their own."""
     given = drop_unset(**limits)
