@@ -45,6 +45,31 @@ def test_an_image_is_uploaded_read_changed_and_deleted(call: Caller, host: FakeI
     assert image.id not in host.tables["images"].rows
 
 
+def test_images_are_changed_signed_and_deleted_together(call: Caller, host: FakeImageHost) -> None:
+    images = [call(lambda client: client.upload(make_png())) for _ in range(2)]
+    results = call(lambda client: client.images.update_many(images, description="Both"))
+    assert [(result.id, result.status) for result in results] == [(image.id, "updated") for image in images]
+    signed = call(lambda client: client.images.signed_urls(images, w=5))
+    assert [one.image_id for one in signed] == [image.id for image in images]
+    results = call(lambda client: client.images.delete_many([images[0], "0" * 16]))
+    assert [result.status for result in results] == ["deleted", "not_found"]
+    assert results[1].error.code == "NOT_FOUND"
+    assert all(result.meta.request_id for result in results)
+    assert list(host.tables["images"].rows) == [images[1].id]
+
+
+def test_a_password_is_changed_and_accounts_are_managed(call: Caller, host: FakeImageHost) -> None:
+    token = host.add_session("admin", "elsewhere")
+    assert call(lambda client: client.change_password("secret", "a longer password")).changed
+    assert token not in host.tokens
+    account = call(lambda client: client.accounts.create("ann", "a longer password", api_per_day=7))
+    assert (account.role, account.limits.api_per_day, account.usage.images) == ("user", 7, 0)
+    suspended = call(lambda client: client.accounts.update(account, suspended=True))
+    assert call(lambda client: client.accounts.get(account.id)) == suspended
+    assert [one.name for one in call(lambda client: client.accounts.list())] == ["ann", "admin"]
+    assert [one.is_current for one in call(lambda client: client.sessions.list())] == [True]
+
+
 @pytest.mark.parametrize("kind", ["path", "text", "bytes", "file", "offset", "tuple"])
 def test_any_source_is_sent_completely_in_a_retry(
     kind: str, call: Caller, host: FakeImageHost, tmp_path: Path

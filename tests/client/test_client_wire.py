@@ -37,6 +37,8 @@ TIMES = st.datetimes(datetime(1970, 1, 1), datetime(9000, 1, 1), timezones=st.ju
 ENUM_LIKE = {
     "Format | str": st.sampled_from(Format) | st.text(),
     "MemberStatus | str": st.sampled_from(MemberStatus) | st.text(),
+    "BulkStatus | str": st.sampled_from(models.BulkStatus) | st.text(),
+    "Role | str": st.sampled_from(models.Role) | st.text(),
     "tuple[EventKind | str, ...]": st.tuples(st.sampled_from(models.EventKind), st.just("album.deleted")),
     "EventKind | str": st.sampled_from(models.EventKind) | st.text(),
 }
@@ -88,6 +90,10 @@ ALL = [
     models.Deleted,
     models.DeletedAlbum,
     models.SessionWithToken,
+    models.Session,
+    models.ManagedAccount,
+    models.BulkResult,
+    models.SignedImageUrl,
 ]
 
 
