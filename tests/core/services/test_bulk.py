@@ -240,9 +240,11 @@ DELETE = """
 
     def kill(event, arguments):
         global renames
-        renames += event == "os.rename"
-        if renames == int(sys.argv[2]):
-            os.kill(os.getpid(), signal.SIGKILL)
+        # Only on this event: os.kill is audited too.
+        if event == "os.rename":
+            renames += 1
+            if renames == int(sys.argv[2]):
+                os.kill(os.getpid(), signal.SIGKILL)
 
     with ImageHost.open(sys.argv[1], settings=Settings(rendering=RenderingSettings(processes=1))) as host:
         sys.addaudithook(kill)
