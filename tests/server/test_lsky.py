@@ -83,7 +83,7 @@ def test_an_image_is_deleted_by_its_key(api: httpx2.Client, png: bytes) -> None:
         ("GET", "/images", {"Authorization": "Bearer x"}, 401),
         ("GET", "/nothing", {}, 404),
         ("PUT", "/upload", {}, 405),
-        ("GET", "/gallery", {"X" * 40_000: "y" * 40_000}, 400),
+        ("GET", "/gallery", {"X" * 40_000: "y" * 40_000}, 431),
         ("GET", f"/img/{'0' * 16}", {}, 404),
     ],
 )
