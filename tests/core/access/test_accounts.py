@@ -69,6 +69,22 @@ def test_only_the_given_properties_of_an_account_change(host: ImageHost, clock: 
     assert host.accounts.update("ann", suspended=False).suspended_at is None
 
 
+def test_changes_of_an_account_are_logged_once_with_its_id(
+    host: ImageHost, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "imagehost_core.services.accounts")
+    ann = host.accounts.create("ann")
+    for _ in range(2):
+        host.accounts.update("ann", role="operator", suspended=True, quota_bytes=5)
+    host.accounts.set_password_hash("ann", "hash")
+    host.accounts.delete("ann")
+    assert caplog.messages == [
+        f"account changed: account={ann.id} role=operator suspended=True quota_bytes=5",
+        f"password changed: account={ann.id}",
+        f"account deleted: account={ann.id}",
+    ]
+
+
 def test_all_invalid_properties_are_reported_together(host: ImageHost) -> None:
     wrong: Any = {"role": "x", "suspended": 1, "api_per_minute": -1, "quota_bytes": True, "api_per_day": "5"}
     names = ["role", "suspended", "api_per_minute", "api_per_day", "quota_bytes"]

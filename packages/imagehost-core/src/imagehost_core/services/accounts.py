@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import TypedDict, Unpack
@@ -40,6 +41,8 @@ MAX_LIMIT = 2**63 - 1
 LIMITS = tuple(attribute.name for attribute in attrs.fields(LimitOverrides))
 """The names of the limits of an account."""
 _ROLES = {role.value: role for role in Role}
+
+log = logging.getLogger(__name__)
 
 
 class AccountChanges(TypedDict, total=False):
@@ -178,6 +181,8 @@ class AccountService:
                 self._accounts.update(transaction, changed)
             if changed.suspended_at is not None:
                 self._sessions.delete_all(transaction, changed.id)
+        if changed != current:
+            log.info("account changed: %s", _describe_changes(current, changed))
         if parsed.suspended is not None:
             # Also without a change: an earlier attempt may have failed here.
             self._generations.bump_all(self._locks, "image")
@@ -213,6 +218,7 @@ class AccountService:
                 raise ConflictError("expected the current password but it was changed by another request")
             self._accounts.set_password_hash(transaction, account_id, password_hash)
             self._sessions.delete_all(transaction, account_id, keep=kept)
+        log.info("password changed: account=%d", account_id)
 
     def password_hash(self, name: str) -> str | None:
         """Return the password hash of an account; `None` without a password or without such an account."""
@@ -248,7 +254,8 @@ class AccountService:
                 # An upload in progress may have added one more.
                 if not self._images.ids_by_account(account_id, transaction):
                     self._accounts.delete(transaction, account_id)
-                    return
+                    break
+        log.info("account deleted: account=%d", account_id)
 
     def _get(self, account: AccountRef, queryable: Queryable) -> Account:
         if isinstance(account, str):
@@ -275,6 +282,17 @@ class AccountService:
             raise ConflictError(
                 f"expected another operator that is not suspended but {account.name} is the only one"
             )
+
+
+def _describe_changes(before: Account, after: Account) -> str:
+    """Return the id and the changed properties of an account, for the log."""
+    properties = {
+        "role": (before.role.value, after.role.value),
+        "suspended": (before.suspended_at is not None, after.suspended_at is not None),
+        **{name: (getattr(before.limits, name), getattr(after.limits, name)) for name in LIMITS},
+    }
+    changes = [f"{name}={new}" for name, (old, new) in properties.items() if new != old]
+    return " ".join([f"account={after.id}", *changes])
 
 
 def account_change_errors(changes: Mapping[str, object]) -> tuple[FieldError, ...]:
