@@ -19,6 +19,9 @@ nox.options.sessions = ["tests", "lint", "types", "docs", "wheels"]
 PACKAGES = ("imagehost-core", "imagehost-server", "imagehost-client")
 MIN_COVERAGE = {"imagehost_core": 95, "imagehost_client": 95, "imagehost_server": 0}
 """Minimum coverage of lines and branches per package, in percent."""
+CACHE_BYTECODE = {"PYTHONDONTWRITEBYTECODE": None}
+"""The environment of tests. They start hundreds of processes, and without cached bytecode each of them
+compiles every module that it imports: 2.4 instead of 0.85 s of CPU for a server process."""
 EXTENDED = "slow or faults or external"
 """The markers of the tests that `tests` leaves out and `extended` runs; pyproject.toml describes them."""
 
@@ -42,10 +45,10 @@ def tests(session: nox.Session) -> None:
     # worksteal keeps a module's tests together, and with them the servers that they share.
     arguments = ("-m", f"not ({EXTENDED})", "-n", "logical", "--maxprocesses=4", "--dist=worksteal")
     if "CI" not in os.environ:
-        session.run("pytest", *arguments, *session.posargs)
+        session.run("pytest", *arguments, *session.posargs, env=CACHE_BYTECODE)
         return
     session.run("coverage", "erase")
-    session.run("coverage", "run", "-m", "pytest", *arguments, *session.posargs)
+    session.run("coverage", "run", "-m", "pytest", *arguments, *session.posargs, env=CACHE_BYTECODE)
     session.run("coverage", "combine", "--quiet")
     if not session.posargs:
         for package, minimum in MIN_COVERAGE.items():
@@ -56,7 +59,7 @@ def tests(session: nox.Session) -> None:
 def extended(session: nox.Session) -> None:
     """Run the tests marked slow, faults or external, one at a time: some measure time or memory."""
     sync(session, "outside")
-    session.run("pytest", "-m", EXTENDED, *session.posargs)
+    session.run("pytest", "-m", EXTENDED, *session.posargs, env=CACHE_BYTECODE)
 
 
 @nox.session
