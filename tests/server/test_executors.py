@@ -16,7 +16,14 @@ from imagehost_core import ImageHost
 from imagehost_core.errors import UnavailableError
 from imagehost_core.settings import LimitSettings, RenderingSettings
 from imagehost_core.testing import make_image
-from imagehost_server._executors import RETRY_AFTER_SECONDS, Executors, ThreadLimiter
+from imagehost_server._executors import (
+    RETRY_AFTER_SECONDS,
+    SLOW_READ_SECONDS,
+    THREADS_AFTER_SLOW_READ_SECONDS,
+    Executors,
+    LoopExecutor,
+    ThreadLimiter,
+)
 from imagehost_server.app import DELIVERY_PREFIXES, Dispatcher, create_api
 from imagehost_server.auth.identity import IdentityMiddleware
 from imagehost_server.delivery.route import DeliveryRoute
@@ -149,3 +156,35 @@ async def test_the_queues_of_expensive_work_are_limited() -> None:
         async with saturated(limiter):
             with pytest.raises(UnavailableError):
                 await limiter.run(int)
+
+
+@pytest.mark.anyio
+async def test_a_slow_read_on_the_event_loop_makes_the_next_ones_use_threads_for_a_second() -> None:
+    now = 10.0
+    executor = LoopExecutor(ThreadLimiter(1), lambda: now)
+
+    def read(seconds: float = 0.0) -> int:
+        nonlocal now
+        now += seconds
+        return threading.get_ident()
+
+    loop_thread = threading.get_ident()
+    assert await executor.run(read, SLOW_READ_SECONDS - 0.001) == loop_thread
+    assert await executor.run(read, SLOW_READ_SECONDS + 0.001) == loop_thread
+    assert await executor.run(read, THREADS_AFTER_SLOW_READ_SECONDS + 0.001) != loop_thread
+    assert await executor.run(read) == loop_thread
+
+
+@pytest.mark.anyio
+async def test_a_slow_read_that_fails_makes_the_next_ones_use_threads_too() -> None:
+    now = 10.0
+    executor = LoopExecutor(ThreadLimiter(1), lambda: now)
+
+    def fail() -> None:
+        nonlocal now
+        now += 1
+        raise UnavailableError("slow")
+
+    with pytest.raises(UnavailableError):
+        await executor.run(fail)
+    assert await executor.run(threading.get_ident) != threading.get_ident()

@@ -139,3 +139,13 @@ def test_an_image_of_an_album_that_is_deleted_is_in_no_album(
         assert album is not None
         albums.delete(transaction, album)
     assert images.get(image.id) == attrs.evolve(image, album_id=None)
+
+
+def test_equal_rows_are_the_same_image_and_changed_ones_are_not(
+    images: ImageRepository, add: Callable[..., Image], database: Database
+) -> None:
+    image = add()
+    assert images.get(image.id) is images.get(image.id)
+    with database.transaction() as transaction:
+        transaction.execute("UPDATE images SET description = 'new' WHERE id = :id", {"id": image.id})
+    assert images.get(image.id) == attrs.evolve(image, description="new")

@@ -85,7 +85,7 @@ class Account:
         return self.role is Role.OPERATOR and self.suspended_at is None
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, cache_hash=True)
 class Image:
     """An uploaded image.
 

@@ -213,8 +213,8 @@ class UrlBuilder:
 
 def _markdown(text: str) -> str:
     """Escape the characters that are special between the brackets of a Markdown image."""
-    return "".join(f"\\{char}" if char in _MARKUP else char for char in text)
+    return text.translate(_MARKUP)
 
 
-_MARKUP = "\\`*_~|[]()!<>&"
+_MARKUP = str.maketrans({char: f"\\{char}" for char in "\\`*_~|[]()!<>&"})
 """The special characters of CommonMark and of the common extensions for tables and strikethrough."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import ParamSpec, TypeVar
@@ -30,6 +31,14 @@ UPLOAD_BODY_THREADS = 16
 """Threads that parse, hash and write upload bodies."""
 DNS_THREADS = 8
 """Threads that resolve host names of webhook endpoints, which may take as long as a DNS timeout."""
+
+
+SLOW_READ_SECONDS = 0.025
+"""The duration of a read on the event loop after which the next ones use threads.
+
+Most take 0.1 ms; a busy machine may interrupt the process for some milliseconds."""
+THREADS_AFTER_SLOW_READ_SECONDS = 1.0
+"""How long reads use threads after a slow one."""
 
 
 class ThreadLimiter:
@@ -61,6 +70,35 @@ class ThreadLimiter:
         return await to_thread.run_sync(partial(call, *args, **kwargs), limiter=self._limiter)
 
 
+class LoopExecutor:
+    """Short reads of the database, which run on the event loop: a thread switch takes longer than they do.
+
+    Reads do not wait for writers. Only a disk that is slow to read pages that are not in memory could delay
+    all other requests, so a slow read makes the next ones use threads for a while.
+
+    Args:
+        threads: Runs the reads after a slow one.
+        clock: The source of the time, in seconds.
+    """
+
+    def __init__(self, threads: ThreadLimiter, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._threads = threads
+        self._clock = clock
+        self._in_threads_until = 0.0
+
+    async def run(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return the result of `call`."""
+        started = self._clock()
+        if started < self._in_threads_until:
+            return await self._threads.run(call, *args, **kwargs)
+        try:
+            return call(*args, **kwargs)
+        finally:
+            ended = self._clock()
+            if ended - started > SLOW_READ_SECONDS:
+                self._in_threads_until = ended + THREADS_AFTER_SLOW_READ_SECONDS
+
+
 class Executors:
     """The thread limiters of one server process.
 
@@ -70,7 +108,8 @@ class Executors:
             then the effective one.
 
     Attributes:
-        database: Short reads and writes of the database.
+        database: Reads and writes of the database.
+        reads: Reads of one record or of a page among the first ones.
         files: Reads of files.
         upload_bodies: Writes of request bodies to disk.
         passwords: Password hashes.
@@ -81,6 +120,7 @@ class Executors:
 
     def __init__(self, rendering: RenderingSettings) -> None:
         self.database = ThreadLimiter(DATABASE_THREADS)
+        self.reads = LoopExecutor(self.database)
         self.files = ThreadLimiter(FILE_THREADS)
         self.upload_bodies = ThreadLimiter(UPLOAD_BODY_THREADS)
         self.passwords = ThreadLimiter(PASSWORD_THREADS, MAX_WAITING_PASSWORDS)

@@ -29,7 +29,8 @@ class LineFormatter(logging.Formatter):
         timestamp = to_rfc3339(datetime.fromtimestamp(record.created, UTC))
         fields: Mapping[str, object] = getattr(record, "fields", {})
         parts = [timestamp, record.levelname, record.name, record.getMessage()]
-        line = " ".join([*parts, *(f"{name}={_format_value(value)}" for name, value in fields.items())])
+        parts += [f"{name}={_format_value(value)}" for name, value in fields.items()]
+        line = " ".join(parts)
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line

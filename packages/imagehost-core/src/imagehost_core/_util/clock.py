@@ -38,7 +38,9 @@ def to_rfc3339(timestamp: datetime) -> str:
     Raises:
         TypeError: The timestamp has no time zone.
     """
-    return from_micros(to_micros(timestamp)).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    if timestamp.tzinfo is not UTC:
+        timestamp = from_micros(to_micros(timestamp))
+    return timestamp.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeVar
 
 from attrs import frozen
@@ -18,6 +19,10 @@ from imagehost_server.api.representations import (
 )
 
 T = TypeVar("T")
+
+_POSITION = frozenset({"page", "per_page", "cursor"})
+"""The query parameters that neither filter nor sort."""
+_MAX_SHORT_PAGE_DIGITS = 2
 
 
 @frozen(kw_only=True)
@@ -112,4 +117,18 @@ def pagination(page: Page[T]) -> Pagination:
         total=page.total,
         total_pages=page.total_pages,
         next_cursor=page.next_cursor,
+    )
+
+
+def is_short_read(parameters: Iterable[tuple[str, str]]) -> bool:
+    """Return whether the database reads a page in less than about a millisecond, however long the list is.
+
+    That is a page after a cursor, or one of the first 99, of a list in its default order without filters.
+
+    Args:
+        parameters: The query parameters.
+    """
+    return all(
+        name in _POSITION and (name != "page" or len(value) <= _MAX_SHORT_PAGE_DIGITS)
+        for name, value in parameters
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import msgspec
@@ -65,12 +65,17 @@ def success_response(data: object, status: int = 200, headers: Headers = ()) -> 
     """Return the response with `data`.
 
     Args:
-        data: Records (attrs classes), and lists and mappings of them.
+        data: Records (attrs classes), encoded ones (`encode_record`), and lists and mappings of them.
         status: The HTTP status.
         headers: Headers in addition to `JSON_HEADERS`.
     """
     body = _encode({"success": True, "data": to_jsonable(data)})
     return RawResponse(status, body, (*JSON_HEADERS, *headers))
+
+
+def encode_record(record: object) -> msgspec.Raw:
+    """Return the JSON of a record, which `success_response` takes in place of the record."""
+    return msgspec.Raw(_encode(to_jsonable(record)))
 
 
 def error_response(error: Exception, request_id: str) -> RawResponse:
@@ -116,29 +121,44 @@ def log_cause(api_error: ImageHostError, error: Exception, request_id: str) -> N
 
 def to_jsonable(value: object) -> object:
     """Return `value` in types of JSON, datetimes as RFC 3339 with microseconds; leave unset members out."""
-    if isinstance(value, str | int | None):
-        return value
-    if isinstance(value, datetime):
-        return to_rfc3339(value)
-    if isinstance(value, Mapping):
-        return {name: to_jsonable(item) for name, item in value.items()}
-    if attrs.has(type(value)):
-        members = ((name, getattr(value, name)) for name in _names(type(value)))
+    kind = type(value)
+    convert = _converters.get(kind)
+    if convert is None:
+        convert = _converters[kind] = _new_converter(kind)
+    return convert(value)
+
+
+Converter = Callable[[Any], object]
+
+
+def _new_converter(kind: type) -> Converter:
+    """Return the conversion of the instances of a class to types of JSON."""
+    if issubclass(kind, Mapping):
+        return lambda value: {name: to_jsonable(item) for name, item in value.items()}
+    if issubclass(kind, list | tuple):
+        return lambda value: [to_jsonable(item) for item in value]
+    if issubclass(kind, datetime):
+        return to_rfc3339
+    return _new_record_converter(kind) if attrs.has(kind) else _identity
+
+
+def _new_record_converter(kind: type[attrs.AttrsInstance]) -> Converter:
+    names = tuple(attribute.name for attribute in attrs.fields(kind))
+
+    def convert(record: object) -> dict[str, object]:
+        members = ((name, getattr(record, name)) for name in names)
         return {name: to_jsonable(item) for name, item in members if item is not msgspec.UNSET}
-    if isinstance(value, list | tuple):
-        return [to_jsonable(item) for item in value]
+
+    return convert
+
+
+def _identity(value: object) -> object:
     return value
 
 
 _encode = msgspec.json.Encoder().encode
-_field_names: dict[type, tuple[str, ...]] = {}
-
-
-def _names(kind: type) -> tuple[str, ...]:
-    if kind not in _field_names:
-        _field_names[kind] = tuple(attribute.name for attribute in attrs.fields(kind))
-    return _field_names[kind]
-
+_converters: dict[type, Converter] = {}
+"""The conversion of each class that was converted before."""
 
 _BY_STATUS: dict[int, type[ImageHostError]] = {
     kind.status: kind for kind in BY_CODE.values() if not issubclass(kind, RateLimitError | UnavailableError)

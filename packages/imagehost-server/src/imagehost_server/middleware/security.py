@@ -165,7 +165,10 @@ class SecurityMiddleware:
                 "client": ip_address,
                 "request_id": request_id,
             }
-            access_log.info("request", extra={"fields": fields})
+            # Without the search for the calling function, which `Logger.info` does.
+            record = logging.LogRecord(access_log.name, logging.INFO, __file__, 0, "request", None, None)
+            record.fields = fields
+            access_log.handle(record)
 
 
 def require_valid_request(scope: HTTPScope, trusted: tuple[Network, ...]) -> None:

@@ -31,12 +31,12 @@ from imagehost_server.auth.passwords import (
 @operation("GET /v1/account", summary="Get the usage, quota and rate limits of your account.")
 async def get_account(request: ApiRequest) -> Response[Success[AccountRecord]]:
     """Respond with the account's usage, quota and rate limits."""
-    return ok(await request.executors.database.run(_get_account, request.host, request.account))
+    return ok(await request.executors.reads.run(_get_account, request.host, request.account))
 
 
 def _get_account(host: ImageHost, account: Account) -> AccountRecord:
     quota = host.rate_limiter.limits_of(account).quota_bytes
-    usage = host.accounts.usage(account.name)
+    usage = host.accounts.usage(account)
     return account_record(account, usage, quota, host.rate_limiter.windows(account))
 
 

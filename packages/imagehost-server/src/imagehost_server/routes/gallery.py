@@ -7,8 +7,9 @@ from msgspec import UNSET
 
 from imagehost_server.api.envelope import Success, ok
 from imagehost_server.api.operation import operation
-from imagehost_server.api.pagination import PublicImageList, pagination
+from imagehost_server.api.pagination import PublicImageList, is_short_read, pagination
 from imagehost_server.api.parameters import Cursor, Page, PerPage, PublicAlbumFilter
+from imagehost_server.api.records import public_record
 from imagehost_server.api.request import ApiRequest
 
 
@@ -30,9 +31,10 @@ async def list_gallery(
     if request.settings.gallery.require_sign_in:
         request.identity.require_principal()
     host, parameters = request.host, list(request.query_params.multi_items())
-    images = await request.executors.database.run(host.images.list_public_by_parameters, parameters)
+    executor = request.executors.reads if is_short_read(parameters) else request.executors.database
+    images = await executor.run(host.images.list_public_by_parameters, parameters)
     album = UNSET if images.album is None else host.urls.public_album_record(images.album)
-    records = list(map(host.urls.public_record, images))
+    records = [public_record(host.urls, image) for image in images]
     return ok(PublicImageList(images=records, pagination=pagination(images), album=album))
 
 

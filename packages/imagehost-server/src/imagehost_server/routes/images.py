@@ -16,7 +16,7 @@ from imagehost_core.resources import ImageRecord
 from imagehost_server.api.body import set_fields
 from imagehost_server.api.envelope import Success, ok
 from imagehost_server.api.operation import operation
-from imagehost_server.api.pagination import ImageList, pagination
+from imagehost_server.api.pagination import ImageList, is_short_read, pagination
 from imagehost_server.api.parameters import (
     AlbumFilter,
     CreatedAfter,
@@ -30,6 +30,7 @@ from imagehost_server.api.parameters import (
     Search,
     Sort,
 )
+from imagehost_server.api.records import image_record
 from imagehost_server.api.request import ApiRequest
 from imagehost_server.api.schemas import ImageChanges, SignedUrlRequest
 
@@ -67,18 +68,18 @@ async def list_images(
 ) -> Response[Success[ImageList]]:
     """Respond with a page of the caller's images."""
     host, parameters = request.host, list(request.query_params.multi_items())
-    images = await request.executors.database.run(
-        host.images.list_by_parameters, parameters, owner=request.account
-    )
-    return ok(ImageList(images=list(map(host.urls.image_record, images)), pagination=pagination(images)))
+    executor = request.executors.reads if is_short_read(parameters) else request.executors.database
+    images = await executor.run(host.images.list_by_parameters, parameters, owner=request.account)
+    records = [image_record(host.urls, image) for image in images]
+    return ok(ImageList(images=records, pagination=pagination(images)))
 
 
 @operation("GET /v1/images/{image_id}", summary="Get one of your images.")
 async def get_image(request: ApiRequest, image_id: ImageIdPath) -> Response[Success[ImageRecord]]:
     """Respond with the record."""
     host = request.host
-    image = await request.executors.database.run(host.images.get, image_id, owner=request.account)
-    return ok(host.urls.image_record(image))
+    image = await request.executors.reads.run(host.images.get, image_id, owner=request.account)
+    return ok(image_record(host.urls, image))
 
 
 @operation(
