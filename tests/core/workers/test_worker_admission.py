@@ -25,10 +25,10 @@ from imagehost_core.workers.admission import (
     JobClass,
     Slot,
     can_enqueue,
-    estimate_seconds,
     find_slot,
     free_slots,
 )
+from imagehost_core.workers.estimates import estimate_seconds
 from imagehost_core.workers.executor import TaskCall
 from imagehost_core.workers.main import AUTOGROUP, NICENESS
 

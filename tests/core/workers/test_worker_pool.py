@@ -172,6 +172,7 @@ def test_a_call_that_waited_for_most_of_its_deadline_counts_as_queued_too_long(
     make_executor: MakeExecutor, run_task: RunTask, eventually: Eventually
 ) -> None:
     executor = make_executor()
+    run_task(executor)
     busy = Caller(lambda: run_task(executor, "sleep", deadline=3))
     assert eventually(lambda: executor.load.busy == 1)
     late = Caller(lambda: run_task(executor, "sleep", deadline=4))

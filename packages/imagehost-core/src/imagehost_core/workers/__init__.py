@@ -1,6 +1,7 @@
 """A pool of sandboxed worker processes for image work: tasks, deadlines, admission and queueing."""
 
-from imagehost_core.workers.admission import JobClass, classify
+from imagehost_core.workers.admission import JobClass
+from imagehost_core.workers.estimates import classify
 from imagehost_core.workers.executor import ImageExecutor
 from imagehost_core.workers.pool import PoolLoad
 

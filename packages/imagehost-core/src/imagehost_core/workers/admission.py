@@ -8,35 +8,21 @@ a pool of `size` worker processes:
   class is running. So a thumbnail never waits for a large AVIF or an upload, and an upload never waits for
   renders: they share the CPU instead.
 - A quarter of the queue is reserved for light tasks, and a quarter for uploads.
+- Of the tasks with the same key one runs, and the others wait for its result.
 
-All functions are pure functions of counts.
+All functions are pure functions of plain values, so that a pool of one process and a pool that serves several
+processes follow the same rules.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from itertools import chain, combinations
 
 from attrs import frozen
 
-from imagehost_core.formats import Format
-from imagehost_core.jobs import RenderJob
-from imagehost_core.transform import Size
-
-LIGHT_SECONDS = 0.5
-"""Renders with a lower estimate are light. A thumbnail of a derivative takes a tenth of this."""
-DECODE_SECONDS = 0.05
-"""CPU seconds to decode a million pixels and to resize them in linear light."""
-ENCODE_SECONDS = {
-    Format.JPEG: 0.017,
-    Format.WEBP: 0.04,
-    Format.AVIF: 0.08,
-    Format.PNG: 0.09,
-    Format.GIF: 0.05,
-}
-"""CPU seconds to encode a million pixels. Only the order of magnitude matters here."""
 RESERVED_SHARE = 4
 """One place of the queue in this many is reserved for each reserved class."""
 
@@ -66,21 +52,45 @@ class Slot:
     reserved: bool = False
 
 
-def classify(job: RenderJob, source: Size, frames: int = 1) -> JobClass:
-    """Return the class of a render, light or heavy.
+@frozen(eq=False)
+class WorkerRequest:
+    """A request for a worker process. Two requests are never equal.
+
+    Attributes:
+        until: When to stop waiting, on the clock of `time.monotonic()`, in seconds. All processes of a
+            machine share this clock.
+        job_class: The class of the task.
+        key: The result of the task; tasks with the same key run once. `None` if it is not shared.
+        seconds: The estimated duration of the task.
+        kind: The kind of task, such as its output format, by which estimates are corrected.
+    """
+
+    until: float
+    job_class: JobClass = JobClass.HEAVY
+    key: str | None = None
+    seconds: float = 0.0
+    kind: str = ""
+
+
+def find_next(
+    queue: Iterable[WorkerRequest], taken: Collection[Slot], running_keys: Collection[str], size: int
+) -> tuple[WorkerRequest, Slot] | None:
+    """Return the first request in the queue that can start, and its slot; `None` if all must wait.
 
     Args:
-        job: The render.
-        source: Size of the image to decode.
-        frames: Number of frames of that image.
+        queue: The requests in order of arrival.
+        taken: The slots in use.
+        running_keys: The keys of tasks whose results are being created.
+        size: The number of shared slots.
     """
-    return JobClass.LIGHT if estimate_seconds(job, source, frames) < LIGHT_SECONDS else JobClass.HEAVY
-
-
-def estimate_seconds(job: RenderJob, source: Size, frames: int = 1) -> float:
-    """Return the estimated CPU seconds of a render; arguments as for `classify`."""
-    decode, encode = source.pixels * DECODE_SECONDS, job.plan.output.pixels * ENCODE_SECONDS[job.format]
-    return (decode + encode) * (frames if job.animated else 1) / 1e6
+    slots = {job_class: find_slot(job_class, taken, size) for job_class in JobClass}
+    if not any(slots.values()):
+        return None
+    for request in queue:
+        slot = slots[request.job_class]
+        if slot is not None and request.key not in running_keys:
+            return request, slot
+    return None
 
 
 def find_slot(job_class: JobClass, taken: Collection[Slot], size: int) -> Slot | None:

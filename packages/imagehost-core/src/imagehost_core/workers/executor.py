@@ -21,7 +21,7 @@ from imagehost_core.formats import Format
 from imagehost_core.jobs import IngestJob, IngestResult, RenderJob, RenderResult
 from imagehost_core.sandbox import SandboxLimits, SandboxStatus
 from imagehost_core.workers import failures, messages
-from imagehost_core.workers.admission import JobClass
+from imagehost_core.workers.admission import JobClass, WorkerRequest
 from imagehost_core.workers.blob_files import BlobFiles
 from imagehost_core.workers.frames import FrameError, Readable
 from imagehost_core.workers.pool import PoolLoad, ProcessPool
@@ -267,6 +267,7 @@ class ImageExecutor:
                 result = call.parse_result(message, lengths)
                 return result, worker.read_blobs(lengths, receive)
             if message.error.code == messages.OUT_OF_MEMORY:
+                worker.retired = True
                 raise failures.WorkerOutOfMemory("the task exceeded the sandbox's memory limit", deadline)
             with worker_errors():
                 error = messages.to_exception(message.error)
@@ -276,7 +277,7 @@ class ImageExecutor:
     def _acquire(self, deadline: float, job_class: JobClass) -> Iterator[Worker]:
         """Acquire a ready worker process, and kill it when the deadline passes within the block."""
         until = time.monotonic() + deadline
-        with self._pool.acquire(until, job_class) as worker:
+        with self._pool.acquire(WorkerRequest(until, job_class)) as worker:
             timer = self._pool.watchdog.call_at(until, worker.kill)
             had_enough_time = False
             try:
@@ -284,6 +285,7 @@ class ImageExecutor:
                 had_enough_time = until - time.monotonic() >= MIN_WORK_SHARE * deadline
                 yield worker
             except WorkerLost as error:
+                worker.retired = True
                 timed_out = not self._pool.watchdog.cancel(timer)
                 exit_info = worker.end(EXIT_GRACE_SECONDS)
                 too_late = failures.DeadlineExceeded if had_enough_time else failures.QueuedTooLong

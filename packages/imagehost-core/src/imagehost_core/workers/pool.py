@@ -1,8 +1,10 @@
-"""The process pool: it starts worker processes, lends them to callers in turn, and replaces lost ones.
+"""The process pool: it starts worker processes, lends them to queued requests, and replaces lost ones.
+
+A request waits as a value with a future, so that waiting needs no thread. Which request is next follows from
+`imagehost_core.workers.admission`.
 
 Invariants, under the lock: `_started` counts the worker processes that are starting, idle or busy, and is
-never above `size` + 2. Callers are served in order of arrival, among those for whom
-`imagehost_core.workers.admission` has a free slot.
+never above `size` + 2. Futures are resolved without the lock, because that runs the callbacks of callers.
 """
 
 from __future__ import annotations
@@ -10,23 +12,34 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
 import weakref
-from collections import Counter, deque
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from functools import partial
 
-from attrs import frozen
+from attrs import define, frozen
 
 from imagehost_core.errors import UnavailableError
-from imagehost_core.workers.admission import JobClass, Slot, can_enqueue, find_slot, free_slots
+from imagehost_core.workers.admission import (
+    JobClass,
+    Slot,
+    WorkerRequest,
+    can_enqueue,
+    find_next,
+    free_slots,
+)
 from imagehost_core.workers.process import Worker, WorkerSpec
-from imagehost_core.workers.watchdog import Watchdog
+from imagehost_core.workers.watchdog import Timer, Watchdog
 
 log = logging.getLogger("imagehost.workers")
 
 CLOSE_SECONDS = 10.0
 """Seconds that `close` waits for callers to release their worker processes."""
+
+Resolutions = list[Callable[[], None]]
+"""Calls that resolve futures, to be made without the lock."""
 
 
 @frozen
@@ -36,7 +49,7 @@ class PoolLoad:
     Attributes:
         busy: Number of worker processes that run a task.
         idle: Number of worker processes without a task.
-        waiting: Number of callers in the queue.
+        waiting: Number of requests in the queue.
     """
 
     busy: int
@@ -44,18 +57,12 @@ class PoolLoad:
     waiting: int
 
 
+@define(eq=False)
 class _Waiter:
-    """A caller in the queue.
+    """The caller of a request in the queue, and the timer of its deadline."""
 
-    Attributes:
-        job_class: The class of the caller's task.
-        wakeup: Notified when it is this caller's turn. With one condition for all, each release would wake
-            every caller, which costs as much as a small render when the queue is long.
-    """
-
-    def __init__(self, job_class: JobClass, lock: threading.Lock) -> None:
-        self.job_class = job_class
-        self.wakeup = threading.Condition(lock)
+    future: Future[Worker | None]
+    timer: Timer | None = None
 
 
 class ProcessPool:
@@ -64,7 +71,7 @@ class ProcessPool:
     Args:
         spec: Configuration of the worker processes.
         size: The most worker processes for shared slots; reserved slots can add two.
-        queue: The most callers that can wait.
+        queue: The most requests that can wait.
         max_tasks_per_worker: The number of tasks after which a worker process is replaced.
         max_worker_bytes: Peak memory, in bytes, above which a worker process is replaced after its task.
     """
@@ -89,9 +96,9 @@ class ProcessPool:
         self._released = threading.Condition(self._lock)
         self._idle: list[Worker] = []
         self._busy: dict[Worker, Slot] = {}
-        self._queue: deque[_Waiter] = deque()
+        self._queue: dict[WorkerRequest, _Waiter] = {}
+        self._running_keys: set[str] = set()
         self._started = 0
-        self._start_error: OSError | None = None
         self._closed = False
 
     @property
@@ -117,36 +124,98 @@ class ProcessPool:
             while self._started < self.size and not self._closed:
                 self._spawn()
 
+    def submit(self, request: WorkerRequest) -> Future[Worker | None]:
+        """Queue a request for a worker process.
+
+        Cancelling the future takes the request out of the queue.
+
+        Returns:
+            A worker process, which the caller must `release`; or `None` when another task with the same key
+            has succeeded meanwhile. A caller that gets one for a request with a key must also `complete` it.
+            The future raises `UnavailableError` if none was free in time, the queue is full, or none can be
+            started.
+        """
+        future: Future[Worker | None] = Future()
+        with self._resolving() as resolutions:
+            if self._closed:
+                future.set_exception(_closed_error())
+                return future
+            queued = Counter(other.job_class for other in self._queue)
+            if not can_enqueue(request.job_class, queued, self._taken, self.size, self.queue):
+                details = f"expected at most {self.queue} requests to wait for a worker"
+                future.set_exception(UnavailableError(details))
+                return future
+            waiter = self._queue[request] = _Waiter(future)
+            self._dispatch(resolutions)
+            if request in self._queue:
+                waiter.timer = self.watchdog.call_at(request.until, partial(self._expire, request))
+        future.add_done_callback(partial(self._remove_cancelled, request))
+        return future
+
+    def release(self, worker: Worker) -> None:
+        """Take back a worker process; one that was lost or is due for replacement is replaced."""
+        if self._should_retire(worker):
+            self._discard(worker)
+            return
+        with self._resolving() as resolutions:
+            closed = self._closed
+            if not closed:
+                self._busy.pop(worker, None)
+                self._idle.append(worker)
+                self._dispatch(resolutions)
+        if closed:
+            self._discard(worker)
+
+    def complete(self, key: str, *, succeeded: bool) -> None:
+        """Mark the result of a key as available, or as failed: then the next request with the key runs."""
+        with self._resolving() as resolutions:
+            self._running_keys.discard(key)
+            for request in [each for each in self._queue if succeeded and each.key == key]:
+                future = self._dequeue(request)
+                if future.set_running_or_notify_cancel():
+                    resolutions.append(partial(future.set_result, None))
+            self._dispatch(resolutions)
+
+    def abandon(self, request: WorkerRequest, future: Future[Worker | None]) -> None:
+        """Cancel a request, or give back its worker process, if the caller will not use it."""
+        if future.cancel():
+            return
+        with suppress(UnavailableError):
+            worker = future.result()
+            if worker is not None:
+                self.release(worker)
+                if request.key is not None:
+                    self.complete(request.key, succeeded=False)
+
     @contextmanager
-    def acquire(self, until: float, job_class: JobClass = JobClass.HEAVY) -> Iterator[Worker]:
-        """Acquire a worker process for the block; one that was lost or is due for replacement is replaced.
+    def acquire(self, request: WorkerRequest) -> Iterator[Worker]:
+        """Acquire a worker process for the block; waits until one is free.
 
         Args:
-            until: When to stop waiting, on the clock of `time.monotonic()`, in seconds.
-            job_class: The class of the caller's task.
+            request: A request without a key.
 
         Raises:
             UnavailableError: None was free in time, the queue is full, or none can be started.
         """
-        while not (worker := self._acquire(until, job_class)).is_alive():
-            self._discard(worker)
+        future = self.submit(request)
+        try:
+            worker = future.result()
+        except BaseException:
+            self.abandon(request, future)
+            raise
+        assert worker is not None
         try:
             yield worker
-        except BaseException:
-            self._discard(worker)
-            raise
-        if self._should_retire(worker):
-            self._discard(worker)
-        else:
-            self._release(worker)
+        finally:
+            self.release(worker)
 
     def close(self) -> None:
         """End all worker processes. Callers that wait for one, or for a result, get an error."""
-        with self._lock:
+        with self._resolving() as resolutions:
             self._closed = True
             for worker in self._busy:
                 worker.kill()
-            self._wake_all()
+            self._reject_all(_closed_error(), resolutions)
         # After the kills: the watchdog's thread started the processes, so its end makes Linux kill them, and
         # busy ones would seem to have been killed from outside.
         self.watchdog.close()
@@ -163,102 +232,101 @@ class ProcessPool:
         for worker in workers:
             worker.detach()
 
-    def _acquire(self, until: float, job_class: JobClass) -> Worker:
-        waiter = _Waiter(job_class, self._lock)
+    @contextmanager
+    def _resolving(self) -> Iterator[Resolutions]:
+        """Hold the lock, then resolve the futures that the block has collected."""
+        resolutions: Resolutions = []
         with self._lock:
-            queued = Counter(other.job_class for other in self._queue)
-            if not can_enqueue(job_class, queued, self._taken, self.size, self.queue):
-                raise UnavailableError(f"expected at most {self.queue} requests to wait for a worker")
-            self._queue.append(waiter)
-            try:
-                self._spawn_if_needed(waiter)
-                slot = self._wait_for_slot(waiter, until)
-                worker = self._idle.pop()
-                self._busy[worker] = slot
-            finally:
-                self._queue.remove(waiter)
-                self._wake_next()
-        return worker
+            yield resolutions
+        for resolve in resolutions:
+            resolve()
 
     @property
     def _taken(self) -> Collection[Slot]:
         return self._busy.values()
 
-    def _find_slot(self, waiter: _Waiter) -> Slot | None:
-        return find_slot(waiter.job_class, self._taken, self.size)
+    def _dispatch(self, resolutions: Resolutions) -> None:
+        """Give idle worker processes to the next requests, and start more if needed."""
+        while not self._closed:
+            found = find_next(self._queue, self._taken, self._running_keys, self.size)
+            if found is None:
+                return
+            request, slot = found
+            self._discard_dead_idle()
+            if not self._idle:
+                self._spawn_if_needed(request.job_class)
+                return
+            future = self._dequeue(request)
+            if future.set_running_or_notify_cancel():
+                worker = self._idle.pop()
+                self._busy[worker] = slot
+                if request.key is not None:
+                    self._running_keys.add(request.key)
+                resolutions.append(partial(future.set_result, worker))
 
-    def _next(self) -> _Waiter | None:
-        """Return the first caller in the queue for whom there is a free slot."""
-        return next(filter(self._find_slot, self._queue), None)
+    def _dequeue(self, request: WorkerRequest) -> Future[Worker | None]:
+        waiter = self._queue.pop(request)
+        if waiter.timer is not None:
+            self.watchdog.cancel(waiter.timer)
+        return waiter.future
 
-    def _wake_next(self) -> None:
-        """Wake the next caller if a worker process is idle; that caller, when it leaves, wakes the next."""
-        waiter = self._next()
-        if waiter is not None and self._idle:
-            waiter.wakeup.notify()
-        elif waiter is not None:
-            self._spawn_if_needed(waiter)
+    def _reject(self, request: WorkerRequest, error: UnavailableError, resolutions: Resolutions) -> None:
+        future = self._dequeue(request)
+        if future.set_running_or_notify_cancel():
+            resolutions.append(partial(future.set_exception, error))
 
-    def _wake_all(self) -> None:
-        for waiter in self._queue:
-            waiter.wakeup.notify()
+    def _reject_all(self, error: UnavailableError, resolutions: Resolutions) -> None:
+        for request in list(self._queue):
+            self._reject(request, error, resolutions)
 
-    def _spawn_if_needed(self, waiter: _Waiter) -> None:
-        """Start one more worker process if the callers with free slots outnumber those not busy."""
+    def _expire(self, request: WorkerRequest) -> None:
+        """Reject a request at its deadline, on the watchdog's thread."""
+        with self._resolving() as resolutions:
+            if request in self._queue:
+                error = UnavailableError("expected a free worker in time but all were busy")
+                self._reject(request, error, resolutions)
+
+    def _remove_cancelled(self, request: WorkerRequest, future: Future[Worker | None]) -> None:
+        if future.cancelled():
+            with self._resolving() as resolutions:
+                if request in self._queue:
+                    self._dequeue(request)
+                    self._dispatch(resolutions)
+
+    def _spawn_if_needed(self, job_class: JobClass) -> None:
+        """Start one more worker process if the requests with free slots outnumber those not busy."""
         available = self._started - len(self._busy)
-        if available < min(len(self._queue), free_slots(waiter.job_class, self._taken, self.size)):
+        if available < min(len(self._queue), free_slots(job_class, self._taken, self.size)):
             self._spawn()
-
-    def _wait_for_slot(self, waiter: _Waiter, until: float) -> Slot:
-        while not (self._idle and self._next() is waiter):
-            self._require_open()
-            if self._started == 0:
-                raise UnavailableError("expected a worker but none can be started") from self._start_error
-            self._spawn_if_needed(waiter)
-            seconds = until - time.monotonic()
-            if seconds <= 0:
-                raise UnavailableError("expected a free worker in time but all were busy")
-            waiter.wakeup.wait(seconds)
-        self._require_open()
-        slot = self._find_slot(waiter)
-        assert slot is not None
-        return slot
-
-    def _require_open(self) -> None:
-        if self._closed:
-            raise UnavailableError("expected a pool that is open but received one that is closed")
 
     def _should_retire(self, worker: Worker) -> bool:
         # At half of the CPU limit, so that a task does not run into the limit.
         max_cpu_seconds = self.spec.limits.cpu_seconds / 2 or float("inf")
         return (
-            worker.retired
+            worker.interrupted
+            or worker.retired
             or worker.task_count >= self.max_tasks_per_worker
             or worker.usage.peak_bytes > self.max_worker_bytes
             or worker.usage.cpu_seconds > max_cpu_seconds
         )
 
-    def _release(self, worker: Worker) -> None:
-        with self._lock:
-            closed = self._closed
-            if not closed:
-                self._busy.pop(worker, None)
-                self._idle.append(worker)
-                self._wake_next()
-        if closed:
-            self._discard(worker)
-
     def _discard(self, worker: Worker) -> None:
-        exit_info = worker.end()
-        if not exit_info.killed_by_pool:
-            log.warning("%s", exit_info.message)
-        with self._lock:
+        _end(worker)
+        with self._resolving() as resolutions:
             self._busy.pop(worker, None)
-            self._started -= 1
-            if self._started < self.size and not self._closed:
-                self._spawn()
+            self._replace()
             self._released.notify_all()
-            self._wake_next()
+            self._dispatch(resolutions)
+
+    def _discard_dead_idle(self) -> None:
+        while self._idle and not self._idle[-1].is_alive():
+            _end(self._idle.pop())
+            self._replace()
+
+    def _replace(self) -> None:
+        self._started -= 1
+        if self._started < self.size and not self._closed:
+            self._spawn()
 
     def _end_idle(self) -> None:
         with self._lock:
@@ -274,20 +342,33 @@ class ProcessPool:
         """Start a worker process, on the watchdog's thread."""
         try:
             worker = Worker(self.spec)
-        except OSError as error:
-            log.error("worker process failed to start", exc_info=error)
-            with self._lock:
+        except OSError as cause:
+            log.error("worker process failed to start", exc_info=cause)
+            error = UnavailableError("expected a worker but none can be started")
+            error.__cause__ = cause
+            with self._resolving() as resolutions:
                 self._started -= 1
-                self._start_error = error
-                self._wake_all()
+                if self._started == 0:
+                    self._reject_all(error, resolutions)
+                self._dispatch(resolutions)
             return
-        with self._lock:
+        with self._resolving() as resolutions:
             # At the bottom of the stack: callers get a warmed-up process first.
             self._idle.insert(0, worker)
             closed = self._closed
-            self._wake_next()
+            self._dispatch(resolutions)
         if closed:
             self._end_idle()
+
+
+def _closed_error() -> UnavailableError:
+    return UnavailableError("expected a pool that is open but received one that is closed")
+
+
+def _end(worker: Worker) -> None:
+    exit_info = worker.end()
+    if not exit_info.killed_by_pool:
+        log.warning("%s", exit_info.message)
 
 
 _pools: weakref.WeakSet[ProcessPool] = weakref.WeakSet()

@@ -96,6 +96,7 @@ class Worker:
         task_count: Number of tasks it was sent.
         usage: Its resource usage as of the last result.
         retired: Whether it must be replaced after the current task.
+        interrupted: Whether an exchange of messages has begun and not ended, so that it must be replaced.
     """
 
     def __init__(self, spec: WorkerSpec) -> None:
@@ -127,6 +128,7 @@ class Worker:
         self._killed = False
         self._sandbox: SandboxStatus | None = None
         self.retired = False
+        self.interrupted = False
         self.task_count = 0
         self.usage = ResourceUsage(0, 0.0)
 
@@ -147,11 +149,13 @@ class Worker:
             WorkerNotReady: It exited before.
         """
         if self._sandbox is None:
+            self.interrupted = True
             try:
                 with worker_errors():
                     self._sandbox = messages.decode(self._read_head().header, Ready).sandbox
             except WorkerLost as error:
                 raise WorkerNotReady("the worker process did not start") from error
+            self.interrupted = False
         return self._sandbox
 
     def request(
@@ -172,6 +176,7 @@ class Worker:
             FrameError: The source ends before `length`.
         """
         self.ready()
+        self.interrupted = True
         self.task_count += 1
         request = TaskRequest(self.task_count, task, arguments)
         with worker_errors():
@@ -185,6 +190,7 @@ class Worker:
         if result.number != self.task_count or (result.error is not None and head.lengths):
             raise WorkerLost("the worker process sent the result of another task")
         self.usage = result.usage
+        self.interrupted = bool(head.lengths)
         return result, head.lengths
 
     def read_blobs(self, lengths: tuple[int, ...], receive: Receive[T]) -> list[T]:
@@ -197,7 +203,9 @@ class Worker:
         Raises:
             WorkerLost: The process exited before the end of the blobs.
         """
-        return [receive(self._read_chunks(length)) for length in lengths]
+        blobs = [receive(self._read_chunks(length)) for length in lengths]
+        self.interrupted = False
+        return blobs
 
     def kill(self) -> None:
         """Kill the process and its children at once; a thread that is blocked on it gets an error."""
