@@ -14,6 +14,7 @@ import pytest
 from tests.faults.conftest import stored_ids
 
 from imagehost_core import ImageHost
+from imagehost_core.db.event_bodies import decompress_body
 from imagehost_core.settings import RenderingSettings, Settings, WebhookSettings
 from imagehost_core.testing import make_image
 
@@ -83,8 +84,8 @@ def query(data: Path, sql: str) -> list[tuple[Any, ...]]:
 
 def assert_events_match_the_data(data: Path) -> None:
     """Assert that the events describe the images and albums, and that each has a delivery."""
-    rows = query(data, "SELECT id, type, body FROM events ORDER BY created_at, id")
-    events = [(kind, json.loads(body)["data"]) for _, kind, body in rows]
+    rows = query(data, "SELECT number, type, body FROM events ORDER BY created_at, id")
+    events = [(kind, json.loads(decompress_body(body))["data"]) for _, kind, body in rows]
 
     def ids(event_type: str) -> list[str]:
         return sorted(payload["id"] for kind, payload in events if kind == event_type)
@@ -98,7 +99,7 @@ def assert_events_match_the_data(data: Path) -> None:
     assert {payload["id"]: payload["name"] for kind, payload in events if kind.startswith("album.")} == albums
     removals = [payload for kind, payload in events if kind == "album.updated" and payload["name"] == "Cats"]
     assert len(removals) == sum(album_id is None for album_id in images.values())
-    deliveries = query(data, "SELECT event_id FROM webhook_deliveries")
+    deliveries = query(data, "SELECT event_number FROM webhook_deliveries")
     assert sorted(event for (event,) in deliveries) == sorted(event for event, _, _ in rows)
 
 

@@ -27,6 +27,7 @@ import standardwebhooks
 from attrs import define, field
 
 from imagehost_core import ImageHost
+from imagehost_core.db.event_bodies import decompress_body
 from imagehost_core.models import DeliveryState
 from imagehost_core.services.webhooks import MAX_IN_FLIGHT_PER_WEBHOOK
 from imagehost_core.settings import RenderingSettings, Settings, WebhookSettings
@@ -169,7 +170,9 @@ def test_every_event_is_delivered_although_receivers_fail_and_senders_are_killed
             assert process.wait(30) == 0
     states = {state for (state,) in query(tmp_path, "SELECT state FROM webhook_deliveries")}
     events = dict(query(tmp_path, "SELECT id, body FROM events"))
-    assert sorted(json.loads(body)["data"]["id"] for body in events.values()) == sorted(albums)
+    assert sorted(json.loads(decompress_body(body))["data"]["id"] for body in events.values()) == sorted(
+        albums
+    )
     assert states == {DeliveryState.DELIVERED.value}
     assert receiver.accepted.keys() == events.keys()  # at least once each
     assert receiver.unverified == []

@@ -16,8 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from imagehost_core import Event, ImageHost, NotFoundError, ValidationError
+from imagehost_core.db.event_bodies import decompress_body
 from imagehost_core.models import DeliveryState
 from imagehost_core.services.webhooks import MAX_WEBHOOKS
+from imagehost_core.settings import Settings, WebhookSettings
 from imagehost_core.testing import FrozenClock, make_image
 from imagehost_core.webhooks import Attempt, resolve_host
 
@@ -112,11 +114,50 @@ def test_an_inactive_webhook_is_sent_nothing(host: ImageHost) -> None:
     assert len(host.webhooks.lease(10)) == 1
 
 
-def test_deleting_a_webhook_deletes_its_deliveries(host: ImageHost) -> None:
-    created = host.webhooks.create(owner="admin", url=URL)
+def stored_events(host: ImageHost) -> list[str]:
+    """Return the types of the events in the database."""
+    with closing(sqlite3.connect(host.path / "imagehost.sqlite3")) as database:
+        return [kind for (kind,) in database.execute("SELECT type FROM events ORDER BY number")]
+
+
+def test_events_are_stored_only_where_a_webhook_is_subscribed_at_that_moment(host: ImageHost) -> None:
+    host.accounts.create("ann")
+    host.albums.create(owner="admin", name="before")
+    created = host.webhooks.create(owner="admin", url=URL, events=["image.deleted"])
+    image = host.upload(make_image(), owner="admin")
+    host.webhooks.create(owner="ann", url=URL)
+    assert stored_events(host) == []
+    host.images.delete(image.id)
+    assert stored_events(host) == ["image.deleted"]
+    host.webhooks.update(created.webhook.id, owner="admin", is_active=False)
+    host.images.delete(host.upload(make_image(), owner="admin").id)
+    assert stored_events(host) == ["image.deleted"]
+
+
+def test_deleting_a_webhook_deletes_its_deliveries_and_events_but_not_those_of_others(
+    host: ImageHost,
+) -> None:
+    first = host.webhooks.create(owner="admin", url=URL).webhook
     host.albums.create(owner="admin", name="Cats")
-    host.webhooks.delete(created.webhook.id, owner="admin")
-    assert host.webhooks.lease(10) == ()
+    second = host.webhooks.create(owner="admin", url=URL).webhook
+    host.albums.create(owner="admin", name="Dogs")
+    host.webhooks.delete(first.id, owner="admin")
+    assert stored_events(host) == ["album.created"]
+    (left,) = host.webhooks.lease(10)
+    assert json.loads(left.body)["data"]["name"] == "Dogs"
+    host.webhooks.delete(second.id, owner="admin")
+    assert (stored_events(host), host.webhooks.lease(10)) == ([], ())
+
+
+def test_deleting_an_account_deletes_its_events(host: ImageHost) -> None:
+    for name in ("ann", "bob"):
+        host.accounts.create(name)
+        host.webhooks.create(owner=name, url=URL)
+        host.albums.create(owner=name, name="Cats")
+    host.accounts.delete("ann")
+    assert stored_events(host) == ["album.created"]
+    (left,) = host.webhooks.lease(10)
+    assert left.webhook.account_id == host.accounts.get("bob").id
 
 
 def test_each_delivery_is_leased_to_one_sender_at_a_time(host: ImageHost, clock: FrozenClock) -> None:
@@ -147,8 +188,10 @@ def test_old_events_are_deleted_except_those_with_pending_deliveries(
     host.webhooks.report([(due, Attempt(at=clock(), status=200, duration_ms=1, response=""))])
     clock.advance(days=31)
     host.webhooks.delete_expired()
-    (left,) = host.webhooks.deliveries(created.webhook.id, owner="admin")
-    assert left.state is DeliveryState.PENDING
+    page = host.webhooks.deliveries(created.webhook.id, owner="admin")
+    assert [delivery.state for delivery in page] == [DeliveryState.PENDING]
+    assert page.total == 1
+    assert host.maintenance.check_counters() == ()
 
 
 def test_subscribers_are_called_for_every_change_after_its_commit(host: ImageHost) -> None:
@@ -239,8 +282,10 @@ with ImageHost.open(sys.argv[1], settings=settings) as host:
 def test_a_kill_at_any_time_leaves_no_change_without_its_event_and_no_event_without_its_change(
     tmp_path: Path,
 ) -> None:
-    with ImageHost.open(tmp_path) as host:
+    allow_loopback = Settings(webhooks=WebhookSettings(allow_loopback=True))
+    with ImageHost.open(tmp_path, settings=allow_loopback) as host:
         owner = host.accounts.get("admin")
+        host.webhooks.create(owner=owner, url=URL)
     for round_ in range(5):
         process = subprocess.Popen(
             [sys.executable, "-c", _CHANGES, str(tmp_path)], stdout=subprocess.PIPE, text=True
@@ -255,9 +300,8 @@ def test_a_kill_at_any_time_leaves_no_change_without_its_event_and_no_event_with
         ImageHost.open(tmp_path) as host,
         closing(sqlite3.connect(host.path / "imagehost.sqlite3")) as catalog,
     ):
-        catalog.row_factory = sqlite3.Row
-        albums = {row["id"] for row in catalog.execute("SELECT id FROM albums")}
-        events = [json.loads(bytes(row["body"])) for row in catalog.execute("SELECT body FROM events")]
-        assert sorted(event["data"]["id"] for event in events) == sorted(albums)
+        albums = [album_id for (album_id,) in catalog.execute("SELECT id FROM albums ORDER BY id")]
+        bodies = [decompress_body(body) for (body,) in catalog.execute("SELECT body FROM events")]
+        assert sorted(json.loads(body)["data"]["id"] for body in bodies) == albums
         assert len(albums) >= 5 * 3
         assert owner.name == "admin"

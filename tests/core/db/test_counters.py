@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -22,12 +23,14 @@ from imagehost_core.db import (
     Database,
     ImageListRepository,
     ImageRepository,
+    OutboxRepository,
+    WebhookRepository,
 )
 from imagehost_core.db.gallery import gallery_count
 from imagehost_core.db.recount import check_counters, check_indexes, repair_counters, repair_indexes
 from imagehost_core.formats import Format
-from imagehost_core.ids import AccountId, AlbumId, ImageId, new_image_id
-from imagehost_core.models import Image
+from imagehost_core.ids import AccountId, AlbumId, ImageId, new_event_id, new_image_id, new_webhook_id
+from imagehost_core.models import Account, Image, Webhook
 from imagehost_core.pagination import PageRequest
 from imagehost_core.storage import LockManager
 
@@ -237,6 +240,31 @@ def test_a_wrong_counter_of_an_album_is_found_and_repaired(
         transaction.execute("UPDATE albums SET public_image_count = 9", {})
     mismatch = CounterMismatch("albums", str(album_id), "public_image_count", 9, 1)
     with database.transaction() as transaction:
+        assert repair_counters(transaction) == (mismatch,)
+    assert check_counters(database) == ()
+
+
+def test_a_wrong_number_of_deliveries_is_found_and_repaired(database: Database, account: Account) -> None:
+    webhooks = WebhookRepository(database)
+    webhook = Webhook(
+        id=new_webhook_id(),
+        account_id=account.id,
+        url="https://example.com",
+        events=(),
+        description="",
+        is_active=True,
+        created_at=NOW,
+    )
+    outbox = OutboxRepository(database, webhooks, os.urandom)
+    with database.transaction() as transaction:
+        webhooks.insert(transaction, webhook, "secret")
+        for _ in range(3):
+            outbox.insert(transaction, new_event_id(), "test", NOW, b"{}", [webhook.id])
+    assert outbox.list_by_webhook(webhook.id, PageRequest()).total == 3
+    assert check_counters(database) == ()
+    mismatch = CounterMismatch("webhooks", webhook.id, "delivery_count", 9, 3)
+    with database.transaction() as transaction:
+        transaction.execute("UPDATE webhooks SET delivery_count = 9", {})
         assert repair_counters(transaction) == (mismatch,)
     assert check_counters(database) == ()
 

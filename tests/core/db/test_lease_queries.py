@@ -10,6 +10,7 @@ import pytest
 
 from imagehost_core.db import Database, leases
 from imagehost_core.db.database import Queryable, SqlRow, SqlValue, Transaction
+from imagehost_core.db.event_bodies import compress_body
 from imagehost_core.storage import LockManager
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -44,7 +45,7 @@ def plans(tmp_path: Path) -> list[list[str]]:
     database = Database(tmp_path / "imagehost.sqlite3", LockManager(tmp_path / "locks"))
     with database.transaction() as transaction:
         transaction.insert("accounts", {"name": "admin", "created_at": 0})
-        event: SqlRow = {"id": "msg_1", "account_id": 1, "type": "t", "created_at": 0, "body": b"{}"}
+        event: SqlRow = {"id": "msg_1", "type": "t", "created_at": 0, "body": compress_body(b"{}")}
         transaction.insert("events", event)
         transaction.insert(
             "webhooks",
@@ -59,7 +60,7 @@ def plans(tmp_path: Path) -> list[list[str]]:
                 "created_at": 0,
             },
         )
-        delivery: SqlRow = {"id": "dlv_1", "webhook_id": "wh_1", "event_id": "msg_1", "type": "t"}
+        delivery: SqlRow = {"id": "dlv_1", "webhook_id": "wh_1", "event_number": 1}
         transaction.insert(
             "webhook_deliveries", {**delivery, "state": "pending", "next_attempt_at": 0, "created_at": 0}
         )

@@ -12,13 +12,14 @@ from imagehost_core.db.columns import integer, optional_timestamp, text, timesta
 from imagehost_core.db.database import Database, Queryable, SqlRow, Transaction
 from imagehost_core.db.gallery import GalleryScope, refresh_gallery
 from imagehost_core.db.pagination import ItemList, count_items, list_id, paginate
+from imagehost_core.db.webhooks import delete_webhooks
 from imagehost_core.ids import AccountId
 from imagehost_core.limits import require_quota
 from imagehost_core.models import Account, AccountUsage, LimitOverrides, Page, Role
 from imagehost_core.pagination import PageRequest
 
 _SELECT = "SELECT * FROM accounts"
-_OWNED_TABLES = ("sessions", "api_keys", "idempotency_keys", "webhooks", "events", "albums")
+_OWNED_TABLES = ("sessions", "api_keys", "idempotency_keys", "albums")
 """The tables whose rows are deleted with their account."""
 
 
@@ -84,6 +85,7 @@ class AccountRepository:
 
     def delete(self, transaction: Transaction, account_id: AccountId) -> None:
         """Delete an account that has no images any more, with all its other rows."""
+        delete_webhooks(transaction, "account_id", account_id)
         for table in _OWNED_TABLES:
             # Table names are constants, never input.
             sql = f"DELETE FROM {table} WHERE account_id = :id"  # noqa: S608

@@ -1,9 +1,9 @@
-"""Counters of images and albums, changed in the transaction that changes what they count."""
+"""Counters of lists, changed in the transaction that changes what they count."""
 
 from __future__ import annotations
 
 from imagehost_core.db.database import Transaction
-from imagehost_core.ids import AccountId
+from imagehost_core.ids import AccountId, WebhookId
 from imagehost_core.models import Image
 
 
@@ -36,4 +36,11 @@ def count_album(transaction: Transaction, account_id: AccountId, more: int) -> N
     transaction.execute(
         "UPDATE accounts SET album_count = album_count + :more WHERE id = :id",
         {"id": account_id, "more": more},
+    )
+
+
+def count_delivery(transaction: Transaction, webhook_id: WebhookId) -> None:
+    """Add a new delivery to the number of its webhook."""
+    transaction.execute(
+        "UPDATE webhooks SET delivery_count = delivery_count + 1 WHERE id = :id", {"id": webhook_id}
     )

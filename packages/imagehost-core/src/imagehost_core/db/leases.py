@@ -15,6 +15,7 @@ from attrs import field, frozen
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, text
 from imagehost_core.db.database import Queryable, SqlRow, SqlValue, Transaction
+from imagehost_core.db.event_bodies import decompress_body
 from imagehost_core.db.outbox import to_delivery
 from imagehost_core.db.webhooks import IS_SENDING, to_secrets, to_webhook
 from imagehost_core.models import Webhook, WebhookDelivery
@@ -50,7 +51,8 @@ SELECT id, next_attempt_at FROM webhook_deliveries WHERE webhook_id = :webhook A
 ORDER BY next_attempt_at, id LIMIT :count
 """  # noqa: S608 - constants only
 _DELIVERY_WITH_BODY = """
-SELECT item.*, events.body AS body FROM webhook_deliveries AS item JOIN events ON events.id = item.event_id
+SELECT item.*, events.id AS event_id, events.type AS type, events.body AS body
+FROM webhook_deliveries AS item JOIN events ON events.number = item.event_number
 WHERE item.id = :id
 """
 
@@ -166,7 +168,11 @@ def _read(
         webhooks[webhook_id] = webhook_row
     webhook = webhooks[webhook_id]
     return LeasedDelivery(
-        to_delivery(row), to_webhook(webhook), to_secrets(webhook, now), body, lease_expires_at
+        to_delivery(row),
+        to_webhook(webhook),
+        to_secrets(webhook, now),
+        decompress_body(body),
+        lease_expires_at,
     )
 
 

@@ -1,29 +1,42 @@
 """The transactional outbox: events and their webhook deliveries, recorded with the change, sent later.
 
-An event and one delivery for each subscribed webhook are inserted in the transaction of the change.
+An event and one delivery for each subscribed webhook are inserted in the transaction of the change. An event
+that no webhook is subscribed to is not inserted, and one is deleted with its last delivery.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from attrs import frozen
 
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, optional_timestamp, text, timestamp, to_optional_micros
-from imagehost_core.db.database import Database, Queryable, SqlRow, Transaction
-from imagehost_core.db.pagination import ItemList, count_items, list_id, paginate
+from imagehost_core.db.counters import count_delivery
+from imagehost_core.db.database import Database, Queryable, SqlRow, SqlValue, Transaction
+from imagehost_core.db.event_bodies import compress_body
+from imagehost_core.db.pagination import ItemList, list_id, paginate
 from imagehost_core.db.webhooks import IS_SENDING, WebhookRepository
 from imagehost_core.events import Event, serialize_event
 from imagehost_core.ids import AccountId, DeliveryId, EventId, Random, WebhookId, new_delivery_id
 from imagehost_core.models import DeliveryState, Page, WebhookDelivery
 from imagehost_core.pagination import PageRequest
 
-_SELECT = "SELECT * FROM webhook_deliveries AS item"
+_SELECT = """
+SELECT item.*, events.id AS event_id, events.type AS type
+FROM webhook_deliveries AS item JOIN events ON events.number = item.event_number
+"""
 _NEXT_DUE = f"""
 SELECT min(max(next_attempt_at, coalesce(lease_expires_at, 0))) AS next_due FROM webhook_deliveries AS pending
 WHERE state = 'pending' AND {IS_SENDING}
 """  # noqa: S608 - constants only
+_IS_EXPIRED = """
+events.created_at < :before AND NOT EXISTS (
+    SELECT 1 FROM webhook_deliveries AS pending
+    WHERE pending.event_number = events.number AND pending.state = 'pending'
+)
+"""
 
 
 @frozen
@@ -35,57 +48,40 @@ class OutboxRepository:
     random: Random
 
     def record(self, transaction: Transaction, account_id: AccountId, event: Event) -> None:
-        """Insert an event, and a delivery for each subscribed webhook."""
-        self.insert_event(
-            transaction, account_id, event.id, event.type, event.timestamp, serialize_event(event)
-        )
-        for webhook_id in self.webhooks.subscribed(transaction, account_id, event.type):
-            self.insert_delivery(transaction, webhook_id, event.id, event.type, event.timestamp)
+        """Insert an event with a delivery for each subscribed webhook, if there is one."""
+        webhook_ids = self.webhooks.subscribed(transaction, account_id, event.type)
+        if webhook_ids:
+            body = serialize_event(event)
+            self.insert(transaction, event.id, event.type, event.timestamp, body, webhook_ids)
 
-    def insert_event(
+    def insert(
         self,
         transaction: Transaction,
-        account_id: AccountId,
-        event_id: EventId,
-        event_type: str,
-        created_at: datetime,
-        body: bytes,
-    ) -> None:
-        """Insert an event."""
-        transaction.insert(
-            "events",
-            {
-                "id": event_id,
-                "account_id": account_id,
-                "type": event_type,
-                "body": body,
-                "created_at": to_micros(created_at),
-            },
-        )
-
-    def insert_delivery(
-        self,
-        transaction: Transaction,
-        webhook_id: WebhookId,
         event_id: EventId,
         event_type: str,
         now: datetime,
-    ) -> DeliveryId:
-        """Insert a delivery of an event to a webhook, due now."""
-        delivery_id = new_delivery_id(self.random)
-        transaction.insert(
-            "webhook_deliveries",
-            {
-                "id": delivery_id,
-                "webhook_id": webhook_id,
-                "event_id": event_id,
-                "type": event_type,
-                "state": DeliveryState.PENDING.value,
-                "next_attempt_at": to_micros(now),
-                "created_at": to_micros(now),
-            },
-        )
-        return delivery_id
+        body: bytes,
+        webhook_ids: Iterable[WebhookId],
+    ) -> tuple[DeliveryId, ...]:
+        """Insert an event with a delivery to each of some webhooks, due now, and return their ids."""
+        created_at = to_micros(now)
+        event: SqlRow = {"id": event_id, "type": event_type, "created_at": created_at}
+        number = transaction.insert("events", {**event, "body": compress_body(body)})
+        deliveries = {new_delivery_id(self.random): webhook_id for webhook_id in webhook_ids}
+        for delivery_id, webhook_id in deliveries.items():
+            transaction.insert(
+                "webhook_deliveries",
+                {
+                    "id": delivery_id,
+                    "webhook_id": webhook_id,
+                    "event_number": number,
+                    "state": DeliveryState.PENDING.value,
+                    "next_attempt_at": created_at,
+                    "created_at": created_at,
+                },
+            )
+            count_delivery(transaction, webhook_id)
+        return tuple(deliveries)
 
     def record_attempt(self, transaction: Transaction, delivery: WebhookDelivery) -> None:
         """Store the outcome of an attempt, and release the lease."""
@@ -134,7 +130,8 @@ class OutboxRepository:
     ) -> WebhookDelivery | None:
         """Return a delivery to a webhook, or `None`."""
         row = (queryable or self.database).fetch_one(
-            f"{_SELECT} WHERE id = :id AND webhook_id = :webhook", {"id": delivery_id, "webhook": webhook_id}
+            f"{_SELECT} WHERE item.id = :id AND item.webhook_id = :webhook",
+            {"id": delivery_id, "webhook": webhook_id},
         )
         return None if row is None else to_delivery(row)
 
@@ -146,8 +143,9 @@ class OutboxRepository:
             where="item.webhook_id = :webhook",
             values={"webhook": webhook_id},
             to_item=to_delivery,
+            select=_SELECT,
         )
-        return paginate(self.database, deliveries, request, count_items(self.database, deliveries))
+        return paginate(self.database, deliveries, request, self.webhooks.delivery_count(webhook_id))
 
     def next_due(self) -> datetime | None:
         """Return when the next pending delivery is due and not leased, or `None` if none is pending."""
@@ -156,16 +154,20 @@ class OutboxRepository:
 
     def delete_before(self, transaction: Transaction, before: datetime) -> None:
         """Delete events older than a time with their deliveries, unless a delivery is pending."""
+        values: dict[str, SqlValue] = {"before": to_micros(before)}
         transaction.execute(
-            "DELETE FROM events WHERE created_at < :before AND NOT EXISTS ("
-            "SELECT 1 FROM webhook_deliveries "
-            "WHERE webhook_deliveries.event_id = events.id AND webhook_deliveries.state = 'pending')",
-            {"before": to_micros(before)},
+            "UPDATE webhooks SET delivery_count = delivery_count - expired.deliveries FROM ("  # noqa: S608
+            "SELECT item.webhook_id AS webhook_id, count(*) AS deliveries "
+            "FROM events JOIN webhook_deliveries AS item ON item.event_number = events.number "
+            f"WHERE {_IS_EXPIRED} GROUP BY item.webhook_id"
+            ") AS expired WHERE webhooks.id = expired.webhook_id",
+            values,
         )
+        transaction.execute(f"DELETE FROM events WHERE {_IS_EXPIRED}", values)  # noqa: S608 - a constant
 
 
 def to_delivery(row: SqlRow) -> WebhookDelivery:
-    """Convert a row of `webhook_deliveries`."""
+    """Convert a row of `webhook_deliveries`, with its event's id and type."""
     return WebhookDelivery(
         id=DeliveryId(text(row, "id")),
         webhook_id=WebhookId(text(row, "webhook_id")),

@@ -24,8 +24,8 @@ class CounterMismatch:
     """A counter that differs from what it counts.
 
     Attributes:
-        table: `accounts`, `albums` or `counters`.
-        row: The id of the account or album, or the name of the counter.
+        table: `accounts`, `albums`, `webhooks` or `counters`.
+        row: The id of the account, album or webhook, or the name of the counter.
         column: The column of the counter.
         stored: The value of the counter.
         actual: The number or bytes that it should count.
@@ -65,6 +65,14 @@ _COUNTS = {
         ORDER BY item.id
         """,
     ),
+    "webhooks": (
+        ("delivery_count",),
+        """
+        SELECT item.id, item.delivery_count, count(deliveries.id) AS actual_delivery_count
+        FROM webhooks AS item LEFT JOIN webhook_deliveries AS deliveries ON deliveries.webhook_id = item.id
+        GROUP BY item.id ORDER BY item.id
+        """,
+    ),
     "counters": (
         ("value",),
         "SELECT name AS id, value, (SELECT count(*) FROM gallery_images) AS actual_value FROM counters",
@@ -90,7 +98,7 @@ def repair_counters(transaction: Transaction) -> tuple[CounterMismatch, ...]:
     """Correct every counter that differs from a recount, and return what differed."""
     mismatches = check_counters(transaction)
     for mismatch in mismatches:
-        key = "name" if mismatch.row == COUNTER else "id"
+        key = "name" if mismatch.table == "counters" else "id"
         transaction.execute(
             f"UPDATE {mismatch.table} SET {mismatch.column} = :actual WHERE {key} = :row",  # noqa: S608
             {"actual": mismatch.actual, "row": mismatch.row},

@@ -5,8 +5,9 @@ microseconds since 1970-01-01T00:00:00Z and booleans are 0 or 1. Ids of accounts
 reused (`AUTOINCREMENT`). Lists are sorted by a column, then the id, so their indexes have these columns after
 those of the list; the columns behind them are those of filters, so that skipped items cost no row.
 
-Counters (`image_count`, `public_image_count`, `album_count`, `used_bytes`, and the table `counters`) are
-changed in the transaction that changes what they count; `imagehost_core.db.recount` compares them.
+Counters (`image_count`, `public_image_count`, `album_count`, `used_bytes`, `delivery_count`, and the table
+`counters`) are changed in the transaction that changes what they count; `imagehost_core.db.recount` compares
+them.
 """
 
 from __future__ import annotations
@@ -155,15 +156,15 @@ CREATE TABLE idempotency_results (
     FOREIGN KEY (account_id, key) REFERENCES idempotency_keys (account_id, key) ON DELETE CASCADE
 ) WITHOUT ROWID;
 
+-- The events with a delivery: see imagehost_core.db.outbox.
 CREATE TABLE events (
-    id TEXT PRIMARY KEY,
-    account_id INTEGER NOT NULL REFERENCES accounts (id),
+    number INTEGER PRIMARY KEY, -- shorter than the id in the rows and indexes of deliveries
+    id TEXT NOT NULL,
     type TEXT NOT NULL,
-    body BLOB NOT NULL,
+    body BLOB NOT NULL, -- compressed by imagehost_core.db.event_bodies
     created_at INTEGER NOT NULL
-) WITHOUT ROWID;
+);
 CREATE INDEX events_by_created_at ON events (created_at);
-CREATE INDEX events_by_account ON events (account_id);
 
 CREATE TABLE webhooks (
     id TEXT PRIMARY KEY,
@@ -176,6 +177,7 @@ CREATE TABLE webhooks (
     secret TEXT NOT NULL,
     previous_secret TEXT,
     previous_secret_expires_at INTEGER,
+    delivery_count INTEGER NOT NULL DEFAULT 0,
     created_at INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX webhooks_by_account ON webhooks (account_id, created_at, id);
@@ -183,8 +185,7 @@ CREATE INDEX webhooks_by_account ON webhooks (account_id, created_at, id);
 CREATE TABLE webhook_deliveries (
     id TEXT PRIMARY KEY,
     webhook_id TEXT NOT NULL REFERENCES webhooks (id) ON DELETE CASCADE,
-    event_id TEXT NOT NULL REFERENCES events (id) ON DELETE CASCADE,
-    type TEXT NOT NULL,
+    event_number INTEGER NOT NULL REFERENCES events (number) ON DELETE CASCADE,
     state TEXT NOT NULL,
     attempts INTEGER NOT NULL DEFAULT 0,
     next_attempt_at INTEGER,
@@ -197,7 +198,7 @@ CREATE TABLE webhook_deliveries (
     created_at INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX webhook_deliveries_by_webhook ON webhook_deliveries (webhook_id, created_at, id);
-CREATE INDEX webhook_deliveries_by_event ON webhook_deliveries (event_id);
+CREATE INDEX webhook_deliveries_by_event ON webhook_deliveries (event_number);
 CREATE INDEX webhook_deliveries_pending ON webhook_deliveries (webhook_id, next_attempt_at, id)
     WHERE state = 'pending';
 CREATE INDEX webhook_deliveries_leased ON webhook_deliveries (webhook_id, lease_expires_at)

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, text, timestamp
-from imagehost_core.db.database import Database, Queryable, SqlRow, Transaction
+from imagehost_core.db.database import Database, Queryable, SqlRow, SqlValue, Transaction
 from imagehost_core.db.pagination import ItemList, count_items, list_id, paginate
 from imagehost_core.ids import AccountId, WebhookId
 from imagehost_core.models import Page, Webhook
@@ -68,6 +68,13 @@ class WebhookRepository:
         sql = "SELECT id FROM webhooks WHERE id = :id AND is_active = 1"
         return transaction.fetch_one(sql, {"id": webhook_id}) is not None
 
+    def delivery_count(self, webhook_id: WebhookId) -> int:
+        """Return the number of deliveries to a webhook; 0 for an unknown webhook."""
+        row = self.database.fetch_one(
+            "SELECT delivery_count FROM webhooks WHERE id = :id", {"id": webhook_id}
+        )
+        return 0 if row is None else integer(row, "delivery_count")
+
     def insert(self, transaction: Transaction, webhook: Webhook, secret: str) -> None:
         """Insert a webhook with its signing secret."""
         transaction.insert("webhooks", {**_to_row(webhook), "secret": secret})
@@ -101,8 +108,22 @@ class WebhookRepository:
         )
 
     def delete(self, transaction: Transaction, webhook_id: WebhookId) -> None:
-        """Delete a webhook and its deliveries."""
-        transaction.execute("DELETE FROM webhooks WHERE id = :id", {"id": webhook_id})
+        """Delete a webhook with its deliveries, and the events that were delivered to no other one."""
+        delete_webhooks(transaction, "id", webhook_id)
+
+
+def delete_webhooks(transaction: Transaction, column: str, value: SqlValue) -> None:
+    """Delete the webhooks with a value in a column, as `WebhookRepository.delete` does."""
+    # Column names are constants, never input; deliveries are deleted by ON DELETE CASCADE.
+    deleted = f"SELECT id FROM webhooks WHERE {column} = :value"  # noqa: S608
+    transaction.execute(
+        "DELETE FROM events WHERE number IN ("  # noqa: S608
+        f"SELECT event_number FROM webhook_deliveries WHERE webhook_id IN ({deleted})"
+        ") AND NOT EXISTS (SELECT 1 FROM webhook_deliveries AS other "
+        f"WHERE other.event_number = events.number AND other.webhook_id NOT IN ({deleted}))",
+        {"value": value},
+    )
+    transaction.execute(f"DELETE FROM webhooks WHERE {column} = :value", {"value": value})  # noqa: S608
 
 
 def to_webhook(row: SqlRow) -> Webhook:

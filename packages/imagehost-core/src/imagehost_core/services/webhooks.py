@@ -187,8 +187,9 @@ class WebhookService:
         encoded = json.dumps(body, separators=(",", ":")).encode()
         with self._database.transaction() as transaction:
             event_id = new_event_id(self._random)
-            self._outbox.insert_event(transaction, current.account_id, event_id, TEST_EVENT, now, encoded)
-            delivery_id = self._outbox.insert_delivery(transaction, current.id, event_id, TEST_EVENT, now)
+            (delivery_id,) = self._outbox.insert(
+                transaction, event_id, TEST_EVENT, now, encoded, [current.id]
+            )
         return self.delivery(current, delivery_id, owner=owner)
 
     def deliveries(
