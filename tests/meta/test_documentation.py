@@ -53,7 +53,7 @@ def test_every_setting_is_documented_with_its_default(workspace: Path) -> None:
         setting.variable: "not set" if setting.value in (None, ()) else f"`{str(setting.value).lower()}`"
         for setting in resolved
     }
-    defaults[variable_name("rendering.processes")] = "the machine's cores"
+    defaults[variable_name("rendering.processes")] = "the available cores"
     defaults[variable_name("cors_origins")] = "`*`"
     assert rows == defaults
 

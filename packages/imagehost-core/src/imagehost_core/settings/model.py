@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from enum import StrEnum
 from urllib.parse import urlsplit
 
-from attrs import Attribute, Factory, asdict, evolve, field, frozen
+from attrs import Attribute, asdict, evolve, field, frozen
 from attrs.validators import ge
 
+from imagehost_core._util.cores import available_cores
 from imagehost_core.limits import DAY, HOUR, MINUTE, RateLimitPolicy, Window
 from imagehost_core.models import LimitOverrides
 
@@ -175,7 +175,7 @@ class RenderingSettings:
     """The worker processes that decode and encode images.
 
     Attributes:
-        processes: The number of processes; by default that of CPU cores.
+        processes: The number of processes; by default that of the CPU cores that this process may use.
         queue: The number of tasks that may wait for a process; a quarter of these places is reserved for
             small renders and a quarter for uploads.
         ingest_timeout_seconds: The longest processing time of an upload.
@@ -183,7 +183,7 @@ class RenderingSettings:
         memory_limit_bytes: The address space limit of each process; 0 means unlimited.
     """
 
-    processes: int = field(default=Factory(lambda: os.cpu_count() or 1), validator=ge(1))
+    processes: int = field(factory=available_cores, validator=ge(1))
     queue: int = field(default=64, validator=ge(1))
     ingest_timeout_seconds: float = field(default=60.0, validator=ge(0.1))
     render_timeout_seconds: float = field(default=20.0, validator=ge(0.1))

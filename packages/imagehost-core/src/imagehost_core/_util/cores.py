@@ -1,0 +1,101 @@
+"""The number of CPU cores that this process may use: its CPU affinity and the CPU quotas of its cgroups.
+
+A container with 2 of a machine's 64 cores has a quota; 64 worker processes in it would take 64 times the
+memory of one, and each would run for a thirty-second of the time. `os.cpu_count()` sees neither limit.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from math import ceil
+from pathlib import Path, PurePosixPath
+
+ReadFile = Callable[[PurePosixPath], str | None]
+"""Returns the content of a file, or `None` if it does not exist or cannot be read."""
+
+PROC = PurePosixPath("/proc/self")
+
+
+def available_cores() -> int:
+    """Return the number of CPU cores that this process may use, at least 1."""
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return usable_cores(affinity, cpu_quota(_read_file))
+
+
+def usable_cores(affinity: int, quota: float | None) -> int:
+    """Return the number of cores by a CPU affinity and a CPU quota, which is rounded up.
+
+    Args:
+        affinity: Number of cores that the process may run on.
+        quota: CPU seconds per second, or `None` for no limit.
+    """
+    return max(1, affinity if quota is None else min(affinity, ceil(quota)))
+
+
+def cpu_quota(read: ReadFile) -> float | None:
+    """Return the CPU seconds per second that the cgroups of this process allow, or `None` for no limit.
+
+    A process is limited by its own cgroup and by all above it, so the least quota holds
+    (cgroups(7); *cpu.max* of version 2, *cpu.cfs_quota_us* of version 1).
+
+    Args:
+        read: Reads `/proc/self/cgroup`, `/proc/self/mountinfo` and the files of the cgroups.
+    """
+    memberships = [line.split(":", 2) for line in (read(PROC / "cgroup") or "").splitlines()]
+    quotas = [
+        quota
+        for mount in (read(PROC / "mountinfo") or "").splitlines()
+        for _, controllers, path in memberships
+        for directory in _cgroup_directories(mount, controllers, path)
+        if (quota := _quota_v1(read, directory) if controllers else _quota_v2(read, directory)) is not None
+    ]
+    return min(quotas, default=None)
+
+
+def _cgroup_directories(mount: str, controllers: str, path: str) -> Iterator[PurePosixPath]:
+    """Yield the directory of a cgroup and those above it, if `mount` is the file system that has them.
+
+    Args:
+        mount: A line of mountinfo (proc_pid_mountinfo(5)).
+        controllers: Controllers of the hierarchy, separated by commas; none for version 2.
+        path: Path of the cgroup in its hierarchy.
+    """
+    before, _, after = mount.partition(" - ")
+    root, mount_point = before.split()[3:5]
+    kind, _, options = after.split(maxsplit=2)
+    if controllers:
+        is_mounted_here = kind == "cgroup" and "cpu" in controllers.split(",") and "cpu" in options.split(",")
+    else:
+        is_mounted_here = kind == "cgroup2"
+    if not is_mounted_here:
+        return
+    cgroup = PurePosixPath(path)
+    # In a container the mount shows a part of the hierarchy, and the path may be outside of it.
+    relative = cgroup.relative_to(root) if cgroup.is_relative_to(root) else PurePosixPath()
+    for part in (relative, *relative.parents):
+        yield PurePosixPath(mount_point) / part
+
+
+def _quota_v2(read: ReadFile, directory: PurePosixPath) -> float | None:
+    quota, _, period = (read(directory / "cpu.max") or "max").partition(" ")
+    return _ratio(quota, period)
+
+
+def _quota_v1(read: ReadFile, directory: PurePosixPath) -> float | None:
+    return _ratio(read(directory / "cpu.cfs_quota_us") or "", read(directory / "cpu.cfs_period_us") or "")
+
+
+def _ratio(quota: str, period: str) -> float | None:
+    """Return a quota in periods; `None` unless both are positive numbers (`max` and -1 are no limit)."""
+    quota, period = quota.strip(), period.strip()
+    if not (quota.isdecimal() and period.isdecimal() and int(quota) and int(period)):
+        return None
+    return int(quota) / int(period)
+
+
+def _read_file(path: PurePosixPath) -> str | None:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError:
+        return None
