@@ -25,7 +25,12 @@ from imagehost_core.webhooks import Attempt, parse_endpoint_url, sign_webhook
 from imagehost_server.background.webhook_http import Resolve, UnreachableError, WebhookResponse, post, resolve
 
 POLL_SECONDS = 0.5
-"""Time between polls of the outbox when idle. Events of the same process wake the sender at once."""
+"""Time between polls of the outbox, for events of other processes and for retries. Events of the same process
+wake the sender at once."""
+IDLE_POLL_SECONDS = 5.0
+"""The same in a server that has sent nothing for `ACTIVE_SECONDS`, so that an idle one lets the CPU sleep."""
+ACTIVE_SECONDS = 15.0
+"""Longer than the delay of a first retry."""
 PRUNE_SECONDS = 3_600
 """Time between deletions of expired events."""
 SHUTDOWN_GRACE_SECONDS = 5.0
@@ -44,6 +49,7 @@ class WebhookSender:
         tls: The TLS context; by default one with the system's certificate authorities.
         resolve: Resolves host names.
         grace_seconds: Time that attempts in flight have to finish after `stop`; the others are released.
+        idle_poll_seconds: Time between polls when nothing was sent for a while.
     """
 
     def __init__(
@@ -53,12 +59,15 @@ class WebhookSender:
         tls: ssl.SSLContext | None = None,
         resolve: Resolve = resolve,
         grace_seconds: float = SHUTDOWN_GRACE_SECONDS,
+        idle_poll_seconds: float = IDLE_POLL_SECONDS,
     ) -> None:
         self._host = host
         self._settings = host.settings.webhooks
         self._tls = tls or ssl.create_default_context()
         self._resolve = resolve
         self._grace_seconds = grace_seconds
+        self._idle_poll_seconds = idle_poll_seconds
+        self._active_until = time.monotonic()
         self._sender_slot: int | None = None
         self._wake = asyncio.Event()
         self._stopping = False
@@ -105,7 +114,8 @@ class WebhookSender:
             log.exception("lease query failed; retrying")
             await asyncio.sleep(POLL_SECONDS)
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), POLL_SECONDS)
+            is_active = time.monotonic() < self._active_until
+            await asyncio.wait_for(self._wake.wait(), POLL_SECONDS if is_active else self._idle_poll_seconds)
 
     async def _report_and_lease(self) -> int:
         """Report results, start as many attempts as the concurrency allows, and return their number."""
@@ -118,6 +128,8 @@ class WebhookSender:
         except Exception:
             self._results = results + self._results  # the transaction was rolled back
             raise
+        if leased or results:
+            self._active_until = time.monotonic() + ACTIVE_SECONDS
         for lease in leased:
             task = asyncio.create_task(self._deliver(lease))
             self._in_flight[task] = lease
