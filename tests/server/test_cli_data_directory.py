@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,3 +86,9 @@ def test_a_command_without_a_data_directory_names_both_ways_to_give_it() -> None
     assert result.exit_code == 2
     assert "--data" in result.output
     assert "IMAGEHOST_DATA" in result.output
+
+
+def test_the_command_line_does_not_load_the_web_framework() -> None:
+    code = "import sys; import imagehost_server.cli.main; print({'litestar', 'uvicorn'} & set(sys.modules))"
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout
+    assert output == "set()\n"

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Annotated
 
-import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
-from imagehost_core.errors import FieldError, ValidationError, quote_value
+from imagehost_core.errors import FieldError, ValidationError
 from imagehost_core.events import EVENT_TYPES
 from imagehost_core.models import Role, Scope
 from imagehost_core.services.accounts import MAX_LIMIT, account_change_errors
@@ -34,6 +32,7 @@ from imagehost_core.transform import (
 from imagehost_core.uploads import MAX_DESCRIPTION, MAX_FILENAME_BYTES
 from imagehost_core.webhooks import MAX_URL
 from imagehost_server.api.body import JsonBody, set_fields
+from imagehost_server.api.timestamps import parse_timestamp
 from imagehost_server.auth.passwords import MAX_PASSWORD, MIN_PASSWORD, new_password_errors
 
 
@@ -313,24 +312,3 @@ def _property_errors(members: Mapping[str, object]) -> list[FieldError]:
 def _password_errors(name: str, members: Mapping[str, object]) -> list[FieldError]:
     password = members.get(name)
     return list(new_password_errors(password, name)) if isinstance(password, str) else []
-
-
-def parse_timestamp(name: str, text: str | UnsetType | None) -> datetime | None:
-    """Return an RFC 3339 timestamp as a datetime in UTC; `None` if there is no text.
-
-    Args:
-        name: The field's name, for the error.
-        text: The timestamp, with its time zone.
-
-    Raises:
-        ValidationError: The text is not RFC 3339, or has no time zone.
-    """
-    if not isinstance(text, str):
-        return None
-    try:
-        timestamp: datetime = msgspec.convert(text, Annotated[datetime, Meta(tz=True)])
-        # The last hours of the year 9999, in zones west of UTC, overflow in UTC.
-        return timestamp.astimezone(UTC)
-    except (msgspec.ValidationError, OverflowError):
-        error = FieldError(name, "a time of RFC 3339, with its zone,", quote_value(text))
-        raise ValidationError(errors=[error]) from None
