@@ -20,6 +20,7 @@ from io import BytesIO
 from pathlib import Path
 from random import Random
 
+from bench.idle import role
 from bench.peers import descendants, fetch, imagehost, machine, upload
 from bench.render import as_jpeg, sample_image
 from PIL import Image
@@ -68,9 +69,9 @@ def processes(pid: int) -> tuple[list[int], list[int]]:
     """Return the HTTP processes and the image worker processes."""
     servers, workers = list[int](), list[int]()
     for process in descendants(pid):
-        command = Path(f"/proc/{process}/cmdline").read_bytes()
-        if b"multiprocessing.resource_tracker" not in command:
-            (servers if b"multiprocessing.spawn" in command else workers).append(process)
+        name = role(process)
+        if name in ("server", "image worker"):
+            (servers if name == "server" else workers).append(process)
     assert servers
     return servers, workers
 

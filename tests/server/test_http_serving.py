@@ -178,7 +178,7 @@ def test_a_worker_that_dies_is_replaced_and_logged(tmp_path: Path) -> None:
     with running(tmp_path / "data", "--workers", "2") as server:
         children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
         (worker, *_) = [
-            child for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
+            child for child in children if b"serve.worker" in Path(f"/proc/{child}/cmdline").read_bytes()
         ]
         os.kill(int(worker), signal.SIGKILL)
         deadline = time.monotonic() + 30

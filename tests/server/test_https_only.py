@@ -16,7 +16,8 @@ from attrs import frozen
 from tests.server.tls import Certificate, create_certificate
 
 from imagehost_core.testing import make_image
-from imagehost_server.serve.runner import HANDSHAKE_SECONDS, TlsTimeoutLoop, warn_of_plain_http
+from imagehost_server.serve.event_loop import HANDSHAKE_SECONDS, TlsTimeoutLoop
+from imagehost_server.serve.runner import warn_of_plain_http
 from imagehost_server.settings import ListenSettings, ServerSettings
 from imagehost_server.testing import RunningServer, running
 

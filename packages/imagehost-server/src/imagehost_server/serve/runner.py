@@ -1,98 +1,73 @@
-"""The server processes: a supervisor, and one or more workers that run the application on uvicorn."""
+"""The start of a server: the listening socket, the supervisor, and checks of what they need."""
 
 from __future__ import annotations
 
 import errno
+import json
 import logging
-import multiprocessing
 import os
+import pickle
 import socket
 import ssl
 import sys
+import tempfile
 import time
-from functools import partial
-from math import ceil
-from multiprocessing.process import BaseProcess
+from logging.config import dictConfig
 from pathlib import Path
-from threading import Thread
-from typing import Any
 
-from uvicorn.config import STARTUP_FAILURE, Config
-from uvicorn.supervisors import Multiprocess
-
-from imagehost_core import ImageHost
-from imagehost_server import logging_config as logs
-from imagehost_server.app import Application, create_app
-from imagehost_server.serve.protocol import HttpProtocol
+from imagehost_server.logging_config import logging_config
+from imagehost_server.serve import supervisor
 from imagehost_server.settings import ServerSettings, is_loopback
 
-if sys.platform == "win32":
-    from asyncio import ProactorEventLoop as _Loop
-else:
+if sys.platform != "win32":
     import resource
-
-    try:
-        from uvloop import Loop as _Loop
-    except ImportError:  # another Python than CPython
-        from asyncio import SelectorEventLoop as _Loop  # type: ignore[assignment]
 
 EXTRA_FILES = 1_024
 """File descriptors of a process in addition to its connections."""
 PORT_WAIT_SECONDS = 3.0
 """How long a start waits for a port that another process is closing."""
-STOP_SECONDS = 10
-"""Grace period for requests in progress when the server stops, and again for the rest of the shutdown."""
-HEALTHCHECK_SECONDS = 15
-"""After how long an unresponsive worker is replaced."""
-RETRY_SECONDS = 5
-"""How long a worker that cannot open its data directory waits before it exits and is replaced."""
-HANDSHAKE_SECONDS = 10.0
-"""Timeout of TLS handshakes, during which a connection does not count for `max_connections`."""
-TLS_SHUTDOWN_SECONDS = 2.0
-"""Timeout of TLS shutdown."""
 
 logger = logging.getLogger("imagehost.server")
 
 
 def run(data: Path, settings: ServerSettings) -> None:
-    """Serve a data directory until SIGTERM or SIGINT.
+    """Serve a data directory until SIGTERM or SIGINT; on success this does not return.
 
-    Each worker opens the folder itself, and is replaced when it dies.
+    This process becomes the supervisor, in a new interpreter that has imported next to nothing. Each server
+    process opens the directory itself, and is replaced when it dies.
 
     Raises:
-        SystemExit: A worker could not start; the log has the cause.
+        SystemExit: A server process could not start; the log has the cause.
     """
     listen, http = settings.server, settings.http
+    dictConfig(logging_config(settings.log.level))
     # TLS handshakes in progress need file descriptors beyond `max_connections`.
     raise_file_limit(http.max_connections * (4 if listen.tls_cert else 1) + EXTRA_FILES)
-    config = Config(
-        partial(open_app, data, settings),
-        factory=True,
-        interface="asgi3",
-        lifespan="on",
-        loop="imagehost_server.serve.runner:TlsTimeoutLoop",
-        workers=listen.workers,
-        http=HttpProtocol,
-        ws="none",
-        # `SecurityMiddleware` evaluates the headers of trusted proxies.
-        proxy_headers=False,
-        server_header=False,
-        access_log=False,
-        log_config=logs.logging_config(settings.log.level),
-        ssl_certfile=listen.tls_cert,
-        ssl_keyfile=listen.tls_key,
-        timeout_keep_alive=ceil(http.header_timeout_seconds),
-        timeout_graceful_shutdown=STOP_SECONDS,
-        timeout_worker_healthcheck=HEALTHCHECK_SECONDS,
-    )
     family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
-    with socket.create_server((listen.host, listen.port), family=family) as listener:
-        listener.set_inheritable(True)
+    with (
+        socket.create_server((listen.host, listen.port), family=family) as listener,
+        tempfile.TemporaryFile() as configuration,
+    ):
         warn_of_plain_http(listener.getsockname()[0], settings)
-        supervisor = Supervisor(config, [listener])
-        supervisor.run()
-    if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
-        raise SystemExit(STARTUP_FAILURE)
+        if sys.platform == "win32":
+            # It cannot pass descriptors to other programs, nor become another program.
+            from imagehost_server.serve import worker
+
+            worker.serve(data, settings, listener, lambda: None)
+            return
+        pickle.dump((data, settings), configuration)
+        configuration.flush()
+        descriptors = [listener.fileno(), configuration.fileno()]
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, True)
+        module = [sys.executable, "-P", "-m", "imagehost_server.serve.worker"]
+        options = {
+            "commands": [[*module, *map(str, descriptors)]] * listen.workers,
+            "descriptors": descriptors,
+            "log_warnings": logger.isEnabledFor(logging.WARNING),
+        }
+        sys.stdout.flush()
+        os.execv(sys.executable, [sys.executable, "-I", "-S", supervisor.__file__, json.dumps(options)])  # noqa: S606
 
 
 def warn_of_plain_http(ip_address: str, settings: ServerSettings) -> None:
@@ -127,66 +102,6 @@ def require_valid_certificate(certificate: str | None, key: str | None) -> None:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
     except OSError as error:
         raise OSError(f"expected a certificate in {certificate} and its key in {key}: {error}") from error
-
-
-class TlsTimeoutLoop(_Loop):
-    """An event loop with shorter timeouts of TLS handshakes and shutdowns, which uvicorn cannot set."""
-
-    handshake_timeout = HANDSHAKE_SECONDS
-    shutdown_timeout = TLS_SHUTDOWN_SECONDS
-
-    async def create_server(self, *args: Any, **options: Any) -> Any:
-        """Create a server as asyncio does."""
-        if options.get("ssl") is not None:
-            options |= {
-                "ssl_handshake_timeout": self.handshake_timeout,
-                "ssl_shutdown_timeout": self.shutdown_timeout,
-            }
-        return await super().create_server(*args, **options)
-
-
-class Supervisor(Multiprocess):
-    """The parent process, which starts the workers, replaces those that die, and stops them."""
-
-    def keep_subprocess_alive(self) -> None:
-        """Replace workers that have died, and log it."""
-        before = list(self.processes)
-        super().keep_subprocess_alive()
-        for process in before:
-            if process not in self.processes:
-                fields = {"pid": process.pid, "exitcode": process.exitcode}
-                logger.warning("server worker exited; starting another", extra={"fields": fields})
-
-    def join_all(self) -> None:
-        """Wait for the workers to exit, and kill those that do not."""
-        deadline = time.monotonic() + 2 * STOP_SECONDS
-        for process in self.processes:
-            process.process.join(max(0.0, deadline - time.monotonic()))
-            if process.process.is_alive():
-                process.kill()
-                process.process.join()
-
-
-def open_app(data: Path, settings: ServerSettings) -> Application:
-    """Open a data directory and return the application that serves it; called in each worker."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        Thread(target=_exit_with_parent, args=(parent,), name="parent", daemon=True).start()
-    try:
-        host = ImageHost.open(data, settings=settings)
-        host.maintenance.start_workers()
-        return create_app(host, settings)
-    except Exception:
-        # The supervisor replaces this worker until one can start; other workers go on.
-        logger.exception("data directory cannot be opened", extra={"fields": {"path": data}})
-        time.sleep(RETRY_SECONDS)
-        raise
-
-
-def _exit_with_parent(parent: BaseProcess) -> None:
-    """Exit when the parent process has exited: an orphaned worker would keep the port."""
-    parent.join()
-    os._exit(1)
 
 
 def raise_file_limit(count: int) -> None:

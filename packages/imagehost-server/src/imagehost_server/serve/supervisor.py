@@ -1,0 +1,242 @@
+"""The supervisor: the parent process, which starts the others, replaces those that die, and stops them.
+
+`runner` executes this file as a program in an interpreter without site-packages. So it imports the standard
+library only, and takes a third of the memory of a server process. It waits for signals, for exits and for
+messages, and polls nothing.
+
+Each child has a channel: a socket on which the supervisor sends a byte now and then, and the child
+returns one. A child whose channel is closed exits, so that none outlives a supervisor that was killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import itertools
+import json
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+
+STARTUP_FAILURE = 3
+"""The exit status of a server process that no other start could help, as uvicorn defines it."""
+STOP_SECONDS = 20.0
+PING_SECONDS = 15.0
+"""The defaults of `Supervisor`: twice the grace period of requests in progress; and a quarter of a wake-up of
+an idle server in a second."""
+START_INTERVAL_SECONDS = 1.0
+"""The shortest time between two starts of the same child, so that one which dies at once takes no core."""
+PING, READY = b"p", b"r"
+"""Bytes on the channel: the ping and its answer, and the child's message that it serves requests."""
+
+
+class Child:
+    """A child process.
+
+    Attributes:
+        command: The program and its arguments, before the number of the channel's file descriptor.
+        replaces: The child that is to stop when this one is ready.
+        started: When it was started.
+        is_ready: Whether it has said so.
+        is_stopping: Whether it was told to stop.
+        is_unanswered: Whether the last ping has no answer yet.
+    """
+
+    def __init__(self, command: Sequence[str], descriptors: Sequence[int], replaces: Child | None) -> None:
+        self.command, self.replaces = command, replaces
+        self.started = time.monotonic()
+        self.is_ready = self.is_stopping = self.is_unanswered = False
+        self.channel, remote = socket.socketpair()
+        with remote:
+            number = remote.fileno()
+            self.process = subprocess.Popen(  # noqa: S603 - the interpreter with a module of this package
+                [*command, str(number)], pass_fds=(*descriptors, number), stdin=subprocess.DEVNULL
+            )
+        self.channel.setblocking(False)
+
+    def ping(self) -> None:
+        """Send a ping; kill the process if it has not answered the last one."""
+        if self.is_unanswered:
+            self.process.kill()
+        self.is_unanswered = True
+        with contextlib.suppress(OSError):
+            self.channel.send(PING)
+
+    def receive(self) -> bytes:
+        """Receive answers; return them, or nothing if the process has closed the channel."""
+        try:
+            data = self.channel.recv(4_096)
+        except OSError:
+            data = b""
+        if data:
+            self.is_unanswered = False
+        return data
+
+
+class Supervisor:
+    """The supervisor of one server.
+
+    Args:
+        commands: The commands of all children.
+        descriptors: The file descriptors that children inherit.
+        log: Logs a warning with fields.
+        stop_seconds: After how long a child that was told to stop is killed.
+        ping_seconds: Time between two pings of a child. One that has not answered by the next is killed.
+    """
+
+    def __init__(
+        self,
+        commands: Sequence[Sequence[str]],
+        descriptors: Sequence[int],
+        log: Callable[[str, Mapping[str, object]], None],
+        stop_seconds: float = STOP_SECONDS,
+        ping_seconds: float = PING_SECONDS,
+    ) -> None:
+        self._commands, self._descriptors, self._log = commands, descriptors, log
+        self._stop_seconds, self._ping_seconds = stop_seconds, ping_seconds
+        self._children: list[Child] = []
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._sequence = itertools.count()
+        self._selector = selectors.DefaultSelector()
+        self._signals: list[int] = []
+        self._is_stopping = False
+        self._status = 0
+
+    def run(self) -> int:
+        """Run until SIGTERM or SIGINT, or until a child cannot start; return the exit status."""
+        self._listen_to_signals()
+        for command in self._commands:
+            self._start(command)
+        self._call_later(self._ping_seconds, self._ping_all)
+        while self._children or not self._is_stopping:
+            self._wait()
+            for number in self._take_signals():
+                if number == signal.SIGHUP:
+                    self._replace_all()
+                elif number in (signal.SIGTERM, signal.SIGINT):
+                    self._stop_all()
+            self._reap()
+        return self._status
+
+    def _listen_to_signals(self) -> None:
+        receiver, sender = socket.socketpair()
+        for end in (receiver, sender):
+            end.setblocking(False)
+        self._wakeup = receiver, sender
+        signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+        self._selector.register(receiver, selectors.EVENT_READ)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda number, _frame: self._signals.append(number))
+
+    def _take_signals(self) -> list[int]:
+        taken = self._signals[:]
+        del self._signals[: len(taken)]
+        return taken
+
+    def _call_later(self, seconds: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self._timers, (time.monotonic() + seconds, next(self._sequence), action))
+
+    def _wait(self) -> None:
+        """Wait for a signal, a message or a timer; handle messages and timers."""
+        seconds = max(0.0, self._timers[0][0] - time.monotonic()) if self._timers else None
+        for key, _ in self._selector.select(seconds):
+            child = key.data
+            if child is None:
+                self._wakeup[0].recv(4_096)
+            else:
+                self._receive(child)
+        while self._timers and self._timers[0][0] <= time.monotonic():
+            heapq.heappop(self._timers)[2]()
+
+    def _receive(self, child: Child) -> None:
+        data = child.receive()
+        if not data:
+            # It is about to exit, and a closed channel would be readable again and again.
+            self._selector.unregister(child.channel)
+        elif READY in data:
+            child.is_ready = True
+            if child.replaces is not None:
+                self._stop(child.replaces)
+
+    def _start(self, command: Sequence[str], replaces: Child | None = None) -> None:
+        if self._is_stopping:
+            return
+        child = Child(command, self._descriptors, replaces)
+        self._children.append(child)
+        self._selector.register(child.channel, selectors.EVENT_READ, child)
+
+    def _reap(self) -> None:
+        for child in self._children[:]:
+            if child.process.poll() is not None:
+                self._children.remove(child)
+                if child.channel in self._selector.get_map():
+                    self._selector.unregister(child.channel)
+                child.channel.close()
+                self._on_exit(child)
+
+    def _on_exit(self, child: Child) -> None:
+        status = child.process.returncode
+        if child.is_stopping or self._is_stopping:
+            return
+        fields = {"pid": child.process.pid, "exitcode": status}
+        if child.replaces in self._children and not child.is_ready:
+            self._log("replacement of a server worker did not start; keeping the old one", fields)
+        elif status == STARTUP_FAILURE:
+            self._status = status
+            self._stop_all()
+        else:
+            self._log("server worker exited; starting another", fields)
+            seconds = child.started + START_INTERVAL_SECONDS - time.monotonic()
+            self._call_later(max(0.0, seconds), lambda: self._start(child.command))
+
+    def _ping_all(self) -> None:
+        for child in self._children:
+            child.ping()
+        self._call_later(self._ping_seconds, self._ping_all)
+
+    def _replace_all(self) -> None:
+        """Start another process for each child; the old one stops when the new one is ready."""
+        replaced = [child.replaces for child in self._children]
+        for child in self._children[:]:
+            if child.is_ready and not child.is_stopping and child not in replaced:
+                self._start(child.command, child)
+
+    def _stop_all(self) -> None:
+        self._is_stopping = True
+        for child in self._children:
+            self._stop(child)
+
+    def _stop(self, child: Child) -> None:
+        if not child.is_stopping:
+            child.is_stopping = True
+            child.process.terminate()
+            self._call_later(self._stop_seconds, child.process.kill)
+
+
+def log_warning(message: str, fields: Mapping[str, object]) -> None:
+    """Write a line to standard error in the format of `imagehost_server.logging_config`."""
+    timestamp = datetime.now(UTC).replace(tzinfo=None)
+    parts = [f"{timestamp.isoformat(timespec='microseconds')}Z", "WARNING", "imagehost.server", message]
+    line = " ".join([*parts, *(f"{name}={value}" for name, value in fields.items())])
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+def main(argument: str) -> int:
+    """Run the supervisor; return its exit status.
+
+    Args:
+        argument: A JSON object: the arguments of `Supervisor`, with `log_warnings` instead of `log`.
+    """
+    options = json.loads(argument)
+    log = log_warning if options.pop("log_warnings") else lambda _message, _fields: None
+    return Supervisor(log=log, **options).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
