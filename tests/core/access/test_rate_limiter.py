@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 
 from imagehost_core import ImageHost, InsufficientStorageError, Settings
 from imagehost_core.db import RateLimitStore
+from imagehost_core.db.rate_limits import _counter_id
 from imagehost_core.limits import Window
 from imagehost_core.settings import LimitSettings, RenderingSettings
 from imagehost_core.storage import LockManager
+from imagehost_core.storage.counter_table import COUNTERS, INITIAL_CAPACITY
 from imagehost_core.testing import DEFAULT_NOW, FrozenClock, make_image
 
 POLICY = (Window("minute", 60, 3), Window("hour", 3_600, 5))
@@ -119,7 +121,7 @@ def test_no_window_ever_admits_more_than_its_limit(tmp_path_factory: object, gap
     assert hasattr(tmp_path_factory, "mktemp")
     folder: Path = tmp_path_factory.mktemp("counters")
     clock = FrozenClock()
-    counters = RateLimitStore(folder / "rate_limits.sqlite3", LockManager(folder / "locks"), clock)
+    counters = RateLimitStore(folder / "rate_limits", LockManager(folder / "locks"), clock)
     admitted: list[int] = []
     for gap in gaps:
         clock.now += timedelta(seconds=gap)
@@ -138,9 +140,7 @@ def test_no_window_ever_admits_more_than_its_limit(tmp_path_factory: object, gap
 
 
 def test_threads_together_are_admitted_exactly_the_limit(tmp_path: Path) -> None:
-    counters = RateLimitStore(
-        tmp_path / "rate_limits.sqlite3", LockManager(tmp_path / "locks"), FrozenClock()
-    )
+    counters = RateLimitStore(tmp_path / "rate_limits", LockManager(tmp_path / "locks"), FrozenClock())
     policy = (Window("minute", 60, 37),)
     with ThreadPoolExecutor(8) as threads:
         decisions = list(threads.map(lambda _: counters.admit("bucket", policy).admitted, range(200)))
@@ -157,7 +157,7 @@ from imagehost_core.limits import Window
 from imagehost_core.storage import LockManager
 
 folder = Path(sys.argv[1])
-counters = RateLimitStore(folder / "rate_limits.sqlite3", LockManager(folder / "locks"), utc_now)
+counters = RateLimitStore(folder / "rate_limits", LockManager(folder / "locks"), utc_now)
 policy = (Window("second", 1, 25),)
 sys.stdin.readline()
 print(json.dumps([d.reset for d in (counters.admit("bucket", policy) for _ in range(1500)) if d.admitted]))
@@ -191,17 +191,15 @@ def test_bursts_of_four_processes_across_window_boundaries_are_admitted_exactly_
 
 def test_counts_survive_the_process(tmp_path: Path) -> None:
     for expected in (2, 1):
-        counters = RateLimitStore(
-            tmp_path / "rate_limits.sqlite3", LockManager(tmp_path / "locks"), FrozenClock()
-        )
+        counters = RateLimitStore(tmp_path / "rate_limits", LockManager(tmp_path / "locks"), FrozenClock())
         assert counters.admit("bucket", POLICY).remaining == expected
         counters.close()
 
 
 def test_unused_keys_are_removed(tmp_path: Path) -> None:
     clock = FrozenClock()
-    counters = RateLimitStore(tmp_path / "rate_limits.sqlite3", LockManager(tmp_path / "locks"), clock)
-    for number in range(999):
+    counters = RateLimitStore(tmp_path / "rate_limits", LockManager(tmp_path / "locks"), clock)
+    for number in range(INITIAL_CAPACITY // 2):
         counters.admit(f"address:{number}", POLICY)
     clock.advance(days=2)
     counters.admit("address:new", POLICY)
@@ -209,6 +207,35 @@ def test_unused_keys_are_removed(tmp_path: Path) -> None:
     assert counters.peek("address:new", POLICY) == {"minute": 1, "hour": 1}
     assert clock() > DEFAULT_NOW
     counters.close()
+
+
+def test_counting_without_waiting_gives_up_while_another_process_counts(tmp_path: Path) -> None:
+    locks = LockManager(tmp_path / "locks")
+    counters = RateLimitStore(tmp_path / "rate_limits", locks, FrozenClock())
+    other = locks.named_lock("rate-limits")
+    with other:
+        assert counters.try_admit("bucket", POLICY) is None
+    decisions = [counters.try_admit("bucket", POLICY) for _ in range(4)]
+    assert [decision and decision.admitted for decision in decisions] == [True, True, True, False]
+    other.close()
+    counters.close()
+
+
+def test_counting_without_waiting_gives_up_where_a_new_key_makes_the_table_grow(tmp_path: Path) -> None:
+    counters = RateLimitStore(tmp_path / "rate_limits", LockManager(tmp_path / "locks"), FrozenClock())
+    for number in range(INITIAL_CAPACITY // 2):
+        assert counters.try_admit(f"address:{number}", POLICY) is not None
+    assert counters.try_admit("address:new", POLICY) is None
+    assert counters.try_admit("address:0", POLICY) is not None
+    assert counters.admit("address:new", POLICY).remaining == 2
+    assert counters.try_admit("address:newer", POLICY) is not None
+    counters.close()
+
+
+def test_the_windows_of_a_key_have_different_counters() -> None:
+    limits = LimitSettings()
+    windows = (*limits.uploads, *limits.bulk_ids, *limits.sign_ins, *limits.unauthenticated)
+    assert len({_counter_id(window.name) for window in windows}) == len(windows) <= COUNTERS
 
 
 def test_an_attempt_refused_by_ip_address_does_not_count_for_the_account(host: ImageHost) -> None:

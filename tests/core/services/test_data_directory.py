@@ -94,8 +94,7 @@ def test_all_files_of_a_data_directory_are_owner_only(tmp_path: Path, where: str
     assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}
     assert seen >= {
         *(f"imagehost.sqlite3{ending}" for ending in ("", "-wal", "-shm")),
-        *(f"rate_limits.sqlite3{ending}" for ending in ("", "-wal", "-shm")),
-        *("images", "variants", "staging", "locks", "secret", "reserve"),
+        *("rate_limits", "images", "variants", "staging", "locks", "secret", "reserve"),
     }
 
 

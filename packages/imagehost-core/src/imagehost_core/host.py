@@ -206,6 +206,7 @@ class ImageHost:
             images=images,
             locks=context.locks,
             generations=context.generations,
+            principals=context.principals,
             clock=clock,
             delete_image=self.images.delete,
         )
@@ -214,6 +215,7 @@ class ImageHost:
             keys=context.keys,
             sessions=context.sessions,
             accounts=accounts,
+            principals=context.principals,
             clock=clock,
             random=random,
         )
@@ -221,6 +223,7 @@ class ImageHost:
             database=database,
             sessions=context.sessions,
             accounts=accounts,
+            principals=context.principals,
             settings=settings.sessions,
             clock=clock,
             random=random,

@@ -38,7 +38,7 @@ class Role(StrEnum):
     OPERATOR = "operator"
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, cache_hash=True)
 class LimitOverrides:
     """Limits of one account; `None` means the host's limit, 0 means unlimited.
 

@@ -33,6 +33,7 @@ from imagehost_core.ids import ImageId
 from imagehost_core.models import Account, AccountUsage, LimitOverrides, Page, Role
 from imagehost_core.pagination import PageRequest, parse_page_request
 from imagehost_core.services.owners import account_name_errors
+from imagehost_core.services.principals import PrincipalCache
 from imagehost_core.services.references import AccountRef, SessionRef, session_id_of
 from imagehost_core.storage import GenerationTable, LockManager
 
@@ -72,6 +73,7 @@ class AccountService:
     _images: ImageRepository = field(repr=False)
     _locks: LockManager = field(repr=False)
     _generations: GenerationTable = field(repr=False)
+    _principals: PrincipalCache = field(repr=False)
     _clock: Clock = field(repr=False)
     _delete_image: Callable[[ImageId], object] = field(repr=False)
 
@@ -172,7 +174,7 @@ class AccountService:
                 self.get(account)
             errors.add(ValidationError(errors=parsed.errors))
         errors.raise_if_any()
-        with self._database.transaction() as transaction:
+        with self._principals.changing(), self._database.transaction() as transaction:
             current = self._get(account, transaction)
             changed = parsed.apply(current, self._clock())
             if current.is_active_operator and not changed.is_active_operator:
@@ -210,7 +212,7 @@ class AccountService:
             ConflictError: The password has been changed since it was verified.
         """
         kept = None if keep is None else session_id_of(keep)
-        with self._database.transaction() as transaction:
+        with self._principals.changing(), self._database.transaction() as transaction:
             account_id = self._get(account, transaction).id
             if kept and self._sessions.get(kept, account_id, self._clock(), transaction) is None:
                 raise UnauthorizedError("expected a session that is valid now but received one that ended")
@@ -250,7 +252,7 @@ class AccountService:
                     self._delete_image(image_id)
                 except NotFoundError:  # another thread deleted it meanwhile
                     continue
-            with self._database.transaction() as transaction:
+            with self._principals.changing(), self._database.transaction() as transaction:
                 # An upload in progress may have added one more.
                 if not self._images.ids_by_account(account_id, transaction):
                     self._accounts.delete(transaction, account_id)

@@ -29,6 +29,8 @@ from imagehost_core.ids import Random
 from imagehost_core.pixels import CHROMA_SUBSAMPLING, RESAMPLER
 from imagehost_core.resources import UrlBuilder
 from imagehost_core.sandbox import SandboxLimits
+from imagehost_core.services.principals import LOCK as PRINCIPALS_LOCK
+from imagehost_core.services.principals import PrincipalCache
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.settings import Settings
 from imagehost_core.storage import (
@@ -62,6 +64,7 @@ class HostContext:
     reserve: DiskReserve
     locks: LockManager
     generations: GenerationTable
+    principals: PrincipalCache
     staging: StagingArea
     blobs: BlobStore
     variants: VariantCache
@@ -115,6 +118,8 @@ def _open(
     locks = LockManager(layout.locks)
     generations = stack.enter_context(closing(GenerationTable(layout.generations)))
     generations.repair(locks, "image")
+    principal_generations = stack.enter_context(closing(GenerationTable(layout.principal_generations)))
+    principal_generations.repair(locks, PRINCIPALS_LOCK)
     staging = stack.enter_context(closing(StagingArea(layout.staging, settings.storage.min_free_bytes)))
     rate_limits = stack.enter_context(closing(RateLimitStore(layout.rate_limits, locks, clock, reserve)))
     database = stack.enter_context(closing(Database(layout.database, locks)))
@@ -133,6 +138,7 @@ def _open(
         reserve=reserve,
         locks=locks,
         generations=generations,
+        principals=PrincipalCache(locks, principal_generations),
         staging=staging,
         blobs=LocalBlobStore(layout.images, staging),
         variants=VariantCache(layout, staging, locks, generations, settings.delivery, images.exists),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import attrs
@@ -26,14 +26,13 @@ from imagehost_core.ids import Random, new_key_id
 from imagehost_core.models import ALL_SCOPES, ApiKey, ApiKeyWithToken, Page, Principal, Scope
 from imagehost_core.pagination import PageRequest
 from imagehost_core.services.owners import Owner, get_account
+from imagehost_core.services.principals import LAST_USED_RESOLUTION, PrincipalCache
 from imagehost_core.services.references import KeyRef, key_id_of
 from imagehost_core.tokens import PREFIX_LENGTH, TokenKind, new_token, parse_token, token_hash
 from imagehost_core.uploads import INVALID_TEXT, is_valid_text
 
 MAX_NAME = 100
 """Characters of a key's name; albums have the same limit."""
-LAST_USED_RESOLUTION = timedelta(minutes=1)
-"""Resolution of `last_used_at`: one write a minute instead of one a request."""
 INVALID_TOKEN = "expected a token that is valid now but received one that is unknown, expired or revoked"  # noqa: S105
 
 
@@ -45,6 +44,7 @@ class KeyService:
     _keys: KeyRepository = field(repr=False)
     _sessions: SessionRepository = field(repr=False)
     _accounts: AccountRepository = field(repr=False)
+    _principals: PrincipalCache = field(repr=False)
     _clock: Clock = field(repr=False)
     _random: Random = field(repr=False)
 
@@ -127,7 +127,7 @@ class KeyService:
         if current.revoked_at is not None:
             raise ConflictError("expected a key that is not revoked but received one that is")
         changed = attrs.evolve(current, **values)
-        with self._database.transaction() as transaction:
+        with self._principals.changing(), self._database.transaction() as transaction:
             self._keys.update(transaction, changed)
         return changed
 
@@ -148,7 +148,7 @@ class KeyService:
         current = self.get(key, owner=owner)
         if current.revoked_at is None:
             current = attrs.evolve(current, revoked_at=self._clock())
-            with self._database.transaction() as transaction:
+            with self._principals.changing(), self._database.transaction() as transaction:
                 self._keys.update(transaction, current)
         return current
 
@@ -159,31 +159,58 @@ class KeyService:
             UnauthorizedError: The token is malformed, unknown, expired or revoked, or its account is
                 suspended. The error does not say which.
         """
-        now = self._clock()
-        if parse_token(token) is TokenKind.SESSION:
-            return self._authenticate_session(token, now)
-        record = self._keys.get_by_token_hash(token_hash(token))
+        kind, now, hashed = parse_token(token), self._clock(), token_hash(token)
+        cached = self._principals.get(hashed, now)
+        if cached is not None:
+            return cached
+        read = self._read_session if kind is TokenKind.SESSION else self._read_key
+        generation = self._principals.generation()
+        principal, last_used_at, expires_at = read(hashed, now)
+        self._principals.put(hashed, principal, generation, last_used_at=last_used_at, expires_at=expires_at)
+        return principal
+
+    def authenticate_cached(self, token: str) -> Principal | None:
+        """Return the principal of a token if it is in memory and valid now.
+
+        Never waits for a disk or a lock, so that an event loop can call it.
+
+        Returns:
+            `None` if only `authenticate` can tell.
+        """
+        return self._principals.get(token_hash(token), self._clock()) if token.isascii() else None
+
+    def _read_key(self, hashed: str, now: datetime) -> _PrincipalRead:
+        record = self._keys.get_by_token_hash(hashed)
         if record is None:
             raise UnauthorizedError(INVALID_TOKEN)
         key, account = record
         expired = key.expires_at is not None and key.expires_at <= now
         if expired or key.revoked_at is not None or account.suspended_at is not None:
             raise UnauthorizedError(INVALID_TOKEN)
-        if key.last_used_at is None or now - key.last_used_at >= LAST_USED_RESOLUTION:
+        last_used_at = key.last_used_at or _NEVER
+        if now - last_used_at >= LAST_USED_RESOLUTION:
             # A full disk must not lock clients out: they delete images to free space.
             with suppress(InsufficientStorageError), self._database.transaction() as transaction:
                 self._keys.set_last_used(transaction, key.id, now)
-        return Principal(account, key.scopes, key.id)
+                last_used_at = now
+        return Principal(account, key.scopes, key.id), last_used_at, key.expires_at
 
-    def _authenticate_session(self, token: str, now: datetime) -> Principal:
-        record = self._sessions.get_by_token_hash(token_hash(token), now)
+    def _read_session(self, hashed: str, now: datetime) -> _PrincipalRead:
+        record = self._sessions.get_by_token_hash(hashed, now)
         if record is None or record[1].suspended_at is not None:
             raise UnauthorizedError(INVALID_TOKEN)
         session, account = record
-        if now - session.last_used_at >= LAST_USED_RESOLUTION:
+        last_used_at = session.last_used_at
+        if now - last_used_at >= LAST_USED_RESOLUTION:
             with suppress(InsufficientStorageError), self._database.transaction() as transaction:
                 self._sessions.set_last_used(transaction, session.id, now)
-        return Principal(account, ALL_SCOPES, session_id=session.id)
+                last_used_at = now
+        return Principal(account, ALL_SCOPES, session_id=session.id), last_used_at, session.expires_at
+
+
+_PrincipalRead = tuple[Principal, datetime, datetime | None]
+"""A principal, the stored time of its token's last use, and the time at which the token expires."""
+_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 def _validate_key(fields: Mapping[str, object], now: datetime) -> dict[str, Any]:

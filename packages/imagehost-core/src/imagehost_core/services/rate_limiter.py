@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
 from imagehost_core.db import RateLimitStore
 from imagehost_core.limits import Decision, RateLimitPolicy, account_key, ip_address_key, sign_in_keys
-from imagehost_core.models import Account
+from imagehost_core.models import Account, LimitOverrides
 from imagehost_core.settings import LimitSettings
 
 
@@ -38,7 +40,7 @@ class RateLimiter:
 
     def limits_of(self, account: Account) -> LimitSettings:
         """Return the limits of an account: the host's, overridden by its own."""
-        return self._limits.for_account(account.limits)
+        return _limits(self._limits, account.limits).settings
 
     def admit(self, account: Account, *, upload: bool = False) -> Decision:
         """Decide on an API request of an account, and count it if it is admitted.
@@ -47,8 +49,15 @@ class RateLimiter:
             account: The account of the token.
             upload: Whether the windows of upload requests count it too.
         """
-        limits = self.limits_of(account)
-        return self._store.admit(account_key(account.id), limits.uploads if upload else limits.api)
+        return self._store.admit(account_key(account.id), self._policy(account, upload))
+
+    def try_admit(self, account: Account, *, upload: bool = False) -> Decision | None:
+        """Decide on an API request as `admit` does, but without waiting, so that an event loop can call it.
+
+        Returns:
+            The decision; `None`, and nothing is counted, if it would have to wait.
+        """
+        return self._store.try_admit(account_key(account.id), self._policy(account, upload))
 
     def admit_bulk(self, account: Account, ids: int) -> Decision:
         """Decide on the image ids in a bulk request, and count them if all are admitted.
@@ -64,6 +73,10 @@ class RateLimiter:
     def admit_unauthenticated(self, ip_address: str) -> Decision:
         """Decide on a request without a valid token from a client IP address, and count it if admitted."""
         return self._store.admit(ip_address_key(ip_address), self._limits.unauthenticated)
+
+    def try_admit_unauthenticated(self, ip_address: str) -> Decision | None:
+        """Decide on a request without a valid token as `admit_unauthenticated` does, but without waiting."""
+        return self._store.try_admit(ip_address_key(ip_address), self._limits.unauthenticated)
 
     def admit_sign_in(self, name: str, ip_address: str) -> Decision:
         """Decide on a sign-in attempt, and count it for the client IP address and the account.
@@ -95,3 +108,22 @@ class RateLimiter:
             for window in policy
             if window.limit
         )
+
+    def _policy(self, account: Account, upload: bool) -> RateLimitPolicy:
+        limits = _limits(self._limits, account.limits)
+        return limits.uploads if upload else limits.api
+
+
+@frozen
+class _AccountLimits:
+    """The limits of an account, and its windows, which would take longer to build than to count in."""
+
+    settings: LimitSettings
+    api: RateLimitPolicy
+    uploads: RateLimitPolicy
+
+
+@lru_cache(1_000)
+def _limits(settings: LimitSettings, overrides: LimitOverrides) -> _AccountLimits:
+    limits = settings.for_account(overrides)
+    return _AccountLimits(limits, limits.api, limits.uploads)

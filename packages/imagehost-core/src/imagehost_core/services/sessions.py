@@ -13,6 +13,7 @@ from imagehost_core.ids import Random, new_session_id
 from imagehost_core.models import Account, Page, Session, SessionWithToken
 from imagehost_core.pagination import PageRequest
 from imagehost_core.services.owners import Owner, get_account
+from imagehost_core.services.principals import PrincipalCache
 from imagehost_core.services.references import SessionRef, session_id_of
 from imagehost_core.settings import SessionSettings
 from imagehost_core.tokens import TokenKind, new_token, token_hash
@@ -28,6 +29,7 @@ class SessionService:
     _database: Database = field(repr=False)
     _sessions: SessionRepository = field(repr=False)
     _accounts: AccountRepository = field(repr=False)
+    _principals: PrincipalCache = field(repr=False)
     _settings: SessionSettings = field(repr=False)
     _clock: Clock = field(repr=False)
     _random: Random = field(repr=False)
@@ -88,7 +90,7 @@ class SessionService:
             NotFoundError: The account has no such session, or it has expired.
         """
         account, session_id = get_account(self._accounts, owner), session_id_of(session)
-        with self._database.transaction() as transaction:
+        with self._principals.changing(), self._database.transaction() as transaction:
             if self._sessions.get(session_id, account.id, self._clock(), transaction) is None:
                 raise NotFoundError(
                     f"expected the id of one of your sessions but received {quote_value(session_id)}"
@@ -97,7 +99,7 @@ class SessionService:
 
     def end(self, token: str) -> None:
         """End the session of a token at once, in every process; no error if it has ended."""
-        with self._database.transaction() as transaction:
+        with self._principals.changing(), self._database.transaction() as transaction:
             self._sessions.delete_by_token_hash(transaction, token_hash(token))
 
     def end_others(self, session: SessionRef, *, owner: Owner) -> int:
@@ -107,7 +109,7 @@ class SessionService:
             NotFoundError: There is no such account.
         """
         account = get_account(self._accounts, owner)
-        with self._database.transaction() as transaction:
+        with self._principals.changing(), self._database.transaction() as transaction:
             return self._sessions.delete_all(transaction, account.id, keep=session_id_of(session))
 
 

@@ -75,7 +75,7 @@ def require_section(section: type[object]) -> Callable[..., None]:
     return validate
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, cache_hash=True)
 class LimitSettings:
     """Rate limits and quotas; 0 means unlimited.
 

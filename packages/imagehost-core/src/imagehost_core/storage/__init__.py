@@ -17,6 +17,7 @@ b'...'
 """
 
 from imagehost_core.storage.blob_store import MASTER, BlobStore, LocalBlobStore, MemoryBlobStore
+from imagehost_core.storage.counter_table import CounterTable
 from imagehost_core.storage.disk_reserve import DiskReserve
 from imagehost_core.storage.generations import GenerationTable
 from imagehost_core.storage.layout import DataLayout
@@ -26,6 +27,7 @@ from imagehost_core.storage.staging import StagedFile, StagingArea
 __all__ = [
     "MASTER",
     "BlobStore",
+    "CounterTable",
     "DataLayout",
     "DiskReserve",
     "GenerationTable",

@@ -2,11 +2,11 @@
 
 ```
 imagehost.sqlite3       the database
-rate_limits.sqlite3     the rate limit counters
+rate_limits             the rate limit counters
 images/ab/<id>/         one directory per image: its master and its derivatives
 variants/ab/<id>/       one directory per image: its cached variants
 staging/<process>/      files being received or built; removed when the process has exited
-locks/                  advisory lock files, and the generations of images
+locks/                  advisory lock files, and the generations of images and of principals
 secret                  the key of signed URLs
 reserve                 disk space reserved for deletions
 ```
@@ -42,7 +42,7 @@ class DataLayout:
     @property
     def rate_limits(self) -> Path:
         """The file of the rate limit counters."""
-        return self.root / "rate_limits.sqlite3"
+        return self.root / "rate_limits"
 
     @property
     def images(self) -> Path:
@@ -66,8 +66,13 @@ class DataLayout:
 
     @property
     def generations(self) -> Path:
-        """The file of the generation table."""
+        """The file of the generations of images."""
         return self.locks / "generations"
+
+    @property
+    def principal_generations(self) -> Path:
+        """The file of the generation of principals."""
+        return self.locks / "principal-generations"
 
     @property
     def secret(self) -> Path:

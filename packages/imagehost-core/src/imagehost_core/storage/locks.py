@@ -198,15 +198,37 @@ class FileLock:
         self._thread_lock = threading.Lock()
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY_FILE)
 
-    @contextmanager
-    def acquire(self) -> Iterator[None]:
-        """Hold the lock, waiting until it is free. Not reentrant."""
-        with self._thread_lock:
+    def __enter__(self) -> None:
+        """Acquire the lock, waiting until it is free. Not reentrant."""
+        self._thread_lock.acquire()
+        try:
             _acquire(self._descriptor, wait=True)
-            try:
-                yield
-            finally:
-                _release(self._descriptor)
+        except BaseException:
+            self._thread_lock.release()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        """Release the lock."""
+        self.release()
+
+    def try_acquire(self) -> bool:
+        """Acquire the lock if it is free, without waiting; return whether it was."""
+        if not self._thread_lock.acquire(blocking=False):
+            return False
+        acquired = False
+        try:
+            acquired = _acquire(self._descriptor, wait=False)
+        finally:
+            if not acquired:
+                self._thread_lock.release()
+        return acquired
+
+    def release(self) -> None:
+        """Release the lock."""
+        try:
+            _release(self._descriptor)
+        finally:
+            self._thread_lock.release()
 
     def close(self) -> None:
         """Close the file."""

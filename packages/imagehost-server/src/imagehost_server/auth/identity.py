@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from attrs import frozen
+from attrs import evolve, frozen
 from litestar.enums import ScopeType
 from litestar.utils import normalize_path
 
@@ -91,34 +91,70 @@ class IdentityMiddleware:
 
     async def _limit(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         state = scope["state"]
-        state["identity"], state["decision"] = await self._executors.database.run(self._identify, scope)
+        identity, decision = await self._identify(scope)
+        state["identity"], state["decision"] = identity, decision
         send_with_limits = _RateLimitHeaders(send, scope)
-        try:
-            principal = state["identity"].principal
-            name = None if principal is None else principal.account.name
-            state["decision"].raise_if_refused(self._host.now(), name)
-        except RateLimitError as error:
-            await error_response(error, str(state["request_id"])).send(send_with_limits)
-        else:
-            await self._app(scope, receive, send_with_limits)
+        if not decision.admitted:
+            try:
+                name = None if identity.principal is None else identity.principal.account.name
+                decision.raise_if_refused(self._host.now(), name)
+            except RateLimitError as error:
+                await error_response(error, str(state["request_id"])).send(send_with_limits)
+                return
+        await self._app(scope, receive, send_with_limits)
 
-    def _identify(self, scope: HTTPScope) -> tuple[RequestIdentity, Decision]:
+    async def _identify(self, scope: HTTPScope) -> tuple[RequestIdentity, Decision]:
+        """Authenticate and count a request: on the event loop if neither has to wait, else in a thread."""
+        credentials = _read_credentials(scope)
+        principal = None
+        if credentials.auth_error is None:
+            principal = self._host.keys.authenticate_cached(credentials.token)
+            if principal is None:
+                return await self._executors.database.run(self._authenticate, credentials, scope)
+        identity = evolve(credentials, principal=principal)
+        decision = self._try_admit(identity, scope)
+        if decision is None:
+            decision = await self._executors.database.run(self._admit, identity, scope)
+        return identity, decision
+
+    def _authenticate(
+        self, credentials: RequestIdentity, scope: HTTPScope
+    ) -> tuple[RequestIdentity, Decision]:
         """Authenticate and count a request; blocking, in one call so that it needs one thread switch."""
-        ip_address = str(scope["state"]["ip_address"])
-        token, by_cookie, auth_error, principal = "", False, None, None
         try:
-            cookie = session_cookie(scope["headers"])
-            by_cookie = cookie is not None and not _has_authorization(scope)
-            token = cookie if by_cookie and cookie is not None else bearer_token(scope["headers"])
-            principal = self._host.authenticate(token)
+            identity = evolve(credentials, principal=self._host.authenticate(credentials.token))
         except UnauthorizedError as error:
-            auth_error = error
-        if principal is None:
-            decision = self._host.rate_limiter.admit_unauthenticated(ip_address)
-        else:
-            is_upload = (scope["method"], scope["path"]) == UPLOAD
-            decision = self._host.rate_limiter.admit(principal.account, upload=is_upload)
-        return RequestIdentity(principal, auth_error, by_cookie, token, ip_address), decision
+            identity = evolve(credentials, auth_error=error)
+        return identity, self._admit(identity, scope)
+
+    def _admit(self, identity: RequestIdentity, scope: HTTPScope) -> Decision:
+        limiter = self._host.rate_limiter
+        if identity.principal is None:
+            return limiter.admit_unauthenticated(identity.ip_address)
+        return limiter.admit(identity.principal.account, upload=_is_upload(scope))
+
+    def _try_admit(self, identity: RequestIdentity, scope: HTTPScope) -> Decision | None:
+        limiter = self._host.rate_limiter
+        if identity.principal is None:
+            return limiter.try_admit_unauthenticated(identity.ip_address)
+        return limiter.try_admit(identity.principal.account, upload=_is_upload(scope))
+
+
+def _read_credentials(scope: HTTPScope) -> RequestIdentity:
+    """Return the identity of a request whose token has not been looked up yet."""
+    headers, ip_address = scope["headers"], str(scope["state"]["ip_address"])
+    token, by_cookie, auth_error = "", False, None
+    try:
+        cookie = session_cookie(headers)
+        by_cookie = cookie is not None and not _has_authorization(scope)
+        token = cookie if by_cookie and cookie is not None else bearer_token(headers)
+    except UnauthorizedError as error:
+        auth_error = error
+    return RequestIdentity(None, auth_error, by_cookie, token, ip_address)
+
+
+def _is_upload(scope: HTTPScope) -> bool:
+    return (scope["method"], scope["path"]) == UPLOAD
 
 
 def is_counted(path: str) -> bool:

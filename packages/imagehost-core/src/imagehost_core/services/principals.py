@@ -1,0 +1,95 @@
+"""Principals in memory, so that most requests are authenticated without the database.
+
+One generation covers all keys, sessions and accounts: a change of any of them in any process, such as a
+revocation or a suspension, invalidates all principals in memory before the change returns. Such changes are
+rare, and it takes one query to read a principal again. What is not valid is never kept: an unknown token is
+looked up each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+
+from attrs import field, frozen
+
+from imagehost_core._util.lru import LRUCache
+from imagehost_core.models import Principal
+from imagehost_core.storage import GenerationTable, LockManager
+
+PRINCIPALS_IN_MEMORY = 10_000
+"""Principals in memory, per process; each takes about 1 KB."""
+LAST_USED_RESOLUTION = timedelta(minutes=1)
+"""Resolution of `last_used_at`: one write a minute instead of one a request."""
+LOCK = "principals"
+"""The purpose of the lock that changes hold."""
+
+
+@frozen
+class _CachedPrincipal:
+    """A principal, and the times between which it is the one of its token."""
+
+    generation: int
+    principal: Principal
+    last_used_at: datetime
+    expires_at: datetime | None
+
+
+@frozen
+class PrincipalCache:
+    """The principals that tokens had when the database was last read."""
+
+    _locks: LockManager = field(repr=False)
+    _generations: GenerationTable = field(repr=False)
+    _entries: LRUCache[str, _CachedPrincipal] = field(
+        factory=lambda: LRUCache[str, _CachedPrincipal](PRINCIPALS_IN_MEMORY, lambda _: 1), repr=False
+    )
+
+    def generation(self) -> int | None:
+        """Return the generation to pass to `put` with what is read next, or `None` during a change."""
+        return self._generations.read(LOCK)
+
+    def get(self, token_hash: str, now: datetime) -> Principal | None:
+        """Return the principal of a token.
+
+        Returns:
+            `None` if the database must be read: nothing valid is in memory, the token has expired, or its
+            `last_used_at` must be updated.
+        """
+        entry = self._entries.get(token_hash)
+        if entry is None or entry.generation != self._generations.read(LOCK):
+            return None
+        if entry.expires_at is not None and entry.expires_at <= now:
+            return None
+        return entry.principal if now - entry.last_used_at < LAST_USED_RESOLUTION else None
+
+    def put(
+        self,
+        token_hash: str,
+        principal: Principal,
+        generation: int | None,
+        *,
+        last_used_at: datetime,
+        expires_at: datetime | None,
+    ) -> None:
+        """Keep a principal that was read from the database.
+
+        Args:
+            token_hash: The hash of its token.
+            principal: The principal.
+            generation: The generation before it was read.
+            last_used_at: The stored time of the token's last use.
+            expires_at: The time at which the token expires, or `None`.
+        """
+        if generation is not None:
+            self._entries.put(token_hash, _CachedPrincipal(generation, principal, last_used_at, expires_at))
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Invalidate all principals in every process, before and after a change of what they are read from.
+
+        The transaction of the change is inside the block.
+        """
+        with self._locks.acquire(LOCK, LOCK), self._generations.bump(LOCK):
+            yield

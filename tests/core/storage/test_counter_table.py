@@ -1,0 +1,101 @@
+"""The table of counters in shared memory: growth, other processes and damaged files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from imagehost_core.errors import InsufficientStorageError
+from imagehost_core.storage.counter_table import COUNTERS, INITIAL_CAPACITY, CounterTable
+
+KEYS = [f"account:{number}" for number in range(3_000)]
+
+
+def fill(table: CounterTable, keys: list[str], start: int = 60) -> None:
+    for number, key in enumerate(keys):
+        table.write(key, {1: (start, number), 2: (0, 7)}, oldest=0)
+
+
+def test_all_counters_are_kept_when_the_table_grows_and_another_process_reads_them(tmp_path: Path) -> None:
+    table, other = CounterTable(tmp_path / "counters"), CounterTable(tmp_path / "counters")
+    fill(table, KEYS)
+    for opened in (table, other, CounterTable(tmp_path / "counters")):
+        assert len(opened) == len(KEYS)
+        assert [opened.read(key) for key in KEYS] == [{1: (60, n), 2: (0, 7)} for n in range(len(KEYS))]
+        assert opened.read("unknown") == {}
+        opened.close()
+
+
+def test_keys_that_are_not_in_use_are_left_out_when_the_table_grows(tmp_path: Path) -> None:
+    table = CounterTable(tmp_path / "counters")
+    for round_number in range(1, 20):
+        start = 100 * round_number
+        for number in range(INITIAL_CAPACITY // 2):
+            table.write(f"{round_number}:{number}", {1: (start, 1)}, oldest=start)
+    assert table.read("19:0") == {1: (1_900, 1)}
+    assert "1:0" not in table
+    assert len(table) <= INITIAL_CAPACITY
+    # The space of earlier tables is used again.
+    assert (tmp_path / "counters").stat().st_size < 5 * INITIAL_CAPACITY * 144
+    table.close()
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.integers(1, 12), st.integers(1, 10), st.integers(1, 2**40)),
+        max_size=40,
+    )
+)
+def test_a_key_has_its_counters_with_the_latest_starts(
+    tmp_path_factory: pytest.TempPathFactory, writes: list[tuple[str, int, int, int]]
+) -> None:
+    table = CounterTable(tmp_path_factory.mktemp("table") / "counters")
+    for key, counter, start, count in writes:
+        expected = table.read(key) | {counter: (start, count)}
+        table.write(key, expected, oldest=0)
+        stored = table.read(key)
+        assert stored.items() <= expected.items()
+        assert len(stored) == min(len(expected), COUNTERS)
+        dropped = [start for counter, (start, _) in expected.items() if counter not in stored]
+        assert max(dropped, default=0) <= min(start for start, _ in stored.values())
+    table.close()
+
+
+@pytest.mark.parametrize("damage", [b"", b"counter1", b"another file" * 10, None])
+def test_a_damaged_file_is_replaced_by_an_empty_table(tmp_path: Path, damage: bytes | None) -> None:
+    path = tmp_path / "counters"
+    table = CounterTable(path)
+    fill(table, KEYS[:10])
+    table.close()
+    path.write_bytes(path.read_bytes()[:-1] if damage is None else damage)
+    table = CounterTable(path)
+    assert len(table) == 0
+    fill(table, KEYS[:10])
+    assert table.read(KEYS[3]) == {1: (60, 3), 2: (0, 7)}
+    table.close()
+
+
+def test_on_a_full_disk_new_keys_are_counted_until_the_table_is_nearly_full(
+    small_disk: Callable[..., Path],
+) -> None:
+    disk = small_disk("2m")
+    table = CounterTable(disk / "counters")
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    with pytest.raises(InsufficientStorageError):
+        fill(table, KEYS)
+    assert len(table) > 0.8 * INITIAL_CAPACITY
+    assert table.read(KEYS[0]) == {1: (60, 0), 2: (0, 7)}
+    table.write(KEYS[0], {1: (60, 1)}, oldest=0)
+    filler.unlink()
+    fill(table, KEYS)
+    assert len(table) == len(KEYS)
+    table.close()
