@@ -33,6 +33,7 @@ enum {
 #define LINEAR_MAX 65535 /* linear_light.LINEAR_MAX */
 
 typedef float HalfGroup __attribute__((vector_size(GROUP / 2 * sizeof(float)), aligned(sizeof(float))));
+typedef float FloatPixel __attribute__((vector_size(CHANNELS * sizeof(float)), aligned(sizeof(float))));
 
 /* The convolution kernel of one axis, sampled for every target pixel. */
 typedef struct {
@@ -147,12 +148,8 @@ linearize(const Resampler *r, int line, float *out)
     const float *table = r->srgb_to_linear;
     const uint8_t *pixel = r->pixels + (size_t)line * r->width * CHANNELS;
 
-    for (int x = 0; x < r->columns; x++, pixel += CHANNELS, out += GROUP) {
-        out[0] = table[pixel[0]];
-        out[1] = table[pixel[1]];
-        out[2] = table[pixel[2]];
-        out[3] = 1;
-    }
+    for (int x = 0; x < r->columns; x++, pixel += CHANNELS, out += GROUP)
+        *(FloatPixel *)out = (FloatPixel){table[pixel[0]], table[pixel[1]], table[pixel[2]], 1};
 }
 
 /* Converts the group of lines that begins at `line`. Lines past the last repeat it; no kernel reads them. */
@@ -184,18 +181,16 @@ convolve_horizontally(const Resampler *r, int line)
         out[i] = ring_line(r, line + i);
     for (int x = 0; x < r->target_width; x++) {
         const HalfGroup *pixel = (const HalfGroup *)(r->group + (size_t)r->horizontal.first[x] * GROUP);
-        const float *weights = r->horizontal.weights + (size_t)x * taps;
+        const float *weight = r->horizontal.weights + (size_t)x * taps, *end = weight + taps;
         HalfGroup upper = {0}, lower = {0};
 
-        for (int k = 0; k < taps; k++) {
-            upper += weights[k] * pixel[2 * k];
-            lower += weights[k] * pixel[2 * k + 1];
+        for (; weight < end; weight++, pixel += 2) {
+            upper += *weight * pixel[0];
+            lower += *weight * pixel[1];
         }
-        for (int c = 0; c < CHANNELS; c++) {
-            out[0][x * CHANNELS + c] = upper[c];
-            out[1][x * CHANNELS + c] = upper[CHANNELS + c];
-            out[2][x * CHANNELS + c] = lower[c];
-            out[3][x * CHANNELS + c] = lower[CHANNELS + c];
+        for (int i = 0; i < LINES / 2; i++) {
+            *(FloatPixel *)(out[i] + (size_t)x * CHANNELS) = ((FloatPixel *)&upper)[i];
+            *(FloatPixel *)(out[i + LINES / 2] + (size_t)x * CHANNELS) = ((FloatPixel *)&lower)[i];
         }
     }
 }
