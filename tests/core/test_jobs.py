@@ -9,8 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_core.formats import Format
-from imagehost_core.jobs import DERIVATIVE_SIDES, PRIORITY_SIDE, IngestJob, RenderJob, pick_derivative
-from imagehost_core.transform import ORIGIN, Plan, Size
+from imagehost_core.jobs import (
+    DERIVATIVE_COUNT,
+    MAX_DERIVATIVE_PIXELS,
+    MAX_PREFERRED_SIDE,
+    MIN_DERIVATIVE_SIDE,
+    MIN_SAVED_PIXELS,
+    RenderJob,
+    derivative_sizes,
+    pick_derivative,
+)
+from imagehost_core.transform import ORIGIN, Plan, Size, Transform, plan
 
 PLAN = Plan(resize=Size(4, 3), crop=ORIGIN, pad=ORIGIN, output=Size(4, 3))
 
@@ -26,9 +35,52 @@ def test_a_quality_out_of_range_is_a_value_error(quality: int) -> None:
         RenderJob(PLAN, Format.WEBP, quality)
 
 
-def test_derivatives_are_made_in_descending_size() -> None:
-    assert list(DERIVATIVE_SIDES) == sorted(DERIVATIVE_SIDES, reverse=True)
-    assert IngestJob(Format.JPEG).derivative_sides == DERIVATIVE_SIDES
+SIZES = st.builds(Size, st.integers(1, 12_000), st.integers(1, 12_000))
+PHOTOGRAPHS = st.builds(Size, st.integers(1_500, 8_000), st.integers(1_500, 8_000)).filter(
+    lambda size: 9 * size.height <= 16 * size.width
+)
+
+
+@given(SIZES)
+def test_derivatives_are_smaller_copies_of_the_image_largest_first(size: Size) -> None:
+    sizes = derivative_sizes(size)
+    assert len(sizes) <= DERIVATIVE_COUNT
+    assert list(sizes) == sorted(sizes, key=lambda derivative: derivative.width, reverse=True)
+    for derivative in sizes:
+        assert size.pixels - derivative.pixels >= MIN_SAVED_PIXELS
+        assert max(derivative.width, derivative.height) >= MIN_DERIVATIVE_SIDE
+        assert derivative.pixels <= MAX_DERIVATIVE_PIXELS + derivative.width
+        assert derivative == plan(size, Transform(derivative.width)).resize
+
+
+@given(PHOTOGRAPHS, st.integers(640, 1920))
+def test_no_wide_variant_starts_from_more_than_two_and_a_half_times_its_width(size: Size, width: int) -> None:
+    source = pick_derivative(derivative_sizes(size), plan(size, Transform(width)).resize) or size
+    assert source.width <= 2.5 * width
+
+
+@given(PHOTOGRAPHS, st.integers(640, 1920))
+def test_a_wide_variant_starts_from_the_master_only_with_less_than_three_times_its_pixels(
+    size: Size, width: int
+) -> None:
+    target = plan(size, Transform(width)).resize
+    if pick_derivative(derivative_sizes(size), target) is None:
+        assert size.pixels < 3 * target.pixels
+
+
+@pytest.mark.parametrize(
+    ("size", "widths"),
+    [
+        (Size(4032, 3024), [2304, 1152, 576]),
+        (Size(2048, 1536), [1536, 768, 384]),
+        (Size(2448, 3264), [1836, 918, 459]),
+        (Size(1000, 700), [375]),
+        (Size(640, 480), []),
+        (Size(1, 12_000), []),
+    ],
+)
+def test_an_image_has_derivatives_of_the_expected_widths(size: Size, widths: list[int]) -> None:
+    assert [derivative.width for derivative in derivative_sizes(size)] == widths
 
 
 def test_jobs_are_hashable_values_that_can_be_pickled() -> None:
@@ -41,27 +93,29 @@ SQUARES = st.sets(st.sampled_from([256, 512, 700, 1024, 1500, 2048]))
 
 
 @given(SQUARES, st.integers(1, 3_000))
-def test_the_derivative_of_twice_the_target_is_preferred_up_to_the_priority_side(
+def test_the_derivative_of_twice_the_target_is_preferred_up_to_its_maximum_side(
     sides: set[int], target: int
 ) -> None:
     picked = pick_derivative([Size(side, side) for side in sides], Size(target, target))
-    preferred = {side for side in sides if side >= 2 * target and side <= PRIORITY_SIDE}
-    sufficient = {side for side in sides if 4 * side >= 5 * target}
+    preferred = {side for side in sides if side >= 2 * target and side <= MAX_PREFERRED_SIDE}
+    sufficient = {side for side in sides if 5 * side >= 6 * target}
     expected = min(preferred or sufficient, default=None)
     assert picked == (None if expected is None else Size(expected, expected))
 
 
 @pytest.mark.parametrize(
-    ("target", "derivative"),
-    [(256, 512), (257, 1024), (512, 1024), (513, 1024), (819, 1024), (820, 2048), (1638, 2048)],
+    ("width", "derivative"),
+    [(288, 576), (320, 576), (480, 576), (481, 1152), (960, 1152), (961, 2304), (1920, 2304), (1921, None)],
 )
-def test_a_target_is_rendered_from_the_expected_default_derivative(target: int, derivative: int) -> None:
-    assert pick_derivative([Size(side, side) for side in DERIVATIVE_SIDES], Size(target, target)) == Size(
-        derivative, derivative
-    )
+def test_a_variant_is_rendered_from_the_expected_default_derivative(
+    width: int, derivative: int | None
+) -> None:
+    size = Size(4032, 3024)
+    picked = pick_derivative(derivative_sizes(size), plan(size, Transform(width)).resize)
+    assert (picked and picked.width) == derivative
 
 
-@pytest.mark.parametrize("target", [Size(100, 410), Size(410, 100), Size(1639, 1)])
+@pytest.mark.parametrize("target", [Size(100, 427), Size(427, 100), Size(1707, 1)])
 def test_a_derivative_must_be_large_enough_on_both_axes(target: Size) -> None:
     assert pick_derivative([Size(512, 2048), Size(2048, 512), Size(512, 512)], target) != Size(512, 512)
     assert pick_derivative([Size(512, 512)], target) is None

@@ -1,73 +1,142 @@
-"""Derivatives take at most a quarter of the master's bytes, and show the whole image."""
+"""Derivatives fit their budget, are encoded at a predicted quality, and show the whole image."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from imagehost_core.formats import Format
-from imagehost_core.jobs import DERIVATIVE_SIDES
+from imagehost_core.pixels import encode as encode_module
 from imagehost_core.pixels.decode import open_image
-from imagehost_core.pixels.derivatives import BYTES_DIVISOR, OPAQUE_TIERS, PIXELS_DIVISOR, make_derivatives
+from imagehost_core.pixels.derivatives import AVIF, JPEG, ByteBudget, make_derivatives
 from imagehost_core.transform import Size
 
-LARGE_MASTER = 10**9
+UNLIMITED = ByteBudget(10**9, 10**9)
+SIZES = (Size(400, 300), Size(200, 150), Size(100, 75))
 
 
-@settings(max_examples=15)
-@given(st.integers(0, 60_000), st.sampled_from(["RGB", "RGBA"]))
-def test_all_derivatives_together_have_at_most_a_quarter_of_the_masters_bytes(
-    factory: Any, master: int, mode: str
+@settings(max_examples=25)
+@given(st.integers(0, 80_000), st.floats(0, 1), st.sampled_from(["photo", "noise", "alpha", "flat"]))
+def test_the_derivatives_together_never_exceed_the_limit(
+    factory: Any, limit: int, share: float, kind: str
 ) -> None:
-    derivatives = make_derivatives(factory.photo(700, 500, mode=mode), (256, 128, 64), master).derivatives
-    assert sum(len(blob) for _, blob in derivatives) * BYTES_DIVISOR <= master
+    image = {"noise": factory.noise, "alpha": partial(factory.photo, mode="RGBA")}.get(kind, factory.photo)(
+        700, 525
+    )
+    if kind == "flat":
+        image = Image.new("RGB", (700, 525), (10, 200, 30))
+    derivatives = make_derivatives(image, SIZES, ByteBudget(int(limit * share), limit)).derivatives
+    assert sum(len(blob) for _, blob in derivatives) <= limit
+
+
+@given(st.integers(1, 10**9), st.integers(1, 10**9))
+def test_what_is_stored_has_at_most_one_and_a_half_times_the_bytes_of_upload_or_master(
+    upload: int, master: int
+) -> None:
+    budget = ByteBudget.of(upload, master)
+    assert budget.target <= budget.limit
+    assert master + budget.limit <= 1.5 * max(upload, master)
+
+
+@given(st.integers(1_000, 10**9), st.floats(0.2, 0.65))
+def test_the_target_keeps_master_and_derivatives_below_nine_tenths_of_the_upload(
+    upload: int, share: float
+) -> None:
+    master = int(upload * share)
+    assert master + ByteBudget.of(upload, master).target <= 0.9 * upload
 
 
 @pytest.mark.parametrize("mode", ["RGB", "RGBA"])
 def test_derivatives_are_the_whole_image_largest_first(factory: Any, mode: str) -> None:
     image = factory.photo(1600, 900, mode=mode)
-    derivatives = make_derivatives(image, DERIVATIVE_SIDES, LARGE_MASTER).derivatives
-    assert [size for size, _ in derivatives] == [Size(512, 288)]
-    derivatives = make_derivatives(image, (400, 200, 100), LARGE_MASTER).derivatives
-    assert [size for size, _ in derivatives] == [Size(400, 225), Size(200, 113), Size(100, 56)]
+    sizes = [Size(400, 225), Size(200, 113), Size(100, 56)]
+    derivatives = make_derivatives(image, sizes, UNLIMITED).derivatives
+    assert [size for size, _ in derivatives] == sizes
     for size, blob in derivatives:
         assert factory.difference(factory.decode(blob), image.resize((size.width, size.height))) < 3
 
 
-@given(st.integers(1, 400), st.integers(1, 400))
-@settings(max_examples=30)
-def test_a_derivative_has_at_most_a_third_of_the_pixels(factory: Any, width: int, height: int) -> None:
-    for size, _ in make_derivatives(factory.photo(width, height), (100, 50, 20), LARGE_MASTER).derivatives:
-        assert size.pixels * PIXELS_DIVISOR <= width * height
+def test_a_derivative_with_alpha_has_at_most_a_third_of_the_pixels(factory: Any) -> None:
+    image = factory.photo(600, 400, mode="RGBA")
+    derivatives = make_derivatives(image, [Size(450, 300), Size(225, 150)], UNLIMITED).derivatives
+    assert [size for size, _ in derivatives] == [Size(225, 150)]
 
 
-def test_with_a_smaller_budget_a_derivative_has_a_lower_quality_before_it_is_dropped(factory: Any) -> None:
-    image, budget, sizes = factory.noise(600, 400), LARGE_MASTER, []
-    while derivatives := make_derivatives(image, (200,), budget * BYTES_DIVISOR).derivatives:
-        sizes.append(len(derivatives[0][1]))
-        budget = sizes[-1] - 1
-    assert len(sizes) == len(OPAQUE_TIERS)
-    assert sizes == sorted(sizes, reverse=True)
+@pytest.fixture
+def encodings(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Record the width and the quality of each derivative that is encoded."""
+    recorded: list[tuple[int, int]] = []
+    encode = encode_module.encode
+
+    def recording(fmt: Format, image: Image.Image, quality: int, **options: Any) -> bytes:
+        recorded.append((image.width, quality))
+        return encode(fmt, image, quality, **options)
+
+    monkeypatch.setattr("imagehost_core.pixels.derivatives.encode", recording)
+    return recorded
 
 
-def test_a_derivative_of_an_opaque_image_is_a_jpeg(factory: Any) -> None:
-    ((_, blob),) = make_derivatives(factory.photo(400, 300), (100,), LARGE_MASTER).derivatives
-    assert open_image(Format.JPEG, blob).size == (100, 75)
+def test_each_derivative_is_encoded_once_at_a_quality_that_meets_the_target(
+    factory: Any, encodings: list[tuple[int, int]]
+) -> None:
+    grain = factory.noise(200, 150).resize((800, 600))
+    image = Image.blend(factory.photo(800, 600), grain, 0.3)
+    best = make_derivatives(image, SIZES, UNLIMITED).derivatives
+    total = sum(len(blob) for _, blob in best)
+    for percent in (100, 90, 80, 70):
+        encodings.clear()
+        budget = ByteBudget(total * percent // 100, 10**9)
+        derivatives = make_derivatives(image, SIZES, budget).derivatives
+        assert [width for width, _ in encodings] == [100, 200, 400]
+        assert sum(len(blob) for _, blob in derivatives) <= budget.target * 1.05
+    assert encodings[-1][1] < encodings[0][1] == max(JPEG.relative_bytes)
 
 
-def test_another_derivative_is_preferred_over_a_better_one(factory: Any) -> None:
-    image = factory.noise(1200, 800)
-    ((_, alone),) = make_derivatives(image, (400,), LARGE_MASTER).derivatives
-    derivatives = make_derivatives(image, (400, 200), len(alone) * BYTES_DIVISOR).derivatives
-    assert [size.width for size, _ in derivatives] == [400, 200]
+def test_without_a_quality_that_meets_the_target_the_lowest_is_used_up_to_the_limit(
+    factory: Any, encodings: list[tuple[int, int]]
+) -> None:
+    image = factory.noise(800, 600)
+    assert len(make_derivatives(image, SIZES, ByteBudget(0, 10**9)).derivatives) == 3
+    assert {quality for _, quality in encodings[1:]} == {min(JPEG.relative_bytes)}
+
+
+def test_a_derivative_that_exceeds_the_limit_is_encoded_again_once(
+    factory: Any, encodings: list[tuple[int, int]]
+) -> None:
+    image, size = factory.noise(800, 600), [Size(400, 300)]
+    ((_, best),) = make_derivatives(image, size, UNLIMITED).derivatives
+    encodings.clear()
+    ((_, blob),) = make_derivatives(image, size, ByteBudget(len(best) - 1, len(best) - 1)).derivatives
+    assert len(blob) < len(best)
+    assert [width for width, _ in encodings] == [400, 400]
+    assert encodings[1][1] < encodings[0][1]
+
+
+def test_a_derivative_that_fits_at_no_quality_is_left_out_with_all_larger_ones(factory: Any) -> None:
+    image = factory.noise(800, 600)
+    best = make_derivatives(image, SIZES, UNLIMITED).derivatives
+    limit = len(best[2][1]) + len(best[1][1]) // 5
+    derivatives = make_derivatives(image, SIZES, ByteBudget(limit, limit)).derivatives
+    assert [size.width for size, _ in derivatives] == [100]
+
+
+@pytest.mark.parametrize(("mode", "fmt"), [("RGB", Format.JPEG), ("RGBA", Format.AVIF)])
+def test_the_format_of_a_derivative_depends_on_alpha(factory: Any, mode: str, fmt: Format) -> None:
+    ((_, blob),) = make_derivatives(
+        factory.photo(400, 300, mode=mode), [Size(100, 75)], UNLIMITED
+    ).derivatives
+    assert open_image(fmt, blob).size == (100, 75)
+    assert {JPEG.format, AVIF.format} == {Format.JPEG, Format.AVIF}
 
 
 def test_the_smallest_downscaled_image_is_returned_for_the_placeholder(factory: Any) -> None:
     image = factory.photo(800, 600)
-    assert make_derivatives(image, (400, 200, 100), LARGE_MASTER).smallest.size == (100, 75)
-    no_budget = make_derivatives(image, (400, 200, 100), 0)
+    assert make_derivatives(image, SIZES, UNLIMITED).smallest.size == (100, 75)
+    no_budget = make_derivatives(image, SIZES, ByteBudget(0, 0))
     assert (list(no_budget.derivatives), no_budget.smallest.size) == ([], (100, 75))
-    assert make_derivatives(image, (), LARGE_MASTER).smallest is image
+    assert make_derivatives(image, (), UNLIMITED).smallest is image

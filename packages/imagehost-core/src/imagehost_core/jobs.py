@@ -7,30 +7,59 @@ system: it receives bytes and returns bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isqrt
 
 from attrs import field, frozen
 
 from imagehost_core.formats import Format
-from imagehost_core.transform import Plan, Size
+from imagehost_core.transform import Plan, Size, Transform, plan
 
-DERIVATIVE_SIDES = (2048, 1024, 512)
-"""The longer sides of the derivatives that are made at upload, in pixels.
-
-Rendering 720 pixels from a WebP of 52 megapixels takes 1,450 ms from the master, and 92–118 ms from its
-derivative of 2,048 pixels.
-"""
-
-PRIORITY_SIDE = 1024
-"""The derivative that most thumbnails and page images are rendered from; it is allotted its bytes first."""
-
-MIN_DOWNSCALE = (5, 4)
+MIN_DOWNSCALE = (6, 5)
 """The minimum ratio of a derivative to the size rendered from it, on both axes, as a fraction.
 
-An 820-pixel JPEG rendered from 1,024 pixels is within 0.5 points of SSIMULACRA2 of one from the master.
+A WebP of 1,080 pixels loses 1 to 3 points of SSIMULACRA2 at a ratio of 1.25 compared with one from the
+master, 0.5 to 1.3 at 1.6 and 0 to 0.5 at 2.
 """
 
+MAX_DERIVATIVE_WIDTH = 2304
+"""The width that a variant of 1,920 pixels needs by `MIN_DOWNSCALE`."""
+MIN_WIDTH_FOR_LARGEST = 2660
+"""The width of the images whose largest derivative has `MAX_DERIVATIVE_WIDTH`: it has three quarters of their
+pixels. Those of narrower ones have three quarters of their width."""
+MAX_DERIVATIVE_PIXELS = 9_500_000
+"""A portrait of 9:16 and the maximum width has 9.4 million pixels."""
+DERIVATIVE_COUNT = 3
+"""The most derivatives of an image. The sides of each are half of those of the next larger one."""
+MIN_SAVED_PIXELS = 500_000
+"""A derivative has at least so many pixels less than the image: decoding them takes 8 ms. The largest one of
+an image of 0.7 megapixels would take 9 % of the upload and save less than that."""
+MIN_DERIVATIVE_SIDE = 256
+"""The minimum of a derivative's longer side, in pixels."""
+
+
+def derivative_sizes(size: Size) -> tuple[Size, ...]:
+    """Return the sizes of the derivatives that are made of an image at upload, largest first.
+
+    Args:
+        size: The size of the upright image.
+    """
+    width = 3 * size.width // 4 if size.width < MIN_WIDTH_FOR_LARGEST else MAX_DERIVATIVE_WIDTH
+    width = min(width, isqrt(MAX_DERIVATIVE_PIXELS * size.width // size.height))
+    widths = [width >> step for step in range(DERIVATIVE_COUNT)]
+    sizes = (plan(size, Transform(width)).resize for width in widths if width)
+    return tuple(
+        derivative
+        for derivative in sizes
+        if size.pixels - derivative.pixels >= MIN_SAVED_PIXELS
+        and max(derivative.width, derivative.height) >= MIN_DERIVATIVE_SIDE
+    )
+
+
+MAX_PREFERRED_SIDE = 1024
+"""The maximum of the longer side of a derivative from which rendering is cheap, in pixels."""
+
 PREFERRED_DOWNSCALE = (2, 1)
-"""The preferred ratio where rendering is cheap: for derivatives of at most `PRIORITY_SIDE`; a fraction.
+"""The preferred ratio where rendering is cheap: for derivatives of at most `MAX_PREFERRED_SIDE`; a fraction.
 
 Gains 0.9 points of SSIMULACRA2 at 320 pixels.
 """
@@ -39,8 +68,8 @@ Gains 0.9 points of SSIMULACRA2 at 320 pixels.
 def pick_derivative(derivatives: Iterable[Size], target: Size) -> Size | None:
     """Return the derivative to render a variant from, or `None` where none is large enough.
 
-    This is the smallest one of at least twice the target's sides, if it is no larger than `PRIORITY_SIDE`;
-    else the smallest one that exceeds the target by `MIN_DOWNSCALE`.
+    This is the smallest one of at least twice the target's sides, if it is no larger than
+    `MAX_PREFERRED_SIDE`; else the smallest one that exceeds the target by `MIN_DOWNSCALE`.
 
     Args:
         derivatives: The sizes of the derivatives that are stored.
@@ -51,7 +80,7 @@ def pick_derivative(derivatives: Iterable[Size], target: Size) -> Size | None:
     preferred = (
         size
         for size in sufficient
-        if max(size.width, size.height) <= PRIORITY_SIDE and _exceeds(size, target, PREFERRED_DOWNSCALE)
+        if max(size.width, size.height) <= MAX_PREFERRED_SIDE and _exceeds(size, target, PREFERRED_DOWNSCALE)
     )
     return next(preferred, next(iter(sufficient), None))
 
@@ -74,7 +103,8 @@ class IngestJob:
         convert_to_webp: Whether to convert to WebP where no format is requested and the result is smaller.
         quality: The requested quality, 1–100, or `None`.
         remove_exif: Whether to remove EXIF, XMP and IPTC. The ICC profile stays.
-        derivative_sides: The longer sides of the derivatives to make, in pixels, descending.
+        derivative_sides: The longer sides of the derivatives to make, in pixels, descending; `None` for those
+            of `derivative_sizes`.
         is_displayable: Whether browsers display the upload as it is; if not, it is always re-encoded.
     """
 
@@ -83,7 +113,7 @@ class IngestJob:
     convert_to_webp: bool = True
     quality: int | None = None
     remove_exif: bool = False
-    derivative_sides: tuple[int, ...] = DERIVATIVE_SIDES
+    derivative_sides: tuple[int, ...] | None = None
     is_displayable: bool = True
 
 

@@ -20,8 +20,13 @@ if not features.check("avif"):
     # Pillow's own wheels support AVIF; builds of Linux distributions may not.
     import pillow_avif  # type: ignore[import-untyped]  # noqa: F401
 
-PIPELINE_VERSION = 4
+PIPELINE_VERSION = 5
 """Incremented whenever the same job produces other bytes than before, so that every ETag changes."""
+
+
+LARGE_PIXELS = 1_000_000
+"""Larger JPEGs are not progressive: that would take more than twice the time of the encoder, 25 of 90 ms of a
+variant of 1600×1200 from its derivative, for 3.5 % fewer bytes."""
 
 
 @frozen
@@ -35,6 +40,7 @@ class Codec:
         quality_options: Maps a quality, 1–100, to encoder options.
         chroma_mode: For formats with 4:2:0 chroma: the mode of the image that is passed to the encoder after
             `subsample_420`. `None` for other formats.
+        large_options: Encoder options of images with more than `LARGE_PIXELS`, beside the others.
     """
 
     name: str
@@ -42,6 +48,7 @@ class Codec:
     options: Mapping[str, object]
     quality_options: Callable[[int], Mapping[str, object]] = lambda quality: {"quality": quality}
     chroma_mode: str | None = None
+    large_options: Mapping[str, object] = MappingProxyType({})
 
 
 def _options(**values: object) -> Mapping[str, object]:
@@ -74,7 +81,12 @@ def _avif_quality_options(quality: int) -> Mapping[str, object]:
 
 CODECS: dict[Format, Codec] = {
     Format.JPEG: Codec(
-        "JPEG", 80, _options(optimize=True, progressive=True), quantisation.quality_options, "YCbCr"
+        "JPEG",
+        80,
+        _options(optimize=True, progressive=True),
+        quantisation.quality_options,
+        "YCbCr",
+        large_options=_options(progressive=False),
     ),
     Format.PNG: Codec("PNG", None, _options(compress_level=2)),
     Format.WEBP: Codec("WEBP", 80, _options(method=2), chroma_mode="RGB"),

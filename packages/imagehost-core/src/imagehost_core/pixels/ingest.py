@@ -5,14 +5,14 @@ from __future__ import annotations
 from PIL import Image
 
 from imagehost_core.formats import FORMATS, Format
-from imagehost_core.jobs import IngestJob, IngestResult
+from imagehost_core.jobs import IngestJob, IngestResult, derivative_sizes
 from imagehost_core.pixels.colour import flatten_on_white
 from imagehost_core.pixels.decode import frame_count, open_image, suppress_warnings
 from imagehost_core.pixels.decoded_upload import DecodedUpload, decode_upload
-from imagehost_core.pixels.derivatives import Derivatives, make_derivatives
-from imagehost_core.pixels.master import Master, encode_master
+from imagehost_core.pixels.derivatives import ByteBudget, Derivatives, make_derivatives
+from imagehost_core.pixels.master import Master, encode_master, may_be_line_art
 from imagehost_core.pixels.thumbhash import thumbhash
-from imagehost_core.transform import Size
+from imagehost_core.transform import Fit, Size, Transform, plan
 
 
 def ingest(job: IngestJob, data: bytes) -> tuple[IngestResult, list[bytes]]:
@@ -49,9 +49,21 @@ def _render_preview(upload: DecodedUpload, master: Master) -> Image.Image:
 def _make_derivatives(
     job: IngestJob, upload: DecodedUpload, master: Master, preview: Image.Image
 ) -> Derivatives:
-    """Return the derivatives of a still master; animations have none."""
-    sides = () if _is_animated(upload, master.format) else job.derivative_sides
-    return make_derivatives(preview, sides, len(master.data or upload.data))
+    """Return the derivatives of a still master.
+
+    Animations have none, nor has line art: JPEG would blur its lines.
+    """
+    budget = ByteBudget.of(len(upload.data), len(master.data or upload.data))
+    has_none = _is_animated(upload, master.format) or may_be_line_art(upload)
+    sizes = () if has_none else _derivative_sizes(job, Size(*preview.size))
+    return make_derivatives(preview, sizes, budget)
+
+
+def _derivative_sizes(job: IngestJob, size: Size) -> tuple[Size, ...]:
+    if job.derivative_sides is None:
+        return derivative_sizes(size)
+    sizes = (plan(size, Transform(side, side, fit=Fit.INSIDE)).resize for side in job.derivative_sides)
+    return tuple(derivative for derivative in sizes if derivative.pixels < size.pixels)
 
 
 def _describe(

@@ -20,7 +20,10 @@ from imagehost_core.pixels.encode import NO_OPTIONS, encode
 from imagehost_core.pixels.strip_metadata import strip_metadata
 from imagehost_core.transform import Size
 
-MASTER_OPTIONS: dict[Format, Mapping[str, object]] = {Format.PNG: {"compress_level": 6}}
+MASTER_OPTIONS: dict[Format, Mapping[str, object]] = {
+    Format.JPEG: {"progressive": True},
+    Format.PNG: {"compress_level": 6},
+}
 """Encoder options for masters: they are encoded once and stored, so they get more time than variants."""
 
 REORIENTED_QUALITY = 95
@@ -123,13 +126,13 @@ def _encode(
     options = {**MASTER_OPTIONS.get(fmt, NO_OPTIONS), **options}
     quality = upload.quality if quality is None else quality
     data = encode(fmt, image, quality, metadata=upload.metadata, options=options)
-    if fmt is Format.WEBP and _may_be_line_art(upload):
+    if fmt is Format.WEBP and may_be_line_art(upload):
         lossless = encode(fmt, image, LOSSLESS_EFFORT, metadata=upload.metadata, options={"lossless": True})
         return min(data, lossless, key=len)
     return data
 
 
-def _may_be_line_art(upload: DecodedUpload) -> bool:
+def may_be_line_art(upload: DecodedUpload) -> bool:
     """Return whether lossless WebP may be smaller: a lossless upload with few colours.
 
     Trying it on a photograph would take longer than the rest of the upload.

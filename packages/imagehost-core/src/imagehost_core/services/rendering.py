@@ -18,13 +18,13 @@ from attrs import field, frozen
 
 from imagehost_core.errors import NotFoundError
 from imagehost_core.formats import Format
-from imagehost_core.jobs import DERIVATIVE_SIDES, RenderJob, pick_derivative
+from imagehost_core.jobs import RenderJob, derivative_sizes, pick_derivative
 from imagehost_core.models import Image
 from imagehost_core.pixels import codec_fingerprint
 from imagehost_core.storage import MASTER, BlobStore
 from imagehost_core.storage.blob_store import derivative_name
 from imagehost_core.storage.variant_cache import VariantCache
-from imagehost_core.transform import Fit, Size, Transform, plan
+from imagehost_core.transform import Size, Transform, plan
 from imagehost_core.workers import ImageExecutor, JobClass, classify
 
 
@@ -112,11 +112,12 @@ def choose_source(image: Image, job: RenderJob) -> RenderSource:
     derivative = pick_derivative(starmap(Size, image.derivatives), job.plan.resize)
     if derivative is not None:
         return RenderSource(derivative_name(max(derivative.width, derivative.height)), derivative)
-    side = max(DERIVATIVE_SIDES)
-    steps = plan(size, Transform(side, side, fit=Fit.INSIDE))
-    is_heavy = classify(job, size) is JobClass.HEAVY and classify(job, steps.output) is JobClass.LIGHT
-    if is_heavy and pick_derivative([steps.output], job.plan.resize) is not None:
-        return RenderSource(MASTER, size, RenderJob(steps, Format.PNG, None))
+    if classify(job, size) is JobClass.HEAVY:
+        for largest in derivative_sizes(size)[:1]:
+            steps = plan(size, Transform(largest.width))
+            is_light = classify(job, steps.output) is JobClass.LIGHT
+            if is_light and pick_derivative([steps.output], job.plan.resize) is not None:
+                return RenderSource(MASTER, size, RenderJob(steps, Format.PNG, None))
     return RenderSource(MASTER, size)
 
 
