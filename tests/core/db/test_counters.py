@@ -6,7 +6,8 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +26,30 @@ from imagehost_core.db import (
     ImageRepository,
     OutboxRepository,
     WebhookRepository,
+    list_buckets,
 )
 from imagehost_core.db.gallery import gallery_count
 from imagehost_core.db.recount import check_counters, check_indexes, repair_counters, repair_indexes
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, AlbumId, ImageId, new_event_id, new_image_id, new_webhook_id
-from imagehost_core.models import Account, Image, Webhook
+from imagehost_core.image_lists import ImageListRequest, ImageSort
+from imagehost_core.models import Account, Image, Page, Webhook
 from imagehost_core.pagination import PageRequest
 from imagehost_core.storage import LockManager
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = st.sampled_from(["cat.webp", "dog.webp", "猫の写真.webp", "a-b c.webp", "…"])
+
+
+@pytest.fixture(autouse=True)
+def _short_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(list_buckets, "BUCKET_IMAGES", 2)
+
+
+def list_owned(
+    lists: ImageListRepository, account_id: AccountId, request: ImageListRequest, page: PageRequest
+) -> Page[Image]:
+    return lists.list_owned(account_id, attrs.evolve(request, page=page))
 
 
 class CounterMachine(RuleBasedStateMachine):
@@ -55,6 +69,7 @@ class CounterMachine(RuleBasedStateMachine):
             for name in ("one", "two"):
                 self.accounts.insert(transaction, name, None, NOW)
         self.suspended: set[AccountId] = set()
+        self.uploads = 0
         self.album_flags: dict[AlbumId, tuple[AccountId, bool]] = {}
         self.stored: dict[ImageId, Image] = {}
 
@@ -62,11 +77,28 @@ class CounterMachine(RuleBasedStateMachine):
         own = [album_id for album_id, (owner, _) in self.album_flags.items() if owner == account_id]
         return data.draw(st.sampled_from([None, *own]))
 
-    @rule(data=st.data(), account_id=st.sampled_from([1, 2]), is_public=st.booleans(), name=NAMES)
-    def upload(self, data: st.DataObject, account_id: AccountId, is_public: bool, name: str) -> None:
+    @rule(
+        data=st.data(),
+        account_id=st.sampled_from([1, 1, 1, 2]),
+        is_public=st.sampled_from([True, True, False]),
+        name=NAMES,
+        seconds=st.integers(0, 3),
+        ending=st.sampled_from("01"),
+    )
+    def upload(
+        self,
+        data: st.DataObject,
+        account_id: AccountId,
+        is_public: bool,
+        name: str,
+        seconds: int,
+        ending: str,
+    ) -> None:
+        self.uploads += 1
         image = attrs.evolve(
             _IMAGE,
-            id=new_image_id(),
+            id=ImageId(f"{self.uploads * 7 % 100:015}{ending}"),
+            created_at=NOW + timedelta(seconds=self.uploads // 4 + seconds),
             account_id=account_id,
             album_id=self.draw_album(data, account_id),
             is_public=is_public,
@@ -132,6 +164,32 @@ class CounterMachine(RuleBasedStateMachine):
             self.accounts.update(transaction, attrs.evolve(account, suspended_at=suspended_at))
         (self.suspended.add if is_suspended else self.suspended.discard)(account_id)
 
+    @rule(per_page=st.integers(1, 3))
+    def list_every_page(self, per_page: int) -> None:
+        lists = ImageListRepository(self.database, 30)
+        stored = sorted(self.stored.values(), key=lambda image: (image.created_at, image.id))
+
+        def require(read: Callable[[PageRequest], Page[Image]], expected: list[Image]) -> None:
+            for number in range(1, len(expected) // per_page + 3):
+                page = read(PageRequest(number, per_page))
+                assert page.total == len(expected)
+                assert list(page) == expected[(number - 1) * per_page : number * per_page]
+
+        require(lists.list_gallery, [image for image in reversed(stored) if self.is_listed(image)])
+        for account_id in (AccountId(1), AccountId(2)):
+            own = [image for image in stored if image.account_id == account_id]
+            oldest = ImageListRequest(sort=ImageSort.OLDEST)
+            require(partial(list_owned, lists, account_id, oldest), own)
+            require(partial(list_owned, lists, account_id, ImageListRequest()), own[::-1])
+        for album_id, (account_id, is_public) in self.album_flags.items():
+            members = [image for image in reversed(stored) if image.album_id == album_id]
+            require(partial(list_owned, lists, account_id, ImageListRequest(album_id=album_id)), members)
+            album = self.albums.get_public(album_id)
+            assert (album is not None) is (is_public and account_id not in self.suspended)
+            if album is not None:
+                public = [image for image in members if image.is_public]
+                require(partial(lists.list_public_in_album, album), public)
+
     def is_listed(self, image: Image) -> bool:
         in_public = image.album_id is None or self.album_flags[image.album_id][1]
         return image.is_public and in_public and image.account_id not in self.suspended
@@ -170,6 +228,7 @@ class CounterMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "database"):
+            self.list_every_page(2)
             self.database.close()
             shutil.rmtree(self.directory)
 
@@ -195,7 +254,7 @@ _IMAGE = Image(
 )
 
 TestCounters = CounterMachine.TestCase
-TestCounters.settings = settings(max_examples=15, stateful_step_count=25, deadline=None)
+TestCounters.settings = settings(max_examples=15, stateful_step_count=40, deadline=None)
 
 
 @pytest.fixture

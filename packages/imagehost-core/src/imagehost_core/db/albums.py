@@ -14,6 +14,7 @@ from imagehost_core.db.database import Database, Queryable, SqlRow, SqlValue, Tr
 from imagehost_core.db.gallery import GalleryScope, refresh_gallery
 from imagehost_core.db.images import COLUMNS as IMAGE_COLUMNS
 from imagehost_core.db.images import to_image
+from imagehost_core.db.list_buckets import CountedList, ListKind, delete_buckets
 from imagehost_core.db.pagination import ItemList, list_id, paginate
 from imagehost_core.gallery import PublicAlbum
 from imagehost_core.ids import AccountId, AlbumId
@@ -111,6 +112,8 @@ class AlbumRepository:
             transaction.execute("UPDATE albums SET is_public = 1 WHERE id = :id", {"id": album.id})
             refresh_gallery(transaction, GalleryScope.ALBUM, album.id)
         count_album(transaction, album.account_id, -1)
+        lists = (CountedList(kind, album.id) for kind in (ListKind.ALBUM, ListKind.PUBLIC_ALBUM))
+        delete_buckets(transaction, *lists)
         transaction.execute("DELETE FROM albums WHERE id = :id", {"id": album.id})
 
 

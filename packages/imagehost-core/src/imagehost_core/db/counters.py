@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from imagehost_core._util.clock import to_micros
 from imagehost_core.db.database import Transaction
+from imagehost_core.db.list_buckets import CountedList, ListKind, count_entries
 from imagehost_core.ids import AccountId, WebhookId
 from imagehost_core.models import Image
 
 
 def count_image(transaction: Transaction, before: Image | None, after: Image | None) -> None:
-    """Update the counters of an image's account and albums.
+    """Update the counters and buckets of an image's account and albums.
 
     Args:
         transaction: The transaction that inserts, updates or deletes the image.
-        before: The image before the change; `None` if it is inserted.
-        after: The image after the change; `None` if it is deleted.
+        before: The image before the change; `None` if it has been inserted.
+        after: The image after the change; `None` if it is about to be deleted.
     """
     for table, owner in (("accounts", "account_id"), ("albums", "album_id")):
         changes: dict[int, tuple[int, int]] = {}
@@ -29,6 +31,23 @@ def count_image(transaction: Transaction, before: Image | None, after: Image | N
                     "public_image_count = public_image_count + :public WHERE id = :id",
                     {"id": row_id, "images": images, "public": public},
                 )
+    if image := after or before:
+        position = (to_micros(image.created_at), image.id)
+        lists_before, lists_after = _lists_of(before), _lists_of(after)
+        count_entries(transaction, lists_before - lists_after, [position], -1)
+        count_entries(transaction, lists_after - lists_before, [position], 1)
+
+
+def _lists_of(image: Image | None) -> set[CountedList]:
+    """Return the lists of an image, except for the gallery."""
+    if image is None:
+        return set()
+    lists = {CountedList(ListKind.ACCOUNT, image.account_id)}
+    if image.album_id is not None:
+        lists.add(CountedList(ListKind.ALBUM, image.album_id))
+        if image.is_public:
+            lists.add(CountedList(ListKind.PUBLIC_ALBUM, image.album_id))
+    return lists
 
 
 def count_album(transaction: Transaction, account_id: AccountId, more: int) -> None:

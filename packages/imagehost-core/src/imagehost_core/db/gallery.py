@@ -1,15 +1,16 @@
 """The gallery: a table of the ids that it lists, so that its pages read no row of another image.
 
 An image is listed if it is public, its album (if it has one) is public, and its account is not suspended.
-Each change of one of them updates the table and its counter in the same transaction.
+Each change of one of them updates the table, its counter and its buckets in the same transaction.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
 
-from imagehost_core.db.columns import integer
+from imagehost_core.db.columns import integer, text
 from imagehost_core.db.database import Queryable, SqlValue, Transaction
+from imagehost_core.db.list_buckets import CountedList, ListKind, Position, count_entries
 
 IS_LISTED = """
 item.is_public = 1
@@ -19,6 +20,8 @@ AND EXISTS (SELECT 1 FROM accounts WHERE id = item.account_id AND suspended_at I
 """The condition under which the gallery lists an image, with `item` as the alias of `images`."""
 COUNTER = "gallery_images"
 """The name of the counter of the gallery's images."""
+GALLERY = CountedList(ListKind.GALLERY)
+"""The gallery as a list with buckets."""
 
 
 class GalleryScope(StrEnum):
@@ -34,27 +37,19 @@ def refresh_gallery(transaction: Transaction, scope: GalleryScope, value: SqlVal
 
     100,000 images take about 0.8 s, so a change that affects no listing should not call this.
     """
-    removed = remove_from_gallery(transaction, scope, value, keep_counter=True)
-    added = transaction.execute(
-        "INSERT INTO gallery_images (created_at, id) SELECT item.created_at, item.id FROM images AS item "  # noqa: S608
-        f"WHERE item.{scope.value} = :value AND {IS_LISTED}",
-        {"value": value},
-    )
-    _add_to_counter(transaction, added - removed)
+    removed, added = _remove(transaction, scope, value), _add(transaction, scope, value)
+    _count(transaction, removed - added, -1)
+    _count(transaction, added - removed, 1)
 
 
-def remove_from_gallery(
-    transaction: Transaction, scope: GalleryScope, value: SqlValue, *, keep_counter: bool = False
-) -> int:
-    """List none of the images of a scope, and return how many were listed."""
-    removed = transaction.execute(
-        "DELETE FROM gallery_images WHERE (created_at, id) IN "  # noqa: S608
-        f"(SELECT item.created_at, item.id FROM images AS item WHERE item.{scope.value} = :value)",
-        {"value": value},
-    )
-    if not keep_counter:
-        _add_to_counter(transaction, -removed)
-    return removed
+def add_to_gallery(transaction: Transaction, scope: GalleryScope, value: SqlValue) -> None:
+    """List the images of a scope that are to be listed; none of it is listed yet."""
+    _count(transaction, _add(transaction, scope, value), 1)
+
+
+def remove_from_gallery(transaction: Transaction, scope: GalleryScope, value: SqlValue) -> None:
+    """List none of the images of a scope."""
+    _count(transaction, _remove(transaction, scope, value), -1)
 
 
 def gallery_count(queryable: Queryable) -> int:
@@ -64,8 +59,37 @@ def gallery_count(queryable: Queryable) -> int:
     return integer(row, "value")
 
 
-def _add_to_counter(transaction: Transaction, more: int) -> None:
-    if more:
+def _remove(transaction: Transaction, scope: GalleryScope, value: SqlValue) -> set[Position]:
+    """Remove the entries of a scope, and return their positions."""
+    return _positions(
+        transaction,
+        "DELETE FROM gallery_images WHERE (created_at, id) IN "  # noqa: S608
+        f"(SELECT item.created_at, item.id FROM images AS item WHERE item.{scope.value} = :value) "
+        "RETURNING created_at, id",
+        value,
+    )
+
+
+def _add(transaction: Transaction, scope: GalleryScope, value: SqlValue) -> set[Position]:
+    """Add the entries of a scope, and return their positions."""
+    return _positions(
+        transaction,
+        "INSERT INTO gallery_images (created_at, id) SELECT item.created_at, item.id FROM images AS item "  # noqa: S608
+        f"WHERE item.{scope.value} = :value AND {IS_LISTED} RETURNING created_at, id",
+        value,
+    )
+
+
+def _positions(transaction: Transaction, sql: str, value: SqlValue) -> set[Position]:
+    rows = transaction.fetch_all(sql, {"value": value})
+    return {(integer(row, "created_at"), text(row, "id")) for row in rows}
+
+
+def _count(transaction: Transaction, entries: set[Position], more: int) -> None:
+    """Update the counter and the buckets of the gallery, as `count_entries` does."""
+    if entries:
         transaction.execute(
-            "UPDATE counters SET value = value + :more WHERE name = :name", {"more": more, "name": COUNTER}
+            "UPDATE counters SET value = value + :more WHERE name = :name",
+            {"more": more * len(entries), "name": COUNTER},
         )
+        count_entries(transaction, (GALLERY,), entries, more)

@@ -15,9 +15,10 @@ from attrs import frozen
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer
 from imagehost_core.db.database import Database, SqlValue
-from imagehost_core.db.gallery import gallery_count
+from imagehost_core.db.gallery import GALLERY, gallery_count
 from imagehost_core.db.image_words import match_expression
 from imagehost_core.db.images import to_image
+from imagehost_core.db.list_buckets import CountedList, ListKind
 from imagehost_core.db.pagination import ItemList, Order, list_id, paginate
 from imagehost_core.gallery import PublicAlbum
 from imagehost_core.ids import AccountId
@@ -94,6 +95,7 @@ class ImageListRepository:
             order=Order(sort.column, sort.is_descending),
             to_item=to_image,
             deadline=deadline,
+            counted=_counted_list(account_id, request),
         )
         total = self._total(table, owner_id, filters.is_public) if filters.has_total else None
         return paginate(self.database, images, page, total)
@@ -106,6 +108,7 @@ class ImageListRepository:
             to_item=to_image,
             select="SELECT * FROM images AS item",
             deadline=self._deadline(),
+            counted=GALLERY,
         )
         return paginate(self.database, images, request, gallery_count(self.database))
 
@@ -118,6 +121,7 @@ class ImageListRepository:
             values={"album": album.id},
             to_item=to_image,
             deadline=self._deadline(),
+            counted=CountedList(ListKind.PUBLIC_ALBUM, album.id),
         )
         return paginate(self.database, images, request, album.image_count)
 
@@ -145,6 +149,15 @@ class ImageListRepository:
             return 0
         images, public = integer(row, "image_count"), integer(row, "public_image_count")
         return {None: images, True: public, False: images - public}[is_public]
+
+
+def _counted_list(account_id: AccountId, request: ImageListRequest) -> CountedList | None:
+    """Return the list with buckets of a request without filters in the order of time, or `None`."""
+    if request.filters != ImageFilter() or request.sort.column != "created_at":
+        return None
+    if request.album_id is None:
+        return CountedList(ListKind.ACCOUNT, account_id)
+    return CountedList(ListKind.ALBUM, request.album_id)
 
 
 def _conditions(

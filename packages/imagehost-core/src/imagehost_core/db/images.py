@@ -14,7 +14,7 @@ from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, text, timestamp
 from imagehost_core.db.counters import count_image
 from imagehost_core.db.database import Database, Queryable, SqlRow, SqlValue, Transaction
-from imagehost_core.db.gallery import GalleryScope, refresh_gallery, remove_from_gallery
+from imagehost_core.db.gallery import GalleryScope, add_to_gallery, refresh_gallery, remove_from_gallery
 from imagehost_core.db.image_words import delete_words, insert_words, update_words
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, AlbumId, ImageId
@@ -149,7 +149,7 @@ class ImageRepository:
         number = transaction.insert("images", to_row(image))
         insert_words(transaction, number, image)
         count_image(transaction, None, image)
-        refresh_gallery(transaction, GalleryScope.IMAGE, image.id)
+        add_to_gallery(transaction, GalleryScope.IMAGE, image.id)
 
     def update(self, transaction: Transaction, image: Image) -> None:
         """Update the columns of an image that its owner may change; the image must exist."""

@@ -1,8 +1,9 @@
 """Pagination: one query for all lists, sorted by a column, then by id.
 
-A page may be far from the first, so the ids of its items come from a covering index, which has every column
-that the conditions name: with 100,000 items that takes 9 ms, and 350 ms or more from the rows. Only the rows
-of the page's items are read. The total number of items is counted only where no counter has it.
+A page may be far from the first. Long lists without filters have buckets, so that it begins near a known
+position. In others, the ids of its items come from a covering index, which has every column that the
+conditions name: with 100,000 items that takes 9 ms, and 350 ms or more from the rows. Only the rows of the
+page's items are read. The total number of items is counted only where no counter has it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Generic, TypeVar
 from attrs import field, frozen
 
 from imagehost_core.db.database import Queryable, SqlRow, SqlValue
+from imagehost_core.db.list_buckets import CountedList, find_start
 from imagehost_core.models import Page
 from imagehost_core.pagination import CursorPosition, PageRequest, encode_cursor, require_cursor_of
 
@@ -49,6 +51,7 @@ class ItemList(Generic[T]):
         to_item: Converts a row.
         select: A query without conditions for the items' rows; by default all columns of the table.
         deadline: The time of `time.monotonic` until which a page must be read; `None`: no limit.
+        counted: The list with buckets that it is, in the order of `created_at`; `None` if it is none.
     """
 
     id: str
@@ -59,6 +62,7 @@ class ItemList(Generic[T]):
     order: Order = NEWEST_FIRST
     select: str = ""
     deadline: float | None = None
+    counted: CountedList | None = None
 
 
 def list_id(name: str, *values: SqlValue) -> str:
@@ -93,7 +97,17 @@ def paginate(queryable: Queryable, items: ItemList[T], request: PageRequest, tot
         operator = "<" if items.order.descending else ">"
         after = f"AND (item.{column}, item.id) {operator} (:after_key, :after_id)"
         parameters |= {"after_key": request.after.key, "after_id": request.after.id}
-    parameters |= {"count": request.per_page + 1, "offset": request.offset}
+    start = None
+    if items.counted is not None and total is not None and request.after is None:
+        start = find_start(
+            queryable, items.counted, request.offset, total, is_descending=items.order.descending
+        )
+    if start is not None:
+        operator = "<=" if items.order.descending else ">"
+        after = f"AND (item.{column}, item.id) {operator} (:bound_key, :bound_id)"
+        parameters |= {"bound_key": start.bound[0], "bound_id": start.bound[1]}
+    offset = request.offset if start is None else start.skipped
+    parameters |= {"count": request.per_page + 1, "offset": offset}
     order = f"ORDER BY item.{column} {direction}, item.id {direction}"
     page_ids = (
         f"SELECT item.id FROM {items.table} AS item WHERE {items.where} {after} {order} "  # noqa: S608

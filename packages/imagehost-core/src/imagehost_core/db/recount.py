@@ -15,6 +15,7 @@ from imagehost_core.db.database import Queryable, SqlRow, Transaction
 from imagehost_core.db.gallery import COUNTER, IS_LISTED, GalleryScope, refresh_gallery
 from imagehost_core.db.image_words import delete_words, insert_words, to_words
 from imagehost_core.db.images import to_image
+from imagehost_core.db.list_buckets import ENTRIES, ListKind, long_lists, split_newest
 
 _BATCH = 1_000
 
@@ -24,8 +25,8 @@ class CounterMismatch:
     """A counter that differs from what it counts.
 
     Attributes:
-        table: `accounts`, `albums`, `webhooks` or `counters`.
-        row: The id of the account, album or webhook, or the name of the counter.
+        table: `accounts`, `albums`, `webhooks`, `list_buckets` or `counters`.
+        row: The id of the account, album or webhook, the key of the bucket, or the name of the counter.
         column: The column of the counter.
         stored: The value of the counter.
         actual: The number or bytes that it should count.
@@ -38,6 +39,24 @@ class CounterMismatch:
     actual: int
 
 
+def _bucket_counts(kind: ListKind) -> str:
+    """Return the query that counts the images of the buckets of a kind of list."""
+    return f"""
+        SELECT {_BUCKET_ID} AS id, image_count, (
+            SELECT count(*) FROM {ENTRIES[kind].format(owner="bucket.owner_id")}
+            AND (item.created_at, item.id) > (bucket.before_created_at, bucket.before_id)
+            AND (item.created_at, item.id) <= (bucket.last_created_at, bucket.last_id)
+        ) AS actual_image_count
+        FROM (
+            SELECT *, lag(last_created_at, 1, -9e18) OVER earlier AS before_created_at,
+                lag(last_id, 1, '') OVER earlier AS before_id
+            FROM list_buckets WHERE list = '{kind.value}'
+            WINDOW earlier AS (PARTITION BY owner_id ORDER BY last_created_at, last_id)
+        ) AS bucket
+    """  # noqa: S608 - constants only
+
+
+_BUCKET_ID = "list || ' ' || owner_id || ' ' || last_created_at || ' ' || last_id"
 _COUNTS = {
     "accounts": (
         ("image_count", "public_image_count", "used_bytes", "album_count"),
@@ -73,12 +92,15 @@ _COUNTS = {
         GROUP BY item.id ORDER BY item.id
         """,
     ),
+    "list_buckets": (("image_count",), " UNION ALL ".join(map(_bucket_counts, ListKind))),
     "counters": (
         ("value",),
         "SELECT name AS id, value, (SELECT count(*) FROM gallery_images) AS actual_value FROM counters",
     ),
 }
 """The counters of each table, and the query that counts again."""
+_KEYS = {"counters": "name", "list_buckets": _BUCKET_ID}
+"""The expressions for the keys of rows that are not the column `id`."""
 
 
 def check_counters(queryable: Queryable) -> tuple[CounterMismatch, ...]:
@@ -98,11 +120,14 @@ def repair_counters(transaction: Transaction) -> tuple[CounterMismatch, ...]:
     """Correct every counter that differs from a recount, and return what differed."""
     mismatches = check_counters(transaction)
     for mismatch in mismatches:
-        key = "name" if mismatch.table == "counters" else "id"
+        key = _KEYS.get(mismatch.table, "id")
         transaction.execute(
             f"UPDATE {mismatch.table} SET {mismatch.column} = :actual WHERE {key} = :row",  # noqa: S608
             {"actual": mismatch.actual, "row": mismatch.row},
         )
+    transaction.execute("DELETE FROM list_buckets WHERE image_count = 0", {})
+    for counted in long_lists(transaction):
+        split_newest(transaction, counted)
     return mismatches
 
 

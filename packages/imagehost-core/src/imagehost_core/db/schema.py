@@ -5,9 +5,9 @@ microseconds since 1970-01-01T00:00:00Z and booleans are 0 or 1. Ids of accounts
 reused (`AUTOINCREMENT`). Lists are sorted by a column, then the id, so their indexes have these columns after
 those of the list; the columns behind them are those of filters, so that skipped items cost no row.
 
-Counters (`image_count`, `public_image_count`, `album_count`, `used_bytes`, `delivery_count`, and the table
-`counters`) are changed in the transaction that changes what they count; `imagehost_core.db.recount` compares
-them.
+Counters (`image_count`, `public_image_count`, `album_count`, `used_bytes`, `delivery_count`, and the tables
+`counters` and `list_buckets`) are changed in the transaction that changes what they count;
+`imagehost_core.db.recount` compares them.
 """
 
 from __future__ import annotations
@@ -117,6 +117,17 @@ CREATE TABLE gallery_images (
     id TEXT NOT NULL,
     PRIMARY KEY (created_at, id)
 ) WITHOUT ROWID;
+
+-- Numbers of images in ranges of long lists: see imagehost_core.db.list_buckets.
+CREATE TABLE list_buckets (
+    list TEXT NOT NULL,
+    owner_id INTEGER NOT NULL,
+    last_created_at INTEGER NOT NULL,
+    last_id TEXT NOT NULL,
+    image_count INTEGER NOT NULL,
+    PRIMARY KEY (list, owner_id, last_created_at, last_id)
+) WITHOUT ROWID;
+CREATE INDEX list_buckets_by_last_created_at ON list_buckets (last_created_at);
 
 CREATE TABLE counters (
     name TEXT PRIMARY KEY,

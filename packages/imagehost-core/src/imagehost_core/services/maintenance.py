@@ -69,7 +69,7 @@ class MaintenanceService:
         return self._collector.collect_marked()
 
     def check_counters(self) -> tuple[CounterMismatch, ...]:
-        """Return the counters of images, albums and bytes that differ from a recount.
+        """Return the counters of images, albums, bytes and deliveries that differ from a recount.
 
         It reads all images and blocks no write.
         """
