@@ -33,12 +33,12 @@ DNS_THREADS = 8
 """Threads that resolve host names of webhook endpoints, which may take as long as a DNS timeout."""
 
 
-SLOW_READ_SECONDS = 0.025
-"""The duration of a read on the event loop after which the next ones use threads.
-
-Most take 0.1 ms; a busy machine may interrupt the process for some milliseconds."""
-THREADS_AFTER_SLOW_READ_SECONDS = 1.0
-"""How long reads use threads after a slow one."""
+SLOW_READ_SECONDS = 0.010
+"""The mean duration of reads on the event loop from which on they use threads; most take 0.1 ms."""
+MEAN_OF_READS = 8
+"""The number of reads in that mean, which is weighted: a busy machine may interrupt a single one for long."""
+THREADS_AFTER_SLOW_READS_SECONDS = 1.0
+"""How long reads use threads after slow ones."""
 
 
 class ThreadLimiter:
@@ -74,17 +74,17 @@ class LoopExecutor:
     """Short reads of the database, which run on the event loop: a thread switch takes longer than they do.
 
     Reads do not wait for writers. Only a disk that is slow to read pages that are not in memory could delay
-    all other requests, so a slow read makes the next ones use threads for a while.
+    all other requests, so slow reads make the next ones use threads for a while.
 
     Args:
-        threads: Runs the reads after a slow one.
+        threads: Runs the reads after slow ones.
         clock: The source of the time, in seconds.
     """
 
     def __init__(self, threads: ThreadLimiter, clock: Callable[[], float] = time.perf_counter) -> None:
         self._threads = threads
         self._clock = clock
-        self._in_threads_until = 0.0
+        self._mean_seconds = self._in_threads_until = 0.0
 
     async def run(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Return the result of `call`."""
@@ -95,8 +95,9 @@ class LoopExecutor:
             return call(*args, **kwargs)
         finally:
             ended = self._clock()
-            if ended - started > SLOW_READ_SECONDS:
-                self._in_threads_until = ended + THREADS_AFTER_SLOW_READ_SECONDS
+            self._mean_seconds += (ended - started - self._mean_seconds) / MEAN_OF_READS
+            if self._mean_seconds > SLOW_READ_SECONDS:
+                self._mean_seconds, self._in_threads_until = 0.0, ended + THREADS_AFTER_SLOW_READS_SECONDS
 
 
 class Executors:

@@ -114,7 +114,7 @@ def create_api(host: ImageHost, settings: ServerSettings, executors: Executors) 
 
     return Litestar(
         [*ROUTES, docs_asset],
-        guards=[require_access],
+        before_request=require_access,
         exception_handlers={Exception: handle_exception},
         lifespan=[lifespan],
         logging_config=None,

@@ -56,5 +56,5 @@ def logging_config(level: str) -> dict[str, object]:
 
 
 def _format_value(value: object) -> str:
-    text = str(value)
+    text = value if isinstance(value, str) else str(value)
     return text if _UNQUOTED.fullmatch(text) else json.dumps(text)

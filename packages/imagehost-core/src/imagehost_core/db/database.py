@@ -60,8 +60,8 @@ class Database:
 
     def fetch_one(self, sql: str, values: Mapping[str, SqlValue]) -> SqlRow | None:
         """Return the first row of a query, or `None`."""
-        rows = self.fetch_all(sql, values)
-        return rows[0] if rows else None
+        with self._reader() as reader:
+            return _fetch_one(reader, sql, values)
 
     def fetch_all(
         self, sql: str, values: Mapping[str, SqlValue], *, deadline: float | None = None
@@ -142,8 +142,7 @@ class Transaction:
 
     def fetch_one(self, sql: str, values: Mapping[str, SqlValue]) -> SqlRow | None:
         """Return the first row of a query, or `None`."""
-        rows = _fetch_all(self._connection, sql, values)
-        return rows[0] if rows else None
+        return _fetch_one(self._connection, sql, values)
 
     def fetch_all(
         self, sql: str, values: Mapping[str, SqlValue], *, deadline: float | None = None
@@ -167,6 +166,17 @@ class Transaction:
 
 Queryable = Database | Transaction
 """An object that runs queries: the database, or an open transaction."""
+
+
+def _fetch_one(connection: sqlite3.Connection, sql: str, values: Mapping[str, SqlValue]) -> SqlRow | None:
+    cursor = connection.execute(sql, values)
+    row = cursor.fetchone()
+    if row is None:
+        return None
+    names = [column[0] for column in cursor.description]
+    # An open cursor would keep its snapshot of the database.
+    cursor.close()
+    return dict(zip(names, row, strict=True))
 
 
 def _fetch_all(connection: sqlite3.Connection, sql: str, values: Mapping[str, SqlValue]) -> list[SqlRow]:

@@ -73,7 +73,7 @@ class RateLimitStore:
 
     def peek(self, key: str, policy: RateLimitPolicy) -> dict[str, int]:
         """Return the number of requests that each current window has admitted, by window name."""
-        counters, second = self._table.read(key), _to_seconds(self._clock())
+        counters, second = self._table.read_unlocked(key), _to_seconds(self._clock())
         hits = {}
         for window in policy:
             start, count = counters.get(_counter_id(window.name), (0, 0))

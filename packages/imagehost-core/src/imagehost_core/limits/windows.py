@@ -122,24 +122,20 @@ def decide(policy: RateLimitPolicy, hits: Mapping[str, int], now: datetime, cost
         now: The current time.
         cost: The number of requests that it counts as, at least 1; all of them are admitted, or none.
     """
-    limited = [window for window in policy if window.limit]
-    if not limited:
+    timestamp, tightest, left, reset = _timestamp(now), None, 0, 0
+    for window in policy:
+        if window.limit:
+            remaining = max(0, window.limit - hits.get(window.name, 0))
+            end = timestamp - timestamp % window.seconds + window.seconds
+            # The most restrictive window has the fewest requests left; of equals, it ends last.
+            if tightest is None or remaining < left or (remaining == left and end > reset):
+                tightest, left, reset = window, remaining, end
+    if tightest is None:
         return Decision(admitted=True)
-    timestamp = _timestamp(now)
-    states = [
-        (
-            max(0, window.limit - hits.get(window.name, 0)),
-            timestamp - timestamp % window.seconds + window.seconds,
-            window,
-        )
-        for window in limited
-    ]
-    # The most restrictive window has the fewest requests left; of equals, it ends last.
-    left, reset, window = min(states, key=lambda state: (state[0], -state[1]))
     return Decision(
         admitted=left >= cost,
-        window=window,
-        limit=window.limit,
+        window=tightest,
+        limit=tightest.limit,
         remaining=left - cost if left >= cost else left,
         reset=reset,
         cost=cost,

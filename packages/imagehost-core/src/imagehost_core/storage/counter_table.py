@@ -3,15 +3,15 @@
 A key has a slot of up to `COUNTERS` counters, each with an id and a start, such as that of a time window. A
 change takes no system call and some microseconds, where an update in SQLite takes thirty.
 
-The caller holds a lock of the data directory during every call but `read`. The file is not synced: after a
-power failure, counts of the last seconds may be lost. Space on the disk is allocated when the table grows, so
-a full disk does not prevent a count.
+The caller holds a lock of the data directory during every call but `read_unlocked`. The file is not synced:
+after a power failure, counts of the last seconds may be lost. Space on the disk is allocated when the table
+grows, so a full disk does not prevent a count.
 """
 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
@@ -39,6 +39,7 @@ _DIGEST_BYTES = 16
 _SLOT = Struct(f"={_DIGEST_BYTES}s" + "IIQ" * COUNTERS)
 """The digest of the key, zeros in an unused slot; then the id, start and count of each counter."""
 _EMPTY = bytes(_DIGEST_BYTES)
+_ZEROS = [0] * (1 + 3 * COUNTERS)
 
 Counters = dict[int, tuple[int, int]]
 """The start and the count of each counter, by its id, which is not 0."""
@@ -79,15 +80,15 @@ class CounterTable:
 
     def read(self, key: str) -> Counters:
         """Return the counters of a key."""
+        return _to_counters(self._read_slot(key))
+
+    def read_unlocked(self, key: str) -> Counters:
+        """Return the counters of a key; the caller need not hold the lock."""
         values = self._read_slot(key)
-        # Without the lock, another process may just have written a part of the slot.
+        # Another process may just have written a part of the slot.
         while values != (again := self._read_slot(key)):
             values = again
-        return {
-            values[index]: (values[index + 1], values[index + 2])
-            for index in range(0, len(values), 3)
-            if values[index]
-        }
+        return _to_counters(values)
 
     def write(self, key: str, counters: Mapping[int, tuple[int, int]], *, oldest: int) -> None:
         """Replace the counters of a key.
@@ -107,9 +108,11 @@ class CounterTable:
                 self._grow(oldest)
                 position = self._find(digest)
             self._words[_USED] += 1
-        newest = sorted(counters.items(), key=lambda item: item[1][0])[-COUNTERS:]
-        values = [value for counter, (start, count) in newest for value in (counter, start, count)]
-        _SLOT.pack_into(self._map, position, digest, *values, *[0] * (3 * COUNTERS - len(values)))
+        kept: Iterable[tuple[int, tuple[int, int]]] = counters.items()
+        if len(counters) > COUNTERS:
+            kept = sorted(kept, key=lambda item: item[1][0])[-COUNTERS:]
+        values = [digest, *(value for counter, (start, count) in kept for value in (counter, start, count))]
+        _SLOT.pack_into(self._map, position, *values, *_ZEROS[len(values) :])
 
     def close(self) -> None:
         """Unmap and close the file."""
@@ -198,6 +201,11 @@ class CounterTable:
         magic, location, used, _ = _HEADER.unpack(header)
         offset, capacity = location & ((1 << _OFFSET_BITS) - 1), 1 << (location >> _OFFSET_BITS)
         return bool(magic == _MAGIC and used < capacity and offset + capacity * _SLOT.size <= size)
+
+
+def _to_counters(values: tuple[int, ...]) -> Counters:
+    triples = iter(values)
+    return {counter: (start, count) for counter, start, count in zip(*[triples] * 3, strict=True) if counter}
 
 
 def _location(offset: int, capacity: int) -> int:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Generic, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from litestar import Response
 from msgspec import Struct
 
 from imagehost_server.http.responses import Headers, RawResponse, success_response
+
+if TYPE_CHECKING:
+    from litestar.response.base import ASGIResponse
+    from litestar.types import Receive, Scope, Send
 
 T = TypeVar("T")
 
@@ -32,8 +36,32 @@ def envelope(response: RawResponse) -> Response[Success[T]]:
     return cast("Response[Success[T]]", to_litestar(response))
 
 
+class EncodedResponse(Response[bytes]):
+    """A response that is sent as it is: Litestar's would encode body and headers again.
+
+    Args:
+        response: The response.
+    """
+
+    __slots__ = ("_response",)
+
+    def __init__(self, response: RawResponse) -> None:
+        headers = dict(response.headers)
+        media_type = headers.pop("content-type", None)
+        super().__init__(response.body, status_code=response.status, headers=headers, media_type=media_type)
+        self._response = response
+
+    def to_asgi_response(self, *arguments: Any, **keywords: Any) -> ASGIResponse:
+        """Return the ASGI application that sends the response; a handler may have set cookies."""
+        if self.cookies:
+            return super().to_asgi_response(*arguments, **keywords)
+        return cast("ASGIResponse", self._send)
+
+    # Litestar passes the arguments by name.
+    async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        await self._response.send(send)
+
+
 def to_litestar(response: RawResponse) -> Response[bytes]:
-    """Return a response as a Litestar response."""
-    headers = dict(response.headers)
-    media_type = headers.pop("content-type")
-    return Response(response.body, status_code=response.status, headers=headers, media_type=media_type)
+    """Return a response as a Litestar response; handlers may add cookies to it, but no headers."""
+    return EncodedResponse(response)

@@ -83,7 +83,8 @@ class IdentityMiddleware:
         """Respond with 429, or pass the request on."""
         if scope["type"] == ScopeType.HTTP:
             # Litestar routes `/v1//upload/` too: count the path that it routes by.
-            scope["path"] = normalize_path(scope["path"])
+            if "//" in scope["path"] or scope["path"].endswith("/"):
+                scope["path"] = normalize_path(scope["path"])
             if is_counted(scope["path"]):
                 await self._limit(scope, receive, send)
                 return
@@ -111,7 +112,13 @@ class IdentityMiddleware:
             principal = self._host.keys.authenticate_cached(credentials.token)
             if principal is None:
                 return await self._executors.database.run(self._authenticate, credentials, scope)
-        identity = evolve(credentials, principal=principal)
+        identity = RequestIdentity(
+            principal,
+            credentials.auth_error,
+            credentials.by_cookie,
+            credentials.token,
+            credentials.ip_address,
+        )
         decision = self._try_admit(identity, scope)
         if decision is None:
             decision = await self._executors.database.run(self._admit, identity, scope)

@@ -10,14 +10,14 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from imagehost_core.errors import ForbiddenError
-from imagehost_core.models import Principal, Role, Scope
+from imagehost_core.models import Account, Principal, Role, Scope
 from imagehost_core.tokens import require_scope
 from imagehost_server.auth.cookies import require_csrf_token
 from imagehost_server.auth.identity import RequestIdentity
 
 if TYPE_CHECKING:
-    from litestar.connection import ASGIConnection
-    from litestar.handlers import BaseRouteHandler
+    from litestar import Request
+    from litestar.datastructures import State
 
 
 class SessionRequirement(Enum):
@@ -85,16 +85,16 @@ REGISTRATION = "POST /v1/accounts"
 """The route that requires no token where the setting `registration` is on."""
 
 
-async def require_access(connection: ASGIConnection, handler: BaseRouteHandler) -> None:  # type: ignore[type-arg]
+async def require_access(connection: Request[Account, Principal, State]) -> None:
     """Raise unless the request's token meets its route's requirement; set the connection's user and auth.
 
-    A Litestar guard: it runs before any of the body is read.
+    It is called before any of the body is read. As a guard, Litestar would copy the route handler for it.
 
     Raises:
         UnauthorizedError: There is no valid token.
         ForbiddenError: The token lacks the scope, is not a session's, or a cookie came without CSRF token.
     """
-    route = handler.opt.get("route")
+    route = connection.scope["route_handler"].opt.get("route")
     requirement = ROUTE_SCOPES[route] if route else None
     if requirement is None:
         return

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -55,10 +56,14 @@ class RawResponse:
 
     async def send(self, send: Send) -> None:
         """Send the response as ASGI messages."""
-        fields = ((name.encode(), value.encode("latin-1")) for name, value in self.headers)
-        length = (b"content-length", str(len(self.body)).encode())
-        await send({"type": "http.response.start", "status": self.status, "headers": [*fields, length]})
+        headers = [*_encode_headers(self.headers), (b"content-length", b"%d" % len(self.body))]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
         await send({"type": "http.response.body", "body": self.body, "more_body": False})
+
+
+@lru_cache(100)
+def _encode_headers(headers: Headers) -> tuple[tuple[bytes, bytes], ...]:
+    return tuple((name.encode(), value.encode("latin-1")) for name, value in headers)
 
 
 def success_response(data: object, status: int = 200, headers: Headers = ()) -> RawResponse:

@@ -60,6 +60,9 @@ class CorsPolicy:
 
     Args:
         origins: The allowed origins; `*` is all of them, and none disables CORS.
+
+    Attributes:
+        is_enabled: Whether any origin is allowed.
     """
 
     def __init__(self, origins: Iterable[str]) -> None:
@@ -70,13 +73,13 @@ class CorsPolicy:
             expose_headers=list(EXPOSED_HEADERS),
             max_age=MAX_AGE_SECONDS,
         )
-        self._is_enabled = bool(self._config.allow_origins)
+        self.is_enabled = bool(self._config.allow_origins)
         self._simple_headers = _encode(self._config.simple_headers.items())
 
     def applies_to(self, path: str) -> bool:
         """Return whether pages of other origins may use a path, given as it was received."""
         # Litestar routes `/v1//keys/` as `/v1/keys`.
-        return self._is_enabled and _SHARED_PATH.fullmatch(normalize_path(path)) is not None
+        return self.is_enabled and _SHARED_PATH.fullmatch(normalize_path(path)) is not None
 
     def response_headers(self, origin: bytes | None) -> RawHeaders:
         """Return the headers of every response on a path that the policy applies to.
@@ -118,7 +121,7 @@ class CorsHeaders:
             path: The path as it was received.
             headers: The request headers.
         """
-        if self._is_delivery(path) or not self._policy.applies_to(path):
+        if not self._policy.is_enabled or self._is_delivery(path) or not self._policy.applies_to(path):
             return []
         return self._policy.response_headers(_header(headers, b"origin"))
 
@@ -150,8 +153,10 @@ class CorsMiddleware:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers_of = self._cors.of_error if message["status"] >= 400 else self._cors.of_success
-                # The message may be cached by the application, so it is copied.
-                message = {**message, "headers": [*message["headers"], *headers_of(path, headers)]}
+                more = headers_of(path, headers)
+                if more:
+                    # The message may be cached by the application, so it is copied.
+                    message = {**message, "headers": [*message["headers"], *more]}
             await send(message)
 
         await self._app(scope, receive, send_with_headers)

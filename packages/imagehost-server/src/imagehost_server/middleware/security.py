@@ -157,11 +157,12 @@ class SecurityMiddleware:
             started: `time.perf_counter()` when the request came.
         """
         if self._log_access and access_log.isEnabledFor(logging.INFO):
+            milliseconds = (time.perf_counter() - started) * 1000
             fields = {
                 "method": method,
                 "path": quote_value(path, MAX_LOGGED_PATH)[1:-1],
                 "status": status,
-                "ms": f"{(time.perf_counter() - started) * 1000:.1f}",
+                "ms": f"{milliseconds:.1f}",
                 "client": ip_address,
                 "request_id": request_id,
             }

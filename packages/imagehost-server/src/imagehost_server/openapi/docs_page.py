@@ -59,7 +59,7 @@ def docs_page(base_url: str, delivery_url: str) -> RawResponse:
         delivery_url: The base URL of images.
     """
     headers = (
-        ("content-type", "text/html"),
+        ("content-type", "text/html; charset=utf-8"),
         ("content-security-policy", content_security_policy(base_url, delivery_url)),
         ("x-content-type-options", "nosniff"),
         ("referrer-policy", "no-referrer"),
