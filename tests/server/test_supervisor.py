@@ -113,7 +113,7 @@ def test_a_child_that_dies_is_replaced_and_logged(start: Start, log: Path) -> No
 
 
 def test_a_child_that_answers_no_ping_is_replaced(start: Start, log: Path) -> None:
-    process = start("hangs", ping_seconds=0.3)
+    process = start("hangs", ping_seconds=1.5)
     hanging, replacement = events(log, "ready", 2)
     assert f"pid={hanging} exitcode=-9" in stop(process)
     assert events(log, "stopped") == [replacement]

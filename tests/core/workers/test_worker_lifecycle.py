@@ -45,10 +45,13 @@ BUSY_AND_IDLE = (
     EXECUTOR
     + """
 import time
-executor.start()
+both = [threading.Thread(target=run_task, args=("pid",)) for _ in range(2)]
+for thread in both:
+    thread.start()
+for thread in both:
+    thread.join()
 while executor.load.idle < 2:
     time.sleep(0.01)
-run_task("pid")
 
 def sleep():
     with suppress(WorkerFailure):

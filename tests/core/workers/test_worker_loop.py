@@ -15,8 +15,8 @@ from imagehost_core.errors import FieldError, ValidationError
 from imagehost_core.sandbox import SandboxLimits
 from imagehost_core.workers import frames, main, messages
 from imagehost_core.workers.frames import FrameError, Head
-from imagehost_core.workers.process import BOOTSTRAP
 from imagehost_core.workers.resource_usage import ResourceMeter
+from imagehost_core.workers.spawned import BOOTSTRAP
 from imagehost_core.workers.tasks import Task, load_tasks
 
 

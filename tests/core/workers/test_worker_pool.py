@@ -16,7 +16,8 @@ import pytest
 from imagehost_core.errors import ImageHostError, InternalError, UnavailableError
 from imagehost_core.workers import ImageExecutor, PoolLoad, failures
 from imagehost_core.workers.executor import TaskCall
-from imagehost_core.workers.process import ExitInfo, Worker
+from imagehost_core.workers.process import ExitInfo
+from imagehost_core.workers.spawned import SpawnedWorker
 
 RunTask = Callable[..., str]
 MakeExecutor = Callable[..., ImageExecutor]
@@ -72,13 +73,13 @@ def test_no_process_is_started_before_the_first_call(executor: ImageExecutor, ru
     assert executor.load == PoolLoad(0, 1, 0)
 
 
-def test_all_processes_can_be_started_before_the_first_call(
+def test_one_process_can_be_started_before_the_first_call(
     make_executor: MakeExecutor, eventually: Eventually
 ) -> None:
     executor = make_executor(3)
     executor.start()
     executor.start()
-    assert eventually(lambda: executor.load == PoolLoad(0, 3, 0))
+    assert eventually(lambda: executor.load == PoolLoad(0, 1, 0))
 
 
 def test_as_many_tasks_run_at_a_time_as_the_size_allows(
@@ -108,14 +109,16 @@ def test_each_worker_process_has_its_own_process_group(executor: ImageExecutor, 
     assert os.getpgid(pid) == pid != os.getpgrp()
 
 
-def test_a_ready_process_is_used_before_one_that_is_starting(
+def test_a_used_process_is_used_again_before_one_that_has_just_started(
     make_executor: MakeExecutor, run_task: RunTask, eventually: Eventually
 ) -> None:
     executor = make_executor(2)
-    pid = run_task(executor, "pid")
-    executor.start()
+    callers = [Caller(lambda: run_task(executor, "sleep", deadline=0.5)) for _ in range(2)]
+    for caller in callers:
+        caller.join()
     assert eventually(lambda: executor.load.idle == 2)
-    assert run_task(executor, "pid") == pid
+    pid = run_task(executor, "pid")
+    assert [run_task(executor, "pid") for _ in range(3)] == [pid] * 3
 
 
 def test_a_call_beyond_the_queue_limit_is_rejected_at_once(
@@ -291,15 +294,15 @@ def test_closing_ends_every_process_and_closes_every_descriptor(
 def test_closing_waits_until_callers_have_released_their_worker_processes(
     executor: ImageExecutor, run_task: RunTask, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    end = Worker.end
+    end = SpawnedWorker.end
 
-    def slow_end(worker: Worker, grace: float = 0) -> ExitInfo:
+    def slow_end(worker: SpawnedWorker, grace: float = 0) -> ExitInfo:
         time.sleep(0.3)
         return end(worker, grace)
 
     busy = Caller(lambda: run_task(executor, "sleep", deadline=600))
     assert eventually(lambda: executor.load.busy == 1)
-    monkeypatch.setattr(Worker, "end", slow_end)
+    monkeypatch.setattr(SpawnedWorker, "end", slow_end)
     executor.close()
     assert executor.load == PoolLoad(0, 0, 0)
     busy.join()

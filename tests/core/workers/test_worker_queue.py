@@ -11,8 +11,8 @@ import pytest
 
 from imagehost_core.errors import UnavailableError
 from imagehost_core.sandbox import SandboxLimits
-from imagehost_core.workers import PoolLoad
 from imagehost_core.workers.admission import WorkerRequest
+from imagehost_core.workers.lending import PoolLoad
 from imagehost_core.workers.pool import ProcessPool
 from imagehost_core.workers.process import Worker, WorkerSpec
 
@@ -21,9 +21,17 @@ Eventually = Callable[[Callable[[], bool]], bool]
 
 
 @contextmanager
-def open_pool(hostile_tasks: str, size: int, queue: int = 8) -> Iterator[ProcessPool]:
-    spec = WorkerSpec(hostile_tasks, SandboxLimits())
-    pool = ProcessPool(spec, size=size, queue=queue, max_tasks_per_worker=99, max_worker_bytes=2**40)
+def open_pool(
+    hostile_tasks: str, size: int, queue: int = 8, idle_seconds: float = 60.0
+) -> Iterator[ProcessPool]:
+    pool = ProcessPool(
+        WorkerSpec(hostile_tasks, SandboxLimits()),
+        size=size,
+        queue=queue,
+        max_tasks_per_worker=99,
+        max_worker_bytes=2**40,
+        idle_seconds=idle_seconds,
+    )
     try:
         yield pool
     finally:
@@ -140,3 +148,17 @@ def test_requests_in_the_queue_are_rejected_when_the_pool_closes(hostile_tasks: 
         for rejected in (waiting, pool.submit(request())):
             with pytest.raises(UnavailableError, match="one that is closed"):
                 rejected.result(TIMEOUT)
+
+
+def test_worker_processes_that_are_idle_for_long_are_ended_but_one(
+    hostile_tasks: str, eventually: Eventually
+) -> None:
+    with open_pool(hostile_tasks, 3, idle_seconds=0.5) as pool:
+        workers = [granted(future) for future in [pool.submit(request()) for _ in range(3)]]
+        assert pool.load == PoolLoad(3, 0, 0)
+        for worker in workers:
+            worker.ready()
+            pool.release(worker)
+        assert eventually(lambda: pool.load == PoolLoad(0, 1, 0))
+        with pool.acquire(request()) as worker:
+            assert pool.worker_pids == (worker.pid,)

@@ -24,7 +24,7 @@ class MaintenanceService:
     _collector: GarbageCollector = field(repr=False)
 
     def start_workers(self) -> None:
-        """Start all image worker processes, so that the first request finds them running. Returns at once."""
+        """Start an image worker process, so that the first request finds it running. Returns at once."""
         self._executor.start()
 
     def check_ready(self) -> None:

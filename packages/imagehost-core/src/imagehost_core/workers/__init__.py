@@ -3,6 +3,6 @@
 from imagehost_core.workers.admission import JobClass
 from imagehost_core.workers.estimates import classify
 from imagehost_core.workers.executor import ImageExecutor
-from imagehost_core.workers.pool import PoolLoad
+from imagehost_core.workers.lending import PoolLoad
 
 __all__ = ["ImageExecutor", "JobClass", "PoolLoad", "classify"]

@@ -24,7 +24,8 @@ from imagehost_core.workers import failures, messages
 from imagehost_core.workers.admission import JobClass, WorkerRequest
 from imagehost_core.workers.blob_files import BlobFiles
 from imagehost_core.workers.frames import FrameError, Readable
-from imagehost_core.workers.pool import PoolLoad, ProcessPool
+from imagehost_core.workers.lending import PoolLoad, WorkerPool
+from imagehost_core.workers.pool import ProcessPool
 from imagehost_core.workers.process import (
     ExitInfo,
     Receive,
@@ -97,6 +98,8 @@ class ImageExecutor:
         max_tasks_per_worker: The number of tasks after which a worker process is replaced.
         max_worker_bytes: Peak memory, in bytes, above which a worker process is replaced.
         tasks: Module of the task table; see `imagehost_core.workers.tasks`.
+        pool: A pool that is shared with other processes, and has its own size and limits; closed with the
+            executor. By default the executor has a pool of its own.
     """
 
     def __init__(
@@ -108,13 +111,14 @@ class ImageExecutor:
         max_tasks_per_worker: int = MAX_TASKS_PER_WORKER,
         max_worker_bytes: int = MAX_WORKER_BYTES,
         tasks: str = TASKS,
+        pool: WorkerPool | None = None,
     ) -> None:
         if size < 1 or queue < 0 or max_tasks_per_worker < 1:
             raise ValueError(
                 f"expected at least 1 for size and max_tasks_per_worker, and 0 for queue, "
                 f"but received {size}, {max_tasks_per_worker} and {queue}"
             )
-        self._pool = ProcessPool(
+        self._pool: WorkerPool = pool or ProcessPool(
             WorkerSpec(tasks, limits),
             size=size,
             queue=queue,
@@ -124,7 +128,7 @@ class ImageExecutor:
         self._close = weakref.finalize(self, self._pool.close)
 
     def start(self) -> None:
-        """Start all worker processes in the background, so that the first call finds one ready."""
+        """Start a worker process in the background, so that the first call finds one ready."""
         self._pool.start()
 
     def close(self) -> None:

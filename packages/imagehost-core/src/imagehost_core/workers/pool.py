@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
@@ -19,7 +20,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import partial
 
-from attrs import define, frozen
+from attrs import define
 
 from imagehost_core.errors import UnavailableError
 from imagehost_core.workers.admission import (
@@ -30,31 +31,21 @@ from imagehost_core.workers.admission import (
     find_next,
     free_slots,
 )
+from imagehost_core.workers.lending import PoolLoad
 from imagehost_core.workers.process import Worker, WorkerSpec
+from imagehost_core.workers.spawned import SpawnedWorker
 from imagehost_core.workers.watchdog import Timer, Watchdog
 
 log = logging.getLogger("imagehost.workers")
 
+IDLE_SECONDS = 60.0
+"""Seconds after which a worker process without a task is ended: it takes 20 MiB or more. One is
+left, so that a first upload does not wait 0.3 s for its start."""
 CLOSE_SECONDS = 10.0
 """Seconds that `close` waits for callers to release their worker processes."""
 
 Resolutions = list[Callable[[], None]]
 """Calls that resolve futures, to be made without the lock."""
-
-
-@frozen
-class PoolLoad:
-    """The load of a process pool.
-
-    Attributes:
-        busy: Number of worker processes that run a task.
-        idle: Number of worker processes without a task.
-        waiting: Number of requests in the queue.
-    """
-
-    busy: int
-    idle: int
-    waiting: int
 
 
 @define(eq=False)
@@ -74,6 +65,7 @@ class ProcessPool:
         queue: The most requests that can wait.
         max_tasks_per_worker: The number of tasks after which a worker process is replaced.
         max_worker_bytes: Peak memory, in bytes, above which a worker process is replaced after its task.
+        idle_seconds: Seconds after which all idle worker processes but one are ended.
     """
 
     def __init__(
@@ -84,7 +76,9 @@ class ProcessPool:
         queue: int,
         max_tasks_per_worker: int,
         max_worker_bytes: int,
+        idle_seconds: float = IDLE_SECONDS,
     ) -> None:
+        self.idle_seconds = idle_seconds
         self.spec, self.size, self.queue = spec, size, queue
         self.max_tasks_per_worker, self.max_worker_bytes = max_tasks_per_worker, max_worker_bytes
         self._reset()
@@ -94,8 +88,9 @@ class ProcessPool:
         self.watchdog = Watchdog()
         self._lock = threading.Lock()
         self._released = threading.Condition(self._lock)
-        self._idle: list[Worker] = []
-        self._busy: dict[Worker, Slot] = {}
+        self._idle: list[SpawnedWorker] = []
+        self._busy: dict[SpawnedWorker, Slot] = {}
+        self._trim_timer: Timer | None = None
         self._queue: dict[WorkerRequest, _Waiter] = {}
         self._running_keys: set[str] = set()
         self._started = 0
@@ -119,9 +114,9 @@ class ProcessPool:
         return self._closed
 
     def start(self) -> None:
-        """Start all worker processes that are missing, in the background."""
+        """Start a worker process in the background, unless there is one; others start on demand."""
         with self._lock:
-            while self._started < self.size and not self._closed:
+            if self._started == 0 and not self._closed:
                 self._spawn()
 
     def submit(self, request: WorkerRequest) -> Future[Worker | None]:
@@ -154,6 +149,7 @@ class ProcessPool:
 
     def release(self, worker: Worker) -> None:
         """Take back a worker process; one that was lost or is due for replacement is replaced."""
+        assert isinstance(worker, SpawnedWorker)
         if self._should_retire(worker):
             self._discard(worker)
             return
@@ -161,8 +157,10 @@ class ProcessPool:
             closed = self._closed
             if not closed:
                 self._busy.pop(worker, None)
+                worker.idle_since = time.monotonic()
                 self._idle.append(worker)
                 self._dispatch(resolutions)
+                self._schedule_trim()
         if closed:
             self._discard(worker)
 
@@ -299,7 +297,7 @@ class ProcessPool:
         if available < min(len(self._queue), free_slots(job_class, self._taken, self.size)):
             self._spawn()
 
-    def _should_retire(self, worker: Worker) -> bool:
+    def _should_retire(self, worker: SpawnedWorker) -> bool:
         # At half of the CPU limit, so that a task does not run into the limit.
         max_cpu_seconds = self.spec.limits.cpu_seconds / 2 or float("inf")
         return (
@@ -310,7 +308,7 @@ class ProcessPool:
             or worker.usage.cpu_seconds > max_cpu_seconds
         )
 
-    def _discard(self, worker: Worker) -> None:
+    def _discard(self, worker: SpawnedWorker) -> None:
         _end(worker)
         with self._resolving() as resolutions:
             self._busy.pop(worker, None)
@@ -328,6 +326,24 @@ class ProcessPool:
         if self._started < self.size and not self._closed:
             self._spawn()
 
+    def _schedule_trim(self) -> None:
+        """Have idle worker processes ended when the one that is idle for the longest time is due."""
+        if self._trim_timer is None and self._idle and self._started > 1 and not self._closed:
+            since = min(worker.idle_since for worker in self._idle)
+            self._trim_timer = self.watchdog.call_at(since + self.idle_seconds, self._trim)
+
+    def _trim(self) -> None:
+        """End the worker processes that have been idle for too long, on the watchdog's thread."""
+        before = time.monotonic() - self.idle_seconds
+        with self._lock:
+            self._trim_timer = None
+            due = [worker for worker in self._idle if worker.idle_since <= before][: self._started - 1]
+            self._idle = [worker for worker in self._idle if worker not in due]
+            self._started -= len(due)
+            self._schedule_trim()
+        for worker in due:
+            worker.end()
+
     def _end_idle(self) -> None:
         with self._lock:
             idle, self._idle = self._idle, []
@@ -341,7 +357,7 @@ class ProcessPool:
     def _start_worker(self) -> None:
         """Start a worker process, on the watchdog's thread."""
         try:
-            worker = Worker(self.spec)
+            worker = SpawnedWorker(self.spec)
         except OSError as cause:
             log.error("worker process failed to start", exc_info=cause)
             error = UnavailableError("expected a worker but none can be started")
@@ -357,6 +373,7 @@ class ProcessPool:
             self._idle.insert(0, worker)
             closed = self._closed
             self._dispatch(resolutions)
+            self._schedule_trim()
         if closed:
             self._end_idle()
 
@@ -365,7 +382,7 @@ def _closed_error() -> UnavailableError:
     return UnavailableError("expected a pool that is open but received one that is closed")
 
 
-def _end(worker: Worker) -> None:
+def _end(worker: SpawnedWorker) -> None:
     exit_info = worker.end()
     if not exit_info.killed_by_pool:
         log.warning("%s", exit_info.message)
