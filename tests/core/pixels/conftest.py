@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import struct
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
@@ -13,9 +13,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from PIL import Image, ImageChops, ImageStat
+from PIL import Image, ImageChops, ImageStat, _imaging
 
 from imagehost_core.formats import Format
+from imagehost_core.pixels.decode import BLOCK_BYTES
 
 
 class ImageFactory:
@@ -136,3 +137,11 @@ def native_resampler() -> Any:
     if not Path(sysconfig.get_path("include"), "Python.h").exists():
         pytest.skip("NOT TESTED: the C extensions, since there are no Python headers")
     return import_module("imagehost_core.pixels.resample_native")
+
+
+@pytest.fixture
+def small_blocks() -> Iterator[None]:
+    """Let Pillow store pixels in blocks of 1 MiB, so that a large image is not contiguous."""
+    _imaging.set_block_size(1 << 20)
+    yield
+    _imaging.set_block_size(BLOCK_BYTES)

@@ -231,8 +231,8 @@ def test_images_with_alpha_are_subsampled_by_the_encoder(chroma: Any, factory: A
     assert encode(fmt, image, subsample=True) == encode(fmt, image)
 
 
+@pytest.mark.usefixtures("small_blocks")
 def test_an_image_that_is_not_contiguous_is_processed_in_strips(chroma: Any, factory: Any) -> None:
-    # Pillow allocates blocks of 16 MiB.
     image = factory.photo(2_200, 2_001)
     with pytest.raises(ValueError, match="contiguous"):
         image.__arrow_c_array__()

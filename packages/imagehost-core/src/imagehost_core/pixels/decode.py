@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
 
-from PIL import Image, ImageFile, PngImagePlugin
+from PIL import Image, ImageFile, PngImagePlugin, _imaging
 
 from imagehost_core.errors import FieldError, ValidationError
 from imagehost_core.formats import Format
@@ -20,6 +20,12 @@ from imagehost_core.headers.limits import DEFAULT_LIMITS, SourceLimits
 from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.webp_alpha_flag import set_alpha_flag
 from imagehost_core.transform import Size
+
+BLOCK_BYTES = 1 << 30
+"""The largest block of memory in which Pillow stores the pixels of an image. With its default, 16 MiB, images
+above 4 megapixels are stored in several, and the native resampler would have to copy them, which took a tenth
+of its time for 12 megapixels."""
+_imaging.set_block_size(BLOCK_BYTES)
 
 MIN_DRAFT_SCALE = 2
 """The minimum ratio of a JPEG scaled by its decoder to the target size, on either axis.

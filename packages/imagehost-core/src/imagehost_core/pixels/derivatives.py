@@ -17,7 +17,7 @@ from imagehost_core.pixels.encode import encode
 from imagehost_core.pixels.resize import resize_to
 from imagehost_core.transform import Size
 
-TARGET_PERCENT, LIMIT_PERCENT = 85, 140
+TARGET_PERCENT, LIMIT_PERCENT = 80, 140
 """Master and derivatives together should have at most the first percentage of the uploaded bytes, and must
 have at most the second."""
 MIN_TARGET_PERCENT, MIN_LIMIT_PERCENT = 30, 50

@@ -7,16 +7,14 @@ without it, importing this module raises ImportError. It takes a quarter of the 
 from __future__ import annotations
 
 from array import array
+from math import ceil
 
 from PIL import Image
 
 from imagehost_core.pixels import _resample
 from imagehost_core.pixels.buffers import RAW_MODES, pixel_buffer
-from imagehost_core.pixels.linear_light import LINEAR_TO_SRGB, SRGB_TO_LINEAR, Box, box_factor, strips
+from imagehost_core.pixels.linear_light import LINEAR_TO_SRGB, SRGB_TO_LINEAR, Box, box_factor
 from imagehost_core.transform import Size
-
-STRIP_PIXELS = 3 << 20
-"""The approximate size of a strip: 12 MiB of source pixels. Pillow allocates at most 16 MiB contiguously."""
 
 _SRGB_TO_LINEAR = array("f", SRGB_TO_LINEAR).tobytes()
 _LINEAR_TO_SRGB = bytes(LINEAR_TO_SRGB)
@@ -30,22 +28,22 @@ def downscale(image: Image.Image, size: Size, box: Box) -> Image.Image:
         size: The target size of the box.
         box: The source region.
     """
-    factor = box_factor(box, size)
-    parts = []
-    for strip in strips(Size(*image.size), size, box, factor, range(size.height), STRIP_PIXELS):
-        is_whole = (strip.first, strip.last) == (0, image.height)
-        source = image if is_whole else image.crop((0, strip.first, image.width, strip.last))
-        parts.append(
-            _resample.downscale(
-                pixel_buffer(source),
-                source.size,
-                (size.width, strip.rows),
-                strip.box.edges,
-                factor,
-                image.mode == "RGBA",
-                _SRGB_TO_LINEAR,
-                _LINEAR_TO_SRGB,
-            )
-        )
+    factor_x, factor_y = box_factor(box, size)
+    region = (
+        box.left / factor_x,
+        box.top / factor_y,
+        min(box.right / factor_x, ceil(image.width / factor_x)),
+        min(box.bottom / factor_y, ceil(image.height / factor_y)),
+    )
     target_size = (size.width, size.height)
-    return Image.frombytes(image.mode, target_size, b"".join(parts), "raw", RAW_MODES[image.mode])
+    pixels = _resample.downscale(
+        pixel_buffer(image),
+        image.size,
+        target_size,
+        region,
+        (factor_x, factor_y),
+        image.mode == "RGBA",
+        _SRGB_TO_LINEAR,
+        _LINEAR_TO_SRGB,
+    )
+    return Image.frombytes(image.mode, target_size, pixels, "raw", RAW_MODES[image.mode])

@@ -64,14 +64,9 @@ def hash_of(size: Size, rgba: bytes) -> bytes:
     """
     red, green, blue = (_to_unit(rgba[index::4]) for index in range(3))
     alpha = _to_unit(rgba[3::4])
-    total = sum(alpha) or 1.0
-    means = [sum(map(float.__mul__, channel, alpha)) / total for channel in (red, green, blue)]
-    # Transparent pixels are composited on the mean colour.
-    red, green, blue = (
-        [mean * (1 - a) + a * value for value, a in zip(channel, alpha, strict=True)]
-        for channel, mean in zip((red, green, blue), means, strict=True)
-    )
-    has_alpha = any(a < 1 for a in alpha)
+    has_alpha = min(alpha) < 1
+    if has_alpha:
+        red, green, blue = (_composite_on_mean(channel, alpha) for channel in (red, green, blue))
     limit = 5 if has_alpha else 7
     longer = max(size.width, size.height)
     count_x = max(1, _round(limit * size.width / longer))
@@ -88,7 +83,16 @@ def hash_of(size: Size, rgba: bytes) -> bytes:
 
 
 def _to_unit(levels: bytes) -> list[float]:
-    return [level / 255 for level in levels]
+    return [_UNIT[level] for level in levels]
+
+
+_UNIT = [level / 255 for level in range(256)]
+
+
+def _composite_on_mean(channel: Sequence[float], alpha: Sequence[float]) -> list[float]:
+    """Return a colour channel composited on its mean, weighted by alpha."""
+    mean = sum(map(float.__mul__, channel, alpha)) / (sum(alpha) or 1.0)
+    return [mean * (1 - a) + a * value for value, a in zip(channel, alpha, strict=True)]
 
 
 def _round(value: float) -> int:
