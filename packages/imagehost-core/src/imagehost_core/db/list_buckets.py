@@ -15,6 +15,7 @@ import json
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from enum import StrEnum
+from functools import lru_cache
 from itertools import accumulate
 
 from attrs import frozen
@@ -157,7 +158,7 @@ def find_start(
     if offset < BUCKET_IMAGES:
         return None
     (row,) = queryable.fetch_all(_COUNTS, counted.key)
-    through = list(accumulate(json.loads(text(row, "counts"))))
+    through = _sums(text(row, "counts"))
     number = total - 1 - offset if is_descending else offset
     index = bisect_right(through, number)
     before = through[index - 1] if index else 0
@@ -176,6 +177,12 @@ def long_lists(transaction: Transaction) -> Iterator[CountedList]:
         for row in transaction.fetch_all(sql, values):
             yield CountedList(kind, integer(row, "id"))
     yield CountedList(ListKind.GALLERY)
+
+
+@lru_cache(16)
+def _sums(counts: str) -> tuple[int, ...]:
+    """Return the sums of a JSON array up to each of its numbers, in memory for the same numbers."""
+    return tuple(accumulate(json.loads(counts)))
 
 
 def delete_buckets(transaction: Transaction, *lists: CountedList) -> None:

@@ -1,0 +1,211 @@
+"""Measure pages of lists with 1,000 and with 1,000,000 images of one account.
+
+    python bench/lists.py [DIRECTORY] [--images 1000000] [--rounds 60] [--http]
+
+The data directories are built by SQL (a million images take about a minute) and kept in DIRECTORY, if one is
+given, for the next run. All images are public and in ten albums. Each page is read in alternating rounds from
+the small and the large database; the output has the medians of both and their ratio, for the database's part
+alone, and with `--http` for requests over one connection, with a token where the route needs one, and without
+rate limits. Walking the index to the last page, as a query with an offset does, is measured beside them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sqlite3
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from hashlib import blake2b
+from http.client import HTTPConnection
+from pathlib import Path
+
+from attrs import frozen
+
+from imagehost_core import ImageHost
+from imagehost_core.db import AccountRepository, AlbumRepository, Database, ImageListRepository, schema
+from imagehost_core.ids import ALPHABET, AccountId, AlbumId
+from imagehost_core.image_lists import ImageListRequest
+from imagehost_core.models import Image, Page
+from imagehost_core.pagination import PageRequest, parse_page_request
+from imagehost_core.storage import LockManager
+from imagehost_server.testing import running
+
+SMALL = 1_000
+ALBUMS = 10
+ACCOUNT = AccountId(1)
+PER_PAGE = 20
+FIRST_UPLOAD = 1_700_000_000_000_000
+WINDOWS = ("API_PER_MINUTE", "API_PER_HOUR", "API_PER_DAY", "UNAUTHENTICATED_PER_MINUTE")
+VARIABLES = {f"IMAGEHOST_LIMITS_{name}": "0" for name in WINDOWS} | {"IMAGEHOST_LOG_ACCESS": "false"}
+INSERT = """
+INSERT INTO images (id, account_id, album_id, filename, original_filename, description, is_public, format,
+    size, width, height, frames, has_alpha, sha256, placeholder, derivatives, created_at, updated_at)
+VALUES (?, 1, ?, ?, ?, '', 1, 'webp', ?, 4000, 3000, 1, 0, ?, '1QcSHQRnh493V4dIh4eXh1h4kJUI', '[]', ?, ?)
+"""
+WALK = """
+SELECT id FROM images WHERE account_id = 1 ORDER BY created_at DESC, id DESC LIMIT 21 OFFSET ?
+"""
+
+Measured = Callable[[], object]
+
+
+def rows(images: int) -> Iterator[tuple[object, ...]]:
+    """Yield the rows of images, a second apart."""
+    generator = random.Random(1)
+    for number in range(images):
+        image_id = "".join(generator.choices(ALPHABET, k=16))
+        created_at = FIRST_UPLOAD + number * 1_000_000
+        name, album_id = f"IMG_{number:07}", 1 + number * ALBUMS // images
+        size = 100_000 + number % 5_000
+        yield image_id, album_id, f"{name}.webp", f"{name}.jpg", size, "0" * 64, created_at, created_at
+
+
+def build(directory: Path, images: int) -> Path:
+    """Return a data directory with images of one account; build it unless it exists."""
+    version = blake2b(Path(schema.__file__).read_bytes(), digest_size=4).hexdigest()
+    data = directory / f"{images}-{version}"
+    if (data / "complete").exists():
+        return data
+    start = time.monotonic()
+    with ImageHost.open(data) as host:
+        for number in range(ALBUMS):
+            host.albums.create(owner="admin", name=f"Album {number}")
+        with closing(sqlite3.connect(data / "imagehost.sqlite3")) as database:
+            database.execute("PRAGMA synchronous = OFF")
+            database.executemany(INSERT, rows(images))
+            database.execute("INSERT INTO gallery_images SELECT created_at, id FROM images")
+            database.commit()
+        host.maintenance.repair_counters()
+        (data / "token").write_text(host.keys.create(owner="admin", name="bench").token)
+    (data / "complete").touch()
+    size = (data / "imagehost.sqlite3").stat().st_size
+    print(
+        f"{images:,} images: {size / 2**20:,.0f} MiB, built in {time.monotonic() - start:.0f} s", flush=True
+    )
+    return data
+
+
+@frozen
+class Catalog:
+    """A database with images of one account, and its lists."""
+
+    images: int
+    database: Database
+
+    def pages(self) -> dict[str, tuple[Callable[[PageRequest], Page[Image]], int]]:
+        """Return the function that reads a page of each list, and the number of its images."""
+        lists, albums = ImageListRepository(self.database, 60), AlbumRepository(self.database)
+        album = albums.get_public(AlbumId(1))
+        assert album is not None
+        return {
+            "images": (lambda page: lists.list_owned(ACCOUNT, ImageListRequest(page=page)), self.images),
+            "images of an album": (
+                lambda page: lists.list_owned(ACCOUNT, ImageListRequest(album_id=AlbumId(1), page=page)),
+                self.images // ALBUMS,
+            ),
+            "gallery": (lists.list_gallery, self.images),
+            "gallery of an album": (
+                lambda page: lists.list_public_in_album(album, page),
+                self.images // ALBUMS,
+            ),
+        }
+
+    def measured(self) -> Iterator[tuple[str, Measured]]:
+        """Yield each function to measure with its name; pages past the end of a list are its last one."""
+        for name, (read, images) in self.pages().items():
+            last = images // PER_PAGE
+            chosen = {"page 1": 1, "page 5,000": 5_000, "middle page": last // 2, "last page": last}
+            for label, number in chosen.items():
+                yield f"{name}, {label}", _bind(read, PageRequest(min(number, last)))
+            cursor = read(PageRequest(max(1, last // 2))).next_cursor
+            yield f"{name}, cursor", _bind(read, parse_page_request(cursor=cursor))
+        albums, accounts = AlbumRepository(self.database), AccountRepository(self.database)
+        yield "albums, page 1", lambda: albums.list_by_account(ACCOUNT, PageRequest())
+        yield "account", lambda: accounts.usage(ACCOUNT)
+
+
+def _bind(read: Callable[[PageRequest], object], page: PageRequest) -> Measured:
+    return lambda: read(page)
+
+
+def requests(data: Path, port: int, images: int) -> Iterator[tuple[str, Measured]]:
+    """Yield each request to measure with its name."""
+    connection = HTTPConnection("127.0.0.1", port)
+    headers = {"Authorization": f"Bearer {(data / 'token').read_text()}"}
+
+    def get(path: str, headers: dict[str, str]) -> Measured:
+        def send() -> None:
+            connection.request("GET", f"/v1{path}", headers=headers)
+            response = connection.getresponse()
+            response.read()
+            assert response.status == 200, response.status
+
+        return send
+
+    last = images // PER_PAGE
+    for label, number in (("page 1", 1), ("page 5,000", 5_000), ("last page", last)):
+        page = min(number, last)
+        yield f"GET /images, {label}", get(f"/images?page={page}", headers)
+        yield f"GET /gallery, {label}", get(f"/gallery?page={page}", {})
+    album_page = last // ALBUMS
+    yield "GET /images?album_id=, last page", get(f"/images?album_id=1&page={album_page}", headers)
+    yield "GET /gallery?album_id=, last page", get(f"/gallery?album_id=1&page={album_page}", {})
+    yield "GET /albums", get("/albums", headers)
+    yield "GET /account", get("/account", headers)
+
+
+def timed(measured: Measured) -> float:
+    """Return the milliseconds of a call."""
+    start = time.perf_counter()
+    measured()
+    return 1e3 * (time.perf_counter() - start)
+
+
+def compare(small: dict[str, Measured], large: dict[str, Measured], rounds: int, images: int) -> None:
+    """Measure both in alternating rounds, and print the medians in milliseconds and their ratio."""
+    print(f"{'ms':38}{SMALL:>12,}{images:>12,}   ratio")
+    for name, measured in small.items():
+        times = [(timed(measured), timed(large[name])) for _ in range(rounds + 3)][3:]
+        before, after = (statistics.median(column) for column in zip(*times, strict=True))
+        print(f"{name:38}{before:12.3f}{after:12.3f}   {after / before:.2f}", flush=True)
+
+
+def main() -> None:
+    """Build what is missing, measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("directory", type=Path, nargs="?", help="keeps the data directories")
+    parser.add_argument("--images", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--http", action="store_true", help="also measure requests")
+    options = parser.parse_args()
+    with ExitStack() as stack:
+        directory = options.directory or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        sizes = (SMALL, options.images)
+        data = [build(directory, images) for images in sizes]
+        catalogs = []
+        for path, images in zip(data, sizes, strict=True):
+            database = Database(path / "imagehost.sqlite3", LockManager(path / "locks"))
+            stack.callback(database.close)
+            catalogs.append(Catalog(images, database))
+        small, large = (dict(catalog.measured()) for catalog in catalogs)
+        compare(small, large, options.rounds, options.images)
+        walk = stack.enter_context(closing(sqlite3.connect(data[1] / "imagehost.sqlite3")))
+        times = [timed(lambda: walk.execute(WALK, (options.images - PER_PAGE,)).fetchall()) for _ in range(5)]
+        print(f"{'last page by an offset':38}{'':12}{statistics.median(times):12.3f}")
+        if options.http:
+            servers = [
+                stack.enter_context(running(path, "--workers", "1", variables=VARIABLES)) for path in data
+            ]
+            small, large = (
+                dict(requests(path, server.port, images))
+                for path, server, images in zip(data, servers, sizes, strict=True)
+            )
+            compare(small, large, options.rounds, options.images)
+
+
+if __name__ == "__main__":
+    main()
