@@ -57,6 +57,9 @@ class RecordsPlans(Database):
         self.plans.append(super().fetch_all(f"EXPLAIN QUERY PLAN {sql}", values))
         return super().fetch_all(sql, values, deadline=deadline)
 
+    def fetch_one(self, sql: str, values: Mapping[str, SqlValue]) -> SqlRow | None:
+        return next(iter(self.fetch_all(sql, values)), None)
+
 
 @pytest.fixture
 def recorder(tmp_path: Path, account: Account) -> Iterator[RecordsPlans]:
