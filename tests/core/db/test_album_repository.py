@@ -33,6 +33,9 @@ class DeletesImagesAfterReadingAlbums(Database):
                     images.insert_tombstone(transaction, to_image(row), NOW)
         return rows
 
+    def fetch_one(self, sql: str, values: Mapping[str, SqlValue]) -> SqlRow | None:
+        return next(iter(self.fetch_all(sql, values)), None)
+
 
 @pytest.fixture
 def album_id(database: Database, account: Account) -> AlbumId:

@@ -274,7 +274,15 @@ def image(add: Callable[..., Image], database: Database) -> Image:
         ),
         ("UPDATE accounts SET album_count = 5", CounterMismatch("accounts", "1", "album_count", 5, 0)),
         ("UPDATE accounts SET used_bytes = 8", CounterMismatch("accounts", "1", "used_bytes", 8, 7)),
-        ("UPDATE counters SET value = -2", CounterMismatch("counters", "gallery_images", "value", -2, 1)),
+        (
+            "UPDATE counters SET value = -2 WHERE name = 'gallery_images'",
+            CounterMismatch("counters", "gallery_images", "value", -2, 1),
+        ),
+        (
+            "UPDATE counters SET value = 7 WHERE name = 'accounts'",
+            CounterMismatch("counters", "accounts", "value", 7, 1),
+        ),
+        ("UPDATE accounts SET key_count = 4", CounterMismatch("accounts", "1", "key_count", 4, 0)),
     ],
 )
 def test_a_wrong_counter_is_found_and_repaired(

@@ -9,9 +9,10 @@ from attrs import asdict, frozen
 
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, optional_timestamp, text, timestamp, to_optional_micros
+from imagehost_core.db.counters import ACCOUNTS, add_to_total, total
 from imagehost_core.db.database import Database, Queryable, SqlRow, Transaction
 from imagehost_core.db.gallery import GalleryScope, refresh_gallery
-from imagehost_core.db.pagination import ItemList, count_items, list_id, paginate
+from imagehost_core.db.pagination import ItemList, list_id, paginate
 from imagehost_core.db.webhooks import delete_webhooks
 from imagehost_core.ids import AccountId
 from imagehost_core.limits import require_quota
@@ -42,7 +43,7 @@ class AccountRepository:
     def list(self, request: PageRequest) -> Page[Account]:
         """Return one page of all accounts, newest first."""
         accounts = ItemList(id=list_id("accounts"), table="accounts", to_item=to_account)
-        return paginate(self.database, accounts, request, count_items(self.database, accounts))
+        return paginate(self.database, accounts, request, total(self.database, ACCOUNTS))
 
     def is_any(self, queryable: Queryable | None = None) -> bool:
         """Return whether there is an account."""
@@ -57,6 +58,7 @@ class AccountRepository:
         """Insert an account of role `user`; no account may have the name yet."""
         row: SqlRow = {"name": name, "password_hash": password_hash, "created_at": to_micros(now)}
         transaction.insert("accounts", row)
+        add_to_total(transaction, ACCOUNTS, 1)
 
     def update(self, transaction: Transaction, account: Account) -> None:
         """Update an account's role, limits and suspension."""
@@ -90,7 +92,8 @@ class AccountRepository:
             # Table names are constants, never input.
             sql = f"DELETE FROM {table} WHERE account_id = :id"  # noqa: S608
             transaction.execute(sql, {"id": account_id})
-        transaction.execute("DELETE FROM accounts WHERE id = :id", {"id": account_id})
+        deleted = transaction.execute("DELETE FROM accounts WHERE id = :id", {"id": account_id})
+        add_to_total(transaction, ACCOUNTS, -deleted)
 
     def set_password_hash(self, transaction: Transaction, account_id: AccountId, password_hash: str) -> None:
         """Replace the hash of an account's password."""

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from imagehost_core._util.clock import to_micros
-from imagehost_core.db.database import Transaction
+from imagehost_core.db.columns import integer
+from imagehost_core.db.database import Queryable, Transaction
 from imagehost_core.db.list_buckets import CountedList, ListKind, count_entries
 from imagehost_core.ids import AccountId, WebhookId
 from imagehost_core.models import Image
+
+ACCOUNTS = "accounts"
+"""The name of the total of accounts."""
+GALLERY_IMAGES = "gallery_images"
+"""The name of the total of images that the gallery lists."""
 
 
 def count_image(transaction: Transaction, before: Image | None, after: Image | None) -> None:
@@ -52,14 +58,37 @@ def _lists_of(image: Image | None) -> set[CountedList]:
 
 def count_album(transaction: Transaction, account_id: AccountId, more: int) -> None:
     """Add to an account's number of albums: 1 for a new album, -1 for a deleted one."""
-    transaction.execute(
-        "UPDATE accounts SET album_count = album_count + :more WHERE id = :id",
-        {"id": account_id, "more": more},
-    )
+    _add_to_account(transaction, account_id, "album_count", more)
+
+
+def count_key(transaction: Transaction, account_id: AccountId) -> None:
+    """Add a new key to the number of its account; revoked keys stay."""
+    _add_to_account(transaction, account_id, "key_count", 1)
 
 
 def count_delivery(transaction: Transaction, webhook_id: WebhookId) -> None:
     """Add a new delivery to the number of its webhook."""
     transaction.execute(
         "UPDATE webhooks SET delivery_count = delivery_count + 1 WHERE id = :id", {"id": webhook_id}
+    )
+
+
+def add_to_total(transaction: Transaction, name: str, more: int) -> None:
+    """Add to a total of the host, a row of `counters`."""
+    transaction.execute(
+        "UPDATE counters SET value = value + :more WHERE name = :name", {"more": more, "name": name}
+    )
+
+
+def total(queryable: Queryable, name: str) -> int:
+    """Return a total of the host."""
+    row = queryable.fetch_one("SELECT value FROM counters WHERE name = :name", {"name": name})
+    assert row is not None, name
+    return integer(row, "value")
+
+
+def _add_to_account(transaction: Transaction, account_id: AccountId, column: str, more: int) -> None:
+    transaction.execute(
+        f"UPDATE accounts SET {column} = {column} + :more WHERE id = :id",  # noqa: S608 - a constant
+        {"id": account_id, "more": more},
     )

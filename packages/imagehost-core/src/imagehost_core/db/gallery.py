@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from imagehost_core.db.columns import integer, text
+from imagehost_core.db.counters import GALLERY_IMAGES, add_to_total, total
 from imagehost_core.db.database import Queryable, SqlValue, Transaction
 from imagehost_core.db.list_buckets import CountedList, ListKind, Position, count_entries
 
@@ -18,8 +19,6 @@ AND (item.album_id IS NULL OR EXISTS (SELECT 1 FROM albums WHERE id = item.album
 AND EXISTS (SELECT 1 FROM accounts WHERE id = item.account_id AND suspended_at IS NULL)
 """
 """The condition under which the gallery lists an image, with `item` as the alias of `images`."""
-COUNTER = "gallery_images"
-"""The name of the counter of the gallery's images."""
 GALLERY = CountedList(ListKind.GALLERY)
 """The gallery as a list with buckets."""
 
@@ -54,9 +53,7 @@ def remove_from_gallery(transaction: Transaction, scope: GalleryScope, value: Sq
 
 def gallery_count(queryable: Queryable) -> int:
     """Return the number of images that the gallery lists."""
-    row = queryable.fetch_one("SELECT value FROM counters WHERE name = :name", {"name": COUNTER})
-    assert row is not None
-    return integer(row, "value")
+    return total(queryable, GALLERY_IMAGES)
 
 
 def _remove(transaction: Transaction, scope: GalleryScope, value: SqlValue) -> set[Position]:
@@ -88,8 +85,5 @@ def _positions(transaction: Transaction, sql: str, value: SqlValue) -> set[Posit
 def _count(transaction: Transaction, entries: set[Position], more: int) -> None:
     """Update the counter and the buckets of the gallery, as `count_entries` does."""
     if entries:
-        transaction.execute(
-            "UPDATE counters SET value = value + :more WHERE name = :name",
-            {"more": more * len(entries), "name": COUNTER},
-        )
+        add_to_total(transaction, GALLERY_IMAGES, more * len(entries))
         count_entries(transaction, (GALLERY,), entries, more)

@@ -9,8 +9,9 @@ from attrs import frozen
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.accounts import to_account
 from imagehost_core.db.columns import integer, optional_timestamp, text, timestamp, to_optional_micros
+from imagehost_core.db.counters import count_key
 from imagehost_core.db.database import Database, SqlRow, Transaction
-from imagehost_core.db.pagination import ItemList, count_items, list_id, paginate
+from imagehost_core.db.pagination import ItemList, list_id, paginate
 from imagehost_core.ids import AccountId, KeyId
 from imagehost_core.models import Account, ApiKey, Page, Scope
 from imagehost_core.pagination import PageRequest
@@ -48,10 +49,17 @@ class KeyRepository:
             values={"account": account_id},
             to_item=to_key,
         )
-        return paginate(self.database, keys, request, count_items(self.database, keys))
+        return paginate(self.database, keys, request, self._count(account_id))
+
+    def _count(self, account_id: AccountId) -> int:
+        row = self.database.fetch_one(
+            "SELECT key_count FROM accounts WHERE id = :account", {"account": account_id}
+        )
+        return 0 if row is None else integer(row, "key_count")
 
     def insert(self, transaction: Transaction, key: ApiKey, token_hash: str) -> None:
         """Insert a key."""
+        count_key(transaction, key.account_id)
         transaction.insert(
             "api_keys",
             {

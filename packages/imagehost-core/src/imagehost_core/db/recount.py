@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from attrs import frozen
 
 from imagehost_core.db.columns import integer
+from imagehost_core.db.counters import GALLERY_IMAGES
 from imagehost_core.db.database import Queryable, SqlRow, Transaction
-from imagehost_core.db.gallery import COUNTER, IS_LISTED, GalleryScope, refresh_gallery
+from imagehost_core.db.gallery import IS_LISTED, GalleryScope, refresh_gallery
 from imagehost_core.db.image_words import delete_words, insert_words, to_words
 from imagehost_core.db.images import to_image
 from imagehost_core.db.list_buckets import ENTRIES, ListKind, long_lists, split_newest
@@ -59,9 +60,9 @@ def _bucket_counts(kind: ListKind) -> str:
 _BUCKET_ID = "list || ' ' || owner_id || ' ' || last_created_at || ' ' || last_id"
 _COUNTS = {
     "accounts": (
-        ("image_count", "public_image_count", "used_bytes", "album_count"),
+        ("image_count", "public_image_count", "used_bytes", "album_count", "key_count"),
         """
-        SELECT item.*, images.*, albums.* FROM accounts AS item
+        SELECT item.*, images.*, albums.*, keys.* FROM accounts AS item
         LEFT JOIN (
             SELECT account_id, count(*) AS actual_image_count, sum(is_public) AS actual_public_image_count,
                 sum(size) AS actual_used_bytes
@@ -70,6 +71,9 @@ _COUNTS = {
         LEFT JOIN (
             SELECT account_id, count(*) AS actual_album_count FROM albums GROUP BY account_id
         ) AS albums ON albums.account_id = item.id
+        LEFT JOIN (
+            SELECT account_id, count(*) AS actual_key_count FROM api_keys GROUP BY account_id
+        ) AS keys ON keys.account_id = item.id
         ORDER BY item.id
         """,
     ),
@@ -95,7 +99,13 @@ _COUNTS = {
     "list_buckets": (("image_count",), " UNION ALL ".join(map(_bucket_counts, ListKind))),
     "counters": (
         ("value",),
-        "SELECT name AS id, value, (SELECT count(*) FROM gallery_images) AS actual_value FROM counters",
+        """
+        SELECT name AS id, value, CASE name
+            WHEN 'accounts' THEN (SELECT count(*) FROM accounts)
+            WHEN 'gallery_images' THEN (SELECT count(*) FROM gallery_images)
+        END AS actual_value
+        FROM counters
+        """,
     ),
 }
 """The counters of each table, and the query that counts again."""
@@ -155,7 +165,7 @@ def repair_indexes(transaction: Transaction) -> tuple[str, ...]:
             insert_words(transaction, integer(row, "number"), image)
     transaction.execute(
         "UPDATE counters SET value = (SELECT count(*) FROM gallery_images) WHERE name = :name",
-        {"name": COUNTER},
+        {"name": GALLERY_IMAGES},
     )
     return image_ids
 

@@ -5,8 +5,8 @@ microseconds since 1970-01-01T00:00:00Z and booleans are 0 or 1. Ids of accounts
 reused (`AUTOINCREMENT`). Lists are sorted by a column, then the id, so their indexes have these columns after
 those of the list; the columns behind them are those of filters, so that skipped items cost no row.
 
-Counters (`image_count`, `public_image_count`, `album_count`, `used_bytes`, `delivery_count`, and the tables
-`counters` and `list_buckets`) are changed in the transaction that changes what they count;
+Counters (`image_count`, `public_image_count`, `album_count`, `used_bytes`, `key_count`, `delivery_count`,
+and the tables `counters` and `list_buckets`) are changed in the transaction that changes what they count;
 `imagehost_core.db.recount` compares them.
 """
 
@@ -35,6 +35,7 @@ CREATE TABLE accounts (
     image_count INTEGER NOT NULL DEFAULT 0,
     public_image_count INTEGER NOT NULL DEFAULT 0,
     album_count INTEGER NOT NULL DEFAULT 0,
+    key_count INTEGER NOT NULL DEFAULT 0,
     created_at INTEGER NOT NULL,
     suspended_at INTEGER
 );
@@ -133,7 +134,7 @@ CREATE TABLE counters (
     name TEXT PRIMARY KEY,
     value INTEGER NOT NULL
 ) WITHOUT ROWID;
-INSERT INTO counters (name, value) VALUES ('gallery_images', 0);
+INSERT INTO counters (name, value) VALUES ('gallery_images', 0), ('accounts', 0);
 
 -- The words of file names and descriptions: see imagehost_core.db.image_words.
 CREATE VIRTUAL TABLE image_words USING fts5 (filename, description, tokenize = 'ascii');
