@@ -18,6 +18,7 @@ from imagehost_core import (
     parse_page_request,
 )
 from imagehost_core.models import ALL_SCOPES
+from imagehost_core.services import sessions
 from imagehost_core.testing import FrozenClock
 from imagehost_core.tokens import token_hash
 
@@ -83,6 +84,24 @@ def test_sessions_are_listed_newest_first_by_page_and_cursor(host: ImageHost, cl
     assert (first.items, first.total) == ((created[2], created[1]), 3)
     rest = parse_page_request(per_page=2, cursor=first.next_cursor)
     assert host.sessions.list(owner="admin", page=rest).items == (created[0],)
+
+
+def test_a_sign_in_beyond_the_largest_number_of_sessions_ends_the_oldest(
+    host: ImageHost, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "MAX_SESSIONS", 3)
+    ann, bob = host.accounts.create("ann"), host.accounts.create("bob")
+    other = host.sessions.create(bob).token
+    tokens = []
+    for _ in range(5):
+        tokens.append(host.sessions.create(ann).token)
+        clock.advance(seconds=1)
+        for token in (*tokens[-3:], other):
+            host.keys.authenticate(token)
+        for token in tokens[:-3]:
+            with pytest.raises(UnauthorizedError):
+                host.keys.authenticate(token)
+    assert host.sessions.list(owner=ann).total == 3
 
 
 def test_the_last_use_of_a_session_has_a_resolution_of_a_minute(host: ImageHost, clock: FrozenClock) -> None:

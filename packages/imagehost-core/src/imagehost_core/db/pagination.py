@@ -128,7 +128,7 @@ def paginate(queryable: Queryable, items: ItemList[T], request: PageRequest, tot
 
 
 def count_items(queryable: Queryable, items: ItemList[T]) -> int:
-    """Return the number of items in a list, for lists that have no counter."""
+    """Return the number of items in a list, for lists that have no counter but a largest length."""
     (row,) = queryable.fetch_all(
         f"SELECT count(*) AS total FROM {items.table} AS item WHERE {items.where}",  # noqa: S608
         items.values,

@@ -49,14 +49,12 @@ class SessionRepository:
 
     def list_by_account(self, account_id: AccountId, now: datetime, request: PageRequest) -> Page[Session]:
         """Return one page of an account's unexpired sessions."""
-        sessions = ItemList(
-            id=list_id("sessions", account_id),
-            table="sessions",
-            where="item.account_id = :account AND item.expires_at > :now",
-            values={"account": account_id, "now": to_micros(now)},
-            to_item=to_session,
-        )
+        sessions = _unexpired(account_id, now)
         return paginate(self.database, sessions, request, count_items(self.database, sessions))
+
+    def count(self, account_id: AccountId, now: datetime) -> int:
+        """Return the number of an account's unexpired sessions."""
+        return count_items(self.database, _unexpired(account_id, now))
 
     def insert(self, transaction: Transaction, session: Session, token_hash: str) -> None:
         """Insert a session, and delete the expired ones."""
@@ -89,6 +87,14 @@ class SessionRepository:
         """Delete the session with a token hash."""
         transaction.execute("DELETE FROM sessions WHERE token_hash = :hash", {"hash": token_hash})
 
+    def delete_oldest(self, transaction: Transaction, account_id: AccountId, *, keep: int) -> None:
+        """Delete the sessions of an account, except for a number of the newest."""
+        transaction.execute(
+            "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE account_id = :account "
+            "ORDER BY created_at DESC, id DESC LIMIT -1 OFFSET :keep)",
+            {"account": account_id, "keep": keep},
+        )
+
     def delete_all(
         self, transaction: Transaction, account_id: AccountId, *, keep: SessionId | None = None
     ) -> int:
@@ -97,6 +103,16 @@ class SessionRepository:
             "DELETE FROM sessions WHERE account_id = :account AND id IS NOT :keep",
             {"account": account_id, "keep": keep},
         )
+
+
+def _unexpired(account_id: AccountId, now: datetime) -> ItemList[Session]:
+    return ItemList(
+        id=list_id("sessions", account_id),
+        table="sessions",
+        where="item.account_id = :account AND item.expires_at > :now",
+        values={"account": account_id, "now": to_micros(now)},
+        to_item=to_session,
+    )
 
 
 def to_session(row: SqlRow) -> Session:

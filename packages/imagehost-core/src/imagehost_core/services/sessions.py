@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from datetime import timedelta
 
 from attrs import field, frozen
@@ -20,6 +21,8 @@ from imagehost_core.tokens import TokenKind, new_token, token_hash
 
 MAX_USER_AGENT = 255
 """Characters of a `User-Agent` that are stored."""
+MAX_SESSIONS = 1_000
+"""Sessions of one account; a sign-in beyond them ends the oldest, so that listing them has a largest cost."""
 
 
 @frozen
@@ -44,6 +47,8 @@ class SessionService:
     ) -> SessionWithToken:
         """Create a session of an account whose password was just verified.
 
+        An account has at most 1,000 sessions: one more ends the oldest.
+
         Args:
             account: The account.
             password_hash: The hash that the password was verified with: no session is created if the password
@@ -65,12 +70,16 @@ class SessionService:
             expires_at=now + timedelta(seconds=self._settings.lifetime_seconds),
             last_used_at=now,
         )
-        with self._database.transaction() as transaction:
+        is_full = self._sessions.count(account.id, now) >= MAX_SESSIONS
+        changing = self._principals.changing() if is_full else nullcontext()
+        with changing, self._database.transaction() as transaction:
             current = self._accounts.get_by_name(account.name, transaction)
             if current is None or current.id != account.id or current.suspended_at is not None:
                 raise UnauthorizedError("expected an account that is not suspended")
             if password_hash not in (None, self._accounts.password_hash(account.id, transaction)):
                 raise UnauthorizedError("expected the account's current password but received an old one")
+            if is_full:
+                self._sessions.delete_oldest(transaction, account.id, keep=MAX_SESSIONS - 1)
             self._sessions.insert(transaction, session, token_hash(token))
         return SessionWithToken(current, session, token)
 
