@@ -197,7 +197,7 @@ def test_a_negative_number_raises_value_error(kind: type[attrs.AttrsInstance], n
 def test_every_number_is_validated(kind: type[attrs.AttrsInstance], name: str) -> None:
     assert len(NUMBERS) >= 20
     assert attrs.fields_dict(kind)[name].validator is not None
-    kind(**{name: 10**9})
+    kind(**{name: 10 if name == "avif_speed" else 10**9})
 
 
 @pytest.mark.parametrize("name", ["processes", "queue"])

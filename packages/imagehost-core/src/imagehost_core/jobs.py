@@ -149,12 +149,14 @@ class RenderJob:
         format: The output format.
         quality: 1–100, or `None` where the format has none.
         animated: Whether to render all frames instead of the first.
+        avif_speed: The speed of the AVIF encoder, 0–10; `None` for the codec's, and in other formats.
     """
 
     plan: Plan
     format: Format
     quality: int | None = field()
     animated: bool = False
+    avif_speed: int | None = None
 
     @quality.validator
     def _in_range(self, _attribute: object, value: int | None) -> None:

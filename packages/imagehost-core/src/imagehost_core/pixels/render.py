@@ -133,7 +133,9 @@ def _render_still(job: RenderJob, image: ImageFile.ImageFile) -> tuple[RenderRes
         shrink_on_load(image, Size(target.height, target.width) if is_transposed else target)
         image.load()
     frame = _run_pipeline(image, RenderContext(job, image_orientation(image)))
-    return RenderResult(job.plan.output, 1), [encode(job.format, frame, job.quality, subsample=True)]
+    options = {} if job.avif_speed is None else {"speed": job.avif_speed}
+    data = encode(job.format, frame, job.quality, options=options, subsample=True)
+    return RenderResult(job.plan.output, 1), [data]
 
 
 def _render_animation(job: RenderJob, image: ImageFile.ImageFile) -> tuple[RenderResult, list[bytes]]:

@@ -278,7 +278,8 @@ class ImageResolver:
         )
         default = DEFAULT_QUALITY.get(fmt)
         quality = None if default is None else transform.quality or default
-        job = RenderJob(plan=steps, format=fmt, quality=quality, animated=animated)
+        avif_speed = self._settings.avif_speed if fmt is Format.AVIF else None
+        job = RenderJob(plan=steps, format=fmt, quality=quality, animated=animated, avif_speed=avif_speed)
         key = cache_key(job)
         return _resolved(image, key, job, fmt, f"{image.sha256[:16]}-{key}", varies)
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from urllib.parse import urlsplit
 
 from attrs import Attribute, asdict, evolve, field, frozen
-from attrs.validators import ge
+from attrs.validators import ge, le
 
 from imagehost_core._util.cores import available_cores
 from imagehost_core.limits import DAY, HOUR, MINUTE, RateLimitPolicy, Window
@@ -143,6 +143,7 @@ class DeliverySettings:
         allowed_sizes: The allowed output sizes, like `320x240`, `640x` or `x480`; empty allows all. The size
             of `thumb_url` is always allowed.
         max_age_seconds: The `max-age` of public variants in `Cache-Control`.
+        avif_speed: The speed of the AVIF encoder, from 0, the slowest and best, to 10.
         variants_per_image: The largest number of cached variants of an image; when it is exceeded, the least
             recently used eighth is evicted.
         disk_cache_bytes: The size of the variant cache on disk.
@@ -153,6 +154,7 @@ class DeliverySettings:
     require_signed: bool = False
     allowed_sizes: tuple[str, ...] = field(default=(), validator=_require_sizes)
     max_age_seconds: int = field(default=86_400, validator=ge(0))
+    avif_speed: int = field(default=9, validator=[ge(0), le(10)])
     variants_per_image: int = field(default=200, validator=ge(1))
     disk_cache_bytes: int = field(default=10 * GIB, validator=ge(0))
     memory_cache_bytes: int = field(default=64 * MIB, validator=ge(0))
