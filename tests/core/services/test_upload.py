@@ -220,11 +220,11 @@ def test_files_are_synced_before_the_record_is_committed(
         rename(source, target)
 
     writer = host._context.database._writer
-    writer.conn.set_trace_callback(lambda statement: log.append(statement.split()[0]))
+    writer.set_trace_callback(lambda statement: log.append(statement.split()[0]))
     monkeypatch.setattr(os, "fsync", record_fsync)
     monkeypatch.setattr(os, "rename", record_rename)
     image = host.upload(samples["photo.jpg"], owner="admin", convert_to_webp=False)
-    writer.conn.set_trace_callback(None)
+    writer.set_trace_callback(None)
     steps = [
         "rename master",
         "sync master",
