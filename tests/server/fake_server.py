@@ -113,6 +113,9 @@ class FakeLoop:
         self.timers.append(FakeTimer(self.now + delay, partial(call, *args)))
         return self.timers[-1]
 
+    def call_soon(self, call: Callable[..., object], *args: object) -> asyncio.Handle:
+        return asyncio.get_running_loop().call_soon(call, *args)
+
     def create_task(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         return asyncio.get_running_loop().create_task(coroutine)
 

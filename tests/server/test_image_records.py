@@ -9,7 +9,7 @@ from attrs import evolve
 from imagehost_core import ImageHost
 from imagehost_core.testing import make_image
 from imagehost_server.api.pagination import is_short_read
-from imagehost_server.api.records import image_record, public_record
+from imagehost_server.api.records import image_record, image_records, public_records
 from imagehost_server.http.responses import success_response
 
 
@@ -18,10 +18,12 @@ def test_an_encoded_record_equals_the_record(operator: ImageHost) -> None:
     urls = operator.urls
     pairs: list[tuple[object, object]] = [
         (image_record(urls, image), urls.image_record(image)),
-        (public_record(urls, image), urls.public_record(image)),
+        (image_records(urls, [image] * 2), [urls.image_record(image)] * 2),
+        (public_records(urls, [image] * 2), [urls.public_record(image)] * 2),
+        (image_records(urls, []), []),
     ]
     for encoded, record in pairs:
-        assert success_response([encoded]).body == success_response([record]).body
+        assert success_response({"data": encoded}).body == success_response({"data": record}).body
 
 
 def test_records_of_other_urls_and_of_changed_images_are_encoded_anew(operator: ImageHost) -> None:

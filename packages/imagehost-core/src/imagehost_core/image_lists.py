@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 
 from attrs import field, frozen
 
@@ -19,6 +20,8 @@ from imagehost_core.ids import AlbumId, parse_album_id
 from imagehost_core.pagination import PageRequest, parse_page_request
 from imagehost_core.uploads import BOOLEANS
 
+REQUESTS_IN_MEMORY = 1_000
+"""Parsed requests that are kept in memory, per process: most requests are for the first page of a list."""
 MAX_SEARCH = 100
 """Characters of a search text."""
 STORED: dict[str, Format] = {fmt.value: fmt for fmt in UPLOADABLE}
@@ -126,6 +129,12 @@ def parse_image_list(
     Raises:
         BadRequestError: Values are malformed, not allowed or repeated; every one is listed in `errors`.
     """
+    known = tuple(names)
+    return _parse_image_list(tuple(pair for pair in parameters if pair[0] in known), known)
+
+
+@lru_cache(REQUESTS_IN_MEMORY)
+def _parse_image_list(parameters: tuple[tuple[str, str], ...], names: tuple[str, ...]) -> ImageListRequest:
     errors: list[FieldError] = []
     texts = first_values(parameters, names, errors)
     page = album_id = filters = None

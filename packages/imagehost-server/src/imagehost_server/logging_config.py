@@ -55,6 +55,11 @@ def logging_config(level: str) -> dict[str, object]:
     }
 
 
+def skip_unused_attributes() -> None:
+    """Make log records of this process without the thread and the process, which no line names."""
+    logging.logThreads = logging.logMultiprocessing = logging.logProcesses = False
+
+
 def _format_value(value: object) -> str:
-    text = value if isinstance(value, str) else str(value)
+    text = str(value)
     return text if _UNQUOTED.fullmatch(text) else json.dumps(text)

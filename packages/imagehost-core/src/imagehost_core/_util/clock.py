@@ -24,7 +24,7 @@ def to_micros(timestamp: datetime) -> int:
     Raises:
         TypeError: The timestamp has no time zone.
     """
-    return (timestamp - _EPOCH) // timedelta(microseconds=1)
+    return (timestamp - _EPOCH) // _MICROSECOND
 
 
 def from_micros(micros: int) -> datetime:
@@ -44,3 +44,4 @@ def to_rfc3339(timestamp: datetime) -> str:
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)

@@ -9,6 +9,7 @@ page's items are read. The total number of items is counted only where no counte
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Generic, TypeVar
 
@@ -65,6 +66,7 @@ class ItemList(Generic[T]):
     counted: CountedList | None = None
 
 
+@lru_cache(1_000, typed=True)
 def list_id(name: str, *values: SqlValue) -> str:
     """Return the id of a list, which its cursors contain: another list has another id.
 

@@ -60,6 +60,7 @@ class CounterTable:
             with translate_disk_full():
                 self._write_table(_HEADER.size, INITIAL_CAPACITY, {})
                 self._write(0, _HEADER.pack(_MAGIC, _location(_HEADER.size, INITIAL_CAPACITY), 0, 0))
+        self._location, self._extent = 0, (0, 0)
         self._remap()
 
     def __len__(self) -> int:
@@ -128,11 +129,12 @@ class CounterTable:
     def _table(self) -> tuple[int, int]:
         """Return the position and the number of the slots."""
         location = self._words[_LOCATION]
-        offset, capacity = location & ((1 << _OFFSET_BITS) - 1), 1 << (location >> _OFFSET_BITS)
-        if offset + capacity * _SLOT.size > len(self._map):
-            # Another process has made the table grow.
+        if location != self._location:
+            # This process or another has made the table grow.
             self._remap()
-        return offset, capacity
+            self._extent = location & ((1 << _OFFSET_BITS) - 1), 1 << (location >> _OFFSET_BITS)
+            self._location = location
+        return self._extent
 
     def _find(self, digest: bytes) -> int:
         """Return the position of a key's slot, or of the unused one where it belongs."""
@@ -172,7 +174,6 @@ class CounterTable:
             if len(self) >= MAX_LOAD_ON_FULL_DISK * capacity:
                 raise
             return
-        self._remap()
         self._words[_USED] = len(slots)
         self._words[_LOCATION] = _location(new_offset, new_capacity)
 

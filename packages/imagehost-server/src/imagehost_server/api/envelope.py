@@ -46,16 +46,16 @@ class EncodedResponse(Response[bytes]):
     __slots__ = ("_response",)
 
     def __init__(self, response: RawResponse) -> None:
-        headers = dict(response.headers)
-        media_type = headers.pop("content-type", None)
-        super().__init__(response.body, status_code=response.status, headers=headers, media_type=media_type)
+        super().__init__(response.body, status_code=response.status)
         self._response = response
 
     def to_asgi_response(self, *arguments: Any, **keywords: Any) -> ASGIResponse:
         """Return the ASGI application that sends the response; a handler may have set cookies."""
-        if self.cookies:
-            return super().to_asgi_response(*arguments, **keywords)
-        return cast("ASGIResponse", self._send)
+        if not self.cookies:
+            return cast("ASGIResponse", self._send)
+        self.headers = dict(self._response.headers)
+        self.media_type = self.headers.pop("content-type")
+        return super().to_asgi_response(*arguments, **keywords)
 
     # Litestar passes the arguments by name.
     async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002

@@ -106,32 +106,35 @@ class IdentityMiddleware:
 
     async def _identify(self, scope: HTTPScope) -> tuple[RequestIdentity, Decision]:
         """Authenticate and count a request: on the event loop if neither has to wait, else in a thread."""
-        credentials = _read_credentials(scope)
-        principal = None
-        if credentials.auth_error is None:
-            principal = self._host.keys.authenticate_cached(credentials.token)
-            if principal is None:
-                return await self._executors.database.run(self._authenticate, credentials, scope)
-        identity = RequestIdentity(
-            principal,
-            credentials.auth_error,
-            credentials.by_cookie,
-            credentials.token,
-            credentials.ip_address,
-        )
+        headers, ip_address = scope["headers"], str(scope["state"]["ip_address"])
+        token, by_cookie, principal, error = "", False, None, None
+        try:
+            cookie = session_cookie(headers)
+            by_cookie = cookie is not None and not _has_authorization(scope)
+            token = cookie if by_cookie and cookie is not None else bearer_token(headers)
+        except UnauthorizedError as no_token:
+            error = no_token
+        else:
+            principal = self._host.keys.authenticate_cached(token)
+        identity = RequestIdentity(principal, error, by_cookie, token, ip_address)
+        if principal is None and error is None:
+            return await self._executors.database.run(self._authenticate, identity, scope)
         decision = self._try_admit(identity, scope)
         if decision is None:
             decision = await self._executors.database.run(self._admit, identity, scope)
         return identity, decision
 
-    def _authenticate(
-        self, credentials: RequestIdentity, scope: HTTPScope
-    ) -> tuple[RequestIdentity, Decision]:
-        """Authenticate and count a request; blocking, in one call so that it needs one thread switch."""
+    def _authenticate(self, identity: RequestIdentity, scope: HTTPScope) -> tuple[RequestIdentity, Decision]:
+        """Authenticate and count a request; blocking, in one call so that it needs one thread switch.
+
+        Args:
+            identity: The token and the client of the request.
+            scope: The request.
+        """
         try:
-            identity = evolve(credentials, principal=self._host.authenticate(credentials.token))
+            identity = evolve(identity, principal=self._host.authenticate(identity.token))
         except UnauthorizedError as error:
-            identity = evolve(credentials, auth_error=error)
+            identity = evolve(identity, auth_error=error)
         return identity, self._admit(identity, scope)
 
     def _admit(self, identity: RequestIdentity, scope: HTTPScope) -> Decision:
@@ -145,19 +148,6 @@ class IdentityMiddleware:
         if identity.principal is None:
             return limiter.try_admit_unauthenticated(identity.ip_address)
         return limiter.try_admit(identity.principal.account, upload=_is_upload(scope))
-
-
-def _read_credentials(scope: HTTPScope) -> RequestIdentity:
-    """Return the identity of a request whose token has not been looked up yet."""
-    headers, ip_address = scope["headers"], str(scope["state"]["ip_address"])
-    token, by_cookie, auth_error = "", False, None
-    try:
-        cookie = session_cookie(headers)
-        by_cookie = cookie is not None and not _has_authorization(scope)
-        token = cookie if by_cookie and cookie is not None else bearer_token(headers)
-    except UnauthorizedError as error:
-        auth_error = error
-    return RequestIdentity(None, auth_error, by_cookie, token, ip_address)
 
 
 def _is_upload(scope: HTTPScope) -> bool:

@@ -70,7 +70,7 @@ def success_response(data: object, status: int = 200, headers: Headers = ()) -> 
     """Return the response with `data`.
 
     Args:
-        data: Records (attrs classes), encoded ones (`encode_record`), and lists and mappings of them.
+        data: Records (attrs classes), encoded ones (`msgspec.Raw`), and lists and mappings of them.
         status: The HTTP status.
         headers: Headers in addition to `JSON_HEADERS`.
     """
@@ -78,9 +78,9 @@ def success_response(data: object, status: int = 200, headers: Headers = ()) -> 
     return RawResponse(status, body, (*JSON_HEADERS, *headers))
 
 
-def encode_record(record: object) -> msgspec.Raw:
-    """Return the JSON of a record, which `success_response` takes in place of the record."""
-    return msgspec.Raw(_encode(to_jsonable(record)))
+def encode_record(record: object) -> bytes:
+    """Return the JSON of a record; `success_response` takes it as `msgspec.Raw` in place of the record."""
+    return _encode(to_jsonable(record))
 
 
 def error_response(error: Exception, request_id: str) -> RawResponse:

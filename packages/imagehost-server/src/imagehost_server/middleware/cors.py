@@ -79,7 +79,9 @@ class CorsPolicy:
     def applies_to(self, path: str) -> bool:
         """Return whether pages of other origins may use a path, given as it was received."""
         # Litestar routes `/v1//keys/` as `/v1/keys`.
-        return self.is_enabled and _SHARED_PATH.fullmatch(normalize_path(path)) is not None
+        if "//" in path or path.endswith("/"):
+            path = normalize_path(path)
+        return self.is_enabled and _SHARED_PATH.fullmatch(path) is not None
 
     def response_headers(self, origin: bytes | None) -> RawHeaders:
         """Return the headers of every response on a path that the policy applies to.
@@ -114,6 +116,10 @@ class CorsHeaders:
         self._policy = policy
         self._is_delivery = is_delivery
 
+    def may_apply(self, path: str) -> bool:
+        """Return whether a response on a path may have CORS headers."""
+        return self._policy.is_enabled or self._is_delivery(path)
+
     def of_success(self, path: str, headers: RawHeaders) -> RawHeaders:
         """Return the headers to add to a response that is no error.
 
@@ -121,7 +127,7 @@ class CorsHeaders:
             path: The path as it was received.
             headers: The request headers.
         """
-        if not self._policy.is_enabled or self._is_delivery(path) or not self._policy.applies_to(path):
+        if self._is_delivery(path) or not self._policy.applies_to(path):
             return []
         return self._policy.response_headers(_header(headers, b"origin"))
 
@@ -144,7 +150,7 @@ class CorsMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request; lifespan events are passed on unchanged."""
-        if scope["type"] != ScopeType.HTTP:
+        if scope["type"] != ScopeType.HTTP or not self._cors.may_apply(scope["path"]):
             await self._app(scope, receive, send)
             return
         # The path is changed by the layers within.
@@ -153,10 +159,8 @@ class CorsMiddleware:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers_of = self._cors.of_error if message["status"] >= 400 else self._cors.of_success
-                more = headers_of(path, headers)
-                if more:
-                    # The message may be cached by the application, so it is copied.
-                    message = {**message, "headers": [*message["headers"], *more]}
+                # The message may be cached by the application, so it is copied.
+                message = {**message, "headers": [*message["headers"], *headers_of(path, headers)]}
             await send(message)
 
         await self._app(scope, receive, send_with_headers)

@@ -9,7 +9,7 @@ from imagehost_server.api.envelope import Success, ok
 from imagehost_server.api.operation import operation
 from imagehost_server.api.pagination import PublicImageList, is_short_read, pagination
 from imagehost_server.api.parameters import Cursor, Page, PerPage, PublicAlbumFilter
-from imagehost_server.api.records import public_record
+from imagehost_server.api.records import public_records
 from imagehost_server.api.request import ApiRequest
 
 
@@ -34,7 +34,7 @@ async def list_gallery(
     executor = request.executors.reads if is_short_read(parameters) else request.executors.database
     images = await executor.run(host.images.list_public_by_parameters, parameters)
     album = UNSET if images.album is None else host.urls.public_album_record(images.album)
-    records = [public_record(host.urls, image) for image in images]
+    records = public_records(host.urls, images)
     return ok(PublicImageList(images=records, pagination=pagination(images), album=album))
 
 

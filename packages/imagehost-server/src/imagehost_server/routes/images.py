@@ -30,7 +30,7 @@ from imagehost_server.api.parameters import (
     Search,
     Sort,
 )
-from imagehost_server.api.records import image_record
+from imagehost_server.api.records import image_record, image_records
 from imagehost_server.api.request import ApiRequest
 from imagehost_server.api.schemas import ImageChanges, SignedUrlRequest
 
@@ -70,8 +70,7 @@ async def list_images(
     host, parameters = request.host, list(request.query_params.multi_items())
     executor = request.executors.reads if is_short_read(parameters) else request.executors.database
     images = await executor.run(host.images.list_by_parameters, parameters, owner=request.account)
-    records = [image_record(host.urls, image) for image in images]
-    return ok(ImageList(images=records, pagination=pagination(images)))
+    return ok(ImageList(images=image_records(host.urls, images), pagination=pagination(images)))
 
 
 @operation("GET /v1/images/{image_id}", summary="Get one of your images.")

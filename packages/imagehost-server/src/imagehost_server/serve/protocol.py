@@ -232,7 +232,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._active_cycle = cycle
-        cycle.transport = ResponseTransport(self.transport, partial(self._end_last_response, cycle))
+        cycle.transport = ResponseTransport(self.transport, self.loop, cycle, self._end_last_response)
         super()._start_asgi_task(cycle, app)
 
     # Reading.

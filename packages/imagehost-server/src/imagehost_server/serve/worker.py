@@ -75,6 +75,7 @@ def serve(
         on_started: Called when the application has started.
     """
     listen, http = settings.server, settings.http
+    logs.skip_unused_attributes()
     config = Config(
         partial(open_app, data, settings),
         factory=True,
