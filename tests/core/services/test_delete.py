@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from tests.core.services.conftest import Stores
 
 from imagehost_core import ImageHost, NotFoundError
 from imagehost_core.testing import make_image
+from imagehost_core.workers import advance
 
 if TYPE_CHECKING:
     from tests.core.conftest import Program
@@ -207,23 +207,17 @@ def test_a_render_in_progress_cannot_restore_a_deleted_image(
 ) -> None:
     before = stored_files(folder)
     image = host.upload(PNG, owner="admin")
-    rendering, deleted = threading.Event(), threading.Event()
-
-    def make() -> bytes:
-        rendering.set()
-        assert deleted.wait(PATIENCE)
-        return b"the variant"
-
     variants = stores(host).variants
-    with ThreadPoolExecutor(3) as executor:
-        renders = [executor.submit(variants.get_or_create, image.id, "key", make) for _ in range(3)]
-        assert rendering.wait(PATIENCE)
-        host.images.delete(image.id)
-        deleted.set()
-        for render in renders:
-            with pytest.raises(NotFoundError):
-                render.result(PATIENCE)
-    assert variants.get_memory(image.id, "key") is None
+    queued = host.delivery.open_in_steps(host.delivery.resolve(image.id, QUERY))
+    has_worker = advance(queued)
+    assert isinstance(has_worker, Future)
+    has_worker.result(PATIENCE)
+    host.images.delete(image.id)
+    with pytest.raises(NotFoundError):
+        advance(queued)
+    with pytest.raises(NotFoundError):
+        variants.put(image.id, "key", b"rendered before the deletion")
+    assert variants.get(image.id, "key") is None
     assert stored_files(folder) == before
 
 

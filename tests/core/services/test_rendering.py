@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import attrs
@@ -14,9 +15,11 @@ from PIL import Image as PILImage
 from PIL import ImageChops, ImageStat
 
 from imagehost_core import Fit, Format, Image, ImageHost, InternalError, NotFoundError, Size, Transform, plan
+from imagehost_core.ids import ImageId
 from imagehost_core.jobs import RenderJob, pick_derivative
 from imagehost_core.services.rendering import cache_key, choose_source
 from imagehost_core.storage.blob_store import MASTER
+from imagehost_core.storage.variant_cache import VariantCache
 from imagehost_core.testing import make_image
 from imagehost_core.workers import JobClass, classify
 
@@ -89,6 +92,38 @@ def test_a_variant_looks_the_same_with_and_without_derivatives(host: ImageHost, 
     bare = attrs.evolve(host.upload(upload, owner="admin"), derivatives=())
     difference = ImageChops.difference(with_rungs, rendered(host, bare, job))
     assert max(ImageStat.Stat(difference).mean) < 2
+
+
+def test_concurrent_requests_for_a_variant_render_once(
+    host: ImageHost, bare: Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = []
+    put = VariantCache.put
+
+    def counting_put(cache: VariantCache, image_id: ImageId, key: str, data: bytes) -> None:
+        stored.append(key)
+        put(cache, image_id, key, data)
+
+    monkeypatch.setattr(VariantCache, "put", counting_put)
+    job = job_of(bare, 300)
+    with ThreadPoolExecutor(12) as executor:
+        images = list(executor.map(lambda _: rendered(host, bare, job).tobytes(), range(12)))
+    assert len(set(images)) == 1
+    intermediate = choose_source(bare, job).intermediate
+    assert intermediate is not None
+    assert stored == [cache_key(intermediate), cache_key(job)]
+
+
+def test_after_a_failed_render_the_next_request_renders(host: ImageHost, data: Path, bare: Image) -> None:
+    job = job_of(bare, 300, Format.PNG)
+    (master,) = (path for path in (data / "images").rglob(MASTER) if path.parent.name == bare.id)
+    content = master.read_bytes()
+    master.write_bytes(content[:200])
+    with pytest.raises(InternalError):
+        rendered(host, bare, job)
+    assert cached_keys(data, bare) == set()
+    master.write_bytes(content)
+    assert rendered(host, bare, job).size == (300, 300)
 
 
 def test_an_intermediate_is_deleted_with_its_image(host: ImageHost, data: Path, bare: Image) -> None:

@@ -1,53 +1,23 @@
-"""The variant cache: rendered once, limited in size, never served when corrupt or stale."""
+"""The variant cache: limited in size, never served when corrupt or stale."""
 
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from imagehost_core.errors import NotFoundError, UnavailableError
+from imagehost_core.errors import NotFoundError
 from imagehost_core.ids import ImageId, new_image_id
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.storage import DataLayout, GenerationTable, LockManager, StagingArea
-from imagehost_core.storage.locks import stripe
 from imagehost_core.storage.variant_cache import VariantCache
-from imagehost_core.workers import JobClass
-
-if TYPE_CHECKING:
-    from tests.core.conftest import Program
 
 ID = ImageId("abCD0123456789xy")
-TIMEOUT = 30
-
-GET_OR_CREATE = """
-    import sys
-    from pathlib import Path
-    from imagehost_core.settings import DeliverySettings
-    from imagehost_core.storage import DataLayout, LockManager, StagingArea, GenerationTable
-    from imagehost_core.storage.variant_cache import VariantCache
-
-    layout = DataLayout(Path(sys.argv[1]))
-    locks, generations = LockManager(layout.locks), GenerationTable(layout.generations)
-    staging = StagingArea(layout.staging, 0)
-    variants = VariantCache(layout, staging, locks, generations, DeliverySettings(), lambda _image: True)
-
-    def render():
-        print("rendering")
-        sys.stdin.readline()
-        return b"rendered by " + sys.argv[2].encode()
-
-    print("ready")
-    sys.stdin.readline()
-    print(variants.get_or_create(sys.argv[3], "key", render).decode())
-"""
 
 
 class CacheDir:
@@ -88,84 +58,23 @@ def cache_dir(tmp_path: Path) -> Iterator[CacheDir]:
     directory.close()
 
 
-def must_not_render() -> bytes:
-    raise AssertionError("rendered again")
-
-
 def test_a_variant_is_cached_in_memory_and_for_other_processes_on_disk(cache_dir: CacheDir) -> None:
     cache = cache_dir.cache()
     assert cache.get_memory(ID, "key") is None
-    assert cache.get_or_create(ID, "key", lambda: b"data") == b"data"
+    cache.put(ID, "key", b"data")
     assert cache.get_memory(ID, "key") == b"data"
-    assert cache.get_or_create(ID, "key", must_not_render) == b"data"
+    assert cache.get(ID, "key") == b"data"
     other = cache_dir.cache()
     assert other.get_memory(ID, "key") is None
-    assert other.get_or_create(ID, "key", must_not_render) == b"data"
+    assert other.get(ID, "key") == b"data"
     assert other.get_memory(ID, "key") == b"data"
-
-
-def test_concurrent_requests_for_a_variant_render_once(cache_dir: CacheDir) -> None:
-    caches = [cache_dir.cache(), cache_dir.cache()]
-    renders: list[None] = []
-    started, proceed = threading.Event(), threading.Event()
-
-    def render() -> bytes:
-        renders.append(None)
-        started.set()
-        assert proceed.wait(TIMEOUT)
-        return b"data"
-
-    with ThreadPoolExecutor(12) as executor:
-        futures = [executor.submit(caches[turn % 2].get_or_create, ID, "key", render) for turn in range(12)]
-        assert started.wait(TIMEOUT)
-        proceed.set()
-        assert {future.result(TIMEOUT) for future in futures} == {b"data"}
-    assert len(renders) == 1
-
-
-def test_requests_for_a_variant_in_two_processes_render_once(
-    tmp_path: Path, program: Callable[..., Program]
-) -> None:
-    first, second = (program(GET_OR_CREATE, tmp_path, name, ID) for name in ("first", "second"))
-    assert first.read_line() == second.read_line() == "ready"
-    first.write_line()
-    assert first.read_line() == "rendering"
-    second.write_line()
-    first.write_line()
-    assert first.read_line() == second.read_line() == "rendered by first"
-
-
-def test_when_the_rendering_process_is_killed_another_renders(
-    tmp_path: Path, program: Callable[..., Program]
-) -> None:
-    first, second = (program(GET_OR_CREATE, tmp_path, name, ID) for name in ("first", "second"))
-    assert first.read_line() == second.read_line() == "ready"
-    first.write_line()
-    assert first.read_line() == "rendering"
-    second.write_line()
-    first.kill()
-    assert second.read_line() == "rendering"
-    second.write_line()
-    assert second.read_line() == "rendered by second"
-
-
-def test_a_failed_render_raises_and_caches_nothing(cache_dir: CacheDir) -> None:
-    cache = cache_dir.cache()
-
-    def fail() -> bytes:
-        raise UnavailableError("busy")
-
-    with pytest.raises(UnavailableError):
-        cache.get_or_create(ID, "key", fail)
-    assert cache_dir.on_disk() == []
-    assert cache.get_or_create(ID, "key", lambda: b"data") == b"data"
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(data=st.binary(min_size=1, max_size=60), where=st.data())
-def test_a_corrupt_file_is_rendered_again(cache_dir: CacheDir, data: bytes, where: st.DataObject) -> None:
+def test_a_corrupt_file_is_discarded(cache_dir: CacheDir, data: bytes, where: st.DataObject) -> None:
     image_id = new_image_id()
-    cache_dir.cache().get_or_create(image_id, "key", lambda: data)
+    cache_dir.cache().put(image_id, "key", data)
     path = cache_dir.layout.variants_of(image_id) / "key"
     whole = path.read_bytes()
     cut = where.draw(st.integers(0, len(whole) - 1))
@@ -180,21 +89,23 @@ def test_a_corrupt_file_is_rendered_again(cache_dir: CacheDir, data: bytes, wher
         )
     )
     path.write_bytes(corrupt)
-    assert cache_dir.cache().get_or_create(image_id, "key", lambda: b"new") == b"new"
-    assert cache_dir.cache().get_or_create(image_id, "key", must_not_render) == b"new"
+    assert cache_dir.cache().get(image_id, "key") is None
+    assert not path.exists()
+    cache_dir.cache().put(image_id, "key", b"new")
+    assert cache_dir.cache().get(image_id, "key") == b"new"
 
 
 def test_an_image_keeps_its_most_recently_used_variants_up_to_the_limit(cache_dir: CacheDir) -> None:
     cache = cache_dir.cache(variants_per_image=3, memory_cache_bytes=0)
     directory = cache_dir.layout.variants_of(ID)
     for turn, key in enumerate("abc"):
-        cache.get_or_create(ID, key, lambda: b"data")
+        cache.put(ID, key, b"data")
         os.utime(directory / key, (turn, turn))
-    cache.get_or_create(ID, "a", must_not_render)
-    cache.get_or_create(ID, "d", lambda: b"data")
+    assert cache.get(ID, "a") == b"data"
+    cache.put(ID, "d", b"data")
     assert cache_dir.on_disk() == ["a", "c", "d"]
     other = new_image_id()
-    cache.get_or_create(other, "x", lambda: b"data")
+    cache.put(other, "x", b"data")
     assert cache_dir.on_disk() == ["a", "c", "d"], "each image has a separate limit"
 
 
@@ -204,7 +115,7 @@ def test_an_image_over_the_limit_has_more_than_one_variant_evicted(cache_dir: Ca
     directory = cache_dir.layout.variants_of(ID)
     counts = []
     for turn in range(40):
-        cache.get_or_create(ID, f"{turn}", lambda: b"data")
+        cache.put(ID, f"{turn}", b"data")
         os.utime(directory / f"{turn}", (turn, turn))
         keys = sorted(map(int, cache_dir.on_disk()))
         counts.append(len(keys))
@@ -217,9 +128,9 @@ def test_an_image_over_the_limit_has_more_than_one_variant_evicted(cache_dir: Ca
 def test_a_file_that_is_deleted_during_an_eviction_is_no_error(cache_dir: CacheDir) -> None:
     """A sweep may delete files at any time; a dangling link stands for a file that was just deleted."""
     cache = cache_dir.cache(variants_per_image=1)
-    cache.get_or_create(ID, "a", lambda: b"data")
+    cache.put(ID, "a", b"data")
     (cache_dir.layout.variants_of(ID) / "deleted").symlink_to("missing")
-    cache.get_or_create(ID, "b", lambda: b"data")
+    cache.put(ID, "b", b"data")
     assert cache_dir.on_disk() == ["b"]
     (cache_dir.layout.variants_of(ID) / "deleted").symlink_to("missing")
     cache.sweep()
@@ -229,9 +140,9 @@ def test_a_sweep_evicts_the_least_recently_used_variants_down_to_the_limit(cache
     cache = cache_dir.cache(disk_cache_bytes=400)
     images = [new_image_id() for _ in range(6)]
     for turn, image_id in enumerate(images):
-        cache_dir.cache().get_or_create(image_id, "key", lambda: bytes(100))
+        cache_dir.cache().put(image_id, "key", bytes(100))
         os.utime(cache_dir.layout.variants_of(image_id) / "key", (turn, turn))
-    cache_dir.cache().get_or_create(images[0], "key", must_not_render)
+    assert cache_dir.cache().get(images[0], "key") == bytes(100)
     cache.sweep()
     size = (cache_dir.layout.variants_of(images[0]) / "key").stat().st_size
     cached = [image_id for image_id in images if cache_dir.on_disk(image_id)]
@@ -241,14 +152,14 @@ def test_a_sweep_evicts_the_least_recently_used_variants_down_to_the_limit(cache
 def test_sweeps_run_automatically_and_keep_the_limit(cache_dir: CacheDir) -> None:
     cache = cache_dir.cache(disk_cache_bytes=2_000, memory_cache_bytes=0)
     for _ in range(100):
-        cache.get_or_create(new_image_id(), "key", lambda: bytes(90))
+        cache.put(new_image_id(), "key", bytes(90))
     total = sum(path.stat().st_size for path in cache_dir.layout.variants.rglob("key"))
     assert 1_500 < total <= 2_000 + 2_000 // 20 + 2 * 110
 
 
 def test_a_sweep_does_nothing_while_another_runs(cache_dir: CacheDir) -> None:
     cache = cache_dir.cache(disk_cache_bytes=0)
-    cache_dir.cache().get_or_create(ID, "key", lambda: b"data")
+    cache_dir.cache().put(ID, "key", b"data")
     with cache_dir.locks.try_acquire("sweep"):
         cache.sweep()
         assert cache_dir.on_disk() == ["key"]
@@ -259,46 +170,43 @@ def test_a_sweep_does_nothing_while_another_runs(cache_dir: CacheDir) -> None:
 def test_a_render_in_progress_caches_nothing_for_a_deleted_image(cache_dir: CacheDir) -> None:
     cache = cache_dir.cache()
 
-    def render() -> bytes:
-        with cache_dir.locks.acquire("image", ID), cache_dir.generations.bump(ID):
-            cache_dir.deleted.add(ID)
-            cache.purge(ID)
-        return b"too late"
-
-    cache.get_or_create(ID, "other", lambda: b"data")
+    cache.put(ID, "other", b"data")
+    with cache_dir.locks.acquire("image", ID), cache_dir.generations.bump(ID):
+        cache_dir.deleted.add(ID)
+        cache.purge(ID)
     with pytest.raises(NotFoundError):
-        cache.get_or_create(ID, "key", render)
+        cache.put(ID, "key", b"too late")
     assert cache_dir.on_disk() == []
     assert cache.get_memory(ID, "key") is None
     assert cache.get_memory(ID, "other") is None
     with pytest.raises(NotFoundError):
-        cache.get_or_create(ID, "other", lambda: b"data")
+        cache.put(ID, "other", b"data")
 
 
 def test_a_variant_that_is_read_during_a_change_is_not_cached_in_memory(cache_dir: CacheDir) -> None:
     cache = cache_dir.cache()
-    cache_dir.cache().get_or_create(ID, "key", lambda: b"data")
+    cache_dir.cache().put(ID, "key", b"data")
     with cache_dir.generations.bump(ID):
-        assert cache.get_or_create(ID, "key", must_not_render) == b"data"
+        assert cache.get(ID, "key") == b"data"
         assert cache.get_memory(ID, "key") is None
     assert cache.get_memory(ID, "key") is None
-    assert cache.get_or_create(ID, "key", must_not_render) == b"data"
+    assert cache.get(ID, "key") == b"data"
     assert cache.get_memory(ID, "key") == b"data"
 
 
 def test_a_change_invalidates_the_memory_but_not_the_disk(cache_dir: CacheDir) -> None:
     cache = cache_dir.cache()
-    cache.get_or_create(ID, "key", lambda: b"data")
+    cache.put(ID, "key", b"data")
     with cache_dir.generations.bump(ID):
         assert cache.get_memory(ID, "key") is None
     assert cache.get_memory(ID, "key") is None
-    assert cache.get_or_create(ID, "key", must_not_render) == b"data"
+    assert cache.get(ID, "key") == b"data"
 
 
 def test_the_memory_has_a_limit(cache_dir: CacheDir) -> None:
     cache = cache_dir.cache(memory_cache_bytes=250)
     for key in "abc":
-        cache.get_or_create(ID, key, lambda: bytes(100))
+        cache.put(ID, key, bytes(100))
     assert [cache.get_memory(ID, key) is not None for key in "abc"] == [False, True, True]
 
 
@@ -308,7 +216,7 @@ def test_a_disk_with_too_little_free_space_caches_nothing_and_rendering_goes_on(
     """Variants can be rendered again: they must not use the space that uploads and deletions need."""
     cache_dir = CacheDir(tmp_path, min_free_bytes=2**62)
     cache = cache_dir.cache()
-    assert cache.get_or_create(ID, "key", lambda: b"data") == b"data"
+    cache.put(ID, "key", b"data")
     assert cache_dir.on_disk() == []
     assert cache.get_memory(ID, "key") == b"data", "the memory is not full"
     assert f"disk full, variant not cached on disk: image={ID}" in caplog.text
@@ -320,27 +228,9 @@ def test_rendering_goes_on_when_the_disk_is_really_full(small_disk: Callable[...
     cache = cache_dir.cache(memory_cache_bytes=0)
     large = bytes(2**21)
     for _ in range(2):
-        assert cache.get_or_create(ID, "key", lambda: large) == large
+        cache.put(ID, "key", large)
+        assert cache.get(ID, "key") is None
     assert cache_dir.on_disk() == []
-    assert cache.get_or_create(ID, "small", lambda: b"data") == b"data"
+    cache.put(ID, "small", b"data")
     assert cache_dir.on_disk() == ["small"]
     cache_dir.close()
-
-
-def test_light_work_does_not_wait_for_heavy_work_that_happens_to_share_its_lock(cache_dir: CacheDir) -> None:
-    cache, started, let_go = cache_dir.cache(), threading.Event(), threading.Event()
-
-    def slow() -> bytes:
-        started.set()
-        assert let_go.wait(TIMEOUT)
-        return b"heavy"
-
-    ours = stripe(f"{ID}/heavy")
-    shared = next(f"light{n}" for n in range(100_000) if stripe(f"{ID}/light{n}") == ours)
-    heavy = threading.Thread(target=cache.get_or_create, args=(ID, "heavy", slow, JobClass.HEAVY))
-    heavy.start()
-    assert started.wait(TIMEOUT)
-    assert cache.get_or_create(ID, shared, lambda: b"light", JobClass.LIGHT) == b"light"
-    let_go.set()
-    heavy.join(TIMEOUT)
-    assert cache.get_memory(ID, "heavy") == b"heavy"

@@ -11,6 +11,7 @@ from anyio import CapacityLimiter, to_thread
 
 from imagehost_core.errors import UnavailableError
 from imagehost_core.settings import RenderingSettings
+from imagehost_core.workers.admission import RESERVED_CLASSES
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,8 +26,6 @@ MAX_WAITING_PASSWORDS = 50
 """Password checks that may wait: 2.5 s of work."""
 RETRY_AFTER_SECONDS = 3
 """`Retry-After` of a request that is rejected because too many wait."""
-WAITERS_PER_THREAD = 4
-"""Requests for variants that may wait, per thread: requests for the same variant wait for one rendering."""
 UPLOAD_BODY_THREADS = 16
 """Threads that parse, hash and write upload bodies."""
 DNS_THREADS = 8
@@ -104,9 +103,9 @@ class Executors:
     """The thread limiters of one server process.
 
     Args:
-        rendering: Settings of the core's worker pool. A call to the pool holds a thread while it runs or
-            waits, so `variants` and `uploads` have enough threads to fill the pool's queue, whose limit is
-            then the effective one.
+        rendering: Settings of the core's worker pool. An upload holds a thread while it runs or waits, so
+            `uploads` has enough threads to fill the pool's queue, whose limit is then the effective one. A
+            request for a variant holds one only while a worker process renders it.
 
     Attributes:
         database: Reads and writes of the database.
@@ -115,7 +114,7 @@ class Executors:
         upload_bodies: Writes of request bodies to disk.
         passwords: Password hashes.
         dns: DNS lookups.
-        variants: Rendering.
+        variants: Data of renderings to and from worker processes: one thread for each process.
         uploads: Processing of uploads, separate from `variants` so that rendering cannot delay uploads.
     """
 
@@ -127,5 +126,5 @@ class Executors:
         self.passwords = ThreadLimiter(PASSWORD_THREADS, MAX_WAITING_PASSWORDS)
         self.dns = ThreadLimiter(DNS_THREADS)
         pool_threads = 2 * (rendering.processes + rendering.queue)
-        self.variants = ThreadLimiter(pool_threads, WAITERS_PER_THREAD * pool_threads)
+        self.variants = ThreadLimiter(rendering.processes + len(RESERVED_CLASSES))
         self.uploads = ThreadLimiter(pool_threads, pool_threads)

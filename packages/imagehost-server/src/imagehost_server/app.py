@@ -171,7 +171,7 @@ class Dispatcher:
         if image_path is None:
             await self._api(scope, receive, send)
         else:
-            await self._delivery(image_path, scope, send)
+            await self._delivery(image_path, scope, receive, send)
 
     def is_delivery(self, path: str) -> bool:
         """Return whether a path belongs to the delivery route."""

@@ -40,6 +40,7 @@ from imagehost_core.transform import (
     verify_signed_url,
 )
 from imagehost_core.uploads import with_extension
+from imagehost_core.workers import QueueSteps, run_steps
 
 IMAGE_CACHE_SIZE = 10_000
 """Image records in memory, per process; each takes about 1 KB."""
@@ -247,12 +248,19 @@ class ImageResolver:
 
         Raises:
             NotFoundError: The image was deleted meanwhile.
-            UnavailableError: The render queue is full, or the render timed out.
+            UnavailableError: The render queue is full, or the render timed out or would.
             InternalError: The stored file is damaged.
+        """
+        return run_steps(self.open_in_steps(resolved))
+
+    def open_in_steps(self, resolved: ResolvedImage) -> QueueSteps[Blob]:
+        """Do as `open`, in steps, so that an event loop can wait for the queue without a thread.
+
+        `imagehost_core.workers.steps` tells how to run them.
         """
         if resolved.job is None or resolved.key is None:
             return Blob(self._blobs.open(resolved.image.id))
-        return Blob(self._rendering.get_or_render(resolved.image, resolved.key, resolved.job))
+        return Blob((yield from self._rendering.get_or_render(resolved.image, resolved.key, resolved.job)))
 
     def build(
         self, image: Image, transform: Transform, accept: str = "", *, allow_master: bool = False

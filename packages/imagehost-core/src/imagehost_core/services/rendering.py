@@ -8,7 +8,9 @@ in the variant cache, so that a huge master is decoded once instead of once per 
 from __future__ import annotations
 
 import os
-from functools import cache
+import time
+from collections.abc import Callable
+from functools import cache, partial
 from hashlib import sha256
 from io import BytesIO
 from itertools import starmap
@@ -25,7 +27,14 @@ from imagehost_core.storage import MASTER, BlobStore
 from imagehost_core.storage.blob_store import derivative_name
 from imagehost_core.storage.variant_cache import VariantCache
 from imagehost_core.transform import Size, Transform, plan
-from imagehost_core.workers import ImageExecutor, JobClass, classify
+from imagehost_core.workers import (
+    ImageExecutor,
+    JobClass,
+    QueueSteps,
+    WorkerRequest,
+    classify,
+    render_request,
+)
 
 
 @frozen
@@ -52,8 +61,8 @@ class RenderingService:
     _executor: ImageExecutor = field(repr=False)
     _timeout_seconds: float = field(repr=False)
 
-    def get_or_render(self, image: Image, key: str, job: RenderJob) -> bytes:
-        """Return the bytes of a variant, from the cache or rendered now.
+    def get_or_render(self, image: Image, key: str, job: RenderJob) -> QueueSteps[bytes]:
+        """Return the bytes of a variant, from the cache or rendered now, in steps between waits.
 
         Args:
             image: The image.
@@ -68,26 +77,54 @@ class RenderingService:
         cached = self._variants.get(image.id, key)
         if cached is not None:
             return cached
+        until = time.monotonic() + self._timeout_seconds
         source = choose_source(image, job)
-        if source.intermediate is None:
-            return self._render_cached(image, key, job, source)
-        # One cache entry after the other: rendering the second while holding the lock of the first could
-        # deadlock with a thread that does it in the opposite order.
+        open_source = partial(self._open_source, image, source.name)
         intermediate = source.intermediate
-        data = self._render_cached(image, cache_key(intermediate), intermediate, source)
-        job_class = classify(job, intermediate.plan.output)
-        return self._variants.get_or_create(
-            image.id, key, lambda: self._render(job, intermediate.format, BytesIO(data), job_class), job_class
+        if intermediate is None:
+            request = render_request(job, source.size, image.frames, until=until, key=f"{image.id}/{key}")
+            return (yield from self._render(request, image, key, job, image.format, open_source))
+        # One after the other: a task that waits for another while it holds a worker process could deadlock.
+        first_key = cache_key(intermediate)
+        first = render_request(
+            intermediate, source.size, image.frames, until=until, key=f"{image.id}/{first_key}"
         )
+        data = yield from self._render(first, image, first_key, intermediate, image.format, open_source)
+        second = render_request(job, intermediate.plan.output, 1, until=until, key=f"{image.id}/{key}")
+        return (yield from self._render(second, image, key, job, intermediate.format, lambda: BytesIO(data)))
 
-    def _render_cached(self, image: Image, key: str, job: RenderJob, source: RenderSource) -> bytes:
-        job_class = classify(job, source.size, image.frames)
-
-        def create() -> bytes:
-            with self._open_source(image, source.name) as file:
-                return self._render(job, image.format, file, job_class)
-
-        return self._variants.get_or_create(image.id, key, create, job_class)
+    def _render(
+        self,
+        request: WorkerRequest,
+        image: Image,
+        key: str,
+        job: RenderJob,
+        source_format: Format,
+        open_source: Callable[[], BinaryIO],
+    ) -> QueueSteps[bytes]:
+        while (data := self._variants.get(image.id, key)) is None:
+            worker = yield from self._executor.wait(request)
+            if worker is None:
+                continue  # Another request has rendered the variant.
+            succeeded = False
+            try:
+                try:
+                    with open_source() as file:
+                        length = file.seek(0, os.SEEK_END)
+                        file.seek(0)
+                        seconds = request.until - time.monotonic()
+                        _, data = self._executor.render(
+                            job, source_format, file, length, deadline=seconds, worker=worker
+                        )
+                finally:
+                    # Before the write to the disk, so that the next task can start meanwhile.
+                    self._executor.release(worker)
+                self._variants.put(image.id, key, data)
+                succeeded = True
+            finally:
+                self._executor.complete(request, succeeded=succeeded)
+            return data
+        return data
 
     def _open_source(self, image: Image, name: str) -> BinaryIO:
         """Open one of an image's files; the master in place of a derivative that is lost."""
@@ -95,13 +132,6 @@ class RenderingService:
             return self._blobs.open(image.id, name)
         except NotFoundError:
             return self._blobs.open(image.id, MASTER)
-
-    def _render(self, job: RenderJob, fmt: Format, file: BinaryIO, job_class: JobClass) -> bytes:
-        length = file.seek(0, os.SEEK_END)
-        file.seek(0)
-        return self._executor.render(
-            job, fmt, file, length, deadline=self._timeout_seconds, job_class=job_class
-        )[1]
 
 
 def choose_source(image: Image, job: RenderJob) -> RenderSource:

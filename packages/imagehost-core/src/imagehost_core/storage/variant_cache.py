@@ -1,4 +1,4 @@
-"""The variant cache: memory, then disk, then rendering, once for concurrent requests.
+"""The variant cache: memory, then disk.
 
 Variants can be rendered again, so nothing is synced to the disk; a checksum in each file's header detects
 files that a power failure has corrupted. Purging must be reliable: a variant is written under its image's
@@ -19,13 +19,11 @@ from zlib import crc32
 from attrs import frozen
 
 from imagehost_core._util.lru import LRUCache
-from imagehost_core._util.singleflight import SingleFlight
 from imagehost_core.errors import InsufficientStorageError, NotFoundError
 from imagehost_core.ids import ImageId, delivery_not_found_text
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.storage import DataLayout, GenerationTable, LockManager, StagingArea
 from imagehost_core.storage.durable import make_directory, open_owner_only, translate_disk_full
-from imagehost_core.workers import JobClass
 
 _HEADER = struct.Struct("<4sIQ")
 """Magic bytes, CRC-32 and length of the data."""
@@ -74,7 +72,6 @@ class VariantCache:
         self._memory: LRUCache[tuple[ImageId, str], _MemoryEntry] = LRUCache(
             settings.memory_cache_bytes, lambda entry: len(entry.data)
         )
-        self._single_flight: SingleFlight[tuple[ImageId, str], bytes] = SingleFlight()
         self._written_since_sweep = 0
 
     def get_memory(self, image_id: ImageId, key: str) -> bytes | None:
@@ -91,30 +88,30 @@ class VariantCache:
         """Return a variant if it is in memory or on disk."""
         return self.get_memory(image_id, key) or self._read(image_id, key)
 
-    def get_or_create(
-        self,
-        image_id: ImageId,
-        key: str,
-        render: Callable[[], bytes],
-        job_class: JobClass = JobClass.HEAVY,
-    ) -> bytes:
-        """Return a variant, rendered and cached if it is not cached yet.
+    def put(self, image_id: ImageId, key: str, data: bytes) -> None:
+        """Cache a variant, in memory and, if there is space, on disk.
 
         Args:
             image_id: The image.
             key: The variant, as a valid file name.
-            render: Renders the variant.
-            job_class: The cost class of rendering.
+            data: The bytes of the variant.
 
         Raises:
             NotFoundError: The image was deleted meanwhile.
         """
-        cached = self.get(image_id, key)
-        if cached is not None:
-            return cached
-        return self._single_flight.run(
-            (image_id, key), lambda: self._create(image_id, key, render, job_class)
-        )
+        with self._locks.acquire("image", image_id):
+            if not self._exists(image_id):
+                raise NotFoundError(delivery_not_found_text(image_id))
+            generation = self._generations.read(image_id)
+            try:
+                self._write(self._layout.variants_of(image_id), key, data)
+            except InsufficientStorageError:
+                log.warning("disk full, variant not cached on disk: image=%s key=%s", image_id, key)
+        self._put_memory(image_id, key, generation, data)
+        self._written_since_sweep += len(data)
+        if self._written_since_sweep > self._settings.disk_cache_bytes // _SWEEP_SHARE:
+            self._written_since_sweep = 0
+            self.sweep()
 
     def purge(self, image_id: ImageId) -> None:
         """Delete all variants of an image. The caller holds its lock and has bumped its generation."""
@@ -133,21 +130,6 @@ class VariantCache:
                 path.unlink(missing_ok=True)
                 total -= size
 
-    def _create(self, image_id: ImageId, key: str, render: Callable[[], bytes], job_class: JobClass) -> bytes:
-        # One process of the machine renders a variant; the others wait for it. Two variants may share a
-        # lock, so light jobs have locks of their own and never wait for a heavy job.
-        with self._locks.acquire(f"render-{job_class.value}", f"{image_id}/{key}"):
-            cached = self._read(image_id, key)
-            if cached is not None:
-                return cached
-            data = render()
-            self._store(image_id, key, data)
-        self._written_since_sweep += len(data)
-        if self._written_since_sweep > self._settings.disk_cache_bytes // _SWEEP_SHARE:
-            self._written_since_sweep = 0
-            self.sweep()
-        return data
-
     def _read(self, image_id: ImageId, key: str) -> bytes | None:
         generation = self._generations.read(image_id)
         path = self._layout.variants_of(image_id) / key
@@ -164,17 +146,6 @@ class VariantCache:
             os.utime(path)
         self._put_memory(image_id, key, generation, data)
         return data
-
-    def _store(self, image_id: ImageId, key: str, data: bytes) -> None:
-        with self._locks.acquire("image", image_id):
-            if not self._exists(image_id):
-                raise NotFoundError(delivery_not_found_text(image_id))
-            generation = self._generations.read(image_id)
-            try:
-                self._write(self._layout.variants_of(image_id), key, data)
-            except InsufficientStorageError:
-                log.warning("disk full, variant not cached on disk: image=%s key=%s", image_id, key)
-        self._put_memory(image_id, key, generation, data)
 
     def _write(self, directory: Path, key: str, data: bytes) -> None:
         # Variants can be rendered again: they must not use the space that changes and deletions need.

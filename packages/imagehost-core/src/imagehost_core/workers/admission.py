@@ -9,6 +9,7 @@ a pool of `size` worker processes:
   renders: they share the CPU instead.
 - A quarter of the queue is reserved for light tasks, and a quarter for uploads.
 - Of the tasks with the same key one runs, and the others wait for its result.
+- A task that would probably end after its deadline is rejected at once (`imagehost_core.workers.schedule`).
 
 All functions are pure functions of plain values, so that a pool of one process and a pool that serves several
 processes follow the same rules.
@@ -17,7 +18,7 @@ processes follow the same rules.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from itertools import chain, combinations
 
@@ -25,6 +26,9 @@ from attrs import frozen
 
 RESERVED_SHARE = 4
 """One place of the queue in this many is reserved for each reserved class."""
+RESULT_WAITERS_PER_PLACE = 16
+"""Requests per place of the queue that can wait for the results of others, which needs no worker process: so
+a new image on a popular page is no overload."""
 
 
 class JobClass(Enum):
@@ -72,25 +76,36 @@ class WorkerRequest:
     kind: str = ""
 
 
-def find_next(
-    queue: Iterable[WorkerRequest], taken: Collection[Slot], running_keys: Collection[str], size: int
-) -> tuple[WorkerRequest, Slot] | None:
-    """Return the first request in the queue that can start, and its slot; `None` if all must wait.
+def needing_workers(queue: Iterable[WorkerRequest], running_keys: Collection[str]) -> Iterator[WorkerRequest]:
+    """Yield the requests in the queue that wait for a worker process; the others wait for a result.
 
     Args:
         queue: The requests in order of arrival.
-        taken: The slots in use.
         running_keys: The keys of tasks whose results are being created.
+    """
+    keys = set(running_keys)
+    for request in queue:
+        if request.key is None:
+            yield request
+        elif request.key not in keys:
+            keys.add(request.key)
+            yield request
+
+
+def find_next(
+    queue: Iterable[WorkerRequest], taken: Collection[Slot], size: int
+) -> tuple[WorkerRequest, Slot] | None:
+    """Return the first request that can start, and its slot; `None` if all must wait.
+
+    Args:
+        queue: The requests that wait for worker processes, in order of arrival.
+        taken: The slots in use.
         size: The number of shared slots.
     """
     slots = {job_class: find_slot(job_class, taken, size) for job_class in JobClass}
     if not any(slots.values()):
         return None
-    for request in queue:
-        slot = slots[request.job_class]
-        if slot is not None and request.key not in running_keys:
-            return request, slot
-    return None
+    return next(((request, slot) for request in queue if (slot := slots[request.job_class])), None)
 
 
 def find_slot(job_class: JobClass, taken: Collection[Slot], size: int) -> Slot | None:

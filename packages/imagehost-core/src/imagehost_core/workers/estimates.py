@@ -1,11 +1,11 @@
-"""Cost estimates of renders, and the job class that follows from them."""
+"""Cost estimates of tasks, the job class that follows from them, and their correction by measurements."""
 
 from __future__ import annotations
 
 from imagehost_core.formats import Format
 from imagehost_core.jobs import RenderJob
 from imagehost_core.transform import Size
-from imagehost_core.workers.admission import JobClass
+from imagehost_core.workers.admission import JobClass, WorkerRequest
 
 LIGHT_SECONDS = 0.5
 """Renders with a lower estimate are light. A thumbnail of a derivative takes a tenth of this."""
@@ -19,6 +19,10 @@ ENCODE_SECONDS = {
     Format.GIF: 0.05,
 }
 """CPU seconds to encode a million pixels. Only the order of magnitude matters here."""
+SMOOTHING = 0.8
+"""The weight of earlier measurements against the latest."""
+INITIAL_SECONDS = 0.5
+"""The weight of an uncorrected estimate, as of a task of this duration that took as long as estimated."""
 
 
 def classify(job: RenderJob, source: Size, frames: int = 1) -> JobClass:
@@ -36,3 +40,42 @@ def estimate_seconds(job: RenderJob, source: Size, frames: int = 1) -> float:
     """Return the estimated CPU seconds of a render; arguments as for `classify`."""
     decode, encode = source.pixels * DECODE_SECONDS, job.plan.output.pixels * ENCODE_SECONDS[job.format]
     return (decode + encode) * (frames if job.animated else 1) / 1e6
+
+
+def render_request(
+    job: RenderJob, source: Size, frames: int, *, until: float, key: str | None = None
+) -> WorkerRequest:
+    """Return the request for the worker process of a render.
+
+    Args:
+        job: The render.
+        source: Size of the image to decode.
+        frames: Number of frames of that image.
+        until: When to stop waiting, on the clock of `time.monotonic()`, in seconds.
+        key: Identifies the variant.
+    """
+    seconds = estimate_seconds(job, source, frames)
+    return WorkerRequest(until, classify(job, source, frames), key, seconds, job.format.value)
+
+
+class Calibration:
+    """Corrections of estimates by the measured durations of earlier tasks, for each class and kind of task.
+
+    The durations depend on the machine, and on what else runs on it.
+    """
+
+    def __init__(self) -> None:
+        self._measured: dict[tuple[JobClass, str], float] = {}
+        self._estimated: dict[tuple[JobClass, str], float] = {}
+
+    def seconds(self, request: WorkerRequest) -> float:
+        """Return the corrected estimate of a task, in seconds."""
+        kind = request.job_class, request.kind
+        measured = self._measured.get(kind, INITIAL_SECONDS)
+        return request.seconds * measured / self._estimated.get(kind, INITIAL_SECONDS)
+
+    def record(self, request: WorkerRequest, seconds: float) -> None:
+        """Add the measured duration of a task; recent ones count most."""
+        kind = request.job_class, request.kind
+        for sums, value in ((self._measured, seconds), (self._estimated, request.seconds)):
+            sums[kind] = SMOOTHING * sums.get(kind, INITIAL_SECONDS) + value

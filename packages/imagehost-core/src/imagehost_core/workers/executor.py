@@ -9,10 +9,11 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import Future
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
-from typing import Generic, Self, TypeVar, overload
+from typing import Generic, Self, TypeVar, cast, overload
 
 from attrs import frozen
 
@@ -35,6 +36,7 @@ from imagehost_core.workers.process import (
     WorkerSpec,
     worker_errors,
 )
+from imagehost_core.workers.steps import QueueSteps
 
 TASKS = "imagehost_core.workers.tasks"
 """The module of the default task table, which has the tasks of `ingest` and `render`."""
@@ -163,7 +165,10 @@ class ImageExecutor:
             UnavailableError: None was free in time.
             InternalError: None can be started; the cause has the details.
         """
-        with failures.mapped_to(failures.RENDER_ERRORS), self._acquire(deadline, JobClass.LIGHT) as worker:
+        with (
+            failures.mapped_to(failures.RENDER_ERRORS),
+            self._using(None, deadline, JobClass.LIGHT) as worker,
+        ):
             return worker.ready()
 
     @overload
@@ -213,6 +218,7 @@ class ImageExecutor:
         *,
         deadline: float,
         job_class: JobClass = JobClass.HEAVY,
+        worker: Worker | None = None,
     ) -> tuple[RenderResult, bytes]:
         """Render a variant of a master or of one of its derivatives.
 
@@ -223,6 +229,7 @@ class ImageExecutor:
             length: Length of the source in bytes.
             deadline: Seconds, waiting included, after which the worker process is killed.
             job_class: The class of the task (`imagehost_core.workers.classify`).
+            worker: The worker process from `wait`; without it, the call waits for one.
 
         Raises:
             UnavailableError: No worker process was free in time, or the queue is full; or the task took too
@@ -232,9 +239,42 @@ class ImageExecutor:
         call = TaskCall("render", (job, source_format), RenderResult, lambda _result: 1)
         with failures.mapped_to(failures.RENDER_ERRORS):
             result, (variant,) = self.run(
-                call, source, length, deadline=deadline, receive=b"".join, job_class=job_class
+                call,
+                source,
+                length,
+                deadline=deadline,
+                receive=b"".join,
+                job_class=job_class,
+                worker=worker,
             )
         return result, variant
+
+    def wait(self, request: WorkerRequest) -> QueueSteps[Worker | None]:
+        """Wait for a worker process, in steps.
+
+        Returns:
+            A worker process, which the caller must `release`, and then `complete` a request with a key; or
+            `None` if another request with the same key has succeeded meanwhile.
+
+        Raises:
+            UnavailableError: None was free in time, the queue is full, or none can be started.
+        """
+        future = self._pool.submit(request)
+        try:
+            yield cast("Future[object]", future)
+        except BaseException:
+            self._pool.abandon(request, future)
+            raise
+        return future.result()
+
+    def release(self, worker: Worker) -> None:
+        """Give back a worker process of `wait`."""
+        self._pool.release(worker)
+
+    def complete(self, request: WorkerRequest, *, succeeded: bool) -> None:
+        """Mark the result of a request with a key as available to others, or as failed."""
+        assert request.key is not None
+        self._pool.complete(request.key, succeeded=succeeded)
 
     def run(
         self,
@@ -245,6 +285,7 @@ class ImageExecutor:
         deadline: float,
         receive: Receive[Blob],
         job_class: JobClass = JobClass.HEAVY,
+        worker: Worker | None = None,
     ) -> tuple[Result, list[Blob]]:
         """Run any task of the task table.
 
@@ -255,6 +296,7 @@ class ImageExecutor:
             deadline: Seconds, waiting included, after which the worker process is killed.
             receive: Called with the chunks of each blob; it must consume them all.
             job_class: The class of the task.
+            worker: The worker process to use, which the caller releases; without it, one is acquired.
 
         Raises:
             WorkerFailure: The worker process returned no result.
@@ -262,7 +304,7 @@ class ImageExecutor:
                 `InternalError` if the source is shorter than `length`.
             OSError: The source cannot be read, or `receive` cannot write.
         """
-        with self._acquire(deadline, job_class) as worker:
+        with self._using(worker, deadline, job_class) as worker:
             try:
                 message, lengths = worker.request(call.task, messages.to_json(call.arguments), source, length)
             except FrameError as cause:
@@ -278,26 +320,27 @@ class ImageExecutor:
         raise error
 
     @contextmanager
-    def _acquire(self, deadline: float, job_class: JobClass) -> Iterator[Worker]:
-        """Acquire a ready worker process, and kill it when the deadline passes within the block."""
+    def _using(self, worker: Worker | None, deadline: float, job_class: JobClass) -> Iterator[Worker]:
+        """Use a ready worker process, and kill it when the deadline passes within the block."""
         until = time.monotonic() + deadline
-        with self._pool.acquire(WorkerRequest(until, job_class)) as worker:
-            timer = self._pool.watchdog.call_at(until, worker.kill)
+        request = WorkerRequest(until, job_class)
+        with nullcontext(worker) if worker else self._pool.acquire(request) as used:
+            timer = self._pool.watchdog.call_at(until, used.kill)
             had_enough_time = False
             try:
-                worker.ready()
+                used.ready()
                 had_enough_time = until - time.monotonic() >= MIN_WORK_SHARE * deadline
-                yield worker
+                yield used
             except WorkerLost as error:
-                worker.retired = True
+                used.retired = True
                 timed_out = not self._pool.watchdog.cancel(timer)
-                exit_info = worker.end(EXIT_GRACE_SECONDS)
+                exit_info = used.end(EXIT_GRACE_SECONDS)
                 too_late = failures.DeadlineExceeded if had_enough_time else failures.QueuedTooLong
                 kind = too_late if timed_out else self._classify_loss(error, exit_info)
                 raise kind(exit_info.message, deadline) from error
             finally:
                 # The deadline may have passed after the result: the process is then killed, or about to be.
-                worker.retired |= not self._pool.watchdog.cancel(timer)
+                used.retired |= not self._pool.watchdog.cancel(timer)
 
     def _classify_loss(self, error: WorkerLost, exit_info: ExitInfo) -> type[failures.WorkerFailure]:
         """Return the failure of a worker process that was lost before the deadline."""

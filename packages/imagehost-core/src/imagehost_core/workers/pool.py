@@ -1,7 +1,7 @@
 """The process pool: it starts worker processes, lends them to queued requests, and replaces lost ones.
 
-A request waits as a value with a future, so that waiting needs no thread. Which request is next follows from
-`imagehost_core.workers.admission`.
+A request waits as a value with a future, so that waiting needs no thread. `imagehost_core.workers.queue`
+decides which is next, and which are rejected.
 
 Invariants, under the lock: `_started` counts the worker processes that are starting, idle or busy, and is
 never above `size` + 2. Futures are resolved without the lock, because that runs the callbacks of callers.
@@ -14,25 +14,18 @@ import os
 import threading
 import time
 import weakref
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import partial
 
-from attrs import define
+from attrs import define, frozen
 
 from imagehost_core.errors import UnavailableError
-from imagehost_core.workers.admission import (
-    JobClass,
-    Slot,
-    WorkerRequest,
-    can_enqueue,
-    find_next,
-    free_slots,
-)
+from imagehost_core.workers.admission import WorkerRequest
 from imagehost_core.workers.lending import PoolLoad
 from imagehost_core.workers.process import Worker, WorkerSpec
+from imagehost_core.workers.queue import RequestQueue
 from imagehost_core.workers.spawned import SpawnedWorker
 from imagehost_core.workers.watchdog import Timer, Watchdog
 
@@ -43,6 +36,7 @@ IDLE_SECONDS = 60.0
 left, so that a first upload does not wait 0.3 s for its start."""
 CLOSE_SECONDS = 10.0
 """Seconds that `close` waits for callers to release their worker processes."""
+CLOSED = "expected a pool that is open but received one that is closed"
 
 Resolutions = list[Callable[[], None]]
 """Calls that resolve futures, to be made without the lock."""
@@ -54,6 +48,14 @@ class _Waiter:
 
     future: Future[Worker | None]
     timer: Timer | None = None
+
+
+@frozen(eq=False)
+class _Task:
+    """The request that a worker process is lent to, and the number of tasks that it had run before."""
+
+    request: WorkerRequest
+    earlier_tasks: int
 
 
 class ProcessPool:
@@ -89,10 +91,10 @@ class ProcessPool:
         self._lock = threading.Lock()
         self._released = threading.Condition(self._lock)
         self._idle: list[SpawnedWorker] = []
-        self._busy: dict[SpawnedWorker, Slot] = {}
+        self._busy: dict[SpawnedWorker, _Task] = {}
         self._trim_timer: Timer | None = None
-        self._queue: dict[WorkerRequest, _Waiter] = {}
-        self._running_keys: set[str] = set()
+        self._queue = RequestQueue(self.size, self.queue)
+        self._waiters: dict[WorkerRequest, _Waiter] = {}
         self._started = 0
         self._closed = False
 
@@ -127,20 +129,19 @@ class ProcessPool:
         Returns:
             A worker process, which the caller must `release`; or `None` when another task with the same key
             has succeeded meanwhile. A caller that gets one for a request with a key must also `complete` it.
-            The future raises `UnavailableError` if none was free in time, the queue is full, or none can be
-            started.
+            The future raises `UnavailableError` if none was free in time or probably will be, the queue is
+            full, or none can be started.
         """
         future: Future[Worker | None] = Future()
         with self._resolving() as resolutions:
-            if self._closed:
-                future.set_exception(_closed_error())
+            try:
+                if self._closed:
+                    raise UnavailableError(CLOSED)
+                self._queue.add(request, time.monotonic())
+            except UnavailableError as error:
+                future.set_exception(error)
                 return future
-            queued = Counter(other.job_class for other in self._queue)
-            if not can_enqueue(request.job_class, queued, self._taken, self.size, self.queue):
-                details = f"expected at most {self.queue} requests to wait for a worker"
-                future.set_exception(UnavailableError(details))
-                return future
-            waiter = self._queue[request] = _Waiter(future)
+            waiter = self._waiters[request] = _Waiter(future)
             self._dispatch(resolutions)
             if request in self._queue:
                 waiter.timer = self.watchdog.call_at(request.until, partial(self._expire, request))
@@ -156,7 +157,7 @@ class ProcessPool:
         with self._resolving() as resolutions:
             closed = self._closed
             if not closed:
-                self._busy.pop(worker, None)
+                self._end_task(worker)
                 worker.idle_since = time.monotonic()
                 self._idle.append(worker)
                 self._dispatch(resolutions)
@@ -167,9 +168,8 @@ class ProcessPool:
     def complete(self, key: str, *, succeeded: bool) -> None:
         """Mark the result of a key as available, or as failed: then the next request with the key runs."""
         with self._resolving() as resolutions:
-            self._running_keys.discard(key)
-            for request in [each for each in self._queue if succeeded and each.key == key]:
-                future = self._dequeue(request)
+            for request in self._queue.complete(key, succeeded=succeeded):
+                future = self._future_of(request)
                 if future.set_running_or_notify_cancel():
                     resolutions.append(partial(future.set_result, None))
             self._dispatch(resolutions)
@@ -213,7 +213,7 @@ class ProcessPool:
             self._closed = True
             for worker in self._busy:
                 worker.kill()
-            self._reject_all(_closed_error(), resolutions)
+            self._reject_all(UnavailableError(CLOSED), resolutions)
         # After the kills: the watchdog's thread started the processes, so its end makes Linux kill them, and
         # busy ones would seem to have been killed from outside.
         self.watchdog.close()
@@ -239,62 +239,66 @@ class ProcessPool:
         for resolve in resolutions:
             resolve()
 
-    @property
-    def _taken(self) -> Collection[Slot]:
-        return self._busy.values()
-
     def _dispatch(self, resolutions: Resolutions) -> None:
         """Give idle worker processes to the next requests, and start more if needed."""
-        while not self._closed:
-            found = find_next(self._queue, self._taken, self._running_keys, self.size)
-            if found is None:
-                return
-            request, slot = found
+        while not self._closed and (request := self._queue.next()) is not None:
             self._discard_dead_idle()
             if not self._idle:
-                self._spawn_if_needed(request.job_class)
+                self._spawn_if_needed(request)
                 return
-            future = self._dequeue(request)
-            if future.set_running_or_notify_cancel():
-                worker = self._idle.pop()
-                self._busy[worker] = slot
-                if request.key is not None:
-                    self._running_keys.add(request.key)
-                resolutions.append(partial(future.set_result, worker))
+            future = self._future_of(request)
+            if not future.set_running_or_notify_cancel():
+                self._queue.remove(request)
+                continue
+            try:
+                self._queue.start(request, time.monotonic())
+            except UnavailableError as error:
+                resolutions.append(partial(future.set_exception, error))
+                continue
+            worker = self._idle.pop()
+            self._busy[worker] = _Task(request, worker.task_count)
+            resolutions.append(partial(future.set_result, worker))
 
-    def _dequeue(self, request: WorkerRequest) -> Future[Worker | None]:
-        waiter = self._queue.pop(request)
+    def _future_of(self, request: WorkerRequest) -> Future[Worker | None]:
+        """Return the future of a request that leaves the queue."""
+        waiter = self._waiters.pop(request)
         if waiter.timer is not None:
             self.watchdog.cancel(waiter.timer)
         return waiter.future
 
     def _reject(self, request: WorkerRequest, error: UnavailableError, resolutions: Resolutions) -> None:
-        future = self._dequeue(request)
+        future = self._future_of(request)
         if future.set_running_or_notify_cancel():
             resolutions.append(partial(future.set_exception, error))
 
     def _reject_all(self, error: UnavailableError, resolutions: Resolutions) -> None:
-        for request in list(self._queue):
+        for request in self._queue.waiting:
+            self._queue.remove(request)
             self._reject(request, error, resolutions)
 
     def _expire(self, request: WorkerRequest) -> None:
         """Reject a request at its deadline, on the watchdog's thread."""
         with self._resolving() as resolutions:
             if request in self._queue:
-                error = UnavailableError("expected a free worker in time but all were busy")
-                self._reject(request, error, resolutions)
+                self._reject(request, self._queue.expire(request, time.monotonic()), resolutions)
+                self._dispatch(resolutions)
 
     def _remove_cancelled(self, request: WorkerRequest, future: Future[Worker | None]) -> None:
-        if future.cancelled():
-            with self._resolving() as resolutions:
-                if request in self._queue:
-                    self._dequeue(request)
-                    self._dispatch(resolutions)
+        with self._resolving() as resolutions:
+            if future.cancelled() and request in self._queue:
+                self._queue.remove(request)
+                self._future_of(request)
+                self._dispatch(resolutions)
 
-    def _spawn_if_needed(self, job_class: JobClass) -> None:
-        """Start one more worker process if the requests with free slots outnumber those not busy."""
-        available = self._started - len(self._busy)
-        if available < min(len(self._queue), free_slots(job_class, self._taken, self.size)):
+    def _end_task(self, worker: SpawnedWorker) -> None:
+        task = self._busy.pop(worker, None)
+        if task is not None:
+            measured = worker.task_count > task.earlier_tasks and not worker.interrupted
+            self._queue.end(task.request, time.monotonic(), measured=measured)
+
+    def _spawn_if_needed(self, request: WorkerRequest) -> None:
+        """Start one more worker process if the requests that could start outnumber those not busy."""
+        if self._started - len(self._busy) < self._queue.startable(request.job_class):
             self._spawn()
 
     def _should_retire(self, worker: SpawnedWorker) -> bool:
@@ -311,7 +315,7 @@ class ProcessPool:
     def _discard(self, worker: SpawnedWorker) -> None:
         _end(worker)
         with self._resolving() as resolutions:
-            self._busy.pop(worker, None)
+            self._end_task(worker)
             self._replace()
             self._released.notify_all()
             self._dispatch(resolutions)
@@ -376,10 +380,6 @@ class ProcessPool:
             self._schedule_trim()
         if closed:
             self._end_idle()
-
-
-def _closed_error() -> UnavailableError:
-    return UnavailableError("expected a pool that is open but received one that is closed")
 
 
 def _end(worker: SpawnedWorker) -> None:

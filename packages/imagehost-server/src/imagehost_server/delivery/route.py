@@ -17,6 +17,7 @@ from imagehost_core.models import Account, Scope
 from imagehost_server._executors import Executors
 from imagehost_server.auth.bearer import bearer_token
 from imagehost_server.auth.cookies import same_origin_session_cookie
+from imagehost_server.delivery.opening import open_blob
 from imagehost_server.http.conditional import (
     UNSATISFIABLE,
     ByteRange,
@@ -27,7 +28,7 @@ from imagehost_server.http.conditional import (
 from imagehost_server.http.responses import Headers, RawResponse, error_response
 
 if TYPE_CHECKING:
-    from litestar.types import HTTPResponseBodyEvent, HTTPResponseStartEvent, HTTPScope, Send
+    from litestar.types import HTTPResponseBodyEvent, HTTPResponseStartEvent, HTTPScope, Receive, Send
 
 T = TypeVar("T")
 
@@ -125,19 +126,20 @@ class DeliveryRoute:
         self._not_modified_starts = ResponseStartCache(lambda resolved, _: self.not_modified_start(resolved))
         self._ok_starts = ResponseStartCache(self.ok_start)
 
-    async def __call__(self, path: str, scope: HTTPScope, send: Send) -> None:
+    async def __call__(self, path: str, scope: HTTPScope, receive: Receive, send: Send) -> None:
         """Handle a request.
 
         Args:
             path: The path after the prefix: `<id>` or `<id>.<ext>`.
             scope: The request.
+            receive: The ASGI callable.
             send: The ASGI callable.
         """
         try:
             if scope["method"] == "OPTIONS":
                 await PREFLIGHT.send(send)
             elif scope["method"] in ("GET", "HEAD"):
-                await self._deliver(path, scope, send)
+                await self._deliver(path, scope, receive, send)
             else:
                 raise MethodNotAllowedError(f"expected one of {METHODS}")
         except ImageHostError as error:
@@ -145,7 +147,7 @@ class DeliveryRoute:
             headers = (*response.headers, *_error_headers(error))
             await RawResponse(response.status, response.body, headers).send(send)
 
-    async def _deliver(self, path: str, scope: HTTPScope, send: Send) -> None:
+    async def _deliver(self, path: str, scope: HTTPScope, receive: Receive, send: Send) -> None:
         headers = relevant_headers(scope["headers"])
         query = scope["query_string"].decode("latin-1")
         accept = headers.get(b"accept", "")
@@ -173,9 +175,9 @@ class DeliveryRoute:
             await send(NO_BODY)
             return
         if blob is None:
-            # A master is read from a file, so it must not wait behind renderings.
-            executor = self._executors.files if resolved.key is None else self._executors.variants
-            blob = await executor.run(self._host.delivery.open, resolved)
+            blob = await open_blob(self._host.delivery.open_in_steps(resolved), self._executors, receive)
+        if blob is None:
+            return
         try:
             await self._send(resolved, blob, headers, scope["method"] == "HEAD", send)
         finally:

@@ -1,0 +1,149 @@
+"""Measure requests for variants beside more large renderings than the server can do.
+
+    python -m bench.queue [--seconds 8] [--loads 16 64 160 240] [--clients 64]
+
+Thumbnails: the latency of uncached thumbnails while a number of clients request different large AVIFs of the
+same image, each one after the other.
+
+Huge AVIFs: clients that each request a different AVIF of 40 million pixels at the same time. A response is a
+200 within the deadline (20 s), or a 503 at once. Then a rejected request is repeated after its `Retry-After`,
+alone, which must be admitted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+
+from attrs import frozen
+from bench.peers import fetch, imagehost, machine, upload
+from bench.render import as_jpeg, sample_image
+
+WIDTHS = count(2_000)
+"""Each rendering has another width, so that none is cached."""
+REJECTED_PAUSE = 0.2
+"""Seconds that a client waits after a 503."""
+
+
+@frozen
+class Response:
+    """A response.
+
+    Attributes:
+        status: The HTTP status.
+        seconds: The time until the whole body was received.
+        retry_after: The header's value, in seconds; 0 without it.
+    """
+
+    status: int
+    seconds: float
+    retry_after: int
+
+    @classmethod
+    def of(cls, url: str) -> Response:
+        """Return the response to a GET request."""
+        begin = time.perf_counter()
+        status, headers, _ = fetch(url)
+        return cls(status, time.perf_counter() - begin, int(headers.get("Retry-After", "0")))
+
+
+def quantiles(seconds: Sequence[float]) -> str:
+    """Return the median, the 99th percentile and the maximum as text, in milliseconds."""
+    if len(seconds) < 2:
+        return " ".join(f"{value * 1e3:.0f} ms" for value in seconds) or "none"
+    p99 = statistics.quantiles(seconds, n=100, method="inclusive")[98]
+    return f"p50 {statistics.median(seconds) * 1e3:.0f}, p99 {p99 * 1e3:.0f}, max {max(seconds) * 1e3:.0f} ms"
+
+
+def thumbnails(origin: str, image: str, clients: int, seconds: float) -> None:
+    """Print the latency of thumbnails beside a number of clients that request large AVIFs."""
+    heavy, ended, lock = Counter[int](), threading.Event(), threading.Lock()
+
+    def request_large() -> None:
+        while not ended.is_set():
+            with lock:
+                width = next(WIDTHS)
+            response = Response.of(f"{origin}/img/{image}.avif?w={width % 1_500 + 2_400}&h={width}&fit=fill")
+            heavy[response.status] += 1
+            if response.status != 200:
+                ended.wait(REJECTED_PAUSE)
+
+    threads = [threading.Thread(target=request_large, daemon=True) for _ in range(clients)]
+    for thread in threads:
+        thread.start()
+    time.sleep(2.0 if clients else 0.0)
+    responses, until = [], time.monotonic() + seconds
+    while time.monotonic() < until:
+        with lock:
+            width = next(WIDTHS)
+        responses.append(Response.of(f"{origin}/img/{image}.webp?w={width % 200 + 100}&h={width % 211 + 90}"))
+    ended.set()
+    for thread in threads:
+        thread.join()
+    statuses = dict(Counter(response.status for response in responses))
+    times = quantiles([response.seconds for response in responses])
+    print(f"{clients:4} clients  thumbnails {times}  {statuses}  large AVIFs {dict(heavy)}", flush=True)
+
+
+def huge_avifs(origin: str, image: str, clients: int) -> None:
+    """Print the responses to simultaneous requests for huge AVIFs, and whether `Retry-After` is true."""
+    responses: dict[str, Response] = {}
+    urls = [f"{origin}/img/{image}.avif?w={7_990 - turn}" for turn in range(clients)]
+    repeated = threading.Event()
+
+    def request(url: str) -> None:
+        responses[url] = first = Response.of(url)
+        if first.status == 503 and not repeated.is_set():
+            repeated.set()
+            time.sleep(first.retry_after)
+            again = Response.of(url)
+            print(
+                f"  repeated after Retry-After {first.retry_after}: {again.status} in {again.seconds:.1f} s"
+            )
+
+    threads = [threading.Thread(target=request, args=(url,)) for url in urls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for status in sorted({response.status for response in responses.values()}):
+        chosen = [response for response in responses.values() if response.status == status]
+        times = sorted(response.seconds for response in chosen)
+        waits = sorted(response.retry_after for response in chosen)
+        print(
+            f"{clients:4} clients  {len(chosen):3} × {status}  {quantiles(times)}  "
+            f"Retry-After {waits[0]} to {waits[-1]}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--seconds", type=float, default=8.0, help="duration of each load")
+    parser.add_argument("--loads", type=int, nargs="*", default=[0, 16, 64, 160, 240])
+    parser.add_argument("--clients", type=int, default=64, help="clients that request huge AVIFs")
+    options = parser.parse_args()
+    print(machine(), flush=True)
+    with tempfile.TemporaryDirectory() as directory:
+        if options.loads:
+            with imagehost(Path(directory, "thumbnails")) as server:
+                image = upload(server, as_jpeg(sample_image().resize((4_000, 3_000))))
+                for clients in options.loads:
+                    thumbnails(server.origin, image, clients, options.seconds)
+        if options.clients:
+            with imagehost(Path(directory, "huge")) as server:
+                image = upload(server, as_jpeg(sample_image().resize((8_000, 5_000))))
+                for _ in range(2):
+                    huge_avifs(server.origin, image, options.clients)
+
+
+if __name__ == "__main__":
+    main()

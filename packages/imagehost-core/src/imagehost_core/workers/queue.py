@@ -1,0 +1,207 @@
+"""The queue of a pool: which requests wait, run or are rejected. It knows no processes, threads or clocks."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection
+
+from attrs import evolve, frozen
+
+from imagehost_core.errors import UnavailableError
+from imagehost_core.workers.admission import (
+    RESULT_WAITERS_PER_PLACE,
+    JobClass,
+    Slot,
+    WorkerRequest,
+    can_enqueue,
+    find_next,
+    find_slot,
+    free_slots,
+    needing_workers,
+)
+from imagehost_core.workers.estimates import Calibration
+from imagehost_core.workers.schedule import Schedule
+
+OVERDUE_SHARE = 0.25
+"""A task that has run for longer than estimated is expected to need this share of its time again."""
+
+
+@frozen
+class _WaitingTask:
+    """A request that arrived at a time, and whether a task was before it then."""
+
+    arrived: float
+    is_behind: bool
+
+
+@frozen
+class _RunningTask:
+    slot: Slot
+    started: float
+    ends: float
+
+    def expected_end(self, now: float) -> float:
+        return self.ends if now <= self.ends else now + OVERDUE_SHARE * (now - self.started)
+
+
+class RequestQueue:
+    """The requests of a pool. All times are on the clock of `time.monotonic()`, in seconds.
+
+    Args:
+        size: The number of shared slots.
+        places: The most requests that can wait for worker processes.
+    """
+
+    def __init__(self, size: int, places: int) -> None:
+        self._size, self._places = size, places
+        self._waiting: dict[WorkerRequest, _WaitingTask] = {}
+        self._running: dict[WorkerRequest, _RunningTask] = {}
+        self._running_keys: set[str] = set()
+        self._calibration = Calibration()
+
+    def __len__(self) -> int:
+        """Return the number of waiting requests."""
+        return len(self._waiting)
+
+    def __contains__(self, request: object) -> bool:
+        """Return whether a request is waiting."""
+        return request in self._waiting
+
+    @property
+    def waiting(self) -> tuple[WorkerRequest, ...]:
+        """The waiting requests, in order of arrival."""
+        return tuple(self._waiting)
+
+    def add(self, request: WorkerRequest, now: float) -> None:
+        """Add a request at the end.
+
+        Raises:
+            UnavailableError: The queue is full, or the task would probably end after its deadline.
+        """
+        needing = self._needing_workers()
+        if self._shares_result(request):
+            if len(self._waiting) - len(needing) >= RESULT_WAITERS_PER_PLACE * self._places:
+                raise self._full(request, now)
+            is_behind = True
+            if self._end_of_result(request, now) > request.until:
+                raise self._too_late(request, request.until - now, now)
+        else:
+            queued = Counter(other.job_class for other in needing)
+            if not can_enqueue(request.job_class, queued, self._taken, self._size, self._places):
+                raise self._full(request, now)
+            schedule = self._schedule(now, request)
+            is_behind = not schedule.starts_now(request)
+            if is_behind and schedule.seconds_until_in_time(request) > 0:
+                raise self._too_late(request, request.until - now, now)
+        self._waiting[request] = _WaitingTask(now, is_behind)
+
+    def next(self) -> WorkerRequest | None:
+        """Return the request to start next, or `None` if all must wait."""
+        found = find_next(needing_workers(self._waiting, self._running_keys), self._taken, self._size)
+        return None if found is None else found[0]
+
+    def startable(self, job_class: JobClass) -> int:
+        """Return how many of the waiting requests could start, if the next is of a class."""
+        return min(len(self._waiting), free_slots(job_class, self._taken, self._size))
+
+    def start(self, request: WorkerRequest, now: float) -> None:
+        """Start the task of the next request.
+
+        Raises:
+            UnavailableError: It was behind others, and would probably end after its deadline. It is removed.
+        """
+        waited = self._waiting.pop(request)
+        ends = now + self._calibration.seconds(request)
+        if waited.is_behind and request.until < ends:
+            raise self._too_late(request, request.until - waited.arrived, now)
+        slot = find_slot(request.job_class, self._taken, self._size)
+        assert slot is not None
+        self._running[request] = _RunningTask(slot, now, ends)
+        if request.key is not None:
+            self._running_keys.add(request.key)
+
+    def remove(self, request: WorkerRequest) -> None:
+        """Remove a waiting request."""
+        del self._waiting[request]
+
+    def expire(self, request: WorkerRequest, now: float) -> UnavailableError:
+        """Remove a waiting request whose deadline has come; return the error for its caller."""
+        arrived = self._waiting.pop(request).arrived
+        details = "expected a free worker in time but all were busy"
+        return self._rejection(request, request.until - arrived, now, details)
+
+    def end(self, request: WorkerRequest, now: float, *, measured: bool) -> None:
+        """End the task of a request; its result is available after `complete`.
+
+        Args:
+            request: A running request.
+            now: The present.
+            measured: Whether the task ran to its end, so that its duration corrects later estimates.
+        """
+        task = self._running.pop(request)
+        if measured or now > task.ends:
+            self._calibration.record(request, now - task.started)
+
+    def complete(self, key: str, *, succeeded: bool) -> list[WorkerRequest]:
+        """Remove and return the requests that wait for a result; after a failure, the first can run."""
+        self._running_keys.discard(key)
+        done = [request for request in self._waiting if succeeded and request.key == key]
+        for request in done:
+            del self._waiting[request]
+        return done
+
+    @property
+    def _taken(self) -> Collection[Slot]:
+        return [task.slot for task in self._running.values()]
+
+    def _needing_workers(self) -> tuple[WorkerRequest, ...]:
+        return tuple(needing_workers(self._waiting, self._running_keys))
+
+    def _shares_result(self, request: WorkerRequest) -> bool:
+        """Return whether a request that is not in the queue would wait for the result of another."""
+        key = request.key
+        return key is not None and (
+            key in self._running_keys or any(other.key == key for other in self._waiting)
+        )
+
+    def _end_of_result(self, request: WorkerRequest, now: float) -> float:
+        """Return when the task with the key of a request will probably end."""
+        for other, task in self._running.items():
+            if other.key == request.key:
+                return task.expected_end(now)
+        schedule = self._schedule(now)
+        return next((schedule.end_of(each) for each in schedule.waiting if each.key == request.key), now)
+
+    def _schedule(self, now: float, *added: WorkerRequest) -> Schedule:
+        waiting = (*self._needing_workers(), *added)
+        return Schedule(
+            now=now,
+            waiting=waiting,
+            seconds={request: self._calibration.seconds(request) for request in waiting},
+            running=tuple((task.slot, task.expected_end(now)) for task in self._running.values()),
+            size=self._size,
+            queue=self._places,
+        )
+
+    def _full(self, request: WorkerRequest, now: float) -> UnavailableError:
+        details = f"expected at most {self._places} requests to wait for a worker"
+        return self._rejection(request, request.until - now, now, details)
+
+    def _too_late(self, request: WorkerRequest, timeout: float, now: float) -> UnavailableError:
+        details = f"expected to finish within {timeout:.3g} seconds but too many tasks are queued before"
+        return self._rejection(request, timeout, now, details)
+
+    def _rejection(
+        self, request: WorkerRequest, timeout: float, now: float, details: str
+    ) -> UnavailableError:
+        """Return the error of a request, with the time after which the same one would be admitted."""
+        if self._shares_result(request):
+            seconds = self._end_of_result(request, now) - now
+        else:
+            again = evolve(request, until=now + timeout)
+            seconds = max(
+                self._schedule(now).seconds_until_place(again),
+                self._schedule(now, again).seconds_until_in_time(again),
+            )
+        return UnavailableError(details, retry_after=max(1, math.ceil(seconds)))

@@ -1,0 +1,95 @@
+"""The expected schedule of a queue: when a task will probably end, and when a rejected one can be repeated.
+
+The rules of `imagehost_core.workers.admission` are applied to the estimated durations of tasks. A task that
+need not wait is always admitted, because its estimate may be too high.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from attrs import frozen
+
+from imagehost_core.workers.admission import Slot, WorkerRequest, can_enqueue, find_next
+
+
+@frozen
+class ExpectedState:
+    """An expected state of a pool.
+
+    Attributes:
+        now: The moment, on the clock of `time.monotonic()`, in seconds.
+        waiting: The requests that still wait for worker processes.
+        taken: The slots in use.
+    """
+
+    now: float
+    waiting: tuple[WorkerRequest, ...]
+    taken: tuple[Slot, ...]
+
+
+@frozen
+class Schedule:
+    """The tasks of a pool, and their estimated durations.
+
+    Attributes:
+        now: The present, on the clock of `time.monotonic()`, in seconds.
+        waiting: The requests that wait for worker processes, in order of arrival.
+        seconds: The estimated durations of their tasks.
+        running: The slots in use, and when their tasks will probably end, on the same clock.
+        size: The number of shared slots.
+        queue: The most requests that can wait.
+    """
+
+    now: float
+    waiting: tuple[WorkerRequest, ...]
+    seconds: Mapping[WorkerRequest, float]
+    running: tuple[tuple[Slot, float], ...]
+    size: int
+    queue: int
+
+    def starts_now(self, request: WorkerRequest) -> bool:
+        """Return whether a waiting request need not wait for the end of a task."""
+        return request not in next(self.simulate()).waiting
+
+    def end_of(self, request: WorkerRequest) -> float:
+        """Return when the task of a waiting request will probably end, on the clock of `now`."""
+        for state in self.simulate():
+            if request not in state.waiting:
+                return state.now + self.seconds[request]
+        raise AssertionError("expected every task to start")
+
+    def seconds_until_in_time(self, request: WorkerRequest) -> float:
+        """Return after how many seconds the last request in the queue could be repeated and end in time.
+
+        That is with as much time left as now, and if no others are made meanwhile.
+        """
+        seconds = self.seconds[request]
+        end = self.end_of(request)
+        return max(0.0, min(end - request.until, end - seconds - self.now))
+
+    def seconds_until_place(self, request: WorkerRequest) -> float:
+        """Return after how many seconds a request finds a place in the queue, which it is not in."""
+        for state in self.simulate():
+            queued = Counter(other.job_class for other in state.waiting)
+            if can_enqueue(request.job_class, queued, state.taken, self.size, self.queue):
+                return state.now - self.now
+        raise AssertionError("expected a place in an empty queue")
+
+    def simulate(self) -> Iterator[ExpectedState]:
+        """Yield the state at present and after each end of a task, until all tasks have ended."""
+        now, waiting = self.now, list(self.waiting)
+        running = [(slot, end) for slot, end in self.running if end > now]
+        while True:
+            taken = [slot for slot, _ in running]
+            while (found := find_next(waiting, taken, self.size)) is not None:
+                request, slot = found
+                waiting.remove(request)
+                taken.append(slot)
+                running.append((slot, now + self.seconds[request]))
+            yield ExpectedState(now, tuple(waiting), tuple(taken))
+            if not running:
+                return
+            now = max(now, min(end for _, end in running))
+            running = [(slot, end) for slot, end in running if end > now]

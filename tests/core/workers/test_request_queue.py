@@ -1,0 +1,267 @@
+"""Tests of the queue of requests by a simulated pool, whose tasks take as long as estimated."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import pytest
+from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from imagehost_core.errors import UnavailableError
+from imagehost_core.workers.admission import RESULT_WAITERS_PER_PLACE, JobClass, WorkerRequest
+from imagehost_core.workers.estimates import Calibration
+from imagehost_core.workers.queue import RequestQueue
+
+LIGHT, HEAVY, UPLOAD = JobClass.LIGHT, JobClass.HEAVY, JobClass.UPLOAD
+JOB_CLASSES = st.sampled_from(JobClass)
+SECONDS = st.integers(1, 40).map(lambda quarters: quarters / 4)
+KEYS = st.sampled_from([None, None, "a", "b", "c"])
+
+
+class SimulatedPool:
+    """A pool without processes, whose clock is `now`.
+
+    Attributes:
+        running: When the tasks will end, in the order of their starts.
+        outcomes: What became of each request: its task has `ended`, it got the `result` of another, or it was
+            `rejected` or `cancelled`.
+        started: The requests whose tasks have started, in this order.
+    """
+
+    def __init__(self, size: int, places: int) -> None:
+        self.size, self.now = size, 0.0
+        self.queue = RequestQueue(size, places)
+        self.running: dict[WorkerRequest, float] = {}
+        self.outcomes: dict[WorkerRequest, str] = {}
+        self.started: list[WorkerRequest] = []
+
+    def submit(self, request: WorkerRequest) -> UnavailableError | None:
+        try:
+            self.queue.add(request, self.now)
+        except UnavailableError as error:
+            self.resolve(request, "rejected")
+            return error
+        self.dispatch()
+        return None
+
+    def resolve(self, request: WorkerRequest, outcome: str) -> None:
+        assert request not in self.outcomes
+        self.outcomes[request] = outcome
+
+    def dispatch(self) -> None:
+        while (request := self.queue.next()) is not None:
+            try:
+                self.queue.start(request, self.now)
+            except UnavailableError:
+                self.resolve(request, "rejected")
+                continue
+            self.running[request] = self.now + request.seconds
+            self.started.append(request)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass: tasks end, and deadlines come."""
+        until = self.now + seconds
+        while True:
+            deadlines = [request.until for request in self.queue.waiting]
+            due = [moment for moment in (*self.running.values(), *deadlines) if moment <= until]
+            if not due:
+                break
+            self.now = max(self.now, min(due))
+            for request in [each for each, end in self.running.items() if end <= self.now]:
+                self.end(request, succeeded=True)
+            self.dispatch()
+            for request in [each for each in self.queue.waiting if each.until <= self.now]:
+                self.queue.expire(request, self.now)
+                self.resolve(request, "rejected")
+            self.dispatch()
+        self.now = until
+
+    def end(self, request: WorkerRequest, *, succeeded: bool) -> None:
+        del self.running[request]
+        self.resolve(request, "ended")
+        self.queue.end(request, self.now, measured=succeeded)
+        if request.key is not None:
+            for other in self.queue.complete(request.key, succeeded=succeeded):
+                assert other.key == request.key
+                self.resolve(other, "result")
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """Requests in any order: the rules of the queue hold after each step."""
+
+    @initialize(size=st.integers(1, 4), places=st.integers(0, 12))
+    def open(self, size: int, places: int) -> None:
+        self.pool, self.places = SimulatedPool(size, places), places
+        self.submitted: list[WorkerRequest] = []
+
+    @rule(job_class=JOB_CLASSES, key=KEYS, seconds=SECONDS, timeout=SECONDS)
+    def submit(self, job_class: JobClass, key: str | None, seconds: float, timeout: float) -> None:
+        request = WorkerRequest(self.pool.now + timeout, job_class, key, seconds)
+        self.submitted.append(request)
+        error = self.pool.submit(request)
+        assert error is None or error.retry_after >= 1
+
+    @rule(seconds=SECONDS)
+    def advance(self, seconds: float) -> None:
+        self.pool.advance(seconds)
+
+    @rule(data=st.data())
+    def fail(self, data: st.DataObject) -> None:
+        if self.pool.running:
+            self.pool.end(data.draw(st.sampled_from(list(self.pool.running))), succeeded=False)
+            self.pool.dispatch()
+
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        if self.pool.queue.waiting:
+            request = data.draw(st.sampled_from(self.pool.queue.waiting))
+            self.pool.queue.remove(request)
+            self.pool.resolve(request, "cancelled")
+            self.pool.dispatch()
+
+    @invariant()
+    def capacity_is_never_exceeded(self) -> None:
+        classes = [request.job_class for request in self.pool.running]
+        assert len(classes) <= self.pool.size + 2
+        assert classes.count(HEAVY) <= self.pool.size
+        assert len(self.pool.queue) <= self.places * (1 + RESULT_WAITERS_PER_PLACE) + self.pool.size + 2
+
+    @invariant()
+    def no_key_runs_twice_at_a_time(self) -> None:
+        keys = [request.key for request in self.pool.running if request.key is not None]
+        assert len(keys) == len(set(keys))
+
+    @invariant()
+    def every_request_waits_runs_or_is_resolved_once(self) -> None:
+        places = [*self.pool.queue.waiting, *self.pool.running, *self.pool.outcomes]
+        assert len(places) == len(set(places)) == len(self.submitted)
+
+    @invariant()
+    def no_request_waits_although_it_could_start_or_is_too_late(self) -> None:
+        assert self.pool.queue.next() is None
+        assert all(request.until > self.pool.now for request in self.pool.queue.waiting)
+
+    @invariant()
+    def requests_of_a_class_start_in_order_of_arrival(self) -> None:
+        for job_class in JobClass:
+            started = [each for each in self.pool.started if each.job_class is job_class and each.key is None]
+            assert started == [each for each in self.submitted if each in set(started)]
+
+    def teardown(self) -> None:
+        if hasattr(self, "pool"):
+            self.pool.advance(1_000)
+            assert set(self.pool.outcomes) == set(self.submitted)
+
+
+TestQueue = QueueMachine.TestCase
+TestQueue.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+REQUESTS = st.lists(st.tuples(JOB_CLASSES, KEYS, SECONDS, SECONDS, st.integers(0, 8)), max_size=30)
+
+
+@given(st.integers(1, 4), st.integers(0, 12), REQUESTS)
+@settings(deadline=None)
+def test_a_rejected_request_is_admitted_after_its_retry_after_and_admitted_ones_end_in_time(
+    size: int, places: int, requests: list[tuple[JobClass, str | None, float, float, int]]
+) -> None:
+    pool, admitted = SimulatedPool(size, places), list[WorkerRequest]()
+    for job_class, key, seconds, timeout, pause in requests:
+        pool.advance(pause / 4)
+        request = WorkerRequest(pool.now + timeout, job_class, key, seconds)
+        error = pool.submit(request)
+        if error is None:
+            admitted.append(request)
+            continue
+        later = deepcopy(pool)
+        later.advance(error.retry_after)
+        assert later.submit(evolve(request, until=later.now + timeout)) is None
+    pool.advance(1_000)
+    assert {pool.outcomes[request] for request in admitted} <= {"ended", "result"}
+
+
+def test_a_request_that_would_end_after_its_deadline_is_rejected_at_once() -> None:
+    pool = SimulatedPool(1, 64)
+    for _ in range(4):
+        assert pool.submit(WorkerRequest(20.0, HEAVY, None, 5.0)) is None
+    error = pool.submit(WorkerRequest(20.0, HEAVY, None, 5.0))
+    assert error is not None
+    assert error.retry_after == 5
+    pool.advance(4.75)
+    assert pool.submit(WorkerRequest(24.5, HEAVY, None, 5.0)) is not None
+    pool.advance(0.25)
+    assert pool.submit(WorkerRequest(25.0, HEAVY, None, 5.0)) is None
+
+
+def test_a_request_that_need_not_wait_is_admitted_whatever_its_estimate() -> None:
+    pool = SimulatedPool(1, 64)
+    assert pool.submit(WorkerRequest(20.0, HEAVY, None, 90.0)) is None
+    error = pool.submit(WorkerRequest(20.0, HEAVY, None, 90.0))
+    assert error is not None
+    assert error.retry_after == 90
+
+
+def test_a_request_that_can_start_before_others_in_the_queue_need_not_end_in_time() -> None:
+    pool = SimulatedPool(1, 64)
+    for _ in range(2):
+        assert pool.submit(WorkerRequest(20.0, LIGHT, None, 1.0)) is None
+    assert pool.submit(WorkerRequest(20.0, UPLOAD, None, 90.0)) is None
+    assert len(pool.running) == 2
+
+
+def test_a_request_for_a_result_waits_as_long_as_the_task_that_creates_it() -> None:
+    pool = SimulatedPool(1, 64)
+    assert pool.submit(WorkerRequest(20.0, HEAVY, "a", 15.0)) is None
+    assert pool.submit(WorkerRequest(15.0, HEAVY, "a", 15.0)) is None
+    error = pool.submit(WorkerRequest(10.0, HEAVY, "a", 15.0))
+    assert error is not None
+    assert error.retry_after == 15
+
+
+def test_requests_for_the_same_result_need_no_places_in_the_queue() -> None:
+    pool, places = SimulatedPool(1, 4), 4
+    requests = [WorkerRequest(20.0, LIGHT, "a", 1.0) for _ in range(1 + RESULT_WAITERS_PER_PLACE * places)]
+    assert not any(map(pool.submit, requests))
+    assert pool.submit(evolve(requests[0])) is not None
+    assert pool.submit(WorkerRequest(20.0, LIGHT, "b", 1.0)) is None
+    pool.advance(1.0)
+    assert [pool.outcomes[each] for each in requests] == ["ended", *["result"] * (len(requests) - 1)]
+
+
+def test_a_task_that_takes_longer_than_estimated_delays_those_behind_it() -> None:
+    queue = RequestQueue(1, 64)
+    first = WorkerRequest(20.0, HEAVY, None, 1.0)
+    queue.add(first, 0.0)
+    queue.start(first, 0.0)
+    queue.add(WorkerRequest(14.0, HEAVY, None, 1.0), 10.0)
+    with pytest.raises(UnavailableError):
+        queue.add(WorkerRequest(14.0, HEAVY, None, 1.0), 10.0)
+
+
+def test_a_request_that_has_waited_too_long_is_rejected_instead_of_started() -> None:
+    queue = RequestQueue(1, 64)
+    first, second = (WorkerRequest(10.0, HEAVY, None, 4.0) for _ in range(2))
+    queue.add(first, 0.0)
+    queue.start(first, 0.0)
+    queue.add(second, 0.0)
+    queue.end(first, 7.0, measured=True)
+    assert queue.next() is second
+    with pytest.raises(UnavailableError) as caught:
+        queue.start(second, 7.0)
+    assert caught.value.retry_after == 1
+    assert len(queue) == 0
+
+
+@given(JOB_CLASSES, SECONDS, SECONDS)
+def test_estimates_approach_the_measured_durations(
+    job_class: JobClass, estimated: float, measured: float
+) -> None:
+    calibration, request = Calibration(), WorkerRequest(0.0, job_class, None, estimated, "avif")
+    assert calibration.seconds(request) == estimated
+    for _ in range(40):
+        calibration.record(request, measured)
+    assert calibration.seconds(request) == pytest.approx(measured, rel=0.01)
+    other = evolve(request, kind="webp")
+    assert calibration.seconds(other) == estimated
