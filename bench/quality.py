@@ -1,11 +1,16 @@
-"""Compare the quality of variants with sharp's: SSIMULACRA2 against a full decode downscaled in linear light.
+"""Compare the quality of variants with sharp's, by SSIMULACRA2 at equal bytes, against two references.
 
-    python bench/quality.py IMAGE.jpg…
+    python bench/quality.py IMAGE.jpg… [--format webp] [--widths 320,640,1280]
 
 Needs `ssimulacra2` (PyPI) in the environment, and sharp through Node.js and `NODE_PATH`. For each image and
-width, both render a JPEG from the upload; imagehost uses the stored files as in production. The reference is
-downscaled by Lanczos, which is sharp's filter and not imagehost's. *At equal bytes* compares with sharp at
-the lowest quality that has at least as many bytes.
+width, imagehost renders from the stored files as in production, and sharp from the upload, at the lowest
+quality with at least as many bytes. The references are the upload downscaled by Lanczos, in linear light and
+in gamma-encoded values, which is how sharp resizes by default. A second sharp is told to resize in linear
+light.
+
+Six photographs of 2.5 to 5 megapixels that were not used to choose any parameter are in the Debian package
+`mate-backgrounds`, in `/usr/share/backgrounds/mate/nature`: Garden, LadyBird, Storm, TwoWings, Wood and
+YellowFlower.
 """
 
 from __future__ import annotations
@@ -21,7 +26,6 @@ from importlib import import_module
 from io import BytesIO
 from pathlib import Path
 
-from attrs import frozen
 from PIL import Image
 
 from imagehost_core.formats import Format, sniff
@@ -31,30 +35,32 @@ from imagehost_core.pixels.decode import apply_orientation, image_orientation
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.linear_light import LINEAR_TO_SRGB, SRGB_TO_LINEAR
 from imagehost_core.pixels.render import render
-from imagehost_core.transform import Size, Transform, plan
+from imagehost_core.transform import DEFAULT_QUALITY, Size, Transform, plan
 
-WIDTHS = (320, 640, 720, 960, 1280)
-QUALITY = 80
-SHARP_QUALITIES = range(74, 95, 1)
+WIDTHS = "320,640,1280"
+SHARP_QUALITIES = {Format.JPEG: range(70, 96), Format.WEBP: range(70, 96), Format.AVIF: range(40, 80, 2)}
+COMPARISONS = (
+    "linear-light reference, sharp's defaults",
+    "gamma-encoded reference, sharp's defaults",
+    "linear-light reference, sharp in linear light",
+)
 
 SHARP_SCRIPT = """
-const sharp = require('sharp'), [file, width, fmt, qualities] = process.argv.slice(1)
+const sharp = require('sharp'), [file, width, fmt, qualities, minimum] = process.argv.slice(1)
 const run = async () => {
-  for (const quality of JSON.parse(qualities)) {
-    const data = await sharp(file).autoOrient().resize(Number(width)).toFormat(fmt, { quality }).toBuffer()
-    console.log(JSON.stringify({ quality, data: data.toString('base64') }))
+  for (const isLinear of [false, true]) {
+    let data
+    for (const quality of JSON.parse(qualities)) {
+      const image = sharp(file).autoOrient()
+      if (isLinear) image.pipelineColourspace('scrgb')
+      data = await image.resize(Number(width)).toFormat(fmt, { quality }).toBuffer()
+      if (data.length >= Number(minimum)) break
+    }
+    console.log(data.toString('base64'))
   }
 }
 run()
 """
-
-
-@frozen
-class Score:
-    """A variant's size in bytes, and its SSIMULACRA2 score, 100 for identity with the reference."""
-
-    size: int
-    score: float
 
 
 def score(reference: Path, image: Image.Image, folder: Path) -> float:
@@ -64,7 +70,7 @@ def score(reference: Path, image: Image.Image, folder: Path) -> float:
     return float(import_module("ssimulacra2").compute_ssimulacra2(str(reference), str(path)))
 
 
-def reference_of(image: Image.Image, size: Size) -> Image.Image:
+def linear_reference(image: Image.Image, size: Size) -> Image.Image:
     """Return the whole image downscaled in linear light by Lanczos."""
     channels = (
         channel.point(SRGB_TO_LINEAR, "F")
@@ -84,70 +90,63 @@ def render_variant(data: bytes, width: int, fmt: Format) -> tuple[Size, str, byt
     source_name, source = "master", master or data
     if size is not None:
         source_name, source = f"derivative {size}", derivatives[result.derivatives.index(size)]
-    blob = render(RenderJob(steps, fmt, QUALITY), sniff(source[:16]) or Format.AVIF, source)[1][0]
+    blob = render(RenderJob(steps, fmt, DEFAULT_QUALITY[fmt]), sniff(source[:16]) or Format.AVIF, source)[1][
+        0
+    ]
     return steps.output, source_name, blob
 
 
-def render_with_sharp(file: Path, width: int, fmt: Format) -> list[tuple[int, bytes]]:
-    """Return sharp's variants and their qualities."""
-    command = [
-        "node",
-        "-e",
-        SHARP_SCRIPT,
-        str(file),
-        str(width),
-        fmt.value,
-        json.dumps(list(SHARP_QUALITIES)),
-    ]
+def render_with_sharp(file: Path, width: int, fmt: Format, minimum: int) -> list[bytes]:
+    """Return sharp's variants of at least so many bytes: by its defaults, and resized in linear light."""
+    qualities = json.dumps(list(SHARP_QUALITIES[fmt]))
+    command = ["node", "-e", SHARP_SCRIPT, str(file), str(width), fmt.value, qualities, str(minimum)]
     process = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
-    variants = map(json.loads, process.stdout.splitlines())
-    return [(variant["quality"], b64decode(variant["data"])) for variant in variants]
+    return [b64decode(line) for line in process.stdout.splitlines()]
 
 
-def compare(file: Path, width: int, fmt: Format, folder: Path) -> tuple[float, float]:
-    """Print one line; return the difference from sharp's score at the same quality and at equal bytes."""
+def compare(file: Path, width: int, fmt: Format, folder: Path) -> list[float]:
+    """Print one line; return the difference from sharp's score for each of `COMPARISONS`."""
     data = file.read_bytes()
     size, source_name, blob = render_variant(data, width, fmt)
     image = Image.open(BytesIO(data))
     image.load()
     original = to_srgb(normalize(apply_orientation(image, image_orientation(image))))
-    reference = folder / "reference.png"
-    reference_of(original, size).save(reference, compress_level=1)
-    imagehost_score = Score(len(blob), score(reference, Image.open(BytesIO(blob)), folder))
-    variants = render_with_sharp(file, width, fmt)
-    same_quality = next(data for quality, data in variants if quality == QUALITY)
-    equal_bytes = next((data for _, data in variants if len(data) >= imagehost_score.size), variants[-1][1])
-    sharp_scores = [
-        Score(len(variant), score(reference, Image.open(BytesIO(variant)), folder))
-        for variant in (same_quality, equal_bytes)
+    linear, gamma = folder / "linear.png", folder / "gamma.png"
+    linear_reference(original, size).save(linear, compress_level=1)
+    original.resize((size.width, size.height), Image.Resampling.LANCZOS).save(gamma, compress_level=1)
+    default, told = (
+        Image.open(BytesIO(variant)) for variant in render_with_sharp(file, width, fmt, len(blob))
+    )
+    own = Image.open(BytesIO(blob))
+    own_linear, own_gamma = (score(reference, own, folder) for reference in (linear, gamma))
+    differences = [
+        own_linear - score(linear, default, folder),
+        own_gamma - score(gamma, default, folder),
+        own_linear - score(linear, told, folder),
     ]
     print(
-        f"{file.name[:24]:24} {fmt} {size!s:>10} from {source_name:21}"
-        f" imagehost {imagehost_score.size:8,} B {imagehost_score.score:5.1f}"
-        f" | sharp q{QUALITY} {sharp_scores[0].size:8,} B {sharp_scores[0].score:5.1f}"
-        f" | at equal bytes {sharp_scores[1].size:8,} B {sharp_scores[1].score:5.1f}",
+        f"{file.name[:20]:20} {fmt.value} {size!s:>10} from {source_name:21} {len(blob):8,} B"
+        f" {own_linear:5.1f}  " + "  ".join(f"{difference:+5.1f}" for difference in differences),
         flush=True,
     )
-    return imagehost_score.score - sharp_scores[0].score, imagehost_score.score - sharp_scores[1].score
+    return differences
 
 
 def main() -> None:
     """Compare every image at every width, and print the means."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("images", nargs="+", type=Path, help="large JPEG photographs")
-    parser.add_argument("--format", choices=["jpeg", "webp"], default="jpeg")
+    parser.add_argument("--format", choices=["jpeg", "webp", "avif"], default="webp")
+    parser.add_argument("--widths", default=WIDTHS, help="in pixels, with commas")
     options = parser.parse_args()
-    fmt, differences = Format(options.format), []
+    fmt, widths = Format(options.format), [int(width) for width in options.widths.split(",")]
+    differences = []
     with tempfile.TemporaryDirectory() as name:
         for file in options.images:
-            full = max(Image.open(file).size)
-            differences += [compare(file, width, fmt, Path(name)) for width in WIDTHS if 2 * width <= full]
-    for title, values in zip(
-        ("the same quality", "equal bytes"), zip(*differences, strict=True), strict=True
-    ):
-        print(
-            f"difference from sharp at {title}: mean {statistics.mean(values):+.1f}, worst {min(values):+.1f}"
-        )
+            full = Image.open(file).width
+            differences += [compare(file, width, fmt, Path(name)) for width in widths if width < full]
+    for title, values in zip(COMPARISONS, zip(*differences, strict=True), strict=True):
+        print(f"{title:47} mean {statistics.mean(values):+5.1f}, worst {min(values):+5.1f}")
 
 
 if __name__ == "__main__":

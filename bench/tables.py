@@ -18,7 +18,7 @@ from io import BytesIO
 from pathlib import Path
 
 from attrs import evolve, frozen
-from bench.quality import reference_of, score
+from bench.quality import linear_reference, score
 from PIL import Image
 
 from imagehost_core.pixels.colour import normalize, to_srgb
@@ -93,7 +93,7 @@ def sample_of(file: Path, width: int, folder: Path) -> Sample:
     original = to_srgb(normalize(apply_orientation(image, image_orientation(image))))
     size = plan(Size(*original.size), Transform(width=width)).output
     reference = folder / f"{file.stem}.png"
-    reference_of(original, size).save(reference, compress_level=1)
+    linear_reference(original, size).save(reference, compress_level=1)
     return Sample(resize_to(original, size), reference)
 
 
