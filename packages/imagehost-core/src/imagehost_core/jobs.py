@@ -21,11 +21,11 @@ A WebP of 1,080 pixels loses 1 to 3 points of SSIMULACRA2 at a ratio of 1.25 com
 master, 0.5 to 1.3 at 1.6 and 0 to 0.5 at 2.
 """
 
-MAX_DERIVATIVE_WIDTH = 2304
-"""The width that a variant of 1,920 pixels needs by `MIN_DOWNSCALE`."""
-MIN_WIDTH_FOR_LARGEST = 2660
-"""The width of the images whose largest derivative has `MAX_DERIVATIVE_WIDTH`: it has three quarters of their
-pixels. Those of narrower ones have three quarters of their width."""
+MAX_DERIVATIVE_WIDTH = 2312
+"""A little more than a variant of 1,920 pixels needs by `MIN_DOWNSCALE`: heights are rounded."""
+MIN_WIDTH_FOR_LARGEST = 2560
+"""The width of the images whose largest derivative has `MAX_DERIVATIVE_WIDTH`, four fifths of their pixels or
+less. Those of narrower ones have four fifths of their width."""
 MAX_DERIVATIVE_PIXELS = 9_500_000
 """A portrait of 9:16 and the maximum width has 9.4 million pixels."""
 DERIVATIVE_COUNT = 3
@@ -43,7 +43,7 @@ def derivative_sizes(size: Size) -> tuple[Size, ...]:
     Args:
         size: The size of the upright image.
     """
-    width = 3 * size.width // 4 if size.width < MIN_WIDTH_FOR_LARGEST else MAX_DERIVATIVE_WIDTH
+    width = 4 * size.width // 5 if size.width < MIN_WIDTH_FOR_LARGEST else MAX_DERIVATIVE_WIDTH
     width = min(width, isqrt(MAX_DERIVATIVE_PIXELS * size.width // size.height))
     widths = [width >> step for step in range(DERIVATIVE_COUNT)]
     sizes = (plan(size, Transform(width)).resize for width in widths if width)
@@ -55,7 +55,7 @@ def derivative_sizes(size: Size) -> tuple[Size, ...]:
     )
 
 
-MAX_PREFERRED_SIDE = 1024
+MAX_PREFERRED_SIDE = 1200
 """The maximum of the longer side of a derivative from which rendering is cheap, in pixels."""
 
 PREFERRED_DOWNSCALE = (2, 1)
