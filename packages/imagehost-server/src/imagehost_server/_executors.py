@@ -32,7 +32,7 @@ DNS_THREADS = 8
 """Threads that resolve host names of webhook endpoints, which may take as long as a DNS timeout."""
 
 
-SLOW_READ_SECONDS = 0.010
+SLOW_READ_SECONDS = 0.025
 """The mean duration of reads on the event loop from which on they use threads; most take 0.1 ms."""
 MEAN_OF_READS = 8
 """The number of reads in that mean, which is weighted: a busy machine may interrupt a single one for long."""
