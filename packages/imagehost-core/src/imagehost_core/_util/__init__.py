@@ -1,1 +1,1 @@
-"""Helpers without business rules: clock, LRU cache, single flight, field parsing."""
+"""Helpers without business rules: clock, LRU cache, field parsing."""
