@@ -195,6 +195,17 @@ def test_a_request_that_would_end_after_its_deadline_is_rejected_at_once() -> No
     assert pool.submit(WorkerRequest(25.0, HEAVY, None, 5.0)) is None
 
 
+def test_a_rejection_by_a_full_queue_tells_when_a_place_will_be_free() -> None:
+    pool = SimulatedPool(1, 1)
+    for _ in range(2):
+        assert pool.submit(WorkerRequest(90.0, HEAVY, None, 3.0)) is None
+    error = pool.submit(WorkerRequest(90.0, HEAVY, None, 3.0))
+    assert error is not None
+    assert error.retry_after == 3
+    pool.advance(3.0)
+    assert pool.submit(WorkerRequest(90.0, HEAVY, None, 3.0)) is None
+
+
 def test_a_request_that_need_not_wait_is_admitted_whatever_its_estimate() -> None:
     pool = SimulatedPool(1, 64)
     assert pool.submit(WorkerRequest(20.0, HEAVY, None, 90.0)) is None
