@@ -62,8 +62,11 @@ def start(tmp_path: Path, log: Path) -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
 
     def start(*behaviours: str, **options: object) -> subprocess.Popen[str]:
-        commands = [[sys.executable, "-S", str(program), str(log), behaviour] for behaviour in behaviours]
-        argument = json.dumps({"commands": commands, "descriptors": [], "log_warnings": True, **options})
+        base = [sys.executable, "-S", str(program), str(log)]
+        commands = [[*base, behaviour] for behaviour in behaviours if behaviour != "service"]
+        services = [[*base, "service"]] if "service" in behaviours else []
+        values = {"commands": commands, "services": services, "descriptors": [], "log_warnings": True}
+        argument = json.dumps(values | options)
         # Without site-packages, as `runner` starts it.
         command = [sys.executable, "-I", "-S", str(supervisor.__file__), argument]
         started.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
@@ -101,6 +104,18 @@ def test_a_signal_stops_all_children_and_then_the_supervisor(start: Start, log: 
     pids = events(log, "ready", 2)
     assert stop(process, number) == ""
     assert sorted(events(log, "stopped", 2)) == sorted(pids)
+
+
+def test_a_service_stops_after_the_server_processes(start: Start, log: Path) -> None:
+    process = start("serves", "service", "serves")
+    events(log, "serving", 3)
+    process.send_signal(signal.SIGHUP)
+    events(log, "stopped", 2)
+    assert stop(process) == ""
+    assert len(events(log, "stopped", 4)) == 4
+    lines = log.read_text(encoding="utf-8").splitlines()
+    (services,) = {line.split()[1] for line in lines if line.startswith("orphaned")}
+    assert lines[-1] == f"orphaned {services}"
 
 
 def test_a_child_that_dies_is_replaced_and_logged(start: Start, log: Path) -> None:

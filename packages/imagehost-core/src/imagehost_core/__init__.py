@@ -147,6 +147,7 @@ if TYPE_CHECKING:
     from imagehost_core.transform import AUTO, Auto, Fit, Plan, Point, Size, Transform, parse_transform, plan
     from imagehost_core.uploads import UploadKeywords, UploadOptions, parse_upload_options
     from imagehost_core.webhooks import Attempt, HostResolver
+    from imagehost_core.workers.broker import run_broker
 
 __all__ = [
     "AUTO",
@@ -292,6 +293,7 @@ __all__ = [
     "parse_transform",
     "parse_upload_options",
     "plan",
+    "run_broker",
     "scan",
     "serialize_event",
     "sniff",
@@ -350,6 +352,7 @@ _EXPORTS: dict[str, str] = {
     "transform": "AUTO Auto Fit Plan Point Size Transform parse_transform plan",
     "uploads": "UploadKeywords UploadOptions parse_upload_options",
     "webhooks": "Attempt HostResolver",
+    "workers.broker": "run_broker",
 }
 """The exported names of each module, separated by whitespace."""
 _MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names.split()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -96,6 +97,7 @@ class ImageHost:
         clock: Clock = utc_now,
         random: Random = os.urandom,
         resolve: HostResolver = resolve_host,
+        broker: socket.socket | None = None,
     ) -> ImageHost:
         """Open a data directory; create it, with the account `admin`, if it does not exist.
 
@@ -105,8 +107,10 @@ class ImageHost:
             clock: The source of the current time.
             random: The source of unpredictable bytes.
             resolve: The DNS lookup of webhook hosts: a function of host and port that returns IP addresses.
+            broker: The socket to the process that runs `run_broker`, if several processes share the image
+                worker processes; closed with the host. Without it the host starts its own.
         """
-        return cls(path, settings or Settings(), clock, random, resolve)
+        return cls(path, settings or Settings(), clock, random, resolve, broker)
 
     def __init__(
         self,
@@ -115,8 +119,9 @@ class ImageHost:
         clock: Clock,
         random: Random,
         resolve: HostResolver,
+        broker: socket.socket | None = None,
     ) -> None:
-        self._context = context = open_context(path, settings, clock, random)
+        self._context = context = open_context(path, settings, clock, random, broker)
         database, accounts, images = context.database, context.accounts, context.images
         rendering = RenderingService(
             context.blobs, context.variants, context.executor, settings.rendering.render_timeout_seconds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import tempfile
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -45,6 +46,7 @@ from imagehost_core.storage import (
 from imagehost_core.storage.durable import make_directory, open_owner_only, sync_directory, sync_file
 from imagehost_core.storage.variant_cache import VariantCache
 from imagehost_core.workers import ImageExecutor
+from imagehost_core.workers.borrowed import BorrowedPool
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +92,11 @@ class HostContext:
 
 
 def open_context(
-    path: str | os.PathLike[str], settings: Settings, clock: Clock, random: Random
+    path: str | os.PathLike[str],
+    settings: Settings,
+    clock: Clock,
+    random: Random,
+    broker: socket.socket | None = None,
 ) -> HostContext:
     """Open a data directory; create it if it does not exist.
 
@@ -99,15 +105,21 @@ def open_context(
         settings: All settings of the host.
         clock: The source of the current time.
         random: The source of unpredictable bytes.
+        broker: The socket to the broker of image worker processes; without it the host starts its own.
     """
     with ExitStack() as stack:
-        context = _open(path, settings, clock, random, stack)
+        context = _open(path, settings, clock, random, broker, stack)
         # From here on the caller closes it.
         return attrs.evolve(context, stack=stack.pop_all())
 
 
 def _open(
-    path: str | os.PathLike[str], settings: Settings, clock: Clock, random: Random, stack: ExitStack
+    path: str | os.PathLike[str],
+    settings: Settings,
+    clock: Clock,
+    random: Random,
+    broker: socket.socket | None,
+    stack: ExitStack,
 ) -> HostContext:
     if path == ":memory:":
         path = stack.enter_context(tempfile.TemporaryDirectory(prefix="imagehost-"))
@@ -125,7 +137,12 @@ def _open(
     database = stack.enter_context(closing(Database(layout.database, locks)))
     sandbox = SandboxLimits(memory_bytes=settings.rendering.memory_limit_bytes)
     executor = stack.enter_context(
-        ImageExecutor(settings.rendering.processes, limits=sandbox, queue=settings.rendering.queue)
+        ImageExecutor(
+            settings.rendering.processes,
+            limits=sandbox,
+            queue=settings.rendering.queue,
+            pool=None if broker is None else BorrowedPool(broker),
+        )
     )
     _log_missing_native_modules()
     images = ImageRepository(database)

@@ -92,6 +92,10 @@ class Worker(ABC):
             grace: Seconds to wait for it to exit before it is killed.
         """
 
+    def pipes(self) -> tuple[int, int]:
+        """Return the descriptors of the pipes of requests and of results."""
+        return self._requests.fileno(), self._results.fileno()
+
     def close_pipes(self) -> None:
         """Close this process's ends of the pipes."""
         self._requests.close()

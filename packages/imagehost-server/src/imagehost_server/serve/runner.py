@@ -57,17 +57,27 @@ def run(data: Path, settings: ServerSettings) -> None:
             return
         pickle.dump((data, settings), configuration)
         configuration.flush()
-        descriptors = [listener.fileno(), configuration.fileno()]
+        server = [listener.fileno(), configuration.fileno()]
+        services, descriptors = list[list[str]](), server
+        if listen.workers > 1:
+            # Both ends stay open in the supervisor, so that requests wait while a broker is replaced.
+            requests, broker = (end.detach() for end in socket.socketpair(type=socket.SOCK_DGRAM))
+            services = [_command("broker", broker, configuration.fileno())]
+            server, descriptors = [*server, requests], [*server, requests, broker]
         for descriptor in descriptors:
             os.set_inheritable(descriptor, True)
-        module = [sys.executable, "-P", "-m", "imagehost_server.serve.worker"]
         options = {
-            "commands": [[*module, *map(str, descriptors)]] * listen.workers,
+            "commands": [_command("worker", *server)] * listen.workers,
+            "services": services,
             "descriptors": descriptors,
             "log_warnings": logger.isEnabledFor(logging.WARNING),
         }
         sys.stdout.flush()
         os.execv(sys.executable, [sys.executable, "-I", "-S", supervisor.__file__, json.dumps(options)])  # noqa: S606
+
+
+def _command(module: str, *descriptors: int) -> list[str]:
+    return [sys.executable, "-P", "-m", f"imagehost_server.serve.{module}", *map(str, descriptors)]
 
 
 def warn_of_plain_http(ip_address: str, settings: ServerSettings) -> None:

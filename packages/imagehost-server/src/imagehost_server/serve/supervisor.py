@@ -22,6 +22,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 STARTUP_FAILURE = 3
 """The exit status of a server process that no other start could help, as uvicorn defines it."""
@@ -41,14 +42,17 @@ class Child:
     Attributes:
         command: The program and its arguments, before the number of the channel's file descriptor.
         replaces: The child that is to stop when this one is ready.
+        is_service: Whether the others need it, so that it stops last.
         started: When it was started.
         is_ready: Whether it has said so.
         is_stopping: Whether it was told to stop.
         is_unanswered: Whether the last ping has no answer yet.
     """
 
-    def __init__(self, command: Sequence[str], descriptors: Sequence[int], replaces: Child | None) -> None:
-        self.command, self.replaces = command, replaces
+    def __init__(
+        self, command: Sequence[str], descriptors: Sequence[int], replaces: Child | None, *, is_service: bool
+    ) -> None:
+        self.command, self.replaces, self.is_service = command, replaces, is_service
         self.started = time.monotonic()
         self.is_ready = self.is_stopping = self.is_unanswered = False
         self.channel, remote = socket.socketpair()
@@ -58,6 +62,14 @@ class Child:
                 [*command, str(number)], pass_fds=(*descriptors, number), stdin=subprocess.DEVNULL
             )
         self.channel.setblocking(False)
+
+    def stop(self) -> None:
+        """Tell the process to stop: a service by the end of its channel, as SIGTERM can reach all at once."""
+        if self.is_service:
+            with contextlib.suppress(OSError):
+                self.channel.shutdown(socket.SHUT_WR)
+        else:
+            self.process.terminate()
 
     def ping(self) -> None:
         """Send a ping; kill the process if it has not answered the last one."""
@@ -82,7 +94,8 @@ class Supervisor:
     """The supervisor of one server.
 
     Args:
-        commands: The commands of all children.
+        commands: The commands of the server processes.
+        services: The commands of processes that those need; they start first, stop last, and outlive SIGHUP.
         descriptors: The file descriptors that children inherit.
         log: Logs a warning with fields.
         stop_seconds: After how long a child that was told to stop is killed.
@@ -92,12 +105,14 @@ class Supervisor:
     def __init__(
         self,
         commands: Sequence[Sequence[str]],
+        services: Sequence[Sequence[str]],
         descriptors: Sequence[int],
         log: Callable[[str, Mapping[str, object]], None],
         stop_seconds: float = STOP_SECONDS,
         ping_seconds: float = PING_SECONDS,
     ) -> None:
-        self._commands, self._descriptors, self._log = commands, descriptors, log
+        self._commands, self._services = commands, services
+        self._descriptors, self._log = descriptors, log
         self._stop_seconds, self._ping_seconds = stop_seconds, ping_seconds
         self._children: list[Child] = []
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
@@ -110,6 +125,8 @@ class Supervisor:
     def run(self) -> int:
         """Run until SIGTERM or SIGINT, or until a child cannot start; return the exit status."""
         self._listen_to_signals()
+        for command in self._services:
+            self._start(command, is_service=True)
         for command in self._commands:
             self._start(command)
         self._call_later(self._ping_seconds, self._ping_all)
@@ -163,10 +180,12 @@ class Supervisor:
             if child.replaces is not None:
                 self._stop(child.replaces)
 
-    def _start(self, command: Sequence[str], replaces: Child | None = None) -> None:
+    def _start(
+        self, command: Sequence[str], replaces: Child | None = None, *, is_service: bool = False
+    ) -> None:
         if self._is_stopping:
             return
-        child = Child(command, self._descriptors, replaces)
+        child = Child(command, self._descriptors, replaces, is_service=is_service)
         self._children.append(child)
         self._selector.register(child.channel, selectors.EVENT_READ, child)
 
@@ -181,6 +200,8 @@ class Supervisor:
 
     def _on_exit(self, child: Child) -> None:
         status = child.process.returncode
+        if self._is_stopping:
+            self._stop_all()
         if child.is_stopping or self._is_stopping:
             return
         fields = {"pid": child.process.pid, "exitcode": status}
@@ -190,9 +211,12 @@ class Supervisor:
             self._status = status
             self._stop_all()
         else:
-            self._log("server worker exited; starting another", fields)
+            name = "image worker broker" if child.is_service else "server worker"
+            self._log(f"{name} exited; starting another", fields)
             seconds = child.started + START_INTERVAL_SECONDS - time.monotonic()
-            self._call_later(max(0.0, seconds), lambda: self._start(child.command))
+            self._call_later(
+                max(0.0, seconds), partial(self._start, child.command, is_service=child.is_service)
+            )
 
     def _ping_all(self) -> None:
         for child in self._children:
@@ -203,18 +227,19 @@ class Supervisor:
         """Start another process for each child; the old one stops when the new one is ready."""
         replaced = [child.replaces for child in self._children]
         for child in self._children[:]:
-            if child.is_ready and not child.is_stopping and child not in replaced:
+            if child.is_ready and not (child.is_service or child.is_stopping or child in replaced):
                 self._start(child.command, child)
 
     def _stop_all(self) -> None:
         self._is_stopping = True
         for child in self._children:
-            self._stop(child)
+            if not child.is_service or all(other.is_service for other in self._children):
+                self._stop(child)
 
     def _stop(self, child: Child) -> None:
         if not child.is_stopping:
             child.is_stopping = True
-            child.process.terminate()
+            child.stop()
             self._call_later(self._stop_seconds, child.process.kill)
 
 

@@ -1,14 +1,12 @@
 """A server process: it opens the data directory and serves HTTP with uvicorn on the listening socket.
 
 The supervisor starts it as a program. Its arguments are the file descriptors of the listening socket, of the
-configuration and of the supervisor's channel.
+configuration, of the broker's socket if there is a broker, and of the supervisor's channel.
 """
 
 from __future__ import annotations
 
 import logging
-import os
-import pickle
 import socket
 import sys
 import time
@@ -16,25 +14,22 @@ from collections.abc import Callable
 from functools import partial
 from math import ceil
 from pathlib import Path
-from threading import Thread
 
 from uvicorn.config import Config
 
 from imagehost_core import ImageHost
 from imagehost_server import logging_config as logs
 from imagehost_server.app import Application, create_app
+from imagehost_server.serve.process import connect_supervisor, read_configuration
 from imagehost_server.serve.protocol import HttpProtocol
 from imagehost_server.serve.server import EventDrivenServer
-from imagehost_server.serve.supervisor import PING, READY
+from imagehost_server.serve.supervisor import READY
 from imagehost_server.settings import ServerSettings
 
 STOP_SECONDS = 10
 """Grace period for requests in progress when the server stops; half of the supervisor's."""
 RETRY_SECONDS = 5
 """How long a server process that cannot open its data directory waits before it exits and is replaced."""
-MAX_CONFIGURATION_BYTES = 2**20
-"""The longest configuration; settings are a few KiB."""
-
 logger = logging.getLogger("imagehost.server")
 
 
@@ -44,27 +39,20 @@ def main(arguments: list[str]) -> None:
     Args:
         arguments: The file descriptors, as in the docstring of this module.
     """
-    listener, configuration, channel = map(int, arguments)
-    supervisor = socket.socket(fileno=channel)
-    Thread(target=answer_pings, args=(supervisor,), name="supervisor", daemon=True).start()
-    pickled = os.pread(configuration, MAX_CONFIGURATION_BYTES, 0)
-    data, settings = pickle.loads(pickled)  # noqa: S301 - written by `runner`
+    listener, configuration, *brokers, channel = map(int, arguments)
+    supervisor = connect_supervisor(channel)
+    data, settings = read_configuration(configuration)
+    broker = socket.socket(fileno=brokers[0]) if brokers else None
     with socket.socket(fileno=listener) as listening:
-        serve(data, settings, listening, lambda: supervisor.send(READY))
-
-
-def answer_pings(supervisor: socket.socket) -> None:
-    """Answer the supervisor, and exit with it: an orphaned process would keep the port."""
-    try:
-        while pings := supervisor.recv(4_096):
-            supervisor.send(PING * len(pings))
-    except OSError:
-        pass
-    os._exit(1)
+        serve(data, settings, listening, lambda: supervisor.send(READY), broker)
 
 
 def serve(
-    data: Path, settings: ServerSettings, listener: socket.socket, on_started: Callable[[], object]
+    data: Path,
+    settings: ServerSettings,
+    listener: socket.socket,
+    on_started: Callable[[], object],
+    broker: socket.socket | None = None,
 ) -> None:
     """Serve a data directory on a listening socket until SIGTERM or SIGINT.
 
@@ -73,11 +61,12 @@ def serve(
         settings: Its settings.
         listener: The socket.
         on_started: Called when the application has started.
+        broker: The socket to the broker of image workers; without it this process starts its own.
     """
     listen, http = settings.server, settings.http
     logs.skip_unused_attributes()
     config = Config(
-        partial(open_app, data, settings),
+        partial(open_app, data, settings, broker),
         factory=True,
         interface="asgi3",
         lifespan="on",
@@ -97,10 +86,10 @@ def serve(
     EventDrivenServer(config, on_started).run([listener])
 
 
-def open_app(data: Path, settings: ServerSettings) -> Application:
+def open_app(data: Path, settings: ServerSettings, broker: socket.socket | None) -> Application:
     """Open a data directory and return the application that serves it."""
     try:
-        host = ImageHost.open(data, settings=settings)
+        host = ImageHost.open(data, settings=settings, broker=broker)
         host.maintenance.start_workers()
         return create_app(host, settings)
     except Exception:

@@ -1,0 +1,38 @@
+"""The broker process: it starts the image worker processes that all server processes share.
+
+The supervisor starts it as a program. Its arguments are the file descriptors of the socket of requests, of
+the configuration and of the supervisor's channel.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+from logging.config import dictConfig
+
+from imagehost_core import run_broker
+from imagehost_server.logging_config import logging_config
+from imagehost_server.serve.process import connect_supervisor, read_configuration
+from imagehost_server.serve.supervisor import READY
+
+
+def main(arguments: list[str]) -> None:
+    """Run the broker until the supervisor closes its channel.
+
+    Args:
+        arguments: The file descriptors, as in the docstring of this module.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # Sent to the whole group: requests in progress still need their image workers.
+        signal.signal(number, signal.SIG_IGN)
+    requests, configuration, channel = map(int, arguments)
+    supervisor = connect_supervisor(channel)
+    _, settings = read_configuration(configuration)
+    dictConfig(logging_config(settings.log.level))
+    supervisor.send(READY)
+    run_broker(settings.rendering, socket.socket(fileno=requests))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,86 @@
+"""Several server processes that share the image workers of one broker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from imagehost_core.testing import make_image
+from imagehost_server.testing import RunningServer, running
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds the processes by /proc")
+
+
+@pytest.fixture
+def server(tmp_path: Path, no_limits: dict[str, str]) -> Iterator[RunningServer]:
+    """A server with three processes and two image workers."""
+    variables = {**no_limits, "IMAGEHOST_RENDERING_PROCESSES": "2"}
+    with running(tmp_path / "data", "--workers", "3", variables=variables) as server:
+        yield server
+
+
+def processes(pid: int, part: str) -> list[int]:
+    """Return the descendants of a process whose command lines contain a text."""
+    paths = Path(f"/proc/{pid}/task").glob("*/children")
+    children = [int(child) for path in paths for child in path.read_text(encoding="ascii").split()]
+    found = [
+        child for child in children if part in Path(f"/proc/{child}/cmdline").read_text(encoding="utf-8")
+    ]
+    return [*found, *(each for child in children for each in processes(child, part))]
+
+
+def upload(server: RunningServer, seed: int) -> httpx2.Response:
+    headers = {"Authorization": f"Bearer {server.token}"}
+    files = {"image": make_image(300, 200, seed=seed)}
+    return httpx2.post(f"{server.base_url}/upload", files=files, headers=headers, timeout=120)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_the_image_workers_are_those_of_the_machine_and_not_of_each_process(server: RunningServer) -> None:
+    statuses = list[int]()
+    threads = [
+        threading.Thread(target=lambda seed=seed: statuses.append(upload(server, seed).status_code))
+        for seed in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert statuses == [200] * 8
+    # Two for shared slots, and one for each class with a reserved slot.
+    assert 1 <= len(processes(server.process.pid, "imagehost_core.workers.main")) <= 4
+    (broker,) = processes(server.process.pid, "imagehost_server.serve.broker")
+    workers = processes(server.process.pid, "imagehost_core.workers.main")
+    assert sorted(processes(broker, "imagehost_core.workers.main")) == sorted(workers)
+
+
+def test_uploads_go_on_after_the_death_of_the_broker_or_of_a_server_process(server: RunningServer) -> None:
+    assert upload(server, 1).status_code == 200
+    for module in ("broker", "worker"):
+        killed, *_ = processes(server.process.pid, f"imagehost_server.serve.{module}")
+        os.kill(killed, signal.SIGKILL)
+        wait_until(lambda killed=killed: f"exited; starting another pid={killed}" in server.log.read_text())  # type: ignore[misc]
+        assert upload(server, 2).status_code == 200
+
+
+def test_no_process_is_left_when_the_server_has_stopped(tmp_path: Path, no_limits: dict[str, str]) -> None:
+    with running(tmp_path / "data", "--workers", "2", variables=no_limits) as server:
+        assert upload(server, 1).status_code == 200
+        pids = processes(server.process.pid, "imagehost")
+        assert len(pids) >= 4
+        assert server.stop() == 0
+        wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
