@@ -13,8 +13,8 @@ import pytest
 
 from imagehost_core import Image, ImageHost
 from imagehost_core.settings import LimitSettings, RenderingSettings
+from imagehost_core.steps import advance
 from imagehost_core.testing import make_image
-from imagehost_core.workers import advance
 from imagehost_server._executors import FILE_THREADS, Executors
 from imagehost_server.delivery.route import DeliveryRoute
 from imagehost_server.settings import ServerSettings

@@ -140,7 +140,7 @@ def test_a_search_with_many_matches_reads_the_images_in_the_order_of_an_index(
 def other_lists(database: Database) -> dict[str, tuple[str, Callable[[PageRequest], object]]]:
     """Return each list with its id."""
     images = ImageListRepository(database, timeout_seconds=60)
-    albums, keys, webhooks = (kind(database) for kind in (AlbumRepository, KeyRepository, WebhookRepository))
+    albums, keys, webhooks = AlbumRepository(database), KeyRepository(database), WebhookRepository(database)
     accounts, outbox = AccountRepository(database), OutboxRepository(database, webhooks, os.urandom)
     return {
         "gallery": (list_id("gallery"), images.list_gallery),

@@ -12,8 +12,8 @@ import pytest
 from tests.core.services.conftest import Stores
 
 from imagehost_core import ImageHost, NotFoundError
+from imagehost_core.steps import advance
 from imagehost_core.testing import make_image
-from imagehost_core.workers import advance
 
 if TYPE_CHECKING:
     from tests.core.conftest import Program

@@ -215,7 +215,7 @@ def ingest(job: IngestJob, data: bytes) -> tuple[IngestResult, list[bytes]]:
     """Run the action that the upload names; else return it unchanged, once for each requested derivative."""
     if (name := data.split(b"\n")[0].decode(errors="replace")) in ACTIONS:
         outcome(ACTIONS[name])
-    derivatives = tuple(Size(side, side) for side in job.derivative_sides)
+    derivatives = tuple(Size(side, side) for side in job.derivative_sides or ())
     result = IngestResult(
         format=job.format,
         size=Size(1, 1),

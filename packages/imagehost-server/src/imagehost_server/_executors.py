@@ -11,7 +11,6 @@ from anyio import CapacityLimiter, to_thread
 
 from imagehost_core.errors import UnavailableError
 from imagehost_core.settings import RenderingSettings
-from imagehost_core.workers.admission import RESERVED_CLASSES
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -26,6 +25,8 @@ MAX_WAITING_PASSWORDS = 50
 """Password checks that may wait: 2.5 s of work."""
 RETRY_AFTER_SECONDS = 3
 """`Retry-After` of a request that is rejected because too many wait."""
+RESERVED_RENDERINGS = 1
+"""Renderings beside those in all processes of the pool: a small one has a process in reserve."""
 UPLOAD_BODY_THREADS = 16
 """Threads that parse, hash and write upload bodies."""
 DNS_THREADS = 8
@@ -126,5 +127,5 @@ class Executors:
         self.passwords = ThreadLimiter(PASSWORD_THREADS, MAX_WAITING_PASSWORDS)
         self.dns = ThreadLimiter(DNS_THREADS)
         pool_threads = 2 * (rendering.processes + rendering.queue)
-        self.variants = ThreadLimiter(rendering.processes + len(RESERVED_CLASSES))
+        self.variants = ThreadLimiter(rendering.processes + RESERVED_RENDERINGS)
         self.uploads = ThreadLimiter(pool_threads, pool_threads)

@@ -26,6 +26,7 @@ from imagehost_core.models import Account, Image
 from imagehost_core.services.access import can_view, is_restricted, require_allowed_transform
 from imagehost_core.services.rendering import RenderingService, cache_key
 from imagehost_core.settings import DeliverySettings
+from imagehost_core.steps import QueueSteps, run_steps
 from imagehost_core.storage import BlobStore, GenerationTable
 from imagehost_core.storage.staging import CHUNK_BYTES
 from imagehost_core.storage.variant_cache import VariantCache
@@ -40,7 +41,6 @@ from imagehost_core.transform import (
     verify_signed_url,
 )
 from imagehost_core.uploads import with_extension
-from imagehost_core.workers import QueueSteps, run_steps
 
 IMAGE_CACHE_SIZE = 10_000
 """Image records in memory, per process; each takes about 1 KB."""
@@ -256,7 +256,7 @@ class ImageResolver:
     def open_in_steps(self, resolved: ResolvedImage) -> QueueSteps[Blob]:
         """Do as `open`, in steps, so that an event loop can wait for the queue without a thread.
 
-        `imagehost_core.workers.steps` tells how to run them.
+        `imagehost_core.steps` tells how to run them.
         """
         if resolved.job is None or resolved.key is None:
             return Blob(self._blobs.open(resolved.image.id))

@@ -23,6 +23,7 @@ from imagehost_core.formats import Format
 from imagehost_core.jobs import RenderJob, derivative_sizes, pick_derivative
 from imagehost_core.models import Image
 from imagehost_core.pixels import codec_fingerprint
+from imagehost_core.steps import QueueSteps
 from imagehost_core.storage import MASTER, BlobStore
 from imagehost_core.storage.blob_store import derivative_name
 from imagehost_core.storage.variant_cache import VariantCache
@@ -30,7 +31,6 @@ from imagehost_core.transform import Size, Transform, plan
 from imagehost_core.workers import (
     ImageExecutor,
     JobClass,
-    QueueSteps,
     WorkerRequest,
     classify,
     render_request,

@@ -21,6 +21,7 @@ from imagehost_core.errors import InternalError
 from imagehost_core.formats import Format
 from imagehost_core.jobs import IngestJob, IngestResult, RenderJob, RenderResult
 from imagehost_core.sandbox import SandboxLimits, SandboxStatus
+from imagehost_core.steps import QueueSteps
 from imagehost_core.workers import failures, messages
 from imagehost_core.workers.admission import JobClass, WorkerRequest
 from imagehost_core.workers.blob_files import BlobFiles
@@ -36,7 +37,6 @@ from imagehost_core.workers.process import (
     WorkerSpec,
     worker_errors,
 )
-from imagehost_core.workers.steps import QueueSteps
 
 TASKS = "imagehost_core.workers.tasks"
 """The module of the default task table, which has the tasks of `ingest` and `render`."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from imagehost_core import Blob
-from imagehost_core.workers import Finished, QueueSteps, advance
+from imagehost_core.steps import Finished, QueueSteps, advance
 from imagehost_server._executors import Executors
 
 if TYPE_CHECKING:
