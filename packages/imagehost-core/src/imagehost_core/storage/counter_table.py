@@ -26,6 +26,9 @@ INITIAL_CAPACITY = 1_024
 """Slots of a new table, which take 144 KiB; a power of two, as of every table."""
 MAX_LOAD, MAX_LOAD_ON_FULL_DISK = 0.5, 0.9
 """The share of slots in use above which the table grows, and above which it must grow."""
+RETRY_SHARE = 32
+"""After a full disk has prevented growth, it is tried again when another slot in this many is in use: each
+attempt takes the time of copying the table."""
 DIGESTS_IN_MEMORY = 10_000
 
 _HEADER = Struct("=8sQQQ")
@@ -55,6 +58,7 @@ class CounterTable:
     def __init__(self, path: Path) -> None:
         open_owner_only(path, "ab").close()
         self._file = path.open("r+b", buffering=0)
+        self._retry_at = 0
         if not self._is_valid():
             self._file.truncate(0)
             with translate_disk_full():
@@ -105,7 +109,7 @@ class CounterTable:
         digest = _digest(key)
         position = self._find(digest)
         if self._map[position : position + _DIGEST_BYTES] != digest:
-            if self.is_full:
+            if self.is_full and self._words[_USED] >= self._retry_at:
                 self._grow(oldest)
                 position = self._find(digest)
             self._words[_USED] += 1
@@ -173,7 +177,10 @@ class CounterTable:
         except InsufficientStorageError:
             if len(self) >= MAX_LOAD_ON_FULL_DISK * capacity:
                 raise
+            limit = int(MAX_LOAD_ON_FULL_DISK * capacity)
+            self._retry_at = min(limit, len(self) + capacity // RETRY_SHARE)
             return
+        self._retry_at = 0
         self._words[_USED] = len(slots)
         self._words[_LOCATION] = _location(new_offset, new_capacity)
 
