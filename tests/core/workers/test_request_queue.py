@@ -83,6 +83,8 @@ class SimulatedPool:
         del self.running[request]
         self.resolve(request, "ended")
         self.queue.end(request, self.now, measured=succeeded)
+        for late, _ in self.queue.remove_late(self.now):
+            self.resolve(late, "rejected")
         if request.key is not None:
             for other in self.queue.complete(request.key, succeeded=succeeded):
                 assert other.key == request.key
@@ -263,6 +265,23 @@ def test_a_request_that_has_waited_too_long_is_rejected_instead_of_started() -> 
         queue.start(second, 7.0)
     assert caught.value.retry_after == 1
     assert len(queue) == 0
+
+
+def test_requests_that_a_slow_task_shows_to_be_too_late_are_rejected_at_once() -> None:
+    queue = RequestQueue(1, 64)
+    first, *others = (WorkerRequest(10.0, HEAVY, None, 1.0) for _ in range(6))
+    queue.add(first, 0.0)
+    queue.start(first, 0.0)
+    for request in others:
+        queue.add(request, 0.0)
+    queue.end(first, 1.0, measured=True)
+    assert queue.remove_late(1.0) == []
+    queue.start(others[0], 1.0)
+    queue.end(others[0], 6.0, measured=True)
+    rejected = queue.remove_late(6.0)
+    assert [request for request, _ in rejected] == others[2:]
+    assert all(error.retry_after >= 1 for _, error in rejected)
+    assert queue.waiting == (others[1],)
 
 
 @given(JOB_CLASSES, SECONDS, SECONDS)

@@ -35,6 +35,7 @@ from imagehost_core.storage import BlobStore, LockManager, StagedFile, StagingAr
 from imagehost_core.storage.blob_store import MASTER, derivative_name
 from imagehost_core.storage.durable import translate_disk_full
 from imagehost_core.storage.staging import CHUNK_BYTES
+from imagehost_core.transform import Size
 from imagehost_core.uploads import (
     UploadKeywords,
     UploadOptions,
@@ -42,7 +43,7 @@ from imagehost_core.uploads import (
     parse_upload_options,
     with_extension,
 )
-from imagehost_core.workers import ImageExecutor
+from imagehost_core.workers import ImageExecutor, estimate_ingest_seconds
 
 log = logging.getLogger(__name__)
 
@@ -206,7 +207,12 @@ class UploadService:
         )
         with translate_disk_full(), staged.path.open("rb") as file:
             result, (master, *derivatives) = self._executor.ingest(
-                job, file, header.end_offset, deadline=self._ingest_timeout_seconds, into=directory
+                job,
+                file,
+                header.end_offset,
+                deadline=self._ingest_timeout_seconds,
+                into=directory,
+                seconds=estimate_ingest_seconds(Size(header.width, header.height), header.frames),
             )
         if result.unchanged:
             # The bytes are stored as uploaded, without data after the end of the image.

@@ -1,7 +1,7 @@
 """A pool of sandboxed worker processes for image work: tasks, deadlines, admission and queueing."""
 
 from imagehost_core.workers.admission import JobClass, WorkerRequest
-from imagehost_core.workers.estimates import classify, render_request
+from imagehost_core.workers.estimates import classify, estimate_ingest_seconds, render_request
 from imagehost_core.workers.executor import ImageExecutor
 from imagehost_core.workers.lending import PoolLoad
 
@@ -11,5 +11,6 @@ __all__ = [
     "PoolLoad",
     "WorkerRequest",
     "classify",
+    "estimate_ingest_seconds",
     "render_request",
 ]

@@ -19,6 +19,8 @@ ENCODE_SECONDS = {
     Format.GIF: 0.05,
 }
 """CPU seconds to encode a million pixels. Only the order of magnitude matters here."""
+INGEST_SECONDS = 0.06
+"""CPU seconds to ingest a million pixels of an upload: a photograph of 12 megapixels takes 0.7."""
 SMOOTHING = 0.8
 """The weight of earlier measurements against the latest."""
 INITIAL_SECONDS = 0.5
@@ -40,6 +42,16 @@ def estimate_seconds(job: RenderJob, source: Size, frames: int = 1) -> float:
     """Return the estimated CPU seconds of a render; arguments as for `classify`."""
     decode, encode = source.pixels * DECODE_SECONDS, job.plan.output.pixels * ENCODE_SECONDS[job.format]
     return (decode + encode) * (frames if job.animated else 1) / 1e6
+
+
+def estimate_ingest_seconds(size: Size, frames: int) -> float:
+    """Return the estimated CPU seconds of an upload.
+
+    Args:
+        size: Size of a frame.
+        frames: Number of frames.
+    """
+    return size.pixels * frames * INGEST_SECONDS / 1e6
 
 
 def render_request(

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Generic, Self, TypeVar, cast, overload
@@ -167,20 +168,41 @@ class ImageExecutor:
         """
         with (
             failures.mapped_to(failures.RENDER_ERRORS),
-            self._using(None, deadline, JobClass.LIGHT) as worker,
+            self._using(None, WorkerRequest(time.monotonic() + deadline, JobClass.LIGHT), deadline) as worker,
         ):
             return worker.ready()
 
     @overload
     def ingest(
-        self, job: IngestJob, source: Readable, length: int, *, deadline: float, into: Path
+        self,
+        job: IngestJob,
+        source: Readable,
+        length: int,
+        *,
+        deadline: float,
+        into: Path,
+        seconds: float = 0.0,
     ) -> tuple[IngestResult, list[Path]]: ...
     @overload
     def ingest(
-        self, job: IngestJob, source: Readable, length: int, *, deadline: float, into: None = None
+        self,
+        job: IngestJob,
+        source: Readable,
+        length: int,
+        *,
+        deadline: float,
+        into: None = None,
+        seconds: float = 0.0,
     ) -> tuple[IngestResult, list[bytes]]: ...
     def ingest(
-        self, job: IngestJob, source: Readable, length: int, *, deadline: float, into: Path | None = None
+        self,
+        job: IngestJob,
+        source: Readable,
+        length: int,
+        *,
+        deadline: float,
+        into: Path | None = None,
+        seconds: float = 0.0,
     ) -> tuple[IngestResult, list[Path]] | tuple[IngestResult, list[bytes]]:
         """Create the blobs to store for an upload: the master, then the derivatives.
 
@@ -191,6 +213,7 @@ class ImageExecutor:
             deadline: Seconds, waiting included, after which the worker process is killed.
             into: A directory to write each blob to as a file; without it, blobs are returned as bytes.
                 After an error, no files remain.
+            seconds: The estimated duration (`imagehost_core.workers.estimate_ingest_seconds`).
 
         Raises:
             ValidationError: The image is damaged, or decoding it takes too long, needs too much memory or
@@ -199,15 +222,14 @@ class ImageExecutor:
             InternalError: The task failed unexpectedly; the cause has its traceback.
         """
         call = TaskCall("ingest", (job,), IngestResult, lambda result: 1 + len(result.derivatives))
+        run = partial(
+            self.run, call, source, length, deadline=deadline, job_class=JobClass.UPLOAD, seconds=seconds
+        )
         with failures.mapped_to(failures.UPLOAD_ERRORS):
             if into is None:
-                return self.run(
-                    call, source, length, deadline=deadline, receive=b"".join, job_class=JobClass.UPLOAD
-                )
+                return run(receive=b"".join)
             with BlobFiles(into) as files:
-                return self.run(
-                    call, source, length, deadline=deadline, receive=files.write, job_class=JobClass.UPLOAD
-                )
+                return run(receive=files.write)
 
     def render(
         self,
@@ -285,6 +307,7 @@ class ImageExecutor:
         deadline: float,
         receive: Receive[Blob],
         job_class: JobClass = JobClass.HEAVY,
+        seconds: float = 0.0,
         worker: Worker | None = None,
     ) -> tuple[Result, list[Blob]]:
         """Run any task of the task table.
@@ -296,6 +319,7 @@ class ImageExecutor:
             deadline: Seconds, waiting included, after which the worker process is killed.
             receive: Called with the chunks of each blob; it must consume them all.
             job_class: The class of the task.
+            seconds: The estimated duration of the task, for those that wait behind it.
             worker: The worker process to use, which the caller releases; without it, one is acquired.
 
         Raises:
@@ -304,7 +328,8 @@ class ImageExecutor:
                 `InternalError` if the source is shorter than `length`.
             OSError: The source cannot be read, or `receive` cannot write.
         """
-        with self._using(worker, deadline, job_class) as worker:
+        request = WorkerRequest(time.monotonic() + deadline, job_class, seconds=seconds)
+        with self._using(worker, request, deadline) as worker:
             try:
                 message, lengths = worker.request(call.task, messages.to_json(call.arguments), source, length)
             except FrameError as cause:
@@ -320,10 +345,9 @@ class ImageExecutor:
         raise error
 
     @contextmanager
-    def _using(self, worker: Worker | None, deadline: float, job_class: JobClass) -> Iterator[Worker]:
+    def _using(self, worker: Worker | None, request: WorkerRequest, deadline: float) -> Iterator[Worker]:
         """Use a ready worker process, and kill it when the deadline passes within the block."""
-        until = time.monotonic() + deadline
-        request = WorkerRequest(until, job_class)
+        until = request.until
         with nullcontext(worker) if worker else self._pool.acquire(request) as used:
             timer = self._pool.watchdog.call_at(until, used.kill)
             had_enough_time = False

@@ -80,8 +80,7 @@ class ProcessPool:
         max_worker_bytes: int,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
-        self.idle_seconds = idle_seconds
-        self.spec, self.size, self.queue = spec, size, queue
+        self.spec, self.size, self.queue, self.idle_seconds = spec, size, queue, idle_seconds
         self.max_tasks_per_worker, self.max_worker_bytes = max_tasks_per_worker, max_worker_bytes
         self._reset()
         _pools.add(self)
@@ -157,7 +156,7 @@ class ProcessPool:
         with self._resolving() as resolutions:
             closed = self._closed
             if not closed:
-                self._end_task(worker)
+                self._end_task(worker, resolutions)
                 worker.idle_since = time.monotonic()
                 self._idle.append(worker)
                 self._dispatch(resolutions)
@@ -223,8 +222,7 @@ class ProcessPool:
 
     def detach_after_fork(self) -> None:
         """Reset the pool in a forked child; the worker processes belong to the parent."""
-        workers = [*self._idle, *self._busy]
-        closed = self._closed
+        workers, closed = [*self._idle, *self._busy], self._closed
         self._reset()
         self._closed = closed
         for worker in workers:
@@ -290,11 +288,13 @@ class ProcessPool:
                 self._future_of(request)
                 self._dispatch(resolutions)
 
-    def _end_task(self, worker: SpawnedWorker) -> None:
+    def _end_task(self, worker: SpawnedWorker, resolutions: Resolutions) -> None:
         task = self._busy.pop(worker, None)
         if task is not None:
             measured = worker.task_count > task.earlier_tasks and not worker.interrupted
-            self._queue.end(task.request, time.monotonic(), measured=measured)
+            self._queue.end(task.request, now := time.monotonic(), measured=measured)
+            for request, error in self._queue.remove_late(now):
+                self._reject(request, error, resolutions)
 
     def _spawn_if_needed(self, request: WorkerRequest) -> None:
         """Start one more worker process if the requests that could start outnumber those not busy."""
@@ -315,7 +315,7 @@ class ProcessPool:
     def _discard(self, worker: SpawnedWorker) -> None:
         _end(worker)
         with self._resolving() as resolutions:
-            self._end_task(worker)
+            self._end_task(worker, resolutions)
             self._replace()
             self._released.notify_all()
             self._dispatch(resolutions)

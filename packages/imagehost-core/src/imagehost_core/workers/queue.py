@@ -23,6 +23,8 @@ from imagehost_core.workers.admission import (
 from imagehost_core.workers.estimates import Calibration
 from imagehost_core.workers.schedule import Schedule
 
+RISEN = 1.1
+"""The factor by which a task must raise the estimates of its kind for the queue to be checked again."""
 OVERDUE_SHARE = 0.25
 """A task that has run for longer than estimated is expected to need this share of its time again."""
 
@@ -59,6 +61,7 @@ class RequestQueue:
         self._running: dict[WorkerRequest, _RunningTask] = {}
         self._running_keys: set[str] = set()
         self._calibration = Calibration()
+        self._is_checked = True
 
     def __len__(self) -> int:
         """Return the number of waiting requests."""
@@ -141,7 +144,27 @@ class RequestQueue:
         """
         task = self._running.pop(request)
         if measured or now > task.ends:
+            before = self._calibration.seconds(request)
             self._calibration.record(request, now - task.started)
+            if self._calibration.seconds(request) > RISEN * before:
+                self._is_checked = False
+
+    def remove_late(self, now: float) -> list[tuple[WorkerRequest, UnavailableError]]:
+        """Remove the requests that will probably end after their deadline since estimates have risen.
+
+        Returns:
+            Each with the error for its caller.
+        """
+        if self._is_checked:
+            return []
+        self._is_checked = True
+        behind = {request for request, waited in self._waiting.items() if waited.is_behind}
+        late = self._schedule(now).find_late(behind)
+        arrivals = [self._waiting.pop(request).arrived for request in late]
+        return [
+            (request, self._too_late(request, request.until - arrived, now))
+            for request, arrived in zip(late, arrivals, strict=True)
+        ]
 
     def complete(self, key: str, *, succeeded: bool) -> list[WorkerRequest]:
         """Remove and return the requests that wait for a result; after a failure, the first can run."""

@@ -7,7 +7,7 @@ need not wait is always admitted, because its estimate may be too high.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from attrs import frozen
 
@@ -77,8 +77,34 @@ class Schedule:
                 return state.now - self.now
         raise AssertionError("expected a place in an empty queue")
 
-    def simulate(self) -> Iterator[ExpectedState]:
-        """Yield the state at present and after each end of a task, until all tasks have ended."""
+    def find_late(self, behind: Collection[WorkerRequest]) -> list[WorkerRequest]:
+        """Return the waiting requests that will probably end after their deadline.
+
+        Each is found as if those found before it did not run.
+
+        Args:
+            behind: The waiting requests that may be found; others run whatever their estimate.
+        """
+        late: list[WorkerRequest] = []
+
+        def is_late(request: WorkerRequest, now: float) -> bool:
+            if request not in behind or now + self.seconds[request] <= request.until:
+                return False
+            late.append(request)
+            return True
+
+        for _ in self.simulate(is_late):
+            pass
+        return late
+
+    def simulate(
+        self, is_left_out: Callable[[WorkerRequest, float], bool] = lambda _request, _now: False
+    ) -> Iterator[ExpectedState]:
+        """Yield the state at present and after each end of a task, until all tasks have ended.
+
+        Args:
+            is_left_out: Whether a request, at the moment at which it could start, does not run.
+        """
         now, waiting = self.now, list(self.waiting)
         running = [(slot, end) for slot, end in self.running if end > now]
         while True:
@@ -86,6 +112,8 @@ class Schedule:
             while (found := find_next(waiting, taken, self.size)) is not None:
                 request, slot = found
                 waiting.remove(request)
+                if is_left_out(request, now):
+                    continue
                 taken.append(slot)
                 running.append((slot, now + self.seconds[request]))
             yield ExpectedState(now, tuple(waiting), tuple(taken))
