@@ -177,7 +177,8 @@ def test_the_source_exceeds_the_variant_by_the_margin_or_is_the_master(
     if start != whole:
         assert start == pick_derivative([start], steps.resize)
     if source.intermediate is not None:
-        assert (classify(job, whole), classify(job, start)) == (JobClass.HEAVY, JobClass.LIGHT)
+        assert classify(job, whole) is JobClass.HEAVY
+        assert 2 * start.pixels <= whole.pixels
 
 
 @given(st.integers(4_000, 10_000), st.integers(4_000, 10_000), st.integers(1, 1_600))

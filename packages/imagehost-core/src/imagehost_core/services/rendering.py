@@ -143,10 +143,10 @@ def choose_source(image: Image, job: RenderJob) -> RenderSource:
     if derivative is not None:
         return RenderSource(derivative_name(max(derivative.width, derivative.height)), derivative)
     if classify(job, size) is JobClass.HEAVY:
-        for largest in derivative_sizes(size)[:1]:
-            steps = plan(size, Transform(largest.width))
-            is_light = classify(job, steps.output) is JobClass.LIGHT
-            if is_light and pick_derivative([steps.output], job.plan.resize) is not None:
+        for intermediate in derivative_sizes(size):
+            steps = plan(size, Transform(intermediate.width))
+            saves_half = 2 * steps.output.pixels <= size.pixels
+            if saves_half and pick_derivative([steps.output], job.plan.resize) is not None:
                 return RenderSource(MASTER, size, RenderJob(steps, Format.PNG, None))
     return RenderSource(MASTER, size)
 
