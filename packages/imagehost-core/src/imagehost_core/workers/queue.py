@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Collection
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from imagehost_core.errors import UnavailableError
 from imagehost_core.workers.admission import (
@@ -25,6 +25,8 @@ from imagehost_core.workers.schedule import Schedule
 
 RISEN = 1.1
 """The factor by which a task must raise the estimates of its kind for the queue to be checked again."""
+SCHEDULE_SECONDS = 0.1
+"""How long the schedule of an unchanged queue is kept. `Retry-After` has whole seconds."""
 OVERDUE_SHARE = 0.25
 """A task that has run for longer than estimated is expected to need this share of its time again."""
 
@@ -62,6 +64,7 @@ class RequestQueue:
         self._running_keys: set[str] = set()
         self._calibration = Calibration()
         self._is_checked = True
+        self._last_schedule: Schedule | None = None
 
     def __len__(self) -> int:
         """Return the number of waiting requests."""
@@ -93,11 +96,13 @@ class RequestQueue:
             queued = Counter(other.job_class for other in needing)
             if not can_enqueue(request.job_class, queued, self._taken, self._size, self._places):
                 raise self._full(request, now)
-            schedule = self._schedule(now, request)
-            is_behind = not schedule.starts_now(request)
-            if is_behind and schedule.seconds_until_in_time(request) > 0:
+            schedule = self._schedule(now)
+            start = schedule.start_of_new(request.job_class)
+            is_behind = start > schedule.now
+            if is_behind and start + self._calibration.seconds(request) > request.until:
                 raise self._too_late(request, request.until - now, now)
         self._waiting[request] = _WaitingTask(now, is_behind)
+        self._last_schedule = None
 
     def next(self) -> WorkerRequest | None:
         """Return the request to start next, or `None` if all must wait."""
@@ -115,6 +120,7 @@ class RequestQueue:
             UnavailableError: It was behind others, and would probably end after its deadline. It is removed.
         """
         waited = self._waiting.pop(request)
+        self._last_schedule = None
         ends = now + self._calibration.seconds(request)
         if waited.is_behind and request.until < ends:
             raise self._too_late(request, request.until - waited.arrived, now)
@@ -127,10 +133,12 @@ class RequestQueue:
     def remove(self, request: WorkerRequest) -> None:
         """Remove a waiting request."""
         del self._waiting[request]
+        self._last_schedule = None
 
     def expire(self, request: WorkerRequest, now: float) -> UnavailableError:
         """Remove a waiting request whose deadline has come; return the error for its caller."""
         arrived = self._waiting.pop(request).arrived
+        self._last_schedule = None
         details = "expected a free worker in time but all were busy"
         return self._rejection(request, request.until - arrived, now, details)
 
@@ -143,6 +151,7 @@ class RequestQueue:
             measured: Whether the task ran to its end, so that its duration corrects later estimates.
         """
         task = self._running.pop(request)
+        self._last_schedule = None
         if measured or now > task.ends:
             before = self._calibration.seconds(request)
             self._calibration.record(request, now - task.started)
@@ -161,6 +170,7 @@ class RequestQueue:
         behind = {request for request, waited in self._waiting.items() if waited.is_behind}
         late = self._schedule(now).find_late(behind)
         arrivals = [self._waiting.pop(request).arrived for request in late]
+        self._last_schedule = None
         return [
             (request, self._too_late(request, request.until - arrived, now))
             for request, arrived in zip(late, arrivals, strict=True)
@@ -169,6 +179,7 @@ class RequestQueue:
     def complete(self, key: str, *, succeeded: bool) -> list[WorkerRequest]:
         """Remove and return the requests that wait for a result; after a failure, the first can run."""
         self._running_keys.discard(key)
+        self._last_schedule = None
         done = [request for request in self._waiting if succeeded and request.key == key]
         for request in done:
             del self._waiting[request]
@@ -196,9 +207,17 @@ class RequestQueue:
         schedule = self._schedule(now)
         return next((schedule.end_of(each) for each in schedule.waiting if each.key == request.key), now)
 
-    def _schedule(self, now: float, *added: WorkerRequest) -> Schedule:
-        waiting = (*self._needing_workers(), *added)
-        return Schedule(
+    def _schedule(self, now: float) -> Schedule:
+        """Return the expected schedule; of an unchanged queue, the last one for a while.
+
+        Making one takes longer than all else: a full queue that rejects 500 requests a second took a whole
+        core, and delayed the responses from the cache.
+        """
+        last = self._last_schedule
+        if last is not None and now - last.now < SCHEDULE_SECONDS:
+            return last
+        waiting = self._needing_workers()
+        self._last_schedule = Schedule(
             now=now,
             waiting=waiting,
             seconds={request: self._calibration.seconds(request) for request in waiting},
@@ -206,6 +225,7 @@ class RequestQueue:
             size=self._size,
             queue=self._places,
         )
+        return self._last_schedule
 
     def _full(self, request: WorkerRequest, now: float) -> UnavailableError:
         details = f"expected at most {self._places} requests to wait for a worker"
@@ -222,9 +242,9 @@ class RequestQueue:
         if self._shares_result(request):
             seconds = self._end_of_result(request, now) - now
         else:
-            again = evolve(request, until=now + timeout)
-            seconds = max(
-                self._schedule(now).seconds_until_place(again),
-                self._schedule(now, again).seconds_until_in_time(again),
-            )
+            schedule, job_class = self._schedule(now), request.job_class
+            start = schedule.start_of_new(job_class)
+            # A task that need not wait is admitted whatever its estimate.
+            in_time = min(start + self._calibration.seconds(request) - timeout, start)
+            seconds = max(in_time, schedule.place_for_new(job_class)) - now
         return UnavailableError(details, retry_after=max(1, math.ceil(seconds)))

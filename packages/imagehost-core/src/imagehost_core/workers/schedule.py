@@ -8,10 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cached_property
 
 from attrs import frozen
 
-from imagehost_core.workers.admission import Slot, WorkerRequest, can_enqueue, find_next
+from imagehost_core.workers.admission import (
+    JobClass,
+    Slot,
+    WorkerRequest,
+    can_enqueue,
+    find_next,
+    find_slot,
+)
 
 
 @frozen
@@ -49,33 +57,34 @@ class Schedule:
     size: int
     queue: int
 
-    def starts_now(self, request: WorkerRequest) -> bool:
-        """Return whether a waiting request need not wait for the end of a task."""
-        return request not in next(self.simulate()).waiting
+    @cached_property
+    def states(self) -> tuple[ExpectedState, ...]:
+        """The states of `simulate`."""
+        return tuple(self.simulate())
+
+    def start_of_new(self, job_class: JobClass) -> float:
+        """Return when a task probably starts whose request is added to the queue at `now`.
+
+        The requests before it do not depend on it, and of those that still wait in a state none has a slot.
+
+        Args:
+            job_class: The class of the task.
+        """
+        starts = (state.now for state in self.states if find_slot(job_class, state.taken, self.size))
+        return next(starts)
+
+    def place_for_new(self, job_class: JobClass) -> float:
+        """Return when a request of a class will probably find a place in the queue."""
+        for state in self.states:
+            queued = Counter(other.job_class for other in state.waiting)
+            if can_enqueue(job_class, queued, state.taken, self.size, self.queue):
+                return state.now
+        raise AssertionError("expected a place in an empty queue")
 
     def end_of(self, request: WorkerRequest) -> float:
-        """Return when the task of a waiting request will probably end, on the clock of `now`."""
-        for state in self.simulate():
-            if request not in state.waiting:
-                return state.now + self.seconds[request]
-        raise AssertionError("expected every task to start")
-
-    def seconds_until_in_time(self, request: WorkerRequest) -> float:
-        """Return after how many seconds the last request in the queue could be repeated and end in time.
-
-        That is with as much time left as now, and if no others are made meanwhile.
-        """
-        seconds = self.seconds[request]
-        end = self.end_of(request)
-        return max(0.0, min(end - request.until, end - seconds - self.now))
-
-    def seconds_until_place(self, request: WorkerRequest) -> float:
-        """Return after how many seconds a request finds a place in the queue, which it is not in."""
-        for state in self.simulate():
-            queued = Counter(other.job_class for other in state.waiting)
-            if can_enqueue(request.job_class, queued, state.taken, self.size, self.queue):
-                return state.now - self.now
-        raise AssertionError("expected a place in an empty queue")
+        """Return when the task of a waiting request will probably end."""
+        start = next(state.now for state in self.states if request not in state.waiting)
+        return start + self.seconds[request]
 
     def find_late(self, behind: Collection[WorkerRequest]) -> list[WorkerRequest]:
         """Return the waiting requests that will probably end after their deadline.
