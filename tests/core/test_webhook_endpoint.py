@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ipaddress import IPv4Address, IPv6Address
 
 import pytest
 from hypothesis import given
@@ -58,6 +59,9 @@ LOOPBACK_HOSTS = [
     "[2002:7f00:0001::1]",
     "[2001:0:7f00:1::]",
     "[2001::1]",
+    "[2606:4700::5efe:7f00:1]",
+    "[2606:4700::200:5efe:7f00:1]",
+    "[2606:4700::5efe:127.0.0.1]",
     "[::1%lo]",
     "[::1%25lo]",
     "[fe80::1%25eth0]",
@@ -299,6 +303,48 @@ def test_every_accepted_ipv6_address_is_global_unicast(address: object) -> None:
         return
     assert checked.is_global
     assert str(checked).startswith(("2", "3"))
+
+
+EMBEDDINGS = {
+    "IPv4-compatible": (0, 0),
+    "IPv4-mapped": (0xFFFF << 32, 0),
+    "IPv4-translated": (0xFFFF << 48, 0),
+    "NAT64": (int(IPv6Address("64:ff9b::")), 0),
+    "local NAT64": (int(IPv6Address("64:ff9b:1::")), 0),
+    "local NAT64, as with a prefix of 48 bits": (int(IPv6Address("64:ff9b:1::")), 40),
+    "6to4": (int(IPv6Address("2002::")), 80),
+    "Teredo server": (int(IPv6Address("2001::")), 64),
+    "ISATAP": (int(IPv6Address("2606:4700::5efe:0:0")), 0),
+    "ISATAP of a unique address": (int(IPv6Address("2606:4700::200:5efe:0:0")), 0),
+    "ISATAP in another network": (int(IPv6Address("2a00:1450:4001:829:0:5efe::")), 0),
+}
+"""How IPv6 addresses embed an IPv4 address: the other bits, and by how many the IPv4 address is shifted."""
+
+
+@pytest.mark.parametrize("embedding", EMBEDDINGS)
+@given(ipv4=st.ip_addresses(v=4))
+def test_no_ipv6_address_that_embeds_an_ipv4_address_is_accepted_on_save_or_on_connection(
+    embedding: str, ipv4: IPv4Address
+) -> None:
+    base, shift = EMBEDDINGS[embedding]
+    address = IPv6Address(base | int(ipv4) << shift)
+    for text in (str(address), address.exploded):
+        with pytest.raises(ValidationError):
+            require_public_address(text)
+        with pytest.raises(ValidationError):
+            parse_endpoint_url(f"https://[{text}]/hook")
+
+
+@given(ipv4=st.ip_addresses(v=4))
+def test_the_client_of_a_teredo_address_is_not_accepted(ipv4: IPv4Address) -> None:
+    address = IPv6Address(int(IPv6Address("2001:0:808:808::")) | int(ipv4) ^ 0xFFFF_FFFF)
+    with pytest.raises(ValidationError):
+        require_public_address(str(address))
+
+
+def test_a_public_address_whose_interface_identifier_only_resembles_isatap_is_accepted() -> None:
+    for address in ("2606:4700::5eff:808:808", "2606:4700::5efe", "2606:4700:0:5efe::1"):
+        assert str(require_public_address(address)) == address
 
 
 @given(st.ip_addresses(v=4))

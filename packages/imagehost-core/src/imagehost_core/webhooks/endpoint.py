@@ -59,6 +59,10 @@ _SPECIAL_V6 = tuple(
 )
 """Special-purpose networks within it: 2001::/23 with Teredo, documentation, 6to4 (which embeds an IPv4
 address), AS112."""
+_ISATAP = 0x5EFE
+"""The upper half of an ISATAP interface identifier, which embeds an IPv4 address (RFC 5214, section 6.1)."""
+_ISATAP_FLAGS = 0x0300_0000
+"""Its bits that are not compared: whether the IPv4 address is globally unique, and whether it is a group."""
 
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME = re.compile(rf"(?:{_LABEL}\.)+(?=[a-z]){_LABEL}", re.ASCII)
@@ -210,7 +214,13 @@ def _is_global(address: IPAddress) -> bool:
     if isinstance(address, IPv4Address):
         return not any(address in network for network in _SPECIAL_V4)
     special = any(address in network for network in _SPECIAL_V6)
-    return address in _GLOBAL_V6 and not special and address.scope_id is None
+    is_plain = not special and not _is_isatap(address) and address.scope_id is None
+    return address in _GLOBAL_V6 and is_plain
+
+
+def _is_isatap(address: IPv6Address) -> bool:
+    """Return whether a tunnel would send packets for the address to an IPv4 address, within any network."""
+    return int(address) >> 32 & 0xFFFF_FFFF & ~_ISATAP_FLAGS == _ISATAP
 
 
 def _is_loopback(address: IPAddress) -> bool:
