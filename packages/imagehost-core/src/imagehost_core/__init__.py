@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from imagehost_core.formats import Format, sniff
     from imagehost_core.gallery import GalleryPage, PublicAlbum
     from imagehost_core.headers import ImageHeader, MetadataKind, SourceLimits, scan
-    from imagehost_core.host import ImageHost, Rendered
+    from imagehost_core.host import ImageHost
     from imagehost_core.ids import (
         AccountId,
         AlbumId,
@@ -119,6 +119,14 @@ if TYPE_CHECKING:
     from imagehost_core.services.delivery import ImageResolver
     from imagehost_core.services.idempotency import IdempotencyService
     from imagehost_core.services.images import ImageService
+    from imagehost_core.services.integrity import (
+        CheckName,
+        CheckProgress,
+        Finding,
+        FindingKind,
+        IntegrityService,
+        ProgressCallback,
+    )
     from imagehost_core.services.maintenance import MaintenanceService
     from imagehost_core.services.owners import Owner
     from imagehost_core.services.references import (
@@ -130,6 +138,7 @@ if TYPE_CHECKING:
         SessionRef,
         WebhookRef,
     )
+    from imagehost_core.services.rendering import Rendered
     from imagehost_core.services.unit_of_work import Subscriber
     from imagehost_core.services.upload import UploadService, UploadSource
     from imagehost_core.settings import (
@@ -174,6 +183,8 @@ __all__ = [
     "BlobStore",
     "BulkResult",
     "BulkStatus",
+    "CheckName",
+    "CheckProgress",
     "Clock",
     "ConflictError",
     "CounterMismatch",
@@ -188,6 +199,8 @@ __all__ = [
     "Event",
     "EventId",
     "FieldError",
+    "Finding",
+    "FindingKind",
     "Fit",
     "ForbiddenError",
     "Format",
@@ -211,6 +224,7 @@ __all__ = [
     "ImageSort",
     "ImageUploaded",
     "InsufficientStorageError",
+    "IntegrityService",
     "InternalError",
     "KeyId",
     "KeyRef",
@@ -236,6 +250,7 @@ __all__ = [
     "Point",
     "Principal",
     "PrivateDelivery",
+    "ProgressCallback",
     "PublicAlbum",
     "PublicAlbumRecord",
     "PublicImageRecord",
@@ -318,7 +333,7 @@ _EXPORTS: dict[str, str] = {
     "formats": "Format sniff",
     "gallery": "GalleryPage PublicAlbum",
     "headers": "ImageHeader MetadataKind SourceLimits scan",
-    "host": "ImageHost Rendered",
+    "host": "ImageHost",
     "ids": "AccountId AlbumId DeliveryId EventId ImageId KeyId Random SessionId WebhookId",
     "image_lists": "ImageFilter ImageListRequest ImageSort parse_image_list",
     "jobs": "RenderJob",
@@ -339,9 +354,11 @@ _EXPORTS: dict[str, str] = {
     "services.delivery": "ImageResolver",
     "services.idempotency": "IdempotencyService",
     "services.images": "ImageService",
+    "services.integrity": "CheckName CheckProgress Finding FindingKind IntegrityService ProgressCallback",
     "services.maintenance": "MaintenanceService",
     "services.owners": "Owner",
     "services.references": "AccountRef AlbumRef DeliveryRef ImageRef KeyRef SessionRef WebhookRef",
+    "services.rendering": "Rendered",
     "services.unit_of_work": "Subscriber",
     "services.upload": "UploadService UploadSource",
     "settings": """

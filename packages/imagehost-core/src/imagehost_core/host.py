@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Unpack
-
-from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock, utc_now
 from imagehost_core.gallery import GalleryPage
@@ -27,12 +25,16 @@ from imagehost_core.services.delivery import ImageResolver
 from imagehost_core.services.idempotency import IdempotencyService, SubOperation
 from imagehost_core.services.image_lists import ImageLists
 from imagehost_core.services.images import ImageService
+from imagehost_core.services.integrity import Finding, IntegrityService, ProgressCallback
+from imagehost_core.services.integrity.database_checks import DatabaseChecker
+from imagehost_core.services.integrity.image_files import ImageFileChecker
+from imagehost_core.services.integrity.unreferenced_files import UnreferencedFileChecker
 from imagehost_core.services.keys import KeyService
 from imagehost_core.services.maintenance import MaintenanceService
 from imagehost_core.services.owners import Owner
 from imagehost_core.services.rate_limiter import RateLimiter
 from imagehost_core.services.references import AlbumRef, ImageRef
-from imagehost_core.services.rendering import RenderingService
+from imagehost_core.services.rendering import Rendered, RenderingService
 from imagehost_core.services.sessions import SessionService
 from imagehost_core.services.signed_urls import UrlSigner
 from imagehost_core.services.unit_of_work import Subscriber
@@ -45,25 +47,6 @@ from imagehost_core.webhooks import HostResolver, resolve_host
 
 FIRST_ACCOUNT = "admin"
 """The account that is created in a new data directory: the first operator."""
-
-
-@frozen
-class Rendered:
-    """A rendered image.
-
-    Attributes:
-        data: The encoded bytes.
-        media_type: The media type, such as `image/webp`.
-        width: Pixels.
-        height: Pixels.
-        etag: A strong entity tag, quoted (RFC 9110, section 8.8.3).
-    """
-
-    data: bytes = field(repr=lambda data: f"<{len(data)} bytes>")
-    media_type: str
-    width: int
-    height: int
-    etag: str
 
 
 class ImageHost:
@@ -85,6 +68,7 @@ class ImageHost:
         uploads: Uploads of staged files, for servers that stream request bodies to disk.
         delivery: Resolution of image URLs to bytes, for servers.
         idempotency: Idempotency keys of requests, for servers.
+        integrity: The integrity check; `check` is its only method.
         maintenance: Worker start, readiness check, garbage collection and recounting, for servers.
     """
 
@@ -98,6 +82,7 @@ class ImageHost:
         random: Random = os.urandom,
         resolve: HostResolver = resolve_host,
         broker: socket.socket | None = None,
+        recover: bool = True,
     ) -> ImageHost:
         """Open a data directory; create it, with the account `admin`, if it does not exist.
 
@@ -109,8 +94,9 @@ class ImageHost:
             resolve: The DNS lookup of webhook hosts: a function of host and port that returns IP addresses.
             broker: The socket to the process that runs `run_broker`, if several processes share the image
                 worker processes; closed with the host. Without it the host starts its own.
+            recover: Whether to finish now what a crash has interrupted; a check that is to find it does not.
         """
-        return cls(path, settings or Settings(), clock, random, resolve, broker)
+        return cls(path, settings or Settings(), clock, random, resolve, broker, recover=recover)
 
     def __init__(
         self,
@@ -120,6 +106,8 @@ class ImageHost:
         random: Random,
         resolve: HostResolver,
         broker: socket.socket | None = None,
+        *,
+        recover: bool = True,
     ) -> None:
         self._context = context = open_context(path, settings, clock, random, broker)
         database, accounts, images = context.database, context.accounts, context.images
@@ -264,10 +252,24 @@ class ImageHost:
         self.maintenance = MaintenanceService(
             database, accounts, context.staging, context.executor, collector
         )
+        self.integrity = IntegrityService(
+            DatabaseChecker(database, clock),
+            ImageFileChecker(database, context.blobs, context.locks),
+            UnreferencedFileChecker(
+                images=images,
+                blobs=context.blobs,
+                variants=context.variants,
+                locks=context.locks,
+                generations=context.generations,
+                staging=context.staging,
+                eraser=eraser,
+            ),
+        )
         self._clock = clock
         try:
-            context.staging.remove_stale()
-            collector.finish_deletions()
+            if recover:
+                context.staging.remove_stale()
+                collector.finish_deletions()
             self.accounts.create_first(FIRST_ACCOUNT)
         except BaseException:
             context.close()
@@ -358,6 +360,20 @@ class ImageHost:
             data = blob.read()
         size = resolved.job.plan.output if resolved.job else current
         return Rendered(data, resolved.media_type, size.width, size.height, resolved.etag)
+
+    def check(
+        self, *, repair: bool = False, quick: bool = False, progress: ProgressCallback | None = None
+    ) -> Iterator[Finding]:
+        """Yield everything that is wrong in the data directory, each confirmed; nothing if all is well.
+
+        Other processes may use the host meanwhile: what they are changing is no finding.
+
+        Args:
+            repair: Whether to repair what can be repaired. The master of a record is never deleted.
+            quick: Whether to compare the sizes of files without reading them.
+            progress: Called with the progress, in this thread.
+        """
+        return self.integrity.check(repair=repair, quick=quick, progress=progress)
 
     def authenticate(self, token: str) -> Principal:
         """Return the principal of an API key's or session's token.

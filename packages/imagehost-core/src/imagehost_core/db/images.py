@@ -41,6 +41,8 @@ COLUMNS = (
     "updated_at",
 )
 """The columns of `images`."""
+INVALID_ROW = (AssertionError, TypeError, ValueError)
+"""The errors of `to_image` for a row that no image was stored as."""
 ROWS_IN_MEMORY = 2_000
 """Rows whose images are kept in memory, per process; each takes about 3 KB."""
 _values_of: Callable[[SqlRow], tuple[SqlValue, ...]] = itemgetter(*COLUMNS)

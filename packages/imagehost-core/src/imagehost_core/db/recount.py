@@ -6,7 +6,7 @@ them too. A recount reads every image; each comparison is one query, so that it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from attrs import frozen
 
@@ -15,7 +15,7 @@ from imagehost_core.db.counters import GALLERY_IMAGES
 from imagehost_core.db.database import Queryable, SqlRow, Transaction
 from imagehost_core.db.gallery import IS_LISTED, GalleryScope, refresh_gallery
 from imagehost_core.db.image_words import delete_words, insert_words, to_words
-from imagehost_core.db.images import to_image
+from imagehost_core.db.images import INVALID_ROW, to_image
 from imagehost_core.db.list_buckets import ENTRIES, ListKind, long_lists, split_newest
 
 _BATCH = 1_000
@@ -120,10 +120,16 @@ def check_counters(queryable: Queryable) -> tuple[CounterMismatch, ...]:
             table, str(row["id"]), column, integer(row, column), int(row[f"actual_{column}"] or 0)
         )
         for table, (columns, sql) in _COUNTS.items()
-        for row in queryable.fetch_all(sql, {})
+        for row in queryable.fetch_all(_differing(columns, sql), {})
         for column in columns
         if row[column] != int(row[f"actual_{column}"] or 0)
     )
+
+
+def _differing(columns: Iterable[str], sql: str) -> str:
+    """Return the query for those rows of a query of `_COUNTS` that differ, so that only these are read."""
+    conditions = " OR ".join(f"{column} <> coalesce(actual_{column}, 0)" for column in columns)
+    return f"SELECT * FROM ({sql}) WHERE {conditions}"  # noqa: S608 - constants only
 
 
 def repair_counters(transaction: Transaction) -> tuple[CounterMismatch, ...]:
@@ -156,18 +162,28 @@ def repair_indexes(transaction: Transaction) -> tuple[str, ...]:
     """Correct the gallery and the words of the images that `check_indexes` returns, and return their ids."""
     image_ids = check_indexes(transaction)
     for image_id in image_ids:
-        transaction.execute("DELETE FROM gallery_images WHERE id = :id", {"id": image_id})
-        refresh_gallery(transaction, GalleryScope.IMAGE, image_id)
-        row = transaction.fetch_one("SELECT * FROM images WHERE id = :id", {"id": image_id})
-        if row is not None:
-            image = to_image(row)
-            delete_words(transaction, image)
-            insert_words(transaction, integer(row, "number"), image)
+        repair_index(transaction, image_id)
     transaction.execute(
         "UPDATE counters SET value = (SELECT count(*) FROM gallery_images) WHERE name = :name",
         {"name": GALLERY_IMAGES},
     )
     return image_ids
+
+
+def repair_index(transaction: Transaction, image_id: str) -> bool:
+    """Correct the gallery and the words of one image; the gallery's counter may need a recount afterwards."""
+    transaction.execute(
+        "DELETE FROM gallery_images WHERE id = :id AND NOT EXISTS (SELECT 1 FROM images "
+        "WHERE images.id = gallery_images.id AND images.created_at = gallery_images.created_at)",
+        {"id": image_id},
+    )
+    refresh_gallery(transaction, GalleryScope.IMAGE, image_id)
+    row = transaction.fetch_one("SELECT * FROM images WHERE id = :id", {"id": image_id})
+    if row is not None:
+        image = to_image(row)
+        delete_words(transaction, image)
+        insert_words(transaction, integer(row, "number"), image)
+    return True
 
 
 def _with_wrong_words(queryable: Queryable) -> Iterator[SqlRow]:
@@ -180,7 +196,10 @@ def _with_wrong_words(queryable: Queryable) -> Iterator[SqlRow]:
             {"after": after, "count": _BATCH},
         )
         for row in rows:
-            words = to_words(to_image(row))
+            try:
+                words = to_words(to_image(row))
+            except INVALID_ROW:
+                continue
             if any(row[f"{name}_words"] != value for name, value in words.items()):
                 yield row
         if len(rows) < _BATCH:

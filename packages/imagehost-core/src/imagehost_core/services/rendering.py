@@ -38,6 +38,25 @@ from imagehost_core.workers import (
 
 
 @frozen
+class Rendered:
+    """A rendered image.
+
+    Attributes:
+        data: The encoded bytes.
+        media_type: The media type, such as `image/webp`.
+        width: Pixels.
+        height: Pixels.
+        etag: A strong entity tag, quoted (RFC 9110, section 8.8.3).
+    """
+
+    data: bytes = field(repr=lambda data: f"<{len(data)} bytes>")
+    media_type: str
+    width: int
+    height: int
+    etag: str
+
+
+@frozen
 class RenderSource:
     """The stored file that a variant is rendered from.
 

@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
@@ -22,16 +22,20 @@ from imagehost_core.storage.durable import (
     sync_file,
     translate_disk_full,
 )
-from imagehost_core.storage.layout import shard
+from imagehost_core.storage.layout import misplaced_paths, shard
 from imagehost_core.storage.staging import StagingArea
 
 MASTER = "master"
 """The file name of a master. It has no extension: the image's record has the format."""
 
 
+DERIVATIVE_PREFIX = "derivative-"
+_STAGING = ".staging"
+
+
 def derivative_name(side: int) -> str:
     """Return the file name of the derivative whose longer side has that many pixels."""
-    return f"derivative-{side}"
+    return f"{DERIVATIVE_PREFIX}{side}"
 
 
 class BlobStore(Protocol):
@@ -70,12 +74,28 @@ class BlobStore(Protocol):
         """
         ...
 
+    def delete_file(self, image_id: ImageId, name: str) -> None:
+        """Delete one of an image's files, if it is there.
+
+        Raises:
+            OSError: It could not be deleted.
+        """
+        ...
+
     def has(self, image_id: ImageId) -> bool:
         """Return whether files are stored under an id."""
         ...
 
     def ids(self) -> Iterator[ImageId]:
         """Yield the ids of all images, in any order. Changes meanwhile may be seen or not."""
+        ...
+
+    def sizes(self, image_id: ImageId) -> Mapping[str, int]:
+        """Return the size of each of an image's files in bytes, by name; empty if nothing is stored."""
+        ...
+
+    def unknown_paths(self) -> Iterator[str]:
+        """Yield the paths, relative to the store, of what is in it but can belong to no image."""
         ...
 
 
@@ -103,7 +123,7 @@ class LocalBlobStore:
         self._synced_shards: set[Path] = set()
         make_directory(self._root)
         self._owns_staging = staging is None
-        self._staging = staging or StagingArea(self._root / ".staging", 0)
+        self._staging = staging or StagingArea(self._root / _STAGING, 0)
         if self._owns_staging:
             self._staging.remove_stale()
 
@@ -157,6 +177,11 @@ class LocalBlobStore:
         """
         self._staging.remove_tree_atomically(self._directory(image_id))
 
+    def delete_file(self, image_id: ImageId, name: str) -> None:
+        """Delete one of an image's files, if it is there."""
+        if _is_file_name(name):
+            (self._directory(image_id) / name).unlink(missing_ok=True)
+
     def has(self, image_id: ImageId) -> bool:
         """Return whether files are stored under an id."""
         return self._directory(image_id).is_dir()
@@ -166,8 +191,22 @@ class LocalBlobStore:
         for directory in self._root.glob("*/*"):
             with suppress(NotFoundError):
                 image_id = parse_image_id(directory.name)
-                if directory == self._directory(image_id):
+                if directory == self._directory(image_id) and directory.is_dir():
                     yield image_id
+
+    def sizes(self, image_id: ImageId) -> Mapping[str, int]:
+        """Return the size of each of an image's files in bytes, by name; empty if nothing is stored."""
+        try:
+            with os.scandir(self._directory(image_id)) as entries:
+                return {entry.name: entry.stat(follow_symlinks=False).st_size for entry in entries}
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+
+    def unknown_paths(self) -> Iterator[str]:
+        """Yield the paths, relative to the store, of what is in it but can belong to no image."""
+        for path in misplaced_paths(self._root):
+            if path != _STAGING or not self._owns_staging:
+                yield path
 
     def close(self) -> None:
         """Close the store's own staging area. The store must not be used any more."""
@@ -262,6 +301,11 @@ class MemoryBlobStore:
         with self._lock:
             self._images.pop(image_id, None)
 
+    def delete_file(self, image_id: ImageId, name: str) -> None:
+        """Delete one of an image's files, if it is there."""
+        with self._lock:
+            self._images.get(image_id, {}).pop(name, None)
+
     def has(self, image_id: ImageId) -> bool:
         """Return whether files are stored under an id."""
         with self._lock:
@@ -272,6 +316,15 @@ class MemoryBlobStore:
         with self._lock:
             image_ids = tuple(self._images)
         yield from image_ids
+
+    def sizes(self, image_id: ImageId) -> Mapping[str, int]:
+        """Return the size of each of an image's files in bytes, by name; empty if nothing is stored."""
+        with self._lock:
+            return {name: len(data) for name, data in self._images.get(image_id, {}).items()}
+
+    def unknown_paths(self) -> Iterator[str]:
+        """Yield nothing: all that is stored belongs to an image."""
+        return iter(())
 
 
 def _is_file_name(name: str) -> bool:

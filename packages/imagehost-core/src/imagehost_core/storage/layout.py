@@ -17,11 +17,16 @@ so removing these removes all of them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from attrs import frozen
 
-from imagehost_core.ids import ImageId
+from imagehost_core.ids import ImageId, is_image_id
+
+SHARD_CHARACTERS = 2
+"""The characters of an image's id that are the name of its shard."""
 
 
 @frozen
@@ -91,4 +96,18 @@ class DataLayout:
 
 def shard(image_id: ImageId) -> str:
     """Return the name of the directory that holds an image's directory."""
-    return image_id[:2]
+    return image_id[:SHARD_CHARACTERS]
+
+
+def misplaced_paths(root: Path) -> Iterator[str]:
+    """Yield the relative paths of what is in a directory of shards but is no image's directory."""
+    with suppress(FileNotFoundError):
+        for entry in root.iterdir():
+            if not entry.is_dir() or len(entry.name) != SHARD_CHARACTERS:
+                yield entry.name
+                continue
+            for path in entry.iterdir():
+                is_in_place = is_image_id(path.name) and shard(path.name) == entry.name
+                # What is deleted meanwhile is neither.
+                if not is_in_place or path.is_file():
+                    yield f"{entry.name}/{path.name}"

@@ -85,6 +85,25 @@ def lock_file(path: Path, *, wait: bool = True) -> int | None:
     return None
 
 
+@contextmanager
+def lock_existing_file(path: Path) -> Iterator[bool]:
+    """Hold the lock of a file that is not created, without waiting; yield whether it was acquired.
+
+    It is not if the file was deleted by the process that held its lock.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+    """
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        acquired = _acquire(descriptor, wait=False)
+        yield acquired and os.fstat(descriptor).st_nlink > 0
+        if acquired:
+            _release(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 class LockManager:
     """The locks of a data directory.
 

@@ -30,7 +30,7 @@ from imagehost_core.storage.durable import (
     sync_directory,
     translate_disk_full,
 )
-from imagehost_core.storage.locks import lock_file, unlock_file
+from imagehost_core.storage.locks import lock_existing_file, lock_file, unlock_file
 
 CHUNK_BYTES = 2**20
 """Bytes to copy at a time: 1 MiB."""
@@ -199,16 +199,34 @@ class StagingArea:
         A marker is left for each process that has exited.
         """
         for path in self._root.iterdir():
-            if path.suffix == _NEW and not _is_old(path):
-                continue
-            descriptor = None if path == self._process_dir else _try_lock(path / _LOCK)
-            if descriptor is not None:
-                self.mark_incomplete(path.name)
-                shutil.rmtree(path, ignore_errors=True)
-                unlock_file(descriptor)
-            else:
+            if not self.remove_one_stale(path.name):
                 for trash in path.glob(f"{_TRASH}*"):
                     shutil.rmtree(trash, ignore_errors=True)
+
+    def remove_one_stale(self, name: str) -> bool:
+        """Delete the directory of a process if the process has exited, and leave a marker.
+
+        Returns:
+            Whether the process has exited.
+        """
+        path = self._root / name
+        if path == self._process_dir or (path.suffix == _NEW and not _is_old(path)):
+            return False
+        descriptor = _try_lock(path / _LOCK)
+        if descriptor is None:
+            return False
+        self.mark_incomplete(name)
+        shutil.rmtree(path, ignore_errors=True)
+        unlock_file(descriptor)
+        return True
+
+    def stale(self) -> tuple[str, ...]:
+        """Return the names of the directories of processes that have exited; removes and creates nothing."""
+        return tuple(
+            path.name
+            for path in self._root.iterdir()
+            if path != self._process_dir and path.is_dir() and _is_stale(path)
+        )
 
     def mark_incomplete(self, name: str) -> None:
         """Create a marker: there may be stored files without a record. Does nothing on a full disk."""
@@ -232,6 +250,20 @@ def _is_old(path: Path) -> bool:
         return time.time() - path.stat().st_mtime > _NEW_MAX_AGE_SECONDS
     except FileNotFoundError:
         return False
+
+
+def _is_stale(path: Path) -> bool:
+    """Return whether the process of a directory has exited without removing it.
+
+    One without a lock file is being created or removed, unless it is old.
+    """
+    if path.suffix == _NEW and not _is_old(path):
+        return False
+    try:
+        with lock_existing_file(path / _LOCK) as is_free:
+            return is_free
+    except (FileNotFoundError, NotADirectoryError):
+        return _is_old(path)
 
 
 def _try_lock(path: Path) -> int | None:

@@ -20,10 +20,11 @@ from attrs import frozen
 
 from imagehost_core._util.lru import LRUCache
 from imagehost_core.errors import InsufficientStorageError, NotFoundError
-from imagehost_core.ids import ImageId, delivery_not_found_text
+from imagehost_core.ids import ImageId, delivery_not_found_text, is_image_id
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.storage import DataLayout, GenerationTable, LockManager, StagingArea
 from imagehost_core.storage.durable import make_directory, open_owner_only, translate_disk_full
+from imagehost_core.storage.layout import misplaced_paths
 
 _HEADER = struct.Struct("<4sIQ")
 """Magic bytes, CRC-32 and length of the data."""
@@ -117,6 +118,31 @@ class VariantCache:
         """Delete all variants of an image. The caller holds its lock and has bumped its generation."""
         self._staging.remove_tree_atomically(self._layout.variants_of(image_id))
 
+    def ids(self) -> Iterator[ImageId]:
+        """Yield the ids of all images with variants on disk, in any order."""
+        for directory in self._layout.variants.glob("*/*"):
+            if is_image_id(directory.name) and directory == self._layout.variants_of(directory.name):
+                yield directory.name
+
+    def unknown_paths(self) -> Iterator[str]:
+        """Yield the paths, relative to the cache, of what is in it but can belong to no image."""
+        return misplaced_paths(self._layout.variants)
+
+    def has(self, image_id: ImageId) -> bool:
+        """Return whether there is a directory of variants of an image."""
+        return self._layout.variants_of(image_id).is_dir()
+
+    def corrupt(self, image_id: ImageId) -> tuple[str, ...]:
+        """Return the keys of an image's variants on disk that would be discarded when they are read."""
+        directory = self._layout.variants_of(image_id)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return tuple(path.name for path in directory.iterdir() if not _is_intact(path))
+        return ()
+
+    def discard(self, image_id: ImageId, key: str) -> None:
+        """Delete a variant on disk, if it is there."""
+        (self._layout.variants_of(image_id) / key).unlink(missing_ok=True)
+
     def sweep(self) -> None:
         """Evict the least recently used variants until the disk cache is within its limit."""
         with self._locks.try_acquire("sweep") as acquired:
@@ -188,6 +214,14 @@ def _last_used(path: Path) -> int:
         return path.stat().st_mtime_ns
     except FileNotFoundError:
         return 0
+
+
+def _is_intact(path: Path) -> bool:
+    """Return whether a variant file can be decoded, or was deleted meanwhile."""
+    try:
+        return _decode(path.read_bytes()) is not None
+    except FileNotFoundError:
+        return True
 
 
 def _decode(content: bytes) -> bytes | None:

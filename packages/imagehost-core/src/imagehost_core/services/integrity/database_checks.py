@@ -1,0 +1,136 @@
+"""Checks of the database: its file, references, events, reservations, indexes and counters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from attrs import field, frozen
+
+from imagehost_core._util.clock import Clock
+from imagehost_core.db import CounterMismatch, Database, integrity, recount
+from imagehost_core.db.database import Transaction
+from imagehost_core.db.integrity import DELIVERY_EVENT, IMAGE_ALBUM, REFERENCES, Reference
+from imagehost_core.ids import ImageId
+from imagehost_core.services.idempotency import RETENTION
+from imagehost_core.services.integrity.findings import Finding, FindingKind
+
+_DELETED = "deleted the row"
+
+_Repair = Callable[[Transaction], bool]
+"""A repair in a transaction; returns whether there was still something to repair."""
+
+
+@frozen
+class DatabaseChecker:
+    """The checks of a database."""
+
+    _database: Database = field(repr=False)
+    _clock: Clock = field(repr=False)
+
+    def check_structure(self, *, repair: bool, quick: bool) -> Iterator[Finding]:
+        """Yield what SQLite finds wrong in the file; rebuild damaged indexes from their tables."""
+        messages = integrity.check_structure(self._database, quick=quick)
+        is_repaired = False
+        if messages and repair and integrity.rebuild_indexes(self._database):
+            is_repaired = not integrity.check_structure(self._database, quick=quick)
+        for message in messages:
+            finding = Finding(FindingKind.DATABASE_CORRUPT, "imagehost.sqlite3", message)
+            yield finding.repaired("rebuilt the indexes") if is_repaired else finding
+
+    def check_references(self, *, repair: bool) -> Iterator[Finding]:
+        """Yield the rows that refer to missing rows; delete those that are of no use without them."""
+        for reference in REFERENCES:
+            for row, value in integrity.broken_references(self._database, reference):
+                finding = _broken(reference, row, value)
+                if reference.is_deletable:
+                    fix: _Repair = partial(integrity.delete_broken, reference=reference, row=row)
+                    yield from self._report(finding, fix if repair else None, _DELETED)
+                elif reference is IMAGE_ALBUM:
+                    fix = partial(integrity.remove_from_missing_album, image_id=ImageId(row))
+                    yield from self._report(finding, fix if repair else None, "removed from the album")
+                else:
+                    yield finding
+
+    def check_events(self, *, repair: bool) -> Iterator[Finding]:
+        """Yield events without a delivery, leases of finished deliveries, and abandoned idempotency keys."""
+        for number, event_id in integrity.events_without_delivery(self._database):
+            finding = Finding(
+                FindingKind.EVENT_WITHOUT_DELIVERY,
+                f"events {event_id}",
+                "expected a delivery of the event but there is none",
+            )
+            fix: _Repair = partial(integrity.delete_event_without_delivery, number=number)
+            yield from self._report(finding, fix if repair else None, _DELETED)
+        for delivery_id in integrity.stale_leases(self._database):
+            finding = Finding(
+                FindingKind.STALE_RESERVATION,
+                f"webhook_deliveries {delivery_id}",
+                "expected no lease of a delivery that is not pending",
+            )
+            fix = partial(integrity.release_stale_lease, delivery_id=delivery_id)
+            yield from self._report(finding, fix if repair else None, "released the lease")
+        before = self._clock() - RETENTION
+        for account_id, key in integrity.stale_idempotency_keys(self._database, before):
+            finding = Finding(
+                FindingKind.STALE_RESERVATION,
+                f"idempotency_keys {account_id} {key}",
+                f"expected a response within {RETENTION} but the request was never completed",
+            )
+            fix = partial(
+                integrity.delete_stale_idempotency_key, account_id=account_id, key=key, before=before
+            )
+            yield from self._report(finding, fix if repair else None, _DELETED)
+
+    def check_indexes(self, *, repair: bool) -> Iterator[Finding]:
+        """Yield the images that the gallery or the search index has wrongly; correct their entries."""
+        for number in integrity.words_without_image(self._database):
+            finding = Finding(
+                FindingKind.INDEX_MISMATCH,
+                f"image_words {number}",
+                "expected an image for words in the search index but there is none",
+            )
+            fix: _Repair = partial(integrity.delete_words_without_image, number=number)
+            yield from self._report(finding, fix if repair else None, _DELETED)
+        for image_id in recount.check_indexes(self._database):
+            finding = Finding(
+                FindingKind.INDEX_MISMATCH,
+                image_id,
+                "expected the image's entries in the gallery and the search index to match its record",
+            )
+            fix = partial(recount.repair_index, image_id=image_id)
+            yield from self._report(finding, fix if repair else None, "corrected the entries")
+
+    def check_counters(self, *, repair: bool) -> Iterator[Finding]:
+        """Yield the counters that differ from a recount; correct all in one transaction."""
+        mismatches = recount.check_counters(self._database)
+        if mismatches and repair:
+            with self._database.transaction() as transaction:
+                mismatches = recount.repair_counters(transaction)
+        for mismatch in mismatches:
+            yield _mismatch(mismatch).repaired("set to the recount") if repair else _mismatch(mismatch)
+
+    def _report(self, finding: Finding, fix: _Repair | None, repair: str) -> Iterator[Finding]:
+        """Yield a finding, after its repair if there is one, unless it is gone by then."""
+        if fix is None:
+            yield finding
+            return
+        with self._database.transaction() as transaction:
+            is_repaired = fix(transaction)
+        if is_repaired:
+            yield finding.repaired(repair)
+
+
+def _broken(reference: Reference, row: str, value: str) -> Finding:
+    kind = FindingKind.BROKEN_REFERENCE
+    if reference is DELIVERY_EVENT:
+        kind = FindingKind.DELIVERY_WITHOUT_EVENT
+    columns = ", ".join(reference.columns.values())
+    details = f"expected a row of {reference.parent} for {columns} but there is none for {value}"
+    return Finding(kind, f"{reference.table} {row}", details)
+
+
+def _mismatch(mismatch: CounterMismatch) -> Finding:
+    details = f"expected {mismatch.actual} by a recount but received {mismatch.stored}"
+    subject = f"{mismatch.table} {mismatch.row} {mismatch.column}"
+    return Finding(FindingKind.COUNTER_MISMATCH, subject, details)

@@ -1,0 +1,93 @@
+"""Findings of an integrity check: what is wrong in a data directory, and what was done about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+
+import attrs
+from attrs import frozen
+
+
+class FindingKind(StrEnum):
+    """The kinds of findings."""
+
+    DATABASE_CORRUPT = "database_corrupt"
+    INVALID_RECORD = "invalid_record"
+    BROKEN_REFERENCE = "broken_reference"
+    DELIVERY_WITHOUT_EVENT = "delivery_without_event"
+    EVENT_WITHOUT_DELIVERY = "event_without_delivery"
+    STALE_RESERVATION = "stale_reservation"
+    MASTER_MISSING = "master_missing"
+    MASTER_CORRUPT = "master_corrupt"
+    DERIVATIVE_MISSING = "derivative_missing"
+    DERIVATIVE_CORRUPT = "derivative_corrupt"
+    ORPHAN = "orphan"
+    UNKNOWN_FILE = "unknown_file"
+    UNFINISHED_DELETION = "unfinished_deletion"
+    VARIANT_WITHOUT_IMAGE = "variant_without_image"
+    VARIANT_CORRUPT = "variant_corrupt"
+    STALE_STAGING = "stale_staging"
+    INDEX_MISMATCH = "index_mismatch"
+    COUNTER_MISMATCH = "counter_mismatch"
+
+
+@frozen
+class Finding:
+    """Something wrong in a data directory, confirmed while nothing could change it.
+
+    Attributes:
+        kind: The kind.
+        id: What it concerns: the id of an image, its file as `<id>/<name>`, a path in the data directory, or
+            a table, row and column.
+        details: What was expected and received.
+        repair: What repaired it; "" if nothing did.
+    """
+
+    kind: FindingKind
+    id: str
+    details: str
+    repair: str = ""
+
+    @property
+    def is_repaired(self) -> bool:
+        """Whether it was repaired."""
+        return self.repair != ""
+
+    def repaired(self, repair: str) -> Finding:
+        """Return the finding as repaired."""
+        return attrs.evolve(self, repair=repair)
+
+
+class CheckName(StrEnum):
+    """The checks, in the order in which they run."""
+
+    STRUCTURE = "database"
+    REFERENCES = "references"
+    IMAGES = "images"
+    ORPHANS = "orphans"
+    DELETIONS = "deletions"
+    VARIANTS = "variants"
+    STAGING = "staging"
+    EVENTS = "events"
+    INDEXES = "indexes"
+    COUNTERS = "counters"
+
+
+@frozen
+class CheckProgress:
+    """The progress of an integrity check.
+
+    Attributes:
+        check: The check that runs.
+        done: The number of images that it has checked.
+        total: The number of images when it began; `None` if the check does not count.
+    """
+
+    check: CheckName
+    done: int = 0
+    total: int | None = None
+
+
+ProgressCallback = Callable[[CheckProgress], object]
+"""A function that is called with the progress of a check, about once per 1,000 images."""

@@ -1,0 +1,129 @@
+"""Checks for files that nothing refers to: of images, of variants, and of processes that have exited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from attrs import field, frozen
+
+from imagehost_core.db import ImageRepository
+from imagehost_core.ids import ImageId
+from imagehost_core.services.cleanup import ImageEraser
+from imagehost_core.services.integrity.findings import Finding, FindingKind
+from imagehost_core.storage import BlobStore, GenerationTable, LockManager, StagingArea
+from imagehost_core.storage.variant_cache import VariantCache
+
+_BATCH = 1_000
+"""Ids of files that one query looks up."""
+
+
+@frozen
+class UnreferencedFileChecker:
+    """The checks for files that nothing refers to.
+
+    Each file is checked while the lock of its image is held: an upload holds it until its record is
+    committed, a deletion until the last file is gone, and a renderer while it stores a variant.
+    """
+
+    _images: ImageRepository = field(repr=False)
+    _blobs: BlobStore = field(repr=False)
+    _variants: VariantCache = field(repr=False)
+    _locks: LockManager = field(repr=False)
+    _generations: GenerationTable = field(repr=False)
+    _staging: StagingArea = field(repr=False)
+    _eraser: ImageEraser = field(repr=False)
+
+    def check_orphans(self, *, repair: bool) -> Iterator[Finding]:
+        """Yield the images whose files are stored though there is no record; delete the files."""
+        for image_id in self._without_record(self._blobs.ids()):
+            with self._locks.acquire("image", image_id):
+                sizes = self._blobs.sizes(image_id)
+                is_orphan = self._blobs.has(image_id) and not self._is_known(image_id)
+                if is_orphan and repair:
+                    self._blobs.delete(image_id)
+            if is_orphan:
+                details = f"expected a record for {len(sizes)} files ({sum(sizes.values())} bytes)"
+                finding = Finding(FindingKind.ORPHAN, image_id, f"{details} but there is none")
+                yield finding.repaired("deleted the files") if repair else finding
+        yield from _unknown("images", self._blobs.unknown_paths())
+
+    def check_deletions(self, *, repair: bool) -> Iterator[Finding]:
+        """Yield the images that were deleted though files may be left; delete these."""
+        for image_id in self._images.tombstones():
+            errors: dict[ImageId, Exception] = {}
+            with self._locks.acquire("image", image_id):
+                tombstone = self._images.tombstone(image_id)
+                if tombstone is not None and repair:
+                    with self._generations.bump(image_id):
+                        errors = self._eraser.erase([image_id])
+            if tombstone is not None:
+                finding = Finding(
+                    FindingKind.UNFINISHED_DELETION,
+                    image_id,
+                    "expected no files of a deleted image but its deletion was not finished",
+                )
+                yield finding.repaired("deleted the files") if repair and not errors else finding
+
+    def check_variants(self, *, repair: bool, quick: bool) -> Iterator[Finding]:
+        """Yield the images with variants but without a record, and corrupt variants; delete them.
+
+        Args:
+            repair: Whether to delete them.
+            quick: Whether to check no checksums, which takes reading the whole cache.
+        """
+        for image_id in self._without_record(self._variants.ids()):
+            with self._locks.acquire("image", image_id):
+                is_orphan = self._variants.has(image_id) and not self._is_known(image_id)
+                if is_orphan and repair:
+                    with self._generations.bump(image_id):
+                        self._variants.purge(image_id)
+            if is_orphan:
+                details = "expected an image for variants but there is none"
+                finding = Finding(FindingKind.VARIANT_WITHOUT_IMAGE, image_id, details)
+                yield finding.repaired("deleted the variants") if repair else finding
+        if not quick:
+            yield from self._check_checksums(repair=repair)
+        yield from _unknown("variants", self._variants.unknown_paths())
+
+    def check_staging(self, *, repair: bool) -> Iterator[Finding]:
+        """Yield what processes that have exited left in the staging directory; delete it."""
+        for name in self._staging.stale():
+            finding = Finding(
+                FindingKind.STALE_STAGING,
+                f"staging/{name}",
+                "expected a running process for a staging directory but it has exited",
+            )
+            if repair and self._staging.remove_one_stale(name):
+                finding = finding.repaired("deleted the directory")
+            yield finding
+
+    def _check_checksums(self, *, repair: bool) -> Iterator[Finding]:
+        for image_id in self._variants.ids():
+            if not self._variants.corrupt(image_id):
+                continue
+            with self._locks.acquire("image", image_id):
+                keys = self._variants.corrupt(image_id) if self._images.exists(image_id) else ()
+                if repair:
+                    for key in keys:
+                        self._variants.discard(image_id, key)
+            for key in keys:
+                details = "expected a variant with a valid checksum"
+                finding = Finding(FindingKind.VARIANT_CORRUPT, f"{image_id}/{key}", details)
+                yield finding.repaired("deleted the variant") if repair else finding
+
+    def _without_record(self, image_ids: Iterator[ImageId]) -> Iterator[ImageId]:
+        """Yield those ids for which there is no record now; an upload or deletion may be in progress."""
+        while batch := tuple(islice(image_ids, _BATCH)):
+            existing = self._images.existing(batch)
+            yield from (image_id for image_id in batch if image_id not in existing)
+
+    def _is_known(self, image_id: ImageId) -> bool:
+        """Return whether an image exists, or is being deleted, which is another check's finding."""
+        return self._images.exists(image_id) or self._images.tombstone(image_id) is not None
+
+
+def _unknown(directory: str, paths: Iterator[str]) -> Iterator[Finding]:
+    for path in paths:
+        details = "expected only directories of images; the host does not use it, and no command deletes it"
+        yield Finding(FindingKind.UNKNOWN_FILE, f"{directory}/{path}", details)
