@@ -13,8 +13,7 @@ from logging.config import dictConfig
 
 from imagehost_core import run_broker
 from imagehost_server.logging_config import logging_config
-from imagehost_server.serve.process import connect_supervisor, read_configuration
-from imagehost_server.serve.supervisor import READY
+from imagehost_server.serve.process import SupervisorChannel, read_configuration
 
 
 def main(arguments: list[str]) -> None:
@@ -27,10 +26,10 @@ def main(arguments: list[str]) -> None:
         # Sent to the whole group: requests in progress still need their image workers.
         signal.signal(number, signal.SIG_IGN)
     requests, configuration, channel = map(int, arguments)
-    supervisor = connect_supervisor(channel)
+    supervisor = SupervisorChannel(channel)
     _, settings = read_configuration(configuration)
     dictConfig(logging_config(settings.log.level))
-    supervisor.send(READY)
+    supervisor.ready()
     run_broker(settings.rendering, socket.socket(fileno=requests))
 
 

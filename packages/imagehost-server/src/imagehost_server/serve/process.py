@@ -5,25 +5,65 @@ from __future__ import annotations
 import os
 import pickle
 import socket
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
+from typing import TYPE_CHECKING
 
-from imagehost_server.serve.supervisor import PING
+from imagehost_server.serve.supervisor import PING, READY
 from imagehost_server.settings import ServerSettings
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 MAX_CONFIGURATION_BYTES = 2**20
 """The longest configuration; settings are a few KiB."""
 
 
-def connect_supervisor(channel: int) -> socket.socket:
-    """Answer the supervisor's pings on a thread; this process exits when the channel closes.
+class SupervisorChannel:
+    """This process's end of its channel to the supervisor; the process exits when the other end closes.
 
     Args:
         channel: The file descriptor of the channel.
     """
-    supervisor = socket.socket(fileno=channel)
-    Thread(target=_answer_pings, args=(supervisor,), name="supervisor", daemon=True).start()
-    return supervisor
+
+    def __init__(self, channel: int) -> None:
+        self._socket = socket.socket(fileno=channel)
+        self._loop: AbstractEventLoop | None = None
+        Thread(target=self._receive_pings, name="supervisor", daemon=True).start()
+
+    def ready(self, loop: AbstractEventLoop | None = None) -> None:
+        """Tell the supervisor that this process serves requests.
+
+        Args:
+            loop: The event loop that serves them. From now on it answers the pings, so that a process whose
+                event loop is blocked does not count as alive.
+        """
+        self._loop = loop
+        self._socket.send(READY)
+
+    def _receive_pings(self) -> None:
+        """Answer the supervisor, and exit with it: an orphaned process would keep the port."""
+        try:
+            while pings := self._socket.recv(4_096):
+                self._answer(PING * len(pings))
+        except OSError:
+            pass
+        os._exit(1)
+
+    def _answer(self, pings: bytes) -> None:
+        loop = self._loop
+        if loop is not None:
+            # A closed loop belongs to a process that is about to exit.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._send, pings)
+                return
+        self._send(pings)
+
+    def _send(self, pings: bytes) -> None:
+        # The other thread notices that the channel is closed.
+        with suppress(OSError):
+            self._socket.send(pings)
 
 
 def read_configuration(descriptor: int) -> tuple[Path, ServerSettings]:
@@ -31,13 +71,3 @@ def read_configuration(descriptor: int) -> tuple[Path, ServerSettings]:
     pickled = os.pread(descriptor, MAX_CONFIGURATION_BYTES, 0)
     data, settings = pickle.loads(pickled)  # noqa: S301 - written by this user's `runner`
     return data, settings
-
-
-def _answer_pings(supervisor: socket.socket) -> None:
-    """Answer the supervisor, and exit with it: an orphaned process would keep the port."""
-    try:
-        while pings := supervisor.recv(4_096):
-            supervisor.send(PING * len(pings))
-    except OSError:
-        pass
-    os._exit(1)

@@ -6,6 +6,8 @@ messages, and polls nothing.
 
 Each child has a channel: a socket on which the supervisor sends a byte now and then, and the child
 returns one. A child whose channel is closed exits, so that none outlives a supervisor that was killed.
+
+Where systemd started it (`Type=notify`), it reports its state to systemd: sd_notify(3).
 """
 
 from __future__ import annotations
@@ -14,13 +16,14 @@ import contextlib
 import heapq
 import itertools
 import json
+import os
 import selectors
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
@@ -32,6 +35,8 @@ PING_SECONDS = 15.0
 an idle server in a second."""
 START_INTERVAL_SECONDS = 1.0
 """The shortest time between two starts of the same child, so that one which dies at once takes no core."""
+PINGS_PER_WATCHDOG = 3
+"""Pings in systemd's watchdog time: a child that does not answer is replaced before systemd restarts all."""
 PING, READY = b"p", b"r"
 """Bytes on the channel: the ping and its answer, and the child's message that it serves requests."""
 
@@ -90,6 +95,34 @@ class Child:
         return data
 
 
+class Notifier:
+    """Reports the state of the service to the service manager that started it: sd_notify(3).
+
+    Args:
+        variables: The environment variables; those of the protocol are removed, as they are not for children.
+        pid: The ID of this process.
+
+    Attributes:
+        watchdog_seconds: The time after which systemd restarts a service that has reported nothing; 0 if it
+            does not watch this one.
+    """
+
+    def __init__(self, variables: MutableMapping[str, str], pid: int) -> None:
+        path = variables.pop("NOTIFY_SOCKET", "")
+        watched_pid = variables.pop("WATCHDOG_PID", "") or str(pid)
+        seconds = int(variables.pop("WATCHDOG_USEC", "") or 0) / 1e6
+        self.watchdog_seconds = seconds if path and watched_pid == str(pid) else 0.0
+        # The name of an abstract socket begins with a null byte, which systemd writes as "@".
+        self._path = "\0" + path[1:] if path.startswith("@") else path
+
+    def send(self, *assignments: str) -> None:
+        """Send variables, such as `READY=1`. A service manager that does not listen is ignored."""
+        if self._path:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender, contextlib.suppress(OSError):
+                sender.setblocking(False)
+                sender.sendto("\n".join(assignments).encode(), self._path)
+
+
 class Supervisor:
     """The supervisor of one server.
 
@@ -98,8 +131,10 @@ class Supervisor:
         services: The commands of processes that those need; they start first, stop last, and outlive SIGHUP.
         descriptors: The file descriptors that children inherit.
         log: Logs a warning with fields.
+        notifier: Reports to systemd.
         stop_seconds: After how long a child that was told to stop is killed.
-        ping_seconds: Time between two pings of a child. One that has not answered by the next is killed.
+        ping_seconds: Time between two pings of a child, at most. One that has not answered by the next is
+            killed.
     """
 
     def __init__(
@@ -108,18 +143,20 @@ class Supervisor:
         services: Sequence[Sequence[str]],
         descriptors: Sequence[int],
         log: Callable[[str, Mapping[str, object]], None],
+        notifier: Notifier,
         stop_seconds: float = STOP_SECONDS,
         ping_seconds: float = PING_SECONDS,
     ) -> None:
         self._commands, self._services = commands, services
-        self._descriptors, self._log = descriptors, log
-        self._stop_seconds, self._ping_seconds = stop_seconds, ping_seconds
+        self._descriptors, self._log, self._notifier = descriptors, log, notifier
+        watchdog_pings = notifier.watchdog_seconds / PINGS_PER_WATCHDOG or ping_seconds
+        self._stop_seconds, self._ping_seconds = stop_seconds, min(ping_seconds, watchdog_pings)
         self._children: list[Child] = []
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._sequence = itertools.count()
         self._selector = selectors.DefaultSelector()
         self._signals: list[int] = []
-        self._is_stopping = False
+        self._is_stopping = self._is_ready = False
         self._status = 0
 
     def run(self) -> int:
@@ -138,6 +175,7 @@ class Supervisor:
                 elif number in (signal.SIGTERM, signal.SIGINT):
                     self._stop_all()
             self._reap()
+            self._report_ready()
         return self._status
 
     def _listen_to_signals(self) -> None:
@@ -175,10 +213,32 @@ class Supervisor:
         if not data:
             # It is about to exit, and a closed channel would be readable again and again.
             self._selector.unregister(child.channel)
-        elif READY in data:
+            return
+        if READY in data:
             child.is_ready = True
             if child.replaces is not None:
                 self._stop(child.replaces)
+        if PING in data:
+            self._report_alive()
+
+    def _serving(self) -> list[Child]:
+        """Return the server processes that serve, or will."""
+        return [child for child in self._children if not (child.is_service or child.is_stopping)]
+
+    def _report_ready(self) -> None:
+        """Report the end of a start or of a replacement: as many processes serve as there should be."""
+        serving = self._serving()
+        if not (self._is_ready or self._is_stopping) and len(serving) == len(self._commands):
+            self._is_ready = all(child.is_ready for child in serving)
+            if self._is_ready:
+                self._notifier.send("READY=1")
+
+    def _report_alive(self) -> None:
+        """Report to the watchdog if every child has answered and at least one serves requests."""
+        if any(child.is_ready for child in self._serving()) and not any(
+            child.is_unanswered for child in self._children if not child.is_stopping
+        ):
+            self._notifier.send("WATCHDOG=1")
 
     def _start(
         self, command: Sequence[str], replaces: Child | None = None, *, is_service: bool = False
@@ -225,12 +285,18 @@ class Supervisor:
 
     def _replace_all(self) -> None:
         """Start another process for each child; the old one stops when the new one is ready."""
+        if self._is_stopping:
+            return
+        self._is_ready = False
+        self._notifier.send("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1_000}")
         replaced = [child.replaces for child in self._children]
         for child in self._children[:]:
             if child.is_ready and not (child.is_service or child.is_stopping or child in replaced):
                 self._start(child.command, child)
 
     def _stop_all(self) -> None:
+        if not self._is_stopping:
+            self._notifier.send("STOPPING=1")
         self._is_stopping = True
         for child in self._children:
             if not child.is_service or all(other.is_service for other in self._children):
@@ -260,7 +326,7 @@ def main(argument: str) -> int:
     """
     options = json.loads(argument)
     log = log_warning if options.pop("log_warnings") else lambda _message, _fields: None
-    return Supervisor(log=log, **options).run()
+    return Supervisor(log=log, notifier=Notifier(os.environ, os.getpid()), **options).run()
 
 
 if __name__ == "__main__":

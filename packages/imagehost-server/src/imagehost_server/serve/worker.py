@@ -6,6 +6,7 @@ configuration, of the broker's socket if there is a broker, and of the superviso
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 import sys
@@ -20,10 +21,9 @@ from uvicorn.config import Config
 from imagehost_core import ImageHost
 from imagehost_server import logging_config as logs
 from imagehost_server.app import Application, create_app
-from imagehost_server.serve.process import connect_supervisor, read_configuration
+from imagehost_server.serve.process import SupervisorChannel, read_configuration
 from imagehost_server.serve.protocol import HttpProtocol
 from imagehost_server.serve.server import EventDrivenServer
-from imagehost_server.serve.supervisor import READY
 from imagehost_server.settings import ServerSettings
 
 STOP_SECONDS = 10
@@ -40,11 +40,11 @@ def main(arguments: list[str]) -> None:
         arguments: The file descriptors, as in the docstring of this module.
     """
     listener, configuration, *brokers, channel = map(int, arguments)
-    supervisor = connect_supervisor(channel)
+    supervisor = SupervisorChannel(channel)
     data, settings = read_configuration(configuration)
     broker = socket.socket(fileno=brokers[0]) if brokers else None
     with socket.socket(fileno=listener) as listening:
-        serve(data, settings, listening, lambda: supervisor.send(READY), broker)
+        serve(data, settings, listening, lambda: supervisor.ready(asyncio.get_running_loop()), broker)
 
 
 def serve(
@@ -60,7 +60,7 @@ def serve(
         data: The data directory.
         settings: Its settings.
         listener: The socket.
-        on_started: Called when the application has started.
+        on_started: Called by the event loop when the application has started.
         broker: The socket to the broker of image workers; without it this process starts its own.
     """
     listen, http = settings.server, settings.http
