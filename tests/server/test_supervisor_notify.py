@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -29,6 +30,15 @@ print("ready", flush=True)
 signal.pause()
 """
 """A server process that never answers a ping."""
+
+STARTING = """
+import signal, socket, sys
+print("started", flush=True)
+open(sys.argv[1]).read()
+socket.socket(fileno=int(sys.argv[2])).send(b"r")
+signal.pause()
+"""
+"""A server process that is ready when something opens and closes a named pipe for writing."""
 
 BLOCKED = """
 import asyncio, sys
@@ -71,13 +81,35 @@ class ServiceManager:
         while self.receive() != message:
             pass
 
+    def is_sent_something(self, seconds: float = 0) -> bool:
+        """Return whether there is a message to receive, after at most that time."""
+        return bool(select.select([self._socket], [], [], seconds)[0])
+
     def drain(self) -> None:
         """Receive what has been sent already."""
-        while select.select([self._socket], [], [], 0)[0]:
+        while self.is_sent_something():
             self.receive()
 
     def close(self) -> None:
         self._socket.close()
+
+
+@contextmanager
+def supervise(
+    command: list[str], manager: ServiceManager, watchdog_usec: int = 0
+) -> Iterator[subprocess.Popen[str]]:
+    """Run a supervisor of one small program as its server process."""
+    options = {"commands": [command], "services": [], "descriptors": [], "log_warnings": True}
+    arguments = [sys.executable, "-I", "-S", str(supervisor.__file__), json.dumps(options)]
+    variables = os.environ | {"NOTIFY_SOCKET": manager.address}
+    if watchdog_usec:
+        variables["WATCHDOG_USEC"] = str(watchdog_usec)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(arguments, env=variables, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
 
 
 @pytest.fixture(params=["a path", "an abstract name"])
@@ -118,8 +150,8 @@ def test_ready_is_sent_once_the_port_responds_and_stopping_at_the_end(
 
 @pytest.fixture
 def watched(manager: ServiceManager, tmp_path: Path) -> Iterator[RunningServer]:
-    """A server whose watchdog time is three seconds, so that it pings its processes every second."""
-    variables = {"NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": "3000000"}
+    """A server whose watchdog time is six seconds, so that it pings its processes every two."""
+    variables = {"NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": "6000000"}
     with running(tmp_path / "data", variables=variables) as server:
         yield server
 
@@ -141,23 +173,30 @@ def test_the_watchdog_hears_nothing_of_a_server_process_that_hangs_until_it_is_r
     (hanging,) = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
     os.kill(int(hanging), signal.SIGSTOP)
     manager.drain()
-    # Killed after one or two seconds; only its successor answers.
+    # Killed after two to four seconds; only its successor answers.
     manager.wait_for("WATCHDOG=1")
     assert not Path(f"/proc/{hanging}").exists()
 
 
+def test_a_server_that_is_still_starting_is_not_ready(manager: ServiceManager, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with supervise([sys.executable, "-c", STARTING, str(tmp_path / "pipe")], manager) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "started\n"
+        # Wakes it up.
+        process.send_signal(signal.SIGCHLD)
+        assert not manager.is_sent_something(0.2)
+        (tmp_path / "pipe").write_text("", encoding="utf-8")
+        assert manager.receive() == "READY=1"
+
+
 def test_the_watchdog_hears_nothing_while_no_server_process_answers(manager: ServiceManager) -> None:
-    commands = [[sys.executable, "-c", HANGING]]
-    options = {"commands": commands, "services": [], "descriptors": [], "log_warnings": True}
-    variables = {"NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": "600000"}
-    command = [sys.executable, "-I", "-S", str(supervisor.__file__), json.dumps(options)]
-    pipe = subprocess.PIPE
-    process = subprocess.Popen(command, env=os.environ | variables, stdout=pipe, stderr=pipe, text=True)
-    assert process.stdout is not None
-    for _ in range(3):
-        assert process.stdout.readline() == "ready\n"
-    process.terminate()
-    _, errors = process.communicate(timeout=30)
+    with supervise([sys.executable, "-c", HANGING], manager, watchdog_usec=600_000) as process:
+        assert process.stdout is not None
+        for _ in range(3):
+            assert process.stdout.readline() == "ready\n"
+        process.terminate()
+        _, errors = process.communicate(timeout=30)
     assert errors.count("server worker exited; starting another") >= 2
     manager.drain()
     assert set(manager.received) == {"READY=1", "STOPPING=1"}

@@ -145,6 +145,18 @@ class GallerySettings:
 
 
 @frozen(kw_only=True)
+class AdminSettings:
+    """The account `admin` of a new data directory.
+
+    Attributes:
+        password_file: Path of a file with its password, such as a secret of a container; `None` for a random
+            password, which the first start prints.
+    """
+
+    password_file: str | None = None
+
+
+@frozen(kw_only=True)
 class LogSettings:
     """Logging.
 
@@ -169,6 +181,7 @@ class ServerSettings(Settings):
         server: Interface, port, TLS and processes.
         http: Limits of HTTP connections and request bodies.
         gallery: The gallery of public images.
+        admin: The account `admin` of a new data directory.
         log: Logging.
 
     Raises:
@@ -182,6 +195,7 @@ class ServerSettings(Settings):
     server: ListenSettings = field(factory=ListenSettings, validator=require_section(ListenSettings))
     http: HttpSettings = field(factory=HttpSettings, validator=require_section(HttpSettings))
     gallery: GallerySettings = field(factory=GallerySettings, validator=require_section(GallerySettings))
+    admin: AdminSettings = field(factory=AdminSettings, validator=require_section(AdminSettings))
     log: LogSettings = field(factory=LogSettings, validator=require_section(LogSettings))
 
 

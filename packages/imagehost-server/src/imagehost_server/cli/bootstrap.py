@@ -9,10 +9,13 @@ from attrs import field, frozen
 
 from imagehost_core import ImageHost, LimitSettings
 from imagehost_core.limits import raise_limit_command
-from imagehost_server.auth.passwords import hash_password, new_password
+from imagehost_core.settings import SettingsError
+from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors
 from imagehost_server.cli.sample_image import write_sample
 
 KEY_NAME = "initial key"
+VARIABLE = "IMAGEHOST_ADMIN_PASSWORD_FILE"
+"""The variable of the setting `admin.password_file`, for messages."""
 
 
 @frozen
@@ -21,7 +24,7 @@ class InitialCredentials:
 
     Attributes:
         account: The account's name.
-        password: Its password.
+        password: Its password; "" if the operator chose it.
         token: An API token with all scopes.
         upload_command: A `curl` command that uploads the sample image.
         image_url: The pattern of the URL that the image will have.
@@ -37,10 +40,12 @@ class InitialCredentials:
 
     def text(self) -> str:
         """Return the text to print."""
+        password = f"  password  {self.password}\n" if self.password else ""
+        shown = "password and token are shown" if self.password else "the token is shown"
         return (
-            f"Created account {self.account} (password and token are shown only once):\n"
+            f"Created account {self.account} ({shown} only once):\n"
             f"  account   {self.account}\n"
-            f"  password  {self.password}\n"
+            f"{password}"
             f"  token     {self.token}\n"
             "Upload an image:\n"
             f"  {self.upload_command}\n"
@@ -50,26 +55,49 @@ class InitialCredentials:
         )
 
 
-def create_initial_credentials(host: ImageHost, data: Path) -> InitialCredentials | None:
+def create_initial_credentials(
+    host: ImageHost, data: Path, password_file: str | None = None
+) -> InitialCredentials | None:
     """Give the only account of a new data directory a password and an API token.
 
     Args:
         host: The host of the data directory.
         data: The data directory; the sample image is written to it.
+        password_file: The path of a file with the password; without it, one is generated.
 
     Returns:
         The credentials; `None` if the data directory is in use: it has several accounts, or an API key.
+
+    Raises:
+        SettingsError: The file cannot be read, or its content cannot be a password.
     """
     accounts = host.accounts.list()
     if accounts.total != 1 or host.keys.list(owner=accounts.items[0]).total:
         return None
-    name, password = accounts.items[0].name, new_password()
-    host.accounts.set_password_hash(name, hash_password(password))
+    name, chosen = accounts.items[0].name, read_password(password_file) if password_file else ""
+    generated = "" if chosen else new_password()
+    host.accounts.set_password_hash(name, hash_password(chosen or generated))
     token = host.keys.create(owner=name, name=KEY_NAME).token
     sample = write_sample(data)
     command = f"curl -H 'Authorization: Bearer {token}' -F 'image=@{sample}' {host.urls.base_url}/upload"
     limits = _describe_limits(host.rate_limiter.limits_of(accounts.items[0]), name, data)
-    return InitialCredentials(name, password, token, command, f"{host.urls.cdn_url}/<id>.webp", limits)
+    return InitialCredentials(name, generated, token, command, f"{host.urls.cdn_url}/<id>.webp", limits)
+
+
+def read_password(path: str) -> str:
+    """Return the password in a file, without the line end that editors add.
+
+    Raises:
+        SettingsError: The file cannot be read, or its content cannot be a password, and is not shown.
+    """
+    try:
+        password = Path(path).read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "text that is not UTF-8"
+        raise SettingsError(f"expected a password in {path} ({VARIABLE}) but received: {reason}") from None
+    for invalid in new_password_errors(password, f"the password in {path} ({VARIABLE})"):
+        raise SettingsError(str(invalid))
+    return password
 
 
 def _describe_limits(limits: LimitSettings, account: str, data: Path) -> str:

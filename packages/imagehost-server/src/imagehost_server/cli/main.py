@@ -36,7 +36,7 @@ def serve(data: Path, **flags: object) -> None:
     """Run the server.
 
     With an empty data directory it creates the account `admin`, and prints its password and a first API
-    token once.
+    token once. IMAGEHOST_ADMIN_PASSWORD_FILE names a file with the password to use instead.
     """
     values = {f"server.{name}": value for name, value in flags.items() if value is not None}
     settings = load_settings(data, values)
@@ -47,7 +47,7 @@ def serve(data: Path, **flags: object) -> None:
         runner.require_valid_certificate(settings.server.tls_cert, settings.server.tls_key)
         runner.require_free_port(settings.server.host, settings.server.port)
     with cli_errors(), ImageHost.open(data, settings=settings) as host:
-        credentials = create_initial_credentials(host, data)
+        credentials = create_initial_credentials(host, data, settings.admin.password_file)
     if credentials is not None:
         click.echo(credentials.text())
     click.echo(f"Serving {settings.base_url}")

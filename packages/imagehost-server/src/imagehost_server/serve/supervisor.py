@@ -33,6 +33,8 @@ STOP_SECONDS = 20.0
 PING_SECONDS = 15.0
 """The defaults of `Supervisor`: twice the grace period of requests in progress; and a quarter of a wake-up of
 an idle server in a second."""
+STARTUP_SECONDS = 30.0
+"""The time in which a child must answer its first ping: imports take a second, more on a busy machine."""
 START_INTERVAL_SECONDS = 1.0
 """The shortest time between two starts of the same child, so that one which dies at once takes no core."""
 PINGS_PER_WATCHDOG = 3
@@ -77,8 +79,9 @@ class Child:
             self.process.terminate()
 
     def ping(self) -> None:
-        """Send a ping; kill the process if it has not answered the last one."""
-        if self.is_unanswered:
+        """Send a ping; kill the process if it has not answered the last one, unless it is still starting."""
+        may_be_starting = not self.is_ready and time.monotonic() < self.started + STARTUP_SECONDS
+        if self.is_unanswered and not may_be_starting:
             self.process.kill()
         self.is_unanswered = True
         with contextlib.suppress(OSError):
