@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
@@ -192,6 +194,21 @@ async def test_an_impossible_event_in_a_parser_callback_is_not_reported_as_a_bad
     client.connection.state = State.DISCARDING_BODY
     with pytest.raises(AssertionError, match="no MESSAGE_BEGIN in DISCARDING_BODY"):
         client.connection.data_received(GET)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("request_bytes", [GET, GET.replace(b"/", b"/begin", 1)])
+async def test_an_ended_request_is_freed_without_the_garbage_collector(request_bytes: bytes) -> None:
+    client = Client()
+    gc.disable()
+    try:
+        await client.send(request_bytes)
+        ended = weakref.ref(client.connection.cycle)
+        await client.respond()
+        await client.send(GET)
+        assert ended() is None
+    finally:
+        gc.enable()
 
 
 steps = st.lists(

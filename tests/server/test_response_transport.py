@@ -21,16 +21,19 @@ class Cycle:
 
 
 class CountingTransport(FakeTransport):
-    """A transport that counts what it is asked to send."""
+    """A transport that counts what it is asked to send, and keeps the cycle alive, as uvicorn does."""
 
     writes = 0
+    cycle: Cycle
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
         super().write(data)
         self.writes += 1
 
 
-def response_of(transport: FakeTransport, cycle: Cycle) -> ResponseTransport:
+def response_of(transport: CountingTransport, cycle: Cycle) -> ResponseTransport:
+    transport.cycle = cycle
+
     def close(_: object) -> None:
         transport.close()
 

@@ -23,8 +23,8 @@ from imagehost_core.services.context import open_context
 from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.delivery import ImageResolver
 from imagehost_core.services.idempotency import IdempotencyService, SubOperation
-from imagehost_core.services.image_lists import ImageLists
-from imagehost_core.services.images import ImageService
+from imagehost_core.services.image_lists import ImageLists, page_cache
+from imagehost_core.services.images import ImageService, record_cache
 from imagehost_core.services.integrity import Finding, IntegrityService, ProgressCallback
 from imagehost_core.services.integrity.database_checks import DatabaseChecker
 from imagehost_core.services.integrity.image_files import ImageFileChecker
@@ -171,7 +171,7 @@ class ImageHost:
         self.images = ImageService(
             database=database,
             images=images,
-            lists=ImageLists(context.image_lists, context.albums, accounts),
+            lists=ImageLists(context.image_lists, context.albums, accounts, page_cache(database)),
             albums=context.albums,
             accounts=accounts,
             locks=context.locks,
@@ -181,6 +181,7 @@ class ImageHost:
             bulk=bulk,
             units=context.units,
             clock=clock,
+            records=record_cache(database),
         )
         self.albums = AlbumService(
             database=database,

@@ -49,7 +49,7 @@ class Database:
         self._path = path
         self._busy_timeout = busy_timeout
         self._idle_readers: list[sqlite3.Connection] = []
-        self._write_lock = threading.Lock()
+        self._write_lock, self._version_lock = threading.Lock(), threading.Lock()
         with locks.acquire("migrate"):
             # SQLite creates the WAL and its index with the mode of the database file.
             path.touch(OWNER_ONLY_FILE)
@@ -57,6 +57,19 @@ class Database:
             database = SqliteDatabase(self._writer)
             database.enable_wal()
             migrations.apply(database)
+        self._version_reader = self._connect()
+
+    def version(self) -> int:
+        """Return a number that differs after any commit, of this process or of another.
+
+        It is SQLite's `data_version` (https://sqlite.org/pragma.html#pragma_data_version), whose values are
+        comparable within one connection, so one is kept for it. It changes no later than readers see the
+        commit.
+        """
+        with self._version_lock:
+            # All rows are fetched, as an unfinished query would keep its snapshot of the database.
+            ((version,),) = self._version_reader.execute("PRAGMA data_version").fetchall()
+        return int(version)
 
     def fetch_one(self, sql: str, values: Mapping[str, SqlValue]) -> SqlRow | None:
         """Return the first row of a query, or `None`."""
@@ -99,6 +112,7 @@ class Database:
     def close(self) -> None:
         """Close all connections. No other thread may be using the database any more."""
         self._writer.close()
+        self._version_reader.close()
         while self._idle_readers:
             self._idle_readers.pop().close()
 

@@ -8,16 +8,29 @@ from contextlib import suppress
 import attrs
 from attrs import field, frozen
 
-from imagehost_core.db import AccountRepository, AlbumRepository, ImageListRepository
+from imagehost_core.db import AccountRepository, AlbumRepository, Database, ImageListRepository
 from imagehost_core.db.image_lists import image_list_id
 from imagehost_core.errors import BadRequestError, ErrorCollector, NotFoundError, ValidationError, quote_value
 from imagehost_core.gallery import GalleryPage, PublicAlbum
-from imagehost_core.ids import AlbumId, album_not_found_text
+from imagehost_core.ids import AccountId, AlbumId, album_not_found_text
 from imagehost_core.image_lists import GALLERY_PARAMETERS, PARAMETERS, ImageListRequest, parse_image_list
 from imagehost_core.models import Account, Album, Image, Page
 from imagehost_core.pagination import PageRequest, cursor_errors
 from imagehost_core.services.owners import Owner, get_account
+from imagehost_core.services.read_cache import ReadCache
 from imagehost_core.services.references import AlbumRef, album_id_of
+
+IMAGES_IN_MEMORY = 2_000
+"""Images of all pages in memory, per process. Most are in memory anyway, as rows of the database."""
+
+
+PageCache = ReadCache[tuple[AccountId | None, ImageListRequest | PageRequest], Page[Image]]
+"""Pages by account and request; those of the gallery have no account."""
+
+
+def page_cache(database: Database) -> PageCache:
+    """Return an empty cache of pages."""
+    return ReadCache(database, IMAGES_IN_MEMORY, lambda page: 1 + len(page))
 
 
 @frozen
@@ -27,6 +40,7 @@ class ImageLists:
     _lists: ImageListRepository = field(repr=False)
     _albums: AlbumRepository = field(repr=False)
     _accounts: AccountRepository = field(repr=False)
+    _pages: PageCache = field(repr=False)
 
     def list(self, request: ImageListRequest, album: AlbumRef | None, owner: Owner) -> Page[Image]:
         """Return a page of an account's images, or of those in one of its albums.
@@ -50,7 +64,7 @@ class ImageLists:
         if wrong_cursor:
             errors.add(BadRequestError(errors=wrong_cursor))
         errors.raise_if_any()
-        return self._lists.list_owned(account.id, request)
+        return self._pages.get((account.id, request), lambda: self._lists.list_owned(account.id, request))
 
     def list_by_parameters(self, parameters: Iterable[tuple[str, str]], owner: Owner) -> Page[Image]:
         """Return the page that query parameters request; all their errors are reported together."""
@@ -72,7 +86,7 @@ class ImageLists:
             UnavailableError: The database does not find the page in time.
         """
         if album is None:
-            return _gallery_page(self._lists.list_gallery(page))
+            return _gallery_page(self._pages.get((None, page), lambda: self._lists.list_gallery(page)))
         public = self._get_public_album(album)
         listed = self._lists.list_public_in_album(public, page)
         return attrs.evolve(_gallery_page(listed), album=public)

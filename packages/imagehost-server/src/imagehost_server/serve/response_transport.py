@@ -5,6 +5,7 @@ from __future__ import annotations
 from asyncio import AbstractEventLoop, Handle, Transport
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 if TYPE_CHECKING:
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
@@ -36,7 +37,9 @@ class ResponseTransport(Transport):
         super().__init__()
         self._transport = transport
         self._loop = loop
-        self._cycle = cycle
+        # The cycle refers to its transport: with another strong reference, each request would leave garbage
+        # that only a collection finds, and a collection stops all requests.
+        self._cycle = ref(cycle)
         self._close = close
         self._head: bytes | bytearray | memoryview[Any] = b""
         self._is_head_written = False
@@ -44,11 +47,15 @@ class ResponseTransport(Transport):
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
         """Send data, after the head if it waits; or keep it, if it is the head of a response with a body."""
-        cycle = self._cycle
+        cycle = self._cycle()
+        if cycle is None:
+            # Both are being destroyed, with an application that did not end before the event loop.
+            return
         if self._head:
             head, self._head = self._head, b""
             if self._flush_handle is not None:
                 self._flush_handle.cancel()
+                self._flush_handle = None
             self._transport.writelines((head, data) if data else (head,))
         elif cycle.response_started and not self._is_head_written and cycle.scope["method"] != "HEAD":
             self._is_head_written, self._head = True, data
@@ -63,9 +70,12 @@ class ResponseTransport(Transport):
     def close(self) -> None:
         """Let the connection close the transport."""
         self._flush()
-        self._close(self._cycle)
+        cycle = self._cycle()
+        if cycle is not None:
+            self._close(cycle)
 
     def _flush(self) -> None:
+        self._flush_handle = None
         head, self._head = self._head, b""
         if head and not self._transport.is_closing():
             self._transport.write(head)

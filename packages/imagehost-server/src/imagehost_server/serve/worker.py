@@ -7,6 +7,7 @@ configuration, of the broker's socket if there is a broker, and of the superviso
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import socket
 import sys
@@ -83,7 +84,15 @@ def serve(
         timeout_keep_alive=ceil(http.header_timeout_seconds),
         timeout_graceful_shutdown=STOP_SECONDS,
     )
-    EventDrivenServer(config, on_started).run([listener])
+
+    def start() -> None:
+        # What exists now lasts as long as the process. Without it a full collection takes 2 ms instead of 40,
+        # during which no request is handled.
+        gc.collect()
+        gc.freeze()
+        on_started()
+
+    EventDrivenServer(config, start).run([listener])
 
 
 def open_app(data: Path, settings: ServerSettings, broker: socket.socket | None) -> Application:
