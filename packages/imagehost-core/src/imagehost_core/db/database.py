@@ -19,7 +19,7 @@ from pathlib import Path
 from sqlite_utils import Database as SqliteDatabase
 
 from imagehost_core.db.schema import migrations
-from imagehost_core.errors import UnavailableError
+from imagehost_core.errors import InternalError, UnavailableError
 from imagehost_core.storage.durable import OWNER_ONLY_FILE, translate_disk_full
 from imagehost_core.storage.locks import LockManager
 
@@ -43,6 +43,9 @@ class Database:
         path: The database file; it is created and migrated if needed.
         locks: The locks of the data directory; one process migrates at a time.
         busy_timeout: Seconds that a write waits for the writes of other processes.
+
+    Raises:
+        InternalError: The file is not a database, or is damaged.
     """
 
     def __init__(self, path: Path, locks: LockManager, *, busy_timeout: float = BUSY_TIMEOUT_SECONDS) -> None:
@@ -53,10 +56,11 @@ class Database:
         with locks.acquire("migrate"):
             # SQLite creates the WAL and its index with the mode of the database file.
             path.touch(OWNER_ONLY_FILE)
-            self._writer = self._connect()
-            database = SqliteDatabase(self._writer)
-            database.enable_wal()
-            migrations.apply(database)
+            with _translate_corruption(path):
+                self._writer = self._connect()
+                database = SqliteDatabase(self._writer)
+                database.enable_wal()
+                migrations.apply(database)
         self._version_reader = self._connect()
 
     def version(self) -> int:
@@ -220,6 +224,18 @@ def _interrupt_after(connection: sqlite3.Connection, deadline: float | None) -> 
         raise UnavailableError(details, retry_after=RETRY_AFTER_SECONDS) from error
     finally:
         connection.set_progress_handler(None, 0)
+
+
+@contextmanager
+def _translate_corruption(path: Path) -> Iterator[None]:
+    """Translate SQLite's errors for a file that is not a database, or is damaged."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code not in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+            raise
+        raise InternalError(f"expected a database at {str(path)!r} but received: {error}") from error
 
 
 @contextmanager

@@ -40,21 +40,38 @@ def _data_option(text: str, *, exists: bool) -> Callable[[F], F]:
 
 
 @contextmanager
-def open_host(data: Path, settings: ServerSettings | None = None) -> Iterator[ImageHost]:
+def open_host(
+    data: Path, settings: ServerSettings | None = None, *, recover: bool = True
+) -> Iterator[ImageHost]:
     """Open the host of a data directory for a block; errors end the command, and nothing is created.
 
     Args:
         data: The data directory.
         settings: Its settings, unless they are to be loaded.
+        recover: Whether to finish what a crash has interrupted.
     """
     settings = settings or load_settings(data)
-    if not DataLayout(data).database.is_file():
+    database = DataLayout(data).database
+    if not database.is_file():
         raise click.ClickException(
             f"expected a data directory for --data or {DATA_VARIABLE} but {str(data)!r} has no database; "
             "`imagehost serve` creates data directories"
         )
-    with cli_errors(), ImageHost.open(data, settings=settings) as host:
+    _require_owner(database)
+    with cli_errors(), ImageHost.open(data, settings=settings, recover=recover) as host:
         yield host
+
+
+def _require_owner(database: Path) -> None:
+    """Raise ClickException unless this process has the server's user.
+
+    Files that root creates, such as lock files, could not be opened by the server.
+    """
+    if os.name == "posix" and (owner := database.stat().st_uid) != os.geteuid():
+        raise click.ClickException(
+            f"expected the user that owns {str(database)!r} but received another user; try "
+            f"`sudo -u '#{owner}' imagehost`"
+        )
 
 
 def load_settings(data: Path, flags: Mapping[str, object] | None = None) -> ServerSettings:
