@@ -223,7 +223,8 @@ def test_errors_of_the_protocol_are_readable(path: str, status: int, allowed: st
 
     async def respond(server: FakeServer) -> bytes:
         if status == 503:
-            server.connect(FakeTransport())
+            # Its request is in progress until the event loop runs.
+            server.connect(FakeTransport()).data_received(request)
         return await server.request(FakeTransport(), [request])
 
     with ImageHost.open() as host:

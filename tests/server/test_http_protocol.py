@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
 from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.server.fake_server import TIMEOUT, AppDouble, FakeServer, FakeTransport, ParsedResponse, run_tasks
 
 from imagehost_core import ImageHost
 from imagehost_core.models import Image
 from imagehost_core.testing import make_image
 from imagehost_server.app import create_app
+from imagehost_server.middleware.connections import EXTRA_CONNECTIONS
 from imagehost_server.middleware.security import SecurityMiddleware
+from imagehost_server.serve.head_limit import CHUNK_BYTES, FEED_BYTES, MAX_HEAD_BYTES, MAX_UNPARSED_BYTES
 from imagehost_server.serve.lingering_close import LINGER_BYTES, LINGER_IDLE_SECONDS, LINGER_SECONDS
-from imagehost_server.serve.protocol import EXTRA_CONNECTIONS, MAX_HEAD_BYTES, MAX_PIPELINED, HttpProtocol
+from imagehost_server.serve.protocol import MAX_PIPELINED, HttpProtocol
 from imagehost_server.settings import HttpSettings, ServerSettings
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -232,32 +237,87 @@ async def test_eof_without_a_request_closes_the_connection(app: AppDouble, recei
 
 
 @pytest.mark.anyio
-async def test_too_many_connections_get_503_and_far_too_many_are_aborted() -> None:
+async def test_too_many_busy_connections_get_503_and_far_too_many_are_aborted() -> None:
     app = AppDouble(http=HttpSettings(header_timeout_seconds=600, max_connections=2))
     server = FakeServer(app)
-    app.go.set()
     transports = [FakeTransport() for _ in range(app.http.max_connections + EXTRA_CONNECTIONS + 1)]
-    connections = [server.connect(transport) for transport in transports]
+    connections = []
+    for transport in transports:
+        connections.append(server.connect(transport))
+        if not transport.closed_by:
+            # The event loop does not run, so that no response is sent yet.
+            connections[-1].data_received(FAST_GET if len(connections) > 2 else GET)
     assert [transport.closed_by for transport in transports[-2:]] == ["", "abort"]
-    first, *_, last, _ = zip(transports, connections, strict=True)
-
-    async def request(target: bytes, transport: FakeTransport, connection: HttpProtocol) -> bytes:
-        transport.sent = b""
-        connection.data_received(GET.replace(b"/", target, 1))
-        await run_tasks()
-        return transport.sent
-
-    for transport, connection in zip(transports[-4:-2], connections[-4:-2], strict=True):
-        response = ParsedResponse.parse(await request(b"/fast", transport, connection))
+    await run_tasks(2_000)
+    for transport in transports[2:-1]:
+        response = ParsedResponse.parse(transport.sent)
         assert (response.status, response.headers["retry-after"], transport.closed_by) == (503, "1", "close")
         assert len(response.headers["x-request-id"]) == 24
     # Earlier connections are served, and a later one as soon as others have closed.
-    assert (await request(b"/", *first)).startswith(b"HTTP/1.1 200 ")
-    assert await request(b"/fast", *first) == b"fast\n"
-    for connection in (*connections[1:-2], connections[-1]):
+    app.go.set()
+    await run_tasks()
+    assert transports[0].sent.startswith(b"HTTP/1.1 200 ")
+    for connection in connections[1:]:
         connection.connection_lost(None)
-    assert await request(b"/fast", *last) == b"fast\n"
-    assert app.paths == ["/"]
+    transport = FakeTransport()
+    server.connect(transport).data_received(FAST_GET)
+    assert transport.sent == b"fast\n"
+    assert app.paths == ["/", "/"]
+
+
+@pytest.mark.anyio
+async def test_the_oldest_idle_connection_is_closed_for_a_new_one() -> None:
+    app = AppDouble(http=HttpSettings(header_timeout_seconds=600, max_connections=4))
+    app.go.set()
+    server = FakeServer(app)
+    transports = [FakeTransport() for _ in range(4)]
+    silent, half, kept, fast = [server.connect(transport) for transport in transports]
+    half.data_received(GET[:9])
+    kept.data_received(GET)
+    fast.data_received(FAST_GET)
+    await run_tasks()
+    # A request, also one on the fast path, makes a connection the newest idle one; a part of a head does not.
+    silent.data_received(FAST_GET)
+    order = []
+    for _ in range(4):
+        server.connect(FakeTransport(("192.0.2.1", 9)))
+        order += [number for number, item in enumerate(transports) if item.closed_by and number not in order]
+    assert order == [1, 3, 2]
+    for connection in (silent, half, kept, fast):
+        connection.connection_lost(None)
+
+
+@pytest.mark.anyio
+async def test_a_connection_with_a_request_in_progress_or_an_unsent_response_is_not_aborted() -> None:
+    app = AppDouble(http=HttpSettings(header_timeout_seconds=TIMEOUT, max_connections=2))
+    server = FakeServer(app)
+    busy, unread = FakeTransport(), FakeTransport()
+    server.connect(busy).data_received(GET)
+    connection = server.connect(unread)
+    connection.data_received(FAST_GET)
+    unread.unread = 9
+    server.connect(FakeTransport())
+    # It is closed when the client has read the response, and counts until then.
+    assert (busy.closed_by, unread.closed_by) == ("", "close")
+    assert len(app.connections) == 3
+    connection.connection_lost(None)
+    assert len(app.connections) == 2
+    app.go.set()
+    await run_tasks()
+    assert busy.sent.endswith(b"\r\n\r\nok")
+
+
+@pytest.mark.anyio
+async def test_connections_beyond_the_limit_of_one_client_replace_its_own() -> None:
+    server = FakeServer(
+        AppDouble(http=HttpSettings(header_timeout_seconds=600, max_connections_per_client=2))
+    )
+    others = [FakeTransport(("192.0.2.1", number)) for number in range(2)]
+    mine = [FakeTransport() for _ in range(9)]
+    for transport in (*others, *mine):
+        server.connect(transport)
+    assert [transport.closed_by for transport in others] == ["", ""]
+    assert [transport.closed_by for transport in mine] == ["abort"] * 7 + ["", ""]
 
 
 UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
@@ -571,18 +631,74 @@ async def test_a_rejected_request_is_in_the_access_log_once(
     assert "secret" not in caplog.text + str(fields)
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize("before", [b"", b"2\r\n{}\r\n"])
-@pytest.mark.parametrize("size", [1, 7, 20_000, 2**30])
-async def test_a_long_chunk_extension_is_431_however_it_arrives(
-    app: AppDouble, before: bytes, size: int
+CHUNK = b"2\r\n{}\r\n"
+FRAMING = [(1, 0), (1, CHUNK_BYTES - 9), (9, 1), (0x4000, 60), (0x10000, 85)]
+"""Sizes of chunks and of their extensions, as clients send them."""
+splits = st.lists(st.integers(99, 3 * FEED_BYTES), min_size=1, max_size=9)
+"""The sizes of the first reads, and of all further ones."""
+
+
+def send_in_parts(app: AppDouble, data: bytes, sizes: list[int]) -> bytes:
+    """Return what the server sends for a request that arrives in reads of these sizes."""
+
+    async def run() -> bytes:
+        app.go = asyncio.Event()
+        app.go.set()
+        transport, connection = connect(app)
+        start = 0
+        for size in itertools.chain(sizes, itertools.repeat(sizes[-1])):
+            if start >= len(data):
+                break
+            connection.data_received(data[start : start + size])
+            start += size
+            await asyncio.sleep(0)
+        await run_tasks()
+        return transport.sent
+
+    return asyncio.run(run())
+
+
+@given(
+    st.sampled_from([b"", CHUNK, 300 * CHUNK, b"8000\r\n" + b"x" * 0x8000 + b"\r\n"]),
+    st.sampled_from([b"1;", b"", b"0;x=", b"0\r\nX: ", b'1;a="']),
+    st.sampled_from([0, 1, 9, FEED_BYTES, 2**20]),
+    st.booleans(),
+    splits,
+)
+def test_a_long_line_or_trailer_is_431_however_it_arrives(
+    before: bytes, start: bytes, extra: int, ends: bool, sizes: list[int]
 ) -> None:
-    transport, connection = connect(app)
-    data = POST + before + b"1;" + b"x" * MAX_HEAD_BYTES
-    for start in range(0, len(data), size):
-        connection.data_received(data[start : start + size])
-    assert ParsedResponse.parse(transport.sent).status == 431
-    await run_tasks()
+    line = (start or b"0") + (b"x" if start else b"0") * (MAX_HEAD_BYTES + extra)
+    line += b'"' if start.endswith(b'"') else b""
+    end = b"\r\nx\r\n0\r\n\r\n" if start.startswith(b"1") else b"\r\n\r\n"
+    data = POST + before + line + (end if ends else b"")
+    assert ParsedResponse.parse(send_in_parts(AppDouble(), data, sizes)).status == 431
+
+
+@given(
+    st.lists(st.sampled_from(FRAMING), max_size=50),
+    st.integers(1, MAX_UNPARSED_BYTES - 64),
+    st.booleans(),
+    splits,
+)
+def test_short_extensions_and_one_long_line_are_accepted_however_they_arrive(
+    chunks: list[tuple[int, int]], long: int, is_trailer: bool, sizes: list[int]
+) -> None:
+    parts = []
+    for size, extension in chunks:
+        parts += [b"%x" % size, b";" * bool(extension), b"e" * extension, b"\r\n", b"d" * size, b"\r\n"]
+    last = b"0\r\nX: " if is_trailer else b"0;"
+    data = POST + b"".join(parts) + last + b"x" * long + b"\r\n\r\n"
+    assert ParsedResponse.parse(send_in_parts(AppDouble(), data, sizes)).status == 200
+
+
+@pytest.mark.parametrize("size", [7, 20_000, 2**30])
+def test_many_chunks_of_little_data_with_extensions_are_431(size: int) -> None:
+    chunk = b"1;" + b"x" * 30_000 + b"\r\nx\r\n"
+    assert ParsedResponse.parse(send_in_parts(AppDouble(), POST + 4 * chunk, [size])).status == 431
+    # Without extensions, chunks of one byte are accepted.
+    body = 20_000 * b"1\r\nx\r\n" + b"0\r\n\r\n"
+    assert ParsedResponse.parse(send_in_parts(AppDouble(), POST + body, [size])).status == 200
 
 
 @pytest.mark.anyio

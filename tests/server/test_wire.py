@@ -8,14 +8,14 @@ import select
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx2
 import pytest
 
 from imagehost_server.middleware.security import MAX_HEADER_BYTES
-from imagehost_server.serve.protocol import MAX_HEAD_BYTES
+from imagehost_server.serve.head_limit import MAX_HEAD_BYTES
 from imagehost_server.testing import RunningServer, running
 
 JSON_TYPE = b"Content-Type: application/json\r\n"
@@ -41,8 +41,8 @@ def short_timeouts(
         yield server
 
 
-def connect(server: RunningServer) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", server.port), timeout=30)
+def connect(server: RunningServer, source: str = "127.0.0.1") -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.port), timeout=30, source_address=(source, 0))
 
 
 def read_all(connection: socket.socket) -> bytes:
@@ -218,24 +218,48 @@ def test_an_idle_connection_is_closed(short_timeouts: RunningServer) -> None:
     assert received.count(b"HTTP/1.1") == 1
 
 
-def test_too_many_connections_get_503_until_others_time_out(
+def test_too_many_connections_get_503_while_all_have_a_request_in_progress(
     tmp_path: Path, no_limits: dict[str, str]
 ) -> None:
-    variables = {
-        **no_limits,
-        "IMAGEHOST_HTTP_MAX_CONNECTIONS": "20",
-        "IMAGEHOST_HTTP_HEADER_TIMEOUT_SECONDS": "1",
-    }
+    variables = {**no_limits, "IMAGEHOST_HTTP_MAX_CONNECTIONS": "20"}
     with running(tmp_path / "data", variables=variables) as server, ExitStack() as stack:
-        for connection in [stack.enter_context(connect(server)) for _ in range(60)]:
-            connection.sendall(b"GET /")
+        busy = [stack.enter_context(connect(server)) for _ in range(20)]
+        for connection in busy:
+            connection.sendall(SIGN_IN + b"Content-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+            assert connection.recv(99) == b"HTTP/1.1 100 Continue\r\n\r\n"
         rejected = httpx2.get(f"{server.origin}/healthz")
         assert rejected.status_code == 503
         assert rejected.headers["Retry-After"] == "1"
         assert rejected.headers["Connection"] == "close"
         assert rejected.json()["error"]["code"] == "SERVICE_UNAVAILABLE"
-        time.sleep(1.5)
+        # The response to one of them makes room.
+        busy[0].sendall(b"{}")
+        assert busy[0].recv(99).startswith(b"HTTP/1.1 4")
         assert httpx2.get(f"{server.origin}/healthz").status_code == 200
+        for connection in busy[1:]:
+            connection.sendall(b"{}")
+            assert connection.recv(99).startswith(b"HTTP/1.1 4")
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /"])
+def test_idle_connections_of_one_client_are_closed_for_others(
+    tmp_path: Path, no_limits: dict[str, str], sent: bytes
+) -> None:
+    variables = {
+        **no_limits,
+        "IMAGEHOST_HTTP_MAX_CONNECTIONS": "20",
+        "IMAGEHOST_HTTP_HEADER_TIMEOUT_SECONDS": "600",
+    }
+    with running(tmp_path / "data", variables=variables) as server, ExitStack() as stack:
+        others = [stack.enter_context(connect(server, f"127.0.0.{number}")) for number in (2, 3)]
+        idle = [stack.enter_context(connect(server, "127.0.0.4")) for _ in range(60)]
+        for connection in idle:
+            with suppress(ConnectionError):
+                connection.sendall(sent)
+        for connection in others:
+            connection.sendall(HEALTH + CONNECTION_CLOSE + b"\r\n")
+            assert read_all(connection).startswith(b"HTTP/1.1 200 ")
+        assert all(select.select([connection], [], [], 30)[0] for connection in idle[:40])
 
 
 def test_the_limit_of_open_files_is_raised_for_connections(tmp_path: Path, no_limits: dict[str, str]) -> None:

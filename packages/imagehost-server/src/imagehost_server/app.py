@@ -27,6 +27,7 @@ from imagehost_server.background.cleanup import periodic_cleanup
 from imagehost_server.delivery.fast_path import FastPath
 from imagehost_server.delivery.route import DeliveryRoute
 from imagehost_server.http.responses import error_response
+from imagehost_server.middleware.connections import ConnectionTable
 from imagehost_server.middleware.cors import CorsHeaders, CorsMiddleware, CorsPolicy, PreflightMiddleware
 from imagehost_server.middleware.lsky import LskyMiddleware
 from imagehost_server.middleware.security import SecurityMiddleware
@@ -55,12 +56,14 @@ class Application:
         middleware: The outermost middleware.
         security: The security middleware, with the access log, for `HttpProtocol`.
         fast_path: Responds to some requests without ASGI, for `HttpProtocol`; `None` where it is off.
+        connections: The open connections, for `HttpProtocol`.
         http: Limits of connections, for `HttpProtocol`.
     """
 
     middleware: ASGIApp
     security: SecurityMiddleware
     fast_path: FastPath | None
+    connections: ConnectionTable
     http: HttpSettings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -92,7 +95,9 @@ def create_app(host: ImageHost, settings: ServerSettings) -> Application:
     )
     fast_path = FastPath(host, delivery, security, dispatcher.delivery_path)
     middleware = LskyMiddleware(CorsMiddleware(security, cors))
-    return Application(middleware, security, fast_path if settings.http.fast_path else None, settings.http)
+    http = settings.http
+    connections = ConnectionTable(http.max_connections, http.max_connections_per_client, security.trusted)
+    return Application(middleware, security, fast_path if http.fast_path else None, connections, http)
 
 
 def create_api(host: ImageHost, settings: ServerSettings, executors: Executors) -> Litestar:

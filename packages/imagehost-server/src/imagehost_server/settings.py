@@ -113,7 +113,10 @@ class HttpSettings:
     Attributes:
         header_timeout_seconds: For the headers of a request, between two requests of a connection, and while
             a client reads nothing of its response.
-        max_connections: Connections at a time; a further one gets 503.
+        max_connections: Connections at a time. For a further one the oldest idle connection is closed, of the
+            client IP address with most of them; while none is idle it gets 503.
+        max_connections_per_client: Connections at a time of one client IP address, except trusted proxies; 0
+            is unlimited. For a further one the client's oldest idle connection is closed.
         max_concurrent_requests_per_client: Requests at a time of one client IP address; 0 is unlimited. A
             page with 200 images behind a proxy that speaks HTTP/2 requests all of them at once.
         body_idle_timeout_seconds: Longest pause between two chunks of a request body.
@@ -126,6 +129,7 @@ class HttpSettings:
 
     header_timeout_seconds: float = field(default=15.0, validator=[gt(0), le(600)])
     max_connections: int = field(default=4_096, validator=ge(1))
+    max_connections_per_client: int = field(default=512, validator=ge(0))
     max_concurrent_requests_per_client: int = field(default=256, validator=ge(0))
     body_idle_timeout_seconds: float = field(default=30.0, validator=gt(0))
     body_timeout_seconds: float = field(default=1_800.0, validator=gt(0))

@@ -1,8 +1,7 @@
 """A limit of concurrent requests per client IP address, in one process.
 
 Rate limits count requests as they begin, so they do not see a client that begins many and ends none.
-Connections without a request are not counted here: `serve.protocol` limits their total number and closes
-them at a deadline; a proxy or a packet filter can limit them per IP address (`docs/proxy.md`).
+Connections without a request are not counted here, but in `imagehost_server.middleware.connections`.
 """
 
 from __future__ import annotations

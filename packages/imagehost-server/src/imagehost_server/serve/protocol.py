@@ -17,18 +17,14 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from imagehost_core.errors import BadRequestError, ImageHostError, UnavailableError
 from imagehost_server.app import Application
 from imagehost_server.delivery.fast_path import Peer
-from imagehost_server.middleware.security import MAX_HEADER_BYTES, HeadersTooLargeError
+from imagehost_server.serve.head_limit import FEED_BYTES, HeadLimit
 from imagehost_server.serve.lingering_close import LingeringClose
 from imagehost_server.serve.rejection import UNKNOWN, Rejection, send_error, to_bad_request
-from imagehost_server.serve.request_line import (
-    MAX_TARGET_BYTES,
-    loggable_path,
-    parse_request_target,
-    require_http_1,
-)
+from imagehost_server.serve.request_line import loggable_path, parse_request_target, require_http_1
 from imagehost_server.serve.response_transport import ResponseTransport
 from imagehost_server.serve.states import (
     AWAITING_CLIENT,
+    EVICTABLE,
     IN_HEAD,
     MAY_RECEIVE_MORE,
     READING_STOPPED,
@@ -47,14 +43,7 @@ if TYPE_CHECKING:
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
     from uvicorn.server import ServerState
 
-MAX_HEAD_BYTES = 2 * MAX_HEADER_BYTES
-"""All fields of a request, with trailers, and any single line; `SecurityMiddleware` has a lower limit."""
-
-FEED_BYTES = 32 * 2**10
-"""How many bytes the parser gets at a time: it does not tell how many of them it has made no callback for."""
-
-EXTRA_CONNECTIONS = 512
-"""Connections beyond `max_connections` that get 503; further ones are aborted."""
+    from imagehost_server.middleware.connections import OpenConnection
 
 MAX_PIPELINED = 100
 """Requests of a connection that may wait behind the one in progress."""
@@ -83,13 +72,15 @@ class HttpProtocol(HttpToolsProtocol):
         self._fast_path = application.fast_path
         self._security = application.security
         self._settings = application.http
+        self._table = application.connections
         self._peer = Peer("http", None)
-        # Whether the connection was ever within `max_connections`.
+        # Whether the connection was ever within the limits of `HttpSettings`.
         self._admitted = False
+        # Its place in the table of open connections; `None` if it is not accepted.
+        self._place: OpenConnection | None = None
         # The request whose application runs; `self.cycle` is the newest, which may wait behind it.
         self._active_cycle: RequestResponseCycle | None = None
-        # The size of the current request's fields, and of data for which the parser made no callback yet.
-        self._field_bytes = self._unparsed_bytes = 0
+        self._head_limit = HeadLimit()
         # The start of the time in which the client must send something, by the loop's clock.
         self._waiting_since = self.loop.time()
         # The size of the write buffer at the last check of the deadlines.
@@ -107,6 +98,8 @@ class HttpProtocol(HttpToolsProtocol):
         state = next_state(self.state, event)
         if state in AWAITING_CLIENT and self.state not in AWAITING_CLIENT:
             self._waiting_since = self.loop.time()
+        if self._place is not None and (state in EVICTABLE) is not (self.state in EVICTABLE):
+            (self._place.set_idle if state in EVICTABLE else self._place.set_busy)()
         self.state = state
 
     # Callbacks of the transport.
@@ -114,7 +107,8 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_made(self, transport: BaseTransport) -> None:
         """Start the deadline of the first request, or abort if there are far too many connections."""
         super().connection_made(cast("Transport", transport))
-        if len(self.connections) > self._settings.max_connections + EXTRA_CONNECTIONS:
+        self._place = self._table.add(self.client[0] if self.client else "", self._evict)
+        if self._place is None:
             self._abort()
             return
         self._admit()
@@ -124,6 +118,8 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the timer and the application."""
+        if self._place is not None:
+            self._place.remove()
         self.advance(Event.CLOSE)
         if self._timer is not None:
             self._timer.cancel()
@@ -164,27 +160,24 @@ class HttpProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin a request."""
         self.advance(Event.MESSAGE_BEGIN)
-        self._field_bytes = self._unparsed_bytes = 0
+        self._head_limit.begin_request()
         self._request_started = time.perf_counter()
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
         """Add a part of the request target."""
-        self._unparsed_bytes = 0
         super().on_url(url)
-        if len(self.url) > MAX_TARGET_BYTES:
-            raise HeadersTooLargeError(_TARGET_TOO_LONG)
+        self._head_limit.set_target_size(len(self.url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Add a header. Trailers are discarded (RFC 9110, 6.5.1)."""
-        self._unparsed_bytes = 0
-        self._count_field(len(name) + len(value))
+        self._head_limit.add_field(len(name) + len(value))
         if self.state in IN_HEAD:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Pass the request to the application, or to one that responds 503 to too many connections."""
-        self._unparsed_bytes = 0
+        self._head_limit.set_parsed()
         method, version = self.parser.get_method(), self.parser.get_http_version()
         require_http_1(method, version)
         if len(self.pipeline) >= MAX_PIPELINED:
@@ -205,14 +198,14 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Add a part of the body."""
-        self._unparsed_bytes = 0
+        self._head_limit.add_body(len(body))
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         """End a request."""
         if not self.parser.should_upgrade():
             self.advance(Event.MESSAGE_COMPLETE)
-            self._unparsed_bytes = 0
+            self._head_limit.set_parsed()
             super().on_message_complete()
 
     # Callbacks of uvicorn.
@@ -250,6 +243,8 @@ class HttpProtocol(HttpToolsProtocol):
         if response is None:
             return False
         self._waiting_since = self.loop.time()
+        if self._place is not None:
+            self._place.set_idle()
         head, body = response
         self.transport.writelines((head, body) if body else (head,))
         return True
@@ -262,7 +257,7 @@ class HttpProtocol(HttpToolsProtocol):
                 self._parse_part(data[start : start + FEED_BYTES])
 
     def _parse_part(self, data: bytes) -> None:
-        self._unparsed_bytes += len(data)
+        self._head_limit.add_unparsed(len(data))
         try:
             self._feed(data)
         except HttpParserError as error:
@@ -270,8 +265,9 @@ class HttpProtocol(HttpToolsProtocol):
             if isinstance(cause, AssertionError):
                 raise cause from None
             self._reject(cause if isinstance(cause, ImageHostError) else to_bad_request(error))
-        if self._unparsed_bytes > MAX_HEAD_BYTES - FEED_BYTES and self.state not in READING_STOPPED:
-            self._reject(HeadersTooLargeError(_TOO_LONG))
+        too_large = self._head_limit.error()
+        if too_large is not None and self.state not in READING_STOPPED:
+            self._reject(too_large)
 
     def _feed(self, data: bytes) -> None:
         """Pass data to the parser.
@@ -293,21 +289,16 @@ class HttpProtocol(HttpToolsProtocol):
             else:
                 return
 
-    def _count_field(self, size: int) -> None:
-        self._field_bytes += size
-        if self._field_bytes > MAX_HEAD_BYTES:
-            raise HeadersTooLargeError(_TOO_LONG)
-
     def _admit(self) -> bool:
-        """Admit the connection if it is within `max_connections`; return whether it is, or was before."""
-        self._admitted = self._admitted or len(self.connections) <= self._settings.max_connections
+        """Admit the connection if it is within the limits; return whether it is, or was before."""
+        self._admitted = self._admitted or (self._place is not None and self._place.is_within_limits)
         return self._admitted
 
     # Ending a connection.
 
     def _reject(self, error: ImageHostError) -> None:
         """End the connection because of an invalid request; earlier requests get their responses first."""
-        self._unparsed_bytes = 0
+        self._head_limit.set_parsed()
         if self.state is State.DISCARDING_BODY:
             # The invalid request has had its response.
             self._close()
@@ -368,6 +359,14 @@ class HttpProtocol(HttpToolsProtocol):
         self.advance(Event.CLOSE)
         self.transport.close()
 
+    def _evict(self) -> bool:
+        """Close the connection for another one, once it has sent its response; return whether it had."""
+        if self.transport.get_write_buffer_size():
+            self._close()
+            return False
+        self._abort()
+        return True
+
     def _abort(self) -> None:
         self.advance(Event.CLOSE)
         self.transport.abort()
@@ -389,8 +388,6 @@ class HttpProtocol(HttpToolsProtocol):
             self._timer = self.loop.call_later(remaining, self._check_deadlines)
 
 
-_TOO_LONG = f"expected at most {MAX_HEAD_BYTES} bytes of headers but received more"
-_TARGET_TOO_LONG = f"expected a request target of at most {MAX_TARGET_BYTES} bytes but received more"
 _OVER_CAPACITY = "expected fewer connections at a time"
 
 

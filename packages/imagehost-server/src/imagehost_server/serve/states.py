@@ -81,6 +81,9 @@ TRANSITIONS: dict[tuple[State, Event], State] = {
 AWAITING_CLIENT = frozenset({State.IDLE, State.READING_HEAD, State.DISCARDING_BODY})
 """States in which the client must send something before the header timeout."""
 
+EVICTABLE = AWAITING_CLIENT | {State.LINGERING}
+"""States without a request in progress: the connection may be closed for another."""
+
 IN_HEAD = frozenset({State.READING_HEAD, State.READING_NEXT_HEAD})
 """States in which the parser's headers are those of a request, not trailers after a chunked body."""
 
