@@ -13,10 +13,12 @@ from imagehost_core.settings import (
     DeliverySettings,
     LimitSettings,
     PrivateDelivery,
+    PurgeSettings,
     RenderingSettings,
     SessionSettings,
     Settings,
     StorageSettings,
+    UploadSettings,
     WebhookSettings,
 )
 
@@ -160,6 +162,8 @@ SECTIONS: dict[str, type[attrs.AttrsInstance]] = {
     "limits": LimitSettings,
     "delivery": DeliverySettings,
     "storage": StorageSettings,
+    "uploads": UploadSettings,
+    "purge": PurgeSettings,
     "rendering": RenderingSettings,
     "sessions": SessionSettings,
     "webhooks": WebhookSettings,

@@ -132,6 +132,28 @@ def test_variable_names_are_unique() -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "text", "value"),
+    [
+        ("limits.quota_bytes", "10GiB", 10 * 2**30),
+        ("limits.quota_bytes", "10 GiB", 10 * 2**30),
+        ("limits.quota_bytes", "1.5KiB", 1_536),
+        ("limits.quota_bytes", "2TB", 2 * 10**12),
+        ("limits.quota_bytes", "7kB", 7_000),
+        ("limits.quota_bytes", "9B", 9),
+        ("sessions.lifetime_seconds", "24h", 86_400),
+        ("sessions.lifetime_seconds", "7d", 604_800),
+        ("sessions.lifetime_seconds", "15m", 900),
+        ("rendering.render_timeout_seconds", "30s", 30.0),
+        ("rendering.render_timeout_seconds", "0.5s", 0.5),
+    ],
+)
+def test_sizes_and_durations_can_have_a_unit(path: str, text: str, value: object) -> None:
+    assert value_of(settings_from_environment({variable_name(path): text}), path) == value
+    parsed = resolve_settings([SettingsSource("imagehost.toml", {path: text})], Settings)[0]
+    assert value_of(parsed, path) == value
+
+
+@pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
         ("IMAGEHOST_LIMITS_API_PER_MINUTE", "many", "an integer"),
@@ -140,11 +162,18 @@ def test_variable_names_are_unique() -> None:
         ("IMAGEHOST_LIMITS_API_PER_MINUTE", "--5", "an integer"),
         ("IMAGEHOST_LIMITS_API_PER_MINUTE", "６０", "an integer"),
         ("IMAGEHOST_LIMITS_API_PER_MINUTE", "1_000", "an integer"),
-        ("IMAGEHOST_LIMITS_QUOTA_BYTES", "9" * 5_000, "an integer"),
-        ("IMAGEHOST_LIMITS_QUOTA_BYTES", "10 GiB", "an integer"),
-        ("IMAGEHOST_RENDERING_RENDER_TIMEOUT_SECONDS", "soon", "a number"),
-        ("IMAGEHOST_RENDERING_RENDER_TIMEOUT_SECONDS", "inf", "a number"),
-        ("IMAGEHOST_RENDERING_RENDER_TIMEOUT_SECONDS", "nan", "a number"),
+        ("IMAGEHOST_LIMITS_QUOTA_BYTES", "9" * 5_000, "an integer, or a size like 10GiB"),
+        ("IMAGEHOST_LIMITS_QUOTA_BYTES", "10 gib", "an integer, or a size like 10GiB"),
+        ("IMAGEHOST_LIMITS_QUOTA_BYTES", "0.0001KiB", "an integer, or a size like 10GiB"),
+        ("IMAGEHOST_LIMITS_QUOTA_BYTES", "30s", "an integer, or a size like 10GiB"),
+        *(
+            (
+                "IMAGEHOST_RENDERING_RENDER_TIMEOUT_SECONDS",
+                text,
+                "a number, or a duration like 30s or 24h",
+            )
+            for text in ("soon", "inf", "nan", "5MB", "-5s", "5s5m")
+        ),
         ("IMAGEHOST_DELIVERY_REQUIRE_SIGNED", "maybe", "true or false"),
         ("IMAGEHOST_DELIVERY_REQUIRE_SIGNED", "", "true or false"),
         ("IMAGEHOST_DELIVERY_PRIVATE", "public", "one of restricted, unlisted"),

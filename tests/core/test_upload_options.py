@@ -70,7 +70,7 @@ def test_without_fields_the_options_have_their_defaults() -> None:
         description="",
         quality=None,
         format=None,
-        remove_exif=False,
+        remove_exif=None,
         convert_to_webp=True,
         auto_rename=False,
         is_public=True,
@@ -211,6 +211,8 @@ def test_options_with_an_invalid_album_id_cannot_be_constructed(value: object) -
 @pytest.mark.parametrize("value", ["false", "0", 0, 1, "", [], 0.0, None])
 @pytest.mark.parametrize("name", FLAGS.values())
 def test_options_with_a_flag_that_is_not_a_bool_cannot_be_constructed(name: str, value: object) -> None:
+    if value is None and name == "remove_exif":
+        return  # the host's default
     with pytest.raises(ValidationError):
         UploadOptions(**{name: value})  # type: ignore[arg-type]
 

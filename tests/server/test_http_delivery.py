@@ -46,7 +46,7 @@ def test_an_image_has_all_headers(anonymous: httpx2.Client, stored: tuple[str, b
     assert {name: headers[name] for name in SECURITY_HEADERS} == SECURITY_HEADERS
     assert headers["content-type"] == "image/png"
     assert headers["content-length"] == str(len(master))
-    assert headers["cache-control"] == "public, max-age=86400"
+    assert headers["cache-control"] == "public, max-age=86400, s-maxage=0"
     assert headers["cache-tag"] == f"img-{image_id}"
     assert headers["accept-ranges"] == "bytes"
     assert headers["content-disposition"] == (

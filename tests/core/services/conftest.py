@@ -11,7 +11,7 @@ import pytest
 from PIL import Image as PILImage
 
 from imagehost_core import ImageHost, Settings
-from imagehost_core._util.clock import utc_now
+from imagehost_core._util.clock import Clock, utc_now
 from imagehost_core.services.context import HostContext, open_context
 from imagehost_core.settings import RenderingSettings
 from imagehost_core.testing import make_image
@@ -55,8 +55,10 @@ def opened(tmp_path: Path) -> Iterator[Callable[..., ImageHost]]:
     """Open further hosts, on the same directory unless another is given."""
     hosts: list[ImageHost] = []
 
-    def open_host(where: Path = tmp_path / "data", settings: Settings = ONE_WORKER) -> ImageHost:
-        hosts.append(ImageHost.open(where, settings=settings))
+    def open_host(
+        where: Path = tmp_path / "data", settings: Settings = ONE_WORKER, clock: Clock = utc_now
+    ) -> ImageHost:
+        hosts.append(ImageHost.open(where, settings=settings, clock=clock))
         return hosts[-1]
 
     yield open_host

@@ -14,6 +14,7 @@ from tests.unusual_files import lossless_jpeg, png_chunks, with_bad_checksum
 
 from imagehost_core import Format, Image, ImageHost, UploadOptions, ValidationError
 from imagehost_core.headers import scan
+from imagehost_core.settings import RenderingSettings, Settings, UploadSettings
 from imagehost_core.storage.blob_store import derivative_name
 from imagehost_core.testing import make_image
 from imagehost_core.uploads import UploadKeywords
@@ -286,3 +287,16 @@ def test_a_png_with_a_bad_checksum_in_its_metadata_is_stored_without_that_chunk(
         assert [kind for kind, _ in png_chunks(stored)] == [b"IHDR", b"IDAT", b"IEND"]
         assert decoded(stored).tobytes() == decoded(make_image(64, 48)).tobytes()
     assert host.render(image.id, "w=8").width == 8
+
+
+def test_the_default_of_remove_exif_is_a_setting_that_an_upload_overrides(
+    opened: Callable[..., ImageHost], tmp_path: Path, samples: dict[str, bytes]
+) -> None:
+    settings = Settings(rendering=RenderingSettings(processes=1), uploads=UploadSettings(remove_exif=True))
+    host = opened(tmp_path / "without-exif", settings)
+    removed, kept = (
+        host.upload(samples["sideways.jpg"], owner="admin", convert_to_webp=False, remove_exif=value)
+        for value in (None, False)
+    )
+    assert dict(decoded(master(host, removed)).getexif()) == {}
+    assert decoded(master(host, kept)).getexif()[0x010F] == "Camera"

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from imagehost_core._util.clock import Clock, to_rfc3339, utc_now
+    from imagehost_core.cache_purges import CachePurge, PurgeRequest
     from imagehost_core.db.database import SqlRow, SqlValue, Transaction
     from imagehost_core.db.idempotency import StoredResponse
     from imagehost_core.db.recount import CounterMismatch
@@ -116,6 +117,7 @@ if TYPE_CHECKING:
     )
     from imagehost_core.services.accounts import AccountChanges
     from imagehost_core.services.bulk import Admit, BulkResult, BulkStatus
+    from imagehost_core.services.cache_purges import CachePurgeService
     from imagehost_core.services.delivery import ImageResolver
     from imagehost_core.services.idempotency import IdempotencyService
     from imagehost_core.services.images import ImageService
@@ -146,10 +148,12 @@ if TYPE_CHECKING:
         LimitSettings,
         ListSettings,
         PrivateDelivery,
+        PurgeSettings,
         RenderingSettings,
         SessionSettings,
         Settings,
         StorageSettings,
+        UploadSettings,
         WebhookSettings,
     )
     from imagehost_core.storage import BlobStore, LocalBlobStore, MemoryBlobStore, StagedFile
@@ -183,6 +187,8 @@ __all__ = [
     "BlobStore",
     "BulkResult",
     "BulkStatus",
+    "CachePurge",
+    "CachePurgeService",
     "CheckName",
     "CheckProgress",
     "Clock",
@@ -254,6 +260,8 @@ __all__ = [
     "PublicAlbum",
     "PublicAlbumRecord",
     "PublicImageRecord",
+    "PurgeRequest",
+    "PurgeSettings",
     "Random",
     "RateLimitError",
     "RateLimitPolicy",
@@ -288,6 +296,7 @@ __all__ = [
     "UploadKeywords",
     "UploadOptions",
     "UploadService",
+    "UploadSettings",
     "UploadSource",
     "UrlBuilder",
     "ValidationError",
@@ -321,6 +330,7 @@ _EXPORTS: dict[str, str] = {
     "db.database": "SqlRow SqlValue Transaction",
     "db.idempotency": "StoredResponse",
     "db.recount": "CounterMismatch",
+    "cache_purges": "CachePurge PurgeRequest",
     "errors": """
         BadRequestError ConflictError ErrorCollector FieldError ForbiddenError ImageHostError
         InsufficientStorageError InternalError MethodNotAllowedError NotFoundError PayloadTooLargeError
@@ -350,6 +360,7 @@ _EXPORTS: dict[str, str] = {
         MembershipResult RateLimiter ResolvedImage SessionService SubOperation WebhookService WindowState
     """,
     "services.accounts": "AccountChanges",
+    "services.cache_purges": "CachePurgeService",
     "services.bulk": "Admit BulkResult BulkStatus",
     "services.delivery": "ImageResolver",
     "services.idempotency": "IdempotencyService",
@@ -363,7 +374,7 @@ _EXPORTS: dict[str, str] = {
     "services.upload": "UploadService UploadSource",
     "settings": """
         DeliverySettings LimitSettings ListSettings PrivateDelivery RenderingSettings SessionSettings Settings
-        StorageSettings WebhookSettings
+        PurgeSettings StorageSettings UploadSettings WebhookSettings
     """,
     "storage": "BlobStore LocalBlobStore MemoryBlobStore StagedFile",
     "transform": "AUTO Auto Fit Plan Point Size Transform parse_transform plan",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Unpack
 
@@ -18,6 +18,7 @@ from imagehost_core.resources import UrlBuilder
 from imagehost_core.services.accounts import AccountService
 from imagehost_core.services.albums import AlbumService
 from imagehost_core.services.bulk import BulkImageService
+from imagehost_core.services.cache_purges import CachePurgeService
 from imagehost_core.services.cleanup import GarbageCollector, ImageEraser
 from imagehost_core.services.context import open_context
 from imagehost_core.services.deletion import ImageDeleter
@@ -64,6 +65,7 @@ class ImageHost:
         keys: API keys.
         sessions: Sessions of signed-in users.
         webhooks: Webhook endpoints and their deliveries.
+        cache_purges: Images that a shared cache must remove, for servers.
         rate_limiter: Rate limit windows of accounts and client IP addresses.
         uploads: Uploads of staged files, for servers that stream request bodies to disk.
         delivery: Resolution of image URLs to bytes, for servers.
@@ -153,6 +155,7 @@ class ImageHost:
             generations=context.generations,
             reserve=context.reserve,
             eraser=eraser,
+            cache_purges=context.cache_purges,
             units=context.units,
             clock=clock,
         )
@@ -165,6 +168,7 @@ class ImageHost:
             generations=context.generations,
             deleter=deleter,
             signer=signer,
+            cache_purges=context.cache_purges,
             units=context.units,
             clock=clock,
         )
@@ -179,6 +183,7 @@ class ImageHost:
             deleter=deleter,
             signer=signer,
             bulk=bulk,
+            cache_purges=context.cache_purges,
             units=context.units,
             clock=clock,
             records=record_cache(database),
@@ -201,6 +206,7 @@ class ImageHost:
             locks=context.locks,
             generations=context.generations,
             principals=context.principals,
+            cache_purges=context.cache_purges,
             clock=clock,
             delete_image=self.images.delete,
         )
@@ -233,6 +239,14 @@ class ImageHost:
             random=random,
             resolve=resolve,
         )
+        self.cache_purges = CachePurgeService(
+            database=database,
+            purges=context.cache_purges,
+            urls=context.urls,
+            settings=settings.purge,
+            shared_max_age=timedelta(seconds=settings.delivery.shared_max_age_seconds),
+            clock=clock,
+        )
         self.rate_limiter = RateLimiter(context.rate_limits, settings.limits, clock)
         self.uploads = UploadService(
             database=database,
@@ -245,6 +259,7 @@ class ImageHost:
             executor=context.executor,
             units=context.units,
             limits=settings.limits,
+            defaults=settings.uploads,
             ingest_timeout_seconds=settings.rendering.ingest_timeout_seconds,
             clock=clock,
             random=random,

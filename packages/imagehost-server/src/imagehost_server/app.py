@@ -24,6 +24,7 @@ from imagehost_server.auth.identity import IdentityMiddleware
 from imagehost_server.auth.scopes import require_access
 from imagehost_server.background import running_sender
 from imagehost_server.background.cleanup import periodic_cleanup
+from imagehost_server.background.purge_sender import running_purge_sender
 from imagehost_server.delivery.fast_path import FastPath
 from imagehost_server.delivery.route import DeliveryRoute
 from imagehost_server.http.responses import error_response
@@ -111,6 +112,7 @@ def create_api(host: ImageHost, settings: ServerSettings, executors: Executors) 
         try:
             async with (
                 running_sender(host) if settings.webhooks.send_in_server else nullcontext(),
+                running_purge_sender(host),
                 periodic_cleanup(host),
             ):
                 yield

@@ -2,6 +2,7 @@
 
 from imagehost_core.db.accounts import AccountRepository
 from imagehost_core.db.albums import AlbumRepository
+from imagehost_core.db.cache_purges import CachePurgeRepository
 from imagehost_core.db.database import Database
 from imagehost_core.db.idempotency import IdempotencyRepository, StoredResponse
 from imagehost_core.db.image_lists import ImageListRepository
@@ -17,6 +18,7 @@ from imagehost_core.db.webhooks import WebhookRepository
 __all__ = [
     "AccountRepository",
     "AlbumRepository",
+    "CachePurgeRepository",
     "CounterMismatch",
     "Database",
     "IdempotencyRepository",

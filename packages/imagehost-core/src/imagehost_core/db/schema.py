@@ -24,6 +24,13 @@ def initial_schema(database: Database) -> None:
         database.execute(statement)
 
 
+@migrations()
+def cache_purges(database: Database) -> None:
+    """Create the table of the images that a shared cache must remove."""
+    for statement in _CACHE_PURGES.split(";"):
+        database.execute(statement)
+
+
 _INITIAL_SCHEMA = """
 CREATE TABLE accounts (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -215,4 +222,15 @@ CREATE INDEX webhook_deliveries_pending ON webhook_deliveries (webhook_id, next_
     WHERE state = 'pending';
 CREATE INDEX webhook_deliveries_leased ON webhook_deliveries (webhook_id, lease_expires_at)
     WHERE lease_expires_at IS NOT NULL
+"""
+
+_CACHE_PURGES = """
+CREATE TABLE cache_purges (
+    image_id TEXT PRIMARY KEY,
+    requested_at INTEGER NOT NULL,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    next_attempt_at INTEGER NOT NULL,
+    is_repetition INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE INDEX cache_purges_by_next_attempt_at ON cache_purges (next_attempt_at)
 """

@@ -14,6 +14,7 @@ from imagehost_core._util.clock import Clock
 from imagehost_core._util.fields import parse_choice
 from imagehost_core.db import (
     AccountRepository,
+    CachePurgeRepository,
     Database,
     ImageRepository,
     SessionRepository,
@@ -74,6 +75,7 @@ class AccountService:
     _locks: LockManager = field(repr=False)
     _generations: GenerationTable = field(repr=False)
     _principals: PrincipalCache = field(repr=False)
+    _cache_purges: CachePurgeRepository = field(repr=False)
     _clock: Clock = field(repr=False)
     _delete_image: Callable[[ImageId], object] = field(repr=False)
 
@@ -183,6 +185,8 @@ class AccountService:
                 self._accounts.update(transaction, changed)
             if changed.suspended_at is not None:
                 self._sessions.delete_all(transaction, changed.id)
+                if current.suspended_at is None:
+                    self._cache_purges.record_account(transaction, changed.id, changed.suspended_at)
         if changed != current:
             log.info("account changed: %s", _describe_changes(current, changed))
         if parsed.suspended is not None:

@@ -14,7 +14,13 @@ import attrs
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
-from imagehost_core.db import AccountRepository, AlbumRepository, Database, ImageRepository
+from imagehost_core.db import (
+    AccountRepository,
+    AlbumRepository,
+    CachePurgeRepository,
+    Database,
+    ImageRepository,
+)
 from imagehost_core.errors import (
     ErrorCollector,
     FieldError,
@@ -81,6 +87,7 @@ class BulkImageService:
     _generations: GenerationTable = field(repr=False)
     _deleter: ImageDeleter = field(repr=False)
     _signer: UrlSigner = field(repr=False)
+    _cache_purges: CachePurgeRepository = field(repr=False)
     _units: UnitOfWorkFactory = field(repr=False)
     _clock: Clock = field(repr=False)
 
@@ -162,6 +169,8 @@ class BulkImageService:
                 statuses[image_id] = BulkStatus.UNCHANGED if changed == image else BulkStatus.UPDATED
                 if changed != image:
                     self._images.update(transaction, attrs.evolve(changed, updated_at=now))
+                if image.is_public and not changed.is_public:
+                    self._cache_purges.record(transaction, [image_id], now)
                 if changed.album_id != image.album_id:
                     albums |= dict.fromkeys(filter(None, (image.album_id, changed.album_id)))
             for album_id in albums:

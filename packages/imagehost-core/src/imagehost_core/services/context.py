@@ -16,6 +16,7 @@ from imagehost_core._util.clock import Clock
 from imagehost_core.db import (
     AccountRepository,
     AlbumRepository,
+    CachePurgeRepository,
     Database,
     IdempotencyRepository,
     ImageListRepository,
@@ -81,6 +82,7 @@ class HostContext:
     idempotency: IdempotencyRepository
     webhooks: WebhookRepository
     outbox: OutboxRepository
+    cache_purges: CachePurgeRepository
     rate_limits: RateLimitStore
     units: UnitOfWorkFactory
     secret: bytes = field(repr=False)
@@ -170,6 +172,7 @@ def _open(
         idempotency=IdempotencyRepository(database),
         webhooks=webhooks,
         outbox=outbox,
+        cache_purges=CachePurgeRepository(database, settings.purge.url is not None),
         rate_limits=rate_limits,
         units=UnitOfWorkFactory(outbox, urls, clock, random),
         secret=_read_or_create_secret(layout, locks, random),

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
-from imagehost_core.db import AccountRepository, Database, ImageRepository, Tombstone
+from imagehost_core.db import AccountRepository, CachePurgeRepository, Database, ImageRepository, Tombstone
 from imagehost_core.db.database import Queryable, Transaction
 from imagehost_core.events import DeletedImage
 from imagehost_core.ids import AccountId, AlbumId, ImageId
@@ -28,6 +28,7 @@ class ImageDeleter:
     _generations: GenerationTable = field(repr=False)
     _reserve: DiskReserve = field(repr=False)
     _eraser: ImageEraser = field(repr=False)
+    _cache_purges: CachePurgeRepository = field(repr=False)
     _units: UnitOfWorkFactory = field(repr=False)
     _clock: Clock = field(repr=False)
 
@@ -100,4 +101,6 @@ class ImageDeleter:
         self._images.insert_tombstone(transaction, record, deleted.deleted_at)
         self._accounts.add_usage(transaction, record.account_id, -record.size, 0)
         unit.image_deleted(transaction, record.account_id, deleted)
+        if record.is_public:
+            self._cache_purges.record(transaction, [record.id], deleted.deleted_at)
         return deleted

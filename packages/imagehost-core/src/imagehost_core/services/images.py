@@ -9,7 +9,13 @@ import attrs
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
-from imagehost_core.db import AccountRepository, AlbumRepository, Database, ImageRepository
+from imagehost_core.db import (
+    AccountRepository,
+    AlbumRepository,
+    CachePurgeRepository,
+    Database,
+    ImageRepository,
+)
 from imagehost_core.db.database import Queryable
 from imagehost_core.errors import ErrorCollector, NotFoundError
 from imagehost_core.events import DeletedImage
@@ -57,6 +63,7 @@ class ImageService:
     _deleter: ImageDeleter = field(repr=False)
     _signer: UrlSigner = field(repr=False)
     _bulk: BulkImageService = field(repr=False)
+    _cache_purges: CachePurgeRepository = field(repr=False)
     _units: UnitOfWorkFactory = field(repr=False)
     _clock: Clock = field(repr=False)
     _records: RecordCache = field(repr=False)
@@ -207,6 +214,8 @@ class ImageService:
                 changed = attrs.evolve(changed, updated_at=now)
                 require_album(self._albums, changed.album_id, changed.account_id, transaction)
                 self._images.update(transaction, changed)
+                if current.is_public and not changed.is_public:
+                    self._cache_purges.record(transaction, [image_id], now)
                 if changed.album_id != current.album_id:
                     for album_id in filter(None, (current.album_id, changed.album_id)):
                         record_membership_change(

@@ -30,7 +30,7 @@ from imagehost_core.services.albums import require_album
 from imagehost_core.services.idempotency import SubOperation
 from imagehost_core.services.owners import Owner, get_account
 from imagehost_core.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
-from imagehost_core.settings import LimitSettings
+from imagehost_core.settings import LimitSettings, UploadSettings
 from imagehost_core.storage import BlobStore, LockManager, StagedFile, StagingArea
 from imagehost_core.storage.blob_store import MASTER, derivative_name
 from imagehost_core.storage.durable import translate_disk_full
@@ -65,6 +65,7 @@ class UploadService:
     _executor: ImageExecutor = field(repr=False)
     _units: UnitOfWorkFactory = field(repr=False)
     _limits: LimitSettings = field(repr=False)
+    _defaults: UploadSettings = field(repr=False)
     _ingest_timeout_seconds: float = field(repr=False)
     _clock: Clock = field(repr=False)
     _random: Random = field(repr=False)
@@ -202,7 +203,7 @@ class UploadService:
             requested_format=options.format,
             convert_to_webp=options.convert_to_webp,
             quality=options.quality,
-            remove_exif=options.remove_exif,
+            remove_exif=self._defaults.remove_exif if options.remove_exif is None else options.remove_exif,
             is_displayable=header.is_displayable,
         )
         with translate_disk_full(), staged.path.open("rb") as file:

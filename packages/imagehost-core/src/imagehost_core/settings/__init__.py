@@ -32,9 +32,11 @@ from imagehost_core.settings.model import (
     SessionSettings,
     Settings,
     StorageSettings,
+    UploadSettings,
     WebhookSettings,
     require_section,
 )
+from imagehost_core.settings.purge import PurgeSettings
 
 __all__ = [
     "ENVIRONMENT",
@@ -43,6 +45,7 @@ __all__ = [
     "LimitSettings",
     "ListSettings",
     "PrivateDelivery",
+    "PurgeSettings",
     "RenderingSettings",
     "ResolvedSetting",
     "SessionSettings",
@@ -50,6 +53,7 @@ __all__ = [
     "SettingsError",
     "SettingsSource",
     "StorageSettings",
+    "UploadSettings",
     "WebhookSettings",
     "from_environment",
     "from_toml",

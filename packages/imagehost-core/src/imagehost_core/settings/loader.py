@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from fractions import Fraction
 from math import isfinite, nan
 from types import NoneType, UnionType
 from typing import TypeVar, get_args, get_origin, get_type_hints
@@ -214,11 +215,51 @@ def _value(settings: object, path: str) -> object:
 
 def _read(path: str, annotation: object, source: SettingsSource) -> object:
     value = source.values[path]
+    quantity = next((each for suffix, each in _QUANTITIES.items() if path.endswith(suffix)), None)
     try:
-        return _parse(annotation, value.strip() if isinstance(value, str) else value)
+        parsed = value.strip() if isinstance(value, str) else value
+        return _parse(annotation, parsed if quantity is None else quantity.without_unit(parsed))
     except ValueError as error:
+        expected = f"{error}{f', or {quantity.example}' if quantity else ''}"
         name = _name(path, source.origin)
-        raise SettingsError(f"expected {error} for {name} but received {value!r} ({source.origin})") from None
+        raise SettingsError(
+            f"expected {expected} for {name} but received {value!r} ({source.origin})"
+        ) from None
+
+
+@frozen
+class _Quantity:
+    """A kind of settings whose text can have a unit.
+
+    Attributes:
+        units: The value of each unit.
+        example: A text with a unit, for errors.
+    """
+
+    units: Mapping[str, int]
+    example: str
+
+    def without_unit(self, value: object) -> object:
+        """Return the number of a text like `10GiB`; any other value as it is."""
+        match = _WITH_UNIT.fullmatch(value) if isinstance(value, str) else None
+        if match is None or match["unit"] not in self.units:
+            return value
+        number = Fraction(match["number"]) * self.units[match["unit"]]
+        return int(number) if number.denominator == 1 else float(number)
+
+
+_WITH_UNIT = re.compile(r"(?P<number>[0-9]{1,18}(?:\.[0-9]{1,6})?) ?(?P<unit>[A-Za-z]+)", re.ASCII)
+_QUANTITIES = {
+    "_bytes": _Quantity(
+        {"B": 1}
+        | {f"{prefix}iB": 1024**power for power, prefix in enumerate("KMGT", 1)}
+        | {f"{'k' if prefix == 'K' else prefix}B": 1000**power for power, prefix in enumerate("KMGT", 1)},
+        "a size like 10GiB",
+    ),
+    "_seconds": _Quantity({"s": 1, "m": 60, "h": 3_600, "d": 86_400}, "a duration like 30s or 24h"),
+}
+"""The kinds of settings with units, by the end of their names. Sizes have units of 1024 (IEC 80000-13) or of
+1000 (SI)."""
 
 
 def _parse(annotation: object, value: object) -> object:

@@ -16,6 +16,7 @@ from attrs.validators import ge, le
 from imagehost_core._util.cores import available_cores
 from imagehost_core.limits import DAY, HOUR, MINUTE, RateLimitPolicy, Window
 from imagehost_core.models import LimitOverrides
+from imagehost_core.settings.purge import PurgeSettings
 
 MIB, GIB = 2**20, 2**30
 
@@ -142,7 +143,9 @@ class DeliverySettings:
         require_signed: Whether a URL with transform parameters must be signed.
         allowed_sizes: The allowed output sizes, like `320x240`, `640x` or `x480`; empty allows all. The size
             of `thumb_url` is always allowed.
-        max_age_seconds: The `max-age` of public variants in `Cache-Control`.
+        max_age_seconds: The `max-age` of public images in `Cache-Control`, for browsers.
+        shared_max_age_seconds: Their `s-maxage`, for shared caches (RFC 9111, section 5.2.2.10). With 0 these
+            store nothing or revalidate, so that they never serve a deleted image.
         avif_speed: The speed of the AVIF encoder, from 0, the slowest and best, to 10.
         variants_per_image: The largest number of cached variants of an image; when it is exceeded, the least
             recently used eighth is evicted.
@@ -154,6 +157,7 @@ class DeliverySettings:
     require_signed: bool = False
     allowed_sizes: tuple[str, ...] = field(default=(), validator=_require_sizes)
     max_age_seconds: int = field(default=86_400, validator=ge(0))
+    shared_max_age_seconds: int = field(default=0, validator=ge(0))
     avif_speed: int = field(default=9, validator=[ge(0), le(10)])
     variants_per_image: int = field(default=200, validator=ge(1))
     disk_cache_bytes: int = field(default=10 * GIB, validator=ge(0))
@@ -170,6 +174,18 @@ class StorageSettings:
     """
 
     min_free_bytes: int = field(default=512 * MIB, validator=ge(0))
+
+
+@frozen(kw_only=True)
+class UploadSettings:
+    """Defaults of upload options.
+
+    Attributes:
+        remove_exif: Whether EXIF, XMP and IPTC, which can contain the place of a photograph, are removed from
+            uploads that do not set the option.
+    """
+
+    remove_exif: bool = False
 
 
 @frozen(kw_only=True)
@@ -243,10 +259,12 @@ class Settings:
         limits: Rate limits and quotas.
         delivery: The image delivery route and its caches.
         storage: File storage.
+        uploads: Defaults of upload options.
         rendering: The worker processes that decode and encode images.
         lists: Lists of images.
         sessions: Sessions of signed-in users.
         webhooks: Webhook delivery.
+        purge: Requests to shared caches.
 
     Raises:
         TypeError: A section is not an instance of its class.
@@ -258,12 +276,14 @@ class Settings:
     limits: LimitSettings = field(factory=LimitSettings, validator=require_section(LimitSettings))
     delivery: DeliverySettings = field(factory=DeliverySettings, validator=require_section(DeliverySettings))
     storage: StorageSettings = field(factory=StorageSettings, validator=require_section(StorageSettings))
+    uploads: UploadSettings = field(factory=UploadSettings, validator=require_section(UploadSettings))
     rendering: RenderingSettings = field(
         factory=RenderingSettings, validator=require_section(RenderingSettings)
     )
     lists: ListSettings = field(factory=ListSettings, validator=require_section(ListSettings))
     sessions: SessionSettings = field(factory=SessionSettings, validator=require_section(SessionSettings))
     webhooks: WebhookSettings = field(factory=WebhookSettings, validator=require_section(WebhookSettings))
+    purge: PurgeSettings = field(factory=PurgeSettings, validator=require_section(PurgeSettings))
 
     @property
     def delivery_url(self) -> str:

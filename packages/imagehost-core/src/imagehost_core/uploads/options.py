@@ -40,7 +40,7 @@ class UploadKeywords(TypedDict, total=False):
     description: str
     quality: int | None
     format: Format | str | None
-    remove_exif: bool
+    remove_exif: bool | None
     convert_to_webp: bool
     auto_rename: bool
     is_public: bool
@@ -69,7 +69,8 @@ class UploadOptions:
         description: Up to 2,000 characters.
         quality: 1–100 to re-encode the image, or `None`.
         format: The format to store, or its name in `STORED_FORMATS` in any case; `None` is `auto`.
-        remove_exif: Whether to remove EXIF, XMP and IPTC metadata; the ICC profile is always kept.
+        remove_exif: Whether to remove EXIF, XMP and IPTC metadata; the ICC profile is always kept. `None` is
+            the host's default.
         convert_to_webp: Whether to store a WebP where that is smaller; has no effect if `format` is set.
         auto_rename: Whether to replace the file name with a random one.
         is_public: Whether the image is in the gallery and delivered without a token.
@@ -82,7 +83,7 @@ class UploadOptions:
     description: str = ""
     quality: int | None = None
     format: Format | None = field(default=None, converter=_convert_format)
-    remove_exif: bool = False
+    remove_exif: bool | None = None
     convert_to_webp: bool = True
     auto_rename: bool = False
     is_public: bool = True
@@ -111,7 +112,7 @@ def _validate(options: UploadOptions) -> Iterator[FieldError]:
     yield from description_errors(options.description)
     for attribute in _FLAGS:
         value = getattr(options, attribute)
-        if not isinstance(value, bool):
+        if not isinstance(value, bool) and not (value is None and attribute == "remove_exif"):
             yield FieldError(_FORM_NAMES.get(attribute, attribute), "true or false", quote_value(value))
     if options.format not in STORED_FORMATS.values():
         yield choice_error("format", STORED_FORMATS, options.format)

@@ -1,4 +1,4 @@
-"""One webhook request: POST to an endpoint over a connection to a verified IP address.
+"""One request to an endpoint, over a connection to a verified IP address.
 
 Endpoints are validated when they are saved, and again here, against DNS rebinding: the name is resolved once,
 every address is checked, and the connection goes to a checked address without another DNS lookup. TLS
@@ -13,6 +13,7 @@ import ssl
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 import h11
 from attrs import frozen
@@ -104,11 +105,50 @@ async def post(
     Raises:
         UnreachableError: There was no response, or the endpoint's address is not allowed.
     """
+    require_public = partial(require_public_address, allow_loopback=allow_loopback)
+    return await request(
+        "POST",
+        endpoint,
+        headers,
+        body,
+        timeout=timeout,
+        require_address=require_public,
+        tls=tls,
+        resolve=resolve,
+    )
+
+
+async def request(
+    method: str,
+    endpoint: Endpoint,
+    headers: dict[str, str],
+    body: bytes,
+    *,
+    timeout: float,  # noqa: ASYNC109 - covers the whole request, of which the caller sees no part
+    require_address: Callable[[str], object] = is_ip_address,
+    tls: ssl.SSLContext | None = None,
+    resolve: Resolve = resolve,
+) -> WebhookResponse:
+    """Send a request and return the response, as `post` does.
+
+    Args:
+        method: The request's method.
+        endpoint: The parsed URL of the endpoint.
+        headers: Headers in addition to Host, Content-Length and Connection.
+        body: The request body.
+        timeout: Seconds for the whole request.
+        require_address: Raises ValidationError for an IP address that is not allowed; by default all are.
+        tls: The TLS context; by default one with the system's certificate authorities.
+        resolve: Resolves the host name.
+
+    Raises:
+        UnreachableError: There was no response, or the endpoint's address is not allowed.
+    """
     try:
         async with asyncio.timeout(timeout):
-            addresses = await _resolve_public(endpoint, allow_loopback, resolve)
+            addresses = await _resolve_allowed(endpoint, require_address, resolve)
             async with _connect(endpoint, addresses, tls) as (reader, writer):
-                return await _exchange(endpoint, headers, body, reader, writer)
+                return await _exchange(method, endpoint, headers, body, reader, writer)
     except TimeoutError:
         raise UnreachableError(f"no response within {timeout:g} seconds") from None
     except ValidationError as error:
@@ -125,13 +165,15 @@ async def post(
 _NOT_PUBLIC = "expected an endpoint with a public IP address but received one that is not public"
 
 
-async def _resolve_public(endpoint: Endpoint, allow_loopback: bool, resolve: Resolve) -> list[str]:
+async def _resolve_allowed(
+    endpoint: Endpoint, require_address: Callable[[str], object], resolve: Resolve
+) -> list[str]:
     """Return the IP addresses of an endpoint; raise ValidationError unless all of them are allowed."""
     addresses = list(dict.fromkeys(await resolve(endpoint.host, endpoint.port)))
     if not addresses:
         raise OSError("the name has no IP address")
     for address in addresses:
-        require_public_address(address, allow_loopback=allow_loopback)
+        require_address(address)
     return addresses
 
 
@@ -164,6 +206,7 @@ async def _connect(
 
 
 async def _exchange(
+    method: str,
     endpoint: Endpoint,
     headers: dict[str, str],
     body: bytes,
@@ -172,7 +215,7 @@ async def _exchange(
 ) -> WebhookResponse:
     connection = h11.Connection(our_role=h11.CLIENT)
     request = h11.Request(
-        method="POST",
+        method=method,
         target=endpoint.target,
         headers=[
             ("Host", endpoint.authority),

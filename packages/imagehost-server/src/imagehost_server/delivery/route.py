@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from urllib.parse import quote
 
 from imagehost_core import Blob, ImageHost, ResolvedImage
+from imagehost_core.cache_purges import cache_tag
 from imagehost_core.errors import ImageHostError, MethodNotAllowedError, UnauthorizedError
 from imagehost_core.models import Account, Scope
 from imagehost_server._executors import Executors
@@ -122,7 +123,11 @@ class DeliveryRoute:
     def __init__(self, host: ImageHost, executors: Executors) -> None:
         self._host = host
         self._executors = executors
-        self._max_age = f"public, max-age={host.settings.delivery.max_age_seconds}".encode()
+        ages = host.settings.delivery
+        cache_control = f"public, max-age={ages.max_age_seconds}, s-maxage={ages.shared_max_age_seconds}"
+        self._cache_control = cache_control.encode()
+        extra = host.settings.purge.tag_header
+        self._tag_headers = [b"cache-tag", *([extra.lower().encode()] if extra else ())]
         self._not_modified_starts = ResponseStartCache(lambda resolved, _: self.not_modified_start(resolved))
         self._ok_starts = ResponseStartCache(self.ok_start)
 
@@ -242,8 +247,8 @@ class DeliveryRoute:
         return [
             (b"etag", resolved.etag.encode()),
             (b"last-modified", http_date(resolved.last_modified).encode()),
-            (b"cache-control", self._max_age if resolved.is_public else b"private, no-store"),
-            (b"cache-tag", b"img-" + resolved.image.id.encode()),
+            (b"cache-control", self._cache_control if resolved.is_public else b"private, no-store"),
+            *((name, cache_tag(resolved.image.id).encode()) for name in self._tag_headers),
             *SECURITY_HEADERS,
             *(RESTRICTED_HEADERS if resolved.is_restricted else SHARED_HEADERS),
             *([(b"vary", b"Accept")] if resolved.varies else ()),

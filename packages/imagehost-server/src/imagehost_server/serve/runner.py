@@ -49,6 +49,7 @@ def run(data: Path, settings: ServerSettings) -> None:
         tempfile.TemporaryFile() as configuration,
     ):
         warn_of_plain_http(listener.getsockname()[0], settings)
+        warn_of_stale_caches(settings)
         if sys.platform == "win32":
             # It cannot pass descriptors to other programs, nor become another program.
             from imagehost_server.serve import worker
@@ -94,6 +95,16 @@ def warn_of_plain_http(ip_address: str, settings: ServerSettings) -> None:
         "set server.tls_cert and server.tls_key, or trusted_proxies",
         extra={"fields": {"host": ip_address}},
     )
+
+
+def warn_of_stale_caches(settings: ServerSettings) -> None:
+    """Log a warning if shared caches store images that nothing removes when they are deleted."""
+    seconds = settings.delivery.shared_max_age_seconds
+    if seconds and settings.purge.url is None:
+        logger.warning(
+            "shared caches will serve deleted and private images until s-maxage ends; set purge.url",
+            extra={"fields": {"shared_max_age_seconds": seconds}},
+        )
 
 
 def require_valid_certificate(certificate: str | None, key: str | None) -> None:

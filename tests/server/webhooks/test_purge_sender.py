@@ -1,0 +1,109 @@
+"""Cache purges over HTTP: what a shared cache receives, and what counts as a failure."""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+from collections.abc import Awaitable, Callable, Iterator
+
+import attrs
+import pytest
+from tests.server.webhooks.async_receiver import OK, AsyncReceiver, receiving, wait_until
+
+from imagehost_core import ImageHost, Settings
+from imagehost_core.settings import PurgeSettings, RenderingSettings
+from imagehost_core.testing import FrozenClock, make_image
+from imagehost_server.background.purge_sender import (
+    MAX_CONCURRENT,
+    running_purge_sender,
+    send_due_purges,
+)
+
+pytestmark = pytest.mark.anyio
+
+TLS = ssl.create_default_context()
+
+
+@contextlib.contextmanager
+def hidden_images(receiver: AsyncReceiver, clock: FrozenClock, count: int = 1) -> Iterator[ImageHost]:
+    """Yield a host with deleted images that the receiver's cache must remove."""
+    purge = PurgeSettings(
+        url=f"http://127.0.0.1:{receiver.port}/purge/{{tag}}?x=1",
+        method="PURGE",
+        headers=("X-Key: secret",),
+        body="{id}",
+        timeout_seconds=0.5,
+    )
+    settings = Settings(purge=purge, rendering=RenderingSettings(processes=1))
+    with ImageHost.open(":memory:", settings=settings, clock=clock) as host:
+        image = host.upload(make_image(8, 8), owner="admin")
+        others = [host.upload(make_image(8, 8), owner="admin") for _ in range(count - 1)]
+        for each in (image, *others):
+            host.images.delete(each)
+        yield host
+
+
+async def test_the_cache_receives_the_configured_request_now_and_a_minute_later() -> None:
+    clock = FrozenClock()
+    async with receiving() as receiver:
+        with hidden_images(receiver, clock) as host:
+            assert await send_due_purges(host, TLS) == 1
+            assert await send_due_purges(host, TLS) == 0
+            clock.advance(seconds=60)
+            assert await send_due_purges(host, TLS) == 1
+            clock.advance(days=365)
+            assert await send_due_purges(host, TLS) == 0
+    assert len(receiver.requests) == 2
+    headers, body = receiver.requests[0]
+    assert receiver.requests[1] == (headers, body)
+    image_id = body.decode()
+    assert headers[":request"] == f"PURGE /purge/img-{image_id}?x=1 HTTP/1.1"
+    assert headers["x-key"] == "secret"
+
+
+async def no_response(_count: int) -> bytes:
+    return b""
+
+
+async def silence(_count: int) -> bytes:
+    await wait_until(lambda: False)
+    return b""
+
+
+@pytest.mark.parametrize(
+    ("response", "reason"),
+    [
+        (b"HTTP/1.1 503 no\r\nContent-Length: 0\r\n\r\n", "the cache responded with 503"),
+        (b"HTTP/1.1 302 no\r\nLocation: /\r\nContent-Length: 0\r\n\r\n", "the cache responded with 302"),
+        (no_response, "reason="),
+        (silence, "no response within 0.5 seconds"),
+    ],
+)
+async def test_a_failed_request_is_logged_and_sent_again(
+    response: bytes | Callable[[int], Awaitable[bytes]], reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = FrozenClock()
+    async with receiving(response) as receiver:
+        with hidden_images(receiver, clock) as host:
+            assert await send_due_purges(host, TLS) == 1
+            assert reason in caplog.text
+            assert "secret" not in caplog.text
+            clock.advance(seconds=5)
+            receiver.response = OK
+            assert await send_due_purges(host, TLS) == 1
+    assert len(receiver.requests) == 2
+
+
+async def test_the_server_sends_more_purges_than_it_sends_at_a_time() -> None:
+    async with receiving() as receiver:
+        with hidden_images(receiver, FrozenClock(), MAX_CONCURRENT + 1) as host:
+            async with running_purge_sender(host):
+                await wait_until(lambda: len(receiver.requests) == MAX_CONCURRENT + 1)
+    assert len({body for _, body in receiver.requests}) == MAX_CONCURRENT + 1
+
+
+async def test_without_a_url_no_task_runs() -> None:
+    settings = attrs.evolve(Settings(), rendering=RenderingSettings(processes=1))
+    with ImageHost.open(":memory:", settings=settings) as host:
+        async with running_purge_sender(host):
+            assert not host.cache_purges.is_enabled
