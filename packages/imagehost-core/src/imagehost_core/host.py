@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Unpack
 
@@ -17,27 +17,20 @@ from imagehost_core.pagination import PageRequest
 from imagehost_core.resources import UrlBuilder
 from imagehost_core.services.accounts import AccountService
 from imagehost_core.services.albums import AlbumService
-from imagehost_core.services.bulk import BulkImageService
+from imagehost_core.services.assembly import assemble_services
 from imagehost_core.services.cache_purges import CachePurgeService
-from imagehost_core.services.cleanup import GarbageCollector, ImageEraser
 from imagehost_core.services.context import open_context
-from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.delivery import ImageResolver
 from imagehost_core.services.idempotency import IdempotencyService, SubOperation
-from imagehost_core.services.image_lists import ImageLists, page_cache
-from imagehost_core.services.images import ImageService, record_cache
+from imagehost_core.services.images import ImageService
 from imagehost_core.services.integrity import Finding, IntegrityService, ProgressCallback
-from imagehost_core.services.integrity.database_checks import DatabaseChecker
-from imagehost_core.services.integrity.image_files import ImageFileChecker
-from imagehost_core.services.integrity.unreferenced_files import UnreferencedFileChecker
 from imagehost_core.services.keys import KeyService
 from imagehost_core.services.maintenance import MaintenanceService
 from imagehost_core.services.owners import Owner
 from imagehost_core.services.rate_limiter import RateLimiter
 from imagehost_core.services.references import AlbumRef, ImageRef
-from imagehost_core.services.rendering import Rendered, RenderingService
+from imagehost_core.services.rendering import Rendered
 from imagehost_core.services.sessions import SessionService
-from imagehost_core.services.signed_urls import UrlSigner
 from imagehost_core.services.unit_of_work import Subscriber
 from imagehost_core.services.upload import UploadService, UploadSource
 from imagehost_core.services.webhooks import WebhookService
@@ -112,180 +105,28 @@ class ImageHost:
         recover: bool = True,
     ) -> None:
         self._context = context = open_context(path, settings, clock, random, broker)
-        database, accounts, images = context.database, context.accounts, context.images
-        rendering = RenderingService(
-            context.blobs, context.variants, context.executor, settings.rendering.render_timeout_seconds
-        )
-        eraser = ImageEraser(database, images, context.blobs, context.variants)
-        collector = GarbageCollector(
-            images=images,
-            blobs=context.blobs,
-            variants=context.variants,
-            locks=context.locks,
-            generations=context.generations,
-            staging=context.staging,
-            reserve=context.reserve,
-            eraser=eraser,
-        )
+        services = assemble_services(context, settings, clock, random, resolve)
         self.path: Path = context.layout.root
         self.settings = settings
         self.urls: UrlBuilder = context.urls
-        self.delivery = ImageResolver(
-            images=images,
-            generations=context.generations,
-            variants=context.variants,
-            blobs=context.blobs,
-            rendering=rendering,
-            settings=settings.delivery,
-            secret=context.secret,
-            clock=clock,
-        )
-        signer = UrlSigner(
-            resolver=self.delivery,
-            urls=context.urls,
-            settings=settings.delivery,
-            secret=context.secret,
-            clock=clock,
-        )
-        deleter = ImageDeleter(
-            database=database,
-            images=images,
-            accounts=accounts,
-            locks=context.locks,
-            generations=context.generations,
-            reserve=context.reserve,
-            eraser=eraser,
-            cache_purges=context.cache_purges,
-            units=context.units,
-            clock=clock,
-        )
-        bulk = BulkImageService(
-            database=database,
-            images=images,
-            albums=context.albums,
-            accounts=accounts,
-            locks=context.locks,
-            generations=context.generations,
-            deleter=deleter,
-            signer=signer,
-            cache_purges=context.cache_purges,
-            units=context.units,
-            clock=clock,
-        )
-        self.images = ImageService(
-            database=database,
-            images=images,
-            lists=ImageLists(context.image_lists, context.albums, accounts, page_cache(database)),
-            albums=context.albums,
-            accounts=accounts,
-            locks=context.locks,
-            generations=context.generations,
-            deleter=deleter,
-            signer=signer,
-            bulk=bulk,
-            cache_purges=context.cache_purges,
-            units=context.units,
-            clock=clock,
-            records=record_cache(database),
-        )
-        self.albums = AlbumService(
-            database=database,
-            albums=context.albums,
-            images=images,
-            accounts=accounts,
-            units=context.units,
-            clock=clock,
-            delete_image=self.images.delete_from_album,
-        )
-        self.accounts = AccountService(
-            database=database,
-            accounts=accounts,
-            sessions=context.sessions,
-            webhooks=context.webhooks,
-            images=images,
-            locks=context.locks,
-            generations=context.generations,
-            principals=context.principals,
-            cache_purges=context.cache_purges,
-            clock=clock,
-            delete_image=self.images.delete,
-        )
-        self.keys = KeyService(
-            database=database,
-            keys=context.keys,
-            sessions=context.sessions,
-            accounts=accounts,
-            principals=context.principals,
-            clock=clock,
-            random=random,
-        )
-        self.sessions = SessionService(
-            database=database,
-            sessions=context.sessions,
-            accounts=accounts,
-            principals=context.principals,
-            settings=settings.sessions,
-            clock=clock,
-            random=random,
-        )
-        self.webhooks = WebhookService(
-            database=database,
-            webhooks=context.webhooks,
-            outbox=context.outbox,
-            accounts=accounts,
-            locks=context.locks,
-            settings=settings.webhooks,
-            clock=clock,
-            random=random,
-            resolve=resolve,
-        )
-        self.cache_purges = CachePurgeService(
-            database=database,
-            purges=context.cache_purges,
-            urls=context.urls,
-            settings=settings.purge,
-            shared_max_age=timedelta(seconds=settings.delivery.shared_max_age_seconds),
-            clock=clock,
-        )
-        self.rate_limiter = RateLimiter(context.rate_limits, settings.limits, clock)
-        self.uploads = UploadService(
-            database=database,
-            accounts=accounts,
-            albums=context.albums,
-            images=images,
-            blobs=context.blobs,
-            staging=context.staging,
-            locks=context.locks,
-            executor=context.executor,
-            units=context.units,
-            limits=settings.limits,
-            defaults=settings.uploads,
-            ingest_timeout_seconds=settings.rendering.ingest_timeout_seconds,
-            clock=clock,
-            random=random,
-        )
-        self.idempotency = IdempotencyService(database, context.idempotency, context.locks, clock)
-        self.maintenance = MaintenanceService(
-            database, accounts, context.staging, context.executor, collector
-        )
-        self.integrity = IntegrityService(
-            DatabaseChecker(database, clock),
-            ImageFileChecker(database, context.blobs, context.locks),
-            UnreferencedFileChecker(
-                images=images,
-                blobs=context.blobs,
-                variants=context.variants,
-                locks=context.locks,
-                generations=context.generations,
-                staging=context.staging,
-                eraser=eraser,
-            ),
-        )
+        self.delivery: ImageResolver = services.delivery
+        self.images: ImageService = services.images
+        self.albums: AlbumService = services.albums
+        self.accounts: AccountService = services.accounts
+        self.keys: KeyService = services.keys
+        self.sessions: SessionService = services.sessions
+        self.webhooks: WebhookService = services.webhooks
+        self.cache_purges: CachePurgeService = services.cache_purges
+        self.rate_limiter: RateLimiter = services.rate_limiter
+        self.uploads: UploadService = services.uploads
+        self.idempotency: IdempotencyService = services.idempotency
+        self.maintenance: MaintenanceService = services.maintenance
+        self.integrity: IntegrityService = services.integrity
         self._clock = clock
         try:
             if recover:
                 context.staging.remove_stale()
-                collector.finish_deletions()
+                services.collector.finish_deletions()
             self.accounts.create_first(FIRST_ACCOUNT)
         except BaseException:
             context.close()

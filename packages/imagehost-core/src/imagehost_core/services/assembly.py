@@ -1,0 +1,249 @@
+"""Assembly of the services: each gets the resources that it uses, and no others."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from attrs import frozen
+
+from imagehost_core._util.clock import Clock
+from imagehost_core.ids import Random
+from imagehost_core.services.accounts import AccountService
+from imagehost_core.services.albums import AlbumService
+from imagehost_core.services.bulk import BulkImageService
+from imagehost_core.services.cache_purges import CachePurgeService
+from imagehost_core.services.cleanup import GarbageCollector, ImageEraser
+from imagehost_core.services.context import HostContext
+from imagehost_core.services.deletion import ImageDeleter
+from imagehost_core.services.delivery import ImageResolver
+from imagehost_core.services.idempotency import IdempotencyService
+from imagehost_core.services.image_lists import ImageLists, page_cache
+from imagehost_core.services.images import ImageService, record_cache
+from imagehost_core.services.integrity import IntegrityService
+from imagehost_core.services.integrity.database_checks import DatabaseChecker
+from imagehost_core.services.integrity.image_files import ImageFileChecker
+from imagehost_core.services.integrity.unreferenced_files import UnreferencedFileChecker
+from imagehost_core.services.keys import KeyService
+from imagehost_core.services.maintenance import MaintenanceService
+from imagehost_core.services.rate_limiter import RateLimiter
+from imagehost_core.services.rendering import RenderingService
+from imagehost_core.services.sessions import SessionService
+from imagehost_core.services.signed_urls import UrlSigner
+from imagehost_core.services.upload import UploadService
+from imagehost_core.services.webhooks import WebhookService
+from imagehost_core.settings import Settings
+from imagehost_core.webhooks import HostResolver
+
+
+@frozen
+class HostServices:
+    """The services of a host, as `ImageHost` exposes them, and the collector of its garbage."""
+
+    collector: GarbageCollector
+    delivery: ImageResolver
+    images: ImageService
+    albums: AlbumService
+    accounts: AccountService
+    keys: KeyService
+    sessions: SessionService
+    webhooks: WebhookService
+    cache_purges: CachePurgeService
+    rate_limiter: RateLimiter
+    uploads: UploadService
+    idempotency: IdempotencyService
+    maintenance: MaintenanceService
+    integrity: IntegrityService
+
+
+def assemble_services(
+    context: HostContext, settings: Settings, clock: Clock, random: Random, resolve: HostResolver
+) -> HostServices:
+    """Return the services over the resources of a host.
+
+    Args:
+        context: The resources.
+        settings: All settings of the host.
+        clock: The source of the current time.
+        random: The source of unpredictable bytes.
+        resolve: The DNS lookup of webhook hosts.
+    """
+    database, accounts, images = context.database, context.accounts, context.images
+    rendering = RenderingService(
+        context.blobs, context.variants, context.executor, settings.rendering.render_timeout_seconds
+    )
+    eraser = ImageEraser(database, images, context.blobs, context.variants)
+    collector = GarbageCollector(
+        images=images,
+        blobs=context.blobs,
+        variants=context.variants,
+        locks=context.locks,
+        generations=context.generations,
+        staging=context.staging,
+        reserve=context.reserve,
+        eraser=eraser,
+    )
+    delivery = ImageResolver(
+        images=images,
+        generations=context.generations,
+        variants=context.variants,
+        blobs=context.blobs,
+        rendering=rendering,
+        settings=settings.delivery,
+        secret=context.secret,
+        clock=clock,
+    )
+    signer = UrlSigner(
+        resolver=delivery,
+        urls=context.urls,
+        settings=settings.delivery,
+        secret=context.secret,
+        clock=clock,
+    )
+    deleter = ImageDeleter(
+        database=database,
+        images=images,
+        accounts=accounts,
+        locks=context.locks,
+        generations=context.generations,
+        reserve=context.reserve,
+        eraser=eraser,
+        cache_purges=context.cache_purges,
+        units=context.units,
+        clock=clock,
+    )
+    bulk = BulkImageService(
+        database=database,
+        images=images,
+        albums=context.albums,
+        accounts=accounts,
+        locks=context.locks,
+        generations=context.generations,
+        deleter=deleter,
+        signer=signer,
+        cache_purges=context.cache_purges,
+        units=context.units,
+        clock=clock,
+    )
+    image_service = ImageService(
+        database=database,
+        images=images,
+        lists=ImageLists(context.image_lists, context.albums, accounts, page_cache(database)),
+        albums=context.albums,
+        accounts=accounts,
+        locks=context.locks,
+        generations=context.generations,
+        deleter=deleter,
+        signer=signer,
+        bulk=bulk,
+        cache_purges=context.cache_purges,
+        units=context.units,
+        clock=clock,
+        records=record_cache(database),
+    )
+    album_service = AlbumService(
+        database=database,
+        albums=context.albums,
+        images=images,
+        accounts=accounts,
+        units=context.units,
+        clock=clock,
+        delete_image=image_service.delete_from_album,
+    )
+    account_service = AccountService(
+        database=database,
+        accounts=accounts,
+        sessions=context.sessions,
+        webhooks=context.webhooks,
+        images=images,
+        locks=context.locks,
+        generations=context.generations,
+        principals=context.principals,
+        cache_purges=context.cache_purges,
+        clock=clock,
+        delete_image=image_service.delete,
+    )
+    keys = KeyService(
+        database=database,
+        keys=context.keys,
+        sessions=context.sessions,
+        accounts=accounts,
+        principals=context.principals,
+        clock=clock,
+        random=random,
+    )
+    sessions = SessionService(
+        database=database,
+        sessions=context.sessions,
+        accounts=accounts,
+        principals=context.principals,
+        settings=settings.sessions,
+        clock=clock,
+        random=random,
+    )
+    webhooks = WebhookService(
+        database=database,
+        webhooks=context.webhooks,
+        outbox=context.outbox,
+        accounts=accounts,
+        locks=context.locks,
+        settings=settings.webhooks,
+        clock=clock,
+        random=random,
+        resolve=resolve,
+    )
+    cache_purges = CachePurgeService(
+        database=database,
+        purges=context.cache_purges,
+        urls=context.urls,
+        settings=settings.purge,
+        shared_max_age=timedelta(seconds=settings.delivery.shared_max_age_seconds),
+        clock=clock,
+    )
+    rate_limiter = RateLimiter(context.rate_limits, settings.limits, clock)
+    uploads = UploadService(
+        database=database,
+        accounts=accounts,
+        albums=context.albums,
+        images=images,
+        blobs=context.blobs,
+        staging=context.staging,
+        locks=context.locks,
+        executor=context.executor,
+        units=context.units,
+        limits=settings.limits,
+        defaults=settings.uploads,
+        ingest_timeout_seconds=settings.rendering.ingest_timeout_seconds,
+        clock=clock,
+        random=random,
+    )
+    idempotency = IdempotencyService(database, context.idempotency, context.locks, clock)
+    maintenance = MaintenanceService(database, accounts, context.staging, context.executor, collector)
+    integrity = IntegrityService(
+        DatabaseChecker(database, clock),
+        ImageFileChecker(database, context.blobs, context.locks),
+        UnreferencedFileChecker(
+            images=images,
+            blobs=context.blobs,
+            variants=context.variants,
+            locks=context.locks,
+            generations=context.generations,
+            staging=context.staging,
+            eraser=eraser,
+        ),
+    )
+    return HostServices(
+        collector=collector,
+        delivery=delivery,
+        images=image_service,
+        albums=album_service,
+        accounts=account_service,
+        keys=keys,
+        sessions=sessions,
+        webhooks=webhooks,
+        cache_purges=cache_purges,
+        rate_limiter=rate_limiter,
+        uploads=uploads,
+        idempotency=idempotency,
+        maintenance=maintenance,
+        integrity=integrity,
+    )
