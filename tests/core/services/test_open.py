@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.core.services.conftest import Stores
 
-from imagehost_core import ImageHost, NotFoundError, Settings, UnavailableError
+from imagehost_core import ImageHost, InternalError, NotFoundError, Settings, UnavailableError
 from imagehost_core.services import context as context_module
 from imagehost_core.settings import RenderingSettings
 from imagehost_core.testing import make_image
@@ -70,7 +69,9 @@ def test_close_ends_all_processes_and_files_and_can_be_called_twice(tmp_path: Pa
 
 def test_a_failed_open_leaves_no_file_or_process_open(tmp_path: Path) -> None:
     (tmp_path / "imagehost.sqlite3").write_bytes(b"this is not a database, but it is long enough" * 100)
-    with pytest.raises(sqlite3.DatabaseError):
+    with pytest.raises(
+        InternalError, match=r"expected a database at .* but received: file is not a database"
+    ):
         ImageHost.open(tmp_path, settings=ONE_WORKER)
     assert list((tmp_path / "staging").iterdir()) == []
     (tmp_path / "imagehost.sqlite3").unlink()

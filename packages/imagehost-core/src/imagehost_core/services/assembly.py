@@ -18,7 +18,7 @@ from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.delivery import ImageResolver
 from imagehost_core.services.idempotency import IdempotencyService
 from imagehost_core.services.image_lists import ImageLists, page_cache
-from imagehost_core.services.images import ImageService, record_cache
+from imagehost_core.services.images import ImageService
 from imagehost_core.services.integrity import IntegrityService
 from imagehost_core.services.integrity.database_checks import DatabaseChecker
 from imagehost_core.services.integrity.image_files import ImageFileChecker
@@ -26,6 +26,7 @@ from imagehost_core.services.integrity.unreferenced_files import UnreferencedFil
 from imagehost_core.services.keys import KeyService
 from imagehost_core.services.maintenance import MaintenanceService
 from imagehost_core.services.rate_limiter import RateLimiter
+from imagehost_core.services.record_cache import record_cache
 from imagehost_core.services.rendering import RenderingService
 from imagehost_core.services.sessions import SessionService
 from imagehost_core.services.signed_urls import UrlSigner

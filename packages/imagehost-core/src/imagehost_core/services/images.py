@@ -30,23 +30,12 @@ from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.image_changes import apply_changes, validate_changes
 from imagehost_core.services.image_lists import ImageLists
 from imagehost_core.services.owners import Owner, get_account
-from imagehost_core.services.read_cache import ReadCache
+from imagehost_core.services.record_cache import RecordCache
 from imagehost_core.services.references import AlbumRef, ImageRef, image_id_of
 from imagehost_core.services.signed_urls import UrlSigner, require_lifetime
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.storage import GenerationTable, LockManager
 from imagehost_core.transform import DEFAULT_LIFETIME_SECONDS, Transform
-
-RECORDS_IN_MEMORY = 2_000
-"""Images in memory that were read one by one, per process; most of them also as rows of the database."""
-
-RecordCache = ReadCache[tuple[ImageId, AccountId | None], Image]
-"""Images by id and by the account that must own them."""
-
-
-def record_cache(database: Database) -> RecordCache:
-    """Return an empty cache of images."""
-    return ReadCache(database, RECORDS_IN_MEMORY, lambda _: 1)
 
 
 @frozen
