@@ -23,24 +23,16 @@ if TYPE_CHECKING:
     from imagehost_core.db.database import SqlRow, SqlValue, Transaction
     from imagehost_core.db.idempotency import StoredResponse
     from imagehost_core.db.recount import CounterMismatch
+    from imagehost_core.db.statistics import DatabaseStatistics
+
+    # isort: off
     from imagehost_core.errors import (
-        BadRequestError,
-        ConflictError,
-        ErrorCollector,
-        FieldError,
-        ForbiddenError,
-        ImageHostError,
-        InsufficientStorageError,
-        InternalError,
-        MethodNotAllowedError,
-        NotFoundError,
-        PayloadTooLargeError,
-        RateLimitError,
-        UnauthorizedError,
-        UnavailableError,
-        UnsupportedMediaTypeError,
-        ValidationError,
-    )
+        BadRequestError, ConflictError, ErrorCollector, FieldError, ForbiddenError, ImageHostError,
+        InsufficientStorageError, InternalError, MethodNotAllowedError, NotFoundError, PayloadTooLargeError,
+        RateLimitError, UnauthorizedError, UnavailableError, UnsupportedMediaTypeError, ValidationError,
+    )  # fmt: skip
+
+    # isort: on
     from imagehost_core.events import (
         AlbumCreated,
         AlbumUpdated,
@@ -90,6 +82,7 @@ if TYPE_CHECKING:
         WebhookDelivery,
         WebhookWithSecret,
     )
+    from imagehost_core.observer import Measurement, Observer
     from imagehost_core.pagination import CursorPosition, PageRequest, parse_page_request
     from imagehost_core.resources import (
         AlbumRecord,
@@ -129,7 +122,7 @@ if TYPE_CHECKING:
         IntegrityService,
         ProgressCallback,
     )
-    from imagehost_core.services.maintenance import MaintenanceService
+    from imagehost_core.services.maintenance import HostStatistics, MaintenanceService
     from imagehost_core.services.owners import Owner
     from imagehost_core.services.references import (
         AccountRef,
@@ -160,6 +153,7 @@ if TYPE_CHECKING:
     from imagehost_core.transform import AUTO, Auto, Fit, Plan, Point, Size, Transform, parse_transform, plan
     from imagehost_core.uploads import UploadKeywords, UploadOptions, parse_upload_options
     from imagehost_core.webhooks import Attempt, HostResolver
+    from imagehost_core.workers import PoolLoad
     from imagehost_core.workers.broker import run_broker
 
 __all__ = [
@@ -195,6 +189,7 @@ __all__ = [
     "ConflictError",
     "CounterMismatch",
     "CursorPosition",
+    "DatabaseStatistics",
     "Decision",
     "DeletedImage",
     "DeliveryId",
@@ -212,6 +207,7 @@ __all__ = [
     "Format",
     "GalleryPage",
     "HostResolver",
+    "HostStatistics",
     "IdempotencyService",
     "IdempotentRequest",
     "Image",
@@ -242,18 +238,21 @@ __all__ = [
     "ListSettings",
     "LocalBlobStore",
     "MaintenanceService",
+    "Measurement",
     "MemberStatus",
     "MembershipResult",
     "MemoryBlobStore",
     "MetadataKind",
     "MethodNotAllowedError",
     "NotFoundError",
+    "Observer",
     "Owner",
     "Page",
     "PageRequest",
     "PayloadTooLargeError",
     "Plan",
     "Point",
+    "PoolLoad",
     "Principal",
     "PrivateDelivery",
     "ProgressCallback",
@@ -331,6 +330,7 @@ _EXPORTS: dict[str, str] = {
     "db.idempotency": "StoredResponse",
     "db.recount": "CounterMismatch",
     "cache_purges": "CachePurge PurgeRequest",
+    "db.statistics": "DatabaseStatistics",
     "errors": """
         BadRequestError ConflictError ErrorCollector FieldError ForbiddenError ImageHostError
         InsufficientStorageError InternalError MethodNotAllowedError NotFoundError PayloadTooLargeError
@@ -353,6 +353,7 @@ _EXPORTS: dict[str, str] = {
         LimitOverrides Page Principal Role Scope Session SessionWithToken Webhook WebhookDelivery
         WebhookWithSecret
     """,
+    "observer": "Measurement Observer",
     "pagination": "CursorPosition PageRequest parse_page_request",
     "resources": "AlbumRecord ImageRecord Links PublicAlbumRecord PublicImageRecord UrlBuilder",
     "services": """
@@ -366,7 +367,7 @@ _EXPORTS: dict[str, str] = {
     "services.idempotency": "IdempotencyService",
     "services.images": "ImageService",
     "services.integrity": "CheckName CheckProgress Finding FindingKind IntegrityService ProgressCallback",
-    "services.maintenance": "MaintenanceService",
+    "services.maintenance": "HostStatistics MaintenanceService",
     "services.owners": "Owner",
     "services.references": "AccountRef AlbumRef DeliveryRef ImageRef KeyRef SessionRef WebhookRef",
     "services.rendering": "Rendered",
@@ -380,6 +381,7 @@ _EXPORTS: dict[str, str] = {
     "transform": "AUTO Auto Fit Plan Point Size Transform parse_transform plan",
     "uploads": "UploadKeywords UploadOptions parse_upload_options",
     "webhooks": "Attempt HostResolver",
+    "workers": "PoolLoad",
     "workers.broker": "run_broker",
 }
 """The exported names of each module, separated by whitespace."""

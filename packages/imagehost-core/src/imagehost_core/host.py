@@ -13,6 +13,7 @@ from imagehost_core._util.clock import Clock, utc_now
 from imagehost_core.gallery import GalleryPage
 from imagehost_core.ids import Random
 from imagehost_core.models import Image, Principal
+from imagehost_core.observer import Observer, ignore
 from imagehost_core.pagination import PageRequest
 from imagehost_core.resources import UrlBuilder
 from imagehost_core.services.accounts import AccountService
@@ -78,6 +79,7 @@ class ImageHost:
         resolve: HostResolver = resolve_host,
         broker: socket.socket | None = None,
         recover: bool = True,
+        observe: Observer = ignore,
     ) -> ImageHost:
         """Open a data directory; create it, with the account `admin`, if it does not exist.
 
@@ -90,8 +92,10 @@ class ImageHost:
             broker: The socket to the process that runs `run_broker`, if several processes share the image
                 worker processes; closed with the host. Without it the host starts its own.
             recover: Whether to finish now what a crash has interrupted; a check that is to find it does not.
+            observe: Receives measurements, in the threads of the work (`imagehost_core.observer`).
         """
-        return cls(path, settings or Settings(), clock, random, resolve, broker, recover=recover)
+        used = settings or Settings()
+        return cls(path, used, clock, random, resolve, broker, recover=recover, observe=observe)
 
     def __init__(
         self,
@@ -103,8 +107,9 @@ class ImageHost:
         broker: socket.socket | None = None,
         *,
         recover: bool = True,
+        observe: Observer = ignore,
     ) -> None:
-        self._context = context = open_context(path, settings, clock, random, broker)
+        self._context = context = open_context(path, settings, clock, random, broker, observe)
         services = assemble_services(context, settings, clock, random, resolve)
         self.path: Path = context.layout.root
         self.settings = settings

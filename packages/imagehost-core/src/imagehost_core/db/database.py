@@ -20,6 +20,7 @@ from sqlite_utils import Database as SqliteDatabase
 
 from imagehost_core.db.schema import migrations
 from imagehost_core.errors import InternalError, UnavailableError
+from imagehost_core.observer import Observer, TransactionEnded, ignore
 from imagehost_core.storage.durable import OWNER_ONLY_FILE, translate_disk_full
 from imagehost_core.storage.locks import LockManager
 
@@ -43,13 +44,22 @@ class Database:
         path: The database file; it is created and migrated if needed.
         locks: The locks of the data directory; one process migrates at a time.
         busy_timeout: Seconds that a write waits for the writes of other processes.
+        observe: Receives the measurement of each transaction.
 
     Raises:
         InternalError: The file is not a database, or is damaged.
     """
 
-    def __init__(self, path: Path, locks: LockManager, *, busy_timeout: float = BUSY_TIMEOUT_SECONDS) -> None:
+    def __init__(
+        self,
+        path: Path,
+        locks: LockManager,
+        *,
+        busy_timeout: float = BUSY_TIMEOUT_SECONDS,
+        observe: Observer = ignore,
+    ) -> None:
         self._path = path
+        self._observe = observe
         self._busy_timeout = busy_timeout
         self._idle_readers: list[sqlite3.Connection] = []
         self._write_lock, self._version_lock = threading.Lock(), threading.Lock()
@@ -104,14 +114,26 @@ class Database:
             InsufficientStorageError: The disk is full.
             UnavailableError: Another process held the write lock for the whole busy timeout.
         """
+        called = time.perf_counter()
         with self._write_lock, translate_disk_full(), _translate_errors():
             self._writer.execute("BEGIN IMMEDIATE")
+            started, committed = time.perf_counter(), False
             try:
                 yield Transaction(self._writer)
                 self._writer.execute("COMMIT")
+                committed = True
             except BaseException:
                 self._writer.rollback()
                 raise
+            finally:
+                seconds = time.perf_counter() - started
+                self._observe(TransactionEnded(started - called, seconds, committed))
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of the database file and of its write-ahead log."""
+        log = self._path.with_name(f"{self._path.name}-wal")
+        return sum(path.stat().st_size for path in (self._path, log) if path.exists())
 
     def close(self) -> None:
         """Close all connections. No other thread may be using the database any more."""

@@ -191,6 +191,7 @@ def assemble_services(
         clock=clock,
         random=random,
         resolve=resolve,
+        observe=context.observe,
     )
     cache_purges = CachePurgeService(
         database=database,
@@ -216,9 +217,10 @@ def assemble_services(
         ingest_timeout_seconds=settings.rendering.ingest_timeout_seconds,
         clock=clock,
         random=random,
+        observe=context.observe,
     )
     idempotency = IdempotencyService(database, context.idempotency, context.locks, clock)
-    maintenance = MaintenanceService(database, accounts, context.staging, context.executor, collector)
+    maintenance = MaintenanceService(database, accounts, context.staging, context.executor, collector, clock)
     integrity = IntegrityService(
         DatabaseChecker(database, clock),
         ImageFileChecker(database, context.blobs, context.locks),

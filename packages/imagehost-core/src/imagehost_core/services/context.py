@@ -28,6 +28,7 @@ from imagehost_core.db import (
     WebhookRepository,
 )
 from imagehost_core.ids import Random
+from imagehost_core.observer import Observer, ignore
 from imagehost_core.pixels import CHROMA_SUBSAMPLING, RESAMPLER
 from imagehost_core.resources import UrlBuilder
 from imagehost_core.sandbox import SandboxLimits
@@ -85,6 +86,7 @@ class HostContext:
     cache_purges: CachePurgeRepository
     rate_limits: RateLimitStore
     units: UnitOfWorkFactory
+    observe: Observer
     secret: bytes = field(repr=False)
     _stack: ExitStack = field(repr=False)
 
@@ -99,6 +101,7 @@ def open_context(
     clock: Clock,
     random: Random,
     broker: socket.socket | None = None,
+    observe: Observer = ignore,
 ) -> HostContext:
     """Open a data directory; create it if it does not exist.
 
@@ -108,9 +111,10 @@ def open_context(
         clock: The source of the current time.
         random: The source of unpredictable bytes.
         broker: The socket to the broker of image worker processes; without it the host starts its own.
+        observe: Receives measurements.
     """
     with ExitStack() as stack:
-        context = _open(path, settings, clock, random, broker, stack)
+        context = _open(path, settings, clock, random, broker, observe, stack)
         # From here on the caller closes it.
         return attrs.evolve(context, stack=stack.pop_all())
 
@@ -121,6 +125,7 @@ def _open(
     clock: Clock,
     random: Random,
     broker: socket.socket | None,
+    observe: Observer,
     stack: ExitStack,
 ) -> HostContext:
     if path == ":memory:":
@@ -136,7 +141,7 @@ def _open(
     principal_generations.repair(locks, PRINCIPALS_LOCK)
     staging = stack.enter_context(closing(StagingArea(layout.staging, settings.storage.min_free_bytes)))
     rate_limits = stack.enter_context(closing(RateLimitStore(layout.rate_limits, locks, clock, reserve)))
-    database = stack.enter_context(closing(Database(layout.database, locks)))
+    database = stack.enter_context(closing(Database(layout.database, locks, observe=observe)))
     sandbox = SandboxLimits(memory_bytes=settings.rendering.memory_limit_bytes)
     executor = stack.enter_context(
         ImageExecutor(
@@ -144,6 +149,7 @@ def _open(
             limits=sandbox,
             queue=settings.rendering.queue,
             pool=None if broker is None else BorrowedPool(broker),
+            observe=observe,
         )
     )
     _log_missing_native_modules()
@@ -160,7 +166,7 @@ def _open(
         principals=PrincipalCache(locks, principal_generations),
         staging=staging,
         blobs=LocalBlobStore(layout.images, staging),
-        variants=VariantCache(layout, staging, locks, generations, settings.delivery, images.exists),
+        variants=VariantCache(layout, staging, locks, generations, settings.delivery, images.exists, observe),
         executor=executor,
         database=database,
         accounts=AccountRepository(database),
@@ -175,6 +181,7 @@ def _open(
         cache_purges=CachePurgeRepository(database, settings.purge.url is not None),
         rate_limits=rate_limits,
         units=UnitOfWorkFactory(outbox, urls, clock, random),
+        observe=observe,
         secret=_read_or_create_secret(layout, locks, random),
         stack=stack,
     )

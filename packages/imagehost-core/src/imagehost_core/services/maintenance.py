@@ -6,11 +6,32 @@ from collections.abc import Callable
 
 from attrs import field, frozen
 
+from imagehost_core._util.clock import Clock
 from imagehost_core.db import AccountRepository, CounterMismatch, Database, recount
+from imagehost_core.db.statistics import DatabaseStatistics, read_statistics
 from imagehost_core.errors import UnavailableError
 from imagehost_core.services.cleanup import GarbageCollector
 from imagehost_core.storage import StagingArea
-from imagehost_core.workers import ImageExecutor
+from imagehost_core.workers import ImageExecutor, PoolLoad
+
+
+@frozen
+class HostStatistics:
+    """Totals of a host.
+
+    Attributes:
+        database: Totals of the database.
+        disk_bytes: The size of the file system that holds the data directory.
+        disk_free_bytes: Its free bytes.
+        workers: The load of the image worker processes; of all processes that share them.
+        worker_pids: The process IDs of those.
+    """
+
+    database: DatabaseStatistics
+    disk_bytes: int
+    disk_free_bytes: int
+    workers: PoolLoad
+    worker_pids: tuple[int, ...]
 
 
 @frozen
@@ -22,6 +43,7 @@ class MaintenanceService:
     _staging: StagingArea = field(repr=False)
     _executor: ImageExecutor = field(repr=False)
     _collector: GarbageCollector = field(repr=False)
+    _clock: Clock = field(repr=False)
 
     def start_workers(self) -> None:
         """Start an image worker process, so that the first request finds it running. Returns at once."""
@@ -47,6 +69,17 @@ class MaintenanceService:
             received = f"received no response from {' and '.join(failures)}"
             cause = ExceptionGroup("stores do not respond", list(failures.values()))
             raise UnavailableError(f"expected the stores to respond but {received}") from cause
+
+    def statistics(self) -> HostStatistics:
+        """Return totals for monitoring: two short queries, and the state of the worker processes."""
+        total, free = self._staging.disk_space()
+        return HostStatistics(
+            database=read_statistics(self._database, self._clock()),
+            disk_bytes=total,
+            disk_free_bytes=free,
+            workers=self._executor.load,
+            worker_pids=self._executor.worker_pids,
+        )
 
     def _write_to_staging(self) -> None:
         with self._staging.temporary_directory():

@@ -133,7 +133,13 @@ class RenderingService:
                         file.seek(0)
                         seconds = request.until - time.monotonic()
                         _, data = self._executor.render(
-                            job, source_format, file, length, deadline=seconds, worker=worker
+                            job,
+                            source_format,
+                            file,
+                            length,
+                            deadline=seconds,
+                            job_class=request.job_class,
+                            worker=worker,
                         )
                 finally:
                     # Before the write to the disk, so that the next task can start meanwhile.

@@ -20,12 +20,13 @@ from attrs import field, frozen
 from imagehost_core._util.clock import Clock
 from imagehost_core._util.fields import parse_positive_int
 from imagehost_core.db import AccountRepository, AlbumRepository, Database, ImageRepository
-from imagehost_core.errors import ErrorCollector
+from imagehost_core.errors import ErrorCollector, ImageHostError
 from imagehost_core.headers import ImageHeader, scan
 from imagehost_core.ids import ID_LENGTH, MAX_ALBUM_ID, ImageId, Random, base62, new_image_id
 from imagehost_core.jobs import IngestJob, IngestResult
 from imagehost_core.limits import require_quota
 from imagehost_core.models import Account, Image
+from imagehost_core.observer import Observer, UploadEnded
 from imagehost_core.services.albums import require_album
 from imagehost_core.services.idempotency import SubOperation
 from imagehost_core.services.owners import Owner, get_account
@@ -69,6 +70,7 @@ class UploadService:
     _ingest_timeout_seconds: float = field(repr=False)
     _clock: Clock = field(repr=False)
     _random: Random = field(repr=False)
+    _observe: Observer = field(repr=False)
 
     def stage(self) -> StagedFile:
         """Return an empty staged file that grows by `write`, for `upload`; closing it removes it.
@@ -100,7 +102,7 @@ class UploadService:
         else:
             require_album(self._albums, options.album_id, account.id)
         original_filename = clean_filename(filename if filename is not None else _source_name(source))
-        with self._as_staged_file(source, original_filename) as staged:
+        with self._as_staged_file(source, original_filename) as staged, self._observing(staged) as stored:
             header = self._admit(staged, account)
             with self._staging.temporary_directory() as directory:
                 result = self._ingest(staged, header, options, directory)
@@ -108,7 +110,21 @@ class UploadService:
                 self._staging.require_free_space(0)
                 image = self._build_image(result, directory, account, original_filename, options)
                 self._store(image, directory, account, idempotency)
+                stored.append(image)
         return image
+
+    @contextmanager
+    def _observing(self, staged: StagedFile) -> Iterator[list[Image]]:
+        """Measure an upload; yield the list that the block adds the stored image to."""
+        stored: list[Image] = []
+        code = "ok"
+        try:
+            yield stored
+        except BaseException as error:
+            code = error.code if isinstance(error, ImageHostError) else ImageHostError.code
+            raise
+        finally:
+            self._observe(UploadEnded(code, staged.size, sum(image.size for image in stored)))
 
     def parse_options(self, fields: Iterable[tuple[str, str]], *, owner: Owner) -> UploadOptions:
         """Return the options in the text fields of an upload form, as `parse_upload_options` does.

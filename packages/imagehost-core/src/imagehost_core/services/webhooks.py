@@ -24,6 +24,7 @@ from imagehost_core.db.database import Queryable, Transaction
 from imagehost_core.errors import ErrorCollector, FieldError, NotFoundError, ValidationError, quote_value
 from imagehost_core.ids import DeliveryId, Random, WebhookId, new_event_id, new_webhook_id
 from imagehost_core.models import Account, Page, Webhook, WebhookDelivery, WebhookWithSecret
+from imagehost_core.observer import DeliveryAttempted, Observer
 from imagehost_core.pagination import PageRequest
 from imagehost_core.services.owners import Owner, get_account
 from imagehost_core.services.references import DeliveryRef, WebhookRef, webhook_id_of
@@ -58,6 +59,7 @@ class WebhookService:
     _clock: Clock = field(repr=False)
     _random: Random = field(repr=False)
     _resolve: HostResolver = field(repr=False)
+    _observe: Observer = field(repr=False)
 
     def create(
         self, *, owner: Owner, url: str, events: Iterable[str] = (), description: str = ""
@@ -287,11 +289,14 @@ class WebhookService:
         with self._database.transaction() as transaction:
             for leased, attempt in reports:
                 self._record_attempt(transaction, leased, attempt)
-            if not count:
-                return ()
-            return tuple(
+            due = (
                 leases.lease_due(transaction, now, until, count, MAX_IN_FLIGHT_PER_WEBHOOK, sender_slot)
+                if count
+                else ()
             )
+        for _, attempt in reports:
+            self._observe(DeliveryAttempted(attempt.succeeded, attempt.duration_ms / 1_000))
+        return tuple(due)
 
     def next_due(self) -> datetime | None:
         """Return the time at which the next delivery is due, or `None` if none is pending."""

@@ -157,6 +157,11 @@ class StagingArea:
         """
         require_free_bytes(self._process_dir, size, self._min_free_bytes)
 
+    def disk_space(self) -> tuple[int, int]:
+        """Return the size and the free bytes of the file system, the reserved space included."""
+        usage = shutil.disk_usage(self._process_dir)
+        return usage.total, usage.free
+
     @contextmanager
     def temporary_directory(self) -> Iterator[Path]:
         """Create an empty directory to build files in; it is deleted when the block ends."""

@@ -21,6 +21,7 @@ from attrs import frozen
 from imagehost_core._util.lru import LRUCache
 from imagehost_core.errors import InsufficientStorageError, NotFoundError
 from imagehost_core.ids import ImageId, delivery_not_found_text, is_image_id
+from imagehost_core.observer import Observer, VariantFound, VariantsSwept, ignore
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.storage import DataLayout, GenerationTable, LockManager, StagingArea
 from imagehost_core.storage.durable import make_directory, open_owner_only, translate_disk_full
@@ -53,6 +54,7 @@ class VariantCache:
         generations: The generations of images, which validate memory entries.
         settings: The limits of the cache.
         exists: Returns whether an image exists now.
+        observe: Receives the measurements of the cache.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class VariantCache:
         generations: GenerationTable,
         settings: DeliverySettings,
         exists: Callable[[ImageId], bool],
+        observe: Observer = ignore,
     ) -> None:
         self._layout = layout
         self._staging = staging
@@ -70,6 +73,7 @@ class VariantCache:
         self._generations = generations
         self._settings = settings
         self._exists = exists
+        self._observe = observe
         self._memory: LRUCache[tuple[ImageId, str], _MemoryEntry] = LRUCache(
             settings.memory_cache_bytes, lambda entry: len(entry.data)
         )
@@ -87,7 +91,14 @@ class VariantCache:
 
     def get(self, image_id: ImageId, key: str) -> bytes | None:
         """Return a variant if it is in memory or on disk."""
-        return self.get_memory(image_id, key) or self._read(image_id, key)
+        data = self.get_memory(image_id, key)
+        if data is not None:
+            self._observe(VariantFound("memory"))
+            return data
+        data = self._read(image_id, key)
+        if data is not None:
+            self._observe(VariantFound("disk"))
+        return data
 
     def put(self, image_id: ImageId, key: str, data: bytes) -> None:
         """Cache a variant, in memory and, if there is space, on disk.
@@ -100,6 +111,7 @@ class VariantCache:
         Raises:
             NotFoundError: The image was deleted meanwhile.
         """
+        self._observe(VariantFound("render"))
         with self._locks.acquire("image", image_id):
             if not self._exists(image_id):
                 raise NotFoundError(delivery_not_found_text(image_id))
@@ -149,12 +161,13 @@ class VariantCache:
             if not acquired:
                 return
             files = sorted(self._files(), key=lambda file: file[0])
-            total = sum(size for _, size, _ in files)
+            total, evicted = sum(size for _, size, _ in files), 0
             for _, size, path in files:
                 if total <= self._settings.disk_cache_bytes:
                     break
                 path.unlink(missing_ok=True)
-                total -= size
+                total, evicted = total - size, evicted + 1
+            self._observe(VariantsSwept(total, evicted))
 
     def _read(self, image_id: ImageId, key: str) -> bytes | None:
         generation = self._generations.read(image_id)

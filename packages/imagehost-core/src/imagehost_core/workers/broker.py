@@ -19,6 +19,7 @@ from threading import Thread
 from attrs import define
 
 from imagehost_core.errors import UnavailableError
+from imagehost_core.observer import Observer, ignore
 from imagehost_core.sandbox import SandboxLimits
 from imagehost_core.settings import RenderingSettings
 from imagehost_core.workers import messages
@@ -158,15 +159,16 @@ class PoolBroker:
                 self._pool.complete(loan.request.key, succeeded=False)
 
 
-def run_broker(settings: RenderingSettings, requests: socket.socket) -> None:
+def run_broker(settings: RenderingSettings, requests: socket.socket, observe: Observer = ignore) -> None:
     """Lend the worker processes of a new pool until this process ends.
 
     Args:
         settings: Size, queue and limits of the pool.
         requests: The socket (SOCK_DGRAM) whose other end the `BorrowedPool` of each borrower has.
+        observe: Receives the measurements of starts and exits of worker processes.
     """
     pool = ProcessPool(
-        WorkerSpec(TASKS, SandboxLimits(memory_bytes=settings.memory_limit_bytes)),
+        WorkerSpec(TASKS, SandboxLimits(memory_bytes=settings.memory_limit_bytes), observe),
         size=settings.processes,
         queue=settings.queue,
         max_tasks_per_worker=MAX_TASKS_PER_WORKER,

@@ -10,7 +10,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +21,7 @@ from attrs import frozen
 from imagehost_core.errors import InternalError
 from imagehost_core.formats import Format
 from imagehost_core.jobs import IngestJob, IngestResult, RenderJob, RenderResult
+from imagehost_core.observer import Observer, ignore
 from imagehost_core.sandbox import SandboxLimits, SandboxStatus
 from imagehost_core.steps import QueueSteps
 from imagehost_core.workers import failures, messages
@@ -28,6 +29,7 @@ from imagehost_core.workers.admission import JobClass, WorkerRequest
 from imagehost_core.workers.blob_files import BlobFiles
 from imagehost_core.workers.frames import FrameError, Readable
 from imagehost_core.workers.lending import PoolLoad, WorkerPool
+from imagehost_core.workers.measuring import observing_task, observing_wait
 from imagehost_core.workers.pool import ProcessPool
 from imagehost_core.workers.process import (
     ExitInfo,
@@ -66,12 +68,14 @@ class TaskCall(Generic[Result]):
         arguments: The arguments before the source: attrs objects, enums or plain values.
         result_type: Type of the result.
         blob_count: Returns the number of blobs that belong to a result.
+        format: The format of the variant or of the upload, for measurements.
     """
 
     task: str
     arguments: tuple[object, ...]
     result_type: type[Result]
     blob_count: Callable[[Result], int]
+    format: str = ""
 
     def parse_result(self, message: messages.TaskResult, lengths: tuple[int, ...]) -> Result:
         """Return the result in a message.
@@ -103,6 +107,7 @@ class ImageExecutor:
         tasks: Module of the task table; see `imagehost_core.workers.tasks`.
         pool: A pool that is shared with other processes, and has its own size and limits; closed with the
             executor. By default the executor has a pool of its own.
+        observe: Receives the measurements of tasks, and of the worker processes of its own pool.
     """
 
     def __init__(
@@ -115,6 +120,7 @@ class ImageExecutor:
         max_worker_bytes: int = MAX_WORKER_BYTES,
         tasks: str = TASKS,
         pool: WorkerPool | None = None,
+        observe: Observer = ignore,
     ) -> None:
         if size < 1 or queue < 0 or max_tasks_per_worker < 1:
             raise ValueError(
@@ -122,12 +128,13 @@ class ImageExecutor:
                 f"but received {size}, {max_tasks_per_worker} and {queue}"
             )
         self._pool: WorkerPool = pool or ProcessPool(
-            WorkerSpec(tasks, limits),
+            WorkerSpec(tasks, limits, observe),
             size=size,
             queue=queue,
             max_tasks_per_worker=max_tasks_per_worker,
             max_worker_bytes=max_worker_bytes,
         )
+        self._observe = observe
         self._close = weakref.finalize(self, self._pool.close)
 
     def start(self) -> None:
@@ -168,7 +175,8 @@ class ImageExecutor:
         """
         with (
             failures.mapped_to(failures.RENDER_ERRORS),
-            self._using(None, WorkerRequest(time.monotonic() + deadline, JobClass.LIGHT), deadline) as worker,
+            self._acquired(request := WorkerRequest(time.monotonic() + deadline, JobClass.LIGHT)) as worker,
+            self._using(worker, request.until, deadline),
         ):
             return worker.ready()
 
@@ -221,7 +229,9 @@ class ImageExecutor:
             UnavailableError: No worker process was free in time, or the queue is full.
             InternalError: The task failed unexpectedly; the cause has its traceback.
         """
-        call = TaskCall("ingest", (job,), IngestResult, lambda result: 1 + len(result.derivatives))
+        call = TaskCall(
+            "ingest", (job,), IngestResult, lambda result: 1 + len(result.derivatives), job.format.value
+        )
         run = partial(
             self.run, call, source, length, deadline=deadline, job_class=JobClass.UPLOAD, seconds=seconds
         )
@@ -258,7 +268,7 @@ class ImageExecutor:
                 long, needed too much memory or crashed the worker process.
             InternalError: The source is damaged or the task failed unexpectedly; the cause has its traceback.
         """
-        call = TaskCall("render", (job, source_format), RenderResult, lambda _result: 1)
+        call = TaskCall("render", (job, source_format), RenderResult, lambda _result: 1, job.format.value)
         with failures.mapped_to(failures.RENDER_ERRORS):
             result, (variant,) = self.run(
                 call,
@@ -281,13 +291,14 @@ class ImageExecutor:
         Raises:
             UnavailableError: None was free in time, the queue is full, or none can be started.
         """
-        future = self._pool.submit(request)
+        started, future = time.monotonic(), self._pool.submit(request)
         try:
             yield cast("Future[object]", future)
         except BaseException:
             self._pool.abandon(request, future)
             raise
-        return future.result()
+        with observing_wait(self._observe, request, started):
+            return future.result()
 
     def release(self, worker: Worker) -> None:
         """Give back a worker process of `wait`."""
@@ -329,7 +340,11 @@ class ImageExecutor:
             OSError: The source cannot be read, or `receive` cannot write.
         """
         request = WorkerRequest(time.monotonic() + deadline, job_class, seconds=seconds)
-        with self._using(worker, request, deadline) as worker:
+        with (
+            nullcontext(worker) if worker else self._acquired(request) as worker,
+            observing_task(self._observe, call.task, job_class, call.format),
+            self._using(worker, request.until, deadline),
+        ):
             try:
                 message, lengths = worker.request(call.task, messages.to_json(call.arguments), source, length)
             except FrameError as cause:
@@ -345,26 +360,32 @@ class ImageExecutor:
         raise error
 
     @contextmanager
-    def _using(self, worker: Worker | None, request: WorkerRequest, deadline: float) -> Iterator[Worker]:
+    def _acquired(self, request: WorkerRequest) -> Iterator[Worker]:
+        """Acquire a worker process for the block."""
+        with ExitStack() as stack:
+            with observing_wait(self._observe, request):
+                worker = stack.enter_context(self._pool.acquire(request))
+            yield worker
+
+    @contextmanager
+    def _using(self, worker: Worker, until: float, deadline: float) -> Iterator[None]:
         """Use a ready worker process, and kill it when the deadline passes within the block."""
-        until = request.until
-        with nullcontext(worker) if worker else self._pool.acquire(request) as used:
-            timer = self._pool.watchdog.call_at(until, used.kill)
-            had_enough_time = False
-            try:
-                used.ready()
-                had_enough_time = until - time.monotonic() >= MIN_WORK_SHARE * deadline
-                yield used
-            except WorkerLost as error:
-                used.retired = True
-                timed_out = not self._pool.watchdog.cancel(timer)
-                exit_info = used.end(EXIT_GRACE_SECONDS)
-                too_late = failures.DeadlineExceeded if had_enough_time else failures.QueuedTooLong
-                kind = too_late if timed_out else self._classify_loss(error, exit_info)
-                raise kind(exit_info.message, deadline) from error
-            finally:
-                # The deadline may have passed after the result: the process is then killed, or about to be.
-                used.retired |= not self._pool.watchdog.cancel(timer)
+        timer = self._pool.watchdog.call_at(until, worker.kill)
+        had_enough_time = False
+        try:
+            worker.ready()
+            had_enough_time = until - time.monotonic() >= MIN_WORK_SHARE * deadline
+            yield
+        except WorkerLost as error:
+            worker.retired = True
+            timed_out = not self._pool.watchdog.cancel(timer)
+            exit_info = worker.end(EXIT_GRACE_SECONDS)
+            too_late = failures.DeadlineExceeded if had_enough_time else failures.QueuedTooLong
+            kind = too_late if timed_out else self._classify_loss(error, exit_info)
+            raise kind(exit_info.message, deadline) from error
+        finally:
+            # The deadline may have passed after the result: the process is then killed, or about to be.
+            worker.retired |= not self._pool.watchdog.cancel(timer)
 
     def _classify_loss(self, error: WorkerLost, exit_info: ExitInfo) -> type[failures.WorkerFailure]:
         """Return the failure of a worker process that was lost before the deadline."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import ClassVar
 
 from imagehost_core.errors import FieldError, ImageHostError, InternalError, UnavailableError, ValidationError
 
@@ -19,7 +20,12 @@ class WorkerFailure(Exception):
     Args:
         message: The cause for the log: exit status and standard error of the process.
         seconds: The deadline of the task, in seconds.
+
+    Attributes:
+        outcome: The outcome of the task, for measurements.
     """
+
+    outcome: ClassVar[str]
 
     def __init__(self, message: str, seconds: float) -> None:
         super().__init__(message)
@@ -29,25 +35,37 @@ class WorkerFailure(Exception):
 class DeadlineExceeded(WorkerFailure):
     """The deadline passed and the worker process was killed."""
 
+    outcome = "timeout"
+
 
 class QueuedTooLong(WorkerFailure):
     """The deadline passed, but the task spent more than half of it waiting for a worker process."""
+
+    outcome = "timeout"
 
 
 class WorkerCrashed(WorkerFailure):
     """The worker process exited, or sent an invalid message."""
 
+    outcome = "crashed"
+
 
 class WorkerOutOfMemory(WorkerFailure):
     """The task exceeded the memory limit of the sandbox."""
+
+    outcome = "out_of_memory"
 
 
 class WorkerKilled(WorkerFailure):
     """The worker process was killed from outside: by an operator, or by the kernel's OOM killer."""
 
+    outcome = "killed"
+
 
 class WorkerStartFailed(WorkerFailure):
     """The worker process exited before it was ready for a task."""
+
+    outcome = "not_started"
 
 
 ErrorMapper = Callable[[WorkerFailure], ImageHostError]

@@ -213,10 +213,10 @@ class ProcessPool:
             for worker in self._busy:
                 worker.kill()
             self._reject_all(UnavailableError(CLOSED), resolutions)
-        # After the kills: the watchdog's thread started the processes, so its end makes Linux kill them, and
-        # busy ones would seem to have been killed from outside.
-        self.watchdog.close()
         self._end_idle()
+        # After the kills: the watchdog's thread started the processes, so its end makes Linux kill them, and
+        # they would seem to have been killed from outside.
+        self.watchdog.close()
         with self._lock:
             self._released.wait_for(lambda: not self._busy, CLOSE_SECONDS)
 

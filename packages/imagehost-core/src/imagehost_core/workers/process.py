@@ -9,6 +9,7 @@ from typing import IO, TypeVar
 
 from attrs import frozen
 
+from imagehost_core.observer import Observer, ignore
 from imagehost_core.sandbox import SandboxLimits, SandboxStatus
 from imagehost_core.workers import frames, messages
 from imagehost_core.workers.frames import FrameError, Head
@@ -44,10 +45,17 @@ class ExitInfo:
 
 @frozen
 class WorkerSpec:
-    """The configuration of new worker processes: the module of their task table, and their limits."""
+    """The configuration of new worker processes.
+
+    Attributes:
+        tasks: The module of their task table.
+        limits: Their limits.
+        observe: Receives the measurements of starts and exits.
+    """
 
     tasks: str
     limits: SandboxLimits
+    observe: Observer = ignore
 
 
 class Worker(ABC):

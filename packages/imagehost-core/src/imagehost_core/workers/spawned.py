@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from imagehost_core.observer import WorkerExited, WorkerStarted
 from imagehost_core.workers import messages
 from imagehost_core.workers.messages import WorkerArgs
 from imagehost_core.workers.process import ExitInfo, Worker, WorkerSpec
@@ -84,6 +85,8 @@ class SpawnedWorker(Worker):
         self._exit_lock = threading.Lock()
         self._exit_info: ExitInfo | None = None
         self._killed = False
+        self._observe = spec.observe
+        self._observe(WorkerStarted())
 
     @property
     def pid(self) -> int:
@@ -136,6 +139,8 @@ class SpawnedWorker(Worker):
         stderr = self._stderr.read().decode(errors="replace").strip()
         self._close()
         name = _signal_name(status)
+        lost = "killed" if name == "SIGKILL" else "crashed"
+        self._observe(WorkerExited("ended" if self._killed else lost))
         cause = f"signal={name}" if name else f"status={status}"
         message = f"worker process exited pid={self.pid} {cause}"
         return ExitInfo(name, self._killed, f"{message}: {stderr}" if stderr else message)

@@ -1,0 +1,144 @@
+"""Measurements: what happens inside a host, for the metrics and traces of the program that embeds it.
+
+The host calls one function, the observer, with a value for each thing that has happened. It calls it in the
+thread and in the context (`contextvars`) of the work, so that an observer can tell whose work it was. An
+observer must be quick and thread-safe, and must not raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import frozen
+
+
+@frozen
+class Measurement:
+    """A thing that has happened; each kind is a subclass in this module."""
+
+
+@frozen
+class TransactionEnded(Measurement):
+    """A write transaction of the database has ended.
+
+    Attributes:
+        waited_seconds: How long it waited for other writes.
+        seconds: How long it ran after that, with its commit.
+        committed: Whether it was committed.
+    """
+
+    waited_seconds: float
+    seconds: float
+    committed: bool
+
+
+@frozen
+class VariantFound(Measurement):
+    """A variant was requested, and was found in a tier of the cache or rendered.
+
+    Attributes:
+        tier: `memory`, `disk`, or `render`.
+    """
+
+    tier: str
+
+
+@frozen
+class WorkerAcquired(Measurement):
+    """A task has left the queue of the image worker processes.
+
+    Attributes:
+        job_class: `light`, `heavy` or `upload`.
+        waited_seconds: How long it waited.
+        admitted: Whether it has a worker process; `False` if it was rejected, at once or at its deadline.
+    """
+
+    job_class: str
+    waited_seconds: float
+    admitted: bool
+
+
+@frozen
+class TaskEnded(Measurement):
+    """A task of an image worker process has ended.
+
+    Attributes:
+        task: `render` or `ingest`.
+        job_class: `light`, `heavy` or `upload`.
+        format: The format of a variant, or of an uploaded file.
+        seconds: How long it ran, without the wait for a worker process.
+        outcome: `ok`, `error` (the task has raised one), `timeout`, `crashed`, `killed`, `out_of_memory` or
+            `not_started`.
+    """
+
+    task: str
+    job_class: str
+    format: str
+    seconds: float
+    outcome: str
+
+
+@frozen
+class WorkerStarted(Measurement):
+    """An image worker process was started."""
+
+
+@frozen
+class WorkerExited(Measurement):
+    """An image worker process has ended.
+
+    Attributes:
+        cause: `ended` by the pool, when it was idle, retired or too slow; `killed` from outside, such as by
+            the kernel when memory runs out; or `crashed`.
+    """
+
+    cause: str
+
+
+@frozen
+class UploadEnded(Measurement):
+    """An upload of a file has ended.
+
+    Attributes:
+        code: `ok`, or the code of the error.
+        received_bytes: The size of the file.
+        stored_bytes: The size of the master; 0 after an error.
+    """
+
+    code: str
+    received_bytes: int
+    stored_bytes: int
+
+
+@frozen
+class DeliveryAttempted(Measurement):
+    """An attempt to deliver a webhook has ended.
+
+    Attributes:
+        succeeded: Whether the endpoint has accepted it.
+        seconds: How long it took.
+    """
+
+    succeeded: bool
+    seconds: float
+
+
+@frozen
+class VariantsSwept(Measurement):
+    """The variant cache on the disk was measured, and reduced to its limit.
+
+    Attributes:
+        stored_bytes: The bytes of all variants that are left.
+        evicted: The number of variants that were deleted.
+    """
+
+    stored_bytes: int
+    evicted: int
+
+
+Observer = Callable[[Measurement], None]
+"""Receives each measurement."""
+
+
+def ignore(_measurement: Measurement) -> None:
+    """Do nothing: the observer of a host whose program wants no measurements."""

@@ -1,0 +1,205 @@
+"""The measurements that a host reports to its observer."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from imagehost_core import ImageHost, Measurement, utc_now
+from imagehost_core.errors import InsufficientStorageError, UnavailableError, UnsupportedMediaTypeError
+from imagehost_core.observer import (
+    DeliveryAttempted,
+    TaskEnded,
+    TransactionEnded,
+    UploadEnded,
+    VariantFound,
+    VariantsSwept,
+    WorkerAcquired,
+    WorkerExited,
+    WorkerStarted,
+)
+from imagehost_core.settings import (
+    DeliverySettings,
+    LimitSettings,
+    RenderingSettings,
+    Settings,
+    WebhookSettings,
+)
+from imagehost_core.testing import make_image
+from imagehost_core.webhooks import Attempt
+
+T = TypeVar("T")
+
+SETTINGS = Settings(
+    rendering=RenderingSettings(processes=1, queue=1),
+    delivery=DeliverySettings(memory_cache_bytes=0),
+    webhooks=WebhookSettings(allow_loopback=True),
+)
+
+
+class Recorder:
+    """An observer that keeps all measurements."""
+
+    def __init__(self) -> None:
+        self.measurements: list[Measurement] = []
+
+    def __call__(self, measurement: Measurement) -> None:
+        self.measurements.append(measurement)
+
+    def of(self, kind: type[T]) -> list[T]:
+        return [each for each in self.measurements if isinstance(each, kind)]
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def host(tmp_path: Path, recorder: Recorder) -> Iterator[ImageHost]:
+    with ImageHost.open(tmp_path / "data", settings=SETTINGS, observe=recorder) as host:
+        recorder.measurements.clear()
+        yield host
+
+
+def test_an_upload_is_measured_with_its_sizes_and_its_task(host: ImageHost, recorder: Recorder) -> None:
+    data = make_image(64, 48)
+    image = host.upload(data, owner="admin")
+    assert recorder.of(UploadEnded) == [UploadEnded("ok", len(data), image.size)]
+    assert recorder.of(WorkerStarted) == [WorkerStarted()]
+    (acquired,), (task,) = recorder.of(WorkerAcquired), recorder.of(TaskEnded)
+    assert (acquired.job_class, acquired.admitted) == ("upload", True)
+    assert (task.task, task.job_class, task.format, task.outcome) == ("ingest", "upload", "png", "ok")
+    assert 0 < task.seconds < 60
+    assert [each.committed for each in recorder.of(TransactionEnded)] == [True]
+
+
+def test_a_refused_upload_is_measured_with_the_code_of_its_error(host: ImageHost, recorder: Recorder) -> None:
+    with pytest.raises(UnsupportedMediaTypeError):
+        host.upload(b"no image", owner="admin")
+    assert recorder.of(UploadEnded) == [UploadEnded("UNSUPPORTED_MEDIA_TYPE", 8, 0)]
+
+
+def test_a_rolled_back_transaction_is_measured_as_such(tmp_path: Path, recorder: Recorder) -> None:
+    settings = Settings(limits=LimitSettings(quota_bytes=10))
+    with ImageHost.open(tmp_path / "data", settings=settings, observe=recorder) as host:
+        recorder.measurements.clear()
+        with pytest.raises(InsufficientStorageError):
+            host.upload(make_image(), owner="admin")
+    (measured,) = recorder.of(TransactionEnded)
+    assert not measured.committed
+    assert measured.seconds > 0
+    assert measured.waited_seconds > 0
+    assert [each.code for each in recorder.of(UploadEnded)] == ["INSUFFICIENT_STORAGE"]
+
+
+def test_each_request_for_a_variant_is_measured_with_the_tier_that_had_it(
+    tmp_path: Path, recorder: Recorder
+) -> None:
+    with ImageHost.open(tmp_path / "data", observe=recorder) as host:
+        image = host.upload(make_image(64, 48), owner="admin")
+        host.render(image, "w=20")
+        host.render(image, "w=20")
+    with ImageHost.open(tmp_path / "data", observe=recorder) as host:
+        host.render(image.id, "w=20")
+    assert [each.tier for each in recorder.of(VariantFound)] == ["render", "memory", "disk"]
+    (render,) = (each for each in recorder.of(TaskEnded) if each.task == "render")
+    assert (render.job_class, render.format, render.outcome) == ("light", image.format.value, "ok")
+
+
+def test_a_rejected_render_is_measured_without_a_task(host: ImageHost, recorder: Recorder) -> None:
+    image = host.upload(make_image(3_000, 3_000), owner="admin")
+    recorder.measurements.clear()
+    running, waiting, rejected = (
+        host.delivery.open_in_steps(host.delivery.resolve(image.id, f"w={width}&fm=avif"))
+        for width in (2_900, 2_901, 2_902)
+    )
+    assert next(running).result(timeout=30) is not None
+    next(waiting)
+    next(rejected)
+    with pytest.raises(UnavailableError):
+        next(rejected)
+    waiting.close()
+    running.close()
+    (acquired,) = recorder.of(WorkerAcquired)
+    assert (acquired.job_class, acquired.admitted) == ("heavy", False)
+    assert recorder.of(TaskEnded) == []
+
+
+def test_a_worker_process_that_is_killed_from_outside_is_measured_as_killed(
+    host: ImageHost, recorder: Recorder
+) -> None:
+    host.upload(make_image(), owner="admin")
+    (pid,) = host.maintenance.statistics().worker_pids
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    host.upload(make_image(), owner="admin")
+    assert [each.cause for each in recorder.of(WorkerExited)] == ["killed"]
+    assert len(recorder.of(WorkerStarted)) == 2
+
+
+def test_a_worker_process_that_the_pool_ends_is_not_measured_as_lost(
+    tmp_path: Path, recorder: Recorder
+) -> None:
+    with ImageHost.open(tmp_path / "data", observe=recorder) as host:
+        host.upload(make_image(), owner="admin")
+    assert [each.cause for each in recorder.of(WorkerExited)] == ["ended"]
+
+
+def test_each_attempt_of_a_webhook_is_measured(host: ImageHost, recorder: Recorder) -> None:
+    webhook = host.webhooks.create(owner="admin", url="http://127.0.0.1:9/").webhook
+    for _ in range(2):
+        host.webhooks.test(webhook, owner="admin")
+    first, second = host.webhooks.lease(2)
+    results = [
+        (first, Attempt(at=host.now(), status=204, duration_ms=1_500, response="")),
+        (second, Attempt(at=host.now(), status=500, duration_ms=20, response="")),
+    ]
+    host.webhooks.report(results)
+    assert recorder.of(DeliveryAttempted) == [DeliveryAttempted(True, 1.5), DeliveryAttempted(False, 0.02)]
+
+
+def test_garbage_collection_measures_the_variant_cache(host: ImageHost, recorder: Recorder) -> None:
+    host.render(host.upload(make_image(64, 48), owner="admin"), "w=20")
+    host.maintenance.collect_garbage()
+    (swept,) = recorder.of(VariantsSwept)
+    assert swept.stored_bytes > 0
+    assert swept.evicted == 0
+
+
+def test_statistics_have_the_totals_of_a_host(tmp_path: Path) -> None:
+    now = [utc_now()]
+    with ImageHost.open(tmp_path / "data", settings=SETTINGS, clock=lambda: now[0]) as host:
+        webhook = host.webhooks.create(owner="admin", url="http://127.0.0.1:9/").webhook
+        image = host.upload(make_image(), owner="admin")
+        host.albums.create(owner="admin", name="a")
+        now[0] += timedelta(seconds=90)
+        host.webhooks.test(webhook, owner="admin")
+        found = host.maintenance.statistics()
+        assert (found.database.accounts, found.database.images, found.database.albums) == (1, 1, 1)
+        assert found.database.master_bytes == image.size
+        assert found.database.due_deliveries == 3
+        assert found.database.oldest_due_seconds == 90
+        assert found.database.database_bytes > 4_096
+        assert found.database.unfinished_deletions == 0
+        assert found.disk_bytes > found.disk_free_bytes > 0
+        assert len(found.worker_pids) == found.workers.idle == 1
+        host.webhooks.delete(webhook, owner="admin")
+        without = host.maintenance.statistics().database
+        assert (without.due_deliveries, without.oldest_due_seconds) == (0, 0)
+
+
+def test_deliveries_of_a_suspended_account_are_not_due(tmp_path: Path) -> None:
+    with ImageHost.open(tmp_path / "data", settings=SETTINGS) as host:
+        host.accounts.create("bob")
+        webhook = host.webhooks.create(owner="bob", url="http://127.0.0.1:9/").webhook
+        host.webhooks.test(webhook, owner="bob")
+        assert host.maintenance.statistics().database.due_deliveries == 1
+        host.accounts.update("bob", suspended=True)
+        assert host.maintenance.statistics().database.due_deliveries == 0
