@@ -12,6 +12,7 @@ import pytest
 from tests.core.integrity.conftest import DamagedDirectory, flip_byte
 
 from imagehost_core import FindingKind
+from imagehost_core._util.clock import to_micros, utc_now
 from imagehost_core.ids import new_image_id
 from imagehost_core.storage.locks import lock_file, unlock_file
 
@@ -139,7 +140,8 @@ def delete_event(directory: DamagedDirectory) -> str:
 
 
 def add_event(directory: DamagedDirectory) -> str:
-    directory.execute("INSERT INTO events (id, type, body, created_at) VALUES ('msg_1', 'x', X'00', 0)")
+    sql = "INSERT INTO events (id, type, body, created_at) VALUES ('msg_1', 'x', X'00', ?)"
+    directory.execute(sql, to_micros(utc_now()))
     return "events msg_1"
 
 

@@ -90,7 +90,7 @@ def test_a_killed_upload_is_complete_or_an_orphan_that_is_collected(
         before = ids(host)
         uploads.write_line()
         outcome = uploads.read_line()
-        collected = host.maintenance.collect_garbage()
+        collected = host.maintenance.collect_garbage().orphans
         assert not set(collected) & ids(host)
         orphans += len(collected)
         check_whole(host, folder)

@@ -24,8 +24,8 @@ def test_files_without_a_record_are_collected_and_images_stay(
 ) -> None:
     image = host.upload(PNG, owner="admin", convert_to_webp=False)
     lost = {store_orphan(stores(host)), store_orphan(stores(host))}
-    assert set(host.maintenance.collect_garbage()) == lost
-    assert host.maintenance.collect_garbage() == ()
+    assert set(host.maintenance.collect_garbage().orphans) == lost
+    assert host.maintenance.collect_garbage().orphans == ()
     assert stored_files(folder) == [f"images/{image.id[:2]}/{image.id}/master"]
     assert host.render(image.id).data == PNG
 
@@ -39,7 +39,7 @@ def test_an_upload_between_its_files_and_its_record_is_not_collected(host: Image
             sleep(0.1)  # so that it has found the files, and waits
             assert not collecting.done()
             stores(host).blobs.delete(image_id)
-        assert collecting.result(PATIENCE) == ()
+        assert collecting.result(PATIENCE).orphans == ()
 
 
 def test_an_interrupted_deletion_is_finished(
@@ -50,7 +50,8 @@ def test_an_interrupted_deletion_is_finished(
     host.render(image.id, "w=10")
     with stores(host).database.transaction() as transaction:
         stores(host).images.insert_tombstone(transaction, image, DEFAULT_NOW)
-    assert host.maintenance.collect_garbage() == ()
+    report = host.maintenance.collect_garbage()
+    assert (report.orphans, report.unfinished_deletions) == ((), 1)
     assert stored_files(folder) == before
     assert stores(host).images.tombstones() == ()
 
@@ -64,5 +65,6 @@ def test_variants_above_the_bound_are_removed(
     host.render(image.id, "w=10")
     assert len(stored_files(tmp_path / "data")) == 2
     small = attrs.evolve(host.settings, delivery=DeliverySettings(disk_cache_bytes=1))
-    opened(settings=small).maintenance.collect_garbage()
+    report = opened(settings=small).maintenance.collect_garbage()
+    assert (report.evicted_variants, report.bytes > 0) == (1, True)
     assert stored_files(tmp_path / "data") == [f"images/{image.id[:2]}/{image.id}/master"]

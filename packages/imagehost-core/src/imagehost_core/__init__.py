@@ -96,12 +96,20 @@ if TYPE_CHECKING:
         AccountService,
         AlbumService,
         Blob,
+        CheckName,
+        CheckProgress,
+        Finding,
+        FindingKind,
+        GarbageReport,
         IdempotentRequest,
+        IntegrityService,
         KeyService,
         LeasedDelivery,
         MembershipResult,
         MemberStatus,
+        ProgressCallback,
         RateLimiter,
+        Rendered,
         ResolvedImage,
         SessionService,
         SubOperation,
@@ -114,14 +122,6 @@ if TYPE_CHECKING:
     from imagehost_core.services.delivery import ImageResolver
     from imagehost_core.services.idempotency import IdempotencyService
     from imagehost_core.services.images import ImageService
-    from imagehost_core.services.integrity import (
-        CheckName,
-        CheckProgress,
-        Finding,
-        FindingKind,
-        IntegrityService,
-        ProgressCallback,
-    )
     from imagehost_core.services.maintenance import HostStatistics, MaintenanceService
     from imagehost_core.services.owners import Owner
     from imagehost_core.services.references import (
@@ -133,7 +133,6 @@ if TYPE_CHECKING:
         SessionRef,
         WebhookRef,
     )
-    from imagehost_core.services.rendering import Rendered
     from imagehost_core.services.unit_of_work import Subscriber
     from imagehost_core.services.upload import UploadService, UploadSource
     from imagehost_core.settings import (
@@ -206,6 +205,7 @@ __all__ = [
     "ForbiddenError",
     "Format",
     "GalleryPage",
+    "GarbageReport",
     "HostResolver",
     "HostStatistics",
     "IdempotencyService",
@@ -357,8 +357,10 @@ _EXPORTS: dict[str, str] = {
     "pagination": "CursorPosition PageRequest parse_page_request",
     "resources": "AlbumRecord ImageRecord Links PublicAlbumRecord PublicImageRecord UrlBuilder",
     "services": """
-        AccountService AlbumService Blob IdempotentRequest KeyService LeasedDelivery MemberStatus
-        MembershipResult RateLimiter ResolvedImage SessionService SubOperation WebhookService WindowState
+        AccountService AlbumService Blob CheckName CheckProgress Finding FindingKind GarbageReport
+        IdempotentRequest IntegrityService KeyService LeasedDelivery MemberStatus MembershipResult
+        ProgressCallback RateLimiter Rendered ResolvedImage SessionService SubOperation
+        WebhookService WindowState
     """,
     "services.accounts": "AccountChanges",
     "services.cache_purges": "CachePurgeService",
@@ -366,11 +368,9 @@ _EXPORTS: dict[str, str] = {
     "services.delivery": "ImageResolver",
     "services.idempotency": "IdempotencyService",
     "services.images": "ImageService",
-    "services.integrity": "CheckName CheckProgress Finding FindingKind IntegrityService ProgressCallback",
     "services.maintenance": "HostStatistics MaintenanceService",
     "services.owners": "Owner",
     "services.references": "AccountRef AlbumRef DeliveryRef ImageRef KeyRef SessionRef WebhookRef",
-    "services.rendering": "Rendered",
     "services.unit_of_work": "Subscriber",
     "services.upload": "UploadService UploadSource",
     "settings": """

@@ -81,9 +81,15 @@ class IdempotencyRepository:
             {"account": account_id, "key": key, "status": response.status, "body": response.body},
         )
 
-    def delete_before(self, transaction: Transaction, before: datetime) -> None:
-        """Delete the records of all requests that were first received before a time."""
-        transaction.execute(
+    def count_before(self, before: datetime) -> int:
+        """Return the number of requests that were first received before a time."""
+        sql = "SELECT count(*) AS requests FROM idempotency_keys WHERE created_at < :before"
+        row = self.database.fetch_one(sql, {"before": to_micros(before)})
+        return 0 if row is None else integer(row, "requests")
+
+    def delete_before(self, transaction: Transaction, before: datetime) -> int:
+        """Delete the records of all requests that were first received before a time; return how many."""
+        return transaction.execute(
             "DELETE FROM idempotency_keys WHERE created_at < :before", {"before": to_micros(before)}
         )
 

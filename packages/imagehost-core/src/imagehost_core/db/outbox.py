@@ -152,8 +152,18 @@ class OutboxRepository:
         row = self.database.fetch_one(_NEXT_DUE, {})
         return None if row is None else optional_timestamp(row, "next_due")
 
-    def delete_before(self, transaction: Transaction, before: datetime) -> None:
-        """Delete events older than a time with their deliveries, unless a delivery is pending."""
+    def count_before(self, before: datetime) -> int:
+        """Return the number of events that `delete_before` deletes."""
+        sql = f"SELECT count(*) AS events FROM events WHERE {_IS_EXPIRED}"  # noqa: S608 - a constant
+        row = self.database.fetch_one(sql, {"before": to_micros(before)})
+        return 0 if row is None else integer(row, "events")
+
+    def delete_before(self, transaction: Transaction, before: datetime) -> int:
+        """Delete events older than a time with their deliveries, unless a delivery is pending.
+
+        Returns:
+            The number of events.
+        """
         values: dict[str, SqlValue] = {"before": to_micros(before)}
         transaction.execute(
             "UPDATE webhooks SET delivery_count = delivery_count - expired.deliveries FROM ("  # noqa: S608
@@ -163,7 +173,8 @@ class OutboxRepository:
             ") AS expired WHERE webhooks.id = expired.webhook_id",
             values,
         )
-        transaction.execute(f"DELETE FROM events WHERE {_IS_EXPIRED}", values)  # noqa: S608 - a constant
+        sql = f"DELETE FROM events WHERE {_IS_EXPIRED}"  # noqa: S608 - a constant
+        return transaction.execute(sql, values)
 
 
 def to_delivery(row: SqlRow) -> WebhookDelivery:

@@ -59,7 +59,7 @@ class SessionRepository:
     def insert(self, transaction: Transaction, session: Session, token_hash: str) -> None:
         """Insert a session, and delete the expired ones."""
         now = to_micros(session.created_at)
-        transaction.execute("DELETE FROM sessions WHERE expires_at <= :now", {"now": now})
+        self.delete_expired(transaction, session.created_at)
         transaction.insert(
             "sessions",
             {
@@ -73,6 +73,17 @@ class SessionRepository:
                 "last_used_at": to_micros(session.last_used_at),
             },
         )
+
+    def count_expired(self, now: datetime) -> int:
+        """Return the number of expired sessions."""
+        sql = "SELECT count(*) AS sessions FROM sessions WHERE expires_at <= :now"
+        row = self.database.fetch_one(sql, {"now": to_micros(now)})
+        return 0 if row is None else integer(row, "sessions")
+
+    def delete_expired(self, transaction: Transaction, now: datetime) -> int:
+        """Delete the expired sessions, and return how many there were."""
+        sql = "DELETE FROM sessions WHERE expires_at <= :now"
+        return transaction.execute(sql, {"now": to_micros(now)})
 
     def set_last_used(self, transaction: Transaction, session_id: SessionId, now: datetime) -> None:
         """Update the time at which a session was last used."""

@@ -12,7 +12,7 @@ from imagehost_core.services.accounts import AccountService
 from imagehost_core.services.albums import AlbumService
 from imagehost_core.services.bulk import BulkImageService
 from imagehost_core.services.cache_purges import CachePurgeService
-from imagehost_core.services.cleanup import GarbageCollector, ImageEraser
+from imagehost_core.services.cleanup import GarbageCollector
 from imagehost_core.services.context import HostContext
 from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.delivery import ImageResolver
@@ -20,11 +20,9 @@ from imagehost_core.services.idempotency import IdempotencyService
 from imagehost_core.services.image_lists import ImageLists, page_cache
 from imagehost_core.services.images import ImageService
 from imagehost_core.services.integrity import IntegrityService
-from imagehost_core.services.integrity.database_checks import DatabaseChecker
-from imagehost_core.services.integrity.image_files import ImageFileChecker
-from imagehost_core.services.integrity.unreferenced_files import UnreferencedFileChecker
 from imagehost_core.services.keys import KeyService
 from imagehost_core.services.maintenance import MaintenanceService
+from imagehost_core.services.maintenance_services import build_maintenance
 from imagehost_core.services.rate_limiter import RateLimiter
 from imagehost_core.services.record_cache import record_cache
 from imagehost_core.services.rendering import RenderingService
@@ -72,17 +70,7 @@ def assemble_services(
     rendering = RenderingService(
         context.blobs, context.variants, context.executor, settings.rendering.render_timeout_seconds
     )
-    eraser = ImageEraser(database, images, context.blobs, context.variants)
-    collector = GarbageCollector(
-        images=images,
-        blobs=context.blobs,
-        variants=context.variants,
-        locks=context.locks,
-        generations=context.generations,
-        staging=context.staging,
-        reserve=context.reserve,
-        eraser=eraser,
-    )
+    upkeep = build_maintenance(context, settings, clock)
     delivery = ImageResolver(
         images=images,
         generations=context.generations,
@@ -107,7 +95,7 @@ def assemble_services(
         locks=context.locks,
         generations=context.generations,
         reserve=context.reserve,
-        eraser=eraser,
+        eraser=upkeep.eraser,
         cache_purges=context.cache_purges,
         units=context.units,
         clock=clock,
@@ -220,22 +208,8 @@ def assemble_services(
         observe=context.observe,
     )
     idempotency = IdempotencyService(database, context.idempotency, context.locks, clock)
-    maintenance = MaintenanceService(database, accounts, context.staging, context.executor, collector, clock)
-    integrity = IntegrityService(
-        DatabaseChecker(database, clock),
-        ImageFileChecker(database, context.blobs, context.locks),
-        UnreferencedFileChecker(
-            images=images,
-            blobs=context.blobs,
-            variants=context.variants,
-            locks=context.locks,
-            generations=context.generations,
-            staging=context.staging,
-            eraser=eraser,
-        ),
-    )
     return HostServices(
-        collector=collector,
+        collector=upkeep.collector,
         delivery=delivery,
         images=image_service,
         albums=album_service,
@@ -247,6 +221,6 @@ def assemble_services(
         rate_limiter=rate_limiter,
         uploads=uploads,
         idempotency=idempotency,
-        maintenance=maintenance,
-        integrity=integrity,
+        maintenance=upkeep.maintenance,
+        integrity=upkeep.integrity,
     )

@@ -71,7 +71,6 @@ class GarbageCollector:
 
     _images: ImageRepository = field(repr=False)
     _blobs: BlobStore = field(repr=False)
-    _variants: VariantCache = field(repr=False)
     _locks: LockManager = field(repr=False)
     _generations: GenerationTable = field(repr=False)
     _staging: StagingArea = field(repr=False)
@@ -106,18 +105,6 @@ class GarbageCollector:
             self._reserve.acquire()
             markers = self._staging.incomplete_markers()
             return self._remove_orphans(markers) if markers else ()
-
-    def collect_all(self) -> tuple[ImageId, ...]:
-        """Collect all files without a record, marked or not, and variants above the cache's limit.
-
-        Returns:
-            The ids of uploads that crashed before their record was written.
-        """
-        with self._locks.acquire("collect"):
-            self._staging.remove_stale()
-            self.finish_deletions()
-            self._variants.sweep()
-            return self._remove_orphans(self._staging.incomplete_markers())
 
     def _remove_orphans(self, markers: tuple[Path, ...]) -> tuple[ImageId, ...]:
         """Remove all files without a record, then the markers that were there before."""

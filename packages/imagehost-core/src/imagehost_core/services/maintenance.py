@@ -11,6 +11,7 @@ from imagehost_core.db import AccountRepository, CounterMismatch, Database, reco
 from imagehost_core.db.statistics import DatabaseStatistics, read_statistics
 from imagehost_core.errors import UnavailableError
 from imagehost_core.services.cleanup import GarbageCollector
+from imagehost_core.services.garbage import GarbageReport, GarbageService
 from imagehost_core.storage import StagingArea
 from imagehost_core.workers import ImageExecutor, PoolLoad
 
@@ -43,6 +44,7 @@ class MaintenanceService:
     _staging: StagingArea = field(repr=False)
     _executor: ImageExecutor = field(repr=False)
     _collector: GarbageCollector = field(repr=False)
+    _garbage: GarbageService = field(repr=False)
     _clock: Clock = field(repr=False)
 
     def start_workers(self) -> None:
@@ -85,13 +87,13 @@ class MaintenanceService:
         with self._staging.temporary_directory():
             pass
 
-    def collect_garbage(self) -> tuple[str, ...]:
-        """Remove all files without a record, and variants above the cache's limit.
+    def collect_garbage(self, *, dry_run: bool = False) -> GarbageReport:
+        """Remove what nothing refers to, what has expired, and variants above the cache's limit.
 
-        Returns:
-            The ids of uploads that crashed before their record was written.
+        Args:
+            dry_run: Whether to remove nothing, and report what would be removed.
         """
-        return self._collector.collect_all()
+        return self._garbage.collect(dry_run=dry_run)
 
     def cleanup(self) -> tuple[str, ...]:
         """Remove the files that crashes and failed deletions left; cheap enough to run every minute.

@@ -22,7 +22,7 @@ from imagehost_core.storage.durable import (
     sync_file,
     translate_disk_full,
 )
-from imagehost_core.storage.layout import misplaced_paths, shard
+from imagehost_core.storage.layout import file_sizes, misplaced_paths, shard
 from imagehost_core.storage.staging import StagingArea
 
 MASTER = "master"
@@ -196,11 +196,7 @@ class LocalBlobStore:
 
     def sizes(self, image_id: ImageId) -> Mapping[str, int]:
         """Return the size of each of an image's files in bytes, by name; empty if nothing is stored."""
-        try:
-            with os.scandir(self._directory(image_id)) as entries:
-                return {entry.name: entry.stat(follow_symlinks=False).st_size for entry in entries}
-        except (FileNotFoundError, NotADirectoryError):
-            return {}
+        return file_sizes(self._directory(image_id))
 
     def unknown_paths(self) -> Iterator[str]:
         """Yield the paths, relative to the store, of what is in it but can belong to no image."""

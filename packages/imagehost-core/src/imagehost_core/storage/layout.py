@@ -17,6 +17,7 @@ so removing these removes all of them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -111,3 +112,14 @@ def misplaced_paths(root: Path) -> Iterator[str]:
                 # What is deleted meanwhile is neither.
                 if not is_in_place or path.is_file():
                     yield f"{entry.name}/{path.name}"
+
+
+def file_sizes(directory: Path) -> dict[str, int]:
+    """Return the size of each file of a directory in bytes, by name; empty if there is no directory."""
+    sizes = {}
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
+        for entry in entries:
+            # A file may be deleted meanwhile.
+            with suppress(FileNotFoundError):
+                sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
+    return sizes

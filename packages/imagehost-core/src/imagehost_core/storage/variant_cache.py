@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from zlib import crc32
@@ -25,7 +25,7 @@ from imagehost_core.observer import Observer, VariantFound, VariantsSwept, ignor
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.storage import DataLayout, GenerationTable, LockManager, StagingArea
 from imagehost_core.storage.durable import make_directory, open_owner_only, translate_disk_full
-from imagehost_core.storage.layout import misplaced_paths
+from imagehost_core.storage.layout import file_sizes, misplaced_paths
 
 _HEADER = struct.Struct("<4sIQ")
 """Magic bytes, CRC-32 and length of the data."""
@@ -144,6 +144,10 @@ class VariantCache:
         """Return whether there is a directory of variants of an image."""
         return self._layout.variants_of(image_id).is_dir()
 
+    def sizes(self, image_id: ImageId) -> Mapping[str, int]:
+        """Return the size of the file of each of an image's variants on disk in bytes, by key."""
+        return file_sizes(self._layout.variants_of(image_id))
+
     def corrupt(self, image_id: ImageId) -> tuple[str, ...]:
         """Return the keys of an image's variants on disk that would be discarded when they are read."""
         directory = self._layout.variants_of(image_id)
@@ -155,19 +159,30 @@ class VariantCache:
         """Delete a variant on disk, if it is there."""
         (self._layout.variants_of(image_id) / key).unlink(missing_ok=True)
 
-    def sweep(self) -> None:
-        """Evict the least recently used variants until the disk cache is within its limit."""
+    def sweep(self, *, dry_run: bool = False) -> tuple[int, int]:
+        """Evict the least recently used variants until the disk cache is within its limit.
+
+        Args:
+            dry_run: Whether to delete nothing.
+
+        Returns:
+            The number of evicted variants and their bytes; 0 while another process does it.
+        """
+        evicted = freed = 0
         with self._locks.try_acquire("sweep") as acquired:
             if not acquired:
-                return
+                return 0, 0
             files = sorted(self._files(), key=lambda file: file[0])
-            total, evicted = sum(size for _, size, _ in files), 0
+            total = sum(size for _, size, _ in files)
             for _, size, path in files:
-                if total <= self._settings.disk_cache_bytes:
+                if total - freed <= self._settings.disk_cache_bytes:
                     break
-                path.unlink(missing_ok=True)
-                total, evicted = total - size, evicted + 1
-            self._observe(VariantsSwept(total, evicted))
+                if not dry_run:
+                    path.unlink(missing_ok=True)
+                evicted, freed = evicted + 1, freed + size
+            if not dry_run:
+                self._observe(VariantsSwept(total - freed, evicted))
+        return evicted, freed
 
     def _read(self, image_id: ImageId, key: str) -> bytes | None:
         generation = self._generations.read(image_id)

@@ -13,7 +13,7 @@ from imagehost_server.background import run_forever
 from imagehost_server.cli.accounts import keys, users
 from imagehost_server.cli.bootstrap import create_initial_credentials
 from imagehost_server.cli.common import cli_errors, data_option, load_settings, new_data_option, open_host
-from imagehost_server.cli.maintenance import fsck
+from imagehost_server.cli.maintenance import fsck, gc
 from imagehost_server.cli.settings_toml import format_settings
 from imagehost_server.logging_config import logging_config
 from imagehost_server.serve import runner
@@ -95,5 +95,6 @@ def retry_webhooks(data: Path) -> None:
 
 
 main.add_command(fsck)
+main.add_command(gc)
 main.add_command(users)
 main.add_command(keys)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from pathlib import Path
 
+import attrs
 import click
 
 from imagehost_server.cli.check_report import CheckReport, ExitStatus, JsonReport, TextReport
@@ -42,6 +44,35 @@ def fsck(context: click.Context, data: Path, repair: bool, quick: bool, as_json:
     """
     report: CheckReport = (JsonReport if as_json else TextReport)(data, repair=repair, quick=quick)
     context.exit(_run(report, data, repair=repair, quick=quick))
+
+
+@click.command()
+@data_option
+@click.option("--dry-run", is_flag=True, help="Remove nothing, and print what would be removed.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def gc(data: Path, dry_run: bool, as_json: bool) -> None:
+    r"""Remove what nothing refers to and what has expired, beside running servers.
+
+    That is: files of crashed uploads and unfinished deletions, staging directories of processes that have
+    exited, variants above the cache's limit, and expired sessions, idempotency keys and webhook events.
+
+    \b
+    Examples:
+      imagehost gc --data /srv/imagehost --dry-run
+      imagehost gc --data /srv/imagehost --json
+    """
+    with open_host(data, recover=False) as host:
+        report = host.maintenance.collect_garbage(dry_run=dry_run)
+    values = attrs.asdict(report)
+    if as_json:
+        click.echo(json.dumps({**values, "data": str(data), "dry_run": dry_run}))
+        return
+    lines = [
+        f"  {name}={value}" for name, value in (values | {"orphans": len(report.orphans)}).items() if value
+    ]
+    click.echo(("Would remove:" if dry_run else "Removed:") if lines else "Nothing to remove")
+    for line in lines:
+        click.echo(line)
 
 
 def _run(report: CheckReport, data: Path, *, repair: bool, quick: bool) -> int:

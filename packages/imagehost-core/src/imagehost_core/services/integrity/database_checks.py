@@ -53,7 +53,7 @@ class DatabaseChecker:
                     yield finding
 
     def check_events(self, *, repair: bool) -> Iterator[Finding]:
-        """Yield events without a delivery, leases of finished deliveries, and abandoned idempotency keys."""
+        """Yield the events without a delivery; delete them."""
         for number, event_id in integrity.events_without_delivery(self._database):
             finding = Finding(
                 FindingKind.EVENT_WITHOUT_DELIVERY,
@@ -62,13 +62,16 @@ class DatabaseChecker:
             )
             fix: _Repair = partial(integrity.delete_event_without_delivery, number=number)
             yield from self._report(finding, fix if repair else None, _DELETED)
+
+    def check_reservations(self, *, repair: bool) -> Iterator[Finding]:
+        """Yield the leases of finished deliveries and abandoned idempotency keys; release and delete them."""
         for delivery_id in integrity.stale_leases(self._database):
             finding = Finding(
                 FindingKind.STALE_RESERVATION,
                 f"webhook_deliveries {delivery_id}",
                 "expected no lease of a delivery that is not pending",
             )
-            fix = partial(integrity.release_stale_lease, delivery_id=delivery_id)
+            fix: _Repair = partial(integrity.release_stale_lease, delivery_id=delivery_id)
             yield from self._report(finding, fix if repair else None, "released the lease")
         before = self._clock() - RETENTION
         for account_id, key in integrity.stale_idempotency_keys(self._database, before):

@@ -42,12 +42,14 @@ class Finding:
             a table, row and column.
         details: What was expected and received.
         repair: What repaired it; "" if nothing did.
+        size: The bytes of the files, if they are files that nothing refers to.
     """
 
     kind: FindingKind
     id: str
     details: str
     repair: str = ""
+    size: int = 0
 
     @property
     def is_repaired(self) -> bool:
@@ -66,12 +68,15 @@ class CheckName(StrEnum):
     REFERENCES = "references"
     IMAGES = "images"
     ORPHANS = "orphans"
+    UNKNOWN = "unknown files"
     DELETIONS = "deletions"
     VARIANTS = "variants"
     STAGING = "staging"
     EVENTS = "events"
+    RESERVATIONS = "reservations"
     INDEXES = "indexes"
     COUNTERS = "counters"
+    CHECKSUMS = "checksums of variants"
 
 
 @frozen

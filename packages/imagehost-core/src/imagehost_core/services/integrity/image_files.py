@@ -6,6 +6,7 @@ while the lock of its image is held, so that a deletion in progress is no findin
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
@@ -24,6 +25,8 @@ from imagehost_core.services.integrity.findings import CheckName, CheckProgress,
 from imagehost_core.storage import MASTER, BlobStore, LockManager
 from imagehost_core.storage.blob_store import DERIVATIVE_PREFIX, derivative_name
 from imagehost_core.storage.staging import CHUNK_BYTES
+
+log = logging.getLogger(__name__)
 
 THREADS_PER_CORE = 2
 """Threads that read files: one waits for the disk while the other hashes."""
@@ -68,7 +71,11 @@ class ImageFileChecker:
 
     def _repair(self, image_id: ImageId, finding: Finding) -> Finding:
         if finding.kind is FindingKind.ORPHAN:
-            self._blobs.delete_file(image_id, finding.id.partition("/")[2])
+            try:
+                self._blobs.delete_file(image_id, finding.id.partition("/")[2])
+            except OSError:
+                log.exception("cannot delete a derivative without a record: image=%s", image_id)
+                return finding
             return finding.repaired("deleted the file")
         return finding
 

@@ -36,10 +36,12 @@ class IntegrityService:
             CheckName.REFERENCES: partial(database.check_references, repair=repair),
             CheckName.IMAGES: partial(files.check, repair=repair, quick=quick, report=report),
             CheckName.ORPHANS: partial(unreferenced.check_orphans, repair=repair),
+            CheckName.UNKNOWN: partial(unreferenced.check_unknown),
             CheckName.DELETIONS: partial(unreferenced.check_deletions, repair=repair),
-            CheckName.VARIANTS: partial(unreferenced.check_variants, repair=repair, quick=quick),
+            CheckName.VARIANTS: partial(unreferenced.check_variants, repair=repair),
             CheckName.STAGING: partial(unreferenced.check_staging, repair=repair),
             CheckName.EVENTS: partial(database.check_events, repair=repair),
+            CheckName.RESERVATIONS: partial(database.check_reservations, repair=repair),
             # Repairs before change what is counted.
             CheckName.INDEXES: partial(database.check_indexes, repair=repair),
             CheckName.COUNTERS: partial(database.check_counters, repair=repair),
@@ -52,6 +54,8 @@ class IntegrityService:
         if not is_readable:
             # A query of a damaged file may fail, or return what was never written.
             return
+        if not quick:
+            checks[CheckName.CHECKSUMS] = partial(unreferenced.check_checksums, repair=repair)
         for name, check in checks.items():
             report(CheckProgress(name))
             yield from check()

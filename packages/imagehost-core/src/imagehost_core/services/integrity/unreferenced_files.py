@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 
 from attrs import field, frozen
@@ -13,6 +15,8 @@ from imagehost_core.services.cleanup import ImageEraser
 from imagehost_core.services.integrity.findings import Finding, FindingKind
 from imagehost_core.storage import BlobStore, GenerationTable, LockManager, StagingArea
 from imagehost_core.storage.variant_cache import VariantCache
+
+log = logging.getLogger(__name__)
 
 _BATCH = 1_000
 """Ids of files that one query looks up."""
@@ -40,13 +44,22 @@ class UnreferencedFileChecker:
             with self._locks.acquire("image", image_id):
                 sizes = self._blobs.sizes(image_id)
                 is_orphan = self._blobs.has(image_id) and not self._is_known(image_id)
-                if is_orphan and repair:
-                    self._blobs.delete(image_id)
+                is_deleted = is_orphan and repair and _try(partial(self._blobs.delete, image_id))
             if is_orphan:
-                details = f"expected a record for {len(sizes)} files ({sum(sizes.values())} bytes)"
-                finding = Finding(FindingKind.ORPHAN, image_id, f"{details} but there is none")
-                yield finding.repaired("deleted the files") if repair else finding
-        yield from _unknown("images", self._blobs.unknown_paths())
+                size = sum(sizes.values())
+                details = f"expected a record for {len(sizes)} files ({size} bytes) but there is none"
+                finding = Finding(FindingKind.ORPHAN, image_id, details, size=size)
+                yield finding.repaired("deleted the files") if is_deleted else finding
+
+    def check_unknown(self) -> Iterator[Finding]:
+        """Yield what is in the directories of images and variants but can belong to none."""
+        for directory, paths in (
+            ("images", self._blobs.unknown_paths()),
+            ("variants", self._variants.unknown_paths()),
+        ):
+            for path in paths:
+                details = "expected only directories of images; the host neither uses nor deletes it"
+                yield Finding(FindingKind.UNKNOWN_FILE, f"{directory}/{path}", details)
 
     def check_deletions(self, *, repair: bool) -> Iterator[Finding]:
         """Yield the images that were deleted though files may be left; delete these."""
@@ -65,26 +78,33 @@ class UnreferencedFileChecker:
                 )
                 yield finding.repaired("deleted the files") if repair and not errors else finding
 
-    def check_variants(self, *, repair: bool, quick: bool) -> Iterator[Finding]:
-        """Yield the images with variants but without a record, and corrupt variants; delete them.
-
-        Args:
-            repair: Whether to delete them.
-            quick: Whether to check no checksums, which takes reading the whole cache.
-        """
+    def check_variants(self, *, repair: bool) -> Iterator[Finding]:
+        """Yield the images of which variants are cached though there is no record; delete the variants."""
         for image_id in self._without_record(self._variants.ids()):
-            with self._locks.acquire("image", image_id):
+            with self._locks.acquire("image", image_id), self._generations.bump(image_id):
+                sizes = self._variants.sizes(image_id)
                 is_orphan = self._variants.has(image_id) and not self._is_known(image_id)
-                if is_orphan and repair:
-                    with self._generations.bump(image_id):
-                        self._variants.purge(image_id)
+                is_deleted = is_orphan and repair and _try(partial(self._variants.purge, image_id))
             if is_orphan:
-                details = "expected an image for variants but there is none"
-                finding = Finding(FindingKind.VARIANT_WITHOUT_IMAGE, image_id, details)
-                yield finding.repaired("deleted the variants") if repair else finding
-        if not quick:
-            yield from self._check_checksums(repair=repair)
-        yield from _unknown("variants", self._variants.unknown_paths())
+                size = sum(sizes.values())
+                details = f"expected an image for {len(sizes)} variants ({size} bytes) but there is none"
+                finding = Finding(FindingKind.VARIANT_WITHOUT_IMAGE, image_id, details, size=size)
+                yield finding.repaired("deleted the variants") if is_deleted else finding
+
+    def check_checksums(self, *, repair: bool) -> Iterator[Finding]:
+        """Yield the cached variants that are corrupt; delete them. This reads the whole cache."""
+        for image_id in self._variants.ids():
+            if not self._variants.corrupt(image_id):
+                continue
+            with self._locks.acquire("image", image_id):
+                keys = self._variants.corrupt(image_id) if self._images.exists(image_id) else ()
+                deleted = {
+                    key for key in keys if repair and _try(partial(self._variants.discard, image_id, key))
+                }
+            for key in keys:
+                details = "expected a variant with a valid checksum"
+                finding = Finding(FindingKind.VARIANT_CORRUPT, f"{image_id}/{key}", details)
+                yield finding.repaired("deleted the variant") if key in deleted else finding
 
     def check_staging(self, *, repair: bool) -> Iterator[Finding]:
         """Yield what processes that have exited left in the staging directory; delete it."""
@@ -98,20 +118,6 @@ class UnreferencedFileChecker:
                 finding = finding.repaired("deleted the directory")
             yield finding
 
-    def _check_checksums(self, *, repair: bool) -> Iterator[Finding]:
-        for image_id in self._variants.ids():
-            if not self._variants.corrupt(image_id):
-                continue
-            with self._locks.acquire("image", image_id):
-                keys = self._variants.corrupt(image_id) if self._images.exists(image_id) else ()
-                if repair:
-                    for key in keys:
-                        self._variants.discard(image_id, key)
-            for key in keys:
-                details = "expected a variant with a valid checksum"
-                finding = Finding(FindingKind.VARIANT_CORRUPT, f"{image_id}/{key}", details)
-                yield finding.repaired("deleted the variant") if repair else finding
-
     def _without_record(self, image_ids: Iterator[ImageId]) -> Iterator[ImageId]:
         """Yield those ids for which there is no record now; an upload or deletion may be in progress."""
         while batch := tuple(islice(image_ids, _BATCH)):
@@ -123,7 +129,11 @@ class UnreferencedFileChecker:
         return self._images.exists(image_id) or self._images.tombstone(image_id) is not None
 
 
-def _unknown(directory: str, paths: Iterator[str]) -> Iterator[Finding]:
-    for path in paths:
-        details = "expected only directories of images; the host does not use it, and no command deletes it"
-        yield Finding(FindingKind.UNKNOWN_FILE, f"{directory}/{path}", details)
+def _try(delete: Callable[[], None]) -> bool:
+    """Delete files; return whether that was possible, and log the error if not."""
+    try:
+        delete()
+    except OSError:
+        log.exception("cannot delete files that nothing refers to")
+        return False
+    return True

@@ -1,4 +1,4 @@
-"""`imagehost fsck`: what it prints, and its exit status."""
+"""`imagehost fsck` and `imagehost gc`: what they print, and their exit statuses."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import attrs
 import pytest
 from click.testing import CliRunner, Result
 
-from imagehost_core import FindingKind, ImageHost
+from imagehost_core import FindingKind, GarbageReport, ImageHost
 from imagehost_core.storage import LockManager
 from imagehost_core.storage.layout import DataLayout
 from imagehost_core.testing import make_image
@@ -155,6 +156,40 @@ def test_a_quick_check_reads_no_file(data: Path) -> None:
     path.write_bytes(bytes(len(path.read_bytes())))
     assert fsck(data, "--quick").exit_code == 0
     assert fsck(data).exit_code == 4
+
+
+def gc(data: Path, *options: str) -> Result:
+    return CliRunner().invoke(main, ["gc", "--data", str(data), *options])
+
+
+def test_garbage_is_listed_by_a_dry_run_and_removed_by_the_next(data: Path) -> None:
+    add_orphan(data)
+    assert gc(data, "--dry-run").output == "Would remove:\n  orphans=1\n  bytes=1\n"
+    assert gc(data).output == "Removed:\n  orphans=1\n  bytes=1\n"
+    assert gc(data).output == "Nothing to remove\n"
+    assert fsck(data).exit_code == 0
+
+
+def test_the_json_of_a_garbage_collection_has_every_count(data: Path) -> None:
+    add_orphan(data)
+    report = json.loads(gc(data, "--json", "--dry-run").stdout)
+    assert report == {
+        **dict.fromkeys((field.name for field in attrs.fields(GarbageReport)), 0),
+        "orphans": ["abcdefghijklmnop"],
+        "bytes": 1,
+        "data": str(data),
+        "dry_run": True,
+    }
+
+
+def test_a_garbage_collection_without_a_database_fails(data: Path) -> None:
+    remove_database(data)
+    assert gc(data).exit_code == 1
+
+
+@pytest.mark.parametrize("command", ["fsck", "gc"])
+def test_the_help_has_an_example(command: str) -> None:
+    assert f"  imagehost {command} --data" in CliRunner().invoke(main, [command, "--help"]).output
 
 
 def run(data: Path, *options: str, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
