@@ -117,6 +117,7 @@ if TYPE_CHECKING:
         WindowState,
     )
     from imagehost_core.services.accounts import AccountChanges
+    from imagehost_core.services.backup import BackupInfo, BackupProgress, BackupResult, BackupService
     from imagehost_core.services.bulk import Admit, BulkResult, BulkStatus
     from imagehost_core.services.cache_purges import CachePurgeService
     from imagehost_core.services.delivery import ImageResolver
@@ -133,6 +134,7 @@ if TYPE_CHECKING:
         SessionRef,
         WebhookRef,
     )
+    from imagehost_core.services.restore import RestoreResult, restore
     from imagehost_core.services.unit_of_work import Subscriber
     from imagehost_core.services.upload import UploadService, UploadSource
     from imagehost_core.settings import (
@@ -175,6 +177,10 @@ __all__ = [
     "ApiKeyWithToken",
     "Attempt",
     "Auto",
+    "BackupInfo",
+    "BackupProgress",
+    "BackupResult",
+    "BackupService",
     "BadRequestError",
     "Blob",
     "BlobStore",
@@ -269,6 +275,7 @@ __all__ = [
     "Rendered",
     "RenderingSettings",
     "ResolvedImage",
+    "RestoreResult",
     "Role",
     "Scope",
     "Session",
@@ -316,6 +323,7 @@ __all__ = [
     "parse_transform",
     "parse_upload_options",
     "plan",
+    "restore",
     "run_broker",
     "scan",
     "serialize_event",
@@ -324,74 +332,13 @@ __all__ = [
     "utc_now",
 ]
 
-_EXPORTS: dict[str, str] = {
-    "_util.clock": "Clock to_rfc3339 utc_now",
-    "db.database": "SqlRow SqlValue Transaction",
-    "db.idempotency": "StoredResponse",
-    "db.recount": "CounterMismatch",
-    "cache_purges": "CachePurge PurgeRequest",
-    "db.statistics": "DatabaseStatistics",
-    "errors": """
-        BadRequestError ConflictError ErrorCollector FieldError ForbiddenError ImageHostError
-        InsufficientStorageError InternalError MethodNotAllowedError NotFoundError PayloadTooLargeError
-        RateLimitError UnauthorizedError UnavailableError UnsupportedMediaTypeError ValidationError
-    """,
-    "events": """
-        AlbumCreated AlbumUpdated DeletedImage Event ImageDeleted ImageUploaded deserialize_event
-        event_schemas serialize_event
-    """,
-    "formats": "Format sniff",
-    "gallery": "GalleryPage PublicAlbum",
-    "headers": "ImageHeader MetadataKind SourceLimits scan",
-    "host": "ImageHost",
-    "ids": "AccountId AlbumId DeliveryId EventId ImageId KeyId Random SessionId WebhookId",
-    "image_lists": "ImageFilter ImageListRequest ImageSort parse_image_list",
-    "jobs": "RenderJob",
-    "limits": "Decision RateLimitPolicy Window decide",
-    "models": """
-        Account AccountUsage Album ApiKey ApiKeyWithToken DeliveryState Image ImageChanges
-        LimitOverrides Page Principal Role Scope Session SessionWithToken Webhook WebhookDelivery
-        WebhookWithSecret
-    """,
-    "observer": "Measurement Observer",
-    "pagination": "CursorPosition PageRequest parse_page_request",
-    "resources": "AlbumRecord ImageRecord Links PublicAlbumRecord PublicImageRecord UrlBuilder",
-    "services": """
-        AccountService AlbumService Blob CheckName CheckProgress Finding FindingKind GarbageReport
-        IdempotentRequest IntegrityService KeyService LeasedDelivery MemberStatus MembershipResult
-        ProgressCallback RateLimiter Rendered ResolvedImage SessionService SubOperation
-        WebhookService WindowState
-    """,
-    "services.accounts": "AccountChanges",
-    "services.cache_purges": "CachePurgeService",
-    "services.bulk": "Admit BulkResult BulkStatus",
-    "services.delivery": "ImageResolver",
-    "services.idempotency": "IdempotencyService",
-    "services.images": "ImageService",
-    "services.maintenance": "HostStatistics MaintenanceService",
-    "services.owners": "Owner",
-    "services.references": "AccountRef AlbumRef DeliveryRef ImageRef KeyRef SessionRef WebhookRef",
-    "services.unit_of_work": "Subscriber",
-    "services.upload": "UploadService UploadSource",
-    "settings": """
-        DeliverySettings LimitSettings ListSettings PrivateDelivery RenderingSettings SessionSettings Settings
-        PurgeSettings StorageSettings UploadSettings WebhookSettings
-    """,
-    "storage": "BlobStore LocalBlobStore MemoryBlobStore StagedFile",
-    "transform": "AUTO Auto Fit Plan Point Size Transform parse_transform plan",
-    "uploads": "UploadKeywords UploadOptions parse_upload_options",
-    "webhooks": "Attempt HostResolver",
-    "workers": "PoolLoad",
-    "workers.broker": "run_broker",
-}
-"""The exported names of each module, separated by whitespace."""
-_MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names.split()}
-
 
 def __getattr__(name: str) -> object:
-    if name not in _MODULE_OF:
+    from imagehost_core._exports import MODULE_OF
+
+    if name not in MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    value = getattr(import_module(f"{__name__}.{MODULE_OF[name]}"), name)
     globals()[name] = value
     return value
 

@@ -19,6 +19,7 @@ from imagehost_core.resources import UrlBuilder
 from imagehost_core.services.accounts import AccountService
 from imagehost_core.services.albums import AlbumService
 from imagehost_core.services.assembly import assemble_services
+from imagehost_core.services.backup import BackupService
 from imagehost_core.services.cache_purges import CachePurgeService
 from imagehost_core.services.context import open_context
 from imagehost_core.services.delivery import ImageResolver
@@ -65,6 +66,7 @@ class ImageHost:
         delivery: Resolution of image URLs to bytes, for servers.
         idempotency: Idempotency keys of requests, for servers.
         integrity: The integrity check; `check` is its only method.
+        backups: Backups of the data directory, while it is in use.
         maintenance: Worker start, readiness check, garbage collection and recounting, for servers.
     """
 
@@ -127,6 +129,7 @@ class ImageHost:
         self.idempotency: IdempotencyService = services.idempotency
         self.maintenance: MaintenanceService = services.maintenance
         self.integrity: IntegrityService = services.integrity
+        self.backups: BackupService = services.backups
         self._clock = clock
         try:
             if recover:

@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from sqlite_utils import Database as SqliteDatabase
@@ -134,6 +134,22 @@ class Database:
         """The bytes of the database file and of its write-ahead log."""
         log = self._path.with_name(f"{self._path.name}-wal")
         return sum(path.stat().st_size for path in (self._path, log) if path.exists())
+
+    def copy_to(self, path: Path) -> None:
+        """Write a consistent copy of the database to a file, while other connections read and write it.
+
+        The copy has no free pages, so nothing of deleted rows remains in it. The write-ahead log grows with
+        what is written meanwhile.
+
+        Args:
+            path: A file that does not exist.
+
+        Raises:
+            InsufficientStorageError: The disk is full.
+        """
+        path.touch(OWNER_ONLY_FILE, exist_ok=False)
+        with translate_disk_full(), _translate_errors(), closing(self._connect()) as connection:
+            connection.execute("VACUUM INTO :path", {"path": str(path)})
 
     def close(self) -> None:
         """Close all connections. No other thread may be using the database any more."""

@@ -10,6 +10,7 @@ from imagehost_core._util.clock import Clock
 from imagehost_core.ids import Random
 from imagehost_core.services.accounts import AccountService
 from imagehost_core.services.albums import AlbumService
+from imagehost_core.services.backup import BackupService
 from imagehost_core.services.bulk import BulkImageService
 from imagehost_core.services.cache_purges import CachePurgeService
 from imagehost_core.services.cleanup import GarbageCollector
@@ -52,6 +53,7 @@ class HostServices:
     idempotency: IdempotencyService
     maintenance: MaintenanceService
     integrity: IntegrityService
+    backups: BackupService
 
 
 def assemble_services(
@@ -208,6 +210,7 @@ def assemble_services(
         observe=context.observe,
     )
     idempotency = IdempotencyService(database, context.idempotency, context.locks, clock)
+    backups = BackupService(context.layout, database, images, context.blobs, context.staging, clock)
     return HostServices(
         collector=upkeep.collector,
         delivery=delivery,
@@ -223,4 +226,5 @@ def assemble_services(
         idempotency=idempotency,
         maintenance=upkeep.maintenance,
         integrity=upkeep.integrity,
+        backups=backups,
     )

@@ -27,6 +27,7 @@ from imagehost_core.db import (
     SessionRepository,
     WebhookRepository,
 )
+from imagehost_core.errors import ConflictError
 from imagehost_core.ids import Random
 from imagehost_core.observer import Observer, ignore
 from imagehost_core.pixels import CHROMA_SUBSAMPLING, RESAMPLER
@@ -46,14 +47,12 @@ from imagehost_core.storage import (
     StagingArea,
 )
 from imagehost_core.storage.durable import make_directory, open_owner_only, sync_directory, sync_file
+from imagehost_core.storage.layout import SECRET_BYTES
 from imagehost_core.storage.variant_cache import VariantCache
 from imagehost_core.workers import ImageExecutor
 from imagehost_core.workers.borrowed import BorrowedPool
 
 log = logging.getLogger(__name__)
-
-SECRET_BYTES = 32
-"""Bytes of the key of signed URLs: the output length of SHA-256 (RFC 2104, section 3)."""
 
 
 @frozen
@@ -112,6 +111,9 @@ def open_context(
         random: The source of unpredictable bytes.
         broker: The socket to the broker of image worker processes; without it the host starts its own.
         observe: Receives measurements.
+
+    Raises:
+        ConflictError: A restore into the directory is in progress, or was interrupted.
     """
     with ExitStack() as stack:
         context = _open(path, settings, clock, random, broker, observe, stack)
@@ -131,6 +133,11 @@ def _open(
     if path == ":memory:":
         path = stack.enter_context(tempfile.TemporaryDirectory(prefix="imagehost-"))
     layout = DataLayout(Path(path).resolve())
+    if layout.is_restoring:
+        raise ConflictError(
+            f"expected a host in {layout.root} but a restore is in progress or was interrupted: "
+            "repeat it, or delete the directory"
+        )
     make_directory(layout.root)
     reserve = DiskReserve(layout.reserve)
     reserve.acquire()

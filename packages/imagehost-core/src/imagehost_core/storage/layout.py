@@ -9,6 +9,8 @@ staging/<process>/      files being received or built; removed when the process 
 locks/                  advisory lock files, and the generations of images and of principals
 secret                  the key of signed URLs
 reserve                 disk space reserved for deletions
+imagehost.toml          settings of the server, written by the operator
+restoring/              a backup that is being restored; moved away when it is complete
 ```
 
 `ab` is the shard: the first two characters of the image's id. An image's files are in two directories,
@@ -28,6 +30,9 @@ from imagehost_core.ids import ImageId, is_image_id
 
 SHARD_CHARACTERS = 2
 """The characters of an image's id that are the name of its shard."""
+
+SECRET_BYTES = 32
+"""Bytes of the key of signed URLs: the output length of SHA-256 (RFC 2104, section 3)."""
 
 
 @frozen
@@ -89,6 +94,21 @@ class DataLayout:
     def reserve(self) -> Path:
         """The file that reserves disk space for deletions."""
         return self.root / "reserve"
+
+    @property
+    def settings_file(self) -> Path:
+        """The file with the server's settings."""
+        return self.root / "imagehost.toml"
+
+    @property
+    def restoring(self) -> Path:
+        """The directory of a restore in progress."""
+        return self.root / "restoring"
+
+    @property
+    def is_restoring(self) -> bool:
+        """Whether a restore is in progress or was interrupted. The database is moved into place last."""
+        return self.restoring.is_dir() and not self.database.exists()
 
     def variants_of(self, image_id: ImageId) -> Path:
         """Return the directory of an image's cached variants."""

@@ -11,6 +11,7 @@ import click
 from imagehost_core import ImageHost
 from imagehost_server.background import run_forever
 from imagehost_server.cli.accounts import keys, users
+from imagehost_server.cli.archives import backup, restore_command
 from imagehost_server.cli.bootstrap import create_initial_credentials
 from imagehost_server.cli.common import cli_errors, data_option, load_settings, new_data_option, open_host
 from imagehost_server.cli.maintenance import fsck, gc
@@ -98,3 +99,5 @@ main.add_command(fsck)
 main.add_command(gc)
 main.add_command(users)
 main.add_command(keys)
+main.add_command(backup)
+main.add_command(restore_command)

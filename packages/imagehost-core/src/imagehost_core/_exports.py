@@ -1,0 +1,69 @@
+"""The modules of the names that the package root exports."""
+
+from __future__ import annotations
+
+EXPORTS: dict[str, str] = {
+    "_util.clock": "Clock to_rfc3339 utc_now",
+    "db.database": "SqlRow SqlValue Transaction",
+    "db.idempotency": "StoredResponse",
+    "db.recount": "CounterMismatch",
+    "cache_purges": "CachePurge PurgeRequest",
+    "db.statistics": "DatabaseStatistics",
+    "errors": """
+        BadRequestError ConflictError ErrorCollector FieldError ForbiddenError ImageHostError
+        InsufficientStorageError InternalError MethodNotAllowedError NotFoundError PayloadTooLargeError
+        RateLimitError UnauthorizedError UnavailableError UnsupportedMediaTypeError ValidationError
+    """,
+    "events": """
+        AlbumCreated AlbumUpdated DeletedImage Event ImageDeleted ImageUploaded deserialize_event
+        event_schemas serialize_event
+    """,
+    "formats": "Format sniff",
+    "gallery": "GalleryPage PublicAlbum",
+    "headers": "ImageHeader MetadataKind SourceLimits scan",
+    "host": "ImageHost",
+    "ids": "AccountId AlbumId DeliveryId EventId ImageId KeyId Random SessionId WebhookId",
+    "image_lists": "ImageFilter ImageListRequest ImageSort parse_image_list",
+    "jobs": "RenderJob",
+    "limits": "Decision RateLimitPolicy Window decide",
+    "models": """
+        Account AccountUsage Album ApiKey ApiKeyWithToken DeliveryState Image ImageChanges
+        LimitOverrides Page Principal Role Scope Session SessionWithToken Webhook WebhookDelivery
+        WebhookWithSecret
+    """,
+    "observer": "Measurement Observer",
+    "pagination": "CursorPosition PageRequest parse_page_request",
+    "resources": "AlbumRecord ImageRecord Links PublicAlbumRecord PublicImageRecord UrlBuilder",
+    "services": """
+        AccountService AlbumService Blob CheckName CheckProgress Finding FindingKind GarbageReport
+        IdempotentRequest IntegrityService KeyService LeasedDelivery MemberStatus MembershipResult
+        ProgressCallback RateLimiter Rendered ResolvedImage SessionService SubOperation
+        WebhookService WindowState
+    """,
+    "services.accounts": "AccountChanges",
+    "services.cache_purges": "CachePurgeService",
+    "services.backup": "BackupInfo BackupProgress BackupResult BackupService",
+    "services.bulk": "Admit BulkResult BulkStatus",
+    "services.delivery": "ImageResolver",
+    "services.idempotency": "IdempotencyService",
+    "services.images": "ImageService",
+    "services.maintenance": "HostStatistics MaintenanceService",
+    "services.owners": "Owner",
+    "services.references": "AccountRef AlbumRef DeliveryRef ImageRef KeyRef SessionRef WebhookRef",
+    "services.restore": "RestoreResult restore",
+    "services.unit_of_work": "Subscriber",
+    "services.upload": "UploadService UploadSource",
+    "settings": """
+        DeliverySettings LimitSettings ListSettings PrivateDelivery RenderingSettings SessionSettings Settings
+        PurgeSettings StorageSettings UploadSettings WebhookSettings
+    """,
+    "storage": "BlobStore LocalBlobStore MemoryBlobStore StagedFile",
+    "transform": "AUTO Auto Fit Plan Point Size Transform parse_transform plan",
+    "uploads": "UploadKeywords UploadOptions parse_upload_options",
+    "webhooks": "Attempt HostResolver",
+    "workers": "PoolLoad",
+    "workers.broker": "run_broker",
+}
+"""The exported names of each module, separated by whitespace."""
+MODULE_OF = {name: module for module, names in EXPORTS.items() for name in names.split()}
+"""The module of each exported name."""

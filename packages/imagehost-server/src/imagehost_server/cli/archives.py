@@ -1,0 +1,172 @@
+"""The commands `imagehost backup` and `imagehost restore`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from imagehost_core import BackupInfo, BackupResult, restore, to_rfc3339
+from imagehost_core.errors import ValidationError
+from imagehost_core.storage.durable import sync_directory
+from imagehost_core.storage.locks import lock_file, unlock_file
+from imagehost_server.api.timestamps import parse_timestamp
+from imagehost_server.cli.common import cli_errors, data_option, new_data_option, open_host
+from imagehost_server.cli.progress_bar import progress_bar
+
+STANDARD = "-"
+"""The name of a file that stands for standard output or standard input."""
+DAMAGED_STATUS = 3
+"""The exit status of a backup of a host with damaged images; 1 and 2 mean that there is no backup."""
+
+
+@click.command()
+@data_option
+@click.argument("file", metavar="FILE|-")
+@click.option(
+    "--since",
+    metavar="T",
+    help="Only the images since the previous backup: its file, or the time that it printed (RFC 3339).",
+)
+def backup(data: Path, file: str, since: str | None) -> None:
+    """Back up the host to FILE, or to standard output with `-`, while it serves requests.
+
+    The backup is a tar file, compressed with Zstandard, with the database, the images, the key of signed
+    URLs and imagehost.toml. Keep it as safe as the data directory: it contains password hashes, webhook
+    secrets and private images. Exit status 3: complete, but for images that are damaged on this host.
+
+    \b
+    Examples:
+      imagehost backup monday.tar.zst
+      imagehost backup tuesday.tar.zst --since monday.tar.zst
+      ssh host imagehost backup - --data /var/lib/imagehost > monday.tar.zst
+    """  # noqa: D301 - click's mark of lines that are not wrapped
+    with cli_errors():
+        first = _parse_since(since)
+    with open_host(data) as host, _open_target(file) as stream, progress_bar("Backing up images") as progress:
+        result = host.backups.write(stream, since=first, progress=progress)
+    _report(result)
+
+
+@click.command("restore")
+@new_data_option
+@click.argument("files", metavar="FILE...|-", nargs=-1, required=True)
+def restore_command(data: Path, files: tuple[str, ...]) -> None:
+    """Restore a host from FILE, or from standard input with `-`, into a new or empty data directory.
+
+    After a full backup, name the increments that follow it in their order. All sessions end; API keys and
+    passwords are those of the last backup. Nothing is left behind if a backup is damaged or missing.
+
+    \b
+    Examples:
+      imagehost restore monday.tar.zst --data ./data
+      imagehost restore monday.tar.zst tuesday.tar.zst --data ./data
+      cat monday.tar.zst tuesday.tar.zst | ssh host imagehost restore - --data /var/lib/imagehost
+    """  # noqa: D301 - click's mark of lines that are not wrapped
+    with cli_errors(), progress_bar("Restoring images") as progress:
+        result = restore(_open_sources(files), data, progress=progress)
+    if result.removed:
+        names = " ".join(result.removed)
+        click.echo(f"Removed, without files in the backup: {len(result.removed)} images: {names}", err=True)
+    time = to_rfc3339(result.info.created_at)
+    click.echo(f"Restored {data} as of {time}: {result.image_count} images", err=True)
+
+
+def _parse_since(text: str | None) -> datetime | None:
+    """Return the time of a previous backup, from its file or a timestamp."""
+    if text is not None and Path(text).is_file():
+        with Path(text).open("rb") as file:
+            return BackupInfo.read(file).created_at
+    try:
+        return parse_timestamp("since", text)
+    except ValidationError:
+        expected = "the file of the previous backup or a timestamp like 2026-01-31T03:00:00Z"
+        raise ValidationError(f"expected {expected} for --since but received {text!r}") from None
+
+
+@contextmanager
+def _open_target(name: str) -> Iterator[BinaryIO]:
+    """Open the file of a backup, or standard output.
+
+    Raises:
+        click.ClickException: Standard output is a terminal, or the file is none that can be replaced.
+    """
+    if name != STANDARD:
+        with _replace_file(Path(name)) as file:
+            yield file
+        return
+    if sys.stdout.isatty():
+        raise click.ClickException("expected a file or a pipe as standard output but it is a terminal")
+    yield sys.stdout.buffer
+    sys.stdout.buffer.flush()
+
+
+@contextmanager
+def _replace_file(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file that replaces another when the block ends, durably, and is deleted if the block raises.
+
+    It is named `FILE.part` meanwhile, and locked. One that a killed process left is overwritten.
+    """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        raise click.ClickException(f"expected a regular file or - but {path} is none")
+    part = path.with_name(f"{path.name}.part")
+    lock = lock_file(part, wait=False)
+    if lock is None:
+        raise click.ClickException(f"expected one backup to {path} at a time but another is running")
+    with ExitStack() as locked:
+        locked.callback(unlock_file, lock)
+        # The process that held the lock until now may have renamed the file.
+        if not _is_open_as(lock, part):
+            raise click.ClickException(f"expected one backup to {path} at a time but another has just ended")
+        try:
+            os.ftruncate(lock, 0)
+            with os.fdopen(lock, "wb", closefd=False) as file:
+                yield file
+            os.fsync(lock)
+        except BaseException:
+            part.unlink()
+            raise
+        if sys.platform == "win32":
+            locked.close()  # it renames no open file
+        part.replace(path)
+    sync_directory(path.parent)
+
+
+def _is_open_as(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _open_sources(names: tuple[str, ...]) -> Iterator[BinaryIO]:
+    """Open the files of backups one after the other, or standard input."""
+    if names == (STANDARD,):
+        if sys.stdin.isatty():
+            raise click.ClickException("expected a file or a pipe as standard input but it is a terminal")
+        yield sys.stdin.buffer
+        return
+    with ExitStack() as stack:
+        # Each is opened before the first is restored: a wrong name is an error at once.
+        yield from [stack.enter_context(Path(name).open("rb")) for name in names]
+
+
+def _report(result: BackupResult) -> None:
+    """Print what was backed up on standard error, because standard output may be the backup."""
+    time, count = to_rfc3339(result.info.created_at), result.info.image_count
+    size = f"{result.bytes} bytes before compression"
+    click.echo(f"Backed up as of {time}: {count} images, {size}", err=True)
+    click.echo(f"Next increment: --since {time}", err=True)
+    if result.deleted:
+        click.echo(f"Deleted during the backup: {len(result.deleted)} images", err=True)
+    if result.damaged:
+        names = " ".join(result.damaged)
+        click.echo(f"Damaged on this host: {len(result.damaged)} images: {names}", err=True)
+        raise SystemExit(DAMAGED_STATUS)
