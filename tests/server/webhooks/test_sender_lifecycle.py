@@ -192,3 +192,15 @@ async def test_an_event_of_the_same_process_wakes_the_sender(host: ImageHost) ->
         await running
         thread.join()
     assert len(receiver.requests) == 1
+
+
+async def test_an_idle_sender_finds_an_event_of_another_process(host: ImageHost, clock: FrozenClock) -> None:
+    async with receiving() as receiver:
+        host.webhooks.create(owner="admin", url=receiver.url)
+        sender = WebhookSender(host, idle_poll_seconds=0.01)
+        running = asyncio.create_task(sender.run())
+        with ImageHost.open(host.path, clock=clock) as other:
+            other.albums.create(owner="admin", name="Cats")
+        await wait_until(lambda: len(receiver.requests) == 1)
+        sender.stop()
+        await running

@@ -108,14 +108,20 @@ class WebhookSender:
     async def _run_once(self) -> None:
         self._wake.clear()
         try:
-            await self._report_and_lease()
+            # While idle, reading an index on the event loop costs less than to wake the thread.
+            if self._is_active or self._results or self._host.webhooks.is_any_due():
+                await self._report_and_lease()
             await self._prune()
         except Exception:
             log.exception("lease query failed; retrying")
             await asyncio.sleep(POLL_SECONDS)
         with suppress(TimeoutError):
-            is_active = time.monotonic() < self._active_until
-            await asyncio.wait_for(self._wake.wait(), POLL_SECONDS if is_active else self._idle_poll_seconds)
+            seconds = POLL_SECONDS if self._is_active else self._idle_poll_seconds
+            await asyncio.wait_for(self._wake.wait(), seconds)
+
+    @property
+    def _is_active(self) -> bool:
+        return time.monotonic() < self._active_until
 
     async def _report_and_lease(self) -> int:
         """Report results, start as many attempts as the concurrency allows, and return their number."""
