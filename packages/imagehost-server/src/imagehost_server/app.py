@@ -25,11 +25,12 @@ from imagehost_server.auth.scopes import require_access
 from imagehost_server.background import running_sender
 from imagehost_server.background.cleanup import periodic_cleanup
 from imagehost_server.background.purge_sender import running_purge_sender
+from imagehost_server.background.webhook_sender import IDLE_POLL_SECONDS
 from imagehost_server.delivery.fast_path import FastPath
 from imagehost_server.delivery.route import DeliveryRoute
 from imagehost_server.http.responses import error_response
 from imagehost_server.middleware.connections import ConnectionTable
-from imagehost_server.middleware.cors import CorsHeaders, CorsMiddleware, CorsPolicy, PreflightMiddleware
+from imagehost_server.middleware.cors import CorsHeaders, CorsPolicy, PreflightMiddleware
 from imagehost_server.middleware.lsky import LskyMiddleware
 from imagehost_server.middleware.security import SecurityMiddleware
 from imagehost_server.openapi.description import ApiDescription
@@ -88,14 +89,14 @@ def create_app(host: ImageHost, settings: ServerSettings) -> Application:
     cors = CorsHeaders(cors_policy, dispatcher.is_delivery)
     security = SecurityMiddleware(
         dispatcher,
-        rejection_headers=cors.of_error,
+        cors_headers=cors.of_response,
         trusted_proxies=settings.trusted_proxies,
         log_access=settings.log.access,
         hsts_seconds=settings.server.hsts_seconds,
         max_concurrent_requests_per_client=settings.http.max_concurrent_requests_per_client,
     )
     fast_path = FastPath(host, delivery, security, dispatcher.delivery_path)
-    middleware = LskyMiddleware(CorsMiddleware(security, cors))
+    middleware = LskyMiddleware(security)
     http = settings.http
     connections = ConnectionTable(http.max_connections, http.max_connections_per_client, security.trusted)
     return Application(middleware, security, fast_path if http.fast_path else None, connections, http)
@@ -107,11 +108,14 @@ def create_api(host: ImageHost, settings: ServerSettings, executors: Executors) 
         ROUTES, settings.base_url, settings.delivery_url, registration=settings.registration
     )
 
+    # Each server process has a sender; together they poll as often as one.
+    poll_seconds = IDLE_POLL_SECONDS * settings.server.workers
+
     @asynccontextmanager
     async def lifespan(_app: Litestar) -> AsyncIterator[None]:
         try:
             async with (
-                running_sender(host) if settings.webhooks.send_in_server else nullcontext(),
+                running_sender(host, poll_seconds) if settings.webhooks.send_in_server else nullcontext(),
                 running_purge_sender(host),
                 periodic_cleanup(host),
             ):

@@ -1,8 +1,9 @@
 """Identity middleware: authentication and rate limits of every API request, before routing.
 
 It wraps the JSON API, so that unknown paths and wrong methods are counted too, and every response has rate
-limit headers. Requests with a valid token count against its account, all others against the client's IP
-address. The delivery route, probes and the API's own description are not counted.
+limit headers, which `SecurityMiddleware` adds. Requests with a valid token count against its account, all
+others against the client's IP address. The delivery route, probes and the API's own description are not
+counted.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from imagehost_server.auth.cookies import session_cookie
 from imagehost_server.http.responses import error_response
 
 if TYPE_CHECKING:
-    from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+    from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 
 PREFIXES = ("/v1/", "/integrations/")
 UPLOAD = ("POST", "/v1/upload")
@@ -94,15 +95,14 @@ class IdentityMiddleware:
         state = scope["state"]
         identity, decision = await self._identify(scope)
         state["identity"], state["decision"] = identity, decision
-        send_with_limits = _RateLimitHeaders(send, scope)
         if not decision.admitted:
             try:
                 name = None if identity.principal is None else identity.principal.account.name
                 decision.raise_if_refused(self._host.now(), name)
             except RateLimitError as error:
-                await error_response(error, str(state["request_id"])).send(send_with_limits)
+                await error_response(error, str(state["request_id"])).send(send)
                 return
-        await self._app(scope, receive, send_with_limits)
+        await self._app(scope, receive, send)
 
     async def _identify(self, scope: HTTPScope) -> tuple[RequestIdentity, Decision]:
         """Authenticate and count a request: on the event loop if neither has to wait, else in a thread."""
@@ -161,21 +161,6 @@ def is_counted(path: str) -> bool:
 
 def _has_authorization(scope: HTTPScope) -> bool:
     return any(name == b"authorization" for name, _ in scope["headers"])
-
-
-class _RateLimitHeaders:
-    """ASGI `send` wrapper that adds the headers of the window that is closest to refusal."""
-
-    def __init__(self, send: Send, scope: HTTPScope) -> None:
-        self._send = send
-        self._scope = scope
-
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            # Read late: a sign-in replaces the decision if its own windows are tighter.
-            decision = self._scope["state"]["decision"]
-            message["headers"] = [*message["headers"], *rate_limit_headers(decision)]
-        await self._send(message)
 
 
 def rate_limit_headers(decision: Decision) -> list[tuple[bytes, bytes]]:

@@ -28,7 +28,8 @@ POLL_SECONDS = 0.5
 """Time between polls of the outbox, for events of other processes and for retries. Events of the same process
 wake the sender at once."""
 IDLE_POLL_SECONDS = 5.0
-"""The same in a server that has sent nothing for `ACTIVE_SECONDS`, so that an idle one lets the CPU sleep."""
+"""The same in a server that has sent nothing for `ACTIVE_SECONDS`, so that an idle one lets the CPU sleep.
+Only events of other processes, such as an import, and later retries wait for it."""
 ACTIVE_SECONDS = 15.0
 """Longer than the delay of a first retry."""
 PRUNE_SECONDS = 3_600

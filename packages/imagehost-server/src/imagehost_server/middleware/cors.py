@@ -1,6 +1,6 @@
 """Cross-origin resource sharing (CORS): which pages of other origins may use the JSON API from a browser.
 
-`CorsMiddleware` is outside `SecurityMiddleware`, so that a page can read the errors of every layer.
+`SecurityMiddleware` adds the headers to the responses of every layer, so that a page can read all errors.
 `PreflightMiddleware` is inside it, so that preflight requests get a request id and a line in the access log,
 but are neither authenticated nor counted. Litestar's middleware would run inside authentication and rate
 limits, whose 401 and 429 would be unreadable; its `CORSConfig` matches origins and builds the headers.
@@ -22,7 +22,7 @@ from litestar.utils import normalize_path
 from imagehost_server.http.responses import RawResponse
 
 if TYPE_CHECKING:
-    from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+    from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 
 RawHeaders = list[tuple[bytes, bytes]]
 
@@ -116,54 +116,19 @@ class CorsHeaders:
         self._policy = policy
         self._is_delivery = is_delivery
 
-    def may_apply(self, path: str) -> bool:
-        """Return whether a response on a path may have CORS headers."""
-        return self._policy.is_enabled or self._is_delivery(path)
-
-    def of_success(self, path: str, headers: RawHeaders) -> RawHeaders:
-        """Return the headers to add to a response that is no error.
+    def of_response(self, status: int, path: str, headers: Iterable[tuple[bytes, bytes]]) -> RawHeaders:
+        """Return the headers to add to a response.
 
         Args:
+            status: The status of the response.
             path: The path as it was received.
             headers: The request headers.
         """
-        if self._is_delivery(path) or not self._policy.applies_to(path):
+        if self._is_delivery(path):
+            return DELIVERY_ERROR_HEADERS if status >= 400 else []
+        if not self._policy.applies_to(path):
             return []
         return self._policy.response_headers(_header(headers, b"origin"))
-
-    def of_error(self, path: str, headers: RawHeaders) -> RawHeaders:
-        """Return the headers to add to an error response; arguments as of `of_success`."""
-        return DELIVERY_ERROR_HEADERS if self._is_delivery(path) else self.of_success(path, headers)
-
-
-class CorsMiddleware:
-    """ASGI middleware that adds CORS headers to the responses of all layers within.
-
-    Args:
-        app: The outermost layer that sends responses.
-        cors: The headers.
-    """
-
-    def __init__(self, app: ASGIApp, cors: CorsHeaders) -> None:
-        self._app = app
-        self._cors = cors
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request; lifespan events are passed on unchanged."""
-        if scope["type"] != ScopeType.HTTP or not self._cors.may_apply(scope["path"]):
-            await self._app(scope, receive, send)
-            return
-        # The path is changed by the layers within.
-        path, headers = scope["path"], list(scope["headers"])
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers_of = self._cors.of_error if message["status"] >= 400 else self._cors.of_success
-                # The message may be cached by the application, so it is copied.
-                message = {**message, "headers": [*message["headers"], *headers_of(path, headers)]}
-            await send(message)
-
-        await self._app(scope, receive, send_with_headers)
 
 
 class PreflightMiddleware:

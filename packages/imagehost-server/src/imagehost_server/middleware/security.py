@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from ipaddress import ip_network
 from random import Random
 from typing import TYPE_CHECKING
@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 from litestar.enums import ScopeType
 
 from imagehost_core.errors import BadRequestError, FieldError, ForbiddenError, UnavailableError, quote_value
+from imagehost_core.limits import Decision
+from imagehost_server.auth.identity import rate_limit_headers
 from imagehost_server.http.client_address import Network, client_address, is_trusted_proxy
 from imagehost_server.http.responses import error_response
 from imagehost_server.middleware.concurrency import ConcurrencyLimiter
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 RawHeaders = list[tuple[bytes, bytes]]
+ReceivedHeaders = Iterable[tuple[bytes, bytes]]
 
 access_log = logging.getLogger("imagehost.access")
 
@@ -73,8 +76,8 @@ class SecurityMiddleware:
         hsts_seconds: `max-age` of `Strict-Transport-Security`; 0 = the header is not sent.
         max_concurrent_requests_per_client: Concurrent requests of one IP address; 0 = unlimited.
         drain_timeout: Seconds that a response waits for the rest of an unread body.
-        rejection_headers: Returns the headers to add where `HttpProtocol` rejects a request itself, by the
-            path and the request headers.
+        cors_headers: Returns the CORS headers of a response, by its status, and the path and headers of the
+            request; for responses of every layer, so that pages can read all errors.
     """
 
     def __init__(
@@ -86,10 +89,10 @@ class SecurityMiddleware:
         hsts_seconds: int = 0,
         max_concurrent_requests_per_client: int = 0,
         drain_timeout: float = DRAIN_TIMEOUT,
-        rejection_headers: Callable[[str, RawHeaders], RawHeaders] = lambda _path, _headers: [],
+        cors_headers: Callable[[int, str, ReceivedHeaders], RawHeaders] = lambda _status, _path, _headers: [],
     ) -> None:
         self.app = app
-        self.rejection_headers = rejection_headers
+        self.cors_headers = cors_headers
         self.trusted = tuple(ip_network(entry) for entry in trusted_proxies)
         self.in_progress = ConcurrencyLimiter(max_concurrent_requests_per_client)
         self._log_access = log_access
@@ -109,7 +112,11 @@ class SecurityMiddleware:
         state = scope.setdefault("state", {})
         state.update(request_id=request_id, ip_address=ip_address)
         body = RequestBody(scope, receive, drain_timeout=self._drain_timeout)
-        sender = _ResponseSender(send, body, self.common_headers(request_id, is_https(scope, self.trusted)))
+        common = self.common_headers(request_id, is_https(scope, self.trusted))
+        headers = scope["headers"]
+        # `path`, as the layers within change that of the scope.
+        cors = lambda status: self.cors_headers(status, path, headers)  # noqa: E731 - one use, one line
+        sender = _ResponseSender(send, body, common, state, cors)
         try:
             require_valid_request(scope, self.trusted)
             sender.may_drain = True
@@ -265,17 +272,33 @@ def _peer_ip(scope: HTTPScope) -> str:
 
 
 class _ResponseSender:
-    """The `send` callable of a request: adds headers and records the status.
+    """The `send` callable of a request: adds the headers of all layers in one pass, and records the status.
+
+    Args:
+        send: The server's `send` callable.
+        body: The body of the request.
+        headers: The common headers.
+        state: The state of the request, which has the decision of the rate limits if it was counted.
+        cors: Returns the CORS headers, by the status.
 
     Attributes:
         may_drain: Whether an unread body may be drained; not before the request has been validated.
         status: The status of the response; 0 = it has not begun.
     """
 
-    def __init__(self, send: Send, body: RequestBody, headers: tuple[tuple[bytes, bytes], ...]) -> None:
+    def __init__(
+        self,
+        send: Send,
+        body: RequestBody,
+        headers: tuple[tuple[bytes, bytes], ...],
+        state: Mapping[str, object],
+        cors: Callable[[int], RawHeaders],
+    ) -> None:
         self._send = send
         self._body = body
         self._headers = headers
+        self._state = state
+        self._cors = cors
         self.may_drain = False
         self.status = 0
 
@@ -283,7 +306,11 @@ class _ResponseSender:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             must_close = self._body.has_unread and await self._body.drain(read=self.may_drain)
+            # Read late: a sign-in replaces the decision if its own windows are tighter.
+            decision = self._state.get("decision")
+            limits = rate_limit_headers(decision) if isinstance(decision, Decision) else ()
+            close = CONNECTION_CLOSE if must_close else ()
             # The message may be cached by the application, so it is copied.
-            headers = [*message["headers"], *self._headers, *(CONNECTION_CLOSE if must_close else ())]
+            headers = [*message["headers"], *limits, *self._headers, *close, *self._cors(self.status)]
             message = {**message, "headers": headers}
         await self._send(message)

@@ -84,7 +84,7 @@ class Rejection:
         state[REJECTED] = True
         response = error_response(self.error, request_id)
         common = security.common_headers(request_id, is_https(self.scope, security.trusted))
-        cors = security.rejection_headers(self.path, list(self.scope["headers"]))
+        cors = security.cors_headers(response.status, self.path, self.scope["headers"])
         headers = ((name.decode(), value.decode("latin-1")) for name, value in (*common, *cors))
         ip_address = client_address(self.scope, security.trusted)
         security.log(self.method, self.path, ip_address, response.status, request_id, self.started)
