@@ -132,7 +132,8 @@ def test_every_link_within_the_repository_leads_somewhere(workspace: Path) -> No
 
 
 def test_every_example_is_included_in_a_page_and_every_included_example_exists(workspace: Path) -> None:
-    included = {name for text in pages(workspace).values() for name in re.findall(r'--8<-- "([\w.]+)', text)}
+    snippet = re.compile(r'--8<-- "([\w.]+)[":]')
+    included = {name for text in pages(workspace).values() for name in snippet.findall(text)}
     assert included == {path.name for path in (workspace / "docs" / "examples").iterdir() if path.is_file()}
 
 
@@ -159,3 +160,10 @@ def test_the_site_loads_no_fonts_from_another_host(workspace: Path) -> None:
 
 def test_every_page_begins_with_its_title(workspace: Path) -> None:
     assert [name for name, text in pages(workspace).items() if not text.startswith("# ")] == []
+
+
+def test_every_file_of_the_deployment_is_documented(workspace: Path) -> None:
+    text = page(workspace, "deploy.md")
+    names = sorted(path.name for path in (workspace / "deploy").iterdir() if path.is_file())
+    assert len(names) >= 6
+    assert [name for name in names if f"`deploy/{name}`" not in text] == []

@@ -1,7 +1,8 @@
-"""The documented configuration of Caddy, with Caddy in front of the server."""
+"""deploy/Caddyfile, with Caddy in front of the server."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
 import ssl
@@ -17,21 +18,8 @@ from imagehost_core.testing import make_image
 from imagehost_server.serve.runner import free_port
 from imagehost_server.testing import RunningServer, running
 
-
-def configuration(workspace: Path, certificate: tuple[Path, Path], port: int, upstream_port: int) -> str:
-    """Return the documented configuration with other ports and the certificate of the tests."""
-    text = (workspace / "docs" / "examples" / "Caddyfile").read_text(encoding="utf-8")
-    for documented, tested in (
-        (
-            "images.example.com {",
-            f"https://127.0.0.1:{port} {{\n    bind 127.0.0.1\n    tls {{cert}} {{key}}",
-        ),
-        ("reverse_proxy 127.0.0.1:8000", f"reverse_proxy 127.0.0.1:{upstream_port}"),
-    ):
-        assert documented in text
-        text = text.replace(documented, tested)
-    text = text.replace("{cert}", str(certificate[0])).replace("{key}", str(certificate[1]))
-    return f"{{\n    admin off\n    auto_https off\n}}\n{text}"
+OPTIONS = "{\n    admin off\n    auto_https disable_redirects\n    http_port %d\n    https_port %d\n}\n"
+"""Options before the file: ports instead of 80 and 443."""
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +41,19 @@ def client(
     if program is None:
         pytest.skip("NOT TESTED: the configuration of Caddy, because it is not installed")
     directory, port = tmp_path_factory.mktemp("Caddyfile"), free_port("127.0.0.1")
+    text = (workspace / "deploy" / "Caddyfile").read_text(encoding="utf-8")
     path = directory / "Caddyfile"
-    path.write_text(configuration(workspace, certificate, port, upstream.port), encoding="utf-8")
-    command = [program, "run", "--config", str(path), "--adapter", "caddyfile"]
+    path.write_text(OPTIONS % (free_port("127.0.0.1"), port) + text, encoding="utf-8")
+    variables = {
+        "HOME": str(directory),
+        "DOMAIN": "127.0.0.1",
+        "TLS": f"tls {certificate[0]} {certificate[1]}",
+        "UPSTREAM": f"127.0.0.1:{upstream.port}",
+    }
+    arguments = ("--config", str(path), "--adapter", "caddyfile")
+    subprocess.run([program, "validate", *arguments], env=variables, capture_output=True, check=True)
     with (directory / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env={"HOME": str(directory)})
+        process = subprocess.Popen([program, "run", *arguments], stdout=log, stderr=log, env=variables)
     try:
         wait_for(port, directory / "log")
         context = ssl.create_default_context(cafile=str(certificate[0]))
@@ -97,3 +93,58 @@ def test_forwarded_headers_of_the_client_are_replaced(client: httpx2.Client, ups
     headers = {"X-Forwarded-Proto": "http", "X-Forwarded-For": "203.0.113.9"}
     assert client.get("/v1/gallery", headers=headers).status_code == 200
     assert "203.0.113.9" not in upstream.log.read_text(encoding="utf-8")
+
+
+def test_an_upload_of_20_mb_is_streamed_to_the_server(
+    client: httpx2.Client, certificate: tuple[Path, Path]
+) -> None:
+    content = make_image(64, 64) + bytes(20 * 2**20)
+    record = client.post("/v1/upload", files={"image": content}).raise_for_status().json()["data"]
+    assert (record["width"], record["size"] < 20 * 2**20) == (64, True)
+    # The server rejects what has no token before it has the body, of which Caddy has one part of twenty.
+    head = b"POST /v1/upload HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: multipart/form-data; boundary=b\r\n"
+    head += b"Content-Length: 20971520\r\nConnection: close\r\n\r\n"
+    context = ssl.create_default_context(cafile=str(certificate[0]))
+    address = ("127.0.0.1", int(client.base_url.port or 0))
+    with (
+        socket.create_connection(address, 30) as connection,
+        context.wrap_socket(connection, server_hostname="127.0.0.1") as tls,
+    ):
+        tls.sendall(head + bytes(2**20))
+        assert tls.recv(65_536).startswith(b"HTTP/1.1 401 ")
+
+
+def test_a_private_image_is_for_its_owner_only(client: httpx2.Client, certificate: tuple[Path, Path]) -> None:
+    form = {"is_public": "false"}
+    response = client.post("/v1/upload", files={"image": make_image()}, data=form).raise_for_status()
+    path = f"/img/{response.json()['data']['id']}"
+    assert client.get(path).headers["cache-control"] == "private, no-store"
+    context = ssl.create_default_context(cafile=str(certificate[0]))
+    with httpx2.Client(base_url=client.base_url, verify=context) as anonymous:
+        assert anonymous.get(path).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("variables", "issuers"),
+    [({}, None), ({"TLS": ""}, None), ({"TLS": "tls internal"}, [{"module": "internal"}])],
+)
+def test_a_name_of_the_local_network_gets_a_certificate_of_caddys_own_authority(
+    workspace: Path, tmp_path: Path, variables: dict[str, str], issuers: list[dict[str, str]] | None
+) -> None:
+    program = shutil.which("caddy")
+    if program is None:
+        pytest.skip("NOT TESTED: the configuration of Caddy, because it is not installed")
+    command = [
+        program,
+        "adapt",
+        "--config",
+        str(workspace / "deploy" / "Caddyfile"),
+        "--adapter",
+        "caddyfile",
+    ]
+    environment = {"HOME": str(tmp_path), "DOMAIN": "images.lan", **variables}
+    done = subprocess.run(command, env=environment, capture_output=True, check=True)
+    apps = json.loads(done.stdout)["apps"]
+    policies = apps.get("tls", {}).get("automation", {}).get("policies", [])
+    assert [policy["issuers"] for policy in policies] == ([issuers] if issuers else [])
+    assert "images.lan" in done.stdout.decode()

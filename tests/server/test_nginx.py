@@ -1,7 +1,8 @@
-"""The documented configuration of nginx, with nginx in front of the server."""
+"""deploy/nginx.conf, with nginx in front of the server."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import ssl
@@ -27,6 +28,7 @@ class NginxServer:
 
     server: RunningServer
     port: int
+    redirecting_port: int
     context: ssl.SSLContext
 
     @property
@@ -45,22 +47,36 @@ class NginxServer:
         return response
 
 
-def configuration(workspace: Path, folder: Path, port: int, upstream_port: int) -> str:
+def configuration(workspace: Path, folder: Path, port: int, redirecting_port: int, upstream_port: int) -> str:
     """Return the documented configuration with other ports and a self-signed certificate."""
-    text = (workspace / "docs" / "examples" / "nginx.conf").read_text(encoding="utf-8")
+    text = (workspace / "deploy" / "nginx.conf").read_text(encoding="utf-8")
     for documented, tested in (
         ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
+        ("listen 80;", f"listen 127.0.0.1:{redirecting_port};"),
+        ("/var/cache/nginx/imagehost", f"{folder}/cache"),
         ("/etc/ssl/images.example.com.pem", f"{folder}/cert.pem"),
         ("/etc/ssl/images.example.com.key", f"{folder}/key.pem"),
-        ("http://127.0.0.1:8000", f"http://127.0.0.1:{upstream_port}"),
+        ("server 127.0.0.1:8000;", f"server 127.0.0.1:{upstream_port};"),
     ):
         assert documented in text
         text = text.replace(documented, tested)
     temporary = "".join(
         f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )
-    main = f"daemon off; pid {folder}/pid; error_log {folder}/error.log; events {{}}"
+    # The directories are root's own, if root runs the tests.
+    user = "user root;" if os.geteuid() == 0 else ""
+    main = f"{user} daemon off; pid {folder}/pid; error_log {folder}/error.log; events {{}}"
     return f"{main}\nhttp {{ access_log off; {temporary}\n{text}\n}}\n"
+
+
+@pytest.fixture
+def client(proxied: NginxServer) -> Iterator[httpx2.Client]:
+    """A client of nginx with a token."""
+    headers = {"Authorization": f"Bearer {proxied.server.token}"}
+    with httpx2.Client(
+        base_url=proxied.origin, verify=proxied.context, headers=headers, timeout=60
+    ) as client:
+        yield client
 
 
 @pytest.fixture(scope="module")
@@ -73,19 +89,23 @@ def proxied(tmp_path_factory: pytest.TempPathFactory, workspace: Path) -> Iterat
     )
     openssl = [*command.split(), "-keyout", f"{folder}/key.pem", "-out", f"{folder}/cert.pem"]
     subprocess.run(openssl, check=True, capture_output=True)
-    port = free_port("127.0.0.1")
+    port, redirecting_port = free_port("127.0.0.1"), free_port("127.0.0.1")
     variables = {
         "IMAGEHOST_TRUSTED_PROXIES": "127.0.0.1",
         "IMAGEHOST_LIMITS_UNAUTHENTICATED_PER_MINUTE": "1000",
+        "IMAGEHOST_LIMITS_UPLOADS_PER_MINUTE": "0",
     }
     with running(folder / "data", variables=variables) as server:
-        text = configuration(workspace, folder, port, server.port)
+        text = configuration(workspace, folder, port, redirecting_port, server.port)
         (folder / "nginx.conf").write_text(text, encoding="utf-8")
+        check = ["nginx", "-t", "-e", f"{folder}/error.log", "-c", f"{folder}/nginx.conf"]
+        checked = subprocess.run(check, capture_output=True, text=True, check=True)
+        assert "[warn]" not in checked.stderr
         command_line = ["nginx", "-e", f"{folder}/error.log", "-c", f"{folder}/nginx.conf"]
         process = subprocess.Popen(command_line, stderr=subprocess.DEVNULL)
         try:
             context = ssl.create_default_context(cafile=f"{folder}/cert.pem")
-            nginx = NginxServer(server, port, context)
+            nginx = NginxServer(server, port, redirecting_port, context)
             wait_for(nginx, folder)
             yield nginx
         finally:
@@ -105,17 +125,9 @@ def wait_for(proxied: NginxServer, folder: Path) -> None:
             return
 
 
-def test_images_are_uploaded_and_served(proxied: NginxServer) -> None:
-    headers = {"Authorization": f"Bearer {proxied.server.token}"}
+def test_images_are_uploaded_and_served(client: httpx2.Client) -> None:
     content = make_image(1_500, 1_000)
-    form = {"convertToWebP": "false"}
-    with httpx2.Client(
-        base_url=proxied.origin, verify=proxied.context, headers=headers, timeout=60
-    ) as client:
-        image = (
-            client.post("/v1/upload", files={"image": content}, data=form).raise_for_status().json()["data"]
-        )
-        response = client.get(f"/img/{image['id']}")
+    response = client.get(upload(client, content, convertToWebP="false"))
     assert response.content == content
     assert response.headers["strict-transport-security"] == "max-age=31536000"
 
@@ -134,3 +146,55 @@ def test_nginx_rejects_two_lengths_and_normalizes_line_ends(proxied: NginxServer
     assert proxied.exchange(bare).startswith(b"HTTP/1.1 200 ")
     hosts = b"GET /v1/gallery HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"
     assert proxied.exchange(hosts).startswith(b"HTTP/1.1 400 ")
+
+
+def upload(client: httpx2.Client, content: bytes, **form: str) -> str:
+    """Upload an image; return the path of its URL."""
+    response = client.post("/v1/upload", files={"image": content}, data=form).raise_for_status()
+    return f"/img/{response.json()['data']['id']}"
+
+
+def test_plain_http_is_redirected_to_https(proxied: NginxServer) -> None:
+    response = httpx2.get(f"http://127.0.0.1:{proxied.redirecting_port}/img/x?w=3")
+    assert (response.status_code, response.headers["location"]) == (301, "https://127.0.0.1/img/x?w=3")
+
+
+def test_an_upload_of_20_mb_is_streamed_to_the_server(proxied: NginxServer, client: httpx2.Client) -> None:
+    content = make_image(64, 64) + bytes(20 * 2**20)
+    record = client.post("/v1/upload", files={"image": content}).raise_for_status().json()["data"]
+    assert (record["width"], record["size"] < 20 * 2**20) == (64, True)
+    # The server rejects what has no token before it has the body, of which nginx has one part of twenty.
+    head = b"POST /v1/upload HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=b\r\n"
+    head += b"Content-Length: 20971520\r\nConnection: close\r\n\r\n"
+    assert proxied.exchange(head + bytes(2**20)).startswith(b"HTTP/1.1 401 ")
+
+
+def test_a_private_image_is_never_stored_by_the_cache(proxied: NginxServer, client: httpx2.Client) -> None:
+    path = upload(client, make_image(300, 200), is_public="false")
+    for _ in range(2):
+        response = client.get(f"{path}?w=50")
+        assert response.headers["cache-control"] == "private, no-store"
+        assert response.headers["x-cache-status"] == "MISS"
+    with httpx2.Client(base_url=proxied.origin, verify=proxied.context) as anonymous:
+        for _ in range(2):
+            response = anonymous.get(f"{path}?w=50")
+            assert (response.status_code, response.headers["x-cache-status"]) == (404, "MISS")
+
+
+def test_the_cache_obeys_vary_and_serves_ranges(client: httpx2.Client) -> None:
+    path = upload(client, make_image(300, 200))
+    types = [
+        client.get(f"{path}?w=60&fm=auto", headers={"Accept": accept}).headers["content-type"]
+        for accept in ("image/avif", "image/webp", "image/avif", "image/webp")
+    ]
+    assert types == ["image/avif", "image/webp"] * 2
+    whole = client.get(f"{path}?w=70").content
+    for _ in range(2):
+        part = client.get(f"{path}?w=70", headers={"Range": "bytes=10-19"})
+        assert (part.status_code, part.content) == (206, whole[10:20])
+
+
+def test_a_client_that_has_the_image_gets_304(client: httpx2.Client) -> None:
+    path = upload(client, make_image(300, 200))
+    tag = client.get(path).headers["etag"]
+    assert client.get(path, headers={"If-None-Match": tag}).status_code == 304
