@@ -30,6 +30,7 @@ class NginxServer:
     port: int
     redirecting_port: int
     context: ssl.SSLContext
+    stores: bool
 
     @property
     def origin(self) -> str:
@@ -79,8 +80,11 @@ def client(proxied: NginxServer) -> Iterator[httpx2.Client]:
         yield client
 
 
-@pytest.fixture(scope="module")
-def proxied(tmp_path_factory: pytest.TempPathFactory, workspace: Path) -> Iterator[NginxServer]:
+@pytest.fixture(scope="module", params=["0", "3600"], ids="shared_max_age={}".format)
+def proxied(
+    tmp_path_factory: pytest.TempPathFactory, workspace: Path, request: pytest.FixtureRequest
+) -> Iterator[NginxServer]:
+    """A server behind nginx; by default nginx stores nothing, and with the other value public images."""
     if shutil.which("nginx") is None or shutil.which("openssl") is None:
         pytest.skip("NOT TESTED: the configuration of nginx, because nginx or openssl is missing")
     folder = tmp_path_factory.mktemp("nginx")
@@ -94,6 +98,7 @@ def proxied(tmp_path_factory: pytest.TempPathFactory, workspace: Path) -> Iterat
         "IMAGEHOST_TRUSTED_PROXIES": "127.0.0.1",
         "IMAGEHOST_LIMITS_UNAUTHENTICATED_PER_MINUTE": "1000",
         "IMAGEHOST_LIMITS_UPLOADS_PER_MINUTE": "0",
+        "IMAGEHOST_DELIVERY_SHARED_MAX_AGE_SECONDS": request.param,
     }
     with running(folder / "data", variables=variables) as server:
         text = configuration(workspace, folder, port, redirecting_port, server.port)
@@ -105,7 +110,7 @@ def proxied(tmp_path_factory: pytest.TempPathFactory, workspace: Path) -> Iterat
         process = subprocess.Popen(command_line, stderr=subprocess.DEVNULL)
         try:
             context = ssl.create_default_context(cafile=f"{folder}/cert.pem")
-            nginx = NginxServer(server, port, redirecting_port, context)
+            nginx = NginxServer(server, port, redirecting_port, context, request.param != "0")
             wait_for(nginx, folder)
             yield nginx
         finally:
@@ -179,6 +184,18 @@ def test_a_private_image_is_never_stored_by_the_cache(proxied: NginxServer, clie
         for _ in range(2):
             response = anonymous.get(f"{path}?w=50")
             assert (response.status_code, response.headers["x-cache-status"]) == (404, "MISS")
+
+
+def test_the_cache_stores_whole_public_images_if_the_server_allows_it(
+    proxied: NginxServer, client: httpx2.Client
+) -> None:
+    path = upload(client, make_image(300, 200))
+    tag = client.get(f"{path}?w=80", headers={"Range": "bytes=0-9"}).headers["etag"]
+    assert client.get(f"{path}?w=80", headers={"If-None-Match": tag}).status_code == 304
+    responses = [client.get(f"{path}?w=80") for _ in range(2)]
+    assert [response.status_code for response in responses] == [200, 200]
+    cached = ["MISS", "HIT"] if proxied.stores else ["MISS", "MISS"]
+    assert [response.headers["x-cache-status"] for response in responses] == cached
 
 
 def test_the_cache_obeys_vary_and_serves_ranges(client: httpx2.Client) -> None:
