@@ -121,8 +121,19 @@ if TYPE_CHECKING:
     from imagehost_core.services.bulk import Admit, BulkResult, BulkStatus
     from imagehost_core.services.cache_purges import CachePurgeService
     from imagehost_core.services.delivery import ImageResolver
-    from imagehost_core.services.idempotency import IdempotencyService
+    from imagehost_core.services.idempotency import IdempotencyService, ResultRecorder
     from imagehost_core.services.images import ImageService
+    from imagehost_core.services.imports import (
+        ImportAlbum,
+        ImportItem,
+        ImportOptions,
+        ImportResult,
+        ImportService,
+        ImportSource,
+        ImportStatus,
+        OmittedItem,
+        SourceItem,
+    )
     from imagehost_core.services.maintenance import HostStatistics, MaintenanceService
     from imagehost_core.services.owners import Owner
     from imagehost_core.services.references import (
@@ -231,6 +242,13 @@ __all__ = [
     "ImageService",
     "ImageSort",
     "ImageUploaded",
+    "ImportAlbum",
+    "ImportItem",
+    "ImportOptions",
+    "ImportResult",
+    "ImportService",
+    "ImportSource",
+    "ImportStatus",
     "InsufficientStorageError",
     "IntegrityService",
     "InternalError",
@@ -252,6 +270,7 @@ __all__ = [
     "MethodNotAllowedError",
     "NotFoundError",
     "Observer",
+    "OmittedItem",
     "Owner",
     "Page",
     "PageRequest",
@@ -276,6 +295,7 @@ __all__ = [
     "RenderingSettings",
     "ResolvedImage",
     "RestoreResult",
+    "ResultRecorder",
     "Role",
     "Scope",
     "Session",
@@ -286,6 +306,7 @@ __all__ = [
     "SessionWithToken",
     "Settings",
     "Size",
+    "SourceItem",
     "SourceLimits",
     "SqlRow",
     "SqlValue",

@@ -45,8 +45,12 @@ EXPORTS: dict[str, str] = {
     "services.backup": "BackupInfo BackupProgress BackupResult BackupService",
     "services.bulk": "Admit BulkResult BulkStatus",
     "services.delivery": "ImageResolver",
-    "services.idempotency": "IdempotencyService",
+    "services.idempotency": "IdempotencyService ResultRecorder",
     "services.images": "ImageService",
+    "services.imports": """
+        ImportAlbum ImportItem ImportOptions ImportResult ImportService ImportSource ImportStatus OmittedItem
+        SourceItem
+    """,
     "services.maintenance": "HostStatistics MaintenanceService",
     "services.owners": "Owner",
     "services.references": "AccountRef AlbumRef DeliveryRef ImageRef KeyRef SessionRef WebhookRef",

@@ -25,6 +25,7 @@ from imagehost_core.services.context import open_context
 from imagehost_core.services.delivery import ImageResolver
 from imagehost_core.services.idempotency import IdempotencyService, SubOperation
 from imagehost_core.services.images import ImageService
+from imagehost_core.services.imports import ImportService
 from imagehost_core.services.integrity import Finding, IntegrityService, ProgressCallback
 from imagehost_core.services.keys import KeyService
 from imagehost_core.services.maintenance import MaintenanceService
@@ -66,6 +67,7 @@ class ImageHost:
         delivery: Resolution of image URLs to bytes, for servers.
         idempotency: Idempotency keys of requests, for servers.
         integrity: The integrity check; `check` is its only method.
+        imports: Imports of directories, and of the data of other image hosts.
         backups: Backups of the data directory, while it is in use.
         maintenance: Worker start, readiness check, garbage collection and recounting, for servers.
     """
@@ -130,6 +132,7 @@ class ImageHost:
         self.maintenance: MaintenanceService = services.maintenance
         self.integrity: IntegrityService = services.integrity
         self.backups: BackupService = services.backups
+        self.imports: ImportService = services.imports
         self._clock = clock
         try:
             if recover:

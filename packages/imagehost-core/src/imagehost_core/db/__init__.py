@@ -7,6 +7,7 @@ from imagehost_core.db.database import Database
 from imagehost_core.db.idempotency import IdempotencyRepository, StoredResponse
 from imagehost_core.db.image_lists import ImageListRepository
 from imagehost_core.db.images import ImageRepository, Tombstone
+from imagehost_core.db.imports import ImportRepository
 from imagehost_core.db.keys import KeyRepository
 from imagehost_core.db.leases import LeasedDelivery
 from imagehost_core.db.outbox import OutboxRepository
@@ -24,6 +25,7 @@ __all__ = [
     "IdempotencyRepository",
     "ImageListRepository",
     "ImageRepository",
+    "ImportRepository",
     "KeyRepository",
     "LeasedDelivery",
     "OutboxRepository",

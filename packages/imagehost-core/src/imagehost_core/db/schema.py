@@ -31,6 +31,12 @@ def cache_purges(database: Database) -> None:
         database.execute(statement)
 
 
+@migrations()
+def imports(database: Database) -> None:
+    """Create the table of what imports have created."""
+    database.execute(_IMPORTS)
+
+
 _INITIAL_SCHEMA = """
 CREATE TABLE accounts (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -233,4 +239,13 @@ CREATE TABLE cache_purges (
     is_repetition INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 CREATE INDEX cache_purges_by_next_attempt_at ON cache_purges (next_attempt_at)
+"""
+
+_IMPORTS = """
+CREATE TABLE imports (
+    account_id INTEGER NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
+    source TEXT NOT NULL, -- see imagehost_core.services.imports
+    result_id TEXT NOT NULL,
+    PRIMARY KEY (account_id, source)
+) WITHOUT ROWID
 """

@@ -17,7 +17,7 @@ from imagehost_core.errors import ErrorCollector, FieldError, NotFoundError, Val
 from imagehost_core.ids import AccountId, AlbumId, ImageId, album_not_found_text
 from imagehost_core.models import Account, Album, Image, Page
 from imagehost_core.pagination import PageRequest
-from imagehost_core.services.idempotency import SubOperation
+from imagehost_core.services.idempotency import ResultRecorder
 from imagehost_core.services.owners import Owner, get_account
 from imagehost_core.services.references import AlbumRef, ImageRef, album_id_of, parse_image_ids
 from imagehost_core.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
@@ -65,7 +65,7 @@ class AlbumService:
         name: str,
         description: str = "",
         is_public: bool = True,
-        idempotency: SubOperation | None = None,
+        idempotency: ResultRecorder | None = None,
     ) -> Album:
         """Create an album.
 

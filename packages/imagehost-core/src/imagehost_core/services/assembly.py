@@ -20,6 +20,7 @@ from imagehost_core.services.delivery import ImageResolver
 from imagehost_core.services.idempotency import IdempotencyService
 from imagehost_core.services.image_lists import ImageLists, page_cache
 from imagehost_core.services.images import ImageService
+from imagehost_core.services.imports import ImportService
 from imagehost_core.services.integrity import IntegrityService
 from imagehost_core.services.keys import KeyService
 from imagehost_core.services.maintenance import MaintenanceService
@@ -54,6 +55,7 @@ class HostServices:
     maintenance: MaintenanceService
     integrity: IntegrityService
     backups: BackupService
+    imports: ImportService
 
 
 def assemble_services(
@@ -211,6 +213,9 @@ def assemble_services(
     )
     idempotency = IdempotencyService(database, context.idempotency, context.locks, clock)
     backups = BackupService(context.layout, database, images, context.blobs, context.staging, clock)
+    imports = ImportService(
+        uploads, album_service, account_service, accounts, context.imports, settings.rendering.processes
+    )
     return HostServices(
         collector=upkeep.collector,
         delivery=delivery,
@@ -227,4 +232,5 @@ def assemble_services(
         maintenance=upkeep.maintenance,
         integrity=upkeep.integrity,
         backups=backups,
+        imports=imports,
     )

@@ -21,6 +21,7 @@ from imagehost_core.db import (
     IdempotencyRepository,
     ImageListRepository,
     ImageRepository,
+    ImportRepository,
     KeyRepository,
     OutboxRepository,
     RateLimitStore,
@@ -83,6 +84,7 @@ class HostContext:
     webhooks: WebhookRepository
     outbox: OutboxRepository
     cache_purges: CachePurgeRepository
+    imports: ImportRepository
     rate_limits: RateLimitStore
     units: UnitOfWorkFactory
     observe: Observer
@@ -185,6 +187,7 @@ def _open(
         idempotency=IdempotencyRepository(database),
         webhooks=webhooks,
         outbox=outbox,
+        imports=ImportRepository(database),
         cache_purges=CachePurgeRepository(database, settings.purge.url is not None),
         rate_limits=rate_limits,
         units=UnitOfWorkFactory(outbox, urls, clock, random),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Protocol
 
 from attrs import field, frozen
 
@@ -26,6 +27,18 @@ MAX_KEY = 255
 """Characters of an `Idempotency-Key`."""
 WAIT_SECONDS = 20.0
 """Seconds for which a second request waits for the first."""
+
+
+class ResultRecorder(Protocol):
+    """A record of what one operation creates, so that its repetition creates nothing."""
+
+    def previous_result(self) -> str | None:
+        """Return the id of what an earlier attempt created, or `None`."""
+        ...
+
+    def record_result(self, transaction: Transaction, result: str) -> None:
+        """Record the id of what was created, in the transaction that creates it."""
+        ...
 
 
 @frozen

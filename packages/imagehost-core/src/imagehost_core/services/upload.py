@@ -11,6 +11,7 @@ import logging
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from hashlib import file_digest
 from pathlib import Path
 from typing import BinaryIO, Unpack
@@ -28,7 +29,7 @@ from imagehost_core.limits import require_quota
 from imagehost_core.models import Account, Image
 from imagehost_core.observer import Observer, UploadEnded
 from imagehost_core.services.albums import require_album
-from imagehost_core.services.idempotency import SubOperation
+from imagehost_core.services.idempotency import ResultRecorder
 from imagehost_core.services.owners import Owner, get_account
 from imagehost_core.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 from imagehost_core.settings import LimitSettings, UploadSettings
@@ -87,10 +88,21 @@ class UploadService:
         owner: Owner,
         filename: str | None = None,
         options: UploadOptions | None = None,
-        idempotency: SubOperation | None = None,
+        idempotency: ResultRecorder | None = None,
+        created_at: datetime | None = None,
         **keywords: Unpack[UploadKeywords],
     ) -> Image:
-        """Store an image, as `ImageHost.upload` does."""
+        """Store an image, as `ImageHost.upload` does.
+
+        Args:
+            source: As for `ImageHost.upload`.
+            owner: As for `ImageHost.upload`.
+            filename: As for `ImageHost.upload`.
+            options: As for `ImageHost.upload`.
+            idempotency: The record of the request's result.
+            created_at: The time of an earlier upload to another host; by default now.
+            keywords: As for `ImageHost.upload`.
+        """
         if options is not None and keywords:
             raise TypeError(f"expected options or keywords but received both: {', '.join(sorted(keywords))}")
         account = get_account(self._accounts, owner)
@@ -108,7 +120,7 @@ class UploadService:
                 result = self._ingest(staged, header, options, directory)
                 # The master can be larger than the upload.
                 self._staging.require_free_space(0)
-                image = self._build_image(result, directory, account, original_filename, options)
+                image = self._build_image(result, directory, account, original_filename, options, created_at)
                 self._store(image, directory, account, idempotency)
                 stored.append(image)
         return image
@@ -168,7 +180,7 @@ class UploadService:
         album_id = parse_positive_int(value, MAX_ALBUM_ID)
         require_album(self._albums, album_id, account.id)
 
-    def _previous_result(self, idempotency: SubOperation | None) -> Image | None:
+    def _previous_result(self, idempotency: ResultRecorder | None) -> Image | None:
         """Return the image that an earlier attempt of the same request stored."""
         image_id = idempotency.previous_result() if idempotency else None
         return None if image_id is None else self._images.get(ImageId(image_id))
@@ -247,6 +259,7 @@ class UploadService:
         account: Account,
         original_filename: str,
         options: UploadOptions,
+        created_at: datetime | None,
     ) -> Image:
         filename = base62(ID_LENGTH, self._random) if options.auto_rename else original_filename
         now = self._clock()
@@ -270,12 +283,12 @@ class UploadService:
             sha256=digest,
             placeholder=result.placeholder,
             derivatives=tuple((size.width, size.height) for size in result.derivatives),
-            created_at=now,
+            created_at=min(created_at or now, now),
             updated_at=now,
         )
 
     def _store(
-        self, image: Image, directory: Path, account: Account, idempotency: SubOperation | None
+        self, image: Image, directory: Path, account: Account, idempotency: ResultRecorder | None
     ) -> None:
         """Make the files durable, then commit the record.
 
@@ -290,7 +303,7 @@ class UploadService:
                 raise
 
     def _commit(
-        self, unit: UnitOfWork, image: Image, account: Account, idempotency: SubOperation | None
+        self, unit: UnitOfWork, image: Image, account: Account, idempotency: ResultRecorder | None
     ) -> None:
         with self._database.transaction() as transaction:
             require_album(self._albums, image.album_id, image.account_id, transaction)

@@ -14,6 +14,7 @@ from imagehost_server.cli.accounts import keys, users
 from imagehost_server.cli.archives import backup, restore_command
 from imagehost_server.cli.bootstrap import create_initial_credentials
 from imagehost_server.cli.common import cli_errors, data_option, load_settings, new_data_option, open_host
+from imagehost_server.cli.imports import import_images
 from imagehost_server.cli.maintenance import fsck, gc
 from imagehost_server.cli.settings_toml import format_settings
 from imagehost_server.logging_config import logging_config
@@ -97,6 +98,7 @@ def retry_webhooks(data: Path) -> None:
 
 main.add_command(fsck)
 main.add_command(gc)
+main.add_command(import_images)
 main.add_command(users)
 main.add_command(keys)
 main.add_command(backup)

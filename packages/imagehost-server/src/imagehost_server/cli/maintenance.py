@@ -25,7 +25,7 @@ log = logging.getLogger("imagehost.cli")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def fsck(context: click.Context, data: Path, repair: bool, quick: bool, as_json: bool) -> None:
-    r"""Check the data directory, beside running servers.
+    """Check the data directory, beside running servers.
 
     Compares records, files by their SHA-256, counters, indexes and references, and prints what is wrong.
 
@@ -41,7 +41,7 @@ def fsck(context: click.Context, data: Path, repair: bool, quick: bool, as_json:
       4   something is wrong and is not repaired
       8   the check failed
       32  the check was interrupted
-    """
+    """  # noqa: D301 - the escape sequence is click's
     report: CheckReport = (JsonReport if as_json else TextReport)(data, repair=repair, quick=quick)
     context.exit(_run(report, data, repair=repair, quick=quick))
 

@@ -1,0 +1,110 @@
+"""The command `imagehost import`."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from imagehost_core import ImageHost
+from imagehost_core.testing import make_image
+from imagehost_server.cli.main import main
+
+Command = Callable[..., CompletedProcess[str]]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data directory."""
+    ImageHost.open(tmp_path / "data").close()
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """A directory with two images and a text."""
+    path = tmp_path / "photos"
+    path.mkdir()
+    for seed in range(2):
+        (path / f"{seed}.png").write_bytes(make_image(8, 8, seed=seed))
+    (path / "notes.txt").write_text("no image", encoding="utf-8")
+    return path
+
+
+def test_a_directory_is_imported_and_what_is_not_taken_is_printed(
+    imagehost: Command, data: Path, photos: Path, tmp_path: Path
+) -> None:
+    mapping = tmp_path / "mapping.csv"
+    result = imagehost("import", photos, "--data", data, "--public", "--mapping", mapping)
+    assert result.stdout.splitlines() == [
+        "omitted: photos/notes.txt: not a JPEG, PNG, WebP or GIF",
+        "2 imported, 0 unchanged, 1 omitted, 0 failed",
+    ]
+    with ImageHost.open(data) as host:
+        images = {image.id: image for image in host.images.iter(owner="admin")}
+    with mapping.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["source"] for row in rows] == ["photos/0.png", "photos/1.png"]
+    assert {row["image_id"] for row in rows} == images.keys()
+    assert all(row["url"].endswith(f"/img/{row['image_id']}") for row in rows)
+    assert all(image.is_public for image in images.values())
+    again = imagehost("import", photos, "--data", data)
+    assert again.stdout.splitlines()[-1] == "0 imported, 2 unchanged, 1 omitted, 0 failed"
+
+
+def test_json_has_an_object_per_file_and_the_counts(imagehost: Command, data: Path, photos: Path) -> None:
+    (photos / "broken.png").write_bytes(make_image(8, 8)[:60])
+    result = imagehost("import", photos, "--data", data, "--json", check=False)
+    assert result.returncode == 1
+    *entries, counts = map(json.loads, result.stdout.splitlines())
+    assert counts == {"counts": {"imported": 2, "unchanged": 0, "omitted": 1, "failed": 1}}
+    by_source = {entry["source"]: entry for entry in entries}
+    assert by_source["photos/0.png"]["status"] == "imported"
+    assert len(by_source["photos/0.png"]["image_id"]) == 16
+    assert "reason" in by_source["photos/broken.png"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--from", "lsky"], "expected --files beside --from"),
+        (["--files", "."], "expected --files only beside --from"),
+        (["--user", "nobody"], "nobody"),
+    ],
+)
+def test_wrong_arguments_are_explained(data: Path, photos: Path, arguments: list[str], message: str) -> None:
+    result = CliRunner().invoke(main, ["import", str(photos), "--data", str(data), *arguments])
+    assert result.exit_code != 0
+    assert message in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_full_quota_says_how_to_continue(data: Path, photos: Path) -> None:
+    with ImageHost.open(data) as host:
+        host.accounts.update("admin", quota_bytes=1)
+    result = CliRunner().invoke(main, ["import", str(photos), "--data", str(data)])
+    assert result.exit_code == 1
+    assert "run the command again to continue" in result.output
+    assert "0 imported" in result.output
+
+
+def commands(group: click.Group, *path: str) -> list[tuple[str, ...]]:
+    """Return the words of every command."""
+    found: list[tuple[str, ...]] = []
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            found += commands(command, *path, name)
+        else:
+            found.append((*path, name))
+    return found
+
+
+@pytest.mark.parametrize("words", commands(main), ids=" ".join)
+def test_no_help_shows_an_escape_sequence(words: tuple[str, ...]) -> None:
+    assert "\\b" not in CliRunner().invoke(main, [*words, "--help"]).output
