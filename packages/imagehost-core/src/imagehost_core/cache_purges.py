@@ -85,4 +85,5 @@ def retry_delay(attempts: int) -> timedelta:
     Args:
         attempts: The number of attempts so far, at least 1.
     """
-    return min(FIRST_RETRY_DELAY * 4 ** min(attempts - 1, 10), MAX_RETRY_DELAY)
+    factor: int = 4 ** min(attempts - 1, 10)
+    return min(FIRST_RETRY_DELAY * factor, MAX_RETRY_DELAY)

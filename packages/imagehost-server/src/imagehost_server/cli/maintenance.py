@@ -51,7 +51,7 @@ def fsck(context: click.Context, data: Path, repair: bool, quick: bool, as_json:
 @click.option("--dry-run", is_flag=True, help="Remove nothing, and print what would be removed.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def gc(data: Path, dry_run: bool, as_json: bool) -> None:
-    r"""Remove what nothing refers to and what has expired, beside running servers.
+    """Remove what nothing refers to and what has expired, beside running servers.
 
     That is: files of crashed uploads and unfinished deletions, staging directories of processes that have
     exited, variants above the cache's limit, and expired sessions, idempotency keys and webhook events.
@@ -60,7 +60,7 @@ def gc(data: Path, dry_run: bool, as_json: bool) -> None:
     Examples:
       imagehost gc --data /srv/imagehost --dry-run
       imagehost gc --data /srv/imagehost --json
-    """
+    """  # noqa: D301 - the escape sequence is click's
     with open_host(data, recover=False) as host:
         report = host.maintenance.collect_garbage(dry_run=dry_run)
     values = attrs.asdict(report)
