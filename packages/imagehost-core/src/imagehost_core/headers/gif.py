@@ -20,6 +20,9 @@ _SEGMENT_COST = 20
 """The parts that a frame or an extension counts as, because scanning one takes as long as that many
 sub-blocks. So a GIF can have 47,000 of them."""
 
+MAX_PADDING_BYTES = 65_536
+"""The most bytes between the blocks of a GIF. Encoders write none; Pillow reads them one by one."""
+
 _INTRODUCER = re.compile(rb"[!,;]")
 _EXTENSION, _FRAME, _TRAILER = b"!", b",", b";"
 _GRAPHIC_CONTROL, _COMMENT, _APPLICATION = 0xF9, 0xFE, 0xFF
@@ -44,12 +47,15 @@ def read(reader: HeaderReader) -> ImageHeader:
     offset = 13 + _colour_table_bytes(flags)
     reader.require_length(offset)
     size, extent = (width, height), (width, height)
-    frames, alpha, metadata = 0, False, MetadataCounter()
+    frames, alpha, metadata, padding = 0, False, MetadataCounter(), 0
     while True:
         start = reader.search(_INTRODUCER, offset, 1)
         if start is None:
             end = offset
             break
+        padding += start - offset
+        if padding > MAX_PADDING_BYTES:
+            raise damaged_file(f"at most {MAX_PADDING_BYTES:,} bytes between the blocks of a GIF", "more")
         offset = start + 1
         reader.count_parts(MAX_BLOCKS, _SEGMENT_COST)
         kind = reader.read_exactly(start, 1)

@@ -18,10 +18,16 @@ MAX_SEGMENTS = 2_048
 """The most segments of a JPEG. 100 scans with six tables each, an ICC profile in 255 segments and 4 MiB of
 other metadata in full segments are about 1,050; decoders concatenate metadata in quadratic time."""
 
-_MARKER = re.compile(rb"\xff[\xc0-\xc7\xc9-\xcf\xd8-\xef\xfe]")
-"""The markers that start a segment or end the image. Of the others, 0xFF00 is a stuffed byte of the pixels,
-0xFF01 and 0xFFD0 to 0xFFD7 (restarts) have no segment, and the rest is reserved: decoders stop there."""
+MAX_PADDING_BYTES = 65_536
+"""The most fill bytes (0xFF) before markers, and other bytes between segments, of a JPEG. Encoders write few,
+for alignment; decoders read them one by one, and again from the first one for each part of the file."""
 
+_MARKER = re.compile(rb"\xff[\xc0-\xc7\xc9-\xcf\xd8-\xef\xfe\xff]")
+"""The markers that start a segment or end the image, and fill bytes. Of the others, 0xFF00 is a stuffed byte
+of the pixels, 0xFF01 and 0xFFD0 to 0xFFD7 (restarts) have no segment, and the rest is reserved: decoders stop
+there."""
+
+_FILL = 0xFF
 _SOI, _EOI, _SOS, _COM = 0xD8, 0xD9, 0xDA, 0xFE
 _APP = range(0xE0, 0xF0)
 _FRAMES = {0xC0, 0xC1, 0xC2, 0xC3, 0xC9, 0xCA}
@@ -55,13 +61,24 @@ def read(reader: HeaderReader) -> ImageHeader:
     is_displayable = False
     scans = 0
     metadata = MetadataCounter()
+    padding = 0
+    in_pixels = False
     offset = 2
     while True:
         start = reader.search(_MARKER, offset, 2)
         if start is None:
             raise damaged_file("a JPEG with an end-of-image marker", "one cut short before it")
+        code = reader.read_exactly(start, 2)[1]
+        padding += (code == _FILL) + (0 if in_pixels else start - offset)
+        if padding > MAX_PADDING_BYTES:
+            raise damaged_file(f"at most {MAX_PADDING_BYTES:,} bytes between the segments of a JPEG", "more")
+        if code == _FILL:
+            # The next byte may begin a marker.
+            offset = start + 1
+            continue
         reader.count_parts(MAX_SEGMENTS)
-        code, offset = reader.read_exactly(start, 2)[1], start + 2
+        offset = start + 2
+        in_pixels = code == _SOS
         if code == _EOI:
             break
         if code == _SOI:
