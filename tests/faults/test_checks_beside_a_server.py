@@ -1,0 +1,76 @@
+"""Integrity checks and garbage collections beside a server under load: nothing in progress is a finding."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx2
+import pytest
+from tests.faults.conftest import NO_LIMITS, client_of, stored_ids
+
+from imagehost_core import ImageHost
+from imagehost_core.testing import make_image
+from imagehost_server.testing import running
+
+CLIENTS = 4
+RUNS = 4
+"""Runs of the command while the clients work: each starts at another time of their requests."""
+HOOK = {"url": "http://127.0.0.1:9/", "events": ["image.uploaded", "image.deleted"]}
+VARIABLES = {**NO_LIMITS, "IMAGEHOST_WEBHOOKS_ALLOW_LOOPBACK": "true"}
+
+
+def work(client: httpx2.Client, ended: threading.Event, seed: int) -> tuple[set[str], int]:
+    """Upload, render, change and delete images until the end; return the ids that are left."""
+    album = client.post("/v1/albums", json={"name": f"Album {seed}"}).raise_for_status().json()["data"]["id"]
+    left: list[str] = []
+    deleted = 0
+    while not ended.is_set():
+        form = {"album_id": str(album), "convertToWebP": "false"}
+        files = {"image": make_image(50, 40, seed=seed)}
+        response = client.post("/v1/upload", files=files, data=form).raise_for_status()
+        left.append(response.json()["data"]["id"])
+        client.get(f"/img/{left[-1]}?w=10").raise_for_status()
+        client.patch(f"/v1/images/{left[-1]}", json={"is_public": False}).raise_for_status()
+        if len(left) > 5:
+            client.delete(f"/v1/images/{left.pop(0)}").raise_for_status()
+            deleted += 1
+        if len(left) > 4:
+            body = {"image_ids": [left.pop(0), left.pop(0)]}
+            client.post("/v1/images/delete", json=body).raise_for_status()
+            deleted += 2
+    return set(left), deleted
+
+
+def command(data: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "imagehost_server", *words, "--data", str(data)]
+    return subprocess.run(line, capture_output=True, text=True, check=False, timeout=240)
+
+
+@pytest.mark.parametrize(
+    "words", [("fsck",), ("fsck", "--repair"), ("gc",)], ids=lambda words: " ".join(words)
+)
+def test_work_in_progress_is_no_finding_and_loses_nothing(tmp_path: Path, words: tuple[str, ...]) -> None:
+    data, ended = tmp_path / "data", threading.Event()
+    with (
+        running(data, "--workers", "2", variables=VARIABLES) as server,
+        client_of(server, server.token) as client,
+    ):
+        client.post("/v1/webhooks", json=HOOK).raise_for_status()
+        with ThreadPoolExecutor(CLIENTS) as threads:
+            clients = [threads.submit(work, client, ended, seed) for seed in range(CLIENTS)]
+            try:
+                results = [command(data, *words) for _ in range(RUNS)]
+            finally:
+                ended.set()
+        left, deleted = zip(*(future.result() for future in clients), strict=True)
+        assert sum(deleted) > RUNS, "expected the clients to work during the runs"
+        assert stored_ids(data) == sorted(set[str]().union(*left))
+    expected = "nothing is wrong" if words[0] == "fsck" else "Nothing to remove"
+    assert [(result.returncode, result.stderr) for result in results] == [(0, "")] * RUNS
+    assert all(expected in result.stdout for result in results)
+    with ImageHost.open(data) as host:
+        assert list(host.check()) == []
