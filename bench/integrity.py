@@ -28,6 +28,7 @@ INSERT INTO images (id, account_id, filename, original_filename, description, is
     height, frames, has_alpha, sha256, placeholder, derivatives, created_at, updated_at)
 VALUES (?, 1, 'a.webp', 'a.jpg', '', 1, 'webp', ?, 400, 300, 1, 0, ?, '1QcSHQRnh493V4dIh4eX', '[]', ?, ?)
 """
+WORDS = "INSERT INTO image_words (rowid, filename, description) SELECT number, '1xa 1xwebp', '' FROM images"
 
 
 def rows(data: Path, images: int, size: int) -> Iterator[tuple[object, ...]]:
@@ -52,9 +53,10 @@ def build(data: Path, images: int, size: int) -> None:
         with closing(sqlite3.connect(data / "imagehost.sqlite3")) as database:
             database.execute("PRAGMA synchronous = OFF")
             database.executemany(INSERT, rows(data, images, size))
+            database.execute("INSERT INTO gallery_images SELECT created_at, id FROM images")
+            database.execute(WORDS)
             database.commit()
-        for _ in host.check(repair=True, quick=True):
-            pass
+        host.maintenance.repair_counters()
     (data / "complete").touch()
 
 

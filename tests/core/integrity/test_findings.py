@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from hashlib import sha256
+from pathlib import Path
 
+import attrs
 import pytest
-from tests.core.integrity.conftest import DamagedDirectory, flip_byte
+from PIL import Image as PILImage
+from tests.core.integrity.conftest import SETTINGS, DamagedDirectory, flip_byte
 
-from imagehost_core import FindingKind
+from imagehost_core import FindingKind, ImageHost
 from imagehost_core._util.clock import to_micros, utc_now
+from imagehost_core.db.integrity import REFERENCES
 from imagehost_core.ids import new_image_id
+from imagehost_core.settings import RenderingSettings
 from imagehost_core.storage.locks import lock_file, unlock_file
 
 Plant = Callable[[DamagedDirectory], str]
@@ -179,7 +186,34 @@ def add_image_of_missing_account(directory: DamagedDirectory) -> str:
     return f"images {image.id}"
 
 
+def derivative_of(directory: DamagedDirectory) -> Path:
+    """Return the path of the largest derivative."""
+    side = max(directory.photo.derivatives[0])
+    return directory.folder(directory.photo) / f"derivative-{side}"
+
+
+def delete_derivative(directory: DamagedDirectory) -> str:
+    path = derivative_of(directory)
+    path.unlink()
+    return f"{directory.photo.id}/{path.name}"
+
+
+def empty_derivative(directory: DamagedDirectory) -> str:
+    path = derivative_of(directory)
+    path.write_bytes(b"")
+    return f"{directory.photo.id}/{path.name}"
+
+
+def flip_byte_of_derivative(directory: DamagedDirectory) -> str:
+    path = derivative_of(directory)
+    flip_byte(path, path.stat().st_size // 2)
+    return f"{directory.photo.id}/{path.name}"
+
+
 REPAIRABLE = {
+    delete_derivative: FindingKind.DERIVATIVE_MISSING,
+    empty_derivative: FindingKind.DERIVATIVE_MISSING,
+    flip_byte_of_derivative: FindingKind.DERIVATIVE_CORRUPT,
     add_orphan: FindingKind.ORPHAN,
     add_unnamed_derivative: FindingKind.ORPHAN,
     add_tombstone: FindingKind.UNFINISHED_DELETION,
@@ -335,3 +369,80 @@ def test_nothing_else_is_checked_in_a_database_that_cannot_be_repaired(directory
     delete_master(directory)
     for repair in (False, True):
         assert set(directory.kinds(repair=repair)) == {FindingKind.DATABASE_CORRUPT}
+
+
+@pytest.mark.parametrize("plant", [delete_derivative, flip_byte_of_derivative], ids=name_of)
+def test_a_derivative_is_created_again_with_the_same_size(directory: DamagedDirectory, plant: Plant) -> None:
+    plant(directory)
+    [finding] = directory.check(repair=True)
+    assert finding.repair == "created from the master"
+    with PILImage.open(derivative_of(directory)) as derivative:
+        assert derivative.size == directory.photo.derivatives[0]
+    with ImageHost.open(directory.path, settings=SETTINGS) as host:
+        assert host.images.get(directory.photo.id).derivatives == directory.photo.derivatives
+        assert host.render(directory.photo.id, "w=500").width == 500
+
+
+def test_derivatives_of_a_master_that_no_decoder_reads_are_forgotten(directory: DamagedDirectory) -> None:
+    """Its record says that it was stored as it is: of an earlier version that accepted more."""
+    master = b"\xff\xd8\xff\xe0 no more than this"
+    (directory.folder(directory.photo) / "master").write_bytes(master)
+    sql = "UPDATE images SET size = ?, sha256 = ? WHERE id = ?"
+    directory.execute(sql, len(master), sha256(master).hexdigest(), directory.photo.id)
+    directory.check(repair=True)
+    delete_derivative(directory)
+    [finding] = directory.check(repair=True)
+    assert finding.repair.startswith("forgotten")
+    assert directory.check() == []
+    assert [path.name for path in directory.folder(directory.photo).iterdir()] == ["master"]
+
+
+def test_derivatives_are_left_for_the_next_check_if_no_worker_starts_in_time(
+    directory: DamagedDirectory,
+) -> None:
+    """A worker process takes longer than 0.1 s to start."""
+    delete_derivative(directory)
+    rendering = RenderingSettings(processes=1, ingest_timeout_seconds=0.1)
+    impatient = attrs.evolve(SETTINGS, rendering=rendering)
+    with ImageHost.open(directory.path, settings=impatient) as host:
+        [finding] = host.check(repair=True)
+        assert not finding.is_repaired
+        assert host.images.get(directory.photo.id).derivatives == directory.photo.derivatives
+    assert directory.check(repair=True)[0].is_repaired
+
+
+def test_derivatives_stay_as_they_are_while_the_master_is_damaged(directory: DamagedDirectory) -> None:
+    flip_byte_of_derivative(directory)
+    flip_byte_of_master(directory)
+    before = derivative_of(directory).read_bytes()
+    for repair in (True, False):
+        assert directory.kinds(repair=repair) == [
+            FindingKind.DERIVATIVE_CORRUPT,
+            FindingKind.MASTER_CORRUPT,
+        ]
+    assert not any(finding.is_repaired for finding in directory.check(repair=True))
+    assert derivative_of(directory).read_bytes() == before
+
+
+def test_derivatives_without_a_recorded_checksum_are_checked_for_existence(
+    directory: DamagedDirectory,
+) -> None:
+    sizes = json.dumps(directory.photo.derivatives)
+    directory.execute("UPDATE images SET derivatives = ? WHERE id = ?", sizes, directory.photo.id)
+    flip_byte_of_derivative(directory)
+    assert directory.check() == []
+    delete_derivative(directory)
+    assert directory.kinds(repair=True) == [FindingKind.DERIVATIVE_MISSING]
+    with ImageHost.open(directory.path, settings=SETTINGS) as host:
+        image = host.images.get(directory.photo.id)
+        assert len(image.derivative_checksums) == len(image.derivatives) > 0
+
+
+def test_every_foreign_key_of_the_schema_is_checked(directory: DamagedDirectory) -> None:
+    with closing(sqlite3.connect(directory.path / "imagehost.sqlite3")) as connection:
+        keys = connection.execute(
+            'SELECT item.name, key."table", group_concat(key."from") FROM sqlite_schema AS item, '
+            "pragma_foreign_key_list(item.name) AS key WHERE item.type = 'table' GROUP BY item.name, key.id"
+        ).fetchall()
+    checked = [(each.table, each.parent, ",".join(each.columns.values())) for each in REFERENCES]
+    assert sorted(checked) == sorted(keys)

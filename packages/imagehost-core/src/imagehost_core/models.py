@@ -108,6 +108,7 @@ class Image:
         created_at: The upload time, in UTC.
         updated_at: The time of the last change of the record, in UTC.
         derivatives: The sizes of the stored derivatives, largest first, in pixels.
+        derivative_checksums: The CRC-32 of the file of each; empty if none was recorded.
     """
 
     id: ImageId
@@ -128,6 +129,7 @@ class Image:
     created_at: datetime
     updated_at: datetime
     derivatives: tuple[tuple[int, int], ...] = ()
+    derivative_checksums: tuple[int, ...] = ()
 
     @property
     def mime_type(self) -> str:
@@ -256,13 +258,7 @@ class SessionWithToken:
 
 @frozen
 class AccountUsage:
-    """The resources that an account uses.
-
-    Attributes:
-        images: The number of images.
-        albums: The number of albums.
-        bytes: The total size of the masters.
-    """
+    """The numbers of images and albums of an account, and the total size of the masters in bytes."""
 
     images: int
     albums: int

@@ -167,6 +167,11 @@ class ImageRepository:
             count_image(transaction, before, image)
             refresh_gallery(transaction, GalleryScope.IMAGE, image.id)
 
+    def update_derivatives(self, transaction: Transaction, image: Image) -> None:
+        """Update the derivatives of an image."""
+        values = {"id": image.id, "derivatives": to_row(image)["derivatives"]}
+        transaction.execute("UPDATE images SET derivatives = :derivatives WHERE id = :id", values)
+
     def insert_tombstone(self, transaction: Transaction, image: Image, now: datetime) -> None:
         """Replace an image's row, as the transaction reads it, by a tombstone."""
         count_image(transaction, image, None)
@@ -217,6 +222,8 @@ def to_image(row: SqlRow) -> Image:
 @lru_cache(ROWS_IN_MEMORY)
 def _to_image(values: tuple[SqlValue, ...]) -> Image:
     row = dict(zip(COLUMNS, values, strict=True))
+    # Of each: width, height, and the checksum if it was recorded.
+    derivatives = json.loads(text(row, "derivatives"))
     return Image(
         id=ImageId(text(row, "id")),
         account_id=AccountId(integer(row, "account_id")),
@@ -233,7 +240,8 @@ def _to_image(values: tuple[SqlValue, ...]) -> Image:
         has_alpha=bool(row["has_alpha"]),
         sha256=text(row, "sha256"),
         placeholder=text(row, "placeholder"),
-        derivatives=tuple((width, height) for width, height in json.loads(text(row, "derivatives"))),
+        derivatives=tuple((width, height) for width, height, *_ in derivatives),
+        derivative_checksums=tuple(checksum for _, _, *checksums in derivatives for checksum in checksums),
         created_at=timestamp(row, "created_at"),
         updated_at=timestamp(row, "updated_at"),
     )
@@ -257,10 +265,16 @@ def to_row(image: Image) -> SqlRow:
         "has_alpha": int(image.has_alpha),
         "sha256": image.sha256,
         "placeholder": image.placeholder,
-        "derivatives": json.dumps(image.derivatives),
+        "derivatives": json.dumps(_derivatives(image)),
         "created_at": to_micros(image.created_at),
         "updated_at": to_micros(image.updated_at),
     }
+
+
+def _derivatives(image: Image) -> list[tuple[int, ...]]:
+    """Return the width, the height and, if it is known, the checksum of each derivative."""
+    checksums = image.derivative_checksums
+    return [(*size, *checksums[index : index + 1]) for index, size in enumerate(image.derivatives)]
 
 
 def _to_tombstone(row: SqlRow) -> Tombstone:

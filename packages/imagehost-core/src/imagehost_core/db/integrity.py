@@ -68,6 +68,7 @@ REFERENCES = (
         "idempotency_keys",
         is_deletable=True,
     ),
+    Reference("imports", "account_id || ' ' || source", _ACCOUNT, "accounts", is_deletable=True),
     Reference("webhooks", "id", _ACCOUNT, "accounts", is_deletable=True),
     Reference("webhook_deliveries", "id", {"id": "webhook_id"}, "webhooks", is_deletable=True),
     DELIVERY_EVENT,

@@ -170,7 +170,7 @@ def repair_indexes(transaction: Transaction) -> tuple[str, ...]:
     return image_ids
 
 
-def repair_index(transaction: Transaction, image_id: str) -> bool:
+def repair_index(transaction: Transaction, image_id: str) -> None:
     """Correct the gallery and the words of one image; the gallery's counter may need a recount afterwards."""
     transaction.execute(
         "DELETE FROM gallery_images WHERE id = :id AND NOT EXISTS (SELECT 1 FROM images "
@@ -183,7 +183,6 @@ def repair_index(transaction: Transaction, image_id: str) -> bool:
         image = to_image(row)
         delete_words(transaction, image)
         insert_words(transaction, integer(row, "number"), image)
-    return True
 
 
 def _with_wrong_words(queryable: Queryable) -> Iterator[SqlRow]:

@@ -13,6 +13,7 @@ from imagehost_core.services.expiry import ExpiredRecords
 from imagehost_core.services.garbage import GarbageService
 from imagehost_core.services.integrity import IntegrityService
 from imagehost_core.services.integrity.database_checks import DatabaseChecker
+from imagehost_core.services.integrity.derivative_repair import DerivativeRepairer
 from imagehost_core.services.integrity.image_files import ImageFileChecker
 from imagehost_core.services.integrity.unreferenced_files import UnreferencedFileChecker
 from imagehost_core.services.maintenance import MaintenanceService
@@ -60,7 +61,18 @@ def build_maintenance(context: HostContext, settings: Settings, clock: Clock) ->
         eraser=eraser,
     )
     database_checker = DatabaseChecker(database, clock)
-    integrity = IntegrityService(database_checker, ImageFileChecker(database, blobs, locks), unreferenced)
+    derivatives = DerivativeRepairer(
+        database=database,
+        images=images,
+        blobs=blobs,
+        locks=locks,
+        generations=generations,
+        staging=staging,
+        executor=context.executor,
+        timeout_seconds=settings.rendering.ingest_timeout_seconds,
+    )
+    files = ImageFileChecker(database, blobs, locks, derivatives)
+    integrity = IntegrityService(database_checker, files, unreferenced)
     garbage = GarbageService(
         unreferenced=unreferenced,
         database=database_checker,

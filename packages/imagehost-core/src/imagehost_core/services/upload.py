@@ -35,6 +35,7 @@ from imagehost_core.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 from imagehost_core.settings import LimitSettings, UploadSettings
 from imagehost_core.storage import BlobStore, LockManager, StagedFile, StagingArea
 from imagehost_core.storage.blob_store import MASTER, derivative_name
+from imagehost_core.storage.checksums import file_checksum
 from imagehost_core.storage.durable import translate_disk_full
 from imagehost_core.storage.staging import CHUNK_BYTES
 from imagehost_core.transform import Size
@@ -283,6 +284,10 @@ class UploadService:
             sha256=digest,
             placeholder=result.placeholder,
             derivatives=tuple((size.width, size.height) for size in result.derivatives),
+            derivative_checksums=tuple(
+                file_checksum(directory / derivative_name(max(size.width, size.height)))
+                for size in result.derivatives
+            ),
             created_at=min(created_at or now, now),
             updated_at=now,
         )

@@ -74,6 +74,19 @@ class BlobStore(Protocol):
         """
         ...
 
+    def replace_file(self, image_id: ImageId, name: str, file: Path) -> None:
+        """Store one of the files of an image that has files, in place of another under the name.
+
+        Args:
+            image_id: The image.
+            name: The name.
+            file: A file on the file system of the staging area; it is moved.
+
+        Raises:
+            InsufficientStorageError: The store is full.
+        """
+        ...
+
     def delete_file(self, image_id: ImageId, name: str) -> None:
         """Delete one of an image's files, if it is there.
 
@@ -176,6 +189,13 @@ class LocalBlobStore:
             OSError: Some of them could not be deleted; try again.
         """
         self._staging.remove_tree_atomically(self._directory(image_id))
+
+    def replace_file(self, image_id: ImageId, name: str, file: Path) -> None:
+        """Store one of the files of an image; it survives a power failure when this returns."""
+        with translate_disk_full():
+            sync_file(file)
+            file.replace(self._directory(image_id) / name)
+            sync_directory(self._directory(image_id))
 
     def delete_file(self, image_id: ImageId, name: str) -> None:
         """Delete one of an image's files, if it is there."""
@@ -296,6 +316,12 @@ class MemoryBlobStore:
         """Delete all files of an image, if there are any."""
         with self._lock:
             self._images.pop(image_id, None)
+
+    def replace_file(self, image_id: ImageId, name: str, file: Path) -> None:
+        """Store one of the files of an image; the given file is deleted."""
+        with self._lock:
+            self._images[image_id][name] = file.read_bytes()
+        file.unlink()
 
     def delete_file(self, image_id: ImageId, name: str) -> None:
         """Delete one of an image's files, if it is there."""

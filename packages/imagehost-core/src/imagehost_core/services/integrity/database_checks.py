@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 
 from attrs import field, frozen
 
@@ -15,6 +16,8 @@ from imagehost_core.ids import ImageId
 from imagehost_core.services.idempotency import RETENTION
 from imagehost_core.services.integrity.findings import Finding, FindingKind
 
+_BATCH = 100
+"""Images whose entries one transaction corrects; other writes wait for it."""
 _DELETED = "deleted the row"
 
 _Repair = Callable[[Transaction], bool]
@@ -95,14 +98,19 @@ class DatabaseChecker:
             )
             fix: _Repair = partial(integrity.delete_words_without_image, number=number)
             yield from self._report(finding, fix if repair else None, _DELETED)
-        for image_id in recount.check_indexes(self._database):
-            finding = Finding(
-                FindingKind.INDEX_MISMATCH,
-                image_id,
-                "expected the image's entries in the gallery and the search index to match its record",
-            )
-            fix = partial(recount.repair_index, image_id=image_id)
-            yield from self._report(finding, fix if repair else None, "corrected the entries")
+        image_ids = iter(recount.check_indexes(self._database))
+        while batch := tuple(islice(image_ids, _BATCH)):
+            if repair:
+                with self._database.transaction() as transaction:
+                    for image_id in batch:
+                        recount.repair_index(transaction, image_id)
+            for image_id in batch:
+                finding = Finding(
+                    FindingKind.INDEX_MISMATCH,
+                    image_id,
+                    "expected the image's entries in the gallery and the search index to match its record",
+                )
+                yield finding.repaired("corrected the entries") if repair else finding
 
     def check_counters(self, *, repair: bool) -> Iterator[Finding]:
         """Yield the counters that differ from a recount; correct all in one transaction."""

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
+from itertools import zip_longest
 
 from attrs import field, frozen
 
@@ -21,12 +22,16 @@ from imagehost_core.db.images import INVALID_ROW, to_image
 from imagehost_core.errors import NotFoundError
 from imagehost_core.ids import ImageId
 from imagehost_core.models import Image
+from imagehost_core.services.integrity.derivative_repair import DerivativeRepairer
 from imagehost_core.services.integrity.findings import CheckName, CheckProgress, Finding, FindingKind
 from imagehost_core.storage import MASTER, BlobStore, LockManager
 from imagehost_core.storage.blob_store import DERIVATIVE_PREFIX, derivative_name
+from imagehost_core.storage.checksums import checksum
 from imagehost_core.storage.staging import CHUNK_BYTES
 
 log = logging.getLogger(__name__)
+
+_OF_DERIVATIVES = frozenset({FindingKind.DERIVATIVE_MISSING, FindingKind.DERIVATIVE_CORRUPT})
 
 THREADS_PER_CORE = 2
 """Threads that read files: one waits for the disk while the other hashes."""
@@ -39,6 +44,7 @@ class ImageFileChecker:
     _database: Database = field(repr=False)
     _blobs: BlobStore = field(repr=False)
     _locks: LockManager = field(repr=False)
+    _derivatives: DerivativeRepairer = field(repr=False)
 
     def check(
         self, *, repair: bool, quick: bool, report: Callable[[CheckProgress], object]
@@ -62,14 +68,23 @@ class ImageFileChecker:
                 report(CheckProgress(CheckName.IMAGES, done, total))
 
     def _confirm(self, image_id: ImageId, *, repair: bool, quick: bool) -> list[Finding]:
-        """Return the findings of an image while nothing can change it, after their repair."""
+        """Return the findings of an image, made while nothing could change it, after their repair."""
         # An upload holds the lock until its record is committed, a deletion until its files are gone.
         with self._locks.acquire("image", image_id):
             row = integrity.image_row(self._database, image_id)
             findings = [] if row is None else self._inspect_row(row, quick=quick)
-            return [self._repair(image_id, finding) for finding in findings] if repair else findings
+            if repair:
+                findings = [self._delete_unnamed(image_id, finding) for finding in findings]
+        damaged = [finding for finding in findings if finding.kind in _OF_DERIVATIVES]
+        if row is None or not (repair and damaged):
+            return findings
+        image = to_image(row)
+        # Unless the master is intact, the derivatives are all that is left of the image.
+        repaired = self._derivatives.repair(image) if self._is_intact(image) else ""
+        return [finding.repaired(repaired) if finding in damaged else finding for finding in findings]
 
-    def _repair(self, image_id: ImageId, finding: Finding) -> Finding:
+    def _delete_unnamed(self, image_id: ImageId, finding: Finding) -> Finding:
+        """Delete the derivative that a finding is about, if the record does not name it."""
         if finding.kind is FindingKind.ORPHAN:
             try:
                 self._blobs.delete_file(image_id, finding.id.partition("/")[2])
@@ -103,15 +118,21 @@ class ImageFileChecker:
             details = f"expected {image.size} bytes for the master but received {size}"
             yield Finding(FindingKind.MASTER_CORRUPT, image.id, details)
         elif not quick:
-            received = self._hash(image.id)
-            if received != image.sha256:
-                details = f"expected SHA-256 {image.sha256} for the master but received {received}"
+            digest = self._hash(image.id)
+            if digest != image.sha256:
+                details = f"expected SHA-256 {image.sha256} for the master but received {digest}"
                 yield Finding(FindingKind.MASTER_CORRUPT, image.id, details)
-        for width, height in image.derivatives:
+        # Uploads of earlier versions have recorded no checksums.
+        for (width, height), expected in zip_longest(image.derivatives, image.derivative_checksums):
             name = derivative_name(max(width, height))
             if not sizes.pop(name, None):
                 details = f"expected a derivative of {width}×{height} pixels but there is none"
                 yield Finding(FindingKind.DERIVATIVE_MISSING, f"{image.id}/{name}", details)
+            elif not quick and expected is not None:
+                received = self._checksum(image.id, name)
+                if received != expected:
+                    details = f"expected CRC-32 {expected} for the derivative but received {received}"
+                    yield Finding(FindingKind.DERIVATIVE_CORRUPT, f"{image.id}/{name}", details)
         for name in sizes:
             if name.startswith(DERIVATIVE_PREFIX):
                 details = "expected no derivative that the record does not name"
@@ -119,6 +140,21 @@ class ImageFileChecker:
             else:
                 details = "expected only a master and derivatives among the files of an image"
                 yield Finding(FindingKind.UNKNOWN_FILE, f"{image.id}/{name}", details)
+
+    def _checksum(self, image_id: ImageId, name: str) -> int | None:
+        """Return the CRC-32 of a derivative; `None` if it was deleted meanwhile."""
+        try:
+            with self._blobs.open(image_id, name) as file:
+                return checksum(file)
+        except NotFoundError:
+            return None
+
+    def _is_intact(self, image: Image) -> bool:
+        """Return whether the master of an image can be read and is as it was uploaded."""
+        try:
+            return self._hash(image.id) == image.sha256
+        except OSError:
+            return False
 
     def _hash(self, image_id: ImageId) -> str:
         """Return the SHA-256 of a master; "" if it was deleted meanwhile."""

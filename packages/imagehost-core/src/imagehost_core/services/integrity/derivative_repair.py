@@ -1,0 +1,102 @@
+"""Repair of derivatives: created again from the master, or else forgotten, so that renders use the master."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import attrs
+from attrs import field, frozen
+
+from imagehost_core.db import Database, ImageRepository
+from imagehost_core.errors import InternalError, UnavailableError, ValidationError
+from imagehost_core.jobs import IngestJob
+from imagehost_core.models import Image
+from imagehost_core.storage import BlobStore, GenerationTable, LockManager, StagingArea
+from imagehost_core.storage.blob_store import derivative_name
+from imagehost_core.storage.checksums import file_checksum
+from imagehost_core.transform import Size
+from imagehost_core.workers import ImageExecutor, estimate_ingest_seconds
+
+log = logging.getLogger(__name__)
+
+
+@frozen
+class DerivativeRepairer:
+    """The repair of the derivatives of images whose master is intact."""
+
+    _database: Database = field(repr=False)
+    _images: ImageRepository = field(repr=False)
+    _blobs: BlobStore = field(repr=False)
+    _locks: LockManager = field(repr=False)
+    _generations: GenerationTable = field(repr=False)
+    _staging: StagingArea = field(repr=False)
+    _executor: ImageExecutor = field(repr=False)
+    _timeout_seconds: float = field(repr=False)
+
+    def repair(self, image: Image) -> str:
+        """Replace all derivatives of an image; the caller holds no lock.
+
+        The files are created before the lock is acquired, which uploads and deletions would wait for.
+
+        Returns:
+            What was done; "" if there was no worker process in time, or the image was deleted meanwhile.
+        """
+        with self._staging.temporary_directory() as directory:
+            try:
+                sizes = self._create(image, directory)
+            except UnavailableError:
+                log.exception("cannot create derivatives now: image=%s", image.id)
+                return ""
+            with self._locks.acquire("image", image.id), self._generations.bump(image.id):
+                current = self._images.get(image.id)
+                if current is None:
+                    return ""
+                self._replace(current, sizes, directory)
+        return "created from the master" if sizes else "forgotten: variants are rendered from the master"
+
+    def _create(self, image: Image, directory: Path) -> tuple[Size, ...]:
+        """Create the derivatives in a directory, as at an upload, and return their sizes.
+
+        Returns:
+            No sizes if the decoder rejects the master.
+
+        Raises:
+            UnavailableError: No worker process was free in time.
+        """
+        job = IngestJob(
+            format=image.format,
+            requested_format=image.format,
+            derivative_sides=tuple(max(size) for size in image.derivatives),
+        )
+        try:
+            with self._blobs.open(image.id) as file:
+                result, (_, *paths) = self._executor.ingest(
+                    job,
+                    file,
+                    image.size,
+                    deadline=self._timeout_seconds,
+                    into=directory,
+                    seconds=estimate_ingest_seconds(Size(image.width, image.height), image.frames),
+                )
+        except (ValidationError, InternalError):
+            log.exception("cannot create derivatives: image=%s", image.id)
+            return ()
+        for path, size in zip(paths, result.derivatives, strict=True):
+            path.rename(directory / derivative_name(max(size.width, size.height)))
+        return result.derivatives
+
+    def _replace(self, image: Image, sizes: tuple[Size, ...], directory: Path) -> None:
+        names = [derivative_name(max(size.width, size.height)) for size in sizes]
+        checksums = tuple(file_checksum(directory / name) for name in names)
+        for name in names:
+            self._blobs.replace_file(image.id, name, directory / name)
+        changed = attrs.evolve(
+            image,
+            derivatives=tuple((size.width, size.height) for size in sizes),
+            derivative_checksums=checksums,
+        )
+        with self._database.transaction() as transaction:
+            self._images.update_derivatives(transaction, changed)
+        for old in {derivative_name(max(size)) for size in image.derivatives} - set(names):
+            self._blobs.delete_file(image.id, old)
