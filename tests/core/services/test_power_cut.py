@@ -19,6 +19,7 @@ import pytest
 
 from imagehost_core import ImageHost, Settings
 from imagehost_core.settings import RenderingSettings, StorageSettings
+from imagehost_core.testing import make_image
 
 if TYPE_CHECKING:
     from tests.core.conftest import Program
@@ -56,6 +57,17 @@ WORK = """
                 print("synced")
             else:
                 print(host.images.delete(line.strip()).id)
+"""
+
+
+RESTORE = """
+    import sys
+    from imagehost_core import restore
+
+    with open(sys.argv[1], "rb") as backup:
+        restore([backup], sys.argv[2])
+    print("restored")
+    sys.stdin.read()
 """
 
 
@@ -142,3 +154,22 @@ def test_a_power_cut_restores_no_deleted_image(
         stored = stored_files(disk.root / "data")
         assert not [path for path in stored if any(image_id in path for image_id in created[:3])]
         assert host.render(created[3]).width == 40
+
+
+def test_a_power_cut_loses_nothing_of_a_restored_host(
+    disk: Disk, tmp_path: Path, program: Callable[..., Program]
+) -> None:
+    backup = tmp_path / "backup"
+    with ImageHost.open(tmp_path / "source", settings=SETTINGS) as host, backup.open("wb") as file:
+        stored = [host.upload(make_image(40, 30, seed=seed), owner="admin").id for seed in range(5)]
+        host.backups.write(file)
+    restoring = program(RESTORE, backup, disk.root / "data")
+    assert restoring.read_line() == "restored"
+    disk.cut()
+    restoring.kill()
+    disk.unmount()
+    disk.mount()
+    with ImageHost.open(disk.root / "data", settings=SETTINGS) as host:
+        assert [image.id for image in host.gallery()] == stored[::-1]
+        for image_id in stored:
+            assert sha256(host.render(image_id).data).hexdigest() == host.images.get(image_id).sha256

@@ -37,7 +37,7 @@ from imagehost_core.storage.durable import (
     open_owner_only,
     require_free_bytes,
     sync_directory,
-    sync_file,
+    sync_tree,
     translate_disk_full,
 )
 from imagehost_core.storage.layout import SECRET_BYTES, shard
@@ -98,7 +98,7 @@ def restore(
                 while reader.has_archive():
                     restored.extract(reader)
         result = restored.finish()
-        _sync_tree(staged.root)
+        sync_tree(staged.root)
         _publish(staged, layout)
     return result
 
@@ -276,19 +276,6 @@ def _parse_ids(member: Member) -> set[ImageId]:
     if wrong := [line for line in lines if not is_image_id(line)]:
         raise ValidationError(f"expected ids of images in {SKIPPED} but received {wrong[0]!r:.40}")
     return {line for line in lines if is_image_id(line)}
-
-
-def _sync_tree(root: Path) -> None:
-    """Make all files of a directory durable.
-
-    One `sync` of the whole system first: after it the calls for each file, which report errors, do not wait.
-    """
-    if hasattr(os, "sync"):
-        os.sync()
-    for directory, _, names in os.walk(root, topdown=False):
-        for name in names:
-            sync_file(Path(directory, name))
-        sync_directory(Path(directory))
 
 
 def _publish(staged: DataLayout, layout: DataLayout) -> None:

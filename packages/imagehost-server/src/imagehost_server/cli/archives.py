@@ -22,6 +22,8 @@ from imagehost_server.cli.progress_bar import progress_bar
 
 STANDARD = "-"
 """The name of a file that stands for standard output or standard input."""
+NAMED_IMAGES = 10
+"""Images that are listed by their ids, of those that were deleted during a backup."""
 DAMAGED_STATUS = 3
 """The exit status of a backup of a host with damaged images; 1 and 2 mean that there is no backup."""
 
@@ -72,8 +74,10 @@ def restore_command(data: Path, files: tuple[str, ...]) -> None:
     with cli_errors(), progress_bar("Restoring images") as progress:
         result = restore(_open_sources(files), data, progress=progress)
     if result.removed:
-        names = " ".join(result.removed)
-        click.echo(f"Removed, without files in the backup: {len(result.removed)} images: {names}", err=True)
+        names = " ".join(result.removed[:NAMED_IMAGES])
+        more = " …" if len(result.removed) > NAMED_IMAGES else ""
+        count = len(result.removed)
+        click.echo(f"Removed, without files in the backup: {count} images: {names}{more}", err=True)
     time = to_rfc3339(result.info.created_at)
     click.echo(f"Restored {data} as of {time}: {result.image_count} images", err=True)
 
