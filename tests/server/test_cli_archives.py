@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pty
 import subprocess
@@ -97,11 +98,12 @@ def test_a_failed_backup_leaves_the_previous_file(data: Path, tmp_path: Path) ->
     assert sorted(path.name for path in tmp_path.iterdir()) == ["backup", "data"]
 
 
-def test_a_device_or_a_directory_is_not_replaced(data: Path, tmp_path: Path) -> None:
-    for target in (Path("/dev/null"), tmp_path):
+def test_a_pipe_or_a_directory_is_not_replaced(data: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for target in (tmp_path / "pipe", tmp_path):
         assert run("backup", target, data=data).exit_code == 1
-    assert Path("/dev/null").is_char_device()
-    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+    assert (tmp_path / "pipe").is_fifo()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "pipe"]
 
 
 def test_a_symbolic_link_to_a_file_stays_one(data: Path, tmp_path: Path) -> None:
@@ -122,6 +124,27 @@ def test_damaged_images_are_named_and_change_the_exit_status(data: Path, tmp_pat
     assert result.exit_code == 0
     assert master.parent.name in result.stderr
     assert len(images_of(tmp_path / "copy")) == 1
+
+
+def test_results_can_be_printed_as_json(data: Path, tmp_path: Path) -> None:
+    file = tmp_path / "backup"
+    result = run("backup", file, "--json", data=data)
+    with file.open("rb") as stream:
+        info = BackupInfo.read(stream)
+    values = json.loads(result.stdout)
+    assert values.pop("bytes") > 0
+    time = to_rfc3339(info.created_at)
+    assert values == {"created_at": time, "since": None, "images": 2, "deleted": [], "damaged": []}
+    next((data / "images").rglob("master")).unlink()
+    result = run("backup", file, "--since", time, "--json", data=data)
+    assert result.exit_code == 3
+    [damaged] = json.loads(result.stdout)["damaged"]
+    assert json.loads(result.stdout)["since"] == time
+    assert run("backup", file, data=data).exit_code == 3
+    values = json.loads(run("restore", file, "--json", data=tmp_path / "copy").stdout)
+    assert (values["images"], values["removed"]) == (1, [damaged])
+    result = run("backup", "-", "--json", data=data)
+    assert (result.exit_code, result.stdout) == (1, "")
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import BinaryIO
 
 import click
 
-from imagehost_core import BackupInfo, BackupResult, restore, to_rfc3339
+from imagehost_core import BackupInfo, BackupResult, RestoreResult, restore, to_rfc3339
 from imagehost_core.errors import ValidationError
 from imagehost_core.storage.durable import sync_directory
 from imagehost_core.storage.locks import lock_file, unlock_file
@@ -28,6 +29,9 @@ DAMAGED_STATUS = 3
 """The exit status of a backup of a host with damaged images; 1 and 2 mean that there is no backup."""
 
 
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
 @click.command()
 @data_option
 @click.argument("file", metavar="FILE|-")
@@ -36,7 +40,8 @@ DAMAGED_STATUS = 3
     metavar="T",
     help="Only the images since the previous backup: its file, or the time that it printed (RFC 3339).",
 )
-def backup(data: Path, file: str, since: str | None) -> None:
+@json_option
+def backup(data: Path, file: str, since: str | None, as_json: bool) -> None:
     """Back up the host to FILE, or to standard output with `-`, while it serves requests.
 
     The backup is a tar file, compressed with Zstandard, with the database, the images, the key of signed
@@ -49,17 +54,25 @@ def backup(data: Path, file: str, since: str | None) -> None:
       imagehost backup tuesday.tar.zst --since monday.tar.zst
       ssh host imagehost backup - --data /var/lib/imagehost > monday.tar.zst
     """  # noqa: D301 - click's mark of lines that are not wrapped
+    if as_json and file == STANDARD:
+        raise click.ClickException("expected a file with --json: standard output is the backup")
     with cli_errors():
         first = _parse_since(since)
     with open_host(data) as host, _open_target(file) as stream, progress_bar("Backing up images") as progress:
         result = host.backups.write(stream, since=first, progress=progress)
-    _report(result)
+    if as_json:
+        _print_json(result.info, bytes=result.bytes, deleted=result.deleted, damaged=result.damaged)
+    else:
+        _report(result)
+    if result.damaged:
+        raise SystemExit(DAMAGED_STATUS)
 
 
 @click.command("restore")
 @new_data_option
 @click.argument("files", metavar="FILE...|-", nargs=-1, required=True)
-def restore_command(data: Path, files: tuple[str, ...]) -> None:
+@json_option
+def restore_command(data: Path, files: tuple[str, ...], as_json: bool) -> None:
     """Restore a host from FILE, or from standard input with `-`, into a new or empty data directory.
 
     After a full backup, name the increments that follow it in their order. All sessions end; API keys and
@@ -73,13 +86,10 @@ def restore_command(data: Path, files: tuple[str, ...]) -> None:
     """  # noqa: D301 - click's mark of lines that are not wrapped
     with cli_errors(), progress_bar("Restoring images") as progress:
         result = restore(_open_sources(files), data, progress=progress)
-    if result.removed:
-        names = " ".join(result.removed[:NAMED_IMAGES])
-        more = " …" if len(result.removed) > NAMED_IMAGES else ""
-        count = len(result.removed)
-        click.echo(f"Removed, without files in the backup: {count} images: {names}{more}", err=True)
-    time = to_rfc3339(result.info.created_at)
-    click.echo(f"Restored {data} as of {time}: {result.image_count} images", err=True)
+    if as_json:
+        _print_json(result.info, images=result.image_count, removed=result.removed)
+    else:
+        _report_restore(data, result)
 
 
 def _parse_since(text: str | None) -> datetime | None:
@@ -173,4 +183,21 @@ def _report(result: BackupResult) -> None:
     if result.damaged:
         names = " ".join(result.damaged)
         click.echo(f"Damaged on this host: {len(result.damaged)} images: {names}", err=True)
-        raise SystemExit(DAMAGED_STATUS)
+
+
+def _report_restore(data: Path, result: RestoreResult) -> None:
+    """Print what was restored on standard error, as `backup` does."""
+    if result.removed:
+        names = " ".join(result.removed[:NAMED_IMAGES])
+        more = " …" if len(result.removed) > NAMED_IMAGES else ""
+        count = len(result.removed)
+        click.echo(f"Removed, without files in the backup: {count} images: {names}{more}", err=True)
+    time = to_rfc3339(result.info.created_at)
+    click.echo(f"Restored {data} as of {time}: {result.image_count} images", err=True)
+
+
+def _print_json(info: BackupInfo, **values: object) -> None:
+    """Print one JSON object on standard output."""
+    since = None if info.since is None else to_rfc3339(info.since)
+    times = {"created_at": to_rfc3339(info.created_at), "since": since, "images": info.image_count}
+    click.echo(json.dumps({**times, **values}))
