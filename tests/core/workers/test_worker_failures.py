@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import signal
+import sys
 import tracemalloc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,9 +15,11 @@ import pytest
 from imagehost_core.errors import ImageHostError, InternalError, UnavailableError, ValidationError
 from imagehost_core.formats import Format
 from imagehost_core.jobs import IngestJob, IngestResult, RenderJob, RenderResult
+from imagehost_core.pixels.ingest import ingest
 from imagehost_core.sandbox import SandboxLimits
+from imagehost_core.testing import make_image
 from imagehost_core.transform import ORIGIN, Plan, Size
-from imagehost_core.workers import ImageExecutor, failures
+from imagehost_core.workers import ImageExecutor, failures, messages, tasks
 
 MakeExecutor = Callable[..., ImageExecutor]
 
@@ -46,6 +51,7 @@ def test_a_render_returns_its_variant(make_executor: MakeExecutor) -> None:
     [
         (b"sleep", 0.5, "decoded within 0.5 seconds for the file but received one that took longer"),
         (b"spin", 0.5, "decoded within 0.5 seconds for the file but received one that took longer"),
+        (b"spin_beyond_cpu_limit", 60, "decoded within 10 seconds of CPU time for the file but received one"),
         (b"segfault", 60, "received one on which the decoder failed"),
         (b"exit_3", 60, "received one on which the decoder failed"),
         (b"write_garbage", 60, "received one on which the decoder failed"),
@@ -69,6 +75,7 @@ def test_an_upload_that_the_decoder_cannot_process_is_invalid(
     ("data", "deadline", "details"),
     [
         (b"sleep", 0.5, "rendering the image took too long"),
+        (b"spin_beyond_cpu_limit", 60, "rendering the image took too long"),
         (b"segfault", 60, "rendering the image failed"),
         (b"exhaust_memory", 60, "rendering the image needs more memory than is allowed"),
     ],
@@ -83,6 +90,36 @@ def test_a_render_that_fails_is_a_temporary_error(
     assert caught.value.retry_after >= 1
     assert isinstance(caught.value.__cause__, failures.WorkerFailure)
     assert render(executor, b"and a valid image after")
+
+
+def test_a_task_after_the_limit_of_cpu_time_has_none(make_executor: MakeExecutor) -> None:
+    executor = make_executor(limits=LIMITS)
+    assert upload(executor, b"use_cpu_within_limit")
+    with pytest.raises(ValidationError, match=r"decoded within 0\.5 seconds for"):
+        upload(executor, b"spin", deadline=0.5)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="NOT TESTED: Windows has no interval timers")
+def test_the_task_of_uploads_limits_the_cpu_time_of_decoding_and_of_nothing_else() -> None:
+    data = make_image(8, 8)
+    job = messages.to_json(IngestJob(Format.PNG))
+    signal.setitimer(signal.ITIMER_PROF, 10_000)
+    try:
+        tasks.TASKS["ingest"](messages.Json([job]), data)
+        # The limit replaces another timer, and is off after the task.
+        assert signal.getitimer(signal.ITIMER_PROF) == (0, 0)
+        limits = []
+
+        @contextmanager
+        def limit() -> Iterator[None]:
+            limits.append("decoding")
+            yield
+            limits.append("decoded")
+
+        result, _ = ingest(IngestJob(Format.PNG), data, decode_limit=limit)
+        assert (limits, result.size) == (["decoding", "decoded"], Size(8, 8))
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def test_an_upload_whose_worker_was_killed_from_outside_is_not_invalid(make_executor: MakeExecutor) -> None:

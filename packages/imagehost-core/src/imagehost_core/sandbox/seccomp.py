@@ -75,6 +75,7 @@ ALLOWED_SYSCALLS: dict[str, tuple[int | None, int | None]] = {
     "gettimeofday": (96, 169),
     "time": (201, None),
     "times": (100, 153),
+    "setitimer": (38, 103),
     "getrusage": (98, 165),
     "getrandom": (318, 278),
     "getcwd": (79, 17),  # called by Pillow even when it saves to memory

@@ -23,6 +23,7 @@ from imagehost_core.formats import Format
 from imagehost_core.jobs import IngestJob, IngestResult, RenderJob, RenderResult
 from imagehost_core.observer import Observer, ignore
 from imagehost_core.sandbox import SandboxLimits, SandboxStatus
+from imagehost_core.sandbox.cpu_time import CPU_TIME_SIGNAL
 from imagehost_core.steps import QueueSteps
 from imagehost_core.workers import failures, messages
 from imagehost_core.workers.admission import JobClass, WorkerRequest
@@ -391,4 +392,6 @@ class ImageExecutor:
         """Return the failure of a worker process that was lost before the deadline."""
         if self._pool.closed or (exit_info.signal == "SIGKILL" and not exit_info.killed_by_pool):
             return failures.WorkerKilled
+        if exit_info.signal == CPU_TIME_SIGNAL:
+            return failures.CpuTimeExceeded
         return failures.WorkerStartFailed if isinstance(error, WorkerNotReady) else failures.WorkerCrashed

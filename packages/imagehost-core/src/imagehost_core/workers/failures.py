@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import ClassVar
 
 from imagehost_core.errors import FieldError, ImageHostError, InternalError, UnavailableError, ValidationError
+from imagehost_core.sandbox.cpu_time import DECODE_CPU_SECONDS
 
 
 class WorkerFailure(Exception):
@@ -34,6 +35,12 @@ class WorkerFailure(Exception):
 
 class DeadlineExceeded(WorkerFailure):
     """The deadline passed and the worker process was killed."""
+
+    outcome = "timeout"
+
+
+class CpuTimeExceeded(WorkerFailure):
+    """The worker process was killed because it took too much CPU time to decode an upload."""
 
     outcome = "timeout"
 
@@ -72,9 +79,10 @@ ErrorMapper = Callable[[WorkerFailure], ImageHostError]
 """Returns the error for a failure."""
 
 
-def _invalid_file(received: str) -> ErrorMapper:
+def _invalid_file(received: str, cpu_seconds: float | None = None) -> ErrorMapper:
     def error(failure: WorkerFailure) -> ImageHostError:
-        expected = f"an image that can be decoded within {failure.seconds:g} seconds"
+        limit = f"{cpu_seconds:g} seconds of CPU time" if cpu_seconds else f"{failure.seconds:g} seconds"
+        expected = f"an image that can be decoded within {limit}"
         return ValidationError(errors=[FieldError("the file", expected, received)])
 
     return error
@@ -95,12 +103,14 @@ _COMMON_ERRORS: dict[type[WorkerFailure], ErrorMapper] = {
 }
 UPLOAD_ERRORS: dict[type[WorkerFailure], ErrorMapper] = _COMMON_ERRORS | {
     DeadlineExceeded: _invalid_file("one that took longer than that to decode"),
+    CpuTimeExceeded: _invalid_file("one that takes longer", DECODE_CPU_SECONDS),
     WorkerCrashed: _invalid_file("one on which the decoder failed"),
     WorkerOutOfMemory: _invalid_file("one that needs more memory than is allowed"),
 }
 """The error of each failure in an upload."""
 RENDER_ERRORS: dict[type[WorkerFailure], ErrorMapper] = _COMMON_ERRORS | {
     DeadlineExceeded: _unavailable("rendering the image took too long"),
+    CpuTimeExceeded: _unavailable("rendering the image took too long"),
     WorkerCrashed: _unavailable("rendering the image failed"),
     WorkerOutOfMemory: _unavailable("rendering the image needs more memory than is allowed"),
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import importlib
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from attrs import frozen
 
@@ -16,6 +17,7 @@ from imagehost_core.formats import FORMATS, Format
 from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.render import render
+from imagehost_core.sandbox.cpu_time import DECODE_CPU_SECONDS, cpu_time_limit
 from imagehost_core.transform import ORIGIN, Plan, Size
 from imagehost_core.workers import messages
 from imagehost_core.workers.frames import FrameError
@@ -51,7 +53,7 @@ class Task:
 
 
 TASKS = {
-    "ingest": Task((IngestJob,), ingest),
+    "ingest": Task((IngestJob,), partial(ingest, decode_limit=partial(cpu_time_limit, DECODE_CPU_SECONDS))),
     "render": Task((RenderJob, Format), render),
 }
 
