@@ -151,6 +151,20 @@ def test_json_without_findings_and_of_a_failed_check_is_an_object_too(data: Path
     assert "no database" in report["error"]
 
 
+def test_what_a_crash_left_is_found_and_not_removed_before_it_is_counted(data: Path) -> None:
+    killed = data / "staging" / "killed"
+    for command in (fsck, gc):
+        killed.mkdir()
+        (killed / "lock").touch()
+        assert fsck(data).stdout.startswith("stale_staging: staging/killed: ")
+        assert killed.exists()
+        assert gc(data, "--dry-run").output == "Would remove:\n  staging_directories=1\n"
+        assert killed.exists()
+        result = fsck(data, "--repair") if command is fsck else gc(data)
+        assert not killed.exists(), result.output
+    assert fsck(data).exit_code == 0
+
+
 def test_a_quick_check_reads_no_file(data: Path) -> None:
     path = next(data.glob("images/*/*/master"))
     path.write_bytes(bytes(len(path.read_bytes())))

@@ -210,7 +210,7 @@ def flip_byte_of_derivative(directory: DamagedDirectory) -> str:
     return f"{directory.photo.id}/{path.name}"
 
 
-REPAIRABLE = {
+REPAIRABLE: dict[Plant, FindingKind] = {
     delete_derivative: FindingKind.DERIVATIVE_MISSING,
     empty_derivative: FindingKind.DERIVATIVE_MISSING,
     flip_byte_of_derivative: FindingKind.DERIVATIVE_CORRUPT,
@@ -238,7 +238,7 @@ REPAIRABLE = {
     move_to_missing_album: FindingKind.BROKEN_REFERENCE,
     add_key_of_missing_account: FindingKind.BROKEN_REFERENCE,
 }
-NOT_REPAIRABLE = {
+NOT_REPAIRABLE: dict[Plant, FindingKind] = {
     delete_master: FindingKind.MASTER_MISSING,
     flip_byte_of_master: FindingKind.MASTER_CORRUPT,
     truncate_master: FindingKind.MASTER_CORRUPT,
