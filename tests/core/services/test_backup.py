@@ -49,8 +49,10 @@ def upload(host: ImageHost, seed: int = 0, **options: Unpack[UploadKeywords]) ->
 
 def backed_up(host: ImageHost, since: datetime | None = None) -> tuple[io.BytesIO, BackupResult]:
     """Return a backup, at its beginning, and its result."""
-    stream = io.BytesIO()
-    result = host.backups.write(stream, since=since)
+    stream, reported = io.BytesIO(), list[tuple[int, int]]()
+    result = host.backups.write(stream, since=since, progress=lambda *numbers: reported.append(numbers))
+    count = result.info.image_count
+    assert reported == [(done, count) for done in range(1, count + 1)]
     stream.seek(0)
     return stream, result
 
@@ -330,6 +332,9 @@ def test_backups_in_a_wrong_order_or_with_a_gap_are_refused(tmp_path: Path) -> N
         with pytest.raises(ValidationError):
             restore(wrong, tmp_path / "copy")
         assert not (tmp_path / "copy").exists()
+    first.seek(0)
+    with pytest.raises(ValidationError, match="expected a full backup first"):
+        restore([first], tmp_path / "copy")
     for stream in backups:
         stream.seek(0)
     assert restore(backups, tmp_path / "copy").image_count == 3
