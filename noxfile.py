@@ -22,6 +22,8 @@ MIN_COVERAGE = {"imagehost_core": 95, "imagehost_client": 95, "imagehost_server"
 CACHE_BYTECODE = {"PYTHONDONTWRITEBYTECODE": None}
 """The environment of tests. They start hundreds of processes, and without cached bytecode each of them
 compiles every module that it imports: 2.4 instead of 0.85 s of CPU for a server process."""
+PLATFORMS = ("linux", "darwin", "win32")
+"""The platforms whose branches and standard library mypy checks."""
 EXTENDED = "slow or faults or external"
 """The markers of the tests that `tests` leaves out and `extended` runs; pyproject.toml describes them."""
 
@@ -75,8 +77,9 @@ def lint(session: nox.Session) -> None:
 def types(session: nox.Session) -> None:
     """Check the type annotations with mypy and basedpyright in strict mode."""
     sync(session, "types")
-    packages = (argument for package in PACKAGES for argument in ("-p", package.replace("-", "_")))
-    session.run("mypy", *packages)
+    packages = [argument for package in PACKAGES for argument in ("-p", package.replace("-", "_"))]
+    for platform in PLATFORMS:
+        session.run("mypy", f"--platform={platform}", *packages)
     session.run("mypy", "noxfile.py", "tests", "docs/examples", "bench", ".ci")
     # pyproject.toml lists the files that basedpyright checks.
     session.run("basedpyright", "--pythonpath", str(Path(session.virtualenv.bin) / "python"))

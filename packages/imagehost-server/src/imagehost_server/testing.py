@@ -68,7 +68,7 @@ class RunningServer:
 
     def kill(self) -> None:
         """Kill all processes of the server (SIGKILL), as a crash would."""
-        self._signal_all(signal.SIGKILL)
+        self._kill_all()
         self.process.wait()
 
     def stop(self) -> int:
@@ -77,11 +77,14 @@ class RunningServer:
         try:
             return self.process.wait(STOP_SECONDS)
         finally:
-            self._signal_all(signal.SIGKILL)
+            self._kill_all()
 
-    def _signal_all(self, number: int) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, number)
+    def _kill_all(self) -> None:
+        if sys.platform == "win32":
+            self.process.kill()
+        else:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
 
 
 @contextmanager

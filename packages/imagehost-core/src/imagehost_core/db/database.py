@@ -182,6 +182,9 @@ class Database:
             self._path, timeout=self._busy_timeout, isolation_level=None, check_same_thread=False
         )
         connection.execute("PRAGMA synchronous = FULL")
+        # On macOS, sync by F_FULLFSYNC; no effect elsewhere.
+        connection.execute("PRAGMA fullfsync = ON")
+        connection.execute("PRAGMA checkpoint_fullfsync = ON")
         connection.execute("PRAGMA foreign_keys = ON")
         return connection
 

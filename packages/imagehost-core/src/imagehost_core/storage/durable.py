@@ -24,6 +24,8 @@ from imagehost_core.errors import FieldError, InsufficientStorageError
 
 OWNER_ONLY_DIR, OWNER_ONLY_FILE = 0o700, 0o600
 """The modes of directories and files that only their owner can access."""
+OPEN_FILES_STAY = sys.platform == "win32"
+"""Whether the system refuses to rename or delete a file that is open, and a directory with such a file."""
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -65,18 +67,38 @@ def free_bytes(path: Path) -> int:
     return shutil.disk_usage(path).free
 
 
-def sync_file(path: Path) -> None:
-    """Wait until a file's content is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
-    try:
+if sys.platform == "darwin":
+    import fcntl
+
+    _NO_FULL_SYNC = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOTTY})
+    """Errors of file systems without this operation, such as network file systems."""
+
+    def _sync(descriptor: int) -> None:
+        """Wait until the drive has written its cache, which fsync(2) of macOS does not wait for."""
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+        except OSError as error:
+            if error.errno not in _NO_FULL_SYNC:
+                raise
+            os.fsync(descriptor)
+else:
+
+    def _sync(descriptor: int) -> None:
         os.fsync(descriptor)
+
+
+def sync_file(path: Path) -> None:
+    """Wait until a file's content is on the disk. Windows syncs only files that are open for writing."""
+    descriptor = os.open(path, os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)
+    try:
+        _sync(descriptor)
     finally:
         os.close(descriptor)
 
 
 def sync_directory(path: Path) -> None:
     """Wait until a directory's entries are on the disk. Windows has no call for that and needs none."""
-    if os.name == "posix":
+    if sys.platform != "win32":
         sync_file(path)
 
 

@@ -74,7 +74,7 @@ def lock_file(path: Path, *, wait: bool = True) -> int | None:
     Returns:
         A file descriptor, or `None` if the lock is held elsewhere and `wait` is false.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY_FILE)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, OWNER_ONLY_FILE)
     try:
         if _acquire(descriptor, wait):
             return descriptor
@@ -215,7 +215,7 @@ class FileLock:
     def __init__(self, path: Path) -> None:
         # flock(2) does not exclude the threads that share a descriptor.
         self._thread_lock = threading.Lock()
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY_FILE)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, OWNER_ONLY_FILE)
 
     def __enter__(self) -> None:
         """Acquire the lock, waiting until it is free. Not reentrant."""

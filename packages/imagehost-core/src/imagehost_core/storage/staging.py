@@ -20,6 +20,7 @@ from uuid import uuid4
 
 from imagehost_core.limits import MAX_FILE_BYTES, require_file_size
 from imagehost_core.storage.durable import (
+    OPEN_FILES_STAY,
     OWNER_ONLY_DIR,
     OWNER_ONLY_FILE,
     make_directory,
@@ -127,12 +128,14 @@ class StagingArea:
         make_directory(path, fsync=False)
         self._min_free_bytes = min_free_bytes
         self._root = path
-        # Locked before it is renamed to its final name, so that no other process treats it as stale.
+        # Locked before it is renamed to its final name, so that no other process treats it as stale. Where it
+        # cannot be renamed then, another process that does so leaves it, because the lock file is open.
         self._process_dir = path / uuid4().hex
-        new = path / f"{self._process_dir.name}{_NEW}"
+        new = self._process_dir if OPEN_FILES_STAY else path / f"{self._process_dir.name}{_NEW}"
         new.mkdir(OWNER_ONLY_DIR)
         self._lock = lock_file(new / _LOCK)
-        new.rename(self._process_dir)
+        if new != self._process_dir:
+            new.rename(self._process_dir)
         # Durable, so that a power failure leaves a trace of the process, which becomes a marker.
         sync_directory(path)
 
@@ -221,8 +224,7 @@ class StagingArea:
         if descriptor is None:
             return False
         self.mark_incomplete(name)
-        shutil.rmtree(path, ignore_errors=True)
-        unlock_file(descriptor)
+        _remove_with_lock(path, descriptor)
         return True
 
     def stale(self) -> tuple[str, ...]:
@@ -244,10 +246,18 @@ class StagingArea:
 
     def close(self) -> None:
         """Delete this process's directory."""
-        shutil.rmtree(self._process_dir, ignore_errors=True)
         if self._lock is not None:
-            unlock_file(self._lock)
+            _remove_with_lock(self._process_dir, self._lock)
             self._lock = None
+
+
+def _remove_with_lock(path: Path, descriptor: int) -> None:
+    """Delete a directory while its lock is held, and release the lock."""
+    shutil.rmtree(path, ignore_errors=True)
+    unlock_file(descriptor)
+    if OPEN_FILES_STAY:
+        # The lock file was open.
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _is_old(path: Path) -> bool:

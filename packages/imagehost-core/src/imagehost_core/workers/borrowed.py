@@ -22,7 +22,9 @@ from imagehost_core.workers.broker_messages import (
     ExitReply,
     PoolState,
     WorkerState,
+    recv_fds,
     send,
+    send_fds,
 )
 from imagehost_core.workers.frames import FrameError
 from imagehost_core.workers.lending import PoolLoad
@@ -231,7 +233,7 @@ class BorrowedPool:
         connection, remote = socket.socketpair()
         try:
             with remote:
-                socket.send_fds(self._broker, [messages.encode(message)], [remote.fileno()])
+                send_fds(self._broker, [messages.encode(message)], [remote.fileno()])
         except BaseException:
             connection.close()
             raise
@@ -275,7 +277,7 @@ class BorrowedPool:
         future.set_result(worker)
 
     def _receive(self, connection: socket.socket, request: WorkerRequest) -> BorrowedWorker | None:
-        data, descriptors, _, _ = socket.recv_fds(connection, MAX_MESSAGE_BYTES, 2)
+        data, descriptors, _, _ = recv_fds(connection, MAX_MESSAGE_BYTES, 2)
         reply = messages.decode(data, BorrowReply)
         if reply.error is not None:
             raise UnavailableError(reply.error, retry_after=reply.retry_after)

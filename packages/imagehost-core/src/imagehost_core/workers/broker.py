@@ -33,6 +33,7 @@ from imagehost_core.workers.broker_messages import (
     ExitReply,
     PoolState,
     WorkerState,
+    recv_fds,
     send,
 )
 from imagehost_core.workers.executor import MAX_TASKS_PER_WORKER, MAX_WORKER_BYTES, TASKS
@@ -87,7 +88,7 @@ class PoolBroker:
                     self._receive(key.data)
 
     def _accept(self) -> None:
-        data, descriptors, _, _ = socket.recv_fds(self._requests, MAX_MESSAGE_BYTES, 1)
+        data, descriptors, _, _ = recv_fds(self._requests, MAX_MESSAGE_BYTES, 1)
         if not descriptors:
             return
         connection = socket.socket(fileno=descriptors[0])

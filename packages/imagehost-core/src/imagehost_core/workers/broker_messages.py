@@ -9,6 +9,7 @@ lent worker process's pipes come with the reply (SCM_RIGHTS, unix(7)).
 from __future__ import annotations
 
 import socket
+import sys
 from enum import Enum
 
 from attrs import frozen
@@ -18,6 +19,21 @@ from imagehost_core.workers import messages
 from imagehost_core.workers.admission import JobClass, WorkerRequest
 from imagehost_core.workers.messages import ResourceUsage
 from imagehost_core.workers.process import ExitInfo
+
+if sys.platform == "win32":
+
+    def send_fds(connection: socket.socket, buffers: list[bytes], descriptors: list[int]) -> int:
+        """Raise NotImplementedError: Windows has no SCM_RIGHTS, so there is no broker."""
+        raise NotImplementedError
+
+    def recv_fds(
+        connection: socket.socket, size: int, max_descriptors: int
+    ) -> tuple[bytes, list[int], int, object]:
+        """Raise NotImplementedError, as `send_fds`."""
+        raise NotImplementedError
+else:
+    from socket import recv_fds as recv_fds
+    from socket import send_fds as send_fds
 
 MAX_MESSAGE_BYTES = 2**16
 """The longest message: the end of a worker process's standard error is the longest part of one."""
@@ -134,6 +150,6 @@ def send(connection: socket.socket, message: object, descriptors: tuple[int, ...
     """
     line = messages.encode(message) + b"\n"
     if descriptors:
-        socket.send_fds(connection, [line], list(descriptors))
+        send_fds(connection, [line], list(descriptors))
     else:
         connection.sendall(line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,7 +68,7 @@ def _require_owner(database: Path) -> None:
 
     Files that root creates, such as lock files, could not be opened by the server.
     """
-    if os.name == "posix" and (owner := database.stat().st_uid) != os.geteuid():
+    if sys.platform != "win32" and (owner := database.stat().st_uid) != os.geteuid():
         raise click.ClickException(
             f"expected the user that owns {str(database)!r} but received another user; try "
             f"`sudo -u '#{owner}' imagehost`"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import socket
+import sys
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
@@ -68,6 +69,8 @@ class SupervisorChannel:
 
 def read_configuration(descriptor: int) -> tuple[Path, ServerSettings]:
     """Return the data directory and its settings, from the file that `runner` has written."""
-    pickled = os.pread(descriptor, MAX_CONFIGURATION_BYTES, 0)
-    data, settings = pickle.loads(pickled)  # noqa: S301 - written by this user's `runner`
-    return data, settings
+    if sys.platform != "win32":
+        pickled = os.pread(descriptor, MAX_CONFIGURATION_BYTES, 0)
+        data, settings = pickle.loads(pickled)  # noqa: S301 - written by this user's `runner`
+        return data, settings
+    raise NotImplementedError("expected a system that passes descriptors to other programs")

@@ -55,26 +55,31 @@ def run(data: Path, settings: ServerSettings) -> None:
             from imagehost_server.serve import worker
 
             worker.serve(data, settings, listener, lambda: None)
-            return
-        pickle.dump((data, settings), configuration)
-        configuration.flush()
-        server = [listener.fileno(), configuration.fileno()]
-        services, descriptors = list[list[str]](), server
-        if listen.workers > 1:
-            # Both ends stay open in the supervisor, so that requests wait while a broker is replaced.
-            requests, broker = (end.detach() for end in socket.socketpair(type=socket.SOCK_DGRAM))
-            services = [_command("broker", broker, configuration.fileno())]
-            server, descriptors = [*server, requests], [*server, requests, broker]
-        for descriptor in descriptors:
-            os.set_inheritable(descriptor, True)
-        options = {
-            "commands": [_command("worker", *server)] * listen.workers,
-            "services": services,
-            "descriptors": descriptors,
-            "log_warnings": logger.isEnabledFor(logging.WARNING),
-        }
-        sys.stdout.flush()
-        os.execv(sys.executable, [sys.executable, "-I", "-S", supervisor.__file__, json.dumps(options)])  # noqa: S606
+        else:
+            pickle.dump((data, settings), configuration)
+            configuration.flush()
+            _become_supervisor(listener, configuration.fileno(), listen.workers)
+
+
+def _become_supervisor(listener: socket.socket, configuration: int, workers: int) -> None:
+    """Replace this program by the supervisor, which inherits the socket and the configuration."""
+    server = [listener.fileno(), configuration]
+    services, descriptors = list[list[str]](), server
+    if workers > 1:
+        # Both ends stay open in the supervisor, so that requests wait while a broker is replaced.
+        requests, broker = (end.detach() for end in socket.socketpair(type=socket.SOCK_DGRAM))
+        services = [_command("broker", broker, configuration)]
+        server, descriptors = [*server, requests], [*server, requests, broker]
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, True)
+    options = {
+        "commands": [_command("worker", *server)] * workers,
+        "services": services,
+        "descriptors": descriptors,
+        "log_warnings": logger.isEnabledFor(logging.WARNING),
+    }
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-I", "-S", supervisor.__file__, json.dumps(options)])  # noqa: S606
 
 
 def _command(module: str, *descriptors: int) -> list[str]:
@@ -127,12 +132,11 @@ def require_valid_certificate(certificate: str | None, key: str | None) -> None:
 
 def raise_file_limit(count: int) -> None:
     """Raise the limit of open files of this process and its children to `count`, or to the hard limit."""
-    if sys.platform == "win32":
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < count:
-        limit = count if hard == resource.RLIM_INFINITY else min(count, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    if sys.platform != "win32":
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft != resource.RLIM_INFINITY and soft < count:
+            limit = count if hard == resource.RLIM_INFINITY else min(count, hard)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def free_port(host: str) -> int:

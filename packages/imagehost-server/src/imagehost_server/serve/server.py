@@ -58,7 +58,10 @@ class EventDrivenServer(Server):
         if sys.platform == "win32":
             # Its event loops have no signal handlers.
             await super().main_loop()
-            return
+        else:
+            await self._wait_for_signal()
+
+    async def _wait_for_signal(self) -> None:
         loop, stopping = asyncio.get_running_loop(), asyncio.Event()
 
         def stop(number: int) -> None:

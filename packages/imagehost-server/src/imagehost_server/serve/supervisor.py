@@ -39,6 +39,9 @@ START_INTERVAL_SECONDS = 1.0
 """The shortest time between two starts of the same child, so that one which dies at once takes no core."""
 PINGS_PER_WATCHDOG = 3
 """Pings in systemd's watchdog time: a child that does not answer is replaced before systemd restarts all."""
+EXITED = getattr(signal, "SIGCHLD", 0)
+REPLACE = getattr(signal, "SIGHUP", 0)
+"""Signals that Windows lacks; there this module is imported, but no supervisor runs."""
 PING, READY = b"p", b"r"
 """Bytes on the channel: the ping and its answer, and the child's message that it serves requests."""
 
@@ -120,7 +123,7 @@ class Notifier:
 
     def send(self, *assignments: str) -> None:
         """Send variables, such as `READY=1`. A service manager that does not listen is ignored."""
-        if self._path:
+        if self._path and sys.platform != "win32":
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender, contextlib.suppress(OSError):
                 sender.setblocking(False)
                 sender.sendto("\n".join(assignments).encode(), self._path)
@@ -173,7 +176,7 @@ class Supervisor:
         while self._children or not self._is_stopping:
             self._wait()
             for number in self._take_signals():
-                if number == signal.SIGHUP:
+                if number == REPLACE:
                     self._replace_all()
                 elif number in (signal.SIGTERM, signal.SIGINT):
                     self._stop_all()
@@ -188,7 +191,7 @@ class Supervisor:
         self._wakeup = receiver, sender
         signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
         self._selector.register(receiver, selectors.EVENT_READ)
-        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in (EXITED, signal.SIGTERM, signal.SIGINT, REPLACE):
             signal.signal(number, lambda number, _frame: self._signals.append(number))
 
     def _take_signals(self) -> list[int]:
