@@ -1,12 +1,13 @@
 """Measure requests to the JSON API, and a bare Litestar handler that sends the same bytes.
 
-    python -m bench.api [--seconds 2] [--rounds 3] [--images 1000]
+    python -m bench.api [--seconds 2] [--rounds 3] [--images 1000] [--writes 0]
 
 Needs wrk. One server process, with a token, with rate limit windows that are counted but not exhausted, and
 with the access log. The bare handler is an application of Litestar with one route, on uvicorn and uvloop and
 without an access log. wrk has one thread, and 1 or 16 connections. Rounds alternate between imagehost and the
 bare handler. The output has the medians, and the CPU time per response, which depends less on other load of
-the machine.
+the machine. Pages and records are in memory until the next commit: with `--writes 10`, another process
+commits ten times a second.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
+from threading import Event, Thread
 
 import attrs
 from bench.peers import Load, MissingToolError, Peer, fetch, free_port, machine, run_server, tool, wrk
@@ -82,6 +84,26 @@ def insert_copies(data: Path, count: int) -> str:
     return image.id
 
 
+@contextmanager
+def committing(data: Path, per_second: int) -> Iterator[None]:
+    """Commit changes of the database until the block ends."""
+    database, stopped = Database(data / "imagehost.sqlite3", LockManager(data / "locks")), Event()
+
+    def commit() -> None:
+        while not stopped.wait(1 / per_second):
+            with database.transaction() as transaction:
+                transaction.execute("UPDATE accounts SET created_at = created_at", {})
+
+    thread = Thread(target=commit)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join()
+        database.close()
+
+
 def compare(name: str, url: str, header: str, pid: int, directory: Path, seconds: int, rounds: int) -> None:
     """Print the rates of a request and of the bare handler."""
     status, _, body = fetch(url, Authorization=header)
@@ -98,8 +120,8 @@ def compare(name: str, url: str, header: str, pid: int, directory: Path, seconds
             print(
                 f"  {name:18} {len(body):6,} bytes, {connections:2} connections: {load.rate:7,.0f} /s of "
                 f"{reference.rate:7,.0f} ({load.rate / reference.rate:.1%}); CPU {load.cost:4.0f} µs of "
-                f"{reference.cost:3.0f} ({reference.cost / load.cost:.1%}); p99 {load.p99:.1f} ms"
-                + (f"; {load.errors} ERRORS" if load.errors else ""),
+                f"{reference.cost:3.0f} ({reference.cost / load.cost:.1%}); p99 {load.p99:.1f} ms of "
+                f"{reference.p99:.1f}" + (f"; {load.errors} ERRORS" if load.errors else ""),
                 flush=True,
             )
 
@@ -110,6 +132,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--images", type=int, default=1_000)
+    parser.add_argument("--writes", type=int, default=0, help="commits per second meanwhile")
     options = parser.parse_args()
     print(machine())
     try:
@@ -124,16 +147,17 @@ def main() -> None:
             "gallery": "/gallery",
             "account": "/account",
         }
-        for label, path in requests.items():
-            compare(
-                label,
-                server.base_url + path,
-                f"Bearer {server.token}",
-                server.process.pid,
-                Path(name),
-                options.seconds,
-                options.rounds,
-            )
+        with committing(server.data, options.writes) if options.writes else nullcontext():
+            for label, path in requests.items():
+                compare(
+                    label,
+                    server.base_url + path,
+                    f"Bearer {server.token}",
+                    server.process.pid,
+                    Path(name),
+                    options.seconds,
+                    options.rounds,
+                )
 
 
 if __name__ == "__main__":
