@@ -1,6 +1,6 @@
 """Measure requests for variants beside more large renderings than the server can do.
 
-    python -m bench.queue [--seconds 8] [--loads 16 64 160 240] [--clients 64]
+    python -m bench.queue [--seconds 8] [--loads 16 64 160 240] [--clients 64] [--files 200]
 
 Thumbnails: the latency of uncached thumbnails while a number of clients request different large AVIFs of the
 same image, each one after the other.
@@ -8,12 +8,18 @@ same image, each one after the other.
 Huge AVIFs: clients that each request an AVIF of 40 million pixels and another quality at the same time. A
 response is a 200 within the deadline (20 s), or a 503 at once. Then a rejected request is repeated after its
 `Retry-After`, alone, which must be admitted.
+
+Upload attack: one account uploads GIFs of 35 bytes whose screen has 81 million pixels, in requests of 20
+files and in requests of one file. Meanwhile another account uploads photographs of 0.7 megapixels.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -21,15 +27,29 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+from uuid import uuid4
 
 from attrs import frozen
 from bench.peers import fetch, imagehost, machine, upload
 from bench.render import as_jpeg, sample_image
 
+from imagehost_server.testing import RunningServer
+
 WIDTHS = count(2_000)
 """Each rendering has another width, so that none is cached."""
 REJECTED_PAUSE = 0.2
 """Seconds that a client waits after a 503."""
+
+ATTACK_GIF = b"GIF89a\x28\x23\x28\x23\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\1\0\1\0\0\2\2\x44\1\0;"
+"""A GIF of 35 bytes and 9,000 × 9,000 pixels."""
+FILES_PER_REQUEST = 20
+"""The most files that a request can have."""
+ATTACK_START_SECONDS = 2.0
+"""Seconds after which all requests of the attack have arrived."""
+OTHER_UPLOADS = 6
+"""Uploads of the other account, one after the other, without and beside the attack."""
 
 
 @frozen
@@ -124,12 +144,76 @@ def huge_avifs(origin: str, image: str, clients: int) -> None:
         )
 
 
+def create_token(server: RunningServer, user: str) -> str:
+    """Create an account; return a token of it."""
+    program = [sys.executable, "-m", "imagehost_server"]
+    data = ["--data", str(server.data)]
+    subprocess.run([*program, "users", "create", user, *data], check=True, capture_output=True)
+    keys = [*program, "keys", "create", "--user", user, *data]
+    return subprocess.run(keys, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def upload_files(
+    server: RunningServer, token: str, files: Sequence[bytes]
+) -> tuple[int, Counter[str], float]:
+    """Upload files in one request; return the status, the outcome of each file, and the time in seconds."""
+    boundary, names = uuid4().hex, 'name="files[]"; filename="image"'
+    head = f"--{boundary}\r\nContent-Disposition: form-data; {names}\r\n\r\n".encode()
+    body = b"".join(head + data + b"\r\n" for data in files) + f"--{boundary}--\r\n".encode()
+    content_type = f"multipart/form-data; boundary={boundary}"
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": content_type}
+    begin = time.perf_counter()
+    try:
+        with urlopen(Request(f"{server.base_url}/upload", body, headers), timeout=600) as response:
+            data = json.load(response)["data"]
+            status = response.status
+            outcomes = Counter(error["code"] for error in data["errors"]) + Counter(
+                stored=len(data["images"])
+            )
+    except HTTPError as error:
+        status, outcomes = error.code, Counter({f"{error.code}": len(files)})
+    return status, outcomes, time.perf_counter() - begin
+
+
+def upload_attack(server: RunningServer, files: int, files_per_request: int) -> None:
+    """Print the latency of an account's uploads, without and beside an attack by another account."""
+    attacker, other = (create_token(server, f"{name}{files_per_request}") for name in ("attacker", "other"))
+    photograph = as_jpeg(sample_image().resize((1_024, 683)))
+
+    def upload_others() -> str:
+        responses = [upload_files(server, other, [photograph]) for _ in range(OTHER_UPLOADS)]
+        statuses = dict(Counter(status for status, _, _ in responses))
+        return f"{quantiles([seconds for _, _, seconds in responses])} {statuses}"
+
+    upload_others()
+    print(f"uploads beside nothing: {upload_others()}", flush=True)
+    _, _, seconds = upload_files(server, attacker, [ATTACK_GIF])
+    print(f"  a file of the attack alone: {seconds:.2f} s")
+    outcomes = Counter[str]()
+
+    def attack() -> None:
+        outcomes.update(upload_files(server, attacker, [ATTACK_GIF] * files_per_request)[1])
+
+    threads = [threading.Thread(target=attack) for _ in range(files // files_per_request)]
+    begin = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    time.sleep(ATTACK_START_SECONDS)
+    print(
+        f"  beside {len(threads)} requests of {files_per_request} such files: {upload_others()}", flush=True
+    )
+    for thread in threads:
+        thread.join()
+    print(f"  the attack took {time.perf_counter() - begin:.0f} s: {dict(outcomes)}", flush=True)
+
+
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--seconds", type=float, default=8.0, help="duration of each load")
     parser.add_argument("--loads", type=int, nargs="*", default=[0, 16, 64, 160, 240])
     parser.add_argument("--clients", type=int, default=64, help="clients that request huge AVIFs")
+    parser.add_argument("--files", type=int, default=200, help="files of the upload attack")
     options = parser.parse_args()
     print(machine(), flush=True)
     with tempfile.TemporaryDirectory() as directory:
@@ -143,6 +227,10 @@ def main() -> None:
                 image = upload(server, as_jpeg(sample_image().resize((8_000, 5_000))))
                 for _ in range(2):
                     huge_avifs(server.origin, image, options.clients)
+        if options.files:
+            with imagehost(Path(directory, "uploads")) as server:
+                for files_per_request in (FILES_PER_REQUEST, 1):
+                    upload_attack(server, options.files, files_per_request)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from itertools import product
 
 import pytest
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.core.workers.simulated_pool import SimulatedPool
 
 from imagehost_core.errors import UnavailableError
 from imagehost_core.workers.admission import RESULT_WAITERS_PER_PLACE, JobClass, WorkerRequest
@@ -19,79 +21,7 @@ LIGHT, HEAVY, UPLOAD = JobClass.LIGHT, JobClass.HEAVY, JobClass.UPLOAD
 JOB_CLASSES = st.sampled_from(JobClass)
 SECONDS = st.integers(1, 40).map(lambda quarters: quarters / 4)
 KEYS = st.sampled_from([None, None, "a", "b", "c"])
-
-
-class SimulatedPool:
-    """A pool without processes, whose clock is `now`.
-
-    Attributes:
-        running: When the tasks will end, in the order of their starts.
-        outcomes: What became of each request: its task has `ended`, it got the `result` of another, or it was
-            `rejected` or `cancelled`.
-        started: The requests whose tasks have started, in this order.
-        results: The keys whose results are available.
-    """
-
-    def __init__(self, size: int, places: int) -> None:
-        self.size, self.now = size, 0.0
-        self.queue = RequestQueue(size, places)
-        self.running: dict[WorkerRequest, float] = {}
-        self.outcomes: dict[WorkerRequest, str] = {}
-        self.started: list[WorkerRequest] = []
-        self.results: set[str] = set()
-
-    def submit(self, request: WorkerRequest) -> UnavailableError | None:
-        try:
-            self.queue.add(request, self.now)
-        except UnavailableError as error:
-            self.resolve(request, "rejected")
-            return error
-        self.dispatch()
-        return None
-
-    def resolve(self, request: WorkerRequest, outcome: str) -> None:
-        assert request not in self.outcomes
-        self.outcomes[request] = outcome
-
-    def dispatch(self) -> None:
-        while (request := self.queue.next()) is not None:
-            try:
-                self.queue.start(request, self.now)
-            except UnavailableError:
-                self.resolve(request, "rejected")
-                continue
-            self.running[request] = self.now + request.seconds
-            self.started.append(request)
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass: tasks end, and deadlines come."""
-        until = self.now + seconds
-        while True:
-            deadlines = [request.until for request in self.queue.waiting]
-            due = [moment for moment in (*self.running.values(), *deadlines) if moment <= until]
-            if not due:
-                break
-            self.now = max(self.now, min(due))
-            for request in [each for each, end in self.running.items() if end <= self.now]:
-                self.end(request, succeeded=True)
-            self.dispatch()
-            for request in [each for each in self.queue.waiting if each.until <= self.now]:
-                self.queue.expire(request, self.now)
-                self.resolve(request, "rejected")
-            self.dispatch()
-        self.now = until
-
-    def end(self, request: WorkerRequest, *, succeeded: bool) -> None:
-        del self.running[request]
-        self.resolve(request, "ended")
-        self.queue.end(request, self.now, measured=succeeded)
-        for late, _ in self.queue.remove_late(self.now):
-            self.resolve(late, "rejected")
-        if request.key is not None:
-            self.results |= {request.key} if succeeded else set()
-            for other in self.queue.complete(request.key, succeeded=succeeded):
-                assert other.key == request.key
-                self.resolve(other, "result")
+FLOWS = st.sampled_from("xyz")
 
 
 class QueueMachine(RuleBasedStateMachine):
@@ -102,9 +32,9 @@ class QueueMachine(RuleBasedStateMachine):
         self.pool, self.places = SimulatedPool(size, places), places
         self.submitted: list[WorkerRequest] = []
 
-    @rule(job_class=JOB_CLASSES, key=KEYS, seconds=SECONDS, timeout=SECONDS)
-    def submit(self, job_class: JobClass, key: str | None, seconds: float, timeout: float) -> None:
-        request = WorkerRequest(self.pool.now + timeout, job_class, key, seconds)
+    @rule(job_class=JOB_CLASSES, key=KEYS, seconds=SECONDS, timeout=SECONDS, flow=FLOWS)
+    def submit(self, job_class: JobClass, key: str | None, seconds: float, timeout: float, flow: str) -> None:
+        request = WorkerRequest(self.pool.now + timeout, job_class, key, seconds, flow=flow)
         self.submitted.append(request)
         error = self.pool.submit(request)
         assert error is None or error.retry_after >= 1
@@ -150,9 +80,13 @@ class QueueMachine(RuleBasedStateMachine):
         assert all(request.until > self.pool.now for request in self.pool.queue.waiting)
 
     @invariant()
-    def requests_of_a_class_start_in_order_of_arrival(self) -> None:
-        for job_class in JobClass:
-            started = [each for each in self.pool.started if each.job_class is job_class and each.key is None]
+    def requests_of_a_flow_in_a_class_start_in_order_of_arrival(self) -> None:
+        for job_class, flow in product(JobClass, "xyz"):
+            started = [
+                each
+                for each in self.pool.started
+                if each.job_class is job_class and each.flow == flow and each.key is None
+            ]
             assert started == [each for each in self.submitted if each in set(started)]
 
     def teardown(self) -> None:
@@ -164,20 +98,19 @@ class QueueMachine(RuleBasedStateMachine):
 TestQueue = QueueMachine.TestCase
 TestQueue.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
-REQUESTS = st.lists(st.tuples(JOB_CLASSES, KEYS, SECONDS, SECONDS, st.integers(0, 8)), max_size=30)
+REQUESTS = st.lists(st.tuples(JOB_CLASSES, KEYS, SECONDS, SECONDS, FLOWS, st.integers(0, 8)), max_size=30)
 
 
-@given(st.integers(1, 4), st.integers(0, 12), REQUESTS)
-@settings(deadline=None)
-def test_a_rejected_request_is_admitted_after_its_retry_after_and_admitted_ones_end_in_time(
-    size: int, places: int, requests: list[tuple[JobClass, str | None, float, float, int]]
-) -> None:
-    pool, admitted = SimulatedPool(size, places), list[WorkerRequest]()
-    for job_class, key, seconds, timeout, pause in requests:
+def submit_all(
+    pool: SimulatedPool, requests: list[tuple[JobClass, str | None, float, float, str, int]]
+) -> list[WorkerRequest]:
+    """Submit requests; each rejected one must be admitted later, alone. Return the admitted ones."""
+    admitted = list[WorkerRequest]()
+    for job_class, key, seconds, timeout, flow, pause in requests:
         pool.advance(pause / 4)
         # The tasks of a result have one class.
         result = None if key is None else f"{job_class.value}-{key}"
-        request = WorkerRequest(pool.now + timeout, job_class, result, seconds)
+        request = WorkerRequest(pool.now + timeout, job_class, result, seconds, flow=flow)
         error = pool.submit(request)
         if error is None:
             admitted.append(request)
@@ -189,6 +122,27 @@ def test_a_rejected_request_is_admitted_after_its_retry_after_and_admitted_ones_
         if result not in later.results:
             assert later.submit(evolve(request, until=later.now + timeout)) is None
     pool.advance(1_000)
+    return admitted
+
+
+@given(st.integers(1, 4), st.integers(0, 12), REQUESTS)
+@settings(deadline=None)
+def test_a_rejected_request_is_admitted_after_its_retry_after(
+    size: int, places: int, requests: list[tuple[JobClass, str | None, float, float, str, int]]
+) -> None:
+    submit_all(SimulatedPool(size, places), requests)
+
+
+@given(st.integers(1, 4), st.integers(0, 12), JOB_CLASSES, REQUESTS)
+@settings(deadline=None)
+def test_admitted_requests_end_in_time_unless_later_ones_of_other_flows_or_classes_delay_them(
+    size: int,
+    places: int,
+    job_class: JobClass,
+    requests: list[tuple[JobClass, str | None, float, float, str, int]],
+) -> None:
+    pool = SimulatedPool(size, places)
+    admitted = submit_all(pool, [(job_class, *request[1:4], "x", request[5]) for request in requests])
     assert {pool.outcomes[request] for request in admitted} <= {"ended", "result"}
 
 

@@ -24,6 +24,7 @@ from imagehost_core.workers.admission import (
     RESERVED_CLASSES,
     JobClass,
     Slot,
+    WorkerRequest,
     can_enqueue,
     find_slot,
     free_slots,
@@ -185,7 +186,8 @@ def test_a_task_that_can_start_at_once_needs_no_place_in_the_queue(
 
 def run(executor: ImageExecutor, action: str, job_class: JobClass, deadline: float = 60) -> str:
     call = TaskCall("act", (action,), str, lambda _result: 1)
-    return executor.run(call, io.BytesIO(), 0, deadline=deadline, receive=b"".join, job_class=job_class)[0]
+    request = WorkerRequest(time.monotonic() + deadline, job_class)
+    return executor.run(call, io.BytesIO(), 0, deadline=deadline, receive=b"".join, request=request)[0]
 
 
 class Sleepers:

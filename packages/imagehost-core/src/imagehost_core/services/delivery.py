@@ -253,14 +253,19 @@ class ImageResolver:
         """
         return run_steps(self.open_in_steps(resolved))
 
-    def open_in_steps(self, resolved: ResolvedImage) -> QueueSteps[Blob]:
+    def open_in_steps(self, resolved: ResolvedImage, client: str = "") -> QueueSteps[Blob]:
         """Do as `open`, in steps, so that an event loop can wait for the queue without a thread.
 
         `imagehost_core.steps` tells how to run them.
+
+        Args:
+            resolved: The image.
+            client: Who requests it, as in `RenderingService.get_or_render`.
         """
         if resolved.job is None or resolved.key is None:
             return Blob(self._blobs.open(resolved.image.id))
-        return Blob((yield from self._rendering.get_or_render(resolved.image, resolved.key, resolved.job)))
+        steps = self._rendering.get_or_render(resolved.image, resolved.key, resolved.job, client)
+        return Blob((yield from steps))
 
     def build(
         self, image: Image, transform: Transform, accept: str = "", *, allow_master: bool = False

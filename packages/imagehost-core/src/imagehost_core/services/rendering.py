@@ -21,6 +21,7 @@ from attrs import field, frozen
 from imagehost_core.errors import NotFoundError
 from imagehost_core.formats import Format
 from imagehost_core.jobs import RenderJob, derivative_sizes, pick_derivative
+from imagehost_core.limits import account_key
 from imagehost_core.models import Image
 from imagehost_core.pixels import codec_fingerprint
 from imagehost_core.steps import QueueSteps
@@ -80,13 +81,15 @@ class RenderingService:
     _executor: ImageExecutor = field(repr=False)
     _timeout_seconds: float = field(repr=False)
 
-    def get_or_render(self, image: Image, key: str, job: RenderJob) -> QueueSteps[bytes]:
+    def get_or_render(self, image: Image, key: str, job: RenderJob, client: str = "") -> QueueSteps[bytes]:
         """Return the bytes of a variant, from the cache or rendered now, in steps between waits.
 
         Args:
             image: The image.
             key: The variant's cache key, from `cache_key`.
             job: What to render.
+            client: Who requests it: the renders of a client wait behind each other, and not behind those of
+                others. By default the image's owner.
 
         Raises:
             NotFoundError: The image was deleted meanwhile.
@@ -100,16 +103,16 @@ class RenderingService:
         source = choose_source(image, job)
         open_source = partial(self._open_source, image, source.name)
         intermediate = source.intermediate
+        new_request = partial(render_request, until=until, flow=client or account_key(image.account_id))
+        variant = f"{image.id}/{key}"
         if intermediate is None:
-            request = render_request(job, source.size, image.frames, until=until, key=f"{image.id}/{key}")
+            request = new_request(job, source.size, image.frames, key=variant)
             return (yield from self._render(request, image, key, job, image.format, open_source))
         # One after the other: a task that waits for another while it holds a worker process could deadlock.
         first_key = cache_key(intermediate)
-        first = render_request(
-            intermediate, source.size, image.frames, until=until, key=f"{image.id}/{first_key}"
-        )
+        first = new_request(intermediate, source.size, image.frames, key=f"{image.id}/{first_key}")
         data = yield from self._render(first, image, first_key, intermediate, image.format, open_source)
-        second = render_request(job, intermediate.plan.output, 1, until=until, key=f"{image.id}/{key}")
+        second = new_request(job, intermediate.plan.output, 1, key=variant)
         return (yield from self._render(second, image, key, job, intermediate.format, lambda: BytesIO(data)))
 
     def _render(

@@ -25,7 +25,7 @@ from imagehost_core.errors import ErrorCollector, ImageHostError
 from imagehost_core.headers import ImageHeader, scan
 from imagehost_core.ids import ID_LENGTH, MAX_ALBUM_ID, ImageId, Random, base62, new_image_id
 from imagehost_core.jobs import IngestJob, IngestResult
-from imagehost_core.limits import require_quota
+from imagehost_core.limits import account_key, require_quota
 from imagehost_core.models import Account, Image
 from imagehost_core.observer import Observer, UploadEnded
 from imagehost_core.services.albums import require_album
@@ -118,7 +118,7 @@ class UploadService:
         with self._as_staged_file(source, original_filename) as staged, self._observing(staged) as stored:
             header = self._admit(staged, account)
             with self._staging.temporary_directory() as directory:
-                result = self._ingest(staged, header, options, directory)
+                result = self._ingest(staged, header, options, directory, account)
                 # The master can be larger than the upload.
                 self._staging.require_free_space(0)
                 image = self._build_image(result, directory, account, original_filename, options, created_at)
@@ -224,7 +224,12 @@ class UploadService:
         return header
 
     def _ingest(
-        self, staged: StagedFile, header: ImageHeader, options: UploadOptions, directory: Path
+        self,
+        staged: StagedFile,
+        header: ImageHeader,
+        options: UploadOptions,
+        directory: Path,
+        account: Account,
     ) -> IngestResult:
         """Create the master and its derivatives in a directory, in a worker process."""
         job = IngestJob(
@@ -243,6 +248,7 @@ class UploadService:
                 deadline=self._ingest_timeout_seconds,
                 into=directory,
                 seconds=estimate_ingest_seconds(Size(header.width, header.height), header.frames),
+                flow=account_key(account.id),
             )
         if result.unchanged:
             # The bytes are stored as uploaded, without data after the end of the image.

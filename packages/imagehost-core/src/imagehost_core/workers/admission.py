@@ -3,11 +3,15 @@
 Every task belongs to a job class: an upload, or a render that is light or heavy by its estimated cost. For
 a pool of `size` worker processes:
 
-- There are `size` shared slots, given out in order of arrival. So no job class can starve another.
+- There are `size` shared slots. Job classes share them by expected cost, and within a class accounts and
+  clients do (`imagehost_core.workers.fair_queueing`). So no class can starve another, and no account either.
 - While all shared slots are taken, each reserved class (light, upload) has one more slot if no task of that
   class is running. So a thumbnail never waits for a large AVIF or an upload, and an upload never waits for
   renders: they share the CPU instead.
 - A quarter of the queue is reserved for light tasks, and a quarter for uploads.
+- If the queue is full, the request of a flow that has fewer in it replaces the last one of the flow that has
+  most (longest queue drop: Suter, Lakshman, Stiliadis and Choudhury, "Design Considerations for Supporting
+  TCP with Per-flow Queueing", INFOCOM 1998).
 - Of the tasks with the same key one runs, and the others wait for its result.
 - A task that would probably end after its deadline is rejected at once (`imagehost_core.workers.schedule`).
 
@@ -18,7 +22,7 @@ processes follow the same rules.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum
 from itertools import chain, combinations
 
@@ -67,6 +71,7 @@ class WorkerRequest:
         key: The result of the task; tasks with the same key run once. `None` if it is not shared.
         seconds: The estimated duration of the task.
         kind: The kind of task, such as its output format, by which estimates are corrected.
+        flow: The account or client that the task is for. The requests of a flow queue behind each other.
     """
 
     until: float
@@ -74,38 +79,7 @@ class WorkerRequest:
     key: str | None = None
     seconds: float = 0.0
     kind: str = ""
-
-
-def needing_workers(queue: Iterable[WorkerRequest], running_keys: Collection[str]) -> Iterator[WorkerRequest]:
-    """Yield the requests in the queue that wait for a worker process; the others wait for a result.
-
-    Args:
-        queue: The requests in order of arrival.
-        running_keys: The keys of tasks whose results are being created.
-    """
-    keys = set(running_keys)
-    for request in queue:
-        if request.key is None:
-            yield request
-        elif request.key not in keys:
-            keys.add(request.key)
-            yield request
-
-
-def find_next(
-    queue: Iterable[WorkerRequest], taken: Collection[Slot], size: int
-) -> tuple[WorkerRequest, Slot] | None:
-    """Return the first request that can start, and its slot; `None` if all must wait.
-
-    Args:
-        queue: The requests that wait for worker processes, in order of arrival.
-        taken: The slots in use.
-        size: The number of shared slots.
-    """
-    slots = {job_class: find_slot(job_class, taken, size) for job_class in JobClass}
-    if not any(slots.values()):
-        return None
-    return next(((request, slot) for request in queue if (slot := slots[request.job_class])), None)
+    flow: str = ""
 
 
 def find_slot(job_class: JobClass, taken: Collection[Slot], size: int) -> Slot | None:

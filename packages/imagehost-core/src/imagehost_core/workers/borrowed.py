@@ -6,9 +6,8 @@ import os
 import selectors
 import socket
 import threading
-from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from imagehost_core.errors import UnavailableError
 from imagehost_core.workers import messages
@@ -27,7 +26,7 @@ from imagehost_core.workers.broker_messages import (
     send_fds,
 )
 from imagehost_core.workers.frames import FrameError
-from imagehost_core.workers.lending import PoolLoad
+from imagehost_core.workers.lending import PoolLoad, WorkerPool
 from imagehost_core.workers.process import ExitInfo, Worker
 from imagehost_core.workers.watchdog import Watchdog
 
@@ -99,7 +98,7 @@ class BorrowedWorker(Worker):
             return ExitInfo("SIGKILL", False, f"worker process lost with its broker pid={self.pid}")
 
 
-class BorrowedPool:
+class BorrowedPool(WorkerPool):
     """The pool of the broker, as `ImageExecutor` uses it.
 
     It must not be used in a process forked from the one that created it.
@@ -180,32 +179,6 @@ class BorrowedPool:
         if worker is not None:
             worker.send(Command(Action.COMPLETE, succeeded=succeeded))
             worker.connection.close()
-
-    def abandon(self, request: WorkerRequest, future: Future[Worker | None]) -> None:
-        """Cancel a request, or give back its worker process, if the caller will not use it."""
-        if future.cancel():
-            return
-        with suppress(UnavailableError):
-            worker = future.result()
-            if worker is not None:
-                self.release(worker)
-                if request.key is not None:
-                    self.complete(request.key, succeeded=False)
-
-    @contextmanager
-    def acquire(self, request: WorkerRequest) -> Iterator[Worker]:
-        """Acquire a worker process for the block; waits until one is free, as `ProcessPool.acquire` does."""
-        future = self.submit(request)
-        try:
-            worker = future.result()
-        except BaseException:
-            self.abandon(request, future)
-            raise
-        assert worker is not None
-        try:
-            yield worker
-        finally:
-            self.release(worker)
 
     def close(self) -> None:
         """Give up all requests; the broker ends the worker processes that are in use."""

@@ -133,6 +133,8 @@ class PoolBroker:
         elif worker is None or loan.is_released:
             return
         elif command.action is Action.KILL:
+            # It may still seem to be alive when it is given back.
+            worker.retired = True
             worker.kill()
         elif command.action is Action.END:
             # It can wait for the exit.

@@ -48,15 +48,16 @@ class BorrowRequest:
     key: str | None = None
     seconds: float = 0.0
     kind: str = ""
+    flow: str = ""
 
     @classmethod
     def of(cls, request: WorkerRequest) -> BorrowRequest:
         """Return the message for a request."""
-        return cls(request.until, request.job_class, request.key, request.seconds, request.kind)
+        return cls(request.until, request.job_class, request.key, request.seconds, request.kind, request.flow)
 
     def to_request(self, until: float) -> WorkerRequest:
         """Return the request in the message."""
-        return WorkerRequest(until, self.job_class, self.key, self.seconds, self.kind)
+        return WorkerRequest(until, self.job_class, self.key, self.seconds, self.kind, self.flow)
 
 
 @frozen

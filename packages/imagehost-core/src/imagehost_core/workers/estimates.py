@@ -55,7 +55,7 @@ def estimate_ingest_seconds(size: Size, frames: int) -> float:
 
 
 def render_request(
-    job: RenderJob, source: Size, frames: int, *, until: float, key: str | None = None
+    job: RenderJob, source: Size, frames: int, *, until: float, key: str | None = None, flow: str = ""
 ) -> WorkerRequest:
     """Return the request for the worker process of a render.
 
@@ -65,9 +65,10 @@ def render_request(
         frames: Number of frames of that image.
         until: When to stop waiting, on the clock of `time.monotonic()`, in seconds.
         key: Identifies the variant.
+        flow: The account or client that the variant is for.
     """
     seconds = estimate_seconds(job, source, frames)
-    return WorkerRequest(until, classify(job, source, frames), key, seconds, job.format.value)
+    return WorkerRequest(until, classify(job, source, frames), key, seconds, job.format.value, flow)
 
 
 class Calibration:

@@ -191,6 +191,7 @@ class ImageExecutor:
         deadline: float,
         into: Path,
         seconds: float = 0.0,
+        flow: str = "",
     ) -> tuple[IngestResult, list[Path]]: ...
     @overload
     def ingest(
@@ -202,6 +203,7 @@ class ImageExecutor:
         deadline: float,
         into: None = None,
         seconds: float = 0.0,
+        flow: str = "",
     ) -> tuple[IngestResult, list[bytes]]: ...
     def ingest(
         self,
@@ -212,6 +214,7 @@ class ImageExecutor:
         deadline: float,
         into: Path | None = None,
         seconds: float = 0.0,
+        flow: str = "",
     ) -> tuple[IngestResult, list[Path]] | tuple[IngestResult, list[bytes]]:
         """Create the blobs to store for an upload: the master, then the derivatives.
 
@@ -223,6 +226,7 @@ class ImageExecutor:
             into: A directory to write each blob to as a file; without it, blobs are returned as bytes.
                 After an error, no files remain.
             seconds: The estimated duration (`imagehost_core.workers.estimate_ingest_seconds`).
+            flow: Who uploads: the uploads of a flow wait behind each other (`WorkerRequest.flow`).
 
         Raises:
             ValidationError: The image is damaged, or decoding it takes too long, needs too much memory or
@@ -233,9 +237,8 @@ class ImageExecutor:
         call = TaskCall(
             "ingest", (job,), IngestResult, lambda result: 1 + len(result.derivatives), job.format.value
         )
-        run = partial(
-            self.run, call, source, length, deadline=deadline, job_class=JobClass.UPLOAD, seconds=seconds
-        )
+        request = WorkerRequest(time.monotonic() + deadline, JobClass.UPLOAD, seconds=seconds, flow=flow)
+        run = partial(self.run, call, source, length, deadline=deadline, request=request)
         with failures.mapped_to(failures.UPLOAD_ERRORS):
             if into is None:
                 return run(receive=b"".join)
@@ -277,7 +280,7 @@ class ImageExecutor:
                 length,
                 deadline=deadline,
                 receive=b"".join,
-                job_class=job_class,
+                request=WorkerRequest(time.monotonic() + deadline, job_class),
                 worker=worker,
             )
         return result, variant
@@ -318,8 +321,7 @@ class ImageExecutor:
         *,
         deadline: float,
         receive: Receive[Blob],
-        job_class: JobClass = JobClass.HEAVY,
-        seconds: float = 0.0,
+        request: WorkerRequest | None = None,
         worker: Worker | None = None,
     ) -> tuple[Result, list[Blob]]:
         """Run any task of the task table.
@@ -330,8 +332,7 @@ class ImageExecutor:
             length: Length of the input in bytes.
             deadline: Seconds, waiting included, after which the worker process is killed.
             receive: Called with the chunks of each blob; it must consume them all.
-            job_class: The class of the task.
-            seconds: The estimated duration of the task, for those that wait behind it.
+            request: What to queue, without a key; by default a heavy task of no flow.
             worker: The worker process to use, which the caller releases; without it, one is acquired.
 
         Raises:
@@ -340,10 +341,10 @@ class ImageExecutor:
                 `InternalError` if the source is shorter than `length`.
             OSError: The source cannot be read, or `receive` cannot write.
         """
-        request = WorkerRequest(time.monotonic() + deadline, job_class, seconds=seconds)
+        request = request or WorkerRequest(time.monotonic() + deadline)
         with (
             nullcontext(worker) if worker else self._acquired(request) as worker,
-            observing_task(self._observe, call.task, job_class, call.format),
+            observing_task(self._observe, call.task, request.job_class, call.format),
             self._using(worker, request.until, deadline),
         ):
             try:

@@ -16,14 +16,14 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 
 from attrs import define, frozen
 
 from imagehost_core.errors import UnavailableError
 from imagehost_core.workers.admission import WorkerRequest
-from imagehost_core.workers.lending import PoolLoad
+from imagehost_core.workers.lending import PoolLoad, WorkerPool
 from imagehost_core.workers.process import Worker, WorkerSpec
 from imagehost_core.workers.queue import RequestQueue
 from imagehost_core.workers.spawned import SpawnedWorker
@@ -58,7 +58,7 @@ class _Task:
     earlier_tasks: int
 
 
-class ProcessPool:
+class ProcessPool(WorkerPool):
     """A pool of worker processes, started on demand and replaced when they are lost.
 
     Args:
@@ -121,25 +121,18 @@ class ProcessPool:
                 self._spawn()
 
     def submit(self, request: WorkerRequest) -> Future[Worker | None]:
-        """Queue a request for a worker process.
-
-        Cancelling the future takes the request out of the queue.
-
-        Returns:
-            A worker process, which the caller must `release`; or `None` when another task with the same key
-            has succeeded meanwhile. A caller that gets one for a request with a key must also `complete` it.
-            The future raises `UnavailableError` if none was free in time or probably will be, the queue is
-            full, or none can be started.
-        """
+        """Queue a request for a worker process, as in `WorkerPool`."""
         future: Future[Worker | None] = Future()
         with self._resolving() as resolutions:
             try:
                 if self._closed:
                     raise UnavailableError(CLOSED)
-                self._queue.add(request, time.monotonic())
+                replaced = self._queue.add(request, time.monotonic())
             except UnavailableError as error:
                 future.set_exception(error)
                 return future
+            for other, full in replaced:
+                self._reject(other, full, resolutions)
             waiter = self._waiters[request] = _Waiter(future)
             self._dispatch(resolutions)
             if request in self._queue:
@@ -172,39 +165,6 @@ class ProcessPool:
                 if future.set_running_or_notify_cancel():
                     resolutions.append(partial(future.set_result, None))
             self._dispatch(resolutions)
-
-    def abandon(self, request: WorkerRequest, future: Future[Worker | None]) -> None:
-        """Cancel a request, or give back its worker process, if the caller will not use it."""
-        if future.cancel():
-            return
-        with suppress(UnavailableError):
-            worker = future.result()
-            if worker is not None:
-                self.release(worker)
-                if request.key is not None:
-                    self.complete(request.key, succeeded=False)
-
-    @contextmanager
-    def acquire(self, request: WorkerRequest) -> Iterator[Worker]:
-        """Acquire a worker process for the block; waits until one is free.
-
-        Args:
-            request: A request without a key.
-
-        Raises:
-            UnavailableError: None was free in time, the queue is full, or none can be started.
-        """
-        future = self.submit(request)
-        try:
-            worker = future.result()
-        except BaseException:
-            self.abandon(request, future)
-            raise
-        assert worker is not None
-        try:
-            yield worker
-        finally:
-            self.release(worker)
 
     def close(self) -> None:
         """End all worker processes. Callers that wait for one, or for a result, get an error."""

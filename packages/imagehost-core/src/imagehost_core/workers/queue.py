@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Collection
 
 from attrs import frozen
@@ -15,12 +14,10 @@ from imagehost_core.workers.admission import (
     Slot,
     WorkerRequest,
     can_enqueue,
-    find_next,
-    find_slot,
     free_slots,
-    needing_workers,
 )
 from imagehost_core.workers.estimates import Calibration
+from imagehost_core.workers.fair_queueing import Backlog, FairClocks, VirtualArrival
 from imagehost_core.workers.schedule import Schedule
 
 RISEN = 1.1
@@ -33,10 +30,17 @@ OVERDUE_SHARE = 0.25
 
 @frozen
 class _WaitingTask:
-    """A request that arrived at a time, and whether a task was before it then."""
+    """A request in the queue.
+
+    Attributes:
+        arrived: When it arrived.
+        is_behind: Whether it could not start then.
+        virtual: The times of the virtual clocks then.
+    """
 
     arrived: float
     is_behind: bool
+    virtual: VirtualArrival
 
 
 @frozen
@@ -44,6 +48,7 @@ class _RunningTask:
     slot: Slot
     started: float
     ends: float
+    cost: float
 
     def expected_end(self, now: float) -> float:
         return self.ends if now <= self.ends else now + OVERDUE_SHARE * (now - self.started)
@@ -63,6 +68,8 @@ class RequestQueue:
         self._running: dict[WorkerRequest, _RunningTask] = {}
         self._running_keys: set[str] = set()
         self._calibration = Calibration()
+        self._clocks = FairClocks()
+        self._last_backlog: Backlog | None = None
         self._is_checked = True
         self._last_schedule: Schedule | None = None
 
@@ -79,35 +86,48 @@ class RequestQueue:
         """The waiting requests, in order of arrival."""
         return tuple(self._waiting)
 
-    def add(self, request: WorkerRequest, now: float) -> None:
-        """Add a request at the end.
+    def add(self, request: WorkerRequest, now: float) -> list[tuple[WorkerRequest, UnavailableError]]:
+        """Add a request.
+
+        Returns:
+            The requests that it replaces, each with the error for its caller.
 
         Raises:
             UnavailableError: The queue is full, or the task would probably end after its deadline.
         """
-        needing = self._needing_workers()
+        replaced: WorkerRequest | None = None
         if self._shares_result(request):
-            if len(self._waiting) - len(needing) >= RESULT_WAITERS_PER_PLACE * self._places:
-                raise self._full(request, now)
+            if len(self._waiting) - self._backlog.counts.total() >= RESULT_WAITERS_PER_PLACE * self._places:
+                raise self._full(request, request.until - now, now)
             is_behind = True
             if self._end_of_result(request, now) > request.until:
                 raise self._too_late(request, request.until - now, now)
         else:
-            queued = Counter(other.job_class for other in needing)
-            if not can_enqueue(request.job_class, queued, self._taken, self._size, self._places):
-                raise self._full(request, now)
+            if not self._has_place(request.job_class):
+                replaced = self._find_replaceable(request)
+                if replaced is None:
+                    raise self._full(request, request.until - now, now)
             schedule = self._schedule(now)
-            start = schedule.start_of_new(request.job_class)
+            start = schedule.start_of_new(request)
             is_behind = start > schedule.now
             if is_behind and start + self._calibration.seconds(request) > request.until:
                 raise self._too_late(request, request.until - now, now)
-        self._waiting[request] = _WaitingTask(now, is_behind)
-        self._last_schedule = None
+        virtual = self._clocks.arrival_in(request.job_class)
+        self._waiting[request] = _WaitingTask(now, is_behind, virtual)
+        self._changed()
+        if len(self._backlog.flow_lengths) > 1:
+            # It may delay requests of other flows.
+            self._is_checked = False
+        if replaced is None:
+            return []
+        timeout = replaced.until - self._waiting.pop(replaced).arrived
+        self._changed()
+        return [(replaced, self._full(replaced, timeout, now))]
 
     def next(self) -> WorkerRequest | None:
         """Return the request to start next, or `None` if all must wait."""
-        found = find_next(needing_workers(self._waiting, self._running_keys), self._taken, self._size)
-        return None if found is None else found[0]
+        found = self._backlog.find_next(self._taken, self._size)
+        return None if found is None else found[0].request
 
     def startable(self, job_class: JobClass) -> int:
         """Return how many of the waiting requests could start, if the next is of a class."""
@@ -119,26 +139,30 @@ class RequestQueue:
         Raises:
             UnavailableError: It was behind others, and would probably end after its deadline. It is removed.
         """
+        found = self._backlog.find_next(self._taken, self._size)
+        assert found is not None
+        first, slot = found
+        assert first.request is request
         waited = self._waiting.pop(request)
-        self._last_schedule = None
         ends = now + self._calibration.seconds(request)
         if waited.is_behind and request.until < ends:
+            self._changed()
             raise self._too_late(request, request.until - waited.arrived, now)
-        slot = find_slot(request.job_class, self._taken, self._size)
-        assert slot is not None
-        self._running[request] = _RunningTask(slot, now, ends)
+        self._backlog.start(first, slot)
+        self._changed()
+        self._running[request] = _RunningTask(slot, now, ends, first.seconds)
         if request.key is not None:
             self._running_keys.add(request.key)
 
     def remove(self, request: WorkerRequest) -> None:
         """Remove a waiting request."""
         del self._waiting[request]
-        self._last_schedule = None
+        self._changed()
 
     def expire(self, request: WorkerRequest, now: float) -> UnavailableError:
         """Remove a waiting request whose deadline has come; return the error for its caller."""
         arrived = self._waiting.pop(request).arrived
-        self._last_schedule = None
+        self._changed()
         details = "expected a free worker in time but all were busy"
         return self._rejection(request, request.until - arrived, now, details)
 
@@ -151,7 +175,8 @@ class RequestQueue:
             measured: Whether the task ran to its end, so that its duration corrects later estimates.
         """
         task = self._running.pop(request)
-        self._last_schedule = None
+        self._clocks.correct(request, task.slot, now - task.started - task.cost)
+        self._changed()
         if measured or now > task.ends:
             before = self._calibration.seconds(request)
             self._calibration.record(request, now - task.started)
@@ -170,7 +195,7 @@ class RequestQueue:
         behind = {request for request, waited in self._waiting.items() if waited.is_behind}
         late = self._schedule(now).find_late(behind)
         arrivals = [self._waiting.pop(request).arrived for request in late]
-        self._last_schedule = None
+        self._changed()
         return [
             (request, self._too_late(request, request.until - arrived, now))
             for request, arrived in zip(late, arrivals, strict=True)
@@ -179,7 +204,7 @@ class RequestQueue:
     def complete(self, key: str, *, succeeded: bool) -> list[WorkerRequest]:
         """Remove and return the requests that wait for a result; after a failure, the first can run."""
         self._running_keys.discard(key)
-        self._last_schedule = None
+        self._changed()
         done = [request for request in self._waiting if succeeded and request.key == key]
         for request in done:
             del self._waiting[request]
@@ -189,8 +214,38 @@ class RequestQueue:
     def _taken(self) -> Collection[Slot]:
         return [task.slot for task in self._running.values()]
 
-    def _needing_workers(self) -> tuple[WorkerRequest, ...]:
-        return tuple(needing_workers(self._waiting, self._running_keys))
+    @property
+    def _backlog(self) -> Backlog:
+        if self._last_backlog is None:
+            arrivals = {request: waited.virtual for request, waited in self._waiting.items()}
+            self._last_backlog = Backlog.of(
+                self._clocks, arrivals, self._running_keys, self._calibration.seconds
+            )
+        return self._last_backlog
+
+    def _changed(self) -> None:
+        self._last_backlog = self._last_schedule = None
+
+    def _has_place(self, job_class: JobClass, without: WorkerRequest | None = None) -> bool:
+        """Return whether a request of a class has a place in the queue, or would have without another."""
+        queued = self._backlog.counts
+        if without is not None:
+            queued[without.job_class] -= 1
+        return can_enqueue(job_class, queued, self._taken, self._size, self._places)
+
+    def _find_replaceable(self, request: WorkerRequest) -> WorkerRequest | None:
+        """Return the last request of a flow that would be longer than that of a new request, to replace it.
+
+        Of several such flows it is the longest one whose place can be taken.
+        """
+        lengths, needing = self._backlog.flow_lengths, set(self._backlog.requests)
+        last = {other.flow: other for other in self._waiting if other in needing}
+        for flow, length in lengths.most_common():
+            if length <= lengths[request.flow] + 1:
+                return None
+            if self._has_place(request.job_class, without=last[flow]):
+                return last[flow]
+        return None
 
     def _shares_result(self, request: WorkerRequest) -> bool:
         """Return whether a request that is not in the queue would wait for the result of another."""
@@ -205,7 +260,10 @@ class RequestQueue:
             if other.key == request.key:
                 return task.expected_end(now)
         schedule = self._schedule(now)
-        return next((schedule.end_of(each) for each in schedule.waiting if each.key == request.key), now)
+        ends = (schedule.end_of(each) for each in self._backlog.requests if each.key == request.key)
+        # It runs itself if its turn comes first.
+        own = schedule.start_of_new(request) + self._calibration.seconds(request)
+        return min(next(ends, now), own)
 
     def _schedule(self, now: float) -> Schedule:
         """Return the expected schedule; of an unchanged queue, the last one for a while.
@@ -216,20 +274,19 @@ class RequestQueue:
         last = self._last_schedule
         if last is not None and now - last.now < SCHEDULE_SECONDS:
             return last
-        waiting = self._needing_workers()
         self._last_schedule = Schedule(
             now=now,
-            waiting=waiting,
-            seconds={request: self._calibration.seconds(request) for request in waiting},
+            backlog=self._backlog,
+            seconds={request: self._calibration.seconds(request) for request in self._backlog.requests},
             running=tuple((task.slot, task.expected_end(now)) for task in self._running.values()),
             size=self._size,
             queue=self._places,
         )
         return self._last_schedule
 
-    def _full(self, request: WorkerRequest, now: float) -> UnavailableError:
+    def _full(self, request: WorkerRequest, timeout: float, now: float) -> UnavailableError:
         details = f"expected at most {self._places} requests to wait for a worker"
-        return self._rejection(request, request.until - now, now, details)
+        return self._rejection(request, timeout, now, details)
 
     def _too_late(self, request: WorkerRequest, timeout: float, now: float) -> UnavailableError:
         details = f"expected to finish within {timeout:.3g} seconds but too many tasks are queued before"
@@ -240,11 +297,8 @@ class RequestQueue:
     ) -> UnavailableError:
         """Return the error of a request, with the time after which the same one would be admitted."""
         if self._shares_result(request):
-            seconds = self._end_of_result(request, now) - now
+            delay = max(1, math.ceil(self._end_of_result(request, now) - now))
         else:
-            schedule, job_class = self._schedule(now), request.job_class
-            start = schedule.start_of_new(job_class)
-            # A task that need not wait is admitted whatever its estimate.
-            in_time = min(start + self._calibration.seconds(request) - timeout, start)
-            seconds = max(in_time, schedule.place_for_new(job_class)) - now
-        return UnavailableError(details, retry_after=max(1, math.ceil(seconds)))
+            seconds = self._calibration.seconds(request)
+            delay = self._schedule(now).retry_after(request, seconds, timeout)
+        return UnavailableError(details, retry_after=delay)

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from imagehost_core import Blob, ImageHost, ResolvedImage
 from imagehost_core.cache_purges import cache_tag
 from imagehost_core.errors import ImageHostError, MethodNotAllowedError, UnauthorizedError
+from imagehost_core.limits import account_key, ip_address_key
 from imagehost_core.models import Account, Scope
 from imagehost_server._executors import Executors
 from imagehost_server.auth.bearer import bearer_token
@@ -180,7 +181,10 @@ class DeliveryRoute:
             await send(NO_BODY)
             return
         if blob is None:
-            blob = await open_blob(self._host.delivery.open_in_steps(resolved), self._executors, receive)
+            ip_address = str(scope["state"].get("ip_address", ""))
+            client = account_key(viewer.id) if viewer else ip_address_key(ip_address)
+            steps = self._host.delivery.open_in_steps(resolved, client)
+            blob = await open_blob(steps, self._executors, receive)
         if blob is None:
             return
         try:
