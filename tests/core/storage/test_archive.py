@@ -160,6 +160,13 @@ def test_bytes_after_a_backup_are_refused(archive: bytes, data: bytes) -> None:
     require_refused(archive + zstd.compress(data))
 
 
+def test_an_empty_file_in_place_of_an_increment_is_refused(archive: bytes, tmp_path: Path) -> None:
+    for empty in (b"", zstd.compress(b"")):
+        with pytest.raises(ValidationError):
+            restore([io.BytesIO(archive), io.BytesIO(empty)], tmp_path / "data")
+        assert list(tmp_path.iterdir()) == []
+
+
 IMAGE = "images/ab/abcdefghijklmnop/master"
 HOSTILE_NAMES = (
     "../evil",
