@@ -98,6 +98,16 @@ def test_a_failed_backup_leaves_the_previous_file(data: Path, tmp_path: Path) ->
     assert sorted(path.name for path in tmp_path.iterdir()) == ["backup", "data"]
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has this device")
+def test_a_backup_to_a_full_disk_is_an_error(data: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        command = [*COMMAND, "backup", "-", "--data", str(data)]
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert result.returncode == 1
+    assert "No space left" in result.stderr
+    assert "Backed up" not in result.stderr
+
+
 def test_a_pipe_or_a_directory_is_not_replaced(data: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for target in (tmp_path / "pipe", tmp_path):
