@@ -5,20 +5,22 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import attrs
 import httpx2
 import pytest
 from tests.faults.conftest import NO_LIMITS, client_of, stored_ids
 
-from imagehost_core import ImageHost
+from imagehost_core import Finding, ImageHost
 from imagehost_core.testing import make_image
 from imagehost_server.testing import running
 
 CLIENTS = 4
-RUNS = 4
-"""Runs of the command while the clients work: each starts at another time of their requests."""
+RUNS = 150
+"""Runs while the clients work, after one of the command: each starts at another time of their requests."""
 HOOK = {"url": "http://127.0.0.1:9/", "events": ["image.uploaded", "image.deleted"]}
 VARIABLES = {**NO_LIMITS, "IMAGEHOST_WEBHOOKS_ALLOW_LOOPBACK": "true"}
 
@@ -50,10 +52,30 @@ def command(data: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, capture_output=True, text=True, check=False, timeout=240)
 
 
+def check(host: ImageHost) -> list[Finding]:
+    return list(host.check())
+
+
+def repair(host: ImageHost) -> list[Finding]:
+    return list(host.check(repair=True))
+
+
+def collect(host: ImageHost) -> list[object]:
+    return [value for value in attrs.astuple(host.maintenance.collect_garbage()) if value]
+
+
 @pytest.mark.parametrize(
-    "words", [("fsck",), ("fsck", "--repair"), ("gc",)], ids=lambda words: " ".join(words)
+    ("words", "run", "expected"),
+    [
+        (("fsck",), check, "nothing is wrong"),
+        (("fsck", "--repair"), repair, "nothing is wrong"),
+        (("gc",), collect, "Nothing to remove"),
+    ],
+    ids=["fsck", "fsck --repair", "gc"],
 )
-def test_work_in_progress_is_no_finding_and_loses_nothing(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_work_in_progress_is_no_finding_and_loses_nothing(
+    tmp_path: Path, words: tuple[str, ...], run: Callable[[ImageHost], list[object]], expected: str
+) -> None:
     data, ended = tmp_path / "data", threading.Event()
     with (
         running(data, "--workers", "2", variables=VARIABLES) as server,
@@ -63,14 +85,16 @@ def test_work_in_progress_is_no_finding_and_loses_nothing(tmp_path: Path, words:
         with ThreadPoolExecutor(CLIENTS) as threads:
             clients = [threads.submit(work, client, ended, seed) for seed in range(CLIENTS)]
             try:
-                results = [command(data, *words) for _ in range(RUNS)]
+                result = command(data, *words)
+                with ImageHost.open(data, recover=False) as host:
+                    found = [run(host) for _ in range(RUNS)]
             finally:
                 ended.set()
         left, deleted = zip(*(future.result() for future in clients), strict=True)
-        assert sum(deleted) > RUNS, "expected the clients to work during the runs"
+        assert sum(deleted) > CLIENTS, "expected the clients to work during the runs"
         assert stored_ids(data) == sorted(set[str]().union(*left))
-    expected = "nothing is wrong" if words[0] == "fsck" else "Nothing to remove"
-    assert [(result.returncode, result.stderr) for result in results] == [(0, "")] * RUNS
-    assert all(expected in result.stdout for result in results)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert expected in result.stdout
+    assert found == [[]] * RUNS
     with ImageHost.open(data) as host:
         assert list(host.check()) == []
