@@ -16,7 +16,7 @@ import pytest
 from PIL import Image as PILImage
 from tests.core.integrity.conftest import SETTINGS, DamagedDirectory, flip_byte
 
-from imagehost_core import FindingKind, ImageHost
+from imagehost_core import CheckName, CheckProgress, FindingKind, ImageHost
 from imagehost_core._util.clock import to_micros, utc_now
 from imagehost_core.db.integrity import REFERENCES
 from imagehost_core.ids import new_image_id
@@ -446,3 +446,24 @@ def test_every_foreign_key_of_the_schema_is_checked(directory: DamagedDirectory)
         ).fetchall()
     checked = [(each.table, each.parent, ",".join(each.columns.values())) for each in REFERENCES]
     assert sorted(checked) == sorted(keys)
+
+
+def test_each_of_several_batches_of_images_is_checked_once(directory: DamagedDirectory) -> None:
+    """More images than one query reads: all without files."""
+    columns = "account_id, filename, original_filename, description, is_public, format, size, width, height, "
+    columns += "frames, has_alpha, sha256, placeholder, derivatives, created_at, updated_at"
+    directory.execute(
+        "WITH RECURSIVE numbers (value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM numbers LIMIT 2500) "
+        f"INSERT INTO images (id, {columns}) SELECT printf('%016d', value), {columns} FROM numbers, images "
+        "WHERE images.id = ?",
+        directory.others[0].id,
+    )
+    progress: list[CheckProgress] = []
+    with ImageHost.open(directory.path, settings=SETTINGS) as host:
+        findings = list(host.check(quick=True, progress=progress.append))
+    missing = [each.id for each in findings if each.kind is FindingKind.MASTER_MISSING]
+    assert missing == [f"{number:016}" for number in range(1, 2501)]
+    done = [each.done for each in progress if each.check is CheckName.IMAGES]
+    assert (done[0], done[-1]) == (0, 2504)
+    assert done == sorted(done)
+    assert {each.total for each in progress if each.check is CheckName.IMAGES} == {None, 2504}
