@@ -22,9 +22,6 @@
 
 #include "_image.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 enum {
     RING_PAIRS = 4, /* pairs of lines in memory */
     PADDING = 1     /* floats to each side of a line of chroma, for the upsampling filter */
@@ -56,7 +53,11 @@ enum {
 #endif
 
 /* A pixel of four bytes, at any alignment. */
+#if defined(__GNUC__) || defined(__clang__)
 typedef uint32_t Pixel __attribute__((aligned(1), may_alias));
+#else
+typedef uint32_t Pixel; /* MSVC assumes aliases, and its processors read unaligned integers */
+#endif
 
 /* Linear light (squared samples), summed over the two lines of a pair. */
 typedef struct {

@@ -4,15 +4,22 @@
 #define Py_LIMITED_API 0x030b0000
 #include <Python.h>
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #if defined(__x86_64__) && defined(__GLIBC__)
 #define MULTIVERSION __attribute__((target_clones("avx2", "default"))) /* chosen by the loader */
 #else
 #define MULTIVERSION
 #endif
+#if defined(__GNUC__) || defined(__clang__)
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
+#else /* MSVC, which by default has C99 without `restrict`; its own headers, above, use the word otherwise */
+#define ALWAYS_INLINE static __forceinline
+#define restrict __restrict
+#endif
 
 enum { CHANNELS = 4 }; /* bytes per pixel, as in Pillow's own storage */
 

@@ -16,13 +16,10 @@
  * evaluated in the same order, without fused multiply-add, so all processors of an architecture produce the
  * same bytes.
  *
- * Needs vector types, so GCC or Clang.
+ * GCC and Clang have vector types; for other compilers, such as MSVC, there are loops.
  */
 
 #include "_image.h"
-
-#include <math.h>
-#include <stdlib.h>
 
 enum {
     LINES = 4,               /* source lines per group */
@@ -32,8 +29,28 @@ enum {
 #define FILTER_SUPPORT 2 /* in target pixels to each side */
 #define LINEAR_MAX 65535 /* linear_light.LINEAR_MAX */
 
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(WITHOUT_VECTOR_TYPES)
 typedef float HalfGroup __attribute__((vector_size(GROUP / 2 * sizeof(float)), aligned(sizeof(float))));
 typedef float FloatPixel __attribute__((vector_size(CHANNELS * sizeof(float)), aligned(sizeof(float))));
+
+#define ADD_PRODUCT(sum, weight, values) ((sum) += (weight) * (values))
+#else /* the same operations in the same order, so the same result */
+typedef struct {
+    float values[GROUP / 2];
+} HalfGroup;
+typedef struct {
+    float values[CHANNELS];
+} FloatPixel;
+
+#define ADD_PRODUCT(sum, weight, group) add_product((sum).values, weight, (group).values)
+
+ALWAYS_INLINE void
+add_product(float *restrict sum, float weight, const float *restrict values)
+{
+    for (int i = 0; i < GROUP / 2; i++)
+        sum[i] += weight * values[i];
+}
+#endif
 
 /* The convolution kernel of one axis, sampled for every target pixel. */
 typedef struct {
@@ -185,8 +202,8 @@ convolve_horizontally(const Resampler *r, int line)
         HalfGroup upper = {0}, lower = {0};
 
         for (; weight < end; weight++, pixel += 2) {
-            upper += *weight * pixel[0];
-            lower += *weight * pixel[1];
+            ADD_PRODUCT(upper, *weight, pixel[0]);
+            ADD_PRODUCT(lower, *weight, pixel[1]);
         }
         for (int i = 0; i < LINES / 2; i++) {
             *(FloatPixel *)(out[i] + (size_t)x * CHANNELS) = ((FloatPixel *)&upper)[i];
@@ -210,8 +227,8 @@ convolve_vertically(const Resampler *r, int y)
         for (int k = 0; k < taps; k++) {
             const HalfGroup *values = (const HalfGroup *)(r->tap[k] + x);
 
-            left += weights[k] * values[0];
-            right += weights[k] * values[1];
+            ADD_PRODUCT(left, weights[k], values[0]);
+            ADD_PRODUCT(right, weights[k], values[1]);
         }
         *(HalfGroup *)(r->row + x) = left;
         *(HalfGroup *)(r->row + x + GROUP / 2) = right;
