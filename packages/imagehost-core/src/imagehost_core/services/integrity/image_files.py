@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from hashlib import sha256
+from hashlib import file_digest
+from io import BufferedReader
 from itertools import zip_longest
+from typing import cast
 
 from attrs import field, frozen
 
@@ -27,7 +29,6 @@ from imagehost_core.services.integrity.findings import CheckName, CheckProgress,
 from imagehost_core.storage import MASTER, BlobStore, LockManager
 from imagehost_core.storage.blob_store import DERIVATIVE_PREFIX, derivative_name
 from imagehost_core.storage.checksums import checksum
-from imagehost_core.storage.staging import CHUNK_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -162,8 +163,6 @@ class ImageFileChecker:
             file = self._blobs.open(image_id)
         except NotFoundError:
             return ""
-        digest = sha256()
         with file:
-            while chunk := file.read(CHUNK_BYTES):
-                digest.update(chunk)
-        return digest.hexdigest()
+            # It needs `readinto`, which every binary file has, but `BinaryIO` does not declare.
+            return file_digest(cast("BufferedReader", file), "sha256").hexdigest()
