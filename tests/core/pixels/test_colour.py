@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import struct
 from typing import Any
 
 import pytest
@@ -9,7 +11,13 @@ from PIL import Image, ImageCms
 
 from imagehost_core.formats import Format
 from imagehost_core.jobs import RenderJob
-from imagehost_core.pixels.colour import NormalizedImage, flatten_on_white, normalize, to_srgb
+from imagehost_core.pixels.colour import (
+    MAX_PROFILE_STAGES,
+    NormalizedImage,
+    flatten_on_white,
+    normalize,
+    to_srgb,
+)
 from imagehost_core.pixels.render import render
 from imagehost_core.transform import ORIGIN, Plan, Size
 
@@ -68,6 +76,31 @@ def test_a_truncated_profile_does_not_fail(factory: Any) -> None:
     profile = factory.icc_profile()
     for length in range(128, len(profile), 40):
         assert to_srgb(NormalizedImage(image, profile[:length])).mode == "RGB"
+
+
+def with_stages(profile: bytes, count: int) -> bytes:
+    """Return a profile with a multi-process transform of `count` equal elements (ICC.1:2022, 10.16)."""
+    matrix = b"matf" + bytes(4) + struct.pack(">HH12f", 3, 3, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0)
+    start = 16 + 8 * count
+    places = struct.pack(">II", start, len(matrix)) * count
+    transform = b"mpet" + bytes(4) + struct.pack(">HHI", 3, 3, count) + places + matrix
+    tags = int.from_bytes(profile[128:132], "big")
+    entries = [struct.unpack_from(">4sII", profile, 132 + 12 * number) for number in range(tags)]
+    table = b"".join(struct.pack(">4sII", name, offset + 12, size) for name, offset, size in entries)
+    table += struct.pack(">4sII", b"D2B0", len(profile) + 12, len(transform))
+    size = struct.pack(">I", len(profile) + 12 + len(transform))
+    head = size + profile[4:8] + b"\4\x30\0\0" + profile[12:128]
+    return head + struct.pack(">I", tags + 1) + table + profile[132 + 12 * tags :] + transform
+
+
+@pytest.mark.parametrize(("count", "is_kept"), [(2, True), (MAX_PROFILE_STAGES, True), (10_000, False)])
+def test_a_profile_with_very_many_stages_is_ignored(factory: Any, count: int, is_kept: bool) -> None:
+    image = Image.new("RGB", (8, 8), (200, 100, 50))
+    image.info["icc_profile"] = profile = with_stages(factory.icc_profile(), count)
+    assert ImageCms.ImageCmsProfile(io.BytesIO(profile)).profile.xcolor_space == "RGB "
+    assert normalize(image).profile == (profile if is_kept else None)
+    converted = to_srgb(NormalizedImage(image, profile))
+    assert (pixel(converted) == (200, 100, 50)) is not is_kept
 
 
 def test_cmyk_without_a_profile_is_converted_as_ink_on_white(factory: Any) -> None:

@@ -100,7 +100,7 @@ def test_a_task_after_the_limit_of_cpu_time_has_none(make_executor: MakeExecutor
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="NOT TESTED: Windows has no interval timers")
-def test_the_task_of_uploads_limits_the_cpu_time_of_decoding_and_of_nothing_else() -> None:
+def test_the_task_of_uploads_limits_the_cpu_time_of_decoding_and_of_colour_conversion() -> None:
     data = make_image(8, 8)
     job = messages.to_json(IngestJob(Format.PNG))
     signal.setitimer(signal.ITIMER_PROF, 10_000)
@@ -112,12 +112,12 @@ def test_the_task_of_uploads_limits_the_cpu_time_of_decoding_and_of_nothing_else
 
         @contextmanager
         def limit() -> Iterator[None]:
-            limits.append("decoding")
+            limits.append("begin")
             yield
-            limits.append("decoded")
+            limits.append("end")
 
         result, _ = ingest(IngestJob(Format.PNG), data, decode_limit=limit)
-        assert (limits, result.size) == (["decoding", "decoded"], Size(8, 8))
+        assert (limits, result.size) == (["begin", "end"] * 2, Size(8, 8))
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
 

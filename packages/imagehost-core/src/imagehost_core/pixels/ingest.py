@@ -29,7 +29,8 @@ def ingest(
     Args:
         job: The upload's format and options.
         data: The uploaded file, without any bytes after the image's end.
-        decode_limit: Returns a context in which the file is decoded.
+        decode_limit: Returns a context in which the file is decoded, and then one in which its colour profile
+            is applied.
 
     Returns:
         The image's properties; and the blobs: the master (empty where the upload's own bytes are kept), then
@@ -43,7 +44,9 @@ def ingest(
         with decode_limit():
             upload = decode_upload(job, data)
         master = encode_master(job, upload)
-        preview = _render_preview(upload, master)
+        # The profile is the client's, and can be as expensive as any other part of the file.
+        with decode_limit():
+            preview = _render_preview(upload, master)
         derivatives = _make_derivatives(job, upload, master, preview)
         placeholder = thumbhash(derivatives.smallest)
         result = _describe(upload, master, derivatives, placeholder)

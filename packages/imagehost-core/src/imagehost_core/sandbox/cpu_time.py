@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 DECODE_CPU_SECONDS = 10.0
-"""The CPU time in which an upload must be decoded. The deadline of the task is longer: it includes encoding,
-which costs in proportion to the pixels, and waiting for a core."""
+"""The CPU time in which an upload must be decoded, and also that in which its colours must be converted. The
+deadline of the task is longer: it includes encoding, which costs in proportion to the pixels, and waiting for
+a core."""
 
 CPU_TIME_SIGNAL = "SIGPROF"
 """The name of the signal that kills a process beyond the limit."""
