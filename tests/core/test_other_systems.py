@@ -24,7 +24,7 @@ def run(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
-def test_windows_opens_a_host_uploads_renders_and_deletes(tmp_path: Path) -> None:
+def test_windows_opens_a_host_uploads_renders_deletes_backs_up_and_restores(tmp_path: Path) -> None:
     # The first process ends without closing the host; the second cleans up after it.
     for _ in range(2):
         done = run("on_windows.py", tmp_path / "data")

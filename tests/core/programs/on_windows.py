@@ -1,4 +1,4 @@
-"""Upload, render, list and delete with what Windows has. The argument is the data directory."""
+"""Upload, render, delete, back up and restore with what Windows has. The argument is the data directory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import other_system  # type: ignore[import-not-found]
 
 other_system.become_windows()
 
-from imagehost_core import ImageHost  # noqa: E402
+from imagehost_core import ImageHost, restore  # noqa: E402
 from imagehost_core.errors import NotFoundError  # noqa: E402
 from imagehost_core.testing import make_image  # noqa: E402
 
@@ -35,6 +35,14 @@ with ImageHost.open(data) as host:
     else:
         raise AssertionError("expected that the image is deleted")
     assert list(data.rglob(f"*{image.id}*")) == []
+backup, copy = data.with_name("backup"), data.with_name("copy")
+with ImageHost.open(data) as host, backup.open("wb") as file:
+    images = host.backups.write(file).info.image_count
+with backup.open("rb") as file:
+    assert restore([file], copy).image_count == images
+with ImageHost.open(copy) as host:
+    assert host.render(kept.id, "w=20").width == 20
+other_system.shutil.rmtree(copy)
 staging = [path for path in (data / "staging").iterdir() if path.is_dir()]
 assert staging == [], staging
 # A process that ends without closing leaves files, which the next one removes.

@@ -33,6 +33,7 @@ from imagehost_core.storage.archive import (
     Member,
 )
 from imagehost_core.storage.durable import (
+    OPEN_FILES_STAY,
     make_directory,
     open_owner_only,
     require_free_bytes,
@@ -133,8 +134,14 @@ def _staging_layout(layout: DataLayout) -> Iterator[DataLayout]:
 
 
 def _remove_staging(layout: DataLayout, lock: int) -> None:
-    (layout.restoring / _LOCK).unlink(missing_ok=True)
-    unlock_file(lock)
+    path = layout.restoring / _LOCK
+    if OPEN_FILES_STAY:
+        unlock_file(lock)
+        path.unlink(missing_ok=True)
+    else:
+        # Deleted first: a process that acquires the lock meanwhile would hold that of a deleted file.
+        path.unlink(missing_ok=True)
+        unlock_file(lock)
     with suppress(FileNotFoundError):
         layout.restoring.rmdir()
     sync_directory(layout.root)

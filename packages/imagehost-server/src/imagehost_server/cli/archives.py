@@ -15,7 +15,7 @@ import click
 
 from imagehost_core import BackupInfo, BackupResult, RestoreResult, restore, to_rfc3339
 from imagehost_core.errors import ValidationError
-from imagehost_core.storage.durable import sync_directory
+from imagehost_core.storage.durable import OPEN_FILES_STAY, sync_directory, sync_file
 from imagehost_core.storage.locks import lock_file, unlock_file
 from imagehost_server.api.timestamps import parse_timestamp
 from imagehost_server.cli.common import cli_errors, data_option, new_data_option, open_host
@@ -143,12 +143,12 @@ def _replace_file(path: Path) -> Iterator[BinaryIO]:
             os.ftruncate(lock, 0)
             with os.fdopen(lock, "wb", closefd=False) as file:
                 yield file
-            os.fsync(lock)
+            sync_file(part)
         except BaseException:
             part.unlink()
             raise
-        if sys.platform == "win32":
-            locked.close()  # it renames no open file
+        if OPEN_FILES_STAY:
+            locked.close()
         part.replace(path)
     sync_directory(path.parent)
 
