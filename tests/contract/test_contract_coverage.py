@@ -11,7 +11,7 @@ from imagehost_client.testing._routes import PUBLIC_ROUTES, ROUTES
 from imagehost_server.auth.scopes import ROUTE_SCOPES
 
 SERVICE_ROUTES = {
-    *("GET /v1/openapi.json", "GET /v1/docs", "GET /healthz", "GET /readyz"),
+    *("GET /v1/openapi.json", "GET /v1/docs", "GET /healthz", "GET /readyz", "GET /metrics"),
     *("GET /integrations/{name}", "POST /integrations/{name}"),
 }
 """Routes for browsers and monitoring, which neither the client nor the fake has."""

@@ -29,6 +29,8 @@ RESERVED_RENDERINGS = 1
 """Renderings beside those in all processes of the pool: a small one has a process in reserve."""
 UPLOAD_BODY_THREADS = 16
 """Threads that parse, hash and write upload bodies."""
+MAX_WAITING_SCRAPES = 4
+"""Requests for the metrics that may wait for another; each takes some milliseconds."""
 DNS_THREADS = 8
 """Threads that resolve host names of webhook endpoints, which may take as long as a DNS timeout."""
 
@@ -115,6 +117,7 @@ class Executors:
         upload_bodies: Writes of request bodies to disk.
         passwords: Password hashes.
         dns: DNS lookups.
+        metrics: Collection of the metrics, one at a time.
         variants: Data of renderings to and from worker processes: one thread for each process.
         uploads: Processing of uploads, separate from `variants` so that rendering cannot delay uploads.
     """
@@ -126,6 +129,7 @@ class Executors:
         self.upload_bodies = ThreadLimiter(UPLOAD_BODY_THREADS)
         self.passwords = ThreadLimiter(PASSWORD_THREADS, MAX_WAITING_PASSWORDS)
         self.dns = ThreadLimiter(DNS_THREADS)
+        self.metrics = ThreadLimiter(1, MAX_WAITING_SCRAPES)
         pool_threads = 2 * (rendering.processes + rendering.queue)
         self.variants = ThreadLimiter(rendering.processes + RESERVED_RENDERINGS)
         self.uploads = ThreadLimiter(pool_threads, pool_threads)

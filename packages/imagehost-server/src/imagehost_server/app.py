@@ -29,6 +29,7 @@ from imagehost_server.background.webhook_sender import IDLE_POLL_SECONDS
 from imagehost_server.delivery.fast_path import FastPath
 from imagehost_server.delivery.route import DeliveryRoute
 from imagehost_server.http.responses import error_response
+from imagehost_server.metrics import MetricTable, Recorder
 from imagehost_server.middleware.connections import ConnectionTable
 from imagehost_server.middleware.cors import CorsHeaders, CorsPolicy, PreflightMiddleware
 from imagehost_server.middleware.lsky import LskyMiddleware
@@ -73,18 +74,21 @@ class Application:
         await self.middleware(scope, receive, send)
 
 
-def create_app(host: ImageHost, settings: ServerSettings) -> Application:
+def create_app(host: ImageHost, settings: ServerSettings, recorder: Recorder | None = None) -> Application:
     """Return the ASGI application that serves a host; it closes the host when its lifespan ends.
 
     Args:
         host: An open host.
         settings: The settings that it was opened with.
+        recorder: Counts requests; the observer that the host was opened with. By default it has a table of
+            its own, and the measurements of the host are not counted.
     """
+    recorder = recorder or Recorder(MetricTable())
     executors = Executors(settings.rendering)
     cors_policy = CorsPolicy(settings.cors_origins)
-    identity = IdentityMiddleware(create_api(host, settings, executors), host, executors)
+    identity = IdentityMiddleware(create_api(host, settings, executors, recorder), host, executors)
     api = PreflightMiddleware(identity, cors_policy)
-    delivery = DeliveryRoute(host, executors)
+    delivery = DeliveryRoute(host, executors, recorder)
     dispatcher = Dispatcher(api, delivery, delivery_prefixes(settings.delivery_url))
     cors = CorsHeaders(cors_policy, dispatcher.is_delivery)
     security = SecurityMiddleware(
@@ -94,16 +98,22 @@ def create_app(host: ImageHost, settings: ServerSettings) -> Application:
         log_access=settings.log.access,
         hsts_seconds=settings.server.hsts_seconds,
         max_concurrent_requests_per_client=settings.http.max_concurrent_requests_per_client,
+        recorder=recorder,
     )
     fast_path = FastPath(host, delivery, security, dispatcher.delivery_path)
     middleware = LskyMiddleware(security)
     http = settings.http
-    connections = ConnectionTable(http.max_connections, http.max_connections_per_client, security.trusted)
+    connections = ConnectionTable(
+        http.max_connections, http.max_connections_per_client, security.trusted, recorder.connections
+    )
     return Application(middleware, security, fast_path if http.fast_path else None, connections, http)
 
 
-def create_api(host: ImageHost, settings: ServerSettings, executors: Executors) -> Litestar:
+def create_api(
+    host: ImageHost, settings: ServerSettings, executors: Executors, recorder: Recorder | None = None
+) -> Litestar:
     """Return the JSON API alone."""
+    counted = recorder or Recorder(MetricTable())
     pages = ApiDescription(
         ROUTES, settings.base_url, settings.delivery_url, registration=settings.registration
     )
@@ -117,7 +127,7 @@ def create_api(host: ImageHost, settings: ServerSettings, executors: Executors) 
             async with (
                 running_sender(host, poll_seconds) if settings.webhooks.send_in_server else nullcontext(),
                 running_purge_sender(host),
-                periodic_cleanup(host),
+                periodic_cleanup(host, on_removed=counted.orphans_removed),
             ):
                 yield
         finally:
@@ -133,7 +143,15 @@ def create_api(host: ImageHost, settings: ServerSettings, executors: Executors) 
         request_class=ApiRequest,
         # `http.body` and `http.multipart` limit the size of bodies.
         request_max_body_size=None,
-        state=State({"host": host, "settings": settings, "executors": executors, "api_description": pages}),
+        state=State(
+            {
+                "host": host,
+                "settings": settings,
+                "executors": executors,
+                "recorder": counted,
+                "api_description": pages,
+            }
+        ),
         debug=False,
     )
 

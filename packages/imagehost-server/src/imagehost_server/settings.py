@@ -15,7 +15,7 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 
 from attrs import Attribute, field, frozen
-from attrs.validators import ge, gt, le
+from attrs.validators import ge, gt, le, min_len, optional
 
 from imagehost_core.limits import DAY
 from imagehost_core.settings import (
@@ -34,6 +34,10 @@ FILE = "imagehost.toml"
 
 WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104
 """Hosts that listen on every interface, with the loopback address to connect to instead."""
+
+
+MIN_METRICS_TOKEN = 16
+"""The shortest `metrics.token`, in characters."""
 
 
 class LogLevel(StrEnum):
@@ -174,6 +178,18 @@ class LogSettings:
 
 
 @frozen(kw_only=True)
+class MetricsSettings:
+    """Access to the metrics.
+
+    Attributes:
+        token: The bearer token with which clients on other machines can read `/metrics`; without it, they
+            cannot.
+    """
+
+    token: str | None = field(default=None, repr=False, validator=optional(min_len(MIN_METRICS_TOKEN)))
+
+
+@frozen(kw_only=True)
 class ServerSettings(Settings):
     """All settings: the core's and the server's.
 
@@ -187,6 +203,7 @@ class ServerSettings(Settings):
         gallery: The gallery of public images.
         admin: The account `admin` of a new data directory.
         log: Logging.
+        metrics: Access to the metrics.
 
     Raises:
         TypeError: A section is not an instance of its class.
@@ -201,6 +218,7 @@ class ServerSettings(Settings):
     gallery: GallerySettings = field(factory=GallerySettings, validator=require_section(GallerySettings))
     admin: AdminSettings = field(factory=AdminSettings, validator=require_section(AdminSettings))
     log: LogSettings = field(factory=LogSettings, validator=require_section(LogSettings))
+    metrics: MetricsSettings = field(factory=MetricsSettings, validator=require_section(MetricsSettings))
 
 
 def load(

@@ -13,6 +13,7 @@ from imagehost_core.models import Account, Principal
 from imagehost_server._executors import Executors
 from imagehost_server.auth.identity import RequestIdentity
 from imagehost_server.http.body import JSON_BYTES, read_body, require_json
+from imagehost_server.metrics import Recorder
 from imagehost_server.settings import ServerSettings
 
 
@@ -39,6 +40,13 @@ class ApiRequest(Request[Account, Principal, State]):
         executors = self.app.state["executors"]
         assert isinstance(executors, Executors)
         return executors
+
+    @property
+    def recorder(self) -> Recorder:
+        """The counters of this process."""
+        recorder = self.app.state["recorder"]
+        assert isinstance(recorder, Recorder)
+        return recorder
 
     @property
     def account(self) -> Account:

@@ -79,6 +79,7 @@ ROUTE_SCOPES: dict[str, Requirement | None] = {
     "POST /integrations/{name}": SessionRequirement.ONLY,
     "GET /healthz": None,
     "GET /readyz": None,
+    "GET /metrics": None,
 }
 """The requirement of each route, by method and path; `None`: no token is required."""
 REGISTRATION = "POST /v1/accounts"

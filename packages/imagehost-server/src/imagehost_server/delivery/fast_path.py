@@ -24,6 +24,7 @@ from imagehost_core.errors import ImageHostError
 from imagehost_server.delivery.route import DeliveryRoute, ResponseStartCache, relevant_headers
 from imagehost_server.http.client_address import client_address
 from imagehost_server.http.conditional import is_not_modified
+from imagehost_server.metrics.recorder import IMAGE_ROUTE
 from imagehost_server.middleware.security import SecurityMiddleware, is_https, require_valid_request
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ class FastPath:
     ) -> None:
         self._host = host
         self._security = security
+        self._recorder = security.recorder
         self._delivery_path = delivery_path
         self._not_modified_starts = ResponseStartCache(
             lambda resolved, _: _encode_start(route.not_modified_start(resolved))
@@ -151,8 +153,17 @@ class FastPath:
             self._default_headers = default_headers, _encode_headers(default_headers)
         request_id = self._security.new_request_id()
         common_headers = _encode_headers(self._security.common_headers(request_id, headers.is_https))
+        self._count_request(status, len(body), started)
         self._security.log("GET", path.decode(), headers.ip_address, status, request_id, started)
         return b"%b%b%b\r\n" % (start, self._default_headers[1], common_headers), body
+
+    def _count_request(self, status: int, sent_bytes: int, started: float) -> None:
+        recorder = self._recorder
+        recorder.request("GET", IMAGE_ROUTE, status, time.perf_counter() - started, 0, sent_bytes)
+        if status == 304:
+            recorder.client_copy()
+        else:
+            recorder.image_in_memory()
 
     def _parse_headers(self, fields: bytes, peer: Peer) -> _RequestHeaders | None:
         """Return the relevant headers, or `None` if the request needs the slow path."""

@@ -28,6 +28,8 @@ from imagehost_server.http.conditional import (
     parse_range,
 )
 from imagehost_server.http.responses import Headers, RawResponse, error_response
+from imagehost_server.metrics import Recorder
+from imagehost_server.metrics.recorder import IMAGE_ROUTE
 
 if TYPE_CHECKING:
     from litestar.types import HTTPResponseBodyEvent, HTTPResponseStartEvent, HTTPScope, Receive, Send
@@ -119,10 +121,12 @@ class DeliveryRoute:
     Args:
         host: The host.
         executors: Run blocking work.
+        recorder: Counts where images came from.
     """
 
-    def __init__(self, host: ImageHost, executors: Executors) -> None:
+    def __init__(self, host: ImageHost, executors: Executors, recorder: Recorder | None = None) -> None:
         self._host = host
+        self._recorder = recorder
         self._executors = executors
         ages = host.settings.delivery
         cache_control = f"public, max-age={ages.max_age_seconds}, s-maxage={ages.shared_max_age_seconds}"
@@ -141,6 +145,7 @@ class DeliveryRoute:
             receive: The ASGI callable.
             send: The ASGI callable.
         """
+        scope["state"]["route"] = IMAGE_ROUTE
         try:
             if scope["method"] == "OPTIONS":
                 await PREFLIGHT.send(send)
@@ -177,10 +182,15 @@ class DeliveryRoute:
             headers.get(b"if-none-match"),
             headers.get(b"if-modified-since"),
         ):
+            self._count(Recorder.client_copy)
             await send(self._not_modified_starts.get(resolved, 0))
             await send(NO_BODY)
             return
-        if blob is None:
+        if blob is not None:
+            self._count(Recorder.image_in_memory)
+        else:
+            if resolved.key is None:
+                self._count(Recorder.master)
             ip_address = str(scope["state"].get("ip_address", ""))
             client = account_key(viewer.id) if viewer else ip_address_key(ip_address)
             steps = self._host.delivery.open_in_steps(resolved, client)
@@ -191,6 +201,10 @@ class DeliveryRoute:
             await self._send(resolved, blob, headers, scope["method"] == "HEAD", send)
         finally:
             blob.close()
+
+    def _count(self, count: Callable[[Recorder], None]) -> None:
+        if self._recorder is not None:
+            count(self._recorder)
 
     async def _send(
         self, resolved: ResolvedImage, blob: Blob, headers: dict[bytes, str], head: bool, send: Send

@@ -91,10 +91,18 @@ class ConnectionTable:
             it. 0 = unlimited.
         trusted: Networks of trusted proxies. Their connections count for `limit` only, and are not closed for
             others: requests through them are limited by the IP addresses that they forward.
+        on_change: Receives the number of open connections when it has changed.
     """
 
-    def __init__(self, limit: int, limit_per_client: int = 0, trusted: tuple[Network, ...] = ()) -> None:
+    def __init__(
+        self,
+        limit: int,
+        limit_per_client: int = 0,
+        trusted: tuple[Network, ...] = (),
+        on_change: Callable[[int], object] = lambda _count: None,
+    ) -> None:
         self._limit = limit
+        self._on_change = on_change
         self._limit_per_client = limit_per_client or limit + EXTRA_CONNECTIONS
         self._trusted = trusted
         self._count = 0
@@ -119,6 +127,7 @@ class ConnectionTable:
         """
         client = None if is_trusted_proxy(ip_address, self._trusted) else self._client(ip_address)
         self._count += 1
+        self._on_change(self._count)
         if client is not None:
             client.count += 1
         self._make_room(client)
@@ -151,6 +160,7 @@ class ConnectionTable:
     def subtract(self, client: _Client | None) -> None:
         """Stop counting a connection of a client."""
         self._count -= 1
+        self._on_change(self._count)
         if client is not None:
             client.count -= 1
             if not client.count:

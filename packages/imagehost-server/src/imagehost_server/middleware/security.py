@@ -22,6 +22,8 @@ from imagehost_core.limits import Decision
 from imagehost_server.auth.identity import rate_limit_headers
 from imagehost_server.http.client_address import Network, client_address, is_trusted_proxy
 from imagehost_server.http.responses import error_response
+from imagehost_server.metrics import MetricTable, Recorder
+from imagehost_server.metrics.recorder import UNROUTED
 from imagehost_server.middleware.concurrency import ConcurrencyLimiter
 from imagehost_server.middleware.unread_body import DRAIN_TIMEOUT, RequestBody
 from imagehost_server.settings import is_loopback
@@ -78,6 +80,7 @@ class SecurityMiddleware:
         drain_timeout: Seconds that a response waits for the rest of an unread body.
         cors_headers: Returns the CORS headers of a response, by its status, and the path and headers of the
             request; for responses of every layer, so that pages can read all errors.
+        recorder: Counts the requests; by default in a table of its own.
     """
 
     def __init__(
@@ -90,8 +93,10 @@ class SecurityMiddleware:
         max_concurrent_requests_per_client: int = 0,
         drain_timeout: float = DRAIN_TIMEOUT,
         cors_headers: Callable[[int, str, ReceivedHeaders], RawHeaders] = lambda _status, _path, _headers: [],
+        recorder: Recorder | None = None,
     ) -> None:
         self.app = app
+        self.recorder = recorder or Recorder(MetricTable())
         self.cors_headers = cors_headers
         self.trusted = tuple(ip_network(entry) for entry in trusted_proxies)
         self.in_progress = ConcurrencyLimiter(max_concurrent_requests_per_client)
@@ -139,6 +144,11 @@ class SecurityMiddleware:
             await response.send(sender.send)
         finally:
             if REJECTED not in state:
+                route = str(state.get("route") or scope.get("path_template", UNROUTED))
+                seconds = time.perf_counter() - started
+                self.recorder.request(
+                    scope["method"], route, sender.status, seconds, body.received_bytes, sender.sent_bytes
+                )
                 self.log(scope["method"], path, ip_address, sender.status, request_id, started)
 
     def new_request_id(self) -> str:
@@ -284,6 +294,7 @@ class _ResponseSender:
     Attributes:
         may_drain: Whether an unread body may be drained; not before the request has been validated.
         status: The status of the response; 0 = it has not begun.
+        sent_bytes: The bytes of the response's body that were sent.
     """
 
     def __init__(
@@ -300,7 +311,7 @@ class _ResponseSender:
         self._state = state
         self._cors = cors
         self.may_drain = False
-        self.status = 0
+        self.status = self.sent_bytes = 0
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -313,4 +324,6 @@ class _ResponseSender:
             # The message may be cached by the application, so it is copied.
             headers = [*message["headers"], *limits, *self._headers, *close, *self._cors(self.status)]
             message = {**message, "headers": headers}
+        elif message["type"] == "http.response.body":
+            self.sent_bytes += len(message["body"])
         await self._send(message)

@@ -27,6 +27,10 @@ class RequestBody:
         scope: The request.
         receive: The server's `receive` callable.
         drain_timeout: Seconds that `drain` waits.
+
+    Attributes:
+        has_unread: Whether a part of the body is unread.
+        received_bytes: The bytes that were read.
     """
 
     def __init__(self, scope: HTTPScope, receive: Receive, *, drain_timeout: float = DRAIN_TIMEOUT) -> None:
@@ -40,10 +44,13 @@ class RequestBody:
         self._can_drain = declared <= MAX_DRAIN_BYTES and not has_coding and b"expect" not in headers
         self._is_http_1 = scope["http_version"].startswith("1")
         self.has_unread = has_coding or declared > 0
+        self.received_bytes = 0
 
     async def __call__(self) -> HTTPReceiveMessage | WebSocketReceiveMessage:
         """Receive the next part of the body."""
         message = await self._receive()
+        if message["type"] == "http.request":
+            self.received_bytes += len(message["body"])
         if message["type"] != "http.request" or not message.get("more_body", False):
             self.has_unread = False
         return message

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import hmac
+
 from attrs import frozen
 from litestar import Response
 
-from imagehost_core.errors import UnavailableError
+from imagehost_core.errors import ForbiddenError, UnauthorizedError, UnavailableError
 from imagehost_server.api.envelope import Success, ok, to_litestar
 from imagehost_server.api.operation import operation
 from imagehost_server.api.request import ApiRequest
+from imagehost_server.auth.bearer import bearer_token
+from imagehost_server.http.responses import RawResponse
+from imagehost_server.metrics import CONTENT_TYPE, render_metrics
 from imagehost_server.middleware.security import is_loopback_client
 
 
@@ -36,6 +41,31 @@ async def readyz(request: ApiRequest) -> Response[Success[ProbeResult]]:
     return ok(ProbeResult("ready"))
 
 
+@operation(
+    "GET /metrics",
+    summary="Get the metrics in the text format of Prometheus.",
+    errors=(403, 503),
+    media_type="text/plain",
+)
+async def metrics(request: ApiRequest) -> Response[bytes]:
+    """Respond with the metrics of all processes, to a client on this machine or with the token of them."""
+    if not is_loopback_client(request.scope) and not _has_metrics_token(request):
+        raise ForbiddenError(_METRICS_ACCESS)
+    body = await request.executors.metrics.run(render_metrics, request.recorder.table, request.host)
+    return to_litestar(RawResponse(200, body, _METRICS_HEADERS))
+
+
+def _has_metrics_token(request: ApiRequest) -> bool:
+    token = request.settings.metrics.token
+    if token is None:
+        return False
+    try:
+        received = bearer_token(request.scope["headers"])
+    except UnauthorizedError:
+        return False
+    return hmac.compare_digest(received.encode(), token.encode())
+
+
 @operation("GET /v1/openapi.json", summary="Get the OpenAPI document.", media_type="application/json")
 async def openapi_json(request: ApiRequest) -> Response[bytes]:
     """Respond with the OpenAPI document, without envelope."""
@@ -56,4 +86,7 @@ async def _described(request: ApiRequest, name: str) -> Response[bytes]:
 
 _NOT_READY = "expected the stores to respond but received no response"
 
-ROUTES = (healthz, readyz, openapi_json, docs)
+_METRICS_ACCESS = "expected a client on this machine, or the token of metrics.token"
+_METRICS_HEADERS = (("content-type", CONTENT_TYPE), ("cache-control", "no-store"))
+
+ROUTES = (healthz, readyz, metrics, openapi_json, docs)

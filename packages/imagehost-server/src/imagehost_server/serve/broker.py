@@ -1,7 +1,7 @@
 """The broker process: it starts the image worker processes that all server processes share.
 
 The supervisor starts it as a program. Its arguments are the file descriptors of the socket of requests, of
-the configuration and of the supervisor's channel.
+the configuration, of the table of metrics and of the supervisor's channel.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from logging.config import dictConfig
 
 from imagehost_core import run_broker
 from imagehost_server.logging_config import logging_config
+from imagehost_server.metrics import MetricTable, Recorder
 from imagehost_server.serve.process import SupervisorChannel, read_configuration
 
 
@@ -25,12 +26,13 @@ def main(arguments: list[str]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         # Sent to the whole group: requests in progress still need their image workers.
         signal.signal(number, signal.SIG_IGN)
-    requests, configuration, channel = map(int, arguments)
+    requests, configuration, metrics, channel = map(int, arguments)
     supervisor = SupervisorChannel(channel)
     _, settings = read_configuration(configuration)
     dictConfig(logging_config(settings.log.level))
+    recorder = Recorder(MetricTable(metrics, "broker"), "broker")
     supervisor.ready()
-    run_broker(settings.rendering, socket.socket(fileno=requests))
+    run_broker(settings.rendering, socket.socket(fileno=requests), recorder.observe)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from logging.config import dictConfig
 from pathlib import Path
 
 from imagehost_server.logging_config import logging_config
+from imagehost_server.metrics import create_table_file, slots_for
 from imagehost_server.serve import supervisor
 from imagehost_server.settings import ServerSettings, is_loopback
 
@@ -63,12 +64,13 @@ def run(data: Path, settings: ServerSettings) -> None:
 
 def _become_supervisor(listener: socket.socket, configuration: int, workers: int) -> None:
     """Replace this program by the supervisor, which inherits the socket and the configuration."""
-    server = [listener.fileno(), configuration]
+    metrics = create_table_file(slots_for(workers))
+    server = [listener.fileno(), configuration, metrics]
     services, descriptors = list[list[str]](), server
     if workers > 1:
         # Both ends stay open in the supervisor, so that requests wait while a broker is replaced.
         requests, broker = (end.detach() for end in socket.socketpair(type=socket.SOCK_DGRAM))
-        services = [_command("broker", broker, configuration)]
+        services = [_command("broker", broker, configuration, metrics)]
         server, descriptors = [*server, requests], [*server, requests, broker]
     for descriptor in descriptors:
         os.set_inheritable(descriptor, True)

@@ -1,7 +1,8 @@
 """A server process: it opens the data directory and serves HTTP with uvicorn on the listening socket.
 
 The supervisor starts it as a program. Its arguments are the file descriptors of the listening socket, of the
-configuration, of the broker's socket if there is a broker, and of the supervisor's channel.
+configuration, of the table of metrics, of the broker's socket if there is a broker, and of the supervisor's
+channel.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from uvicorn.config import Config
 from imagehost_core import ImageHost
 from imagehost_server import logging_config as logs
 from imagehost_server.app import Application, create_app
+from imagehost_server.metrics import MetricTable, Recorder
 from imagehost_server.serve.process import SupervisorChannel, read_configuration
 from imagehost_server.serve.protocol import HttpProtocol
 from imagehost_server.serve.server import EventDrivenServer
@@ -40,12 +42,14 @@ def main(arguments: list[str]) -> None:
     Args:
         arguments: The file descriptors, as in the docstring of this module.
     """
-    listener, configuration, *brokers, channel = map(int, arguments)
+    listener, configuration, metrics, *brokers, channel = map(int, arguments)
     supervisor = SupervisorChannel(channel)
     data, settings = read_configuration(configuration)
     broker = socket.socket(fileno=brokers[0]) if brokers else None
     with socket.socket(fileno=listener) as listening:
-        serve(data, settings, listening, lambda: supervisor.ready(asyncio.get_running_loop()), broker)
+        serve(
+            data, settings, listening, lambda: supervisor.ready(asyncio.get_running_loop()), broker, metrics
+        )
 
 
 def serve(
@@ -54,6 +58,7 @@ def serve(
     listener: socket.socket,
     on_started: Callable[[], object],
     broker: socket.socket | None = None,
+    metrics: int | None = None,
 ) -> None:
     """Serve a data directory on a listening socket until SIGTERM or SIGINT.
 
@@ -63,11 +68,12 @@ def serve(
         listener: The socket.
         on_started: Called by the event loop when the application has started.
         broker: The socket to the broker of image workers; without it this process starts its own.
+        metrics: The descriptor of the table of metrics; without it this process has its own.
     """
     listen, http = settings.server, settings.http
     logs.skip_unused_attributes()
     config = Config(
-        partial(open_app, data, settings, broker),
+        partial(open_app, data, settings, broker, metrics),
         factory=True,
         interface="asgi3",
         lifespan="on",
@@ -95,12 +101,15 @@ def serve(
     EventDrivenServer(config, start).run([listener])
 
 
-def open_app(data: Path, settings: ServerSettings, broker: socket.socket | None) -> Application:
+def open_app(
+    data: Path, settings: ServerSettings, broker: socket.socket | None, metrics: int | None = None
+) -> Application:
     """Open a data directory and return the application that serves it."""
     try:
-        host = ImageHost.open(data, settings=settings, broker=broker)
+        recorder = Recorder(MetricTable(metrics))
+        host = ImageHost.open(data, settings=settings, broker=broker, observe=recorder.observe)
         host.maintenance.start_workers()
-        return create_app(host, settings)
+        return create_app(host, settings, recorder)
     except Exception:
         # The supervisor replaces this process until one can start; others go on.
         logger.exception("data directory cannot be opened", extra={"fields": {"path": data}})

@@ -1,0 +1,18 @@
+"""Metrics: counted in memory that all processes of a server share, and shown in the format of Prometheus."""
+
+from imagehost_server.metrics.exposition import CONTENT_TYPE, render_metrics
+from imagehost_server.metrics.families import FAMILIES, Family, Kind
+from imagehost_server.metrics.recorder import Recorder
+from imagehost_server.metrics.table import MetricTable, create_table_file, slots_for
+
+__all__ = [
+    "CONTENT_TYPE",
+    "FAMILIES",
+    "Family",
+    "Kind",
+    "MetricTable",
+    "Recorder",
+    "create_table_file",
+    "render_metrics",
+    "slots_for",
+]

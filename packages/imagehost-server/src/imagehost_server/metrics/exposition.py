@@ -1,0 +1,135 @@
+"""The metrics in the text format of Prometheus."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+from collections.abc import Iterable, Iterator
+from importlib.metadata import version
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from imagehost_core import HostStatistics, ImageHost
+from imagehost_server.metrics import families
+from imagehost_server.metrics.families import FAMILIES, Family, Kind
+from imagehost_server.metrics.processes import parent_is_supervisor, process_usage, total_memory
+from imagehost_server.metrics.table import MetricTable, SeriesKey
+
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+"""The media type of the text format."""
+
+log = logging.getLogger("imagehost.server")
+
+Sample = tuple[tuple[str, ...], float]
+"""The values of a series' labels, and its value."""
+
+
+def render_metrics(table: MetricTable, host: ImageHost) -> bytes:
+    """Return all metrics, in the text format.
+
+    Args:
+        table: The table of metrics.
+        host: The host whose state is shown.
+    """
+    collectors = CollectorRegistry(auto_describe=False)
+    collectors.register(_Collector(table, host))
+    return generate_latest(collectors)
+
+
+class _Collector(Collector):
+    def __init__(self, table: MetricTable, host: ImageHost) -> None:
+        self._table, self._host = table, host
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every family, also those without a series."""
+        totals: dict[str, dict[SeriesKey, list[float]]] = {name: {} for name in FAMILIES}
+        for key, values in self._table.totals().items():
+            totals[key[0]][key[1:]] = values
+        state = dict(self._state())
+        for family in FAMILIES.values():
+            if family.kind in (Kind.STATE, Kind.STATE_COUNTER):
+                yield _metric(family, state.get(family.name, ()))
+            elif family.kind is Kind.HISTOGRAM:
+                yield _histogram(family, totals[family.name])
+            else:
+                counted = totals[family.name].items()
+                yield _metric(family, ((labels, values[-1]) for labels, values in counted))
+
+    def _state(self) -> Iterator[tuple[str, Iterable[Sample]]]:
+        """Yield the series of what is read now."""
+        build = (version("imagehost-server"), platform.python_version())
+        yield families.BUILD_INFO.name, [(build, 1.0)]
+        try:
+            statistics = self._host.maintenance.statistics()
+        except Exception:
+            log.exception("statistics for the metrics cannot be read")
+            yield families.HOST_UP.name, [((), 0.0)]
+            yield from self._processes(())
+            return
+        yield families.HOST_UP.name, [((), 1.0)]
+        for family, value in _totals(statistics, self._host).items():
+            yield family.name, [((), float(value))]
+        load = statistics.workers
+        yield families.WORKERS.name, [(("busy",), float(load.busy)), (("idle",), float(load.idle))]
+        yield from self._processes(statistics.worker_pids)
+
+    def _processes(self, worker_pids: tuple[int, ...]) -> Iterator[tuple[str, Iterable[Sample]]]:
+        pids = {process.name: process.pid for process in self._table.processes()}
+        if parent_is_supervisor():
+            pids["supervisor"] = os.getppid()
+        usages = {name: usage for name, pid in pids.items() if (usage := process_usage(pid)) is not None}
+        memory = {name: usage.resident_bytes for name, usage in usages.items()}
+        memory["image_workers"] = total_memory(worker_pids)
+        yield families.PROCESS_MEMORY.name, [((name,), float(size)) for name, size in memory.items()]
+        yield families.PROCESS_CPU.name, [((name,), usage.cpu_seconds) for name, usage in usages.items()]
+        yield (
+            families.PROCESS_FILES.name,
+            [((name,), float(usage.open_files)) for name, usage in usages.items()],
+        )
+
+
+def _totals(statistics: HostStatistics, host: ImageHost) -> dict[Family, float]:
+    database = statistics.database
+    return {
+        families.ACCOUNTS: database.accounts,
+        families.IMAGES: database.images,
+        families.ALBUMS: database.albums,
+        families.MASTER_BYTES: database.master_bytes,
+        families.UNFINISHED_DELETIONS: database.unfinished_deletions,
+        families.DATABASE_BYTES: database.database_bytes,
+        families.DISK_BYTES: statistics.disk_bytes,
+        families.DISK_FREE: statistics.disk_free_bytes,
+        families.DISK_MIN_FREE: host.settings.storage.min_free_bytes,
+        families.DELIVERIES_DUE: database.due_deliveries,
+        families.OLDEST_DUE: database.oldest_due_seconds,
+        families.QUEUE_LENGTH: statistics.workers.waiting,
+    }
+
+
+def _metric(family: Family, samples: Iterable[Sample]) -> Metric:
+    is_counter = family.kind in (Kind.COUNTER, Kind.STATE_COUNTER)
+    metric = (CounterMetricFamily if is_counter else GaugeMetricFamily)(
+        family.name, family.help, labels=family.labels
+    )
+    for labels, value in sorted(samples):
+        metric.add_metric(labels, value)
+    return metric
+
+
+def _histogram(family: Family, series: dict[SeriesKey, list[float]]) -> Metric:
+    metric = HistogramMetricFamily(family.name, family.help, labels=family.labels)
+    for labels, values in sorted(series.items()):
+        count, buckets = 0.0, []
+        for bound, value in zip((*map(str, family.buckets), "+Inf"), values, strict=False):
+            count += value
+            buckets.append((bound, count))
+        metric.add_metric(labels, buckets, values[-1])
+    return metric

@@ -1,0 +1,61 @@
+"""The metrics of several server processes, of which some are killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import httpx2
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from imagehost_server.testing import running
+
+pytestmark = pytest.mark.faults
+
+REQUESTS = 30
+PATIENCE = 60.0
+
+
+def scrape(origin: str) -> dict[tuple[str, ...], float]:
+    """Return the values of all samples by their name and label values; each on a connection of its own."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            text = httpx2.get(f"{origin}/metrics", timeout=PATIENCE).text
+        except httpx2.TransportError:
+            assert time.monotonic() < deadline
+        else:
+            return {
+                (sample.name, *sample.labels.values()): sample.value
+                for family in text_string_to_metric_families(text)
+                for sample in family.samples
+            }
+
+
+def children(supervisor: int) -> list[int]:
+    """Return the process IDs of the server processes."""
+    pids = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text(encoding="ascii").split()
+    return [int(pid) for pid in pids if b"serve.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def test_totals_of_all_processes_are_the_requests_that_were_sent_over_kills(tmp_path: Path) -> None:
+    key = ("imagehost_http_requests_total", "GET", "/v1/gallery", "200")
+    starts = ("imagehost_process_starts_total", "server")
+    variables = {"IMAGEHOST_LIMITS_UNAUTHENTICATED_PER_MINUTE": "0"}
+    with running(tmp_path / "data", "--workers", "2", variables=variables) as server:
+        for killed in range(3):
+            for _ in range(REQUESTS):
+                assert httpx2.get(f"{server.base_url}/gallery", timeout=PATIENCE).status_code == 200
+            counted = scrape(server.origin)
+            assert counted[key] == REQUESTS * (killed + 1)
+            victim = children(server.process.pid)[0]
+            os.kill(victim, signal.SIGKILL)
+            deadline = time.monotonic() + PATIENCE
+            while scrape(server.origin)[starts] < 3 + killed:
+                assert time.monotonic() < deadline
+        assert scrape(server.origin)[key] == 3 * REQUESTS
+        names = {labels[0] for name, *labels in scrape(server.origin) if name.endswith("memory_bytes")}
+        assert {"broker", "supervisor", "image_workers"} < names
