@@ -13,6 +13,7 @@ from imagehost_core.jobs import (
     DERIVATIVE_COUNT,
     MAX_DERIVATIVE_PIXELS,
     MAX_PREFERRED_SIDE,
+    MIN_COPY_PIXELS,
     MIN_DERIVATIVE_SIDE,
     MIN_SAVED_PIXELS,
     RenderJob,
@@ -42,12 +43,13 @@ PHOTOGRAPHS = st.builds(Size, st.integers(1_500, 8_000), st.integers(1_500, 8_00
 
 
 @given(SIZES)
-def test_derivatives_are_smaller_copies_of_the_image_largest_first(size: Size) -> None:
+def test_derivatives_are_copies_of_the_image_largest_first(size: Size) -> None:
     sizes = derivative_sizes(size)
     assert len(sizes) <= DERIVATIVE_COUNT
     assert list(sizes) == sorted(sizes, key=lambda derivative: derivative.width, reverse=True)
     for derivative in sizes:
-        assert size.pixels - derivative.pixels >= MIN_SAVED_PIXELS
+        saved = size.pixels - derivative.pixels
+        assert saved >= (MIN_SAVED_PIXELS if size.pixels < MIN_COPY_PIXELS else 0)
         assert max(derivative.width, derivative.height) >= MIN_DERIVATIVE_SIDE
         assert derivative.pixels <= MAX_DERIVATIVE_PIXELS + derivative.width
         assert derivative == plan(size, Transform(derivative.width)).resize
@@ -71,9 +73,13 @@ def test_a_wide_variant_starts_from_the_master_only_with_less_than_two_and_a_hal
 @pytest.mark.parametrize(
     ("size", "widths"),
     [
-        (Size(4032, 3024), [2312, 1156, 578]),
-        (Size(2048, 1536), [1638, 819, 409]),
-        (Size(2448, 3264), [1958, 979, 489]),
+        (Size(4032, 3024), [2200, 1100]),
+        (Size(2048, 1536), [2048, 1024]),
+        (Size(2272, 1704), [2200, 1100]),
+        (Size(2448, 3264), [1955, 977]),
+        (Size(3264, 4928), [2200, 1100]),
+        (Size(5000, 7000), [2200, 1100]),
+        (Size(1600, 1200), [1280, 640]),
         (Size(1000, 700), [400]),
         (Size(640, 480), []),
         (Size(1, 12_000), []),
@@ -98,14 +104,14 @@ def test_the_derivative_of_twice_the_target_is_preferred_up_to_its_maximum_side(
 ) -> None:
     picked = pick_derivative([Size(side, side) for side in sides], Size(target, target))
     preferred = {side for side in sides if side >= 2 * target and side <= MAX_PREFERRED_SIDE}
-    sufficient = {side for side in sides if 5 * side >= 6 * target}
+    sufficient = {side for side in sides if 7 * side >= 8 * target}
     expected = min(preferred or sufficient, default=None)
     assert picked == (None if expected is None else Size(expected, expected))
 
 
 @pytest.mark.parametrize(
     ("width", "derivative"),
-    [(289, 578), (290, 1156), (578, 1156), (963, 1156), (964, 2312), (1920, 2312), (1930, None)],
+    [(100, 1100), (550, 1100), (961, 1100), (962, 2200), (1920, 2200), (1926, None)],
 )
 def test_a_variant_is_rendered_from_the_expected_default_derivative(
     width: int, derivative: int | None
@@ -115,7 +121,7 @@ def test_a_variant_is_rendered_from_the_expected_default_derivative(
     assert (picked and picked.width) == derivative
 
 
-@pytest.mark.parametrize("target", [Size(100, 427), Size(427, 100), Size(1707, 1)])
+@pytest.mark.parametrize("target", [Size(100, 449), Size(449, 100), Size(1793, 1)])
 def test_a_derivative_must_be_large_enough_on_both_axes(target: Size) -> None:
     assert pick_derivative([Size(512, 2048), Size(2048, 512), Size(512, 512)], target) != Size(512, 512)
     assert pick_derivative([Size(512, 512)], target) is None

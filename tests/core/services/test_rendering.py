@@ -133,13 +133,60 @@ def test_an_intermediate_is_deleted_with_its_image(host: ImageHost, data: Path, 
     assert cached_keys(data, bare) == set()
 
 
+def derivative_files(data: Path, image: Image) -> list[Path]:
+    return [path for path in (data / "images").rglob("derivative-*") if path.parent.name == image.id]
+
+
 def test_a_lost_derivative_is_replaced_by_the_master(host: ImageHost, data: Path, upload: bytes) -> None:
     image = host.upload(upload, owner="admin")
     assert image.derivatives
-    for path in (data / "images").rglob("derivative-*"):
-        if path.parent.name == image.id:
-            path.unlink()
+    for path in derivative_files(data, image):
+        path.unlink()
     assert rendered(host, image, job_of(image, 300)).size == (300, 300)
+
+
+@pytest.mark.parametrize("kept", [0, 100, -500])
+def test_a_damaged_derivative_is_replaced_by_the_master(
+    host: ImageHost, data: Path, upload: bytes, kept: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    image = host.upload(upload, owner="admin")
+    bare = attrs.evolve(host.upload(upload, owner="admin"), derivatives=())
+    for path in derivative_files(data, image):
+        path.write_bytes(path.read_bytes()[:kept])
+    job = job_of(image, 300)
+    difference = ImageChops.difference(rendered(host, image, job), rendered(host, bare, job))
+    assert max(ImageStat.Stat(difference).mean) < 2
+    assert f"derivative lost or damaged image={image.id}" in caplog.text
+
+
+def test_a_lost_derivative_and_a_damaged_master_are_an_internal_error(
+    host: ImageHost, data: Path, upload: bytes
+) -> None:
+    image = host.upload(upload, owner="admin")
+    for path in derivative_files(data, image):
+        path.unlink()
+    (master,) = (path for path in (data / "images").rglob(MASTER) if path.parent.name == image.id)
+    master.write_bytes(b"")
+    with pytest.raises(InternalError):
+        rendered(host, image, job_of(image, 300))
+
+
+@pytest.mark.parametrize("side", [150, 1_000, 3_000])
+def test_a_derivative_of_another_size_than_recorded_does_not_change_the_size_of_a_variant(
+    host: ImageHost, data: Path, upload: bytes, side: int
+) -> None:
+    image = host.upload(upload, owner="admin")
+    for path in derivative_files(data, image):
+        PILImage.open(path).resize((side, side)).save(path, "JPEG")
+    assert rendered(host, image, job_of(image, 300)).size == (300, 300)
+
+
+def test_variants_start_from_the_derivatives_of_an_older_version(image: Image) -> None:
+    older = attrs.evolve(
+        image, width=4_032, height=3_024, derivatives=((2_312, 1_734), (1_156, 867), (578, 433))
+    )
+    names = [choose_source(older, job_of(older, width)).name for width in (200, 640, 1_600, 2_100)]
+    assert names == ["derivative-578", "derivative-1156", "derivative-2312", MASTER]
 
 
 @pytest.mark.parametrize("length", [0, 200])

@@ -14,25 +14,25 @@ from attrs import field, frozen
 from imagehost_core.formats import Format
 from imagehost_core.transform import Plan, Size, Transform, plan
 
-MIN_DOWNSCALE = (6, 5)
-"""The minimum ratio of a derivative to the size rendered from it, on both axes, as a fraction.
+MIN_DOWNSCALE = (8, 7)
+"""The minimum ratio of a derivative to the size rendered from it, on both axes, as a fraction."""
 
-A WebP of 1,080 pixels loses 1 to 3 points of SSIMULACRA2 at a ratio of 1.25 compared with one from the
-master, 0.5 to 1.3 at 1.6 and 0 to 0.5 at 2.
-"""
-
-MAX_DERIVATIVE_WIDTH = 2312
+MAX_DERIVATIVE_WIDTH = 2200
 """A little more than a variant of 1,920 pixels needs by `MIN_DOWNSCALE`: heights are rounded."""
-MIN_WIDTH_FOR_LARGEST = 2560
-"""The width of the images whose largest derivative has `MAX_DERIVATIVE_WIDTH`, four fifths of their pixels or
-less. Those of narrower ones have four fifths of their width."""
 MAX_DERIVATIVE_PIXELS = 9_500_000
-"""A portrait of 9:16 and the maximum width has 9.4 million pixels."""
-DERIVATIVE_COUNT = 3
-"""The most derivatives of an image. The sides of each are half of those of the next larger one."""
+"""A portrait of 9:16 and the maximum width has 8.6 million pixels."""
+LARGE_IMAGE_PIXELS, MAX_MEDIUM_PIXELS = 9_500_000, 5_100_000
+"""Derivatives of images with at most the first number of pixels have at most the second: enough for variants
+of 1,600 pixels of a portrait of 2:3. Wider variants of such images start from the master, which has less than
+2.5 times their pixels."""
+DERIVATIVE_COUNT = 2
+"""The most derivatives of an image. The sides of the second are half of those of the first."""
+MIN_COPY_PIXELS = 2_000_000
+"""The pixels of an image from which the first derivative may be as large as the image: a JPEG of two
+megapixels is decoded in 7 ms, a WebP in 25."""
 MIN_SAVED_PIXELS = 500_000
-"""A derivative has at least so many pixels less than the image: decoding them takes 8 ms. The largest one of
-an image of 0.7 megapixels would take 9 % of the upload and save less than that."""
+"""The derivatives of smaller images have at least so many pixels less than the image: decoding them takes
+8 ms. The largest one of an image of 0.7 megapixels would take 9 % of the upload and save less than that."""
 MIN_DERIVATIVE_SIDE = 256
 """The minimum of a derivative's longer side, in pixels."""
 
@@ -43,14 +43,19 @@ def derivative_sizes(size: Size) -> tuple[Size, ...]:
     Args:
         size: The size of the upright image.
     """
-    width = 4 * size.width // 5 if size.width < MIN_WIDTH_FOR_LARGEST else MAX_DERIVATIVE_WIDTH
-    width = min(width, isqrt(MAX_DERIVATIVE_PIXELS * size.width // size.height))
+    has_copy = size.pixels >= MIN_COPY_PIXELS
+    max_pixels = MAX_DERIVATIVE_PIXELS if size.pixels > LARGE_IMAGE_PIXELS else MAX_MEDIUM_PIXELS
+    width = min(
+        size.width if has_copy else 4 * size.width // 5,
+        MAX_DERIVATIVE_WIDTH,
+        isqrt(max_pixels * size.width // size.height),
+    )
     widths = [width >> step for step in range(DERIVATIVE_COUNT)]
     sizes = (plan(size, Transform(width)).resize for width in widths if width)
     return tuple(
         derivative
         for derivative in sizes
-        if size.pixels - derivative.pixels >= MIN_SAVED_PIXELS
+        if (has_copy or size.pixels - derivative.pixels >= MIN_SAVED_PIXELS)
         and max(derivative.width, derivative.height) >= MIN_DERIVATIVE_SIDE
     )
 

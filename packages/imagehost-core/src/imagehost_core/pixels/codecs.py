@@ -20,13 +20,16 @@ if not features.check("avif"):
     # Pillow's own wheels support AVIF; builds of Linux distributions may not.
     import pillow_avif  # type: ignore[import-untyped]  # noqa: F401
 
-PIPELINE_VERSION = 5
+PIPELINE_VERSION = 6
 """Incremented whenever the same job produces other bytes than before, so that every ETag changes."""
 
 
 LARGE_PIXELS = 1_000_000
 """Larger JPEGs are not progressive: that would take more than twice the time of the encoder, 25 of 90 ms of a
 variant of 1600×1200 from its derivative, for 3.5 % fewer bytes."""
+SMALL_PIXELS = 160_000
+"""A WebP of at most so many is encoded by method 4 instead of 2: that gains 1 point of SSIMULACRA2 at equal
+bytes, and takes twice the time: 8 instead of 4 ms for 320×240 pixels."""
 
 
 @frozen
@@ -41,6 +44,7 @@ class Codec:
         chroma_mode: For formats with 4:2:0 chroma: the mode of the image that is passed to the encoder after
             `subsample_420`. `None` for other formats.
         large_options: Encoder options of images with more than `LARGE_PIXELS`, beside the others.
+        small_options: Encoder options of images with at most `SMALL_PIXELS`, beside the others.
     """
 
     name: str
@@ -49,6 +53,13 @@ class Codec:
     quality_options: Callable[[int], Mapping[str, object]] = lambda quality: {"quality": quality}
     chroma_mode: str | None = None
     large_options: Mapping[str, object] = MappingProxyType({})
+    small_options: Mapping[str, object] = MappingProxyType({})
+
+    def options_for(self, pixels: int) -> Mapping[str, object]:
+        """Return the encoder options of an image with that many pixels."""
+        if pixels > LARGE_PIXELS:
+            return {**self.options, **self.large_options}
+        return {**self.options, **self.small_options} if pixels <= SMALL_PIXELS else self.options
 
 
 def _options(**values: object) -> Mapping[str, object]:
@@ -89,7 +100,7 @@ CODECS: dict[Format, Codec] = {
         large_options=_options(progressive=False),
     ),
     Format.PNG: Codec("PNG", None, _options(compress_level=2)),
-    Format.WEBP: Codec("WEBP", 80, _options(method=2), chroma_mode="RGB"),
+    Format.WEBP: Codec("WEBP", 80, _options(method=2), chroma_mode="RGB", small_options=_options(method=4)),
     Format.AVIF: Codec("AVIF", 60, _AVIF, _avif_quality_options, chroma_mode="RGB"),
     Format.GIF: Codec("GIF", None, _options(optimize=False)),
 }

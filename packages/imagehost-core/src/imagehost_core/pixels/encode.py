@@ -13,7 +13,7 @@ from PIL import Image, ImageFile, PngImagePlugin
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.headers.exif import PREFIX
 from imagehost_core.pixels.chroma_subsampling import subsample_420
-from imagehost_core.pixels.codecs import CODECS, LARGE_PIXELS
+from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.colour import flatten_on_white
 from imagehost_core.pixels.palette import quantize
 
@@ -76,8 +76,7 @@ def encode(
     if codec.quality:
         quality_options = codec.quality_options(codec.quality if quality is None else quality)
     encoder_options: dict[str, Any] = {
-        **codec.options,
-        **(codec.large_options if image.width * image.height > LARGE_PIXELS else NO_OPTIONS),
+        **codec.options_for(image.width * image.height),
         **metadata_options(fmt, metadata),
         **quality_options,
         **options,

@@ -64,11 +64,15 @@ def _make_derivatives(
 ) -> Derivatives:
     """Return the derivatives of a still master.
 
-    Animations have none, nor has line art: JPEG would blur its lines.
+    Animations have none, nor has line art: JPEG would blur its lines. A JPEG has none of about its own size,
+    which would save no time.
     """
     budget = ByteBudget.of(len(upload.data), len(master.data or upload.data))
     has_none = _is_animated(upload, master.format) or may_be_line_art(upload)
-    sizes = () if has_none else _derivative_sizes(job, Size(*preview.size))
+    size = Size(*preview.size)
+    sizes = () if has_none else _derivative_sizes(job, size)
+    if master.format is Format.JPEG:
+        sizes = tuple(smaller for smaller in sizes if 5 * smaller.pixels <= 4 * size.pixels)
     return make_derivatives(preview, sizes, budget)
 
 

@@ -7,9 +7,10 @@ in the variant cache, so that a huge master is decoded once instead of once per 
 
 from __future__ import annotations
 
+import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from hashlib import sha256
 from io import BytesIO
@@ -18,7 +19,7 @@ from typing import BinaryIO
 
 from attrs import field, frozen
 
-from imagehost_core.errors import NotFoundError
+from imagehost_core.errors import InternalError, NotFoundError
 from imagehost_core.formats import Format
 from imagehost_core.jobs import RenderJob, derivative_sizes, pick_derivative
 from imagehost_core.limits import account_key
@@ -36,6 +37,9 @@ from imagehost_core.workers import (
     classify,
     render_request,
 )
+from imagehost_core.workers.process import Worker
+
+log = logging.getLogger(__name__)
 
 
 @frozen
@@ -94,26 +98,27 @@ class RenderingService:
         Raises:
             NotFoundError: The image was deleted meanwhile.
             UnavailableError: The render queue is full, or the render timed out.
-            InternalError: The stored file is damaged.
+            InternalError: The master is damaged.
         """
         cached = self._variants.get(image.id, key)
         if cached is not None:
             return cached
         until = time.monotonic() + self._timeout_seconds
         source = choose_source(image, job)
-        open_source = partial(self._open_source, image, source.name)
+        files = [partial(self._blobs.open, image.id, name) for name in dict.fromkeys((source.name, MASTER))]
         intermediate = source.intermediate
         new_request = partial(render_request, until=until, flow=client or account_key(image.account_id))
         variant = f"{image.id}/{key}"
         if intermediate is None:
             request = new_request(job, source.size, image.frames, key=variant)
-            return (yield from self._render(request, image, key, job, image.format, open_source))
+            return (yield from self._render(request, image, key, job, image.format, files))
         # One after the other: a task that waits for another while it holds a worker process could deadlock.
         first_key = cache_key(intermediate)
         first = new_request(intermediate, source.size, image.frames, key=f"{image.id}/{first_key}")
-        data = yield from self._render(first, image, first_key, intermediate, image.format, open_source)
+        data = yield from self._render(first, image, first_key, intermediate, image.format, files)
         second = new_request(job, intermediate.plan.output, 1, key=variant)
-        return (yield from self._render(second, image, key, job, intermediate.format, lambda: BytesIO(data)))
+        open_data = partial(BytesIO, data)
+        return (yield from self._render(second, image, key, job, intermediate.format, [open_data]))
 
     def _render(
         self,
@@ -122,8 +127,18 @@ class RenderingService:
         key: str,
         job: RenderJob,
         source_format: Format,
-        open_source: Callable[[], BinaryIO],
+        files: Sequence[Callable[[], BinaryIO]],
     ) -> QueueSteps[bytes]:
+        """Return a variant, in steps.
+
+        Args:
+            request: The request for a worker process.
+            image: The image.
+            key: The variant's cache key.
+            job: What to render.
+            source_format: The format of the master, or of the intermediate.
+            files: Open the file to render from, then the one to use where that is lost or damaged.
+        """
         while (data := self._variants.get(image.id, key)) is None:
             worker = yield from self._executor.wait(request)
             if worker is None:
@@ -131,19 +146,7 @@ class RenderingService:
             succeeded = False
             try:
                 try:
-                    with open_source() as file:
-                        length = file.seek(0, os.SEEK_END)
-                        file.seek(0)
-                        seconds = request.until - time.monotonic()
-                        _, data = self._executor.render(
-                            job,
-                            source_format,
-                            file,
-                            length,
-                            deadline=seconds,
-                            job_class=request.job_class,
-                            worker=worker,
-                        )
+                    data = self._render_from_files(request, image, job, source_format, files, worker)
                 finally:
                     # Before the write to the disk, so that the next task can start meanwhile.
                     self._executor.release(worker)
@@ -154,12 +157,47 @@ class RenderingService:
             return data
         return data
 
-    def _open_source(self, image: Image, name: str) -> BinaryIO:
-        """Open one of an image's files; the master in place of a derivative that is lost."""
+    def _render_from_files(
+        self,
+        request: WorkerRequest,
+        image: Image,
+        job: RenderJob,
+        source_format: Format,
+        files: Sequence[Callable[[], BinaryIO]],
+        worker: Worker,
+    ) -> bytes:
+        first, *others = files
         try:
-            return self._blobs.open(image.id, name)
-        except NotFoundError:
-            return self._blobs.open(image.id, MASTER)
+            return self._render_file(request, job, source_format, first, worker)
+        except (NotFoundError, InternalError) as error:
+            if not others:
+                raise
+            data = self._render_file(request, job, source_format, others[0], worker)
+            log.warning("derivative lost or damaged image=%s error=%r", image.id, error.__cause__ or error)
+            return data
+
+    def _render_file(
+        self,
+        request: WorkerRequest,
+        job: RenderJob,
+        source_format: Format,
+        open_file: Callable[[], BinaryIO],
+        worker: Worker,
+    ) -> bytes:
+        with open_file() as file:
+            length = file.seek(0, os.SEEK_END)
+            file.seek(0)
+            seconds = request.until - time.monotonic()
+            _, data = self._executor.render(
+                job,
+                source_format,
+                file,
+                length,
+                deadline=seconds,
+                job_class=request.job_class,
+                worker=worker,
+            )
+        return data
 
 
 def choose_source(image: Image, job: RenderJob) -> RenderSource:
