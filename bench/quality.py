@@ -3,10 +3,10 @@
     python bench/quality.py IMAGE.jpg… [--format webp] [--widths 320,640,1280]
 
 Needs `ssimulacra2` (PyPI) in the environment, and sharp through Node.js and `NODE_PATH`. For each image and
-width, imagehost renders from the stored files as in production, and sharp from the upload, at the lowest
-quality with at least as many bytes. The references are the upload downscaled by Lanczos, in linear light and
-in gamma-encoded values, which is how sharp resizes by default. A second sharp is told to resize in linear
-light.
+width, imagehost renders from the stored files as in production, and sharp from the upload, at two adjacent
+qualities with fewer and more bytes; its score at equal bytes is interpolated. The references are the upload
+downscaled by Lanczos, in linear light and in gamma-encoded values, which is how sharp resizes by default. A
+second sharp is told to resize in linear light.
 
 Six photographs of 2.5 to 5 megapixels that were not used to choose any parameter are in the Debian package
 `mate-backgrounds`, in `/usr/share/backgrounds/mate/nature`: Garden, LadyBird, Storm, TwoWings, Wood and
@@ -24,6 +24,7 @@ import tempfile
 from base64 import b64decode
 from importlib import import_module
 from io import BytesIO
+from math import log
 from pathlib import Path
 
 from PIL import Image
@@ -49,14 +50,14 @@ SHARP_SCRIPT = """
 const sharp = require('sharp'), [file, width, fmt, qualities, minimum] = process.argv.slice(1)
 const run = async () => {
   for (const isLinear of [false, true]) {
-    let data
+    const files = []
     for (const quality of JSON.parse(qualities)) {
       const image = sharp(file).autoOrient()
       if (isLinear) image.pipelineColourspace('scrgb')
-      data = await image.resize(Number(width)).toFormat(fmt, { quality }).toBuffer()
-      if (data.length >= Number(minimum)) break
+      files.push(await image.resize(Number(width)).toFormat(fmt, { quality }).toBuffer())
+      if (files.length > 1 && files.at(-1).length >= Number(minimum)) break
     }
-    console.log(data.toString('base64'))
+    for (const data of files.slice(-2)) console.log(data.toString('base64'))
   }
 }
 run()
@@ -96,12 +97,23 @@ def render_variant(data: bytes, width: int, fmt: Format) -> tuple[Size, str, byt
     return steps.output, source_name, blob
 
 
-def render_with_sharp(file: Path, width: int, fmt: Format, minimum: int) -> list[bytes]:
-    """Return sharp's variants of at least so many bytes: by its defaults, and resized in linear light."""
+def render_with_sharp(file: Path, width: int, fmt: Format, minimum: int) -> list[list[bytes]]:
+    """Return sharp's variants by its defaults, and those resized in linear light.
+
+    Each are two: the last with fewer than so many bytes, and the next.
+    """
     qualities = json.dumps(list(SHARP_QUALITIES[fmt]))
     command = ["node", "-e", SHARP_SCRIPT, str(file), str(width), fmt.value, qualities, str(minimum)]
     process = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
-    return [b64decode(line) for line in process.stdout.splitlines()]
+    files = [b64decode(line) for line in process.stdout.splitlines()]
+    return [files[:2], files[2:]]
+
+
+def score_at(length: int, variants: list[bytes], reference: Path, folder: Path) -> float:
+    """Return the score of two variants, interpolated at a number of bytes."""
+    below, above = (score(reference, Image.open(BytesIO(variant)), folder) for variant in variants)
+    step = log(len(variants[1]) / len(variants[0]))
+    return below + (above - below) * (log(length / len(variants[0])) / step if step else 0)
 
 
 def compare(file: Path, width: int, fmt: Format, folder: Path) -> list[float]:
@@ -114,15 +126,13 @@ def compare(file: Path, width: int, fmt: Format, folder: Path) -> list[float]:
     linear, gamma = folder / "linear.png", folder / "gamma.png"
     linear_reference(original, size).save(linear, compress_level=1)
     original.resize((size.width, size.height), Image.Resampling.LANCZOS).save(gamma, compress_level=1)
-    default, told = (
-        Image.open(BytesIO(variant)) for variant in render_with_sharp(file, width, fmt, len(blob))
-    )
+    default, told = render_with_sharp(file, width, fmt, len(blob))
     own = Image.open(BytesIO(blob))
     own_linear, own_gamma = (score(reference, own, folder) for reference in (linear, gamma))
     differences = [
-        own_linear - score(linear, default, folder),
-        own_gamma - score(gamma, default, folder),
-        own_linear - score(linear, told, folder),
+        own_linear - score_at(len(blob), default, linear, folder),
+        own_gamma - score_at(len(blob), default, gamma, folder),
+        own_linear - score_at(len(blob), told, linear, folder),
     ]
     print(
         f"{file.name[:20]:20} {fmt.value} {size!s:>10} from {source_name:21} {len(blob):8,} B"
