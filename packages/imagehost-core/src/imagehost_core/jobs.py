@@ -21,15 +21,11 @@ MAX_DERIVATIVE_WIDTH = 2200
 """A little more than a variant of 1,920 pixels needs by `MIN_DOWNSCALE`: heights are rounded."""
 MAX_DERIVATIVE_PIXELS = 9_500_000
 """A portrait of 9:16 and the maximum width has 8.6 million pixels."""
-LARGE_IMAGE_PIXELS, MAX_MEDIUM_PIXELS = 9_500_000, 5_100_000
-"""Derivatives of images with at most the first number of pixels have at most the second: enough for variants
-of 1,600 pixels of a portrait of 2:3. Wider variants of such images start from the master, which has less than
-2.5 times their pixels."""
 DERIVATIVE_COUNT = 2
 """The most derivatives of an image. The sides of the second are half of those of the first."""
 MIN_COPY_PIXELS = 2_000_000
 """The pixels of an image from which the first derivative may be as large as the image: a JPEG of two
-megapixels is decoded in 7 ms, a WebP in 25."""
+megapixels is decoded in 7 ms, a WebP in 36."""
 MIN_SAVED_PIXELS = 500_000
 """The derivatives of smaller images have at least so many pixels less than the image: decoding them takes
 8 ms. The largest one of an image of 0.7 megapixels would take 9 % of the upload and save less than that."""
@@ -44,11 +40,10 @@ def derivative_sizes(size: Size) -> tuple[Size, ...]:
         size: The size of the upright image.
     """
     has_copy = size.pixels >= MIN_COPY_PIXELS
-    max_pixels = MAX_DERIVATIVE_PIXELS if size.pixels > LARGE_IMAGE_PIXELS else MAX_MEDIUM_PIXELS
     width = min(
         size.width if has_copy else 4 * size.width // 5,
         MAX_DERIVATIVE_WIDTH,
-        isqrt(max_pixels * size.width // size.height),
+        isqrt(MAX_DERIVATIVE_PIXELS * size.width // size.height),
     )
     widths = [width >> step for step in range(DERIVATIVE_COUNT)]
     sizes = (plan(size, Transform(width)).resize for width in widths if width)

@@ -19,7 +19,7 @@ from imagehost_core.pixels.quantisation import DERIVATIVE_LUMA, quality_options
 from imagehost_core.pixels.resize import resize_to
 from imagehost_core.transform import Size
 
-TARGET_PERCENT = 24
+TARGET_PERCENT = 22
 """The derivatives of an image should have at most this percentage of the uploaded bytes. The share is the
 same for small and large masters: quality is about a logarithm of the bytes, so bytes moved from one image to
 another would lose more in the one than they gain in the other."""
