@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,6 +86,21 @@ def test_the_estimate_never_decreases_with_more_pixels_or_frames(
     assert cost <= estimate_seconds(job(fmt, width, animated=True), Size(side + 1, side), frames)
     assert cost <= estimate_seconds(job(fmt, width + 1, animated=True), Size(side, side), frames)
     assert cost <= estimate_seconds(job(fmt, width, animated=True), Size(side, side), frames + 1)
+
+
+@given(st.integers(0, 9), st.integers(1, 8_000))
+def test_a_slower_avif_encoder_never_has_a_lower_estimate(speed: int, width: int) -> None:
+    slow, fast = (evolve(job(Format.AVIF, width), avif_speed=each) for each in (speed, speed + 1))
+    assert estimate_seconds(slow, HUGE) >= estimate_seconds(fast, HUGE)
+    assert estimate_seconds(job(Format.AVIF, width), HUGE) == estimate_seconds(
+        evolve(slow, avif_speed=9), HUGE
+    )
+
+
+def test_a_slow_avif_encoder_makes_a_render_heavy() -> None:
+    source, thumbnail = Size(2048, 1365), job(Format.AVIF, 800)
+    assert classify(thumbnail, source) is LIGHT
+    assert classify(evolve(thumbnail, avif_speed=4), source) is HEAVY
 
 
 def test_the_estimate_of_a_still_image_from_an_animation_counts_one_frame() -> None:
