@@ -146,15 +146,6 @@ def test_uploads_do_not_keep_large_renders_waiting() -> None:
     assert pool.outcomes[renders[1]] == "ended"
 
 
-def test_what_the_reserved_slot_runs_is_no_debt_of_the_class() -> None:
-    pool = SimulatedPool(1, 64)
-    submit(pool, request("x", 5.0), request("x", 5.0), *(request("y", 1.0, LIGHT) for _ in range(4)))
-    pool.advance(4.5)
-    submit(pool, request("z", 1.0, LIGHT))
-    pool.advance(0.5)
-    assert flows(pool) == "xyyyyzx"
-
-
 def test_a_full_queue_replaces_the_last_request_of_the_longest_flow() -> None:
     pool = SimulatedPool(1, 8)
     attack = [request("x", 1.0, UPLOAD) for _ in range(7)]
