@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import re
+import sys
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_server.logging_config import LineFormatter
+from imagehost_server.logging_config import FORMATTERS, JsonFormatter, LineFormatter, logging_config
+from imagehost_server.serve.supervisor import log_warning
+from imagehost_server.settings import LogFormat
 
 
 def line(fields: dict[str, object], message: str = "request") -> str:
@@ -40,3 +44,51 @@ def test_a_traceback_follows_its_line() -> None:
     first, *rest = LineFormatter().format(record).splitlines()
     assert first.endswith(" ERROR x failed")
     assert rest[-1] == "OSError: disk on fire"
+
+
+MEMBERS = st.dictionaries(st.text(), st.text(st.characters(exclude_categories=["Cs"])) | st.integers())
+
+
+@given(MEMBERS, st.text(st.characters(exclude_categories=["Cs"])))
+def test_a_json_message_is_one_line_with_the_fields_that_input_cannot_replace(
+    fields: dict[str, object], message: str
+) -> None:
+    record = logging.LogRecord("imagehost.access", logging.INFO, "", 0, "%s", (message,), None)
+    record.fields = fields
+    text = JsonFormatter().format(record)
+    members = json.loads(text)
+    assert len(text.splitlines()) == 1
+    assert (members["level"], members["logger"], members["event"]) == ("INFO", "imagehost.access", message)
+    assert re.fullmatch(r"[-\dT:.]{26}Z", members["time"])
+    assert {name: members[name] for name in fields if name not in ("time", "level", "logger", "event")} == {
+        name: value for name, value in fields.items() if name not in ("time", "level", "logger", "event")
+    }
+
+
+def test_a_traceback_is_a_member_of_its_json_message() -> None:
+    try:
+        raise OSError("disk on fire")
+    except OSError:
+        record = logging.LogRecord("x", 40, "", 0, "failed", (), sys.exc_info())
+    text = JsonFormatter().format(record)
+    assert len(text.splitlines()) == 1
+    assert json.loads(text)["exception"].endswith("OSError: disk on fire")
+
+
+def test_a_line_break_in_a_message_cannot_forge_a_line() -> None:
+    assert len(line({}, "one\n2026 INFO two").splitlines()) == 1
+
+
+def test_every_value_of_the_setting_has_a_formatter() -> None:
+    assert FORMATTERS.keys() == {each.value for each in LogFormat}
+    config = logging_config("info", LogFormat.JSON)
+    assert config["formatters"] == {"line": {"()": JsonFormatter}}
+
+
+def test_the_supervisor_writes_both_forms(capsys: pytest.CaptureFixture[str]) -> None:
+    log_warning("server worker exited", {"pid": 7})
+    log_warning("server worker exited", {"pid": 7}, "json")
+    as_line, as_json = capsys.readouterr().err.splitlines()
+    assert as_line.endswith("Z WARNING imagehost.server server worker exited pid=7")
+    members = json.loads(as_json)
+    assert (members["level"], members["event"], members["pid"]) == ("WARNING", "server worker exited", 7)

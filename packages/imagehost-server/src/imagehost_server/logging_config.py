@@ -1,4 +1,4 @@
-"""Log format: one line per message, with its fields as `key=value`.
+"""Log formats: one line per message, as text with `key=value` fields or as a JSON object.
 
 Tokens and queries are never logged: a query may contain a signature.
 """
@@ -18,34 +18,58 @@ _UNQUOTED = re.compile(r"[!#-<>-~]+", re.ASCII)
 
 
 class LineFormatter(logging.Formatter):
-    """A formatter of lines `time LEVEL logger message key=value …`.
+    """A formatter of lines `time LEVEL logger event key=value …`.
 
     Fields are passed as `extra={"fields": {…}}`. Values with other characters than printable ASCII are quoted
-    as JSON, so that input cannot forge log lines.
+    as JSON, so that input cannot forge log lines. A traceback follows its line.
     """
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, followed by the traceback if there is one."""
-        timestamp = to_rfc3339(datetime.fromtimestamp(record.created, UTC))
-        fields: Mapping[str, object] = getattr(record, "fields", {})
-        parts = [timestamp, record.levelname, record.name, record.getMessage()]
-        parts += [f"{name}={_format_value(value)}" for name, value in fields.items()]
+        event = "\\n".join(record.getMessage().splitlines())
+        parts = [_timestamp(record), record.levelname, record.name, event]
+        parts += [f"{name}={_format_value(value)}" for name, value in _fields(record).items()]
         line = " ".join(parts)
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line
 
 
-def logging_config(level: str) -> dict[str, object]:
+class JsonFormatter(logging.Formatter):
+    """A formatter of JSON objects, each on one line, with the members `time`, `level`, `logger` and `event`.
+
+    The fields of a message are members too, and so is the traceback, as `exception`.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the object."""
+        members: dict[str, object] = {
+            **_fields(record),
+            "time": _timestamp(record),
+            "level": record.levelname,
+            "logger": record.name,
+            "event": record.getMessage(),
+        }
+        if record.exc_info:
+            members["exception"] = self.formatException(record.exc_info)
+        return json.dumps(members, default=str)
+
+
+FORMATTERS: dict[str, type[logging.Formatter]] = {"line": LineFormatter, "json": JsonFormatter}
+"""The formatter of each value of the setting `log.format`."""
+
+
+def logging_config(level: str, log_format: str = "line") -> dict[str, object]:
     """Return the argument of `logging.config.dictConfig`; all messages go to standard error.
 
     Args:
         level: The lowest level that is logged.
+        log_format: A key of `FORMATTERS`.
     """
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "formatters": {"line": {"()": LineFormatter}},
+        "formatters": {"line": {"()": FORMATTERS[log_format]}},
         "handlers": {
             "line": {"class": "logging.StreamHandler", "formatter": "line", "stream": "ext://sys.stderr"}
         },
@@ -55,9 +79,19 @@ def logging_config(level: str) -> dict[str, object]:
     }
 
 
-def skip_unused_attributes() -> None:
-    """Make log records of this process without the thread and the process, which no line names."""
+def prepare_process() -> None:
+    """Log Python's warnings too, and make records without the thread and the process, which no line names."""
+    logging.captureWarnings(True)
     logging.logThreads = logging.logMultiprocessing = logging.logProcesses = False
+
+
+def _timestamp(record: logging.LogRecord) -> str:
+    return to_rfc3339(datetime.fromtimestamp(record.created, UTC))
+
+
+def _fields(record: logging.LogRecord) -> Mapping[str, object]:
+    fields: Mapping[str, object] = getattr(record, "fields", {})
+    return fields
 
 
 def _format_value(value: object) -> str:

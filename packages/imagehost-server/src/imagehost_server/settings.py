@@ -164,6 +164,13 @@ class AdminSettings:
     password_file: str | None = None
 
 
+class LogFormat(StrEnum):
+    """The form of logged messages."""
+
+    LINE = "line"
+    JSON = "json"
+
+
 @frozen(kw_only=True)
 class LogSettings:
     """Logging.
@@ -171,10 +178,12 @@ class LogSettings:
     Attributes:
         level: Minimum level of logged messages.
         access: Whether to log each request.
+        format: Lines with `key=value` fields, or JSON objects.
     """
 
     level: LogLevel = LogLevel.INFO
     access: bool = True
+    format: LogFormat = LogFormat.LINE
 
 
 @frozen(kw_only=True)

@@ -65,7 +65,7 @@ def webhook_sender(data: Path) -> None:
     The server sends them too, unless IMAGEHOST_WEBHOOKS_SEND_IN_SERVER=false. Any number of both may run.
     """
     settings = load_settings(data)
-    dictConfig(logging_config(settings.log.level))
+    dictConfig(logging_config(settings.log.level, settings.log.format))
     with open_host(data, settings) as host:
         click.echo("Sending webhooks")
         run_forever(host)

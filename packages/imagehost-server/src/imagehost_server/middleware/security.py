@@ -179,7 +179,7 @@ class SecurityMiddleware:
                 "method": method,
                 "path": quote_value(path, MAX_LOGGED_PATH)[1:-1],
                 "status": status,
-                "ms": f"{milliseconds:.1f}",
+                "ms": round(milliseconds, 1),
                 "client": ip_address,
                 "request_id": request_id,
             }

@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> None:
     requests, configuration, metrics, channel = map(int, arguments)
     supervisor = SupervisorChannel(channel)
     _, settings = read_configuration(configuration)
-    dictConfig(logging_config(settings.log.level))
+    dictConfig(logging_config(settings.log.level, settings.log.format))
     recorder = Recorder(MetricTable(metrics, "broker"), "broker")
     supervisor.ready()
     run_broker(settings.rendering, socket.socket(fileno=requests), recorder.observe)

@@ -41,7 +41,7 @@ def run(data: Path, settings: ServerSettings) -> None:
         SystemExit: A server process could not start; the log has the cause.
     """
     listen, http = settings.server, settings.http
-    dictConfig(logging_config(settings.log.level))
+    dictConfig(logging_config(settings.log.level, settings.log.format))
     # TLS handshakes in progress need file descriptors beyond `max_connections`.
     raise_file_limit(http.max_connections * (4 if listen.tls_cert else 1) + EXTRA_FILES)
     family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
@@ -59,11 +59,12 @@ def run(data: Path, settings: ServerSettings) -> None:
         else:
             pickle.dump((data, settings), configuration)
             configuration.flush()
-            _become_supervisor(listener, configuration.fileno(), listen.workers)
+            _become_supervisor(listener, configuration.fileno(), settings)
 
 
-def _become_supervisor(listener: socket.socket, configuration: int, workers: int) -> None:
+def _become_supervisor(listener: socket.socket, configuration: int, settings: ServerSettings) -> None:
     """Replace this program by the supervisor, which inherits the socket and the configuration."""
+    workers = settings.server.workers
     metrics = create_table_file(slots_for(workers))
     server = [listener.fileno(), configuration, metrics]
     services, descriptors = list[list[str]](), server
@@ -78,6 +79,7 @@ def _become_supervisor(listener: socket.socket, configuration: int, workers: int
         "commands": [_command("worker", *server)] * workers,
         "services": services,
         "descriptors": descriptors,
+        "log_format": settings.log.format,
         "log_warnings": logger.isEnabledFor(logging.WARNING),
     }
     sys.stdout.flush()

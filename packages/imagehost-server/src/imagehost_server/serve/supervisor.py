@@ -315,11 +315,14 @@ class Supervisor:
             self._call_later(self._stop_seconds, child.process.kill)
 
 
-def log_warning(message: str, fields: Mapping[str, object]) -> None:
-    """Write a line to standard error in the format of `imagehost_server.logging_config`."""
-    timestamp = datetime.now(UTC).replace(tzinfo=None)
-    parts = [f"{timestamp.isoformat(timespec='microseconds')}Z", "WARNING", "imagehost.server", message]
-    line = " ".join([*parts, *(f"{name}={value}" for name, value in fields.items())])
+def log_warning(message: str, fields: Mapping[str, object], log_format: str = "line") -> None:
+    """Write a line to standard error in one of the formats of `imagehost_server.logging_config`."""
+    time_of_day = datetime.now(UTC).replace(tzinfo=None).isoformat(timespec="microseconds")
+    members = {"time": f"{time_of_day}Z", "level": "WARNING", "logger": "imagehost.server", "event": message}
+    if log_format == "json":
+        line = json.dumps({**fields, **members}, default=str)
+    else:
+        line = " ".join([*members.values(), *(f"{name}={value}" for name, value in fields.items())])
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
 
@@ -328,10 +331,12 @@ def main(argument: str) -> int:
     """Run the supervisor; return its exit status.
 
     Args:
-        argument: A JSON object: the arguments of `Supervisor`, with `log_warnings` instead of `log`.
+        argument: A JSON object: the arguments of `Supervisor`, with `log_warnings` and `log_format`
+            instead of `log`.
     """
     options = json.loads(argument)
-    log = log_warning if options.pop("log_warnings") else lambda _message, _fields: None
+    write = partial(log_warning, log_format=options.pop("log_format", "line"))
+    log = write if options.pop("log_warnings") else lambda _message, _fields: None
     return Supervisor(log=log, notifier=Notifier(os.environ, os.getpid()), **options).run()
 
 

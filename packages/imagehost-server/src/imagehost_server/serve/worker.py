@@ -71,7 +71,7 @@ def serve(
         metrics: The descriptor of the table of metrics; without it this process has its own.
     """
     listen, http = settings.server, settings.http
-    logs.skip_unused_attributes()
+    logs.prepare_process()
     config = Config(
         partial(open_app, data, settings, broker, metrics),
         factory=True,
@@ -84,7 +84,7 @@ def serve(
         proxy_headers=False,
         server_header=False,
         access_log=False,
-        log_config=logs.logging_config(settings.log.level),
+        log_config=logs.logging_config(settings.log.level, settings.log.format),
         ssl_certfile=listen.tls_cert,
         ssl_keyfile=listen.tls_key,
         timeout_keep_alive=ceil(http.header_timeout_seconds),
