@@ -21,9 +21,9 @@ def cpu_time_limit(seconds: float) -> Iterator[None]:
     """Kill this process if the block takes more CPU time, of all threads; no limit on Windows."""
     if sys.platform == "win32":
         yield
-        return
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
+    else:
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from attrs import frozen
 
 PROC = Path("/proc")
+_sysconf: Callable[[str], int] = getattr(os, "sysconf", len)
+"""sysconf(3); never called on Windows, which has neither this function nor /proc."""
 
 
 @frozen
@@ -38,13 +39,11 @@ def process_usage(pid: int) -> ProcessUsage | None:
     except (OSError, IndexError, ValueError):
         return None
     ticks = int(fields[11]) + int(fields[12])
-    return ProcessUsage(pages * os.sysconf("SC_PAGE_SIZE"), ticks / os.sysconf("SC_CLK_TCK"), files)
+    return ProcessUsage(pages * _sysconf("SC_PAGE_SIZE"), ticks / _sysconf("SC_CLK_TCK"), files)
 
 
 def parent_is_supervisor() -> bool:
     """Return whether this process was started by a supervisor, which runs in an interpreter of its own."""
-    if sys.platform == "win32":
-        return False
     try:
         command = (PROC / str(os.getppid()) / "cmdline").read_bytes()
     except OSError:

@@ -72,7 +72,7 @@ def create_table_file(slots: int) -> int:
     In memory where the system has such files; pages that no process uses take none.
     """
     if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("imagehost-metrics")
+        descriptor: int = os.memfd_create("imagehost-metrics")
         os.ftruncate(descriptor, slots * SLOT_BYTES)
         return descriptor
     with tempfile.TemporaryFile() as file:
@@ -202,15 +202,22 @@ class _Slot:
         return self._start + _HEADER_BYTES + index * _ENTRY.size
 
 
-def _try_lock(descriptor: int, index: int) -> bool:
-    assert sys.platform != "win32"
-    try:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, index)
-    except OSError:
-        return False
-    return True
+if sys.platform == "win32":
 
+    def _try_lock(_descriptor: int, _index: int) -> bool:
+        """Return True: there, one process serves."""
+        return True
 
-def _unlock(descriptor: int, index: int) -> None:
-    assert sys.platform != "win32"
-    fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, index)
+    def _unlock(_descriptor: int, _index: int) -> None:
+        """Do nothing."""
+else:
+
+    def _try_lock(descriptor: int, index: int) -> bool:
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, index)
+        except OSError:
+            return False
+        return True
+
+    def _unlock(descriptor: int, index: int) -> None:
+        fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, index)
