@@ -298,3 +298,12 @@ def test_every_name_follows_the_conventions_of_prometheus() -> None:
         if family.buckets:
             assert family.name.endswith("_seconds")
             assert list(family.buckets) == sorted(set(family.buckets))
+
+
+def test_methods_that_clients_make_up_share_one_series() -> None:
+    table = MetricTable()
+    recorder = Recorder(table)
+    for number in range(50):
+        recorder.request(f"METHOD{number}", "/x", 405, 0.1, 0, 0)
+    counted = {key: values for key, values in table.totals().items() if key[0] == HTTP_REQUESTS.name}
+    assert counted == {(HTTP_REQUESTS.name, "other", "/x", "405"): [50.0]}
