@@ -33,6 +33,11 @@ def test_no_file_contains_an_absolute_path_of_a_machine(tracked: list[Path]) -> 
     assert [str(path) for path, text in texts(tracked).items() if MACHINE_PATHS.search(text)] == []
 
 
+def test_no_file_contains_the_markers_of_a_merge_conflict(tracked: list[Path]) -> None:
+    markers = re.compile(r"^(<<<<<<<|>>>>>>>) ", re.MULTILINE)
+    assert [str(path) for path, text in texts(tracked).items() if markers.search(text)] == []
+
+
 def test_readme_has_one_command_to_start_and_one_to_test(workspace: Path) -> None:
     lines = (workspace / "README.md").read_text(encoding="utf-8").splitlines()
     assert lines.count(START) == 1
