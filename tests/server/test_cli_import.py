@@ -76,6 +76,7 @@ def test_json_has_an_object_per_file_and_the_counts(imagehost: Command, data: Pa
         (["--from", "lsky"], "expected --files beside --from"),
         (["--files", "."], "expected --files only beside --from"),
         (["--user", "nobody"], "nobody"),
+        (["missing"], "there is no missing"),
     ],
 )
 def test_wrong_arguments_are_explained(data: Path, photos: Path, arguments: list[str], message: str) -> None:

@@ -35,7 +35,7 @@ class _CsvWriter(Protocol):
 
 
 @click.command("import")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @data_option
 @click.option("--user", default="admin", show_default=True, help="Account that gets the images.")
 @click.option(
@@ -103,6 +103,8 @@ def import_images(
       1  an image could not be stored, or the import failed
     """  # noqa: D301 - the escape sequence is click's
     kind = ImportSource(source)
+    if missing := [str(path) for path in paths if not path.exists()]:
+        raise click.UsageError(f"expected files or directories but there is no {', '.join(missing)}")
     if (files is None) != (kind is ImportSource.FOLDER):
         needed = "only beside" if files is not None else "beside"
         raise click.UsageError(f"expected --files {needed} --from lsky, chevereto or zipline")
