@@ -17,24 +17,14 @@ from imagehost_core.db.columns import integer, text
 from imagehost_core.db.database import Queryable, SqlRow, SqlValue, Transaction
 from imagehost_core.db.event_bodies import decompress_body
 from imagehost_core.db.outbox import to_delivery
-from imagehost_core.db.webhooks import IS_SENDING, to_secrets, to_webhook
+from imagehost_core.db.webhooks import IS_SENDING, WITH_PENDING, to_secrets, to_webhook
 from imagehost_core.models import Webhook, WebhookDelivery
 
 _IS_DUE = """
 state = 'pending' AND next_attempt_at <= :now AND (lease_expires_at IS NULL OR lease_expires_at <= :now)
 """
-# The recursive part seeks from one webhook to the next in the index (a skip scan), so the length of the
-# queues costs nothing.
 _WEBHOOKS_WITH_DUE = f"""
-WITH RECURSIVE pending (webhook_id) AS (
-    SELECT min(webhook_id) FROM webhook_deliveries WHERE state = 'pending'
-    UNION ALL
-    SELECT (
-        SELECT min(webhook_id) FROM webhook_deliveries
-        WHERE state = 'pending' AND webhook_id > pending.webhook_id
-    )
-    FROM pending WHERE pending.webhook_id IS NOT NULL
-), queues AS (
+WITH RECURSIVE {WITH_PENDING}, queues AS (
     SELECT pending.webhook_id AS id,
         (SELECT count(*) FROM webhook_deliveries
             WHERE webhook_id = pending.webhook_id AND lease_expires_at > :now) AS leased,

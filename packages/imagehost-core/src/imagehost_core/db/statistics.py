@@ -9,7 +9,7 @@ from attrs import frozen
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer
 from imagehost_core.db.database import Database
-from imagehost_core.db.webhooks import IS_SENDING
+from imagehost_core.db.webhooks import IS_SENDING, WITH_PENDING
 
 MAX_COUNTED_DELIVERIES = 10_000
 """The most due deliveries of one webhook that are counted: about a millisecond."""
@@ -20,17 +20,8 @@ SELECT
     coalesce(sum(used_bytes), 0) AS master_bytes, (SELECT count(*) FROM tombstones) AS tombstones
 FROM accounts
 """
-# As in imagehost_core.db.leases: a skip scan over the webhooks with pending deliveries.
 _DUE_DELIVERIES = f"""
-WITH RECURSIVE pending (webhook_id) AS (
-    SELECT min(webhook_id) FROM webhook_deliveries WHERE state = 'pending'
-    UNION ALL
-    SELECT (
-        SELECT min(webhook_id) FROM webhook_deliveries
-        WHERE state = 'pending' AND webhook_id > pending.webhook_id
-    )
-    FROM pending WHERE pending.webhook_id IS NOT NULL
-), queues AS (
+WITH RECURSIVE {WITH_PENDING}, queues AS (
     SELECT
         (SELECT count(*) FROM (
             SELECT 1 FROM webhook_deliveries

@@ -20,6 +20,17 @@ IS_SENDING = """EXISTS (
     WHERE webhooks.id = pending.webhook_id AND accounts.suspended_at IS NULL
 )"""
 """The condition that the webhook of a row with the alias `pending` is not paused, as by a suspension."""
+WITH_PENDING = """pending (webhook_id) AS (
+    SELECT min(webhook_id) FROM webhook_deliveries WHERE state = 'pending'
+    UNION ALL
+    SELECT (
+        SELECT min(webhook_id) FROM webhook_deliveries
+        WHERE state = 'pending' AND webhook_id > pending.webhook_id
+    )
+    FROM pending WHERE pending.webhook_id IS NOT NULL
+)"""
+"""The recursive table of the webhooks with pending deliveries. It seeks from one webhook to the next in the
+index (a skip scan), so the length of the queues costs nothing."""
 _SELECT = "SELECT * FROM webhooks AS item"
 _UPDATABLE = ("url", "events", "description", "is_active", "disabled_reason")
 
