@@ -32,8 +32,8 @@ class SimulatedPool:
         except UnavailableError as error:
             self.resolve(request, "rejected")
             return error
-        for other, error in replaced:
-            assert error.retry_after >= 1
+        for other, reason in replaced:
+            assert reason.retry_after >= 1
             self.resolve(other, "replaced")
         self.dispatch()
         return None
