@@ -88,7 +88,7 @@ def test_responses_to_made_up_requests_are_as_documented(
     command = [
         *(schemathesis, "run", f"{unlimited_server.base_url}/openapi.json"),
         *(f"--checks={','.join(CHECKS)}", "--generation-deterministic", "--no-shrink"),
-        # One worker: `ast.parse`, which Hypothesis calls, can raise SystemError in two threads of Python 3.11.
+        # One worker: `ast.parse`, which Hypothesis calls, can raise SystemError in two threads of 3.11.
         *(f"--max-examples={settings.max_examples}", "--workers=1"),
         *("--report=json", f"--report-json-path={tmp_path}/report.json", "--no-color"),
         *(f"--exclude-operation-id={name}" for name in settings.excluded),
