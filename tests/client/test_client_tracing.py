@@ -10,8 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
 from tests.client.conftest import (
@@ -23,6 +22,7 @@ from tests.client.conftest import (
     stall,
     without_delays,
 )
+from tests.spans import recording
 
 from imagehost_client import APIConnectionError, APITimeoutError, AsyncClient, Client, NotFoundError
 from imagehost_client._exchange import Send
@@ -34,11 +34,8 @@ EXPORTER = InMemorySpanExporter()
 
 @pytest.fixture(scope="module", autouse=True)
 def _provider() -> Iterator[None]:
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(EXPORTER))
-    trace.set_tracer_provider(provider)  # a process has only one
-    yield
-    EXPORTER.shutdown()
+    with recording(EXPORTER):
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -38,6 +38,7 @@ from imagehost_server.openapi.description import ApiDescription
 from imagehost_server.openapi.docs_page import docs_asset
 from imagehost_server.routes import ROUTES
 from imagehost_server.settings import HttpSettings, ServerSettings
+from imagehost_server.tracing import RequestTracer
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Receive, Scope, Send
@@ -99,6 +100,7 @@ def create_app(host: ImageHost, settings: ServerSettings, recorder: Recorder | N
         hsts_seconds=settings.server.hsts_seconds,
         max_concurrent_requests_per_client=settings.http.max_concurrent_requests_per_client,
         recorder=recorder,
+        tracer=RequestTracer(settings.base_url),
     )
     fast_path = FastPath(host, delivery, security, dispatcher.delivery_path)
     middleware = LskyMiddleware(security)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from imagehost_core import to_rfc3339
+from imagehost_server.tracing import log_fields
 
 _UNQUOTED = re.compile(r"[!#-<>-~]+", re.ASCII)
 """Values that need no quotes: printable ASCII without spaces, `"` and `=`."""
@@ -90,8 +91,9 @@ def _timestamp(record: logging.LogRecord) -> str:
 
 
 def _fields(record: logging.LogRecord) -> Mapping[str, object]:
+    """Return the fields of a message, with the identifiers of the request's trace if there is one."""
     fields: Mapping[str, object] = getattr(record, "fields", {})
-    return fields
+    return {**fields, **log_fields()}
 
 
 def _format_value(value: object) -> str:

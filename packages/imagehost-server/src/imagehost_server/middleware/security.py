@@ -27,6 +27,7 @@ from imagehost_server.metrics.recorder import UNROUTED
 from imagehost_server.middleware.concurrency import ConcurrencyLimiter
 from imagehost_server.middleware.unread_body import DRAIN_TIMEOUT, RequestBody
 from imagehost_server.settings import is_loopback
+from imagehost_server.tracing import RequestTracer
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
@@ -47,7 +48,7 @@ FORWARDING_HEADERS = frozenset({b"forwarded", b"via"})
 FORWARDING_PREFIX = b"x-forwarded-"
 
 REJECTED = "rejected"
-"""The member of `scope["state"]` that marks a request as rejected and logged by the HTTP protocol."""
+"""The member of `scope["state"]` of a request that the HTTP protocol has rejected and logged: the status."""
 
 HTTP_1_0 = ("1.0", "1")
 """HTTP/1.0 as the ASGI specification spells it, and as some servers do."""
@@ -81,6 +82,7 @@ class SecurityMiddleware:
         cors_headers: Returns the CORS headers of a response, by its status, and the path and headers of the
             request; for responses of every layer, so that pages can read all errors.
         recorder: Counts the requests; by default in a table of its own.
+        tracer: Starts the spans of the requests; by default without the name of the server.
     """
 
     def __init__(
@@ -94,9 +96,11 @@ class SecurityMiddleware:
         drain_timeout: float = DRAIN_TIMEOUT,
         cors_headers: Callable[[int, str, ReceivedHeaders], RawHeaders] = lambda _status, _path, _headers: [],
         recorder: Recorder | None = None,
+        tracer: RequestTracer | None = None,
     ) -> None:
         self.app = app
         self.recorder = recorder or Recorder(MetricTable())
+        self._tracer = tracer or RequestTracer()
         self.cors_headers = cors_headers
         self.trusted = tuple(ip_network(entry) for entry in trusted_proxies)
         self.in_progress = ConcurrencyLimiter(max_concurrent_requests_per_client)
@@ -117,11 +121,14 @@ class SecurityMiddleware:
         state = scope.setdefault("state", {})
         state.update(request_id=request_id, ip_address=ip_address)
         body = RequestBody(scope, receive, drain_timeout=self._drain_timeout)
-        common = self.common_headers(request_id, is_https(scope, self.trusted))
+        over_https = is_https(scope, self.trusted)
+        common = self.common_headers(request_id, over_https)
         headers = scope["headers"]
         # `path`, as the layers within change that of the scope.
         cors = lambda status: self.cors_headers(status, path, headers)  # noqa: E731 - one use, one line
         sender = _ResponseSender(send, body, common, state, cors)
+        failure: BaseException | None = None
+        span = self._tracer.start(scope, ip_address=ip_address, over_https=over_https, request_id=request_id)
         try:
             require_valid_request(scope, self.trusted)
             sender.may_drain = True
@@ -130,9 +137,10 @@ class SecurityMiddleware:
                 await self.app(scope, body, sender.send)
             finally:
                 self.in_progress.release(key)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             # The server stops, and the grace period is over.
             if sender.status:
+                failure = error
                 raise
             sender.may_drain = False
             await error_response(UnavailableError("the server is stopping"), request_id).send(sender.send)
@@ -140,16 +148,20 @@ class SecurityMiddleware:
             response = error_response(error, request_id)
             # A response that has begun is cut off by closing the connection, so that the client notices.
             if sender.status:
+                failure = error
                 raise
             await response.send(sender.send)
         finally:
+            route = str(state.get("route") or scope.get("path_template", UNROUTED))
             if REJECTED not in state:
-                route = str(state.get("route") or scope.get("path_template", UNROUTED))
                 seconds = time.perf_counter() - started
                 self.recorder.request(
                     scope["method"], route, sender.status, seconds, body.received_bytes, sender.sent_bytes
                 )
                 self.log(scope["method"], path, ip_address, sender.status, request_id, started)
+            if span is not None:
+                status = int(state.get(REJECTED, sender.status))
+                span.end(None if route == UNROUTED else route, status, failure)
 
     def new_request_id(self) -> str:
         """Return a new request id."""

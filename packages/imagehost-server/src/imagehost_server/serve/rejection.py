@@ -81,9 +81,9 @@ class Rejection:
         """
         state = self.scope.setdefault("state", {})
         request_id = str(state.get("request_id") or security.new_request_id())
-        # The application may still run, or only begin: it would log the request again.
-        state[REJECTED] = True
         response = error_response(self.error, request_id)
+        # The application may still run, or only begin: it would log the request again.
+        state[REJECTED] = response.status
         common = security.common_headers(request_id, is_https(self.scope, security.trusted))
         cors = security.cors_headers(response.status, self.path, self.scope["headers"])
         headers = ((name.decode(), value.decode("latin-1")) for name, value in (*common, *cors))

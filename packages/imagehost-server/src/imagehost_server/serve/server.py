@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -45,12 +46,16 @@ class EventDrivenServer(Server):
     Args:
         config: uvicorn's configuration.
         on_started: Called when the server accepts connections.
+        on_stopped: Called when the application has stopped; then uvicorn ends the process by the signal,
+            without the functions of `atexit`.
     """
 
-    def __init__(self, config: Config, on_started: Callable[[], object]) -> None:
+    def __init__(
+        self, config: Config, on_started: Callable[[], object], on_stopped: Callable[[], object]
+    ) -> None:
         super().__init__(config)
         self.server_state = DatedServerState()
-        self._on_started = on_started
+        self._on_started, self._on_stopped = on_started, on_stopped
 
     async def main_loop(self) -> None:
         """Return after SIGTERM or SIGINT."""
@@ -60,6 +65,11 @@ class EventDrivenServer(Server):
             await super().main_loop()
         else:
             await self._wait_for_signal()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop the application, after the requests in progress."""
+        await super().shutdown(sockets)
+        self._on_stopped()
 
     async def _wait_for_signal(self) -> None:
         loop, stopping = asyncio.get_running_loop(), asyncio.Event()

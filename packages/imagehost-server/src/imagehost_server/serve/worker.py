@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import socket
 import sys
 import time
@@ -20,7 +21,7 @@ from pathlib import Path
 
 from uvicorn.config import Config
 
-from imagehost_core import ImageHost
+from imagehost_core import ImageHost, Measurement
 from imagehost_server import logging_config as logs
 from imagehost_server.app import Application, create_app
 from imagehost_server.metrics import MetricTable, Recorder
@@ -28,6 +29,7 @@ from imagehost_server.serve.process import SupervisorChannel, read_configuration
 from imagehost_server.serve.protocol import HttpProtocol
 from imagehost_server.serve.server import EventDrivenServer
 from imagehost_server.settings import ServerSettings
+from imagehost_server.tracing import configure_sdk, trace_measurement
 
 STOP_SECONDS = 10
 """Grace period for requests in progress when the server stops; half of the supervisor's."""
@@ -91,6 +93,9 @@ def serve(
         timeout_graceful_shutdown=STOP_SECONDS,
     )
 
+    # With the log that `Config` has configured.
+    export_rest = configure_sdk(os.environ)
+
     def start() -> None:
         # What exists now lasts as long as the process. Otherwise full collections search it all: 40 ms every
         # few seconds of load, in which no request is handled.
@@ -98,7 +103,7 @@ def serve(
         gc.freeze()
         on_started()
 
-    EventDrivenServer(config, start).run([listener])
+    EventDrivenServer(config, start, export_rest).run([listener])
 
 
 def open_app(
@@ -107,7 +112,12 @@ def open_app(
     """Open a data directory and return the application that serves it."""
     try:
         recorder = Recorder(MetricTable(metrics))
-        host = ImageHost.open(data, settings=settings, broker=broker, observe=recorder.observe)
+
+        def observe(measurement: Measurement) -> None:
+            recorder.observe(measurement)
+            trace_measurement(measurement)
+
+        host = ImageHost.open(data, settings=settings, broker=broker, observe=observe)
         host.maintenance.start_workers()
         return create_app(host, settings, recorder)
     except Exception:

@@ -1,0 +1,431 @@
+"""OpenTelemetry traces of the server: spans of requests and of the work within them."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
+from tests.server.in_process import serving
+from tests.spans import AwaitedSpans, recording
+
+from imagehost_core import ImageHost
+from imagehost_core.errors import UnavailableError
+from imagehost_core.observer import TaskEnded, WorkerAcquired
+from imagehost_core.testing import make_image
+from imagehost_server.http.responses import error_response
+from imagehost_server.logging_config import FORMATTERS
+from imagehost_server.middleware.security import REJECTED, SecurityMiddleware
+from imagehost_server.settings import ServerSettings
+from imagehost_server.testing import running
+from imagehost_server.tracing import configure_sdk, exporter_names, is_configured, trace_measurement
+
+EXPORTER = AwaitedSpans()
+SETTINGS = ServerSettings(base_url="https://images.example/v1", trusted_proxies=("127.0.0.1",))
+PROXIED = {"X-Forwarded-For": "192.0.2.7", "X-Forwarded-Proto": "https", "User-Agent": "probe/1"}
+TRACE_ID, PARENT_ID = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+PARENT = {"traceparent": f"00-{TRACE_ID}-{PARENT_ID}-01", "tracestate": "vendor=opaque"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _provider() -> Iterator[None]:
+    with recording(EXPORTER):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    EXPORTER.clear()
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> ImageHost:
+    path = tmp_path_factory.mktemp("tracing") / "data"
+    return ImageHost.open(path, settings=SETTINGS, observe=trace_measurement)
+
+
+@pytest.fixture(scope="module")
+def token(host: ImageHost) -> str:
+    return host.keys.create(owner="admin").token
+
+
+@pytest.fixture(scope="module")
+def client(host: ImageHost, token: str) -> Iterator[httpx2.Client]:
+    with (
+        serving(host, SETTINGS) as origin,
+        httpx2.Client(
+            base_url=origin, headers={**PROXIED, "Authorization": f"Bearer {token}"}, timeout=60
+        ) as client,
+    ):
+        yield client
+
+
+def spans() -> list[ReadableSpan]:
+    return list(EXPORTER.get_finished_spans())
+
+
+def span_of(response: httpx2.Response) -> ReadableSpan:
+    """Return the span of a request, once it has ended."""
+    request_id = response.headers["x-request-id"]
+    return EXPORTER.wait_for(lambda span: attributes_of(span).get("imagehost.request_id") == request_id)
+
+
+def attributes_of(span: ReadableSpan) -> dict[str, Any]:
+    return dict(span.attributes or {})
+
+
+def test_a_request_has_a_span_by_the_conventions(client: httpx2.Client) -> None:
+    response = client.get("/v1/images/0000000000000000")
+    span = span_of(response)
+    assert (span.name, span.parent) == ("GET /v1/images/{image_id}", None)
+    assert attributes_of(span) == {
+        "http.request.method": "GET",
+        "http.response.status_code": 404,
+        "http.route": "/v1/images/{image_id}",
+        "url.scheme": "https",
+        "url.path": "/v1/images/0000000000000000",
+        "server.address": "images.example",
+        "server.port": 443,
+        "client.address": "192.0.2.7",
+        "user_agent.original": "probe/1",
+        "network.protocol.version": "1.1",
+        "imagehost.request_id": response.headers["x-request-id"],
+    }
+    assert span.status.status_code is StatusCode.UNSET
+    assert span.instrumentation_scope is not None
+    assert span.instrumentation_scope.name == "imagehost_server"
+
+
+def test_a_request_continues_the_trace_of_its_client(client: httpx2.Client) -> None:
+    span = span_of(client.get("/v1/images", headers=PARENT))
+    assert span.parent is not None
+    assert span.context is not None
+    assert (format_trace_id(span.context.trace_id), format_span_id(span.parent.span_id)) == (
+        TRACE_ID,
+        PARENT_ID,
+    )
+    assert span.context.trace_state.to_header() == "vendor=opaque"
+
+
+def test_a_request_of_a_trace_that_is_not_sampled_has_no_spans(client: httpx2.Client) -> None:
+    not_sampled = f"00-{TRACE_ID}-{PARENT_ID}-00"
+    client.post("/v1/albums", json={"name": "A"}, headers={"traceparent": not_sampled})
+    later = span_of(client.get("/v1/images"))
+    assert later.context is not None
+    assert {span.context.trace_id for span in spans() if span.context} == {later.context.trace_id}
+
+
+@pytest.mark.parametrize("parent", ["", "00-0-0-00", f"00-{'0' * 32}-{PARENT_ID}-01", "é" * 5_000])
+def test_an_invalid_traceparent_begins_a_new_trace(client: httpx2.Client, parent: str) -> None:
+    response = client.get("/v1/images", headers={b"traceparent": parent.encode()})
+    assert span_of(response).parent is None
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+def test_probes_have_no_spans(client: httpx2.Client, path: str) -> None:
+    client.get(path)
+    later = span_of(client.get("/v1/images"))
+    assert [span for span in spans() if span.kind is SpanKind.SERVER] == [later]
+
+
+def test_an_unknown_method_and_path_make_no_new_span_name(client: httpx2.Client) -> None:
+    span = span_of(client.request("PURGE", "/coffee"))
+    attributes = attributes_of(span)
+    assert (span.name, attributes["http.request.method"]) == ("HTTP", "_OTHER")
+    assert attributes["http.request.method_original"] == "PURGE"
+    assert "http.route" not in attributes
+
+
+def test_no_attribute_has_a_secret_of_the_request(client: httpx2.Client, token: str) -> None:
+    secrets = "w=3&exp=1&sig=secret-1&token=secret-2"
+    span_of(client.get(f"/img/0000000000000000?{secrets}", headers={"Cookie": "a=secret-3"}))
+    span_of(client.post("/v1/session", json={"username": "admin", "password": "secret-4"}))
+    text = "".join(span.to_json() for span in spans())
+    assert "secret" not in text
+    assert "?" not in text
+    assert token not in text
+
+
+def test_the_work_of_a_request_has_spans_within_its_time(client: httpx2.Client) -> None:
+    data = {"image": ("a.png", make_image(300, 200))}
+    response = client.post("/v1/upload", files=data, headers=PARENT)
+    upload, uploaded = span_of(response), spans()
+    EXPORTER.clear()
+    image = client.get(f"/img/{response.json()['data']['id']}?w=50")
+    assert image.status_code == 200
+    delivery, delivered = span_of(image), spans()
+    for parent, found, names in (
+        (upload, uploaded, {"image queue", "image ingest", "database transaction"}),
+        (delivery, delivered, {"image queue", "image render"}),
+    ):
+        work = [span for span in found if span is not parent]
+        assert {span.name for span in work} >= names
+        assert parent.context is not None
+        for span in work:
+            assert span.kind is SpanKind.INTERNAL
+            assert span.parent is not None
+            assert span.context is not None
+            assert span.parent.span_id == parent.context.span_id
+            assert span.context.trace_id == parent.context.trace_id
+            # The two clocks differ by microseconds.
+            assert (parent.start_time or 0) - 10**7 <= (span.start_time or 0) <= (span.end_time or 0)
+            assert span.status.status_code is StatusCode.UNSET
+    render = next(span for span in delivered if span.name == "image render")
+    assert attributes_of(render)["imagehost.task.format"] == "webp"
+    assert delivery.name == "GET image"
+
+
+def test_failed_work_is_an_error_of_its_own_span() -> None:
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        trace_measurement(TaskEnded("render", "light", "avif", 0.25, "timeout"))
+        trace_measurement(WorkerAcquired("light", 0.5, admitted=False))
+        await error_response(UnavailableError("busy"), "id").send(send)
+
+    asyncio.run(_request(app, method="PUT"))
+    task, queue, request = spans()
+    assert (task.name, queue.name, request.name) == ("image render", "image queue", "PUT")
+    assert [attributes_of(span)["error.type"] for span in spans()] == ["timeout", "rejected", "503"]
+    assert {span.status.status_code for span in spans()} == {StatusCode.ERROR}
+    assert (task.end_time or 0) - (task.start_time or 0) == 250_000_000
+
+
+def test_work_without_a_request_has_no_spans(host: ImageHost) -> None:
+    host.keys.create(owner="admin")
+    assert spans() == []
+
+
+def raising(error: Exception, *, begins: bool) -> Any:
+    """Return an application that raises an error, before or after it has begun a response."""
+
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        if begins:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise error
+
+    return app
+
+
+async def _request(app: Any, method: str = "GET") -> None:
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(_message: Any) -> None:
+        pass
+
+    scope: Any = {
+        "type": "http", "method": method, "path": "/v1/images", "query_string": b"", "scheme": "http",
+        "headers": [(b"host", b"h")], "client": ("127.0.0.1", 9), "http_version": "1.1",
+    }  # fmt: skip
+    await SecurityMiddleware(app)(scope, receive, send)
+
+
+def test_an_internal_error_is_an_error_of_the_span() -> None:
+    asyncio.run(_request(raising(RuntimeError("secret"), begins=False)))
+    (span,) = spans()
+    assert span.status.status_code is StatusCode.ERROR
+    assert attributes_of(span)["error.type"] == "500"
+    assert attributes_of(span)["http.response.status_code"] == 500
+    assert "secret" not in span.to_json()
+
+
+def test_a_response_that_is_cut_off_is_an_error_of_the_span() -> None:
+    with pytest.raises(KeyError):
+        asyncio.run(_request(raising(KeyError("secret"), begins=True)))
+    (span,) = spans()
+    assert attributes_of(span)["error.type"] == "builtins.KeyError"
+    assert "secret" not in span.to_json()
+
+
+def test_a_request_that_the_http_protocol_rejects_has_the_status_of_its_response() -> None:
+    async def app(scope: Any, _receive: Any, _send: Any) -> None:
+        scope["state"][REJECTED] = 400
+
+    asyncio.run(_request(app))
+    (span,) = spans()
+    assert attributes_of(span)["http.response.status_code"] == 400
+
+
+@contextmanager
+def access_log(log_format: str) -> Iterator[io.StringIO]:
+    """Yield the access log, in a format."""
+    stream = io.StringIO()
+    handler, logger = logging.StreamHandler(stream), logging.getLogger("imagehost.access")
+    handler.setFormatter(FORMATTERS[log_format]())
+    logger.addHandler(handler)
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    try:
+        yield stream
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+def test_log_lines_have_the_identifiers_of_the_span(client: httpx2.Client) -> None:
+    with access_log("json") as log:
+        span = span_of(client.get("/v1/images", headers=PARENT))
+    members = json.loads(log.getvalue())
+    assert span.context is not None
+    assert (members["trace_id"], members["span_id"]) == (TRACE_ID, format_span_id(span.context.span_id))
+    with access_log("line") as log:
+        span_of(client.get("/v1/images", headers=PARENT))
+    assert f" trace_id={TRACE_ID} span_id=" in log.getvalue()
+    with access_log("line") as log:
+        client.get("/healthz")
+        span_of(client.get("/v1/images"))
+    probe, request = log.getvalue().splitlines()
+    assert ("trace_id" in probe, "trace_id" in request) == (False, True)
+
+
+ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, ()),
+        ({"OTEL_TRACES_EXPORTER": "none", **ENDPOINT}, ()),
+        ({"OTEL_TRACES_EXPORTER": "", "OTEL_EXPORTER_OTLP_ENDPOINT": ""}, ()),
+        (ENDPOINT, ("otlp_proto_http",)),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://h/t"}, ("otlp_proto_http",)),
+        ({**ENDPOINT, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, ("otlp_proto_grpc",)),
+        ({"OTEL_TRACES_EXPORTER": "otlp, console"}, ("otlp_proto_http", "console")),
+        ({**ENDPOINT, "OTEL_SDK_DISABLED": "TRUE"}, ()),
+    ],
+)
+def test_environment_variables_name_the_exporters(
+    variables: Mapping[str, str], expected: tuple[str, ...]
+) -> None:
+    assert exporter_names(variables) == expected
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [{"OTEL_TRACES_EXPORTER": "missing"}, {**ENDPOINT, "OTEL_EXPORTER_OTLP_PROTOCOL": "pigeon"}],
+)
+def test_a_server_that_cannot_export_says_so_and_serves(tmp_path: Path, variables: dict[str, str]) -> None:
+    with running(tmp_path / "data", variables=variables) as server:
+        assert httpx2.get(f"{server.origin}/v1/gallery").status_code == 200
+    log = server.log.read_text(encoding="utf-8")
+    assert "requests are not traced" in log
+    assert "missing" in log or "pigeon" in log
+
+
+def test_a_provider_of_the_program_is_kept() -> None:
+    assert is_configured()
+    configure_sdk({"OTEL_TRACES_EXPORTER": "missing"})
+    assert is_configured()
+
+
+class Receiver(ThreadingHTTPServer):
+    """A receiver of OTLP over HTTP.
+
+    Attributes:
+        requests: What it has received.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _ReceiverHandler)
+        self.requests: list[ExportTraceServiceRequest] = []
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _ReceiverHandler(BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        self.server.requests.append(ExportTraceServiceRequest.FromString(body))
+        self.send_response(200)
+        self.send_header("content-type", "application/x-protobuf")
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *_arguments: object) -> None:
+        pass
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_a_server_process_exports_the_spans_of_every_request(tmp_path: Path, receiver: Receiver) -> None:
+    variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint, "OTEL_EXPORTER_OTLP_COMPRESSION": "none"}
+    with running(tmp_path / "data", variables=variables) as server, httpx2.Client(timeout=60) as client:
+        upload = client.post(
+            f"{server.base_url}/upload",
+            files={"image": ("a.png", make_image(300, 200))},
+            headers={"Authorization": f"Bearer {server.token}", **PARENT},
+        )
+        url = f"{server.origin}/img/{upload.json()['data']['id']}?w=50"
+        # The last ones are in memory: the HTTP fast path must not hide them.
+        assert [client.get(url).status_code for _ in range(4)] == [200] * 4
+    found = [span for request in receiver.requests for resource in request.resource_spans
+             for scope in resource.scope_spans for span in scope.spans]  # fmt: skip
+    names = [span.name for span in found]
+    assert names.count("GET image") == 4
+    assert {"POST /v1/upload", "image ingest", "image render", "image queue", "database transaction"} == (
+        set(names) - {"GET image"}
+    )
+    by_id = {span.span_id: span for span in found}
+    (posted,) = [span for span in found if span.name == "POST /v1/upload"]
+    assert (posted.trace_id.hex(), posted.parent_span_id.hex()) == (TRACE_ID, PARENT_ID)
+    assert all(by_id[span.parent_span_id] for span in found if span.kind == span.SPAN_KIND_INTERNAL)
+    resource = {
+        pair.key: pair.value.string_value
+        for pair in receiver.requests[0].resource_spans[0].resource.attributes
+    }
+    assert resource["service.name"] == "imagehost-server"
+    assert f"trace_id={TRACE_ID}" in server.log.read_text(encoding="utf-8")
+
+
+def test_a_server_without_opentelemetry_does_not_import_it(tmp_path: Path) -> None:
+    code = """
+import json
+import sys
+from pathlib import Path
+import httpx2
+from imagehost_core import ImageHost
+from imagehost_core.testing import make_image
+from imagehost_server.serve import worker
+from imagehost_server.settings import ServerSettings
+from imagehost_server.tracing import configure_sdk, trace_measurement
+from tests.server.in_process import serving
+
+configure_sdk({})
+host = ImageHost.open(Path(sys.argv[1]), observe=trace_measurement)
+headers = {"Authorization": f"Bearer {host.keys.create(owner='admin').token}"}
+with serving(host, ServerSettings()) as origin:
+    files = {"image": ("a.png", make_image(30, 20))}
+    assert httpx2.post(f"{origin}/v1/upload", files=files, headers=headers, timeout=60).status_code == 200
+print(json.dumps([name for name in sys.modules if name.startswith("opentelemetry")]))
+"""
+    root = Path(__file__).resolve().parents[2]
+    command = [sys.executable, "-c", code, str(tmp_path / "data")]
+    process = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root)
+    imported = set(json.loads(process.stdout)) - {"opentelemetry"}
+    # Litestar imports the names of attributes, where they are installed.
+    assert {name for name in imported if not name.startswith("opentelemetry.semconv")} == set()
