@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.workers.simulated_pool import SimulatedPool
@@ -12,6 +14,7 @@ from imagehost_core.workers.admission import JobClass, WorkerRequest
 from imagehost_core.workers.fair_queueing import MIN_PRUNED, VirtualClock
 
 LIGHT, HEAVY, UPLOAD = JobClass.LIGHT, JobClass.HEAVY, JobClass.UPLOAD
+HEAVY_UPLOAD = JobClass.HEAVY_UPLOAD
 SIZES = st.integers(1, 4)
 SECONDS = st.integers(1, 40).map(lambda quarters: quarters / 4)
 BACKLOGS = st.dictionaries(st.sampled_from("wxyz"), st.lists(SECONDS, min_size=1, max_size=8), min_size=1)
@@ -144,6 +147,47 @@ def test_uploads_do_not_keep_large_renders_waiting() -> None:
     assert [pool.outcomes.get(each) for each in renders] == ["ended", None]
     pool.advance(1.0)
     assert pool.outcomes[renders[1]] == "ended"
+
+
+@settings(deadline=None)
+@given(
+    SIZES,
+    st.lists(st.tuples(st.sampled_from([HEAVY_UPLOAD, HEAVY, LIGHT]), SECONDS), max_size=30),
+    SECONDS,
+    SECONDS,
+)
+def test_a_light_upload_waits_for_no_task_of_other_classes(
+    size: int, others: list[tuple[JobClass, float]], delay: float, seconds: float
+) -> None:
+    pool = SimulatedPool(size, 100)
+    submit(pool, *(request("x", each, job_class) for job_class, each in others))
+    pool.advance(delay)
+    upload = request("y", seconds, UPLOAD)
+    submit(pool, upload)
+    assert upload in pool.running
+
+
+@settings(deadline=None)
+@given(SIZES, BACKLOGS, st.integers(1, 6), st.integers(1, 6), st.integers(1, 8))
+def test_light_uploads_of_an_account_wait_for_one_light_task_at_most_beside_the_uploads_of_another(
+    size: int, backlogs: dict[str, list[float]], light: int, files: int, quarters: int
+) -> None:
+    pool, longest = SimulatedPool(size, 500), quarters / 4
+    for each in chain.from_iterable(backlogs.values()):
+        submit(pool, request("x", each, HEAVY_UPLOAD), *(request("x", longest, UPLOAD) for _ in range(light)))
+    for _ in range(files):
+        upload = request("y", 0.25, UPLOAD)
+        submit(pool, upload)
+        pool.advance(longest + 0.25)
+        assert pool.outcomes.get(upload) == "ended"
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+@pytest.mark.parametrize("job_class", [UPLOAD, HEAVY_UPLOAD])
+def test_uploads_of_a_single_account_use_all_workers(size: int, job_class: JobClass) -> None:
+    pool = SimulatedPool(size, 64)
+    submit(pool, *(request("x", 1.0, job_class) for _ in range(12)))
+    assert len(pool.running) == size
 
 
 def test_a_full_queue_replaces_the_last_request_of_the_longest_flow() -> None:

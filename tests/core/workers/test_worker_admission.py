@@ -30,11 +30,12 @@ from imagehost_core.workers.admission import (
     find_slot,
     free_slots,
 )
-from imagehost_core.workers.estimates import estimate_seconds
+from imagehost_core.workers.estimates import classify_upload, estimate_ingest_seconds, estimate_seconds
 from imagehost_core.workers.executor import TaskCall
 from imagehost_core.workers.main import AUTOGROUP, NICENESS
 
 LIGHT, HEAVY, UPLOAD = JobClass.LIGHT, JobClass.HEAVY, JobClass.UPLOAD
+HEAVY_UPLOAD = JobClass.HEAVY_UPLOAD
 HUGE = Size(10_000, 5_000)
 JOB_CLASSES = st.sampled_from(JobClass)
 SIZES = st.integers(1, 16)
@@ -108,6 +109,22 @@ def test_the_estimate_of_a_still_image_from_an_animation_counts_one_frame() -> N
     assert estimate_seconds(still, Size(500, 500), 400) == estimate_seconds(still, Size(500, 500))
 
 
+@pytest.mark.parametrize(
+    ("size", "frames", "job_class"),
+    [
+        (Size(4_000, 3_000), 1, UPLOAD),
+        (Size(6_000, 4_000), 1, UPLOAD),
+        (Size(500, 400), 100, UPLOAD),
+        (Size(9_000, 9_000), 1, HEAVY_UPLOAD),
+        (Size(2_000, 2_000), 30, HEAVY_UPLOAD),
+    ],
+)
+def test_photographs_are_light_uploads_and_screens_of_many_pixels_are_heavy(
+    size: Size, frames: int, job_class: JobClass
+) -> None:
+    assert classify_upload(estimate_ingest_seconds(size, frames)) is job_class
+
+
 # Slots and the queue.
 
 
@@ -116,7 +133,7 @@ def test_taken_slots_never_exceed_the_size_by_more_than_two_and_heavy_ones_never
     size: int, data: st.DataObject
 ) -> None:
     taken = data.draw(taken_slots(size))
-    assert sum(slot.job_class is HEAVY for slot in taken) <= size
+    assert sum(slot.job_class in (HEAVY, HEAVY_UPLOAD) for slot in taken) <= size
     assert sum(not slot.reserved for slot in taken) <= size
     assert sorted(slot.job_class.value for slot in taken if slot.reserved) in (
         [],
@@ -145,25 +162,23 @@ def test_the_first_in_the_queue_gets_the_next_shared_slot_whatever_is_in_the_oth
     assert find_slot(job_class, taken, size) == Slot(job_class)
 
 
-@given(SIZES, st.integers(0, 100), st.sampled_from(RESERVED_CLASSES), st.data())
+@given(SIZES, st.integers(0, 100), st.sampled_from([{LIGHT}, {UPLOAD, HEAVY_UPLOAD}]), st.data())
 def test_other_classes_cannot_fill_the_reserved_places_of_the_queue(
-    size: int, queue: int, reserved: JobClass, data: st.DataObject
+    size: int, queue: int, reserved: set[JobClass], data: st.DataObject
 ) -> None:
     taken = data.draw(taken_slots(size))
     queued = Counter[JobClass]()
     for job_class in data.draw(
-        st.permutations([job_class for job_class in JobClass if job_class is not reserved])
+        st.permutations([job_class for job_class in JobClass if job_class not in reserved])
     ):
         while can_enqueue(job_class, queued, taken, size, queue):
             queued[job_class] += 1
+    # So that all further tasks must wait.
+    taken += [Slot(job_class, reserved=True) for job_class in reserved.intersection(RESERVED_CLASSES)]
     for _ in range(queue // 4):
-        assert can_enqueue(reserved, queued, [*taken, *reserved_slot(reserved)], size, queue)
-        queued[reserved] += 1
-
-
-def reserved_slot(job_class: JobClass) -> list[Slot]:
-    """Return the reserved slot of a class as taken, so that all further tasks of the class must wait."""
-    return [Slot(job_class, reserved=True)]
+        job_class = data.draw(st.sampled_from(sorted(reserved, key=lambda each: each.value)))
+        assert can_enqueue(job_class, queued, taken, size, queue)
+        queued[job_class] += 1
 
 
 @given(SIZES, st.integers(0, 100), st.data())
@@ -299,17 +314,22 @@ class StalledFile(io.RawIOBase):
         return b""
 
 
-def test_ingest_runs_in_the_job_class_of_uploads(
-    eventually: Callable[[Callable[[], bool]], bool],
+@pytest.mark.parametrize("task", ["heavy render", "heavy upload"])
+def test_a_light_upload_runs_beside_a_heavy_task_of_the_only_worker(
+    task: str, eventually: Callable[[Callable[[], bool]], bool]
 ) -> None:
     file, upload = StalledFile(), make_image(120, 90)
 
-    def render(executor: ImageExecutor) -> None:
-        with pytest.raises(InternalError):
-            executor.render(job(Format.JPEG, 200), Format.PNG, file, 9, deadline=600)
+    def stall(executor: ImageExecutor) -> None:
+        if task == "heavy render":
+            with pytest.raises(InternalError):
+                executor.render(job(Format.JPEG, 200), Format.PNG, file, 9, deadline=600)
+        else:
+            with pytest.raises(InternalError):
+                executor.ingest(IngestJob(Format.PNG), file, 9, deadline=600, seconds=5.0)
 
     with ImageExecutor(1) as executor:
-        rendering = threading.Thread(target=render, args=(executor,))
+        rendering = threading.Thread(target=stall, args=(executor,))
         rendering.start()
         assert eventually(lambda: executor.load == PoolLoad(busy=1, idle=0, waiting=0))
         result, _ = executor.ingest(IngestJob(Format.PNG), io.BytesIO(upload), len(upload), deadline=60)

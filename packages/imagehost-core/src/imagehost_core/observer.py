@@ -48,7 +48,7 @@ class WorkerAcquired(Measurement):
     """A task has left the queue of the image worker processes.
 
     Attributes:
-        job_class: `light`, `heavy` or `upload`.
+        job_class: `light`, `heavy`, `upload` or `heavy_upload`.
         waited_seconds: How long it waited.
         admitted: Whether it has a worker process; `False` if it was rejected, at once or at its deadline.
     """
@@ -64,7 +64,7 @@ class TaskEnded(Measurement):
 
     Attributes:
         task: `render` or `ingest`.
-        job_class: `light`, `heavy` or `upload`.
+        job_class: `light`, `heavy`, `upload` or `heavy_upload`.
         format: The format of a variant, or of an uploaded file.
         seconds: How long it ran, without the wait for a worker process.
         outcome: `ok`, `error` (the task has raised one), `timeout`, `crashed`, `killed`, `out_of_memory` or

@@ -1,14 +1,14 @@
 """Admission control: which tasks get a worker process, which can wait in the queue, and which are rejected.
 
-Every task belongs to a job class: an upload, or a render that is light or heavy by its estimated cost. For
-a pool of `size` worker processes:
+Every task belongs to a job class: an upload or a render, light or heavy by its estimated cost. For a pool of
+`size` worker processes:
 
 - There are `size` shared slots. Job classes share them by expected cost, and within a class accounts and
   clients do (`imagehost_core.workers.fair_queueing`). So no class can starve another, and no account either.
-- While all shared slots are taken, each reserved class (light, upload) has one more slot if no task of that
-  class is running. So a thumbnail never waits for a large AVIF or an upload, and an upload never waits for
-  renders: they share the CPU instead.
-- A quarter of the queue is reserved for light tasks, and a quarter for uploads.
+- While all shared slots are taken, each reserved class (light renders, light uploads) has one more slot if no
+  task of that class is running. So a thumbnail never waits for a large AVIF or an upload, and a photograph
+  never waits for renders or for uploads of far more pixels: they share the CPU instead.
+- A quarter of the queue is reserved for light renders, and a quarter for uploads.
 - If the queue is full, the request of a flow that has fewer in it replaces the last one of the flow that has
   most (longest queue drop: Suter, Lakshman, Stiliadis and Choudhury, "Design Considerations for Supporting
   TCP with Per-flow Queueing", INFOCOM 1998).
@@ -29,22 +29,25 @@ from itertools import chain, combinations
 from attrs import frozen
 
 RESERVED_SHARE = 4
-"""One place of the queue in this many is reserved for each reserved class."""
+"""One place of the queue in this many is reserved for light renders, and one for uploads."""
 RESULT_WAITERS_PER_PLACE = 16
 """Requests per place of the queue that can wait for the results of others, which needs no worker process: so
 a new image on a popular page is no overload."""
 
 
 class JobClass(Enum):
-    """A class of tasks: a render by its estimated cost, or an upload."""
+    """A class of tasks: a render or an upload by its estimated cost."""
 
     LIGHT = "light"
     HEAVY = "heavy"
     UPLOAD = "upload"
+    HEAVY_UPLOAD = "heavy_upload"
 
 
 RESERVED_CLASSES = (JobClass.LIGHT, JobClass.UPLOAD)
-"""The job classes that have a reserved slot and reserved places in the queue."""
+"""The job classes that have a reserved slot."""
+RESERVED_PLACES = (frozenset({JobClass.LIGHT}), frozenset({JobClass.UPLOAD, JobClass.HEAVY_UPLOAD}))
+"""The sets of job classes that have reserved places in the queue."""
 
 
 @frozen
@@ -121,11 +124,11 @@ def can_enqueue(
     """
     joined = Counter(queued)
     joined[job_class] += 1
-    others = [other for other in RESERVED_CLASSES if other is not job_class]
-    # For each set of other reserved classes, the tasks of all remaining classes must fit into the queue
-    # without the places that are reserved for that set.
+    others = [classes for classes in RESERVED_PLACES if job_class not in classes]
+    # For each choice of the others with reserved places, the tasks of all remaining classes must fit into the
+    # queue without those places.
     for excluded in chain.from_iterable(combinations(others, count) for count in range(len(others) + 1)):
-        counted = [each for each in joined if each not in excluded and joined[each]]
+        counted = [each for each in joined if joined[each] and each not in chain.from_iterable(excluded)]
         startable = max(0, size - _shared(taken)) or sum(
             find_slot(each, taken, size) is not None for each in counted
         )

@@ -23,6 +23,9 @@ AVIF_SPEED_FACTORS = {10: 1, 9: 1, 8: 3.6, 7: 7, 6: 13, 5: 80, 4: 110, 3: 250, 2
 """CPU seconds of an AVIF by the encoder's speed, relative to the default one (libaom, 480×360 pixels)."""
 INGEST_SECONDS = 0.06
 """CPU seconds to ingest a million pixels of an upload: a photograph of 12 megapixels takes 0.7."""
+LIGHT_UPLOAD_SECONDS = 1.5
+"""Uploads with a lower estimate are light: photographs below 25 megapixels, which took 1.0 to 2.3 s by
+format where one of 12 megapixels took 0.8. The costliest upload within the limits has an estimate of 9 s."""
 SMOOTHING = 0.8
 """The weight of earlier measurements against the latest."""
 INITIAL_SECONDS = 0.5
@@ -56,6 +59,17 @@ def estimate_ingest_seconds(size: Size, frames: int) -> float:
         frames: Number of frames.
     """
     return size.pixels * frames * INGEST_SECONDS / 1e6
+
+
+def classify_upload(seconds: float) -> JobClass:
+    """Return the class of an upload, light or heavy.
+
+    Measurements do not correct it: costly files of one account must not make those of others heavy.
+
+    Args:
+        seconds: Its estimated CPU seconds.
+    """
+    return JobClass.UPLOAD if seconds < LIGHT_UPLOAD_SECONDS else JobClass.HEAVY_UPLOAD
 
 
 def render_request(

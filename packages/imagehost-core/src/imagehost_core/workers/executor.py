@@ -28,6 +28,7 @@ from imagehost_core.steps import QueueSteps
 from imagehost_core.workers import failures, messages
 from imagehost_core.workers.admission import JobClass, WorkerRequest
 from imagehost_core.workers.blob_files import BlobFiles
+from imagehost_core.workers.estimates import classify_upload
 from imagehost_core.workers.frames import FrameError, Readable
 from imagehost_core.workers.lending import PoolLoad, WorkerPool
 from imagehost_core.workers.measuring import observing_task, observing_wait
@@ -237,7 +238,8 @@ class ImageExecutor:
         call = TaskCall(
             "ingest", (job,), IngestResult, lambda result: 1 + len(result.derivatives), job.format.value
         )
-        request = WorkerRequest(time.monotonic() + deadline, JobClass.UPLOAD, seconds=seconds, flow=flow)
+        job_class = classify_upload(seconds)
+        request = WorkerRequest(time.monotonic() + deadline, job_class, seconds=seconds, flow=flow)
         run = partial(self.run, call, source, length, deadline=deadline, request=request)
         with failures.mapped_to(failures.UPLOAD_ERRORS):
             if into is None:
