@@ -208,7 +208,12 @@ def test_the_help_has_an_example(command: str) -> None:
 
 def run(data: Path, *options: str, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "imagehost_server", "fsck", "--data", str(data), *options]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
+    # Programs that a shell has started in the background ignore SIGINT, and so do their children.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_the_process_exits_with_the_status_and_without_a_terminal_there_is_no_bar(data: Path) -> None:
