@@ -284,7 +284,7 @@ def test_a_full_table_refuses_further_series() -> None:
     table = MetricTable()
     for number in range(MAX_SERIES):
         table.series(HTTP_REQUESTS, "GET", f"/{number}", "200")
-    with pytest.raises(OverflowError, match="room"):
+    with pytest.raises(OverflowError, match="space"):
         table.series(HTTP_REQUESTS, "GET", "/more", "200")
     assert table.series(HTTP_REQUESTS, "GET", "/7", "200") == 7
 

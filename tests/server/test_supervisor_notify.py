@@ -208,7 +208,7 @@ def test_another_process_of_the_service_is_not_the_watched_one() -> None:
     assert variables == {"HOME": "/"}
 
 
-def test_without_a_service_manager_nothing_is_sent(tmp_path: Path) -> None:
+def test_without_a_service_manager_a_report_raises_no_exception(tmp_path: Path) -> None:
     supervisor.Notifier({}, 1).send("READY=1")
     supervisor.Notifier({"NOTIFY_SOCKET": str(tmp_path / "missing")}, 1).send("READY=1")
 

@@ -398,6 +398,11 @@ def test_a_file_that_is_no_database_or_export_is_an_error(
         host.imports.read(source, path, tmp_path)
 
 
+def test_another_image_host_needs_the_directory_of_its_files(host: ImageHost, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="the directory of the files beside source='lsky'"):
+        host.imports.read(ImportSource.LSKY, tmp_path)
+
+
 def test_a_user_whose_name_no_account_can_have_is_reported(host: ImageHost, tmp_path: Path) -> None:
     tables = zipline_tables("2024-01-02")
     tables["User"][0]["username"] = "a b"

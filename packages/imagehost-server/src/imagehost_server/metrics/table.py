@@ -186,7 +186,7 @@ class _Slot:
             position = last + last_width
         encoded = _SEPARATOR.join(key).encode()
         if count >= MAX_SERIES or position + width > MAX_VALUES or len(encoded) > _KEY_BYTES:
-            raise OverflowError(f"expected room for the series {key} in {count} of {MAX_SERIES}")
+            raise OverflowError(f"expected space for the series {key} in {count} of {MAX_SERIES}")
         _ENTRY.pack_into(self._memory, self._entry(count), position, width, encoded)
         self.header[_COUNT] = count + 1
         return position

@@ -141,12 +141,14 @@ class ImportService:
             files: For another image host, the directory of its files.
 
         Raises:
+            TypeError: The directory of the files of another image host is missing.
             ValidationError: The path is no such source.
             OSError: The path cannot be read.
         """
         if source is ImportSource.FOLDER:
             return read_folder(path)
-        assert files is not None
+        if files is None:
+            raise TypeError(f"expected the directory of the files beside source={source.value!r}")
         if source is ImportSource.LSKY:
             return read_lsky(open_tables(path), files)
         if source is ImportSource.CHEVERETO:
