@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from imagehost_core._util.clock import Clock, to_rfc3339, utc_now
-    from imagehost_core.cache_purges import CachePurge, PurgeRequest
+    from imagehost_core.cache_purges import CachePurge, PurgeAttempt, PurgeRequest
     from imagehost_core.db.database import SqlRow, SqlValue, Transaction
+    from imagehost_core.db.dialect import Dialect
     from imagehost_core.db.idempotency import StoredResponse
     from imagehost_core.db.recount import CounterMismatch
     from imagehost_core.db.statistics import DatabaseStatistics
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     )
     from imagehost_core.formats import Format, sniff
     from imagehost_core.gallery import GalleryPage, PublicAlbum
-    from imagehost_core.headers import ImageHeader, MetadataKind, SourceLimits, scan
+    from imagehost_core.headers import CameraData, ImageHeader, MetadataKind, SourceLimits, scan
     from imagehost_core.host import ImageHost
     from imagehost_core.ids import (
         AccountId,
@@ -135,6 +136,15 @@ if TYPE_CHECKING:
         SourceItem,
     )
     from imagehost_core.services.maintenance import HostStatistics, MaintenanceService
+    from imagehost_core.services.migration import (
+        HostLocation,
+        MigrationCallback,
+        MigrationProgress,
+        MigrationResult,
+        MigrationStage,
+        migrate,
+        parse_host_location,
+    )
     from imagehost_core.services.owners import Owner
     from imagehost_core.services.references import (
         AccountRef,
@@ -152,6 +162,7 @@ if TYPE_CHECKING:
         DeliverySettings,
         LimitSettings,
         ListSettings,
+        PostgresSettings,
         PrivateDelivery,
         PurgeSettings,
         RenderingSettings,
@@ -199,6 +210,7 @@ __all__ = [
     "BulkStatus",
     "CachePurge",
     "CachePurgeService",
+    "CameraData",
     "CheckName",
     "CheckProgress",
     "Clock",
@@ -212,6 +224,7 @@ __all__ = [
     "DeliveryRef",
     "DeliverySettings",
     "DeliveryState",
+    "Dialect",
     "ErrorCollector",
     "Event",
     "EventId",
@@ -223,6 +236,7 @@ __all__ = [
     "Format",
     "GalleryPage",
     "GarbageReport",
+    "HostLocation",
     "HostResolver",
     "HostStatistics",
     "IdempotencyService",
@@ -268,6 +282,10 @@ __all__ = [
     "MemoryBlobStore",
     "MetadataKind",
     "MethodNotAllowedError",
+    "MigrationCallback",
+    "MigrationProgress",
+    "MigrationResult",
+    "MigrationStage",
     "NotFoundError",
     "Observer",
     "OmittedItem",
@@ -278,12 +296,14 @@ __all__ = [
     "Plan",
     "Point",
     "PoolLoad",
+    "PostgresSettings",
     "Principal",
     "PrivateDelivery",
     "ProgressCallback",
     "PublicAlbum",
     "PublicAlbumRecord",
     "PublicImageRecord",
+    "PurgeAttempt",
     "PurgeRequest",
     "PurgeSettings",
     "Random",
@@ -339,6 +359,8 @@ __all__ = [
     "decide",
     "deserialize_event",
     "event_schemas",
+    "migrate",
+    "parse_host_location",
     "parse_image_list",
     "parse_page_request",
     "parse_transform",

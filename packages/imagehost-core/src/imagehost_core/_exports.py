@@ -7,7 +7,8 @@ EXPORTS: dict[str, str] = {
     "db.database": "SqlRow SqlValue Transaction",
     "db.idempotency": "StoredResponse",
     "db.recount": "CounterMismatch",
-    "cache_purges": "CachePurge PurgeRequest",
+    "cache_purges": "CachePurge PurgeAttempt PurgeRequest",
+    "db.dialect": "Dialect",
     "db.statistics": "DatabaseStatistics",
     "errors": """
         BadRequestError ConflictError ErrorCollector FieldError ForbiddenError ImageHostError
@@ -20,7 +21,7 @@ EXPORTS: dict[str, str] = {
     """,
     "formats": "Format sniff",
     "gallery": "GalleryPage PublicAlbum",
-    "headers": "ImageHeader MetadataKind SourceLimits scan",
+    "headers": "CameraData ImageHeader MetadataKind SourceLimits scan",
     "host": "ImageHost",
     "ids": "AccountId AlbumId DeliveryId EventId ImageId KeyId Random SessionId WebhookId",
     "image_lists": "ImageFilter ImageListRequest ImageSort parse_image_list",
@@ -52,14 +53,18 @@ EXPORTS: dict[str, str] = {
         SourceItem
     """,
     "services.maintenance": "HostStatistics MaintenanceService",
+    "services.migration": """
+        HostLocation MigrationCallback MigrationProgress MigrationResult MigrationStage migrate
+        parse_host_location
+    """,
     "services.owners": "Owner",
     "services.references": "AccountRef AlbumRef DeliveryRef ImageRef KeyRef SessionRef WebhookRef",
     "services.restore": "RestoreResult restore",
     "services.unit_of_work": "Subscriber",
     "services.upload": "UploadService UploadSource",
     "settings": """
-        DeliverySettings LimitSettings ListSettings PrivateDelivery RenderingSettings SessionSettings Settings
-        PurgeSettings StorageSettings UploadSettings WebhookSettings
+        DeliverySettings LimitSettings ListSettings PostgresSettings PrivateDelivery RenderingSettings
+        SessionSettings Settings PurgeSettings StorageSettings UploadSettings WebhookSettings
     """,
     "storage": "BlobStore LocalBlobStore MemoryBlobStore StagedFile",
     "transform": "AUTO Auto Fit Plan Point Size Transform parse_transform plan",

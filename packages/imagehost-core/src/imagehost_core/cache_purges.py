@@ -39,6 +39,21 @@ class CachePurge:
 
 
 @frozen
+class PurgeAttempt:
+    """A request to a shared cache that has ended.
+
+    Attributes:
+        purge: The image that it removes, as it was leased.
+        seconds: How long it took.
+        failure: The reason of its failure; `None` if the cache has confirmed it.
+    """
+
+    purge: CachePurge
+    seconds: float
+    failure: str | None = None
+
+
+@frozen
 class PurgeRequest:
     """An HTTP request to a shared cache.
 

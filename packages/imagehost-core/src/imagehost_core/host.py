@@ -11,6 +11,7 @@ from typing import Unpack
 
 from imagehost_core._util.clock import Clock, utc_now
 from imagehost_core.gallery import GalleryPage
+from imagehost_core.headers import CameraData
 from imagehost_core.ids import Random
 from imagehost_core.models import Image, Principal
 from imagehost_core.observer import Observer, ignore
@@ -21,6 +22,7 @@ from imagehost_core.services.albums import AlbumService
 from imagehost_core.services.assembly import assemble_services
 from imagehost_core.services.backup import BackupService
 from imagehost_core.services.cache_purges import CachePurgeService
+from imagehost_core.services.camera_data import read_stored_camera_data
 from imagehost_core.services.context import open_context
 from imagehost_core.services.delivery import ImageResolver
 from imagehost_core.services.idempotency import IdempotencyService, SubOperation
@@ -38,6 +40,7 @@ from imagehost_core.services.unit_of_work import Subscriber
 from imagehost_core.services.upload import UploadService, UploadSource
 from imagehost_core.services.webhooks import WebhookService
 from imagehost_core.settings import Settings
+from imagehost_core.storage.durable import translate_disk_errors
 from imagehost_core.transform import Transform, parse_transform
 from imagehost_core.uploads import UploadKeywords, UploadOptions
 from imagehost_core.webhooks import HostResolver, resolve_host
@@ -90,16 +93,23 @@ class ImageHost:
         Args:
             path: The directory; `:memory:` is a temporary one that `close` removes.
             settings: All settings; by default those of `Settings()`.
-            clock: The source of the current time.
+            clock: The source of the current time. The system's clock is replaced by that of the server of a
+                PostgreSQL database, which several hosts have in common.
             random: The source of unpredictable bytes.
             resolve: The DNS lookup of webhook hosts: a function of host and port that returns IP addresses.
             broker: The socket to the process that runs `run_broker`, if several processes share the image
                 worker processes; closed with the host. Without it the host starts its own.
             recover: Whether to finish now what a crash has interrupted; a check that is to find it does not.
             observe: Receives measurements, in the threads of the work (`imagehost_core.observer`).
+
+        Raises:
+            InsufficientStorageError: The disk is full.
+            InternalError: The disk fails, or the database is damaged.
+            OSError: The directory cannot be used for another reason, such as its permissions.
         """
         used = settings or Settings()
-        return cls(path, used, clock, random, resolve, broker, recover=recover, observe=observe)
+        with translate_disk_errors():
+            return cls(path, used, clock, random, resolve, broker, recover=recover, observe=observe)
 
     def __init__(
         self,
@@ -114,7 +124,7 @@ class ImageHost:
         observe: Observer = ignore,
     ) -> None:
         self._context = context = open_context(path, settings, clock, random, broker, observe)
-        services = assemble_services(context, settings, clock, random, resolve)
+        services = assemble_services(context, settings, random, resolve)
         self.path: Path = context.layout.root
         self.settings = settings
         self.urls: UrlBuilder = context.urls
@@ -133,7 +143,7 @@ class ImageHost:
         self.integrity: IntegrityService = services.integrity
         self.backups: BackupService = services.backups
         self.imports: ImportService = services.imports
-        self._clock = clock
+        self._clock = context.clock
         try:
             if recover:
                 context.staging.remove_stale()
@@ -224,10 +234,24 @@ class ImageHost:
         transform = params if isinstance(params, Transform) else parse_transform(params)
         current = self.images.get(image)
         resolved = self.delivery.build(current, transform, allow_master=transform == Transform())
-        with self.delivery.open(resolved) as blob:
+        with translate_disk_errors(), self.delivery.open(resolved) as blob:
             data = blob.read()
         size = resolved.job.plan.output if resolved.job else current
         return Rendered(data, resolved.media_type, size.width, size.height, resolved.etag)
+
+    def camera_data(self, image: ImageRef, *, owner: Owner | None = None) -> CameraData:
+        """Return what EXIF says about the photograph, and the place that EXIF, XMP or IPTC state.
+
+        Args:
+            image: The image.
+            owner: The account that must own it; by default any account.
+
+        Raises:
+            NotFoundError: There is no such image, or another account owns it.
+            InternalError: The stored file is damaged.
+        """
+        with translate_disk_errors():
+            return read_stored_camera_data(self._context.blobs, self.images.get(image, owner=owner))
 
     def check(
         self, *, repair: bool = False, quick: bool = False, progress: ProgressCallback | None = None

@@ -37,7 +37,7 @@ class VariantFound(Measurement):
     """A variant was requested, and was found in a tier of the cache or rendered.
 
     Attributes:
-        tier: `memory`, `disk`, or `render`.
+        tier: `memory`, `disk`, `shared`, or `render`.
     """
 
     tier: str
@@ -124,16 +124,44 @@ class DeliveryAttempted(Measurement):
 
 
 @frozen
+class CachePurgeAttempted(Measurement):
+    """A request that removes an image from the shared cache has ended.
+
+    Attributes:
+        succeeded: Whether the cache has confirmed it.
+        seconds: How long it took.
+        given_up: Whether it failed and is not retried any more.
+    """
+
+    succeeded: bool
+    seconds: float
+    given_up: bool = False
+
+
+@frozen
 class VariantsSwept(Measurement):
     """The variant cache on the disk was measured, and reduced to its limit.
 
     Attributes:
         stored_bytes: The bytes of all variants that are left.
-        evicted: The number of variants that were deleted.
     """
 
     stored_bytes: int
-    evicted: int
+
+
+@frozen
+class VariantsEvicted(Measurement):
+    """Variants were deleted from the cache on the disk, to stay within a limit.
+
+    Attributes:
+        limit: `cache`, the bytes of all variants, or `image`, the number of variants of an image.
+        count: The number of variants, at least 1.
+        size_bytes: The bytes of their files.
+    """
+
+    limit: str
+    count: int
+    size_bytes: int
 
 
 Observer = Callable[[Measurement], None]

@@ -1,4 +1,4 @@
-"""The database: accounts, API keys, albums, images and events in SQLite, and the rate limit counters."""
+"""The database: accounts, albums, images and events in SQLite or PostgreSQL, and rate limit counters."""
 
 from imagehost_core.db.accounts import AccountRepository
 from imagehost_core.db.albums import AlbumRepository
@@ -11,9 +11,11 @@ from imagehost_core.db.imports import ImportRepository
 from imagehost_core.db.keys import KeyRepository
 from imagehost_core.db.leases import LeasedDelivery
 from imagehost_core.db.outbox import OutboxRepository
+from imagehost_core.db.postgres_rate_limits import PostgresRateLimitStore
 from imagehost_core.db.rate_limits import RateLimitStore
 from imagehost_core.db.recount import CounterMismatch
 from imagehost_core.db.sessions import SessionRepository
+from imagehost_core.db.sqlite_database import SqliteDatabase
 from imagehost_core.db.webhooks import WebhookRepository
 
 __all__ = [
@@ -29,8 +31,10 @@ __all__ = [
     "KeyRepository",
     "LeasedDelivery",
     "OutboxRepository",
+    "PostgresRateLimitStore",
     "RateLimitStore",
     "SessionRepository",
+    "SqliteDatabase",
     "StoredResponse",
     "Tombstone",
     "WebhookRepository",

@@ -42,7 +42,7 @@ class AccountRepository:
 
     def list(self, request: PageRequest) -> Page[Account]:
         """Return one page of all accounts, newest first."""
-        accounts = ItemList(id=list_id("accounts"), table="accounts", to_item=to_account)
+        accounts = ItemList(id=list_id("accounts"), table="accounts", has_numbers=True, to_item=to_account)
         return paginate(self.database, accounts, request, total(self.database, ACCOUNTS))
 
     def is_any(self, queryable: Queryable | None = None) -> bool:

@@ -76,6 +76,7 @@ class AlbumRepository:
         albums = ItemList(
             id=list_id("albums", account_id),
             table="albums",
+            has_numbers=True,
             where="item.account_id = :account",
             values={"account": account_id},
             to_item=to_album,
@@ -90,7 +91,7 @@ class AlbumRepository:
         now_micros = to_micros(now)
         row = {"account_id": account_id, **fields, "created_at": now_micros, "updated_at": now_micros}
         count_album(transaction, account_id, 1)
-        return AlbumId(transaction.insert("albums", row))
+        return AlbumId(transaction.insert_numbered("albums", row, "id"))
 
     def update(
         self, transaction: Transaction, album_id: AlbumId, fields: Mapping[str, SqlValue], now: datetime

@@ -13,6 +13,11 @@ ACCOUNTS = "accounts"
 """The name of the total of accounts."""
 GALLERY_IMAGES = "gallery_images"
 """The name of the total of images that the gallery lists."""
+TOTAL = (
+    "SELECT coalesce(sum(value), 0) AS total{version} FROM counters "
+    "WHERE name >= :name AND name < :name || '!'"
+)
+"""The query for a total of the host; with several hosts, a total has several rows, like `name 7`."""
 
 
 def count_image(transaction: Transaction, before: Image | None, after: Image | None) -> None:
@@ -74,17 +79,21 @@ def count_delivery(transaction: Transaction, webhook_id: WebhookId) -> None:
 
 
 def add_to_total(transaction: Transaction, name: str, more: int) -> None:
-    """Add to a total of the host, a row of `counters`."""
+    """Add to a total of the host.
+
+    Transactions that run at the same time change different rows, or they would wait for each other's commit.
+    """
     transaction.execute(
-        "UPDATE counters SET value = value + :more WHERE name = :name", {"more": more, "name": name}
+        f"INSERT INTO counters (name, value) VALUES (:name || {transaction.dialect.counter_slot}, :more) "  # noqa: S608
+        "ON CONFLICT (name) DO UPDATE SET value = counters.value + :more",
+        {"more": more, "name": name},
     )
 
 
 def total(queryable: Queryable, name: str) -> int:
     """Return a total of the host."""
-    row = queryable.fetch_one("SELECT value FROM counters WHERE name = :name", {"name": name})
-    assert row is not None, name
-    return integer(row, "value")
+    row = queryable.fetch_one(TOTAL.format(version=""), {"name": name})
+    return 0 if row is None else integer(row, "total")
 
 
 def _add_to_account(transaction: Transaction, account_id: AccountId, column: str, more: int) -> None:

@@ -2,6 +2,10 @@
 
 An image is listed if it is public, its album (if it has one) is public, and its account is not suspended.
 Each change of one of them updates the table, its counter and its buckets in the same transaction.
+
+Uploads of different accounts do so at the same time: each adds to a counter of its own, and to at most one
+bucket. Any other change, and an upload that splits buckets, holds a lock alone until its commit: it may
+change several buckets, and the images of a bucket that is split must be committed.
 """
 
 from __future__ import annotations
@@ -11,7 +15,8 @@ from enum import StrEnum
 from imagehost_core.db.columns import integer, text
 from imagehost_core.db.counters import GALLERY_IMAGES, add_to_total, total
 from imagehost_core.db.database import Queryable, SqlValue, Transaction
-from imagehost_core.db.list_buckets import CountedList, ListKind, Position, count_entries
+from imagehost_core.db.list_buckets import CountedList, ListKind, Position, count_entries, splits_newest
+from imagehost_core.ids import ImageId
 
 IS_LISTED = """
 item.is_public = 1
@@ -21,6 +26,8 @@ AND EXISTS (SELECT 1 FROM accounts WHERE id = item.account_id AND suspended_at I
 """The condition under which the gallery lists an image, with `item` as the alias of `images`."""
 GALLERY = CountedList(ListKind.GALLERY)
 """The gallery as a list with buckets."""
+_LOCK = 0x696D6704
+"""The advisory lock of the gallery's buckets in PostgreSQL."""
 
 
 class GalleryScope(StrEnum):
@@ -41,9 +48,10 @@ def refresh_gallery(transaction: Transaction, scope: GalleryScope, value: SqlVal
     _count(transaction, added - removed, 1)
 
 
-def add_to_gallery(transaction: Transaction, scope: GalleryScope, value: SqlValue) -> None:
-    """List the images of a scope that are to be listed; none of it is listed yet."""
-    _count(transaction, _add(transaction, scope, value), 1)
+def add_to_gallery(transaction: Transaction, image_id: ImageId) -> None:
+    """List a new image if it is to be listed."""
+    added = _add(transaction, GalleryScope.IMAGE, image_id)
+    _count(transaction, added, 1, is_shared=not splits_newest(transaction, GALLERY, added))
 
 
 def remove_from_gallery(transaction: Transaction, scope: GalleryScope, value: SqlValue) -> None:
@@ -82,8 +90,18 @@ def _positions(transaction: Transaction, sql: str, value: SqlValue) -> set[Posit
     return {(integer(row, "created_at"), text(row, "id")) for row in rows}
 
 
-def _count(transaction: Transaction, entries: set[Position], more: int) -> None:
-    """Update the counter and the buckets of the gallery, as `count_entries` does."""
-    if entries:
-        add_to_total(transaction, GALLERY_IMAGES, more * len(entries))
-        count_entries(transaction, (GALLERY,), entries, more)
+def _count(transaction: Transaction, entries: set[Position], more: int, *, is_shared: bool = False) -> None:
+    """Update the counter and the buckets of the gallery, as `count_entries` does.
+
+    Args:
+        transaction: The transaction that has changed the gallery.
+        entries: The positions of the images.
+        more: 1 if they have been added, -1 if they have been removed.
+        is_shared: Whether other transactions may do so too until this one ends; then no bucket is split.
+    """
+    if not entries:
+        return
+    if lock := transaction.dialect.lock(_LOCK, is_shared):
+        transaction.fetch_one(lock, {})
+    add_to_total(transaction, GALLERY_IMAGES, more * len(entries))
+    count_entries(transaction, (GALLERY,), entries, more, may_split=not is_shared)

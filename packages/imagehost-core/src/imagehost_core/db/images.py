@@ -16,6 +16,7 @@ from imagehost_core.db.counters import count_image
 from imagehost_core.db.database import Database, Queryable, SqlRow, SqlValue, Transaction
 from imagehost_core.db.gallery import GalleryScope, add_to_gallery, refresh_gallery, remove_from_gallery
 from imagehost_core.db.image_words import delete_words, insert_words, update_words
+from imagehost_core.db.word_bits import filter_of_image
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, AlbumId, ImageId
 from imagehost_core.models import Image
@@ -40,13 +41,13 @@ COLUMNS = (
     "created_at",
     "updated_at",
 )
-"""The columns of `images`."""
+"""The columns of `images` that are attributes of an image."""
 INVALID_ROW = (AssertionError, TypeError, ValueError)
 """The errors of `to_image` for a row that no image was stored as."""
 ROWS_IN_MEMORY = 2_000
 """Rows whose images are kept in memory, per process; each takes about 3 KB."""
 _values_of: Callable[[SqlRow], tuple[SqlValue, ...]] = itemgetter(*COLUMNS)
-_UPDATABLE = ("album_id", "description", "is_public", "filename", "updated_at")
+_UPDATABLE = ("album_id", "description", "is_public", "filename", "word_bits", "updated_at")
 _SELECT = "SELECT * FROM images AS item"
 _SELECT_DELIVERED = f"""
 {_SELECT} WHERE id = :id
@@ -87,6 +88,11 @@ class ImageRepository:
         row = self.database.fetch_one(_SELECT_DELIVERED, {"id": image_id})
         return None if row is None else to_image(row)
 
+    def get_public(self, image_id: ImageId) -> Image | None:
+        """Return a public image of an account that is not suspended, or `None`."""
+        image = self.get_delivered(image_id)
+        return image if image is not None and image.is_public else None
+
     def get_owned(
         self, image_id: ImageId, account_id: AccountId, queryable: Queryable | None = None
     ) -> Image | None:
@@ -110,10 +116,11 @@ class ImageRepository:
             queryable: An open transaction, or the database.
         """
         values: dict[str, SqlValue] = {"ids": json.dumps(list(image_ids))}
-        where = "WHERE id IN (SELECT value FROM json_each(:ids))"
+        queryable = queryable or self.database
+        where = f"WHERE id IN {queryable.dialect.texts('ids')}"
         if account_id is not None:
             where, values = f"{where} AND account_id = :account", {**values, "account": account_id}
-        images = map(to_image, (queryable or self.database).fetch_all(f"{_SELECT} {where}", values))
+        images = map(to_image, queryable.fetch_all(f"{_SELECT} {where}", values))
         return {image.id: image for image in images}
 
     def exists(self, image_id: ImageId) -> bool:
@@ -122,7 +129,7 @@ class ImageRepository:
 
     def existing(self, image_ids: Iterable[ImageId]) -> frozenset[ImageId]:
         """Return those of the given ids that are ids of images."""
-        sql = "SELECT id FROM images WHERE id IN (SELECT value FROM json_each(:ids))"
+        sql = f"SELECT id FROM images WHERE id IN {self.database.dialect.texts('ids')}"  # noqa: S608
         rows = self.database.fetch_all(sql, {"ids": json.dumps(list(image_ids))})
         return frozenset(ImageId(text(row, "id")) for row in rows)
 
@@ -148,10 +155,10 @@ class ImageRepository:
 
     def insert(self, transaction: Transaction, image: Image) -> None:
         """Insert an image."""
-        number = transaction.insert("images", to_row(image))
+        number = transaction.insert_numbered("images", to_row(image), "number")
         insert_words(transaction, number, image)
         count_image(transaction, None, image)
-        add_to_gallery(transaction, GalleryScope.IMAGE, image.id)
+        add_to_gallery(transaction, image.id)
 
     def update(self, transaction: Transaction, image: Image) -> None:
         """Update the columns of an image that its owner may change; the image must exist."""
@@ -163,6 +170,8 @@ class ImageRepository:
         transaction.execute(f"UPDATE images SET {assignments} WHERE id = :id", values)  # noqa: S608
         if (image.filename, image.description) != (before.filename, before.description):
             update_words(transaction, image)
+        if (image.filename, image.is_public) != (before.filename, before.is_public):
+            transaction.invalidate([image.id])
         if (image.album_id, image.is_public) != (before.album_id, before.is_public):
             count_image(transaction, before, image)
             refresh_gallery(transaction, GalleryScope.IMAGE, image.id)
@@ -171,6 +180,7 @@ class ImageRepository:
         """Update the derivatives of an image."""
         values = {"id": image.id, "derivatives": to_row(image)["derivatives"]}
         transaction.execute("UPDATE images SET derivatives = :derivatives WHERE id = :id", values)
+        transaction.invalidate([image.id])
 
     def insert_tombstone(self, transaction: Transaction, image: Image, now: datetime) -> None:
         """Replace an image's row, as the transaction reads it, by a tombstone."""
@@ -200,8 +210,9 @@ class ImageRepository:
         self, image_ids: Iterable[ImageId], queryable: Queryable | None = None
     ) -> dict[ImageId, Tombstone]:
         """Return the tombstones of those of the given ids that have one, by id."""
-        sql = "SELECT * FROM tombstones WHERE image_id IN (SELECT value FROM json_each(:ids))"
-        rows = (queryable or self.database).fetch_all(sql, {"ids": json.dumps(list(image_ids))})
+        queryable = queryable or self.database
+        sql = f"SELECT * FROM tombstones WHERE image_id IN {queryable.dialect.texts('ids')}"  # noqa: S608
+        rows = queryable.fetch_all(sql, {"ids": json.dumps(list(image_ids))})
         return {tombstone.id: tombstone for tombstone in map(_to_tombstone, rows)}
 
     def tombstones(self) -> tuple[ImageId, ...]:
@@ -268,6 +279,7 @@ def to_row(image: Image) -> SqlRow:
         "derivatives": json.dumps(_derivatives(image)),
         "created_at": to_micros(image.created_at),
         "updated_at": to_micros(image.updated_at),
+        "word_bits": filter_of_image(image),
     }
 
 

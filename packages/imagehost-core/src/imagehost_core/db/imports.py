@@ -26,7 +26,7 @@ class ImportRepository:
     def put(self, transaction: Transaction, account_id: AccountId, source: str, result_id: str) -> None:
         """Record what was created from a source, in the transaction that creates it."""
         transaction.execute(
-            "INSERT OR REPLACE INTO imports (account_id, source, result_id) "
-            "VALUES (:account, :source, :result)",
+            "INSERT INTO imports (account_id, source, result_id) VALUES (:account, :source, :result) "
+            "ON CONFLICT (account_id, source) DO UPDATE SET result_id = excluded.result_id",
             {"account": account_id, "source": source, "result": result_id},
         )

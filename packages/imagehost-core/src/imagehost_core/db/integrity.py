@@ -15,6 +15,7 @@ from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, text
 from imagehost_core.db.database import Database, Queryable, SqlRow, Transaction
 from imagehost_core.db.gallery import GalleryScope, refresh_gallery
+from imagehost_core.errors import InternalError
 from imagehost_core.ids import ImageId
 
 _BATCH = 1_000
@@ -78,6 +79,8 @@ REFERENCES = (
 _WITHOUT_DELIVERY = """
 NOT EXISTS (SELECT 1 FROM webhook_deliveries AS item WHERE item.event_number = events.number)
 """
+_WITHOUT_IMAGE = "NOT EXISTS (SELECT 1 FROM images WHERE images.number = image_words.rowid)"
+"""PostgreSQL compares each row with all images for `NOT IN`, once there are too many for its memory."""
 _STALE_KEY = "response_status IS NULL AND created_at < :before"
 _STALE_LEASE = "state <> 'pending' AND lease_expires_at IS NOT NULL"
 
@@ -85,16 +88,21 @@ _STALE_LEASE = "state <> 'pending' AND lease_expires_at IS NOT NULL"
 def check_structure(database: Database, *, quick: bool = False) -> tuple[str, ...]:
     """Return what SQLite finds wrong in the database file.
 
+    Of a PostgreSQL database it returns nothing: its files are those of the server, and the extension amcheck
+    that checks them needs a superuser.
+
     Args:
         database: The database.
         quick: Whether to leave out that each index has the rows of its table
             (https://sqlite.org/pragma.html#pragma_quick_check).
     """
+    if database.dialect.is_shared:
+        return ()
     pragma = "quick_check" if quick else "integrity_check"
     try:
         rows = database.fetch_all(f"PRAGMA {pragma}", {})
-    except sqlite3.DatabaseError as error:
-        return (str(error),)
+    except InternalError as error:
+        return (str(error.__cause__),)
     messages = (str(value) for row in rows for value in row.values())
     return tuple(message for message in messages if message != "ok")
 
@@ -104,7 +112,7 @@ def rebuild_indexes(database: Database) -> bool:
     try:
         with database.transaction() as transaction:
             transaction.execute("REINDEX", {})
-    except sqlite3.DatabaseError:
+    except (sqlite3.DatabaseError, InternalError):
         return False
     return True
 
@@ -211,13 +219,37 @@ def image_row(queryable: Queryable, image_id: ImageId) -> SqlRow | None:
     return queryable.fetch_one("SELECT * FROM images WHERE id = :id", {"id": image_id})
 
 
+def is_word_index_corrupt(database: Database) -> bool:
+    """Return whether the index of FTS5 differs from the words that it indexes; other writes wait for it.
+
+    https://sqlite.org/fts5.html#the_integrity_check_command
+    """
+    return not database.dialect.is_shared and not _run_fts5(database, "integrity-check")
+
+
+def rebuild_word_index(database: Database) -> bool:
+    """Rebuild the index of FTS5 from the words; return whether it could be."""
+    return _run_fts5(database, "rebuild")
+
+
+def _run_fts5(database: Database, command: str) -> bool:
+    try:
+        with database.transaction() as transaction:
+            transaction.execute(
+                "INSERT INTO image_words (image_words) VALUES (:command)", {"command": command}
+            )
+    except (sqlite3.DatabaseError, InternalError):
+        return False
+    return True
+
+
 def words_without_image(queryable: Queryable) -> tuple[int, ...]:
     """Return the rowids of the search index that belong to no image."""
-    sql = "SELECT rowid AS number FROM image_words WHERE rowid NOT IN (SELECT number FROM images)"
+    sql = f"SELECT rowid AS number FROM image_words WHERE {_WITHOUT_IMAGE}"  # noqa: S608 - constants only
     return tuple(integer(row, "number") for row in queryable.fetch_all(sql, {}))
 
 
 def delete_words_without_image(transaction: Transaction, number: int) -> bool:
     """Delete a row of the search index if it belongs to no image; return whether it did."""
-    sql = "DELETE FROM image_words WHERE rowid = :number AND rowid NOT IN (SELECT number FROM images)"
+    sql = f"DELETE FROM image_words WHERE rowid = :number AND {_WITHOUT_IMAGE}"  # noqa: S608 - constants only
     return bool(transaction.execute(sql, {"number": number}))

@@ -10,7 +10,7 @@ from imagehost_core._util.clock import to_micros
 from imagehost_core.db.accounts import to_account
 from imagehost_core.db.columns import integer, optional_timestamp, text, timestamp, to_optional_micros
 from imagehost_core.db.counters import count_key
-from imagehost_core.db.database import Database, SqlRow, Transaction
+from imagehost_core.db.database import Database, Queryable, SqlRow, Transaction
 from imagehost_core.db.pagination import ItemList, list_id, paginate
 from imagehost_core.ids import AccountId, KeyId
 from imagehost_core.models import Account, ApiKey, Page, Scope
@@ -33,9 +33,9 @@ class KeyRepository:
         account = self.database.fetch_one("SELECT * FROM accounts WHERE id = :id", {"id": row["account_id"]})
         return None if account is None else (to_key(row), to_account(account))
 
-    def get(self, key_id: KeyId, account_id: AccountId) -> ApiKey | None:
+    def get(self, key_id: KeyId, account_id: AccountId, queryable: Queryable | None = None) -> ApiKey | None:
         """Return a key of an account, or `None`."""
-        row = self.database.fetch_one(
+        row = (queryable or self.database).fetch_one(
             f"{_SELECT} WHERE id = :id AND account_id = :account", {"id": key_id, "account": account_id}
         )
         return None if row is None else to_key(row)
@@ -56,6 +56,11 @@ class KeyRepository:
             "SELECT key_count FROM accounts WHERE id = :account", {"account": account_id}
         )
         return 0 if row is None else integer(row, "key_count")
+
+    def is_any(self, account_id: AccountId, transaction: Transaction) -> bool:
+        """Return whether an account has a key, a revoked one included."""
+        sql = "SELECT id FROM api_keys WHERE account_id = :account LIMIT 1"
+        return transaction.fetch_one(sql, {"account": account_id}) is not None
 
     def insert(self, transaction: Transaction, key: ApiKey, token_hash: str) -> None:
         """Insert a key."""

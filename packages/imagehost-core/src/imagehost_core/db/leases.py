@@ -2,18 +2,20 @@
 
 At most a few deliveries to one webhook are leased at a time, and webhooks with the fewest leases come
 first, so a slow endpoint or a long queue delays no other webhook. A lease expires, so the deliveries of a
-sender that died become due again; at once, if another sender takes over its slot.
+sender that died become due again; at once, if another sender takes over its slot. Whether one has expired is
+decided by one clock: in PostgreSQL by the server's, as the clock of a host may be wrong. Whether a delivery
+is due is decided by `now`, the host's reading of that clock: one that it has just recorded is due at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from attrs import field, frozen
 
 from imagehost_core._util.clock import to_micros
-from imagehost_core.db.columns import integer, text
+from imagehost_core.db.columns import integer, text, timestamp
 from imagehost_core.db.database import Queryable, SqlRow, SqlValue, Transaction
 from imagehost_core.db.event_bodies import decompress_body
 from imagehost_core.db.outbox import to_delivery
@@ -21,13 +23,13 @@ from imagehost_core.db.webhooks import IS_SENDING, WITH_PENDING, to_secrets, to_
 from imagehost_core.models import Webhook, WebhookDelivery
 
 _IS_DUE = """
-state = 'pending' AND next_attempt_at <= :now AND (lease_expires_at IS NULL OR lease_expires_at <= :now)
+state = 'pending' AND next_attempt_at <= :now AND (lease_expires_at IS NULL OR lease_expires_at <= {clock})
 """
 _WEBHOOKS_WITH_DUE = f"""
 WITH RECURSIVE {WITH_PENDING}, queues AS (
     SELECT pending.webhook_id AS id,
         (SELECT count(*) FROM webhook_deliveries
-            WHERE webhook_id = pending.webhook_id AND lease_expires_at > :now) AS leased,
+            WHERE webhook_id = pending.webhook_id AND lease_expires_at > {{clock}}) AS leased,
         (SELECT next_attempt_at FROM webhook_deliveries
             WHERE webhook_id = pending.webhook_id AND {_IS_DUE}
             ORDER BY next_attempt_at LIMIT 1) AS first_due
@@ -37,9 +39,13 @@ SELECT id, leased FROM queues WHERE first_due IS NOT NULL AND leased < :max_per_
 ORDER BY leased, first_due LIMIT :count
 """  # noqa: S608 - constants only
 _DUE_DELIVERIES = f"""
-SELECT id, next_attempt_at FROM webhook_deliveries WHERE webhook_id = :webhook AND {_IS_DUE}
-ORDER BY next_attempt_at, id LIMIT :count
+SELECT id, next_attempt_at FROM webhook_deliveries AS item WHERE webhook_id = :webhook AND {_IS_DUE}
+ORDER BY next_attempt_at, id LIMIT :count {{lock}}
 """  # noqa: S608 - constants only
+_LEASE = """
+UPDATE webhook_deliveries SET lease_expires_at = {clock} + :duration, leased_by = :slot WHERE id = :id
+RETURNING lease_expires_at
+"""
 _DELIVERY_WITH_BODY = """
 SELECT item.*, events.id AS event_id, events.type AS type, events.body AS body
 FROM webhook_deliveries AS item JOIN events ON events.number = item.event_number
@@ -69,13 +75,13 @@ class LeasedDelivery:
 def is_any_due(queryable: Queryable, now: datetime, max_per_webhook: int) -> bool:
     """Return whether a delivery can be leased; does not wait for the write lock."""
     values: dict[str, SqlValue] = {"now": to_micros(now), "max_per_webhook": max_per_webhook, "count": 1}
-    return bool(queryable.fetch_all(_WEBHOOKS_WITH_DUE, values))
+    return bool(queryable.fetch_all(_WEBHOOKS_WITH_DUE.format(clock=queryable.dialect.now), values))
 
 
 def lease_due(
     transaction: Transaction,
     now: datetime,
-    lease_expires_at: datetime,
+    duration: timedelta,
     count: int,
     max_per_webhook: int,
     sender_slot: int | None,
@@ -85,34 +91,42 @@ def lease_due(
     Args:
         transaction: The transaction that stores the leases.
         now: The current time.
-        lease_expires_at: When the leases expire.
+        duration: The time after which the leases expire.
         count: The most deliveries to lease.
         max_per_webhook: The most deliveries to one webhook that are leased at a time.
         sender_slot: The number of the sender's slot, if it has one.
     """
-    now_micros = to_micros(now)
+    now_micros, dialect = to_micros(now), transaction.dialect
     # Round robin: (position in its webhook's queue with leased ones counted, due time, id).
     candidates: list[tuple[int, int, str]] = []
     queues = transaction.fetch_all(
-        _WEBHOOKS_WITH_DUE, {"now": now_micros, "max_per_webhook": max_per_webhook, "count": count}
+        _WEBHOOKS_WITH_DUE.format(clock=dialect.now),
+        {"now": now_micros, "max_per_webhook": max_per_webhook, "count": count},
     )
+    due = _DUE_DELIVERIES.format(clock=dialect.now, lock=dialect.skip_locked)
     for queue in queues:
         leased = integer(queue, "leased")
         rows = transaction.fetch_all(
-            _DUE_DELIVERIES, {"now": now_micros, "webhook": queue["id"], "count": max_per_webhook - leased}
+            due, {"now": now_micros, "webhook": queue["id"], "count": max_per_webhook - leased}
         )
         candidates += [
             (leased + position, integer(row, "next_attempt_at"), text(row, "id"))
             for position, row in enumerate(rows)
         ]
     delivery_ids = [delivery_id for _, _, delivery_id in sorted(candidates)[:count]]
-    for delivery_id in delivery_ids:
-        transaction.execute(
-            "UPDATE webhook_deliveries SET lease_expires_at = :expires_at, leased_by = :slot WHERE id = :id",
-            {"id": delivery_id, "expires_at": to_micros(lease_expires_at), "slot": sender_slot},
-        )
+    lease: dict[str, SqlValue] = {
+        "now": now_micros,
+        "duration": duration // timedelta(microseconds=1),
+        "slot": sender_slot,
+    }
     webhooks: dict[str, SqlRow] = {}
-    return [_read(transaction, id_, now, lease_expires_at, webhooks) for id_ in delivery_ids]
+    leased_deliveries = []
+    for delivery_id in delivery_ids:
+        row = transaction.fetch_one(_LEASE.format(clock=dialect.now), {**lease, "id": delivery_id})
+        assert row is not None
+        expires_at = timestamp(row, "lease_expires_at")
+        leased_deliveries.append(_read(transaction, delivery_id, now, expires_at, webhooks))
+    return leased_deliveries
 
 
 def release_slot(transaction: Transaction, sender_slot: int) -> None:
@@ -121,6 +135,16 @@ def release_slot(transaction: Transaction, sender_slot: int) -> None:
         "UPDATE webhook_deliveries SET lease_expires_at = NULL "
         "WHERE lease_expires_at IS NOT NULL AND leased_by = :slot",
         {"slot": sender_slot},
+    )
+
+
+def detach_leases(transaction: Transaction) -> None:
+    """Take all leases from the slots of senders that may still be sending, so that each ends when it expires.
+
+    On a host whose slots are others, the next sender in a slot would release those of the slot's number.
+    """
+    transaction.execute(
+        "UPDATE webhook_deliveries SET leased_by = NULL WHERE lease_expires_at IS NOT NULL", {}
     )
 
 

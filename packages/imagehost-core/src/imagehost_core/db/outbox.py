@@ -14,7 +14,7 @@ from attrs import frozen
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, optional_timestamp, text, timestamp, to_optional_micros
 from imagehost_core.db.counters import count_delivery
-from imagehost_core.db.database import Database, Queryable, SqlRow, SqlValue, Transaction
+from imagehost_core.db.database import Database, SqlRow, SqlValue, Transaction
 from imagehost_core.db.event_bodies import compress_body
 from imagehost_core.db.pagination import ItemList, list_id, paginate
 from imagehost_core.db.webhooks import IS_SENDING, WebhookRepository
@@ -28,7 +28,10 @@ SELECT item.*, events.id AS event_id, events.type AS type
 FROM webhook_deliveries AS item JOIN events ON events.number = item.event_number
 """
 _NEXT_DUE = f"""
-SELECT min(max(next_attempt_at, coalesce(lease_expires_at, 0))) AS next_due FROM webhook_deliveries AS pending
+SELECT min(
+    CASE WHEN lease_expires_at > next_attempt_at THEN lease_expires_at ELSE next_attempt_at END
+) AS next_due
+FROM webhook_deliveries AS pending
 WHERE state = 'pending' AND {IS_SENDING}
 """  # noqa: S608 - constants only
 _IS_EXPIRED = """
@@ -66,7 +69,7 @@ class OutboxRepository:
         """Insert an event with a delivery to each of some webhooks, due now, and return their ids."""
         created_at = to_micros(now)
         event: SqlRow = {"id": event_id, "type": event_type, "created_at": created_at}
-        number = transaction.insert("events", {**event, "body": compress_body(body)})
+        number = transaction.insert_numbered("events", {**event, "body": compress_body(body)}, "number")
         deliveries = {new_delivery_id(self.random): webhook_id for webhook_id in webhook_ids}
         for delivery_id, webhook_id in deliveries.items():
             transaction.insert(
@@ -126,11 +129,12 @@ class OutboxRepository:
         )
 
     def get(
-        self, delivery_id: DeliveryId, webhook_id: WebhookId, queryable: Queryable | None = None
+        self, delivery_id: DeliveryId, webhook_id: WebhookId, transaction: Transaction | None = None
     ) -> WebhookDelivery | None:
-        """Return a delivery to a webhook, or `None`."""
-        row = (queryable or self.database).fetch_one(
-            f"{_SELECT} WHERE item.id = :id AND item.webhook_id = :webhook",
+        """Return a delivery to a webhook, or `None`; in a transaction, with a lock on its row."""
+        lock = "" if transaction is None else transaction.dialect.for_update
+        row = (transaction or self.database).fetch_one(
+            f"{_SELECT} WHERE item.id = :id AND item.webhook_id = :webhook {lock}",
             {"id": delivery_id, "webhook": webhook_id},
         )
         return None if row is None else to_delivery(row)

@@ -8,6 +8,7 @@ page's items are read. The total number of items is counted only where no counte
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
@@ -16,7 +17,7 @@ from typing import Generic, TypeVar
 from attrs import field, frozen
 
 from imagehost_core.db.database import Queryable, SqlRow, SqlValue
-from imagehost_core.db.list_buckets import CountedList, find_start
+from imagehost_core.db.list_buckets import Buckets
 from imagehost_core.models import Page
 from imagehost_core.pagination import CursorPosition, PageRequest, encode_cursor, require_cursor_of
 
@@ -39,6 +40,26 @@ class Order:
 NEWEST_FIRST = Order("created_at", descending=True)
 
 
+@frozen
+class CheckedRows:
+    """Conditions that a part of a list is checked for, row by row in its order.
+
+    Attributes:
+        columns: The columns of the list's table that are read, the id and those of the conditions.
+        where: The conditions.
+        limit: The number of rows from the beginning of the list, or from the cursor.
+    """
+
+    columns: tuple[str, ...]
+    where: str
+    limit: int
+
+
+_NUMBER = re.compile("[0-9]{1,18}")
+_TEXTS = ("filename",)
+"""The columns of orders that contain texts."""
+
+
 @frozen(kw_only=True)
 class ItemList(Generic[T]):
     """A list of rows of the database.
@@ -52,18 +73,23 @@ class ItemList(Generic[T]):
         to_item: Converts a row.
         select: A query without conditions for the items' rows; by default all columns of the table.
         deadline: The time of `time.monotonic` until which a page must be read; `None`: no limit.
-        counted: The list with buckets that it is, in the order of `created_at`; `None` if it is none.
+        has_numbers: Whether the ids of the items are numbers.
+        buckets: The buckets of the list, if it has any and is in the order of `created_at`.
+        checked: Further conditions, which only a part of the list is checked for; a page that has no next
+            cursor may then lack items.
     """
 
     id: str
     table: str
     to_item: Callable[[SqlRow], T]
-    where: str = "1"
+    where: str = "true"
     values: Mapping[str, SqlValue] = field(factory=dict)
     order: Order = NEWEST_FIRST
     select: str = ""
     deadline: float | None = None
-    counted: CountedList | None = None
+    has_numbers: bool = False
+    buckets: Buckets | None = None
+    checked: CheckedRows | None = None
 
 
 @lru_cache(1_000, typed=True)
@@ -92,7 +118,8 @@ def paginate(queryable: Queryable, items: ItemList[T], request: PageRequest, tot
         BadRequestError: The cursor belongs to another list.
         UnavailableError: Reading the page takes longer than until the deadline.
     """
-    require_cursor_of(items.id, request)
+    # The position of a cursor that a client has changed may have values of other types.
+    require_cursor_of(items.id if _is_position_in(items, request.after) else "", request)
     column, direction = items.order.column, "DESC" if items.order.descending else "ASC"
     after, parameters = "", dict(items.values)
     if request.after is not None:
@@ -100,10 +127,8 @@ def paginate(queryable: Queryable, items: ItemList[T], request: PageRequest, tot
         after = f"AND (item.{column}, item.id) {operator} (:after_key, :after_id)"
         parameters |= {"after_key": request.after.key, "after_id": request.after.id}
     start = None
-    if items.counted is not None and total is not None and request.after is None:
-        start = find_start(
-            queryable, items.counted, request.offset, total, is_descending=items.order.descending
-        )
+    if items.buckets is not None and total is not None and request.after is None:
+        start = items.buckets.find_start(request.offset, total, is_descending=items.order.descending)
     if start is not None:
         operator = "<=" if items.order.descending else ">"
         after = f"AND (item.{column}, item.id) {operator} (:bound_key, :bound_id)"
@@ -111,10 +136,13 @@ def paginate(queryable: Queryable, items: ItemList[T], request: PageRequest, tot
     offset = request.offset if start is None else start.skipped
     parameters |= {"count": request.per_page + 1, "offset": offset}
     order = f"ORDER BY item.{column} {direction}, item.id {direction}"
-    page_ids = (
-        f"SELECT item.id FROM {items.table} AS item WHERE {items.where} {after} {order} "  # noqa: S608
-        "LIMIT :count OFFSET :offset"
-    )
+    source = f"FROM {items.table} AS item WHERE {items.where} {after} {order}"
+    if items.checked is not None:
+        # Rows come in the order of the subquery. With an order here too, SQLite would read all of them first.
+        columns = ", ".join(f"item.{name}" for name in items.checked.columns)
+        source = f"FROM (SELECT {columns} {source} LIMIT :checked) AS item WHERE {items.checked.where}"
+        parameters["checked"] = items.checked.limit
+    page_ids = f"SELECT item.id {source} LIMIT :count OFFSET :offset"
     select = items.select or f"SELECT * FROM {items.table} AS item"  # noqa: S608
     sql = f"{select} WHERE item.id IN ({page_ids}) {order}"
     rows = queryable.fetch_all(sql, parameters, deadline=items.deadline)
@@ -136,6 +164,16 @@ def count_items(queryable: Queryable, items: ItemList[T]) -> int:
         items.values,
     )
     return int(row["total"] or 0)
+
+
+def _is_position_in(items: ItemList[T], position: CursorPosition | None) -> bool:
+    """Return whether a position has the types of a list's columns; PostgreSQL compares no others."""
+    if position is None:
+        return True
+    has_text = isinstance(position.key, str)
+    return has_text == (items.order.column in _TEXTS) and (
+        _NUMBER.fullmatch(position.id) is not None or not items.has_numbers
+    )
 
 
 def _cursor_position(items: ItemList[T], row: SqlRow) -> CursorPosition:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 from zlib import crc32
 
@@ -48,7 +49,7 @@ class RateLimitStore:
         Raises:
             InsufficientStorageError: There is no space for a new key.
         """
-        if not any(window.limit for window in policy):
+        if not _is_limited(policy):
             return decide(policy, {}, self._clock(), cost)
         with self._lock:
             return self._admit(key, policy, cost)
@@ -60,7 +61,7 @@ class RateLimitStore:
             The decision; `None`, and nothing is counted, if another process or thread is counting now, or the
             table of counters must grow.
         """
-        if not any(window.limit for window in policy):
+        if not _is_limited(policy):
             return decide(policy, {}, self._clock(), cost)
         if not self._lock.try_acquire():
             return None
@@ -105,6 +106,13 @@ class RateLimitStore:
                 self._reserve.release()
             self._table.write(key, counters, oldest=second - DAY)
         return decision
+
+
+_limit_of = attrgetter("limit")
+
+
+def _is_limited(policy: RateLimitPolicy) -> bool:
+    return any(map(_limit_of, policy))
 
 
 @lru_cache

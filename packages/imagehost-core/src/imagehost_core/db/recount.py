@@ -11,12 +11,20 @@ from collections.abc import Iterable, Iterator
 from attrs import frozen
 
 from imagehost_core.db.columns import integer
-from imagehost_core.db.counters import GALLERY_IMAGES
-from imagehost_core.db.database import Queryable, SqlRow, Transaction
+from imagehost_core.db.counters import GALLERY_IMAGES, add_to_total, total
+from imagehost_core.db.database import Queryable, SqlRow, SqlValue, Transaction
 from imagehost_core.db.gallery import IS_LISTED, GalleryScope, refresh_gallery
 from imagehost_core.db.image_words import delete_words, insert_words, to_words
 from imagehost_core.db.images import INVALID_ROW, to_image
-from imagehost_core.db.list_buckets import ENTRIES, ListKind, long_lists, split_newest
+from imagehost_core.db.list_buckets import (
+    ENTRIES,
+    ListKind,
+    change_all_versions,
+    long_lists,
+    split_newest,
+)
+from imagehost_core.db.word_bits import UNKNOWN, filter_of_image
+from imagehost_core.models import Image
 
 _BATCH = 1_000
 
@@ -49,7 +57,7 @@ def _bucket_counts(kind: ListKind) -> str:
             AND (item.created_at, item.id) <= (bucket.last_created_at, bucket.last_id)
         ) AS actual_image_count
         FROM (
-            SELECT *, lag(last_created_at, 1, -9e18) OVER earlier AS before_created_at,
+            SELECT *, lag(last_created_at, 1, -9000000000000000000) OVER earlier AS before_created_at,
                 lag(last_id, 1, '') OVER earlier AS before_id
             FROM list_buckets WHERE list = '{kind.value}'
             WINDOW earlier AS (PARTITION BY owner_id ORDER BY last_created_at, last_id)
@@ -100,11 +108,11 @@ _COUNTS = {
     "counters": (
         ("value",),
         """
-        SELECT name AS id, value, CASE name
-            WHEN 'accounts' THEN (SELECT count(*) FROM accounts)
-            WHEN 'gallery_images' THEN (SELECT count(*) FROM gallery_images)
-        END AS actual_value
-        FROM counters
+        SELECT 'accounts' AS id, (SELECT sum(value) FROM counters WHERE name LIKE 'accounts%') AS value,
+            (SELECT count(*) FROM accounts) AS actual_value
+        UNION ALL
+        SELECT 'gallery_images', (SELECT sum(value) FROM counters WHERE name LIKE 'gallery_images%'),
+            (SELECT count(*) FROM gallery_images)
         """,
     ),
 }
@@ -129,7 +137,7 @@ def check_counters(queryable: Queryable) -> tuple[CounterMismatch, ...]:
 def _differing(columns: Iterable[str], sql: str) -> str:
     """Return the query for those rows of a query of `_COUNTS` that differ, so that only these are read."""
     conditions = " OR ".join(f"{column} <> coalesce(actual_{column}, 0)" for column in columns)
-    return f"SELECT * FROM ({sql}) WHERE {conditions}"  # noqa: S608 - constants only
+    return f"SELECT * FROM ({sql}) AS item WHERE {conditions}"  # noqa: S608 - constants only
 
 
 def repair_counters(transaction: Transaction) -> tuple[CounterMismatch, ...]:
@@ -138,10 +146,13 @@ def repair_counters(transaction: Transaction) -> tuple[CounterMismatch, ...]:
     for mismatch in mismatches:
         key = _KEYS.get(mismatch.table, "id")
         transaction.execute(
-            f"UPDATE {mismatch.table} SET {mismatch.column} = :actual WHERE {key} = :row",  # noqa: S608
-            {"actual": mismatch.actual, "row": mismatch.row},
+            f"UPDATE {mismatch.table} SET {mismatch.column} = {mismatch.column} + :more "  # noqa: S608
+            f"WHERE {key} = :row",
+            {"more": mismatch.actual - mismatch.stored, "row": mismatch.row},
         )
     transaction.execute("DELETE FROM list_buckets WHERE image_count = 0", {})
+    if mismatches:
+        change_all_versions(transaction)
     for counted in long_lists(transaction):
         split_newest(transaction, counted)
     return mismatches
@@ -151,22 +162,24 @@ def check_indexes(queryable: Queryable) -> tuple[str, ...]:
     """Return the ids of images that the gallery lists wrongly, or whose words are indexed wrongly."""
     listed = f"SELECT item.id FROM images AS item WHERE {IS_LISTED}"  # noqa: S608 - a constant
     sql = (
-        f"SELECT id FROM (SELECT id FROM gallery_images EXCEPT {listed}) "  # noqa: S608
-        f"UNION SELECT id FROM ({listed} EXCEPT SELECT id FROM gallery_images)"
+        f"SELECT id FROM (SELECT id FROM gallery_images EXCEPT {listed}) AS unlisted "  # noqa: S608
+        f"UNION SELECT id FROM ({listed} EXCEPT SELECT id FROM gallery_images) AS missing"
     )
     wrong = {str(row["id"]) for row in queryable.fetch_all(sql, {})}
     return tuple(sorted(wrong | {str(row["id"]) for row in _with_wrong_words(queryable)}))
 
 
 def repair_indexes(transaction: Transaction) -> tuple[str, ...]:
-    """Correct the gallery and the words of the images that `check_indexes` returns, and return their ids."""
+    """Correct the gallery and the words of the images that `check_indexes` returns, and return their ids.
+
+    The Bloom filters of images from an earlier version are set as well.
+    """
     image_ids = check_indexes(transaction)
     for image_id in image_ids:
         repair_index(transaction, image_id)
-    transaction.execute(
-        "UPDATE counters SET value = (SELECT count(*) FROM gallery_images) WHERE name = :name",
-        {"name": GALLERY_IMAGES},
-    )
+    _set_unknown_filters(transaction)
+    (row,) = transaction.fetch_all("SELECT count(*) AS count FROM gallery_images", {})
+    add_to_total(transaction, GALLERY_IMAGES, integer(row, "count") - total(transaction, GALLERY_IMAGES))
     return image_ids
 
 
@@ -183,6 +196,28 @@ def repair_index(transaction: Transaction, image_id: str) -> None:
         image = to_image(row)
         delete_words(transaction, image)
         insert_words(transaction, integer(row, "number"), image)
+        _set_filter(transaction, image)
+
+
+def _set_unknown_filters(transaction: Transaction) -> None:
+    """Set the filters of images that were stored before images had any."""
+    after = 0
+    while rows := transaction.fetch_all(
+        "SELECT * FROM images WHERE word_bits = :unknown AND number > :after ORDER BY number LIMIT :count",
+        {"unknown": UNKNOWN, "after": after, "count": _BATCH},
+    ):
+        for row in rows:
+            after = integer(row, "number")
+            try:
+                image = to_image(row)
+            except INVALID_ROW:
+                continue
+            _set_filter(transaction, image)
+
+
+def _set_filter(transaction: Transaction, image: Image) -> None:
+    values: dict[str, SqlValue] = {"id": image.id, "bits": filter_of_image(image)}
+    transaction.execute("UPDATE images SET word_bits = :bits WHERE id = :id", values)
 
 
 def _with_wrong_words(queryable: Queryable) -> Iterator[SqlRow]:
@@ -196,10 +231,12 @@ def _with_wrong_words(queryable: Queryable) -> Iterator[SqlRow]:
         )
         for row in rows:
             try:
-                words = to_words(to_image(row))
+                image = to_image(row)
             except INVALID_ROW:
                 continue
-            if any(row[f"{name}_words"] != value for name, value in words.items()):
+            words = to_words(image)
+            is_filter_right = row["word_bits"] in (UNKNOWN, filter_of_image(image))
+            if not is_filter_right or any(row[f"{name}_words"] != value for name, value in words.items()):
                 yield row
         if len(rows) < _BATCH:
             return

@@ -12,30 +12,9 @@ and the tables `counters` and `list_buckets`) are changed in the transaction tha
 
 from __future__ import annotations
 
+import re
+
 from sqlite_utils import Database, Migrations
-
-migrations = Migrations("imagehost")
-
-
-@migrations()
-def initial_schema(database: Database) -> None:
-    """Create all tables and indexes."""
-    for statement in _INITIAL_SCHEMA.split(";"):
-        database.execute(statement)
-
-
-@migrations()
-def cache_purges(database: Database) -> None:
-    """Create the table of the images that a shared cache must remove."""
-    for statement in _CACHE_PURGES.split(";"):
-        database.execute(statement)
-
-
-@migrations()
-def imports(database: Database) -> None:
-    """Create the table of what imports have created."""
-    database.execute(_IMPORTS)
-
 
 _INITIAL_SCHEMA = """
 CREATE TABLE accounts (
@@ -150,7 +129,7 @@ CREATE TABLE counters (
 INSERT INTO counters (name, value) VALUES ('gallery_images', 0), ('accounts', 0);
 
 -- The words of file names and descriptions: see imagehost_core.db.image_words.
-CREATE VIRTUAL TABLE image_words USING fts5 (filename, description, tokenize = 'ascii');
+CREATE IMAGE WORDS;
 
 -- Deleted images whose files may still be on the disk.
 CREATE TABLE tombstones (
@@ -249,3 +228,170 @@ CREATE TABLE imports (
     PRIMARY KEY (account_id, source)
 ) WITHOUT ROWID
 """
+
+_DISABLED_WEBHOOKS = """
+CREATE INDEX webhooks_disabled ON webhooks (created_at DESC, id) WHERE disabled_reason IS NOT NULL
+"""
+
+_BUCKET_VERSIONS = """
+CREATE TABLE bucket_versions (
+    list TEXT NOT NULL,
+    owner_id INTEGER NOT NULL,
+    version INTEGER NOT NULL, -- changes with any bucket of the list
+    PRIMARY KEY (list, owner_id)
+) WITHOUT ROWID;
+INSERT INTO bucket_versions (list, owner_id, version) SELECT DISTINCT list, owner_id, 1 FROM list_buckets
+"""
+
+_LIST_INDEXES = (
+    ("", "created_at, id, is_public, format"),
+    ("_and_filename", "filename, id, is_public, format, created_at"),
+    ("_and_size", "size, id, is_public, format, created_at"),
+)
+# A Bloom filter: see imagehost_core.db.word_bits.
+_WORD_BITS = "ALTER TABLE images ADD COLUMN word_bits INTEGER NOT NULL DEFAULT -1" + "".join(
+    f"; DROP INDEX images_by_{owner}{name}; "
+    f"CREATE INDEX images_by_{owner}{name} ON images ({owner}_id, {columns}, word_bits)"
+    for owner in ("account", "album")
+    for name, columns in _LIST_INDEXES
+)
+
+_MIGRATIONS = {
+    "initial_schema": _INITIAL_SCHEMA,
+    "cache_purges": _CACHE_PURGES,
+    "imports": _IMPORTS,
+    "disabled_webhooks": _DISABLED_WEBHOOKS,
+    "bucket_versions": _BUCKET_VERSIONS,
+    "word_bits": _WORD_BITS,
+}
+"""The statements of each migration by its name, in the order in which they are applied."""
+
+_RATE_LIMITS = """
+CREATE UNLOGGED TABLE rate_limits (
+    key TEXT PRIMARY KEY,
+    counters JSONB NOT NULL, -- by the name of each window: its start in seconds, and its requests
+    last_day BIGINT NOT NULL -- since 1970
+);
+CREATE INDEX rate_limits_by_last_day ON rate_limits (last_day);
+CREATE FUNCTION admit_request(request_key TEXT, cost BIGINT, windows JSONB, test_micros BIGINT)
+RETURNS TEXT LANGUAGE plpgsql AS $$
+DECLARE
+    stored JSONB;
+    counted JSONB := '{}';
+    hits JSONB := '{}';
+    is_admitted BOOLEAN := TRUE;
+    now_micros BIGINT;
+    now_seconds BIGINT;
+    period JSONB;
+    period_start BIGINT;
+    hit BIGINT;
+BEGIN
+    LOOP
+        SELECT counters INTO stored FROM rate_limits WHERE key = request_key FOR UPDATE;
+        EXIT WHEN FOUND;
+        INSERT INTO rate_limits (key, counters, last_day) VALUES (request_key, '{}', 0)
+        ON CONFLICT (key) DO NOTHING;
+    END LOOP;
+    -- Read while the row is locked: time does not run backwards from one count to the next.
+    now_micros := coalesce(test_micros, CAST(1000000 * extract(epoch FROM clock_timestamp()) AS BIGINT));
+    now_seconds := now_micros / 1000000;
+    FOR period IN SELECT value FROM jsonb_array_elements(windows) LOOP
+        period_start := now_seconds - now_seconds % CAST(period ->> 1 AS BIGINT);
+        hit := CASE WHEN CAST(stored -> (period ->> 0) ->> 0 AS BIGINT) = period_start
+            THEN CAST(stored -> (period ->> 0) ->> 1 AS BIGINT) ELSE 0 END;
+        hits := hits || jsonb_build_object(period ->> 0, hit);
+        counted := counted || jsonb_build_object(period ->> 0, jsonb_build_array(period_start, hit + cost));
+        is_admitted := is_admitted AND hit + cost <= CAST(period ->> 2 AS BIGINT);
+    END LOOP;
+    IF is_admitted THEN
+        UPDATE rate_limits SET counters = stored || counted, last_day = now_seconds / 86400
+        WHERE key = request_key;
+    END IF;
+    RETURN CAST(jsonb_build_object('now', now_micros, 'hits', hits) AS TEXT);
+END $$
+"""
+_SECRETS = """
+CREATE TABLE secrets (
+    name TEXT PRIMARY KEY,
+    value BYTEA NOT NULL
+)
+"""
+_MEMBERS = (
+    # Rows are updated every second: free space in their pages keeps the index unchanged (HOT updates).
+    """
+    CREATE TABLE members (
+        id TEXT PRIMARY KEY,
+        host TEXT NOT NULL,
+        acknowledged PG_SNAPSHOT NOT NULL,
+        heartbeats BIGINT NOT NULL DEFAULT 0
+    ) WITH (fillfactor = 50)
+    """,
+    """
+    CREATE TABLE invalidations (
+        transaction_id XID8 NOT NULL DEFAULT pg_current_xact_id(),
+        host TEXT NOT NULL,
+        origin TEXT NOT NULL,
+        keys TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX invalidations_by_transaction ON invalidations (transaction_id)",
+)
+"""The tables of several hosts: see `imagehost_core.db.membership`."""
+_POSTGRES_MIGRATIONS = {
+    "members": _MEMBERS,
+    "postgres_secrets": (_SECRETS,),
+    "postgres_rate_limits": (_RATE_LIMITS,),
+}
+"""The statements of migrations that only PostgreSQL has: what is in files unless hosts share it."""
+
+_SQLITE = {
+    "CREATE IMAGE WORDS": """
+        CREATE VIRTUAL TABLE image_words USING fts5 (filename, description, tokenize = 'ascii')
+    """
+}
+_POSTGRES = {
+    "CREATE IMAGE WORDS": """
+        CREATE TABLE image_words (
+            rowid BIGINT PRIMARY KEY,
+            filename TEXT NOT NULL,
+            description TEXT NOT NULL,
+            words tsvector NOT NULL
+        );
+        CREATE INDEX image_words_by_words ON image_words USING gin (words)
+    """,
+    "INTEGER PRIMARY KEY AUTOINCREMENT": "BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY",
+    "INTEGER PRIMARY KEY": "BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY",
+    "INTEGER": "BIGINT",
+    # SQLite compares texts by their bytes.
+    "TEXT": 'TEXT COLLATE "C"',
+    "BLOB": "BYTEA",
+    " WITHOUT ROWID": "",
+}
+
+
+def _statements(replacements: dict[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return the statements of each migration for an engine."""
+    pattern = re.compile("|".join(rf"{re.escape(text)}\b" for text in replacements))
+    return {
+        name: tuple(
+            pattern.sub(lambda match: replacements[match[0]], statement) for statement in script.split(";")
+        )
+        for name, script in _MIGRATIONS.items()
+    }
+
+
+postgres_migrations = _statements(_POSTGRES) | _POSTGRES_MIGRATIONS
+"""The statements of each migration by its name."""
+sqlite_migrations = Migrations("imagehost")
+"""The migrations of a SQLite file."""
+
+
+def _add_sqlite_migration(name: str, statements: tuple[str, ...]) -> None:
+    @sqlite_migrations(name=name)
+    def migrate(database: Database) -> None:
+        for statement in statements:
+            database.execute(statement)
+
+
+for _name, _script in _statements(_SQLITE).items():
+    _add_sqlite_migration(_name, _script)

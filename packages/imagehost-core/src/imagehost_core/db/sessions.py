@@ -101,8 +101,8 @@ class SessionRepository:
     def delete_oldest(self, transaction: Transaction, account_id: AccountId, *, keep: int) -> None:
         """Delete the sessions of an account, except for a number of the newest."""
         transaction.execute(
-            "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE account_id = :account "
-            "ORDER BY created_at DESC, id DESC LIMIT -1 OFFSET :keep)",
+            "DELETE FROM sessions WHERE account_id = :account AND id NOT IN (SELECT id FROM sessions "
+            "WHERE account_id = :account ORDER BY created_at DESC, id DESC LIMIT :keep)",
             {"account": account_id, "keep": keep},
         )
 
@@ -111,7 +111,7 @@ class SessionRepository:
     ) -> int:
         """Delete all sessions of an account but one, and return how many there were."""
         return transaction.execute(
-            "DELETE FROM sessions WHERE account_id = :account AND id IS NOT :keep",
+            "DELETE FROM sessions WHERE account_id = :account AND id IS DISTINCT FROM :keep",
             {"account": account_id, "keep": keep},
         )
 

@@ -8,13 +8,14 @@ from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
-from sqlite_utils import Database as SqliteDatabase
+from sqlite_utils import Database as SqliteFile
 
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, text
-from imagehost_core.db.database import Database, Queryable, Transaction
+from imagehost_core.db.database import Queryable, Transaction
 from imagehost_core.db.images import to_image
-from imagehost_core.db.schema import migrations
+from imagehost_core.db.schema import sqlite_migrations
+from imagehost_core.db.sqlite_database import SqliteDatabase, SqliteTransaction
 from imagehost_core.errors import ValidationError, quote_value
 from imagehost_core.ids import ImageId, is_image_id
 from imagehost_core.models import Image
@@ -40,14 +41,14 @@ class Snapshot:
         """Return the number of images, or of those created at a time or later."""
         values = {"since": _BEFORE_ALL if since is None else to_micros(since)}
         sql = "SELECT count(*) AS number FROM images WHERE created_at >= :since"
-        [row] = Transaction(self._connection).fetch_all(sql, values)
+        [row] = SqliteTransaction(self._connection).fetch_all(sql, values)
         return integer(row, "number")
 
     def images(self, since: datetime | None) -> Iterator[Image]:
         """Yield all images, or those created at a time or later, in ascending order of their ids."""
         sql = "SELECT * FROM images WHERE id > :after AND created_at >= :since ORDER BY id LIMIT :count"
         since_micros, after = _BEFORE_ALL if since is None else to_micros(since), ""
-        while rows := Transaction(self._connection).fetch_all(
+        while rows := SqliteTransaction(self._connection).fetch_all(
             sql, {"after": after, "since": since_micros, "count": _BATCH}
         ):
             yield from map(to_image, rows)
@@ -58,7 +59,7 @@ class Snapshot:
         self._connection.close()
 
 
-def open_restored(path: Path, locks: LockManager) -> Database:
+def open_restored(path: Path, locks: LockManager) -> SqliteDatabase:
     """Open a database from a backup, after checks that it is whole, and migrate it.
 
     Args:
@@ -75,7 +76,7 @@ def open_restored(path: Path, locks: LockManager) -> Database:
             [(problem,)] = connection.execute("PRAGMA quick_check(1)").fetchall()
             if problem != "ok":
                 raise _invalid("a whole database", quote_value(problem))
-        database = Database(path, locks)
+        database = SqliteDatabase(path, locks)
     except sqlite3.DatabaseError as error:
         raise _invalid("the database of a host", str(error)) from error
     if _schema(database) != _current_schema():
@@ -118,15 +119,15 @@ def end_runtime_state(transaction: Transaction) -> None:
 def _require_known_migrations(connection: sqlite3.Connection) -> None:
     """Raise ValidationError if a database has migrations that this version has not."""
     applied = {name for (name,) in connection.execute(_MIGRATIONS)}
-    known = {migration.name for migration in migrations.pending(SqliteDatabase(memory=True))}
+    known = {migration.name for migration in sqlite_migrations.pending(SqliteFile(memory=True))}
     if newer := applied - known:
         raise _invalid("a database of this version or an older one", f"migration {quote_value(min(newer))}")
 
 
 def _current_schema() -> set[tuple[object, object]]:
-    with closing(SqliteDatabase(memory=True).conn) as connection:
-        migrations.apply(SqliteDatabase(connection))
-        return _schema(Transaction(connection))
+    with closing(SqliteFile(memory=True).conn) as connection:
+        sqlite_migrations.apply(SqliteFile(connection))
+        return _schema(SqliteTransaction(connection))
 
 
 def _schema(queryable: Queryable) -> set[tuple[object, object]]:

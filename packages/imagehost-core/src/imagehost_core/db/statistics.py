@@ -13,6 +13,8 @@ from imagehost_core.db.webhooks import IS_SENDING, WITH_PENDING
 
 MAX_COUNTED_DELIVERIES = 10_000
 """The most due deliveries of one webhook that are counted: about a millisecond."""
+MAX_COUNTED_PURGES = 10_000
+"""The most cache purges that are looked at, those with the earliest next attempt."""
 
 _TOTALS = """
 SELECT
@@ -27,13 +29,20 @@ WITH RECURSIVE {WITH_PENDING}, queues AS (
             SELECT 1 FROM webhook_deliveries
             WHERE webhook_id = pending.webhook_id AND state = 'pending' AND next_attempt_at <= :now
             LIMIT {MAX_COUNTED_DELIVERIES}
-        )) AS due,
+        ) AS counted) AS due,
         (SELECT next_attempt_at FROM webhook_deliveries
             WHERE webhook_id = pending.webhook_id AND state = 'pending' AND next_attempt_at <= :now
             ORDER BY next_attempt_at LIMIT 1) AS oldest
     FROM pending WHERE pending.webhook_id IS NOT NULL AND {IS_SENDING}
 )
 SELECT coalesce(sum(due), 0) AS due, coalesce(min(oldest), :now) AS oldest FROM queues
+"""  # noqa: S608 - constants only
+
+
+_PENDING_PURGES = f"""
+SELECT count(*) AS pending, coalesce(min(requested_at), :now) AS oldest FROM (
+    SELECT requested_at, is_repetition FROM cache_purges ORDER BY next_attempt_at LIMIT {MAX_COUNTED_PURGES}
+) AS purges WHERE is_repetition = 0
 """  # noqa: S608 - constants only
 
 
@@ -50,6 +59,9 @@ class DatabaseStatistics:
         due_deliveries: Webhook deliveries whose next attempt is due, at most `MAX_COUNTED_DELIVERIES` of each
             webhook.
         oldest_due_seconds: How long the one that is due for the longest time has been due; 0 if none is.
+        pending_purges: Images that the shared cache has not confirmed to have removed, among
+            `MAX_COUNTED_PURGES`.
+        oldest_purge_seconds: How long the one that waits for the longest time has waited; 0 if none does.
         database_bytes: The size of the database file and of its write-ahead log.
     """
 
@@ -60,6 +72,8 @@ class DatabaseStatistics:
     unfinished_deletions: int
     due_deliveries: int
     oldest_due_seconds: float
+    pending_purges: int
+    oldest_purge_seconds: float
     database_bytes: int
 
 
@@ -67,6 +81,7 @@ def read_statistics(database: Database, now: datetime) -> DatabaseStatistics:
     """Return the statistics of a database."""
     (totals,) = database.fetch_all(_TOTALS, {})
     (deliveries,) = database.fetch_all(_DUE_DELIVERIES, {"now": to_micros(now)})
+    (purges,) = database.fetch_all(_PENDING_PURGES, {"now": to_micros(now)})
     return DatabaseStatistics(
         accounts=integer(totals, "accounts"),
         images=integer(totals, "images"),
@@ -75,5 +90,7 @@ def read_statistics(database: Database, now: datetime) -> DatabaseStatistics:
         unfinished_deletions=integer(totals, "tombstones"),
         due_deliveries=integer(deliveries, "due"),
         oldest_due_seconds=(to_micros(now) - integer(deliveries, "oldest")) / 1_000_000,
+        pending_purges=integer(purges, "pending"),
+        oldest_purge_seconds=(to_micros(now) - integer(purges, "oldest")) / 1_000_000,
         database_bytes=database.size_bytes,
     )

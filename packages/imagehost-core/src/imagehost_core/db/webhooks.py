@@ -61,6 +61,11 @@ class WebhookRepository:
         )
         return paginate(self.database, webhooks, request, count_items(self.database, webhooks))
 
+    def list_disabled(self, count: int) -> tuple[Webhook, ...]:
+        """Return at most `count` webhooks that were disabled because they failed, newest first."""
+        query = f"{_SELECT} WHERE disabled_reason IS NOT NULL ORDER BY created_at DESC, id LIMIT :count"
+        return tuple(to_webhook(row) for row in self.database.fetch_all(query, {"count": count}))
+
     def ids_by_account(self, account_id: AccountId, queryable: Queryable) -> list[WebhookId]:
         """Return the ids of all webhooks of an account."""
         rows = queryable.fetch_all("SELECT id FROM webhooks WHERE account_id = :id", {"id": account_id})

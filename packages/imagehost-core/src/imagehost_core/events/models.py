@@ -8,19 +8,22 @@ embedding program can pass events through a queue.
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from attrs import frozen
 
 from imagehost_core._util.clock import to_rfc3339
 from imagehost_core.errors import FieldError, ValidationError, quote_value
+from imagehost_core.formats import Format
 from imagehost_core.ids import AlbumId, EventId, ImageId
 from imagehost_core.resources import AlbumRecord, ImageRecord
 
 if TYPE_CHECKING:
     from cattrs import Converter
+
+T = TypeVar("T")
 
 
 @frozen(kw_only=True)
@@ -104,16 +107,25 @@ def deserialize_event(event_id: str, body: bytes) -> Event:
         members = json.loads(body)
         kind = members["type"]
         return _converter().structure({**members, "id": event_id}, EVENT_TYPES[members["type"]])
-    except (ValueError, TypeError, KeyError, BaseValidationError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError, BaseValidationError) as error:
         expected = f"a body of one of {', '.join(EVENT_TYPES)}"
         raise ValidationError(errors=[FieldError("the event", expected, quote_value(kind))]) from error
 
 
 def _parse_time(text: object, _kind: type[datetime]) -> datetime:
-    time = datetime.fromisoformat(str(text))
+    time = datetime.fromisoformat(_require_type(text, str))
     if time.tzinfo is None:
         raise ValueError(f"expected a time with a UTC offset but received {text}")
-    return time
+    return time.astimezone(UTC)
+
+
+def _require_type(value: object, kind: type[T]) -> T:
+    """Return a value of exactly a type, where cattrs would convert another one, such as "false" to true."""
+    if type(value) is not kind:
+        raise TypeError(f"expected a value of the type {kind.__name__} but received {value!r}")
+    if isinstance(value, str):
+        value.encode()  # A lone surrogate, which JSON can express, is a UnicodeEncodeError.
+    return value
 
 
 @cache
@@ -125,6 +137,10 @@ def _converter() -> Converter:
     converter = Converter()
     converter.register_unstructure_hook(datetime, to_rfc3339)
     converter.register_structure_hook(datetime, _parse_time)
+    for primitive in (str, int, bool):
+        converter.register_structure_hook(primitive, _require_type)
+    # Its base `str` has a hook.
+    converter.register_structure_hook(Format, lambda value, _: Format(value))
     converter.register_unstructure_hook_factory(
         lambda kind: hasattr(kind, "__attrs_attrs__"), lambda kind: make_dict_unstructure_fn(kind, converter)
     )

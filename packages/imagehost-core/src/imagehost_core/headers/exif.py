@@ -25,7 +25,7 @@ _BYTE_ORDERS = {b"II*\0": "<", b"MM\0*": ">"}
 _VALUE_FORMATS = {3: "H", 4: "I"}
 """The `struct` format of a value by the tag's type: SHORT and LONG."""
 
-_Peek = Callable[[int, int], bytes]
+Peek = Callable[[int, int], bytes]
 """Returns up to so many bytes (second argument) of the EXIF block from an offset (first argument)."""
 
 
@@ -86,16 +86,11 @@ def reset_orientation(exif: bytes) -> bytes:
     return exif[: tag.offset] + value + exif[tag.offset + len(value) :]
 
 
-def _find_in_bytes(exif: bytes) -> _Tag | None:
-    return _find_orientation(lambda offset, count: exif[offset : offset + count], len(exif))
-
-
-def _find_orientation(peek: _Peek, size: int) -> _Tag | None:
-    """Return the first orientation tag of IFD0, of type SHORT or LONG and with one value.
+def find_tiff(peek: Peek) -> tuple[int, str] | None:
+    """Return the offset and the byte order (`<` or `>`) of the TIFF file in an EXIF block, or `None`.
 
     Args:
         peek: Reads bytes of the block.
-        size: Length of the block in bytes.
     """
     start = 0
     for _ in range(_MAX_PREFIXES):
@@ -103,9 +98,25 @@ def _find_orientation(peek: _Peek, size: int) -> _Tag | None:
             start += len(PREFIX)
     header = peek(start, 8)
     order = _BYTE_ORDERS.get(header[:4])
-    if order is None or len(header) < 8:
+    return None if order is None or len(header) < 8 else (start, order)
+
+
+def _find_in_bytes(exif: bytes) -> _Tag | None:
+    return _find_orientation(lambda offset, count: exif[offset : offset + count], len(exif))
+
+
+def _find_orientation(peek: Peek, size: int) -> _Tag | None:
+    """Return the first orientation tag of IFD0, of type SHORT or LONG and with one value.
+
+    Args:
+        peek: Reads bytes of the block.
+        size: Length of the block in bytes.
+    """
+    found = find_tiff(peek)
+    if found is None:
         return None
-    directory = start + int(struct.unpack(f"{order}I", header[4:])[0])
+    start, order = found
+    directory = start + int(struct.unpack(f"{order}I", peek(start + 4, 4))[0])
     if directory + 2 > size:
         return None
     (count,) = struct.unpack(f"{order}H", peek(directory, 2))

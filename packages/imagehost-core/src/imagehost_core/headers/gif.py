@@ -80,7 +80,8 @@ def read(reader: HeaderReader) -> ImageHeader:
         has_alpha=alpha,
         end_offset=end,
         canvas_extent=extent,
-        metadata=frozenset(metadata.kinds),
+        metadata=metadata.kinds,
+        metadata_spans=metadata.spans,
         metadata_bytes=metadata.size,
     )
 

@@ -18,6 +18,15 @@ class MetadataKind(StrEnum):
     IPTC = "iptc"
 
 
+MetadataSpan = tuple[MetadataKind, int, int]
+"""What a block of metadata contains, and the offsets in bytes of its first byte and of its end.
+
+The block begins with the label of its kind, if the format has one.
+"""
+MAX_SPANS = 64
+"""The most blocks of a kind whose place in the file is recorded; a JPEG has XMP of 4 MB in so many."""
+
+
 @frozen(kw_only=True)
 class ImageHeader:
     """The properties of an image according to its file headers.
@@ -36,7 +45,9 @@ class ImageHeader:
         is_displayable: Whether browsers display the file as it is; false for lossless and arithmetic JPEG.
         canvas_extent: Width and height in pixels that contain all frames. It differs from the size for a GIF
             with later frames beyond its canvas: decoders then enlarge the canvas to this.
+        exif_span: Offsets in bytes of the first byte of the EXIF block and of the byte after its last.
         metadata: The kinds of metadata present.
+        metadata_spans: The blocks of metadata, at most `MAX_SPANS` of each kind, by kind.
         metadata_bytes: Stored size in bytes of everything but pixels and what decoding them needs: metadata,
             colour profiles, comments and unknown chunks.
     """
@@ -51,7 +62,9 @@ class ImageHeader:
     scans: int = 0
     is_displayable: bool = True
     canvas_extent: tuple[int, int] = Factory(lambda self: (self.width, self.height), takes_self=True)
+    exif_span: tuple[int, int] | None = None
     metadata: frozenset[MetadataKind] = frozenset()
+    metadata_spans: tuple[MetadataSpan, ...] = ()
     metadata_bytes: int = 0
 
     @property
@@ -75,19 +88,30 @@ class MetadataCounter:
     """The metadata found so far in a scan.
 
     Attributes:
-        kinds: The kinds found.
         size: Their total size in bytes.
         exif_span: Offsets of the first byte and of the end of the first EXIF block.
     """
 
-    kinds: set[MetadataKind] = field(factory=set)
     size: int = 0
     exif_span: tuple[int, int] | None = None
+    _spans: dict[MetadataKind, list[MetadataSpan]] = field(factory=dict)
+
+    @property
+    def kinds(self) -> frozenset[MetadataKind]:
+        """The kinds found."""
+        return frozenset(self._spans)
+
+    @property
+    def spans(self) -> tuple[MetadataSpan, ...]:
+        """The blocks found, by their kind and their order in the file."""
+        return tuple(span for spans in self._spans.values() for span in spans)
 
     def add(self, kind: MetadataKind | None, start: int, end: int) -> None:
         """Count the bytes from `start` to before `end`, of a known kind or of another (`None`)."""
         self.size += end - start
         if kind is not None:
-            self.kinds.add(kind)
+            spans = self._spans.setdefault(kind, [])
+            if len(spans) < MAX_SPANS:
+                spans.append((kind, start, end))
         if kind is MetadataKind.EXIF and self.exif_span is None:
             self.exif_span = start, end

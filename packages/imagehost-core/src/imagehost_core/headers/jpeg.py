@@ -107,7 +107,9 @@ def read(reader: HeaderReader) -> ImageHeader:
         end_offset=offset,
         scans=scans,
         is_displayable=is_displayable,
-        metadata=frozenset(metadata.kinds),
+        exif_span=metadata.exif_span,
+        metadata=metadata.kinds,
+        metadata_spans=metadata.spans,
         metadata_bytes=metadata.size,
     )
 

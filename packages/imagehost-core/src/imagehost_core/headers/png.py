@@ -30,6 +30,7 @@ _KEYWORDS = {
     b"Raw profile type exif": MetadataKind.EXIF,
     b"Raw profile type APP1": MetadataKind.EXIF,
     b"Raw profile type iptc": MetadataKind.IPTC,
+    b"Raw profile type 8bim": MetadataKind.IPTC,
 }
 """Keywords of text chunks that contain metadata; ImageMagick writes the raw profiles."""
 _TEXTS = (b"tEXt", b"zTXt", b"iTXt")
@@ -89,7 +90,9 @@ def read(reader: HeaderReader) -> ImageHeader:
         orientation=scan_orientation(reader, exif_span),
         has_alpha=alpha,
         end_offset=offset,
-        metadata=frozenset(metadata.kinds),
+        exif_span=exif_span,
+        metadata=metadata.kinds,
+        metadata_spans=metadata.spans,
         metadata_bytes=metadata.size,
     )
 

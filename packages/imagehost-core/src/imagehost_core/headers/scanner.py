@@ -10,6 +10,7 @@ from imagehost_core.formats import SNIFF_BYTES, UPLOADABLE, Format, sniff
 from imagehost_core.headers import gif, jpeg, png, webp
 from imagehost_core.headers.header import ImageHeader
 from imagehost_core.headers.limits import DEFAULT_LIMITS, SourceLimits, require_within_limits
+from imagehost_core.headers.metadata_blocks import MetadataBlocks, read_blocks
 from imagehost_core.headers.reader import HeaderReader
 
 _READERS: dict[Format, Callable[[HeaderReader], ImageHeader]] = {
@@ -37,11 +38,29 @@ def scan(file: BinaryIO, size: int, limits: SourceLimits = DEFAULT_LIMITS) -> Im
             declared type says.
         ValidationError: The image is damaged, truncated, or exceeds a limit.
     """
+    header = _read(HeaderReader(file, size))
+    require_within_limits(header, limits)
+    return header
+
+
+def read_metadata(file: BinaryIO, size: int) -> MetadataBlocks:
+    """Return the metadata of an image, at most 4 MiB of each kind.
+
+    Args:
+        file: A seekable binary file that starts with the image. Its position changes.
+        size: Length of the file in bytes.
+
+    Raises:
+        UnsupportedMediaTypeError: The content is not JPEG, PNG, WebP or GIF.
+        ValidationError: The image is damaged or truncated.
+    """
     reader = HeaderReader(file, size)
+    return read_blocks(reader, _read(reader))
+
+
+def _read(reader: HeaderReader) -> ImageHeader:
     detected = sniff(reader.peek(0, SNIFF_BYTES))
     if detected is None:
         names = ", ".join(fmt.upper() for fmt in UPLOADABLE)
         raise UnsupportedMediaTypeError(errors=[FieldError("image", f"content of {names}", "something else")])
-    header = _READERS[detected](reader)
-    require_within_limits(header, limits)
-    return header
+    return _READERS[detected](reader)

@@ -104,7 +104,12 @@ def encode_animation(
         options: Encoder options that override the codec's.
     """
     codec = CODECS[fmt]
-    encoder_options = {**codec.options, **metadata_options(fmt, metadata), **options}
+    width, height = animation.frames[0].size
+    encoder_options = {
+        **codec.animation_options(width * height * len(animation.frames)),
+        **metadata_options(fmt, metadata),
+        **options,
+    }
     if fmt is Format.GIF:
         frames, animation_options = _gif_frames(animation)
     else:

@@ -58,6 +58,11 @@ class DecodedUpload:
         return self.animation.frames[0]
 
     @property
+    def pixels(self) -> int:
+        """The pixels of a frame."""
+        return self.first.width * self.first.height
+
+    @property
     def is_animated(self) -> bool:
         """Whether there is more than one frame."""
         return len(self.animation.frames) > 1

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-
 from PIL import Image
 
 from imagehost_core.formats import FORMATS, Format
@@ -18,19 +15,12 @@ from imagehost_core.pixels.thumbhash import thumbhash
 from imagehost_core.transform import Fit, Size, Transform, plan
 
 
-def ingest(
-    job: IngestJob,
-    data: bytes,
-    *,
-    decode_limit: Callable[[], AbstractContextManager[None]] = nullcontext,
-) -> tuple[IngestResult, list[bytes]]:
+def ingest(job: IngestJob, data: bytes) -> tuple[IngestResult, list[bytes]]:
     """Convert an upload to what is stored of it.
 
     Args:
         job: The upload's format and options.
         data: The uploaded file, without any bytes after the image's end.
-        decode_limit: Returns a context in which the file is decoded, and then one in which its colour profile
-            is applied.
 
     Returns:
         The image's properties; and the blobs: the master (empty where the upload's own bytes are kept), then
@@ -41,12 +31,9 @@ def ingest(
             format.
     """
     with suppress_warnings():
-        with decode_limit():
-            upload = decode_upload(job, data)
+        upload = decode_upload(job, data)
         master = encode_master(job, upload)
-        # The profile is the client's, and can be as expensive as any other part of the file.
-        with decode_limit():
-            preview = _render_preview(upload, master)
+        preview = _render_preview(upload, master)
         derivatives = _make_derivatives(job, upload, master, preview)
         placeholder = thumbhash(derivatives.smallest)
         result = _describe(upload, master, derivatives, placeholder)

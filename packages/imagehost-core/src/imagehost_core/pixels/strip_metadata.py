@@ -1,11 +1,12 @@
 """Removal of EXIF, XMP, IPTC and comments from a file without re-encoding its pixels.
 
-Everything that decoders do not need to show the same image is removed: comments, timestamps, previews and
-maker notes. The ICC profile stays.
+Everything that decoders do not need to show the same image is removed: comments, timestamps, previews, maker
+notes, and bytes between the blocks of a GIF. The ICC profile stays.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Iterator
 
@@ -26,7 +27,9 @@ def strip_metadata(fmt: Format, data: bytes) -> bytes:
     return _STRIPPERS[fmt](data)
 
 
-_JPEG_SOS, _JPEG_COM = 0xDA, 0xFE
+_JPEG_EOI, _JPEG_SOS, _JPEG_COM = 0xD9, 0xDA, 0xFE
+_JPEG_MARKER = re.compile(rb"\xff[\xc0-\xc7\xc9-\xcf\xd8-\xef\xfe]")
+"""The markers that end the pixels of a scan; the header scan explains the others."""
 _JPEG_APPS = range(0xE0, 0xF0)
 _JPEG_KEPT_APPS = {0xE0: b"JFIF\0", 0xE2: b"ICC_PROFILE\0", 0xEE: b"Adobe"}
 """The application segments that affect how the image is shown, by marker, with the start of their content."""
@@ -34,8 +37,8 @@ _JPEG_KEPT_APPS = {0xE0: b"JFIF\0", 0xE2: b"ICC_PROFILE\0", 0xEE: b"Adobe"}
 
 def _strip_jpeg(data: bytes) -> bytes:
     parts = [data[:2]]
-    offset = 2
-    while data[offset + 1] != _JPEG_SOS:
+    offset, has_pixels = 2, False
+    while data[offset + 1] != _JPEG_EOI:
         if data[offset] != 0xFF:
             raise ValueError(f"expected a marker at byte {offset} but received {data[offset]:#x}")
         marker = data[offset + 1]
@@ -47,6 +50,12 @@ def _strip_jpeg(data: bytes) -> bytes:
         if is_kept_app or (marker not in _JPEG_APPS and marker != _JPEG_COM):
             parts.append(data[offset:end])
         offset = end
+        has_pixels = has_pixels or marker == _JPEG_SOS
+        if has_pixels:
+            # Metadata can follow after the pixels of each scan.
+            found = _JPEG_MARKER.search(data, end)
+            offset = found.start() if found else len(data)
+            parts.append(data[end:offset])
     parts.append(data[offset:])
     return b"".join(parts)
 
@@ -74,28 +83,42 @@ _WEBP_METADATA_FLAGS = 0b0000_1100
 """The VP8X flags for EXIF and XMP (RFC 9649, section 2.7)."""
 
 
+_WEBP_HEADER_BYTES = 12
+_WEBP_FRAME_HEADER_BYTES = 16
+"""Bytes of an ANMF chunk before those of its frame."""
+
+
 def _strip_webp(data: bytes) -> bytes:
-    chunks = []
-    for fourcc, content in _iter_riff_chunks(data):
-        if fourcc == b"VP8X":
-            content = bytes([content[0] & ~_WEBP_METADATA_FLAGS]) + content[1:]
-        if fourcc not in _WEBP_METADATA_CHUNKS:
-            chunks.append(fourcc + struct.pack("<I", len(content)) + content + b"\0" * (len(content) % 2))
-    body = b"WEBP" + b"".join(chunks)
+    container = data[: 8 + int.from_bytes(data[4:8], "little")]
+    body = b"WEBP" + _strip_riff_chunks(container, _WEBP_HEADER_BYTES)
     return b"RIFF" + struct.pack("<I", len(body)) + body
 
 
-def _iter_riff_chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    end = 8 + int.from_bytes(data[4:8], "little")
-    offset = 12
-    while offset + 8 <= min(end, len(data)):
+def _strip_riff_chunks(data: bytes, offset: int) -> bytes:
+    """Return the chunks from an offset without those of metadata, also within the frames of an animation."""
+    chunks = []
+    for fourcc, content in _iter_riff_chunks(data, offset):
+        if fourcc == b"VP8X":
+            content = bytes([content[0] & ~_WEBP_METADATA_FLAGS]) + content[1:]
+        elif fourcc == b"ANMF" and offset == _WEBP_HEADER_BYTES:
+            frame = _strip_riff_chunks(content, _WEBP_FRAME_HEADER_BYTES)
+            content = content[:_WEBP_FRAME_HEADER_BYTES] + frame
+        if fourcc not in _WEBP_METADATA_CHUNKS:
+            chunks.append(fourcc + struct.pack("<I", len(content)) + content + b"\0" * (len(content) % 2))
+    return b"".join(chunks)
+
+
+def _iter_riff_chunks(data: bytes, offset: int) -> Iterator[tuple[bytes, bytes]]:
+    while offset + 8 <= len(data):
         length = int.from_bytes(data[offset + 4 : offset + 8], "little")
         yield data[offset : offset + 4], data[offset + 8 : offset + 8 + length]
         offset += 8 + length + length % 2
 
 
-_GIF_EXTENSION, _GIF_IMAGE, _GIF_TRAILER = 0x21, 0x2C, 0x3B
-_GIF_COMMENT, _GIF_APPLICATION = 0xFE, 0xFF
+_GIF_INTRODUCER = re.compile(rb"[!,;]")
+"""The first byte of an extension, a frame or the trailer. Decoders skip other bytes between blocks."""
+_GIF_EXTENSION, _GIF_TRAILER = b"!", b";"
+_GIF_GRAPHIC_CONTROL, _GIF_APPLICATION = 0xF9, 0xFF
 _GIF_KEPT_APPLICATIONS = (b"NETSCAPE2.0", b"ANIMEXTS1.0", b"ICCRGBG1012")
 """The application extensions that affect how a GIF is shown: loop count and ICC profile."""
 
@@ -103,20 +126,21 @@ _GIF_KEPT_APPLICATIONS = (b"NETSCAPE2.0", b"ANIMEXTS1.0", b"ICCRGBG1012")
 def _strip_gif(data: bytes) -> bytes:
     offset = 13 + _gif_colour_table_bytes(data[10])
     parts = [data[:offset]]
-    while data[offset] != _GIF_TRAILER:
-        if data[offset] == _GIF_EXTENSION:
-            body = offset + 2
-            end = _end_of_gif_sub_blocks(data, body)
-            label, application = data[offset + 1], data[body + 1 : body + 12]
-            if label != _GIF_COMMENT and (label != _GIF_APPLICATION or application in _GIF_KEPT_APPLICATIONS):
-                parts.append(data[offset:end])
-        elif data[offset] == _GIF_IMAGE:
-            end = _end_of_gif_sub_blocks(data, offset + 11 + _gif_colour_table_bytes(data[offset + 9]))
-            parts.append(data[offset:end])
+    while (start := _GIF_INTRODUCER.search(data, offset)) and start[0] != _GIF_TRAILER:
+        begin = start.start()
+        if start[0] == _GIF_EXTENSION:
+            offset = _end_of_gif_sub_blocks(data, begin + 2)
+            label, application = data[begin + 1], data[begin + 3 : begin + 14]
+            is_kept = label == _GIF_GRAPHIC_CONTROL or (
+                label == _GIF_APPLICATION and application in _GIF_KEPT_APPLICATIONS
+            )
         else:
-            raise ValueError(f"expected a block at byte {offset} but received {data[offset]:#x}")
-        offset = end
-    parts.append(data[offset : offset + 1])
+            offset = _end_of_gif_sub_blocks(data, begin + 11 + _gif_colour_table_bytes(data[begin + 9]))
+            is_kept = True
+        if is_kept:
+            # The terminator of the last sub-blocks may be missing.
+            parts.append(data[begin:offset].ljust(offset - begin, b"\0"))
+    parts.append(_GIF_TRAILER)
     return b"".join(parts)
 
 
@@ -126,8 +150,8 @@ def _gif_colour_table_bytes(flags: int) -> int:
 
 
 def _end_of_gif_sub_blocks(data: bytes, offset: int) -> int:
-    """Return the offset after the sequence of sub-blocks that begins at `offset`."""
-    while data[offset]:
+    """Return the offset after the sequence of sub-blocks that begins at `offset`, and its terminator."""
+    while offset != len(data) and data[offset]:
         offset += 1 + data[offset]
     return offset + 1
 

@@ -26,6 +26,8 @@ class SandboxLimits:
             image of 100 million pixels takes 2.64 GiB with transparency and 0.96 GiB without.
         cpu_seconds: The CPU time over the life of the process, in seconds, at least 2. Deadlines stop
             single tasks; this limit stops a worker process whose pool no longer exists.
+        task_cpu_seconds: The CPU time of one task, in seconds. The deadline of a task is longer, because it
+            includes waiting for a core.
         file_bytes: The size to which a file can grow, in bytes. It bounds the file that captures the
             standard error of the process.
         open_files: One above the highest file descriptor number (`RLIMIT_NOFILE`).
@@ -37,6 +39,7 @@ class SandboxLimits:
 
     memory_bytes: int = field(default=3 * GIB, validator=ge(0))
     cpu_seconds: int = field(default=600, validator=or_(ge(2), in_((0,))))
+    task_cpu_seconds: float = field(default=10.0, validator=ge(0))
     file_bytes: int = field(default=2**16, validator=ge(0))
     open_files: int = field(default=16, validator=ge(0))
     oom_score: int = field(default=800, validator=ge(0))

@@ -20,7 +20,7 @@ from imagehost_core.db import (
     SessionRepository,
     WebhookRepository,
 )
-from imagehost_core.db.database import Queryable, Transaction
+from imagehost_core.db.database import ALL_IMAGES, Queryable, Transaction
 from imagehost_core.errors import (
     ConflictError,
     ErrorCollector,
@@ -35,6 +35,7 @@ from imagehost_core.models import Account, AccountUsage, LimitOverrides, Page, R
 from imagehost_core.pagination import PageRequest, parse_page_request
 from imagehost_core.services.owners import account_name_errors
 from imagehost_core.services.principals import PrincipalCache
+from imagehost_core.services.read_cache import ReadCache
 from imagehost_core.services.references import AccountRef, SessionRef, session_id_of
 from imagehost_core.storage import GenerationTable, LockManager
 
@@ -44,7 +45,18 @@ LIMITS = tuple(attribute.name for attribute in attrs.fields(LimitOverrides))
 """The names of the limits of an account."""
 _ROLES = {role.value: role for role in Role}
 
+USAGES_IN_MEMORY = 1_000
+"""Accounts of which the usage is in memory, per process."""
+
+UsageCache = ReadCache[int | str, AccountUsage]
+"""What accounts have stored, by id or by name."""
+
 log = logging.getLogger(__name__)
+
+
+def usage_cache(database: Database) -> UsageCache:
+    """Return an empty cache of usages."""
+    return ReadCache(database, USAGES_IN_MEMORY, lambda _: 1)
 
 
 class AccountChanges(TypedDict, total=False):
@@ -78,6 +90,7 @@ class AccountService:
     _cache_purges: CachePurgeRepository = field(repr=False)
     _clock: Clock = field(repr=False)
     _delete_image: Callable[[ImageId], object] = field(repr=False)
+    _usages: UsageCache = field(repr=False)
 
     def create(
         self, name: str, *, password_hash: str | None = None, **changes: Unpack[AccountChanges]
@@ -176,13 +189,15 @@ class AccountService:
                 self.get(account)
             errors.add(ValidationError(errors=parsed.errors))
         errors.raise_if_any()
-        with self._principals.changing(), self._database.transaction() as transaction:
+        with self._principals.transaction() as transaction:
             current = self._get(account, transaction)
             changed = parsed.apply(current, self._clock())
             if current.is_active_operator and not changed.is_active_operator:
                 self._require_other_operator(current, transaction)
             if changed != current:
                 self._accounts.update(transaction, changed)
+            if parsed.suspended is not None:
+                transaction.invalidate([ALL_IMAGES])
             if changed.suspended_at is not None:
                 self._sessions.delete_all(transaction, changed.id)
                 if current.suspended_at is None:
@@ -216,7 +231,7 @@ class AccountService:
             ConflictError: The password has been changed since it was verified.
         """
         kept = None if keep is None else session_id_of(keep)
-        with self._principals.changing(), self._database.transaction() as transaction:
+        with self._principals.transaction() as transaction:
             account_id = self._get(account, transaction).id
             if kept and self._sessions.get(kept, account_id, self._clock(), transaction) is None:
                 raise UnauthorizedError("expected a session that is valid now but received one that ended")
@@ -237,7 +252,8 @@ class AccountService:
         Raises:
             NotFoundError: There is no such account.
         """
-        return self._accounts.usage(self.get(account).id)
+        key = account.id if isinstance(account, Account) else account
+        return self._usages.get(key, lambda: self._accounts.usage(self.get(account).id))
 
     def delete(self, account: AccountRef) -> None:
         """Delete an account with its images, albums, keys, sessions, webhooks and events; no event is sent.
@@ -256,7 +272,7 @@ class AccountService:
                     self._delete_image(image_id)
                 except NotFoundError:  # another thread deleted it meanwhile
                     continue
-            with self._principals.changing(), self._database.transaction() as transaction:
+            with self._principals.transaction() as transaction:
                 # An upload in progress may have added one more.
                 if not self._images.ids_by_account(account_id, transaction):
                     self._accounts.delete(transaction, account_id)

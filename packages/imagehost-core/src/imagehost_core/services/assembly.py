@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 from datetime import timedelta
+from hashlib import blake2b
+from pathlib import Path
 
 from attrs import frozen
 
-from imagehost_core._util.clock import Clock
 from imagehost_core.ids import Random
-from imagehost_core.services.accounts import AccountService
+from imagehost_core.services.accounts import AccountService, usage_cache
 from imagehost_core.services.albums import AlbumService
 from imagehost_core.services.backup import BackupService
 from imagehost_core.services.bulk import BulkImageService
@@ -31,7 +33,7 @@ from imagehost_core.services.rendering import RenderingService
 from imagehost_core.services.sessions import SessionService
 from imagehost_core.services.signed_urls import UrlSigner
 from imagehost_core.services.upload import UploadService
-from imagehost_core.services.webhooks import WebhookService
+from imagehost_core.services.webhooks import MAX_SENDERS, WebhookService
 from imagehost_core.settings import Settings
 from imagehost_core.webhooks import HostResolver
 
@@ -58,23 +60,38 @@ class HostServices:
     imports: ImportService
 
 
+def first_sender_slot(context: HostContext) -> int:
+    """Return the number of the first sender slot of a host, which no other host has.
+
+    The slots of a host are files of its data directory that its processes lock. A copy of the directory is
+    another one, and so is the directory on another machine.
+    """
+    status = context.layout.locks.stat()
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii")
+    except OSError:
+        boot = socket.gethostname()
+    digest = blake2b(f"{boot} {status.st_dev} {status.st_ino}".encode(), digest_size=6).digest()
+    return int.from_bytes(digest) * MAX_SENDERS
+
+
 def assemble_services(
-    context: HostContext, settings: Settings, clock: Clock, random: Random, resolve: HostResolver
+    context: HostContext, settings: Settings, random: Random, resolve: HostResolver
 ) -> HostServices:
     """Return the services over the resources of a host.
 
     Args:
         context: The resources.
         settings: All settings of the host.
-        clock: The source of the current time.
         random: The source of unpredictable bytes.
         resolve: The DNS lookup of webhook hosts.
     """
     database, accounts, images = context.database, context.accounts, context.images
+    clock = context.clock
     rendering = RenderingService(
         context.blobs, context.variants, context.executor, settings.rendering.render_timeout_seconds
     )
-    upkeep = build_maintenance(context, settings, clock)
+    upkeep = build_maintenance(context, settings)
     delivery = ImageResolver(
         images=images,
         generations=context.generations,
@@ -154,6 +171,7 @@ def assemble_services(
         cache_purges=context.cache_purges,
         clock=clock,
         delete_image=image_service.delete,
+        usages=usage_cache(database),
     )
     keys = KeyService(
         database=database,
@@ -179,6 +197,7 @@ def assemble_services(
         outbox=context.outbox,
         accounts=accounts,
         locks=context.locks,
+        first_slot=first_sender_slot(context) if database.dialect.is_shared else 0,
         settings=settings.webhooks,
         clock=clock,
         random=random,
@@ -192,6 +211,7 @@ def assemble_services(
         settings=settings.purge,
         shared_max_age=timedelta(seconds=settings.delivery.shared_max_age_seconds),
         clock=clock,
+        observe=context.observe,
     )
     rate_limiter = RateLimiter(context.rate_limits, settings.limits, clock)
     uploads = UploadService(
@@ -212,7 +232,9 @@ def assemble_services(
         observe=context.observe,
     )
     idempotency = IdempotencyService(database, context.idempotency, context.locks, clock)
-    backups = BackupService(context.layout, database, images, context.blobs, context.staging, clock)
+    backups = BackupService(
+        context.layout, database, images, context.blobs, context.staging, context.secret, clock
+    )
     imports = ImportService(
         uploads, album_service, account_service, accounts, context.imports, settings.rendering.processes
     )

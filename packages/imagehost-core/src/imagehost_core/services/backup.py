@@ -36,6 +36,7 @@ from imagehost_core.storage.archive import (
     image_member,
 )
 from imagehost_core.storage.blob_store import derivative_name
+from imagehost_core.storage.durable import translate_disk_errors
 
 FORMAT = 1
 """The number of the format of archives; a change that older versions cannot restore has another."""
@@ -103,6 +104,7 @@ class BackupService:
     _images: ImageRepository = field(repr=False)
     _blobs: BlobStore = field(repr=False)
     _staging: StagingArea = field(repr=False)
+    _secret: bytes = field(repr=False)
     _clock: Clock = field(repr=False)
 
     def write(
@@ -120,16 +122,17 @@ class BackupService:
 
         Raises:
             ValidationError: `since` is in the future.
-            InsufficientStorageError: The disk has no space for the copy of the database.
-            OSError: The stream cannot be written, or a file cannot be read.
+            InsufficientStorageError: A disk has no space for the copy of the database, or for the stream.
+            InternalError: A file cannot be read, or a disk cannot be written.
+            OSError: The stream cannot be written for another reason.
         """
         created_at = self._clock()
         if since is not None and since > created_at:
             raise ValidationError(f"expected a time before {to_rfc3339(created_at)} for since")
         first = None if since is None else since - OVERLAP
-        with ExitStack() as stack:
+        with translate_disk_errors(), ExitStack() as stack:
             scratch = stack.enter_context(self._staging.temporary_directory())
-            self._staging.require_free_space(self._layout.database.stat().st_size)
+            self._staging.require_free_space(self._database.size_bytes)
             copy = scratch / DATABASE
             self._database.copy_to(copy)
             snapshot = stack.enter_context(closing(Snapshot(copy)))
@@ -139,9 +142,9 @@ class BackupService:
             info = BackupInfo(created_at, since, snapshot.count_images(first))
             writer = _Writer(self._blobs, self._images, archive)
             writer.add_bytes(INFO, _serialize(info))
-            files = {DATABASE: copy, SECRET: self._layout.secret, SETTINGS: self._layout.settings_file}
-            for name, path in files.items():
-                writer.add_file(name, path)
+            writer.add_file(DATABASE, copy)
+            writer.add_bytes(SECRET, self._secret)
+            writer.add_file(SETTINGS, self._layout.settings_file)
             for done, image in enumerate(snapshot.images(first), 1):
                 writer.add_image(image)
                 if progress is not None:
@@ -217,7 +220,7 @@ class _Writer:
             files: dict[str, BinaryIO] = {}
             for name in sorted(names):
                 with suppress(NotFoundError):
-                    files[name] = stack.enter_context(self._blobs.open(image.id, name))
+                    files[name] = stack.enter_context(self._blobs.open(image.id, name, fresh=True))
             is_deleted = len(files) < len(names) and not self._images.exists(image.id)
             if is_deleted or MASTER not in files:
                 self._skipped.append(image.id)

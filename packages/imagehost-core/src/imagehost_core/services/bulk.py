@@ -161,7 +161,7 @@ class BulkImageService:
             self._units.begin() as unit,
             self._locks.acquire_all("image", images),
             self._generations.bump(*images),
-            self._database.transaction() as transaction,
+            self._database.transaction(account.id) as transaction,
         ):
             require_album(self._albums, changes.get("album_id"), account.id, transaction)
             for image_id, image in self._images.get_many(images, account.id, transaction).items():

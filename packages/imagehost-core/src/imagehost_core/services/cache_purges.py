@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from datetime import timedelta
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
 
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
-from imagehost_core.cache_purges import CachePurge, PurgeRequest, build_purge_request, retry_delay
+from imagehost_core.cache_purges import (
+    CachePurge,
+    PurgeAttempt,
+    PurgeRequest,
+    build_purge_request,
+    retry_delay,
+)
 from imagehost_core.db import CachePurgeRepository, Database
+from imagehost_core.db.database import Transaction
+from imagehost_core.observer import CachePurgeAttempted, Observer
 from imagehost_core.resources import UrlBuilder
 from imagehost_core.settings import PurgeSettings
 
@@ -32,6 +40,7 @@ class CachePurgeService:
     _settings: PurgeSettings = field(repr=False)
     _shared_max_age: timedelta = field(repr=False)
     _clock: Clock = field(repr=False)
+    _observe: Observer = field(repr=False)
 
     @property
     def is_enabled(self) -> bool:
@@ -43,41 +52,53 @@ class CachePurgeService:
         now = self._clock()
         if not (self.is_enabled and self._purges.is_any_due(now)):
             return ()
-        expires_at = now + timedelta(seconds=self._settings.timeout_seconds) + LEASE_MARGIN
-        with self._database.transaction() as transaction:
-            return self._purges.lease(transaction, now, expires_at, count)
+        duration = timedelta(seconds=self._settings.timeout_seconds) + LEASE_MARGIN
+        with self._database.transaction(blind=True) as transaction:
+            return self._purges.lease(transaction, now, duration, count)
 
     def request(self, purge: CachePurge) -> PurgeRequest:
         """Return the request that purges an image."""
         image_url = f"{self._urls.cdn_url}/{purge.image_id}"
         return build_purge_request(self._settings, purge.image_id, image_url)
 
-    def report(self, results: Iterable[tuple[CachePurge, str | None]]) -> None:
+    def subscribe(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Call `callback` when this process has recorded purges, in the thread that made the change.
+
+        Returns a function that ends the subscription.
+        """
+        return self._purges.subscribe(callback)
+
+    def next_attempt_at(self) -> datetime | None:
+        """Return the time of the next attempt, or `None` if there is no purge."""
+        return self._purges.next_attempt_at() if self.is_enabled else None
+
+    def report(self, attempts: Iterable[PurgeAttempt]) -> None:
         """Record the results of leased purges.
 
         Args:
-            results: Each purge with the reason of its failure, or `None` if the cache responded with 2xx.
+            attempts: The ended requests, at most one of each lease.
         """
-        now = self._clock()
+        now, ended = self._clock(), tuple(attempts)
+        with self._database.transaction(blind=True) as transaction:
+            for attempt in ended:
+                self._record(transaction, attempt, now)
+        for attempt in ended:
+            given_up = self._is_given_up(attempt, now)
+            self._observe(CachePurgeAttempted(attempt.failure is None, attempt.seconds, given_up))
+
+    def _is_given_up(self, attempt: PurgeAttempt, now: datetime) -> bool:
         retention = max(self._shared_max_age, MIN_RETENTION)
-        with self._database.transaction() as transaction:
-            for purge, failure in results:
-                attempts = purge.attempts + 1
-                if failure is None:
-                    self._purges.complete(transaction, purge, now)
-                elif now - purge.requested_at > retention:
-                    self._purges.delete(transaction, purge)
-                    log.warning(
-                        "cache purge given up: image=%s attempts=%d reason=%s",
-                        purge.image_id,
-                        attempts,
-                        failure,
-                    )
-                else:
-                    self._purges.postpone(transaction, purge, now + retry_delay(attempts))
-                    log.warning(
-                        "cache purge failed, will retry: image=%s attempts=%d reason=%s",
-                        purge.image_id,
-                        attempts,
-                        failure,
-                    )
+        return attempt.failure is not None and now - attempt.purge.requested_at > retention
+
+    def _record(self, transaction: Transaction, attempt: PurgeAttempt, now: datetime) -> None:
+        purge, attempts = attempt.purge, attempt.purge.attempts + 1
+        if attempt.failure is None:
+            self._purges.complete(transaction, purge, now)
+            return
+        fields = f"image={purge.image_id} attempts={attempts} reason={attempt.failure}"
+        if self._is_given_up(attempt, now):
+            self._purges.delete(transaction, purge)
+            log.warning("cache purge given up: %s", fields)
+        else:
+            self._purges.postpone(transaction, purge, now, retry_delay(attempts))
+            log.warning("cache purge failed, will retry: %s", fields)

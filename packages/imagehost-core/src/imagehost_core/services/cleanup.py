@@ -15,6 +15,7 @@ from pathlib import Path
 from attrs import field, frozen
 
 from imagehost_core.db import Database, ImageRepository
+from imagehost_core.errors import UnavailableError
 from imagehost_core.ids import ImageId
 from imagehost_core.storage import (
     BlobStore,
@@ -23,6 +24,7 @@ from imagehost_core.storage import (
     LockManager,
     StagingArea,
 )
+from imagehost_core.storage.durable import translate_disk_errors
 from imagehost_core.storage.variant_cache import VariantCache
 
 _BATCH = 1_000
@@ -49,13 +51,14 @@ class ImageEraser:
         errors: dict[ImageId, Exception] = {}
         for image_id in image_ids:
             try:
-                self._variants.purge(image_id)
-                self._blobs.delete(image_id)
+                with translate_disk_errors():
+                    self._variants.purge(image_id)
+                    self._blobs.delete(image_id)
             except Exception as error:
                 errors[image_id] = error
         erased = [image_id for image_id in image_ids if image_id not in errors]
         try:
-            with self._database.transaction() as transaction:
+            with self._database.transaction(blind=True) as transaction:
                 for image_id in erased:
                     self._images.delete_tombstone(transaction, image_id)
         except Exception as error:
@@ -103,7 +106,8 @@ class GarbageCollector:
             self._staging.remove_stale()
             self.finish_deletions()
             self._reserve.acquire()
-            markers = self._staging.incomplete_markers()
+            # Files that are too new would be left, and searching a whole store for them is expensive.
+            markers = self._staging.incomplete_markers(self._blobs.upload_grace_seconds)
             return self._remove_orphans(markers) if markers else ()
 
     def _remove_orphans(self, markers: tuple[Path, ...]) -> tuple[ImageId, ...]:
@@ -125,14 +129,27 @@ class GarbageCollector:
             yield from (image_id for image_id in batch if image_id not in existing)
 
     def _remove_orphan(self, image_id: ImageId) -> bool | None:
-        """Remove the files of an orphan; return whether it was one, or `None` if removing them failed."""
+        """Remove the files of an orphan; return whether it was one.
+
+        Returns:
+            `None` if the files are left: they could not be removed, or another host may be uploading them.
+        """
         # An upload in progress holds the lock until its record is committed.
         with self._locks.acquire("image", image_id):
             is_orphan = not self._images.exists(image_id) and self._blobs.has(image_id)
             if is_orphan:
                 try:
+                    if self._blobs.may_be_uploading(image_id):
+                        return None
+                    self._require_not_migrated(image_id)
                     self._blobs.delete(image_id)
-                except OSError:
+                except (OSError, UnavailableError):
                     log.exception("cannot remove files without a record: image=%s", image_id)
                     return None
         return is_orphan
+
+    def _require_not_migrated(self, image_id: ImageId) -> None:
+        """Raise UnavailableError if the host was migrated: the files can be those of the new host's image."""
+        with self._images.database.transaction() as transaction:
+            # It deletes nothing. PostgreSQL refuses a statement, and not a transaction without one.
+            self._images.delete_tombstone(transaction, image_id)

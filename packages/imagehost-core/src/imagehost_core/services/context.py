@@ -24,31 +24,39 @@ from imagehost_core.db import (
     ImportRepository,
     KeyRepository,
     OutboxRepository,
+    PostgresRateLimitStore,
     RateLimitStore,
     SessionRepository,
     WebhookRepository,
 )
+from imagehost_core.db.engines import open_database, open_rate_limits
+from imagehost_core.db.secrets import share_secret
 from imagehost_core.errors import ConflictError
 from imagehost_core.ids import Random
 from imagehost_core.observer import Observer, ignore
 from imagehost_core.pixels import CHROMA_SUBSAMPLING, RESAMPLER
 from imagehost_core.resources import UrlBuilder
 from imagehost_core.sandbox import SandboxLimits
+from imagehost_core.services.migration.host_state import DirectoryState, require_no_migration
+from imagehost_core.services.migration.postgres_state import PostgresState
 from imagehost_core.services.principals import LOCK as PRINCIPALS_LOCK
 from imagehost_core.services.principals import PrincipalCache
+from imagehost_core.services.remote_changes import process_caches
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
-from imagehost_core.settings import Settings
+from imagehost_core.settings import SQLITE, Settings, redact_password
 from imagehost_core.storage import (
     BlobStore,
     DataLayout,
     DiskReserve,
     GenerationTable,
-    LocalBlobStore,
     LockManager,
     StagingArea,
 )
+from imagehost_core.storage.blob_store import VariantSharing
 from imagehost_core.storage.durable import make_directory, open_owner_only, sync_directory, sync_file
+from imagehost_core.storage.image_store import open_image_store
 from imagehost_core.storage.layout import SECRET_BYTES
+from imagehost_core.storage.leased_generations import CacheLease, LeasedGenerationTable
 from imagehost_core.storage.variant_cache import VariantCache
 from imagehost_core.workers import ImageExecutor
 from imagehost_core.workers.borrowed import BorrowedPool
@@ -85,8 +93,9 @@ class HostContext:
     outbox: OutboxRepository
     cache_purges: CachePurgeRepository
     imports: ImportRepository
-    rate_limits: RateLimitStore
+    rate_limits: RateLimitStore | PostgresRateLimitStore
     units: UnitOfWorkFactory
+    clock: Clock
     observe: Observer
     secret: bytes = field(repr=False)
     _stack: ExitStack = field(repr=False)
@@ -109,13 +118,15 @@ def open_context(
     Args:
         path: The directory; `:memory:` is a temporary one, which is removed when the host closes.
         settings: All settings of the host.
-        clock: The source of the current time.
+        clock: The source of the current time; that of the database server replaces the system's.
         random: The source of unpredictable bytes.
         broker: The socket to the broker of image worker processes; without it the host starts its own.
         observe: Receives measurements.
 
     Raises:
-        ConflictError: A restore into the directory is in progress, or was interrupted.
+        ConflictError: A restore or a migration into the directory is in progress, or was interrupted; or the
+            host was migrated to another one.
+        SettingsError: The object store of the settings cannot be used.
     """
     with ExitStack() as stack:
         context = _open(path, settings, clock, random, broker, observe, stack)
@@ -140,18 +151,36 @@ def _open(
             f"expected a host in {layout.root} but a restore is in progress or was interrupted: "
             "repeat it, or delete the directory"
         )
+    if settings.database == SQLITE:
+        require_no_migration(DirectoryState(layout), layout.root)
     make_directory(layout.root)
     reserve = DiskReserve(layout.reserve)
     reserve.acquire()
     locks = LockManager(layout.locks)
-    generations = stack.enter_context(closing(GenerationTable(layout.generations)))
+    lease = None if settings.database == SQLITE else CacheLease()
+    generations = stack.enter_context(closing(_open_generations(layout.generations, lease)))
     generations.repair(locks, "image")
-    principal_generations = stack.enter_context(closing(GenerationTable(layout.principal_generations)))
+    principal_generations = stack.enter_context(
+        closing(_open_generations(layout.principal_generations, lease))
+    )
     principal_generations.repair(locks, PRINCIPALS_LOCK)
     staging = stack.enter_context(closing(StagingArea(layout.staging, settings.storage.min_free_bytes)))
-    rate_limits = stack.enter_context(closing(RateLimitStore(layout.rate_limits, locks, clock, reserve)))
-    database = stack.enter_context(closing(Database(layout.database, locks, observe=observe)))
-    sandbox = SandboxLimits(memory_bytes=settings.rendering.memory_limit_bytes)
+    database = stack.enter_context(
+        closing(
+            open_database(
+                settings.database, layout.database, locks, settings.postgres, clock=clock, observe=observe
+            )
+        )
+    )
+    rate_limits = stack.enter_context(
+        closing(open_rate_limits(database, layout.rate_limits, locks, clock, reserve))
+    )
+    clock = database.clock or clock
+    if settings.database != SQLITE:
+        require_no_migration(PostgresState(database), redact_password(settings.database))
+    sandbox = SandboxLimits(
+        memory_bytes=settings.rendering.memory_limit_bytes, task_cpu_seconds=settings.rendering.cpu_seconds
+    )
     executor = stack.enter_context(
         ImageExecutor(
             settings.rendering.processes,
@@ -166,16 +195,34 @@ def _open(
     urls = UrlBuilder(settings.base_url, settings.delivery_url)
     webhooks = WebhookRepository(database)
     outbox = OutboxRepository(database, webhooks, random)
+    blobs = open_image_store(layout, staging, locks, settings.storage, images.exists)
+    shared = None
+    if isinstance(blobs, VariantSharing):
+        stack.callback(blobs.close)
+        if settings.delivery.shared_cache_bytes:
+            shared = stack.enter_context(closing(blobs.share_variants(locks, images.exists)))
+    variants = stack.enter_context(
+        closing(
+            VariantCache(
+                layout, staging, locks, generations, settings.delivery, images.exists, observe, shared
+            )
+        )
+    )
+    if isinstance(generations, LeasedGenerationTable) and isinstance(
+        principal_generations, LeasedGenerationTable
+    ):
+        caches = process_caches(generations, principal_generations, variants, blobs, layout.generations)
+        database.keep_coherent(caches)
     return HostContext(
         urls=urls,
         layout=layout,
         reserve=reserve,
         locks=locks,
         generations=generations,
-        principals=PrincipalCache(locks, principal_generations),
+        principals=PrincipalCache(database, locks, principal_generations),
         staging=staging,
-        blobs=LocalBlobStore(layout.images, staging),
-        variants=VariantCache(layout, staging, locks, generations, settings.delivery, images.exists, observe),
+        blobs=blobs,
+        variants=variants,
         executor=executor,
         database=database,
         accounts=AccountRepository(database),
@@ -191,10 +238,15 @@ def _open(
         cache_purges=CachePurgeRepository(database, settings.purge.url is not None),
         rate_limits=rate_limits,
         units=UnitOfWorkFactory(outbox, urls, clock, random),
+        clock=clock,
         observe=observe,
-        secret=_read_or_create_secret(layout, locks, random),
+        secret=_signing_secret(database, layout, locks, random),
         stack=stack,
     )
+
+
+def _open_generations(path: Path, lease: CacheLease | None) -> GenerationTable:
+    return GenerationTable(path) if lease is None else LeasedGenerationTable(path, lease)
 
 
 def _log_missing_native_modules() -> None:
@@ -202,6 +254,12 @@ def _log_missing_native_modules() -> None:
         log.info("native resampler not built; falling back to Pillow (about 4x slower)")
     if CHROMA_SUBSAMPLING != "sharp":
         log.info("native chroma subsampling not built; falling back to the encoders' own")
+
+
+def _signing_secret(database: Database, layout: DataLayout, locks: LockManager, random: Random) -> bytes:
+    """Return the signing secret, which is that of the first host where several share the database."""
+    secret = _read_or_create_secret(layout, locks, random)
+    return share_secret(database, "signing", secret) if database.dialect.is_shared else secret
 
 
 def _read_or_create_secret(layout: DataLayout, locks: LockManager, random: Random) -> bytes:
@@ -220,7 +278,8 @@ def _read_or_create_secret(layout: DataLayout, locks: LockManager, random: Rando
                 file.write(random(SECRET_BYTES))
             sync_file(temporary)
             temporary.rename(layout.secret)
-            sync_directory(layout.root)
+        # Also if it exists: the open that created it, or another file of the directory, may have failed here.
+        sync_directory(layout.root)
         secret = layout.secret.read_bytes()
     if len(secret) < SECRET_BYTES:
         expected = f"expected at least {SECRET_BYTES} bytes"

@@ -8,7 +8,7 @@ from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
 from imagehost_core.db import AccountRepository, CachePurgeRepository, Database, ImageRepository, Tombstone
-from imagehost_core.db.database import Queryable, Transaction
+from imagehost_core.db.database import Queryable, Transaction, deleted_image
 from imagehost_core.events import DeletedImage
 from imagehost_core.ids import AccountId, AlbumId, ImageId
 from imagehost_core.models import Image
@@ -56,12 +56,14 @@ class ImageDeleter:
             self._locks.acquire_all("image", found),
             self._generations.bump(*found),
         ):
-            with self._database.transaction() as transaction:
+            with self._database.transaction(_only_account(found.values())) as transaction:
                 records = self._find(found, owner_id, album_id, transaction)
                 deleted = {
                     image_id: self._insert_tombstone(transaction, record, unit)
                     for image_id, record in records.items()
                 }
+                if deleted:
+                    transaction.invalidate([deleted_image(image_id) for image_id in deleted])
             errors = self._eraser.erase(deleted)
         self._reserve.acquire()
         return {**deleted, **errors}
@@ -104,3 +106,9 @@ class ImageDeleter:
         if record.is_public:
             self._cache_purges.record(transaction, [record.id], deleted.deleted_at)
         return deleted
+
+
+def _only_account(records: Collection[Image | Tombstone]) -> AccountId | None:
+    """Return the account that owns all of some images; `None` if they are of several."""
+    owners = {record.account_id for record in records}
+    return owners.pop() if len(owners) == 1 else None

@@ -28,6 +28,7 @@ from imagehost_core.services.rendering import RenderingService, cache_key
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.steps import QueueSteps, run_steps
 from imagehost_core.storage import BlobStore, GenerationTable
+from imagehost_core.storage.durable import translate_disk_errors
 from imagehost_core.storage.staging import CHUNK_BYTES
 from imagehost_core.storage.variant_cache import VariantCache
 from imagehost_core.transform import (
@@ -41,6 +42,7 @@ from imagehost_core.transform import (
     verify_signed_url,
 )
 from imagehost_core.uploads import with_extension
+from imagehost_core.workers import avif_speed
 
 IMAGE_CACHE_SIZE = 10_000
 """Image records in memory, per process; each takes about 1 KB."""
@@ -240,7 +242,7 @@ class ImageResolver:
             if cached is None:
                 return None
         resolved = cached.resolved
-        data = resolved.key and self._variants.get_memory(resolved.image.id, resolved.key)
+        data = resolved.key and self._variants.get_memory(resolved.image.id, resolved.key, cached.generation)
         return resolved, Blob(data) if isinstance(data, bytes) else None
 
     def open(self, resolved: ResolvedImage) -> Blob:
@@ -262,10 +264,11 @@ class ImageResolver:
             resolved: The image.
             client: Who requests it, as in `RenderingService.get_or_render`.
         """
-        if resolved.job is None or resolved.key is None:
-            return Blob(self._blobs.open(resolved.image.id))
-        steps = self._rendering.get_or_render(resolved.image, resolved.key, resolved.job, client)
-        return Blob((yield from steps))
+        with translate_disk_errors():
+            image = resolved.image
+            if resolved.job is None or resolved.key is None:
+                return Blob(self._blobs.open(image.id, checksum=image.sha256))
+            return Blob((yield from self._rendering.get_or_render(image, resolved.key, resolved.job, client)))
 
     def build(
         self, image: Image, transform: Transform, accept: str = "", *, allow_master: bool = False
@@ -289,10 +292,9 @@ class ImageResolver:
             frames=image.frames if animated else 1,
             max_side=FORMATS[fmt].max_side,
         )
-        default = DEFAULT_QUALITY.get(fmt)
-        quality = None if default is None else transform.quality or default
-        avif_speed = self._settings.avif_speed if fmt is Format.AVIF else None
-        job = RenderJob(plan=steps, format=fmt, quality=quality, animated=animated, avif_speed=avif_speed)
+        quality = None if (default := DEFAULT_QUALITY.get(fmt)) is None else transform.quality or default
+        speed = avif_speed(steps.output.pixels, self._settings.avif_speed) if fmt is Format.AVIF else None
+        job = RenderJob(plan=steps, format=fmt, quality=quality, animated=animated, avif_speed=speed)
         key = cache_key(job)
         return _resolved(image, key, job, fmt, f"{image.sha256[:16]}-{key}", varies)
 

@@ -77,19 +77,22 @@ class GarbageService:
                 for marker in () if dry_run else markers:
                     marker.unlink(missing_ok=True)
         variants = list(self._unreferenced.check_variants(repair=repair))
-        evicted, evicted_bytes = self._variants.sweep(dry_run=dry_run)
+        if not dry_run:
+            self._unreferenced.evict_cached()
+        shared, shared_bytes = self._unreferenced.delete_shared_variants(dry_run=dry_run)
+        swept = self._variants.sweep(dry_run=dry_run), self._variants.sweep_shared(dry_run=dry_run)
         events = list(self._database.check_events(repair=repair))
         expired = self._expired.count() if dry_run else self._expired.delete()
         removed = [finding for finding in (*orphans, *variants) if finding.is_repaired or dry_run]
         return GarbageReport(
             orphans=tuple(ImageId(finding.id) for finding in orphans if finding.is_repaired or dry_run),
             unfinished_deletions=len(deletions),
-            variants_without_image=len(variants),
-            evicted_variants=evicted,
+            variants_without_image=len(variants) + shared,
+            evicted_variants=sum(count for count, _ in swept),
             staging_directories=len(staging),
             unsent_events=len(events),
             expired_sessions=expired.sessions,
             expired_idempotency_keys=expired.idempotency_keys,
             expired_events=expired.events,
-            bytes=evicted_bytes + sum(finding.size for finding in removed),
+            bytes=shared_bytes + sum(size for _, size in swept) + sum(finding.size for finding in removed),
         )

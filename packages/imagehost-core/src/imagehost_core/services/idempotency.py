@@ -79,7 +79,7 @@ class IdempotentRequest:
 
     def complete(self, status: int, body: bytes) -> None:
         """Record the response, to be sent again for a repeated request."""
-        with self._database.transaction() as transaction:
+        with self._database.transaction(self.account_id) as transaction:
             response = StoredResponse(status, body)
             self._records.set_response(transaction, self.account_id, self.key, response)
 
@@ -107,28 +107,47 @@ class IdempotencyService:
             ConflictError: The key was used for another request, or the first request is still in progress.
             UnavailableError: A request under another key with the same lock did not end in time.
         """
+        with self._begin(account, key, fingerprint, WAIT_SECONDS) as request:
+            if request is None:
+                raise self.in_progress_error(account, key)
+            yield request
+
+    @contextmanager
+    def try_begin(self, account: Account, key: str, fingerprint: str) -> Iterator[IdempotentRequest | None]:
+        """Begin a request as `begin` does, but yield `None` at once if another one is in progress."""
+        with self._begin(account, key, fingerprint, 0) as request:
+            yield request
+
+    def in_progress_error(self, account: Account, key: str) -> ConflictError | UnavailableError:
+        """Return the error of a request that has waited too long for another one."""
+        if self._records.get(account.id, key) is None:
+            # Two keys may share a lock: this request is not in conflict, it can be retried.
+            return UnavailableError("expected a lock for this Idempotency-Key but received none in time")
+        return ConflictError(
+            "expected one request at a time for this Idempotency-Key but received a second", retry_after=1
+        )
+
+    @contextmanager
+    def _begin(
+        self, account: Account, key: str, fingerprint: str, wait_seconds: float
+    ) -> Iterator[IdempotentRequest | None]:
         if not (1 <= len(key) <= MAX_KEY and key.isascii() and key.isprintable()):
             expected = f"1 to {MAX_KEY} printable ASCII characters"
             raise BadRequestError(errors=[FieldError("Idempotency-Key", expected, quote_value(key))])
-        with self._locks.acquire_with_timeout("idempotency", f"{account.id}/{key}", WAIT_SECONDS) as acquired:
-            if not acquired:
-                if self._records.get(account.id, key) is None:
-                    # Two keys may share a lock: this request is not in conflict, it can be retried.
-                    raise UnavailableError(
-                        "expected a lock for this Idempotency-Key but received none in time"
-                    )
-                raise ConflictError(
-                    "expected one request at a time for this Idempotency-Key but received a second",
-                    retry_after=1,
-                )
-            yield self._find_or_insert(account.id, key, fingerprint)
+        name = f"{account.id}/{key}"
+        with (
+            self._locks.acquire_with_timeout("idempotency", name, wait_seconds) as is_acquired,
+            self._database.request_lock(f"idempotency/{name}", wait_seconds) as is_acquired_among_hosts,
+        ):
+            is_first = is_acquired and is_acquired_among_hosts
+            yield self._find_or_insert(account.id, key, fingerprint) if is_first else None
 
     def _find_or_insert(self, account_id: AccountId, key: str, fingerprint: str) -> IdempotentRequest:
         now = self._clock()
         oldest = now - RETENTION
         record = self._records.get(account_id, key)
         if record is None or record.created_at < to_micros(oldest):
-            with self._database.transaction() as transaction:
+            with self._database.transaction(account_id) as transaction:
                 self._records.delete_before(transaction, oldest)
                 self._records.insert(transaction, account_id, key, fingerprint, now)
             return IdempotentRequest(self._database, self._records, account_id, key)

@@ -57,17 +57,20 @@ class ImageService:
     _clock: Clock = field(repr=False)
     _records: RecordCache = field(repr=False)
 
-    def get(self, image: ImageRef, *, owner: Owner | None = None) -> Image:
+    def get(self, image: ImageRef, *, owner: Owner | None = None, public: bool = False) -> Image:
         """Return the current record of an image.
 
         Args:
             image: The image.
             owner: The account that must own it; by default any account.
+            public: Whether it must be public, of an account that is not suspended.
 
         Raises:
             NotFoundError: There is no such image, or another account owns it.
         """
         image_id, owner_id = image_id_of(image), self._owner_id(owner)
+        if public:
+            return _require(self._images.get_public(image_id), image_id)
         return self._records.get((image_id, owner_id), lambda: self._get(image_id, owner_id, self._database))
 
     def list(
@@ -194,7 +197,7 @@ class ImageService:
             self._units.begin() as unit,
             self._locks.acquire("image", image_id),
             self._generations.bump(image_id),
-            self._database.transaction() as transaction,
+            self._database.transaction(current.account_id) as transaction,
         ):
             current = self._get(image_id, owner_id, transaction)
             changed = apply_changes(current, values)
@@ -282,7 +285,7 @@ class ImageService:
 
         Raises:
             NotFoundError: There is no such image, or another account owns it.
-            OSError: Some files cannot be removed now; the next attempt or `maintenance.cleanup` does it.
+            InternalError: Some files are left; the next attempt or `maintenance.cleanup` removes them.
         """
         return self._delete(image_id_of(image), self._owner_id(owner))
 
@@ -291,7 +294,7 @@ class ImageService:
 
         Raises:
             NotFoundError: The album has no such image.
-            OSError: As for `delete`.
+            InternalError: As for `delete`.
         """
         return self._delete(image_id, None, album_id)
 
@@ -386,10 +389,12 @@ class ImageService:
         return None if owner is None else get_account(self._accounts, owner).id
 
     def _get(self, image_id: ImageId, owner_id: AccountId | None, queryable: Queryable) -> Image:
-        if owner_id is None:
-            image = self._images.get(image_id, queryable)
-        else:
-            image = self._images.get_owned(image_id, owner_id, queryable)
-        if image is None:
-            raise NotFoundError(image_not_found_text(image_id))
-        return image
+        if owner_id is not None:
+            return _require(self._images.get_owned(image_id, owner_id, queryable), image_id)
+        return _require(self._images.get(image_id, queryable), image_id)
+
+
+def _require(image: Image | None, image_id: ImageId) -> Image:
+    if image is None:
+        raise NotFoundError(image_not_found_text(image_id))
+    return image

@@ -12,6 +12,7 @@ from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
 from imagehost_core.db import AccountRepository, Database, KeyRepository, SessionRepository
+from imagehost_core.db.database import Queryable
 from imagehost_core.errors import (
     ConflictError,
     ErrorCollector,
@@ -23,7 +24,7 @@ from imagehost_core.errors import (
     quote_value,
 )
 from imagehost_core.ids import Random, new_key_id
-from imagehost_core.models import ALL_SCOPES, ApiKey, ApiKeyWithToken, Page, Principal, Scope
+from imagehost_core.models import ALL_SCOPES, Account, ApiKey, ApiKeyWithToken, Page, Principal, Scope
 from imagehost_core.pagination import PageRequest
 from imagehost_core.services.owners import Owner, get_account
 from imagehost_core.services.principals import LAST_USED_RESOLUTION, PrincipalCache
@@ -68,9 +69,39 @@ class KeyService:
             NotFoundError: There is no such account.
             ValidationError: A value is not allowed; all errors are reported together.
         """
+        created = self._new_key(owner, name=name, scopes=scopes, expires_at=expires_at)
+        with self._database.transaction(created.key.account_id) as transaction:
+            self._keys.insert(transaction, created.key, token_hash(created.token))
+        return created
+
+    def create_first(self, *, owner: Owner, name: str, password_hash: str) -> ApiKeyWithToken | None:
+        """Create the first key of an account with all scopes, and set its password, in one transaction.
+
+        Of several hosts that start at once on one database, one does.
+
+        Args:
+            owner: The account.
+            name: As for `create`.
+            password_hash: An argon2id hash.
+
+        Returns:
+            `None` if the account has a key; then nothing is changed.
+
+        Raises:
+            NotFoundError: There is no such account.
+        """
+        created = self._new_key(owner, name=name, scopes=ALL_SCOPES, expires_at=None)
+        account_id = created.key.account_id
+        with self._database.transaction(account_id) as transaction:
+            if self._keys.is_any(account_id, transaction):
+                return None
+            self._accounts.set_password_hash(transaction, account_id, password_hash)
+            self._keys.insert(transaction, created.key, token_hash(created.token))
+        return created
+
+    def _new_key(self, owner: Owner, **fields: object) -> ApiKeyWithToken:
         account, now = get_account(self._accounts, owner), self._clock()
-        values = _validate_key({"name": name, "scopes": scopes, "expires_at": expires_at}, now)
-        token = new_token(TokenKind.KEY, self._random)
+        values, token = _validate_key(fields, now), new_token(TokenKind.KEY, self._random)
         key = ApiKey(
             id=new_key_id(self._random),
             account_id=account.id,
@@ -80,8 +111,6 @@ class KeyService:
             revoked_at=None,
             **values,
         )
-        with self._database.transaction() as transaction:
-            self._keys.insert(transaction, key, token_hash(token))
         return ApiKeyWithToken(key, token)
 
     def list(self, *, owner: Owner, page: PageRequest | None = None) -> Page[ApiKey]:
@@ -99,11 +128,7 @@ class KeyService:
         Raises:
             NotFoundError: The account has no such key.
         """
-        key_id = key_id_of(key)
-        record = self._keys.get(key_id, get_account(self._accounts, owner).id)
-        if record is None:
-            raise NotFoundError(f"expected the id of one of your API keys but received {quote_value(key_id)}")
-        return record
+        return self._get(key, get_account(self._accounts, owner), self._database)
 
     def update(self, key: KeyRef, *, owner: Owner, **changes: object) -> ApiKey:
         """Change the given fields of a key.
@@ -118,16 +143,18 @@ class KeyService:
             ValidationError: Values are not allowed; every one is listed in `errors`.
             ConflictError: The key is revoked.
         """
-        errors, now = ErrorCollector(), self._clock()
+        account, errors, now = get_account(self._accounts, owner), ErrorCollector(), self._clock()
         with errors.catch():
-            current = self.get(key, owner=owner)
+            self._get(key, account, self._database)
         with errors.catch():
             values = _validate_key(changes, now)
         errors.raise_if_any()
-        if current.revoked_at is not None:
-            raise ConflictError("expected a key that is not revoked but received one that is")
-        changed = attrs.evolve(current, **values)
-        with self._principals.changing(), self._database.transaction() as transaction:
+        with self._principals.transaction(account.id) as transaction:
+            # Read again: it may have been revoked since.
+            current = self._get(key, account, transaction)
+            if current.revoked_at is not None:
+                raise ConflictError("expected a key that is not revoked but received one that is")
+            changed = attrs.evolve(current, **values)
             self._keys.update(transaction, changed)
         return changed
 
@@ -145,11 +172,15 @@ class KeyService:
         Raises:
             NotFoundError: The account has no such key.
         """
-        current = self.get(key, owner=owner)
+        account = get_account(self._accounts, owner)
+        current = self._get(key, account, self._database)
         if current.revoked_at is None:
-            current = attrs.evolve(current, revoked_at=self._clock())
-            with self._principals.changing(), self._database.transaction() as transaction:
-                self._keys.update(transaction, current)
+            with self._principals.transaction(account.id) as transaction:
+                # Read again: its other fields may have changed since.
+                current = self._get(key, account, transaction)
+                if current.revoked_at is None:
+                    current = attrs.evolve(current, revoked_at=self._clock())
+                    self._keys.update(transaction, current)
         return current
 
     def authenticate(self, token: str) -> Principal:
@@ -179,6 +210,13 @@ class KeyService:
         """
         return self._principals.get(token_hash(token), self._clock()) if token.isascii() else None
 
+    def _get(self, key: KeyRef, account: Account, queryable: Queryable) -> ApiKey:
+        key_id = key_id_of(key)
+        record = self._keys.get(key_id, account.id, queryable)
+        if record is None:
+            raise NotFoundError(f"expected the id of one of your API keys but received {quote_value(key_id)}")
+        return record
+
     def _read_key(self, hashed: str, now: datetime) -> _PrincipalRead:
         record = self._keys.get_by_token_hash(hashed)
         if record is None:
@@ -190,7 +228,7 @@ class KeyService:
         last_used_at = key.last_used_at or _NEVER
         if now - last_used_at >= LAST_USED_RESOLUTION:
             # A full disk must not lock clients out: they delete images to free space.
-            with suppress(InsufficientStorageError), self._database.transaction() as transaction:
+            with suppress(InsufficientStorageError), self._database.transaction(blind=True) as transaction:
                 self._keys.set_last_used(transaction, key.id, now)
                 last_used_at = now
         return Principal(account, key.scopes, key.id), last_used_at, key.expires_at
@@ -202,7 +240,7 @@ class KeyService:
         session, account = record
         last_used_at = session.last_used_at
         if now - last_used_at >= LAST_USED_RESOLUTION:
-            with suppress(InsufficientStorageError), self._database.transaction() as transaction:
+            with suppress(InsufficientStorageError), self._database.transaction(blind=True) as transaction:
                 self._sessions.set_last_used(transaction, session.id, now)
                 last_used_at = now
         return Principal(account, ALL_SCOPES, session_id=session.id), last_used_at, session.expires_at

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
 from imagehost_core.db import AccountRepository, CounterMismatch, Database, recount
 from imagehost_core.db.statistics import DatabaseStatistics, read_statistics
-from imagehost_core.errors import UnavailableError
+from imagehost_core.errors import InsufficientStorageError, UnavailableError
 from imagehost_core.services.cleanup import GarbageCollector
 from imagehost_core.services.garbage import GarbageReport, GarbageService
-from imagehost_core.storage import StagingArea
+from imagehost_core.storage import BlobStore, StagingArea
+from imagehost_core.storage.durable import translate_disk_errors
 from imagehost_core.workers import ImageExecutor, PoolLoad
+
+WORKER_SECONDS = 3.0
+"""How long an image worker process has to become ready in a check; starting one takes 0.3 s when idle."""
 
 
 @frozen
@@ -45,32 +50,51 @@ class MaintenanceService:
     _executor: ImageExecutor = field(repr=False)
     _collector: GarbageCollector = field(repr=False)
     _garbage: GarbageService = field(repr=False)
+    _blobs: BlobStore = field(repr=False)
     _clock: Clock = field(repr=False)
 
     def start_workers(self) -> None:
         """Start an image worker process, so that the first request finds it running. Returns at once."""
         self._executor.start()
 
-    def check_ready(self) -> None:
-        """Raise UnavailableError unless the database can be read and the data directory written to.
+    @property
+    def readiness_checks(self) -> Mapping[str, Callable[[], object]]:
+        """The checks of readiness by what they check; each raises an exception unless it responds.
 
-        Raises:
-            UnavailableError: The details name every store that does not respond.
+        A disk that is full is ready: images can still be read and deleted (`accepts_uploads`).
         """
-        checks: dict[str, Callable[[], object]] = {
+        return {
             "the database": self._accounts.is_any,
             "the data directory": self._write_to_staging,
+            "the image store": self._blobs.check_ready,
+            "the image workers": self._require_worker,
         }
+
+    def check_ready(self) -> None:
+        """Raise UnavailableError unless database, data directory, image store and image workers respond.
+
+        Raises:
+            UnavailableError: The details name everything that does not respond.
+        """
         failures: dict[str, Exception] = {}
-        for store, check in checks.items():
+        for name, check in self.readiness_checks.items():
             try:
                 check()
             except Exception as error:
-                failures[store] = error
-        if failures:
-            received = f"received no response from {' and '.join(failures)}"
-            cause = ExceptionGroup("stores do not respond", list(failures.values()))
-            raise UnavailableError(f"expected the stores to respond but {received}") from cause
+                failures[name] = error
+        require_ready(failures)
+
+    def accepts_uploads(self) -> bool:
+        """Return whether `storage.min_free_bytes` of the disk are free, so that uploads can succeed.
+
+        Raises:
+            OSError: The data directory does not respond.
+        """
+        try:
+            self._staging.require_free_space(0)
+        except InsufficientStorageError:
+            return False
+        return True
 
     def statistics(self) -> HostStatistics:
         """Return totals for monitoring: two short queries, and the state of the worker processes."""
@@ -84,8 +108,19 @@ class MaintenanceService:
         )
 
     def _write_to_staging(self) -> None:
-        with self._staging.temporary_directory():
+        with suppress(InsufficientStorageError), self._staging.temporary_directory():
             pass
+
+    def _require_worker(self) -> None:
+        """Raise an exception unless an image worker process is busy, or one is ready for a task in time."""
+        if self._executor.load.busy:
+            return
+        try:
+            self._executor.status(deadline=WORKER_SECONDS)
+        except UnavailableError:
+            # Requests that came meanwhile may have taken them all.
+            if not self._executor.load.busy:
+                raise
 
     def collect_garbage(self, *, dry_run: bool = False) -> GarbageReport:
         """Remove what nothing refers to, what has expired, and variants above the cache's limit.
@@ -93,7 +128,8 @@ class MaintenanceService:
         Args:
             dry_run: Whether to remove nothing, and report what would be removed.
         """
-        return self._garbage.collect(dry_run=dry_run)
+        with translate_disk_errors():
+            return self._garbage.collect(dry_run=dry_run)
 
     def cleanup(self) -> tuple[str, ...]:
         """Remove the files that crashes and failed deletions left; cheap enough to run every minute.
@@ -101,18 +137,20 @@ class MaintenanceService:
         Returns:
             The ids of uploads that crashed before their record was written.
         """
-        return self._collector.collect_marked()
+        with translate_disk_errors():
+            return self._collector.collect_marked()
 
     def check_counters(self) -> tuple[CounterMismatch, ...]:
         """Return the counters of images, albums, bytes and deliveries that differ from a recount.
 
         It reads all images and blocks no write.
         """
-        return recount.check_counters(self._database)
+        with self._database.without_time_limit():
+            return recount.check_counters(self._database)
 
     def repair_counters(self) -> tuple[CounterMismatch, ...]:
         """Correct all counters in one transaction, which other writes wait for, and return what differed."""
-        with self._database.transaction() as transaction:
+        with self._database.without_time_limit(), self._database.transaction() as transaction:
             return recount.repair_counters(transaction)
 
     def check_indexes(self) -> tuple[str, ...]:
@@ -120,9 +158,25 @@ class MaintenanceService:
 
         It reads all images and blocks no write.
         """
-        return recount.check_indexes(self._database)
+        with self._database.without_time_limit():
+            return recount.check_indexes(self._database)
 
     def repair_indexes(self) -> tuple[str, ...]:
         """Correct the gallery and the search index in one transaction; return the ids of their images."""
-        with self._database.transaction() as transaction:
+        with self._database.without_time_limit(), self._database.transaction() as transaction:
             return recount.repair_indexes(transaction)
+
+
+def require_ready(failures: Mapping[str, Exception]) -> None:
+    """Raise UnavailableError if a check of readiness has failed.
+
+    Args:
+        failures: The exceptions of the failed checks, by what they check.
+
+    Raises:
+        UnavailableError: The details name everything that does not respond.
+    """
+    if failures:
+        received = f"received no response from {' and '.join(failures)}"
+        cause = ExceptionGroup("not ready", list(failures.values()))
+        raise UnavailableError(f"expected the host to be ready but {received}") from cause

@@ -6,7 +6,6 @@ from datetime import timedelta
 
 from attrs import frozen
 
-from imagehost_core._util.clock import Clock
 from imagehost_core.services.cleanup import GarbageCollector, ImageEraser
 from imagehost_core.services.context import HostContext
 from imagehost_core.services.expiry import ExpiredRecords
@@ -37,7 +36,7 @@ class MaintenanceServices:
     maintenance: MaintenanceService
 
 
-def build_maintenance(context: HostContext, settings: Settings, clock: Clock) -> MaintenanceServices:
+def build_maintenance(context: HostContext, settings: Settings) -> MaintenanceServices:
     """Return the services for the resources of a host."""
     database, images, blobs, variants = context.database, context.images, context.blobs, context.variants
     locks, generations, staging = context.locks, context.generations, context.staging
@@ -60,7 +59,7 @@ def build_maintenance(context: HostContext, settings: Settings, clock: Clock) ->
         staging=staging,
         eraser=eraser,
     )
-    database_checker = DatabaseChecker(database, clock)
+    database_checker = DatabaseChecker(database, context.clock)
     derivatives = DerivativeRepairer(
         database=database,
         images=images,
@@ -82,13 +81,13 @@ def build_maintenance(context: HostContext, settings: Settings, clock: Clock) ->
             idempotency=context.idempotency,
             outbox=context.outbox,
             event_retention=timedelta(seconds=settings.webhooks.retention_seconds),
-            clock=clock,
+            clock=context.clock,
         ),
         variants=variants,
         staging=staging,
         locks=locks,
     )
     maintenance = MaintenanceService(
-        database, context.accounts, staging, context.executor, collector, garbage, clock
+        database, context.accounts, staging, context.executor, collector, garbage, blobs, context.clock
     )
     return MaintenanceServices(eraser, collector, integrity, maintenance)

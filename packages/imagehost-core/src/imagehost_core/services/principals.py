@@ -15,6 +15,9 @@ from datetime import datetime, timedelta
 from attrs import field, frozen
 
 from imagehost_core._util.lru import LRUCache
+from imagehost_core.db import Database
+from imagehost_core.db.database import Transaction
+from imagehost_core.ids import AccountId
 from imagehost_core.models import Principal
 from imagehost_core.storage import GenerationTable, LockManager
 
@@ -40,6 +43,7 @@ class _CachedPrincipal:
 class PrincipalCache:
     """The principals that tokens had when the database was last read."""
 
+    _database: Database = field(repr=False)
     _locks: LockManager = field(repr=False)
     _generations: GenerationTable = field(repr=False)
     _entries: LRUCache[str, _CachedPrincipal] = field(
@@ -86,10 +90,21 @@ class PrincipalCache:
             self._entries.put(token_hash, _CachedPrincipal(generation, principal, last_used_at, expires_at))
 
     @contextmanager
-    def changing(self) -> Iterator[None]:
-        """Invalidate all principals in every process, before and after a change of what they are read from.
+    def transaction(
+        self, account_id: AccountId | None = None, *, blind: bool = False
+    ) -> Iterator[Transaction]:
+        """Run a block in a write transaction that changes what principals are read from.
 
-        The transaction of the change is inside the block.
+        All principals in memory become invalid in every process of every host before it returns.
+
+        Args:
+            account_id: The scope of the transaction.
+            blind: Whether it has none, as for `Database.transaction`.
         """
-        with self._locks.acquire(LOCK, LOCK), self._generations.bump(LOCK):
-            yield
+        with (
+            self._locks.acquire(LOCK, LOCK),
+            self._generations.bump(LOCK),
+            self._database.transaction(account_id, blind=blind) as transaction,
+        ):
+            yield transaction
+            transaction.invalidate([LOCK])

@@ -1,4 +1,4 @@
-"""Rate limits of accounts and client IP addresses, counted across all processes of a data directory."""
+"""Rate limits of accounts and client IP addresses, counted across all processes and hosts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import lru_cache
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
-from imagehost_core.db import RateLimitStore
+from imagehost_core.db import PostgresRateLimitStore, RateLimitStore
 from imagehost_core.limits import Decision, RateLimitPolicy, account_key, ip_address_key, sign_in_keys
 from imagehost_core.models import Account, LimitOverrides
 from imagehost_core.settings import LimitSettings
@@ -34,13 +34,13 @@ class WindowState:
 class RateLimiter:
     """The rate limits of a host."""
 
-    _store: RateLimitStore = field(repr=False)
+    _store: RateLimitStore | PostgresRateLimitStore = field(repr=False)
     _limits: LimitSettings = field(repr=False)
     _clock: Clock = field(repr=False)
 
     def limits_of(self, account: Account) -> LimitSettings:
         """Return the limits of an account: the host's, overridden by its own."""
-        return _limits(self._limits, account.limits).settings
+        return _policies(self._limits, account.limits).settings
 
     def admit(self, account: Account, *, upload: bool = False) -> Decision:
         """Decide on an API request of an account, and count it if it is admitted.
@@ -72,11 +72,19 @@ class RateLimiter:
 
     def admit_unauthenticated(self, ip_address: str) -> Decision:
         """Decide on a request without a valid token from a client IP address, and count it if admitted."""
-        return self._store.admit(ip_address_key(ip_address), self._limits.unauthenticated)
+        return self._store.admit(ip_address_key(ip_address), self._host_policies.unauthenticated)
 
     def try_admit_unauthenticated(self, ip_address: str) -> Decision | None:
         """Decide on a request without a valid token as `admit_unauthenticated` does, but without waiting."""
-        return self._store.try_admit(ip_address_key(ip_address), self._limits.unauthenticated)
+        return self._store.try_admit(ip_address_key(ip_address), self._host_policies.unauthenticated)
+
+    def admit_page(self, ip_address: str) -> Decision:
+        """Decide on a web page that a client IP address requests, and count it if admitted."""
+        return self._store.admit(ip_address_key(ip_address), self._limits.pages)
+
+    def try_admit_page(self, ip_address: str) -> Decision | None:
+        """Decide on a web page as `admit_page` does, but without waiting."""
+        return self._store.try_admit(ip_address_key(ip_address), self._limits.pages)
 
     def admit_sign_in(self, name: str, ip_address: str) -> Decision:
         """Decide on a sign-in attempt, and count it for the client IP address and the account.
@@ -94,9 +102,7 @@ class RateLimiter:
 
     def windows(self, account: Account) -> tuple[WindowState, ...]:
         """Return the windows that limit an account; a limit of 0 is unlimited and has none."""
-        limits = self.limits_of(account)
-        policy: RateLimitPolicy = (*limits.uploads, *limits.bulk_ids)
-        now = self._clock()
+        policy, now = _policies(self._limits, account.limits).all, self._clock()
         hits = self._store.peek(account_key(account.id), policy)
         return tuple(
             WindowState(
@@ -110,20 +116,30 @@ class RateLimiter:
         )
 
     def _policy(self, account: Account, upload: bool) -> RateLimitPolicy:
-        limits = _limits(self._limits, account.limits)
-        return limits.uploads if upload else limits.api
+        policies = _policies(self._limits, account.limits)
+        return policies.uploads if upload else policies.api
+
+    @property
+    def _host_policies(self) -> _Policies:
+        return _policies(self._limits, _NO_OVERRIDES)
 
 
 @frozen
-class _AccountLimits:
-    """The limits of an account, and its windows, which would take longer to build than to count in."""
+class _Policies:
+    """Limits, and their windows, which would take longer to build than to count in."""
 
     settings: LimitSettings
     api: RateLimitPolicy
     uploads: RateLimitPolicy
+    all: RateLimitPolicy
+    unauthenticated: RateLimitPolicy
 
 
 @lru_cache(1_000)
-def _limits(settings: LimitSettings, overrides: LimitOverrides) -> _AccountLimits:
+def _policies(settings: LimitSettings, overrides: LimitOverrides) -> _Policies:
     limits = settings.for_account(overrides)
-    return _AccountLimits(limits, limits.api, limits.uploads)
+    every = (*limits.uploads, *limits.bulk_ids)
+    return _Policies(limits, limits.api, limits.uploads, every, limits.unauthenticated)
+
+
+_NO_OVERRIDES = LimitOverrides()

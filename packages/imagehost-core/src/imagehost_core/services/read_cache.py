@@ -1,8 +1,8 @@
 """Results of reads in memory, which the next commit of any process invalidates.
 
-SQLite tells whether another connection has committed since, from shared memory: that takes 3 µs, and a page
-of 20 images 200. So a result in memory is as current as one that is read now, and a page that many clients
-request between two commits is read once.
+Whether anything was committed since is known from shared memory: that takes 0.5 µs, and a page of 20 images
+200. So a result in memory is as current as one that is read now, and a page that many clients request between
+two commits is read once. PostgreSQL has no such number, so there every result is read.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ class ReadCache(Generic[K, V]):
         """
         # The version is taken first: a commit before the read then only makes the result outdated at once.
         version = self._database.version()
+        if version is None:
+            return read()
         kept = self._results.get(key)
         if kept is not None and kept[0] == version:
             return kept[1]

@@ -28,6 +28,7 @@ from imagehost_core.pixels import codec_fingerprint
 from imagehost_core.steps import QueueSteps
 from imagehost_core.storage import MASTER, BlobStore
 from imagehost_core.storage.blob_store import derivative_name
+from imagehost_core.storage.checksums import recorded_checksum
 from imagehost_core.storage.variant_cache import VariantCache
 from imagehost_core.transform import Size, Transform, plan
 from imagehost_core.workers import (
@@ -101,24 +102,31 @@ class RenderingService:
             InternalError: The master is damaged.
         """
         cached = self._variants.get(image.id, key)
+        if cached is None:
+            cached = self._variants.fetch(image.id, key)
         if cached is not None:
             return cached
         until = time.monotonic() + self._timeout_seconds
         source = choose_source(image, job)
-        files = [partial(self._blobs.open, image.id, name) for name in dict.fromkeys((source.name, MASTER))]
+        files = [
+            partial(self._blobs.open, image.id, name, checksum=recorded_checksum(image, name))
+            for name in dict.fromkeys((source.name, MASTER))
+        ]
         intermediate = source.intermediate
         new_request = partial(render_request, until=until, flow=client or account_key(image.account_id))
         variant = f"{image.id}/{key}"
         if intermediate is None:
             request = new_request(job, source.size, image.frames, key=variant)
-            return (yield from self._render(request, image, key, job, image.format, files))
+            return (yield from self._render(request, image, key, job, image.format, files, share=True))
         # One after the other: a task that waits for another while it holds a worker process could deadlock.
         first_key = cache_key(intermediate)
         first = new_request(intermediate, source.size, image.frames, key=f"{image.id}/{first_key}")
         data = yield from self._render(first, image, first_key, intermediate, image.format, files)
         second = new_request(job, intermediate.plan.output, 1, key=variant)
         open_data = partial(BytesIO, data)
-        return (yield from self._render(second, image, key, job, intermediate.format, [open_data]))
+        return (
+            yield from self._render(second, image, key, job, intermediate.format, [open_data], share=True)
+        )
 
     def _render(
         self,
@@ -128,6 +136,8 @@ class RenderingService:
         job: RenderJob,
         source_format: Format,
         files: Sequence[Callable[[], BinaryIO]],
+        *,
+        share: bool = False,
     ) -> QueueSteps[bytes]:
         """Return a variant, in steps.
 
@@ -138,22 +148,19 @@ class RenderingService:
             job: What to render.
             source_format: The format of the master, or of the intermediate.
             files: Open the file to render from, then the one to use where that is lost or damaged.
+            share: Whether other hosts can use the variant.
         """
         while (data := self._variants.get(image.id, key)) is None:
             worker = yield from self._executor.wait(request)
             if worker is None:
                 continue  # Another request has rendered the variant.
-            succeeded = False
-            try:
+            with self._executor.completing(request):
                 try:
                     data = self._render_from_files(request, image, job, source_format, files, worker)
                 finally:
                     # Before the write to the disk, so that the next task can start meanwhile.
                     self._executor.release(worker)
-                self._variants.put(image.id, key, data)
-                succeeded = True
-            finally:
-                self._executor.complete(request, succeeded=succeeded)
+                self._variants.put(image.id, key, data, share=share)
             return data
         return data
 

@@ -1,13 +1,15 @@
 """Restore: a data directory from a backup and the increments after it.
 
 Everything is built and verified in the directory `restoring`, then moved to its place, the database last.
-Until then no host opens the data directory, so a restore that was interrupted leaves none.
+Until then no host opens the data directory, so a restore that was interrupted leaves none. If the settings
+name an object store, images are uploaded to it meanwhile; it must have none before.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from itertools import islice
@@ -19,10 +21,12 @@ from attrs import define, field, frozen
 from imagehost_core._util.clock import to_rfc3339, utc_now
 from imagehost_core.db import AccountRepository, Database, ImageRepository
 from imagehost_core.db.snapshot import end_runtime_state, image_ids, open_restored
-from imagehost_core.errors import ConflictError, ValidationError
-from imagehost_core.ids import ImageId, is_image_id
+from imagehost_core.errors import ConflictError, InternalError, ValidationError
+from imagehost_core.ids import ID_LENGTH, ImageId, is_image_id
 from imagehost_core.services.backup import BackupInfo, BackupProgress, parse_info
-from imagehost_core.storage import MASTER, DataLayout, LockManager
+from imagehost_core.services.restored_files import RestoredFiles, open_restored_files
+from imagehost_core.settings import FOLDER, StorageSettings
+from imagehost_core.storage import DataLayout, LockManager
 from imagehost_core.storage.archive import (
     DATABASE,
     INFO,
@@ -39,9 +43,9 @@ from imagehost_core.storage.durable import (
     require_free_bytes,
     sync_directory,
     sync_tree,
-    translate_disk_full,
+    translate_disk_errors,
 )
-from imagehost_core.storage.layout import SECRET_BYTES, shard
+from imagehost_core.storage.layout import SECRET_BYTES
 from imagehost_core.storage.locks import lock_file, unlock_file
 
 _BATCH = 1_000
@@ -72,6 +76,7 @@ def restore(
     directory: str | os.PathLike[str],
     *,
     progress: BackupProgress | None = None,
+    storage: StorageSettings | None = None,
 ) -> RestoreResult:
     """Restore a host from a backup and the increments after it, into a new or empty data directory.
 
@@ -82,15 +87,27 @@ def restore(
             One stream may contain several.
         directory: The data directory. A settings file in it is kept.
         progress: Called after each image of a backup.
+        storage: The settings of the store of images; by default they are stored in the directory.
 
     Raises:
-        ConflictError: The directory is not empty, or another process restores it.
-        ValidationError: A backup is damaged or truncated, or one is missing. The directory is as before.
+        ConflictError: The directory or the object store is not empty, or another process restores it.
+        ValidationError: A backup is damaged or truncated, one is missing, or its settings name another store
+            of images than `storage`. The directory is as before.
         InsufficientStorageError: The disk is full.
+        InternalError: The disk cannot be read or written.
+        SettingsError: The object store cannot be used.
+        UnavailableError: The object store did not respond in time.
     """
     layout = DataLayout(Path(directory).resolve())
-    with _staging_layout(layout) as staged, translate_disk_full():
-        restored = _Restored(staged, progress)
+    storage = storage or StorageSettings()
+    was_interrupted = layout.is_restoring
+    with (
+        translate_disk_errors(),
+        _staging_layout(layout) as staged,
+        open_restored_files(staged, storage, may_have_images=was_interrupted) as files,
+    ):
+        settings_url = None if layout.settings_file.exists() else storage.url
+        restored = _Restored(staged, files, settings_url, progress)
         for stream in streams:
             with closing(ArchiveReader(stream, staged.root)) as reader:
                 if not reader.has_archive():
@@ -124,8 +141,10 @@ def _staging_layout(layout: DataLayout) -> Iterator[DataLayout]:
         _remove_interrupted(layout)
         yield staged
     except BaseException:
-        _remove_interrupted(layout)
-        _remove_staging(layout, lock)
+        try:
+            _remove_interrupted(layout)
+        finally:
+            _remove_staging(layout, lock)
         if is_new:
             with suppress(OSError):
                 layout.root.rmdir()
@@ -140,8 +159,10 @@ def _remove_staging(layout: DataLayout, lock: int) -> None:
         path.unlink(missing_ok=True)
     else:
         # Deleted first: a process that acquires the lock meanwhile would hold that of a deleted file.
-        path.unlink(missing_ok=True)
-        unlock_file(lock)
+        try:
+            path.unlink(missing_ok=True)
+        finally:
+            unlock_file(lock)
     with suppress(FileNotFoundError):
         layout.restoring.rmdir()
     sync_directory(layout.root)
@@ -174,6 +195,8 @@ class _Restored:
     """The directory that backups are extracted to, one after the other."""
 
     layout: DataLayout
+    files: RestoredFiles
+    settings_url: str | None
     progress: BackupProgress | None
     info: BackupInfo | None = None
     skipped: set[ImageId] = field(factory=set)
@@ -193,13 +216,15 @@ class _Restored:
                 self.skipped |= _parse_ids(member)
             elif member.image_id is None:
                 self._write(member, self.layout.root / member.name)
+                if member.name == SETTINGS and self.settings_url is not None:
+                    _require_store(self.layout.settings_file, self.settings_url)
             else:
-                directory = self.layout.images / shard(member.image_id) / member.image_id
-                make_directory(directory, fsync=False)
+                directory = self.files.directory(member.image_id)
                 self._write(member, directory / member.name.rpartition("/")[2])
                 if member.image_id != previous:
                     done, previous = done + 1, member.image_id
                     self._report(done)
+        self.files.complete()
         self.archive_count += 1
 
     def finish(self) -> RestoreResult:
@@ -212,7 +237,6 @@ class _Restored:
             raise ValidationError("expected a backup but received none")
         if self.layout.secret.stat().st_size < SECRET_BYTES:
             raise ValidationError(f"expected at least {SECRET_BYTES} bytes of {SECRET} in the backup")
-        make_directory(self.layout.images, fsync=False)
         database = open_restored(self.layout.database, LockManager(self.layout.locks))
         try:
             count, missing = self._find_missing(database)
@@ -228,6 +252,7 @@ class _Restored:
                 self._remove_deleted(ImageRepository(database))
         finally:
             database.close()
+        _require_no_log(self.layout.database)
         shutil.rmtree(self.layout.locks)
         return RestoreResult(self.info, count - len(missing), missing)
 
@@ -261,7 +286,7 @@ class _Restored:
         count, missing = 0, []
         for image_id in image_ids(database):
             count += 1
-            if not (self.layout.images / shard(image_id) / image_id / MASTER).is_file():
+            if not self.files.has_master(image_id):
                 missing.append(image_id)
                 if image_id not in self.skipped:
                     raise ValidationError(
@@ -272,17 +297,53 @@ class _Restored:
 
     def _remove_deleted(self, images: ImageRepository) -> None:
         """Remove the files of images that were deleted after an earlier backup."""
-        directories = (path for parent in self.layout.images.iterdir() for path in parent.iterdir())
-        while batch := {ImageId(path.name): path for path in islice(directories, _BATCH)}:
-            for image_id in batch.keys() - images.existing(batch):
-                shutil.rmtree(batch[image_id])
+        ids = self.files.ids()
+        while batch := set(islice(ids, _BATCH)):
+            for image_id in batch - images.existing(batch):
+                self.files.delete(image_id)
+
+
+def _require_no_log(database: Path) -> None:
+    """Raise InternalError if SQLite has not written its log to the database; closing it hides the error.
+
+    The log would be lost, as the database is moved without it.
+    """
+    if any(database.with_name(f"{database.name}{suffix}").exists() for suffix in ("-wal", "-shm")):
+        raise InternalError("expected a disk that works but the log of the database could not be written")
 
 
 def _parse_ids(member: Member) -> set[ImageId]:
-    lines = member.read().decode("ascii", "replace").splitlines()
-    if wrong := [line for line in lines if not is_image_id(line)]:
-        raise ValidationError(f"expected ids of images in {SKIPPED} but received {wrong[0]!r:.40}")
-    return {line for line in lines if is_image_id(line)}
+    """Return the ids in a member, which is refused at its first other line and never in memory whole."""
+    ids, rest = set[ImageId](), b""
+    for chunk in member.chunks():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in (text.decode("ascii", "replace") for text in lines):
+            if not is_image_id(line):
+                raise _invalid_id(line)
+            ids.add(line)
+        if len(rest) > ID_LENGTH:
+            raise _invalid_id(rest.decode("ascii", "replace"))
+    if rest:
+        raise _invalid_id(rest.decode("ascii", "replace"))
+    return ids
+
+
+def _invalid_id(line: str) -> ValidationError:
+    return ValidationError(f"expected ids of images in {SKIPPED}, one a line, but received {line[:40]!r}")
+
+
+def _require_store(settings_file: Path, url: str) -> None:
+    """Raise ValidationError if the settings of a backup name another store of images than a URL."""
+    try:
+        section = tomllib.loads(settings_file.read_text(encoding="utf-8")).get("storage", {})
+        named = section.get("url", FOLDER) if isinstance(section, dict) else FOLDER
+    except (ValueError, RecursionError):
+        return  # The host that opens the directory reports it.
+    if named != url:
+        raise ValidationError(
+            f"expected storage.url {url!r} in the {SETTINGS} of the backup but received {named!r}: "
+            f"write a {SETTINGS} with the store to use into the directory, or set IMAGEHOST_STORAGE"
+        )
 
 
 def _publish(staged: DataLayout, layout: DataLayout) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from datetime import timedelta
 
 from attrs import field, frozen
@@ -71,8 +70,8 @@ class SessionService:
             last_used_at=now,
         )
         is_full = self._sessions.count(account.id, now) >= MAX_SESSIONS
-        changing = self._principals.changing() if is_full else nullcontext()
-        with changing, self._database.transaction() as transaction:
+        begin = self._principals.transaction if is_full else self._database.transaction
+        with begin(account.id) as transaction:
             current = self._accounts.get_by_name(account.name, transaction)
             if current is None or current.id != account.id or current.suspended_at is not None:
                 raise UnauthorizedError("expected an account that is not suspended")
@@ -99,7 +98,7 @@ class SessionService:
             NotFoundError: The account has no such session, or it has expired.
         """
         account, session_id = get_account(self._accounts, owner), session_id_of(session)
-        with self._principals.changing(), self._database.transaction() as transaction:
+        with self._principals.transaction(account.id) as transaction:
             if self._sessions.get(session_id, account.id, self._clock(), transaction) is None:
                 raise NotFoundError(
                     f"expected the id of one of your sessions but received {quote_value(session_id)}"
@@ -108,7 +107,7 @@ class SessionService:
 
     def end(self, token: str) -> None:
         """End the session of a token at once, in every process; no error if it has ended."""
-        with self._principals.changing(), self._database.transaction() as transaction:
+        with self._principals.transaction(blind=True) as transaction:
             self._sessions.delete_by_token_hash(transaction, token_hash(token))
 
     def end_others(self, session: SessionRef, *, owner: Owner) -> int:
@@ -118,7 +117,7 @@ class SessionService:
             NotFoundError: There is no such account.
         """
         account = get_account(self._accounts, owner)
-        with self._principals.changing(), self._database.transaction() as transaction:
+        with self._principals.transaction(account.id) as transaction:
             return self._sessions.delete_all(transaction, account.id, keep=session_id_of(session))
 
 

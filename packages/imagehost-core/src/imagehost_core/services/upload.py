@@ -36,7 +36,7 @@ from imagehost_core.settings import LimitSettings, UploadSettings
 from imagehost_core.storage import BlobStore, LockManager, StagedFile, StagingArea
 from imagehost_core.storage.blob_store import MASTER, derivative_name
 from imagehost_core.storage.checksums import file_checksum
-from imagehost_core.storage.durable import translate_disk_full
+from imagehost_core.storage.durable import translate_disk_errors
 from imagehost_core.storage.staging import CHUNK_BYTES
 from imagehost_core.transform import Size
 from imagehost_core.uploads import (
@@ -115,7 +115,11 @@ class UploadService:
         else:
             require_album(self._albums, options.album_id, account.id)
         original_filename = clean_filename(filename if filename is not None else _source_name(source))
-        with self._as_staged_file(source, original_filename) as staged, self._observing(staged) as stored:
+        with (
+            self._as_staged_file(source, original_filename) as staged,
+            self._observing(staged) as stored,
+            translate_disk_errors(),
+        ):
             header = self._admit(staged, account)
             with self._staging.temporary_directory() as directory:
                 result = self._ingest(staged, header, options, directory, account)
@@ -240,7 +244,7 @@ class UploadService:
             remove_exif=self._defaults.remove_exif if options.remove_exif is None else options.remove_exif,
             is_displayable=header.is_displayable,
         )
-        with translate_disk_full(), staged.path.open("rb") as file:
+        with staged.path.open("rb") as file:
             result, (master, *derivatives) = self._executor.ingest(
                 job,
                 file,
@@ -316,7 +320,7 @@ class UploadService:
     def _commit(
         self, unit: UnitOfWork, image: Image, account: Account, idempotency: ResultRecorder | None
     ) -> None:
-        with self._database.transaction() as transaction:
+        with self._database.transaction(image.account_id) as transaction:
             require_album(self._albums, image.album_id, image.account_id, transaction)
             self._accounts.add_usage(transaction, image.account_id, image.size, self._quota(account))
             self._images.insert(transaction, image)
@@ -327,6 +331,7 @@ class UploadService:
     def _rollback(self, image_id: ImageId) -> None:
         """Remove the files of an upload that failed; if that fails, log the error and leave a marker."""
         try:
+            self._database.discard_failed_commit()
             # An interrupt can come after the commit; then the files stay.
             if not self._images.exists(image_id):
                 self._blobs.delete(image_id)

@@ -55,6 +55,7 @@ class WebhookService:
     _outbox: OutboxRepository = field(repr=False)
     _accounts: AccountRepository = field(repr=False)
     _locks: LockManager = field(repr=False)
+    _first_slot: int = field(repr=False)
     _settings: WebhookSettings = field(repr=False)
     _clock: Clock = field(repr=False)
     _random: Random = field(repr=False)
@@ -94,7 +95,7 @@ class WebhookService:
             created_at=self._clock(),
         )
         secret = new_webhook_secret(self._random)
-        with self._database.transaction() as transaction:
+        with self._database.transaction(account.id) as transaction:
             self._require_fewer_than_maximum(account, transaction)
             self._webhooks.insert(transaction, webhook, secret)
         return WebhookWithSecret(webhook, secret)
@@ -107,6 +108,14 @@ class WebhookService:
         """
         account = get_account(self._accounts, owner)
         return self._webhooks.list_by_account(account.id, page or PageRequest())
+
+    def list_disabled(self, count: int = 20) -> tuple[Webhook, ...]:
+        """Return the newest webhooks of all accounts that are disabled because they failed.
+
+        Args:
+            count: The most webhooks.
+        """
+        return self._webhooks.list_disabled(count)
 
     def get(self, webhook: WebhookRef, *, owner: Owner) -> Webhook:
         """Return the current record of an account's webhook.
@@ -138,7 +147,7 @@ class WebhookService:
         errors.raise_if_any()
         if values.get("is_active"):
             values["disabled_reason"] = None
-        with self._database.transaction() as transaction:
+        with self._database.transaction(account.id) as transaction:
             # Read again: a sender may have disabled it since.
             current = self._get(webhook, account, transaction)
             changed = attrs.evolve(current, **values)  # type: ignore[arg-type]
@@ -161,9 +170,9 @@ class WebhookService:
         Raises:
             NotFoundError: The account has no such webhook.
         """
-        webhook_id = self.get(webhook, owner=owner).id
-        with self._database.transaction() as transaction:
-            self._webhooks.delete(transaction, webhook_id)
+        current = self.get(webhook, owner=owner)
+        with self._database.transaction(current.account_id) as transaction:
+            self._webhooks.delete(transaction, current.id)
 
     def rotate_secret(self, webhook: WebhookRef, *, owner: Owner) -> WebhookWithSecret:
         """Replace the secret of a webhook; both sign for 24 hours.
@@ -173,7 +182,7 @@ class WebhookService:
         """
         current = self.get(webhook, owner=owner)
         secret = new_webhook_secret(self._random)
-        with self._database.transaction() as transaction:
+        with self._database.transaction(current.account_id) as transaction:
             until = self._clock() + SECRET_OVERLAP
             self._webhooks.rotate_secret(transaction, current.id, secret, until)
         return WebhookWithSecret(current, secret)
@@ -187,7 +196,7 @@ class WebhookService:
         current, now = self.get(webhook, owner=owner), self._clock()
         body = {"type": TEST_EVENT, "timestamp": to_rfc3339(now), "data": {"webhook_id": current.id}}
         encoded = json.dumps(body, separators=(",", ":")).encode()
-        with self._database.transaction() as transaction:
+        with self._database.transaction(current.account_id) as transaction:
             event_id = new_event_id(self._random)
             (delivery_id,) = self._outbox.insert(
                 transaction, event_id, TEST_EVENT, now, encoded, [current.id]
@@ -225,7 +234,7 @@ class WebhookService:
             NotFoundError: The account has no such webhook, or the webhook no such delivery.
         """
         record = self.delivery(webhook, delivery, owner=owner)
-        with self._database.transaction() as transaction:
+        with self._database.transaction(blind=True) as transaction:
             self._outbox.requeue(transaction, record.id, self._clock())
         return self.delivery(webhook, record, owner=owner)
 
@@ -234,7 +243,7 @@ class WebhookService:
 
         For an operator, after an outage of the host's own network.
         """
-        with self._database.transaction() as transaction:
+        with self._database.transaction(blind=True) as transaction:
             return self._outbox.make_due_now(transaction, self._clock())
 
     def lease(self, count: int) -> tuple[LeasedDelivery, ...]:
@@ -255,9 +264,10 @@ class WebhookService:
         for number in range(MAX_SENDERS):
             with self._locks.try_acquire("sender", number) as acquired:
                 if acquired:
-                    with self._database.transaction() as transaction:
-                        leases.release_slot(transaction, number)
-                    yield number
+                    slot = self._first_slot + number
+                    with self._database.transaction(blind=True) as transaction:
+                        leases.release_slot(transaction, slot)
+                    yield slot
                     return
         yield None
 
@@ -285,12 +295,13 @@ class WebhookService:
         now, reports = self._clock(), list(attempts)
         if not reports and not (count and self.is_any_due()):
             return ()
-        until = now + timedelta(seconds=self._settings.timeout_seconds) + LEASE_MARGIN
-        with self._database.transaction() as transaction:
+        duration = timedelta(seconds=self._settings.timeout_seconds) + LEASE_MARGIN
+        # The rows of deliveries are locked, and an account's webhooks may change meanwhile.
+        with self._database.transaction(blind=True) as transaction:
             for leased, attempt in reports:
                 self._record_attempt(transaction, leased, attempt)
             due = (
-                leases.lease_due(transaction, now, until, count, MAX_IN_FLIGHT_PER_WEBHOOK, sender_slot)
+                leases.lease_due(transaction, now, duration, count, MAX_IN_FLIGHT_PER_WEBHOOK, sender_slot)
                 if count
                 else ()
             )
@@ -308,7 +319,7 @@ class WebhookService:
 
     def release(self, *leased: LeasedDelivery) -> None:
         """Release leased deliveries that were not attempted."""
-        with self._database.transaction() as transaction:
+        with self._database.transaction(blind=True) as transaction:
             leases.release(transaction, leased)
 
     def delete_expired(self) -> None:

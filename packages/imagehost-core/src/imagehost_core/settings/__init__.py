@@ -10,6 +10,7 @@
 ```
 """
 
+from imagehost_core.settings.database import SQLITE, PostgresSettings, redact_password
 from imagehost_core.settings.loader import (
     ENVIRONMENT,
     PREFIX,
@@ -37,13 +38,17 @@ from imagehost_core.settings.model import (
     require_section,
 )
 from imagehost_core.settings.purge import PurgeSettings
+from imagehost_core.settings.storage_url import FOLDER, StorageProvider, StorageUrl, parse_storage_url
 
 __all__ = [
     "ENVIRONMENT",
+    "FOLDER",
     "PREFIX",
+    "SQLITE",
     "DeliverySettings",
     "LimitSettings",
     "ListSettings",
+    "PostgresSettings",
     "PrivateDelivery",
     "PurgeSettings",
     "RenderingSettings",
@@ -52,11 +57,15 @@ __all__ = [
     "Settings",
     "SettingsError",
     "SettingsSource",
+    "StorageProvider",
     "StorageSettings",
+    "StorageUrl",
     "UploadSettings",
     "WebhookSettings",
     "from_environment",
     "from_toml",
+    "parse_storage_url",
+    "redact_password",
     "require_section",
     "resolve_settings",
     "setting_paths",

@@ -59,7 +59,11 @@ class ResolvedSetting:
 
 def variable_name(path: str) -> str:
     """Return the name of a setting's environment variable, such as `IMAGEHOST_LIMITS_QUOTA_BYTES`."""
-    return PREFIX + path.replace(".", "_").upper()
+    return PREFIX + _SHORT_NAMES.get(path, path).replace(".", "_").upper()
+
+
+_SHORT_NAMES = {"storage.url": "storage"}
+"""Settings whose variable has another name; `IMAGEHOST_STORAGE` goes with `IMAGEHOST_DATABASE`."""
 
 
 def setting_paths(kind: type[attrs.AttrsInstance], prefix: str = "") -> Iterator[tuple[str, object]]:

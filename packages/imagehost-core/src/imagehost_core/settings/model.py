@@ -16,7 +16,9 @@ from attrs.validators import ge, le
 from imagehost_core._util.cores import available_cores
 from imagehost_core.limits import DAY, HOUR, MINUTE, RateLimitPolicy, Window
 from imagehost_core.models import LimitOverrides
+from imagehost_core.settings.database import SQLITE, PostgresSettings, redact_password, require_database
 from imagehost_core.settings.purge import PurgeSettings
+from imagehost_core.settings.storage_url import FOLDER, require_storage_url
 
 MIB, GIB = 2**20, 2**30
 
@@ -88,6 +90,7 @@ class LimitSettings:
         bulk_ids_per_minute: Image ids in bulk requests per account and minute.
         unauthenticated_per_minute: Requests without a valid token per client IP address and minute.
         sign_ins_per_minute: Sign-in attempts per minute, for each account and each client IP address.
+        pages_per_minute: Web pages per client IP address and minute.
         quota_bytes: Bytes of masters per account.
     """
 
@@ -98,6 +101,7 @@ class LimitSettings:
     bulk_ids_per_minute: int = field(default=1_000, validator=ge(0))
     unauthenticated_per_minute: int = field(default=60, validator=ge(0))
     sign_ins_per_minute: int = field(default=10, validator=ge(0))
+    pages_per_minute: int = field(default=300, validator=ge(0))
     quota_bytes: int = field(default=0, validator=ge(0))
 
     @property
@@ -133,6 +137,11 @@ class LimitSettings:
         """The windows of a request without a valid token."""
         return (Window("unauthenticated_per_minute", MINUTE, self.unauthenticated_per_minute),)
 
+    @property
+    def pages(self) -> RateLimitPolicy:
+        """The windows of a web page."""
+        return (Window("pages_per_minute", MINUTE, self.pages_per_minute, "pages"),)
+
 
 @frozen(kw_only=True)
 class DeliverySettings:
@@ -151,6 +160,8 @@ class DeliverySettings:
             recently used eighth is evicted.
         disk_cache_bytes: The size of the variant cache on disk.
         memory_cache_bytes: The size of the variant cache in memory, in each process.
+        shared_cache_bytes: The size of the variants that hosts share in an object store, to which garbage
+            collection reduces them; 0 shares none.
     """
 
     private: PrivateDelivery = PrivateDelivery.RESTRICTED
@@ -162,6 +173,7 @@ class DeliverySettings:
     variants_per_image: int = field(default=200, validator=ge(1))
     disk_cache_bytes: int = field(default=10 * GIB, validator=ge(0))
     memory_cache_bytes: int = field(default=64 * MIB, validator=ge(0))
+    shared_cache_bytes: int = field(default=50 * GIB, validator=ge(0))
 
 
 @frozen(kw_only=True)
@@ -169,9 +181,18 @@ class StorageSettings:
     """File storage.
 
     Attributes:
+        url: Where masters and derivatives are stored: `folder`, which is the data directory, or the URL of an
+            object store, such as `s3://bucket/prefix`.
+        timeout_seconds: The longest duration of an operation on a file of an object store; later the request
+            is rejected.
+        cache_bytes: The size of the cache of an object store's files in the data directory.
         min_free_bytes: The free disk space that a write must leave; a write that would leave less is
             rejected.
     """
+
+    url: str = field(default=FOLDER, validator=require_storage_url)
+    timeout_seconds: float = field(default=20.0, validator=ge(0.1))
+    cache_bytes: int = field(default=10 * GIB, validator=ge(0))
 
     min_free_bytes: int = field(default=512 * MIB, validator=ge(0))
 
@@ -198,6 +219,7 @@ class RenderingSettings:
             small renders and a quarter for uploads.
         ingest_timeout_seconds: The longest processing time of an upload.
         render_timeout_seconds: The longest rendering time of a variant.
+        cpu_seconds: The CPU time of one upload or rendering; 0 means unlimited.
         memory_limit_bytes: The address space limit of each process; 0 means unlimited.
     """
 
@@ -205,6 +227,7 @@ class RenderingSettings:
     queue: int = field(default=64, validator=ge(1))
     ingest_timeout_seconds: float = field(default=60.0, validator=ge(0.1))
     render_timeout_seconds: float = field(default=20.0, validator=ge(0.1))
+    cpu_seconds: float = field(default=10.0, validator=ge(0))
     memory_limit_bytes: int = field(default=4 * GIB, validator=ge(0))
 
 
@@ -256,6 +279,8 @@ class Settings:
     Attributes:
         base_url: The public URL of the HTTP interface, ending in `/v1`.
         cdn_url: The public URL of the image delivery route; by default `<origin of base_url>/img`.
+        database: `sqlite` for a file in the data directory, or the URL of a PostgreSQL database.
+        postgres: The connections to PostgreSQL.
         limits: Rate limits and quotas.
         delivery: The image delivery route and its caches.
         storage: File storage.
@@ -273,6 +298,8 @@ class Settings:
 
     base_url: str = field(default="http://127.0.0.1:8000/v1", validator=_require_base_url)
     cdn_url: str | None = field(default=None, validator=_require_optional_url)
+    database: str = field(default=SQLITE, validator=require_database, repr=redact_password)
+    postgres: PostgresSettings = field(factory=PostgresSettings, validator=require_section(PostgresSettings))
     limits: LimitSettings = field(factory=LimitSettings, validator=require_section(LimitSettings))
     delivery: DeliverySettings = field(factory=DeliverySettings, validator=require_section(DeliverySettings))
     storage: StorageSettings = field(factory=StorageSettings, validator=require_section(StorageSettings))

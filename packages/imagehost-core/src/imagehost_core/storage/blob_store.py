@@ -1,36 +1,19 @@
-"""Blob stores: the files of each image, its master and derivatives, stored and deleted as one unit."""
+"""The interface of blob stores: the files of each image, its master and derivatives, stored as one unit."""
 
 from __future__ import annotations
 
-import errno
 import os
-import shutil
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from io import BytesIO
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, runtime_checkable
 
-from imagehost_core.errors import NotFoundError
-from imagehost_core.ids import ImageId, delivery_not_found_text, parse_image_id
-from imagehost_core.storage.durable import (
-    OWNER_ONLY_DIR,
-    make_directory,
-    sync_directory,
-    sync_file,
-    translate_disk_full,
-)
-from imagehost_core.storage.layout import file_sizes, misplaced_paths, shard
-from imagehost_core.storage.staging import StagingArea
+from imagehost_core.ids import ImageId
+from imagehost_core.storage.locks import LockManager
 
 MASTER = "master"
 """The file name of a master. It has no extension: the image's record has the format."""
 
-
 DERIVATIVE_PREFIX = "derivative-"
-_STAGING = ".staging"
 
 
 def derivative_name(side: int) -> str:
@@ -38,15 +21,67 @@ def derivative_name(side: int) -> str:
     return f"{DERIVATIVE_PREFIX}{side}"
 
 
+class VariantStore(Protocol):
+    """A store of variants that several hosts share. All methods are thread-safe."""
+
+    def get(self, image_id: ImageId, key: str) -> bytes | None:
+        """Return a variant, or `None` if it is not stored or the store does not respond."""
+        ...
+
+    def put(self, image_id: ImageId, key: str, data: bytes) -> None:
+        """Write a variant in the background, unless the image is deleted meanwhile."""
+        ...
+
+    def wait(self, image_id: ImageId) -> None:
+        """Wait until no variant of an image is being written by this host, whose record is deleted."""
+        ...
+
+    def ids(self) -> Iterator[ImageId]:
+        """Yield the ids of all images with variants, in any order."""
+        ...
+
+    def sizes(self, image_id: ImageId) -> Mapping[str, int]:
+        """Return the size of each of an image's variants in bytes, by key."""
+        ...
+
+    def delete(self, image_id: ImageId) -> None:
+        """Delete all variants of an image, and verify that none is left."""
+        ...
+
+    def sweep(self, limit_bytes: int, *, dry_run: bool = False) -> tuple[int, int]:
+        """Delete the oldest variants above a limit; return their number and bytes."""
+        ...
+
+    def close(self) -> None:
+        """Drop the variants that wait to be written."""
+        ...
+
+
+@runtime_checkable
+class VariantSharing(Protocol):
+    """A blob store on other machines, that can store variants as well and works in the background."""
+
+    def share_variants(self, locks: LockManager, exists: Callable[[ImageId], bool]) -> VariantStore:
+        """Return a store of variants; it must be closed."""
+        ...
+
+    def close(self) -> None:
+        """Stop the work in the background."""
+        ...
+
+
 class BlobStore(Protocol):
-    """A store of each image's files. All methods are thread-safe."""
+    """A store of each image's files. All methods are thread-safe.
+
+    A store on other machines raises UnavailableError from any method if it does not respond in time.
+    """
 
     def put(self, image_id: ImageId, files: Path) -> None:
         """Store the files of an image. When this returns, the store's durability holds for them.
 
         Args:
             image_id: The id under which nothing is stored yet.
-            files: A directory of files without subdirectories. It is moved or deleted.
+            files: A directory of a master and other files, without subdirectories. It is moved or deleted.
 
         Raises:
             FileExistsError: Files are stored under the id already; they stay as they are.
@@ -54,15 +89,26 @@ class BlobStore(Protocol):
         """
         ...
 
-    def open(self, image_id: ImageId, name: str = MASTER) -> BinaryIO:
+    def open(
+        self,
+        image_id: ImageId,
+        name: str = MASTER,
+        *,
+        checksum: str | int | None = None,
+        fresh: bool = False,
+    ) -> BinaryIO:
         """Open one of an image's files for reading. The file stays readable if the image is deleted.
 
         Args:
             image_id: The image.
             name: The name that the file had when it was put.
+            checksum: The SHA-256 or the CRC-32 of the file in the image's record. A store that copies files
+                from other machines verifies it.
+            fresh: Whether to read what is stored now and cache nothing, as a check or a backup does.
 
         Raises:
             NotFoundError: The image has no such file, or nothing is stored under the id.
+            InternalError: The stored file has another checksum.
         """
         ...
 
@@ -95,8 +141,34 @@ class BlobStore(Protocol):
         """
         ...
 
+    def evict(self, image_id: ImageId) -> None:
+        """Delete the copies of an image's files that this host has cached, if it caches any.
+
+        Call it once the record is deleted: no download in progress is cached afterwards.
+
+        Raises:
+            OSError: Some of them could not be deleted; try again.
+        """
+        ...
+
+    def cached_ids(self) -> Iterator[ImageId]:
+        """Yield the ids of all images of which this host has cached files, in any order."""
+        ...
+
     def has(self, image_id: ImageId) -> bool:
         """Return whether files are stored under an id."""
+        ...
+
+    @property
+    def upload_grace_seconds(self) -> float:
+        """The age from which files without a record belong to no upload in progress on another host."""
+        ...
+
+    def may_be_uploading(self, image_id: ImageId) -> bool:
+        """Return whether files without a record may be those of an upload in progress on another host.
+
+        The caller holds the image's lock, which excludes uploads on this host.
+        """
         ...
 
     def ids(self) -> Iterator[ImageId]:
@@ -107,247 +179,15 @@ class BlobStore(Protocol):
         """Return the size of each of an image's files in bytes, by name; empty if nothing is stored."""
         ...
 
+    def check_ready(self) -> None:
+        """Raise an error unless the store responds."""
+        ...
+
     def unknown_paths(self) -> Iterator[str]:
         """Yield the paths, relative to the store, of what is in it but can belong to no image."""
         ...
 
 
-class LocalBlobStore:
-    """A blob store in a local directory: one subdirectory per image, published by one rename.
-
-    It is durable: what `put` has stored survives a power failure, and what `delete` has deleted does not
-    come back after one. Several processes may use the same directory.
-
-    ```python
-    with LocalBlobStore("blobs") as blobs:
-        blobs.put(image_id, files)
-        with blobs.open(image_id, "master") as master:
-            data = master.read()
-    ```
-
-    Args:
-        path: The directory; it is created if needed, for its owner alone.
-        staging: The staging area of this process on the same file system; by default one is opened in
-            the directory and closed with the store.
-    """
-
-    def __init__(self, path: str | os.PathLike[str], staging: StagingArea | None = None) -> None:
-        self._root = Path(path)
-        self._synced_shards: set[Path] = set()
-        make_directory(self._root)
-        self._owns_staging = staging is None
-        self._staging = staging or StagingArea(self._root / _STAGING, 0)
-        if self._owns_staging:
-            self._staging.remove_stale()
-
-    def put(self, image_id: ImageId, files: Path) -> None:
-        """Store the files of an image; they survive a power failure when this returns.
-
-        A directory on another file system is copied first.
-
-        Args:
-            image_id: The id under which nothing is stored yet.
-            files: A directory of files without subdirectories. It is moved or deleted.
-
-        Raises:
-            FileExistsError: Files are stored under the id already; they stay as they are.
-            InsufficientStorageError: The disk is full; nothing is stored under the id.
-        """
-        with translate_disk_full():
-            try:
-                self._publish(image_id, files)
-            except OSError as error:
-                if error.errno != errno.EXDEV:
-                    raise
-                with self._staging.temporary_directory() as copy:
-                    for path in files.iterdir():
-                        shutil.copyfile(path, copy / path.name)
-                    self._publish(image_id, copy)
-                shutil.rmtree(files)
-
-    def open(self, image_id: ImageId, name: str = MASTER) -> BinaryIO:
-        """Open one of an image's files for reading. The file stays readable if the image is deleted.
-
-        Args:
-            image_id: The image.
-            name: The name that the file had when it was put.
-
-        Raises:
-            NotFoundError: The image has no such file, or nothing is stored under the id.
-        """
-        if not _is_file_name(name):
-            raise NotFoundError(delivery_not_found_text(image_id))
-        try:
-            return (self._directory(image_id) / name).open("rb")
-        except FileNotFoundError as error:
-            raise NotFoundError(delivery_not_found_text(image_id)) from error
-
-    def delete(self, image_id: ImageId) -> None:
-        """Delete all files of an image; a power failure cannot bring them back when this returns.
-
-        Raises:
-            OSError: Some of them could not be deleted; try again.
-        """
-        self._staging.remove_tree_atomically(self._directory(image_id))
-
-    def replace_file(self, image_id: ImageId, name: str, file: Path) -> None:
-        """Store one of the files of an image; it survives a power failure when this returns."""
-        with translate_disk_full():
-            sync_file(file)
-            file.replace(self._directory(image_id) / name)
-            sync_directory(self._directory(image_id))
-
-    def delete_file(self, image_id: ImageId, name: str) -> None:
-        """Delete one of an image's files, if it is there."""
-        if _is_file_name(name):
-            (self._directory(image_id) / name).unlink(missing_ok=True)
-
-    def has(self, image_id: ImageId) -> bool:
-        """Return whether files are stored under an id."""
-        return self._directory(image_id).is_dir()
-
-    def ids(self) -> Iterator[ImageId]:
-        """Yield the ids of all images, in any order. Directories with other names are ignored."""
-        for directory in self._root.glob("*/*"):
-            with suppress(NotFoundError):
-                image_id = parse_image_id(directory.name)
-                if directory == self._directory(image_id) and directory.is_dir():
-                    yield image_id
-
-    def sizes(self, image_id: ImageId) -> Mapping[str, int]:
-        """Return the size of each of an image's files in bytes, by name; empty if nothing is stored."""
-        return file_sizes(self._directory(image_id))
-
-    def unknown_paths(self) -> Iterator[str]:
-        """Yield the paths, relative to the store, of what is in it but can belong to no image."""
-        for path in misplaced_paths(self._root):
-            if path != _STAGING or not self._owns_staging:
-                yield path
-
-    def close(self) -> None:
-        """Close the store's own staging area. The store must not be used any more."""
-        if self._owns_staging:
-            self._staging.close()
-
-    def __enter__(self) -> LocalBlobStore:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _directory(self, image_id: ImageId) -> Path:
-        return self._root / shard(image_id) / image_id
-
-    def _publish(self, image_id: ImageId, files: Path) -> None:
-        directory = self._directory(image_id)
-        for path in files.iterdir():
-            sync_file(path)
-        sync_directory(files)
-        self._ensure_shard(directory.parent)
-        # Checked because a rename replaces an empty directory; a full one fails with ENOTEMPTY.
-        if directory.exists():
-            raise FileExistsError(errno.EEXIST, "files are stored already", str(directory))
-        try:
-            files.rename(directory)
-        except OSError as error:
-            if error.errno == errno.ENOTEMPTY:
-                raise FileExistsError(errno.EEXIST, "files are stored already", str(directory)) from error
-            raise
-        sync_directory(directory.parent)
-
-    def _ensure_shard(self, directory: Path) -> None:
-        """Create the parent directory of an image's directory, and sync it.
-
-        A directory that exists need not be durable: another process may have created it just now and
-        still be waiting for its sync. So each process syncs each shard once.
-        """
-        if directory not in self._synced_shards:
-            directory.mkdir(OWNER_ONLY_DIR, exist_ok=True)
-            sync_directory(directory.parent)
-            self._synced_shards.add(directory)
-
-
-class MemoryBlobStore:
-    """A blob store in memory, for tests and for programs that keep no files."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._images: dict[ImageId, dict[str, bytes]] = {}
-
-    def put(self, image_id: ImageId, files: Path) -> None:
-        """Store the files of an image.
-
-        Args:
-            image_id: The id under which nothing is stored yet.
-            files: A directory of files without subdirectories. It is deleted.
-
-        Raises:
-            FileExistsError: Files are stored under the id already; they stay as they are.
-        """
-        content = {path.name: path.read_bytes() for path in files.iterdir()}
-        with self._lock:
-            if image_id in self._images:
-                raise FileExistsError(errno.EEXIST, "files are stored already", image_id)
-            self._images[image_id] = content
-        shutil.rmtree(files)
-
-    def open(self, image_id: ImageId, name: str = MASTER) -> BinaryIO:
-        """Open one of an image's files for reading. The file stays readable if the image is deleted.
-
-        Args:
-            image_id: The image.
-            name: The name that the file had when it was put.
-
-        Raises:
-            NotFoundError: The image has no such file, or nothing is stored under the id.
-        """
-        with self._lock:
-            data = self._images.get(image_id, {}).get(name)
-        if data is None:
-            raise NotFoundError(delivery_not_found_text(image_id))
-        return BytesIO(data)
-
-    def delete(self, image_id: ImageId) -> None:
-        """Delete all files of an image, if there are any."""
-        with self._lock:
-            self._images.pop(image_id, None)
-
-    def replace_file(self, image_id: ImageId, name: str, file: Path) -> None:
-        """Store one of the files of an image; the given file is deleted."""
-        with self._lock:
-            self._images[image_id][name] = file.read_bytes()
-        file.unlink()
-
-    def delete_file(self, image_id: ImageId, name: str) -> None:
-        """Delete one of an image's files, if it is there."""
-        with self._lock:
-            self._images.get(image_id, {}).pop(name, None)
-
-    def has(self, image_id: ImageId) -> bool:
-        """Return whether files are stored under an id."""
-        with self._lock:
-            return image_id in self._images
-
-    def ids(self) -> Iterator[ImageId]:
-        """Yield the ids of all images, in any order."""
-        with self._lock:
-            image_ids = tuple(self._images)
-        yield from image_ids
-
-    def sizes(self, image_id: ImageId) -> Mapping[str, int]:
-        """Return the size of each of an image's files in bytes, by name; empty if nothing is stored."""
-        with self._lock:
-            return {name: len(data) for name, data in self._images.get(image_id, {}).items()}
-
-    def unknown_paths(self) -> Iterator[str]:
-        """Yield nothing: all that is stored belongs to an image."""
-        return iter(())
-
-
-def _is_file_name(name: str) -> bool:
+def is_file_name(name: str) -> bool:
+    """Return whether a text can be the name of an image's file: one segment of a path."""
     return name not in {"", ".", ".."} and "/" not in name and "\0" not in name and os.sep not in name

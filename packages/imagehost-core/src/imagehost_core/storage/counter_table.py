@@ -64,7 +64,8 @@ class CounterTable:
             with translate_disk_full():
                 self._write_table(_HEADER.size, INITIAL_CAPACITY, {})
                 self._write(0, _HEADER.pack(_MAGIC, _location(_HEADER.size, INITIAL_CAPACITY), 0, 0))
-        self._location, self._extent = 0, (0, 0)
+        # The positions that were found last, by digest, belong to one table: slots move only when it grows.
+        self._location, self._extent = 0, (0, 0, dict[bytes, int]())
         self._remap()
 
     def __len__(self) -> int:
@@ -74,7 +75,7 @@ class CounterTable:
     @property
     def is_full(self) -> bool:
         """Whether a new key makes the table grow, which takes a millisecond or more."""
-        _, capacity = self._table()
+        _, capacity, _ = self._table()
         return self._words[_USED] >= MAX_LOAD * capacity
 
     def __contains__(self, key: str) -> bool:
@@ -116,7 +117,9 @@ class CounterTable:
         kept: Iterable[tuple[int, tuple[int, int]]] = counters.items()
         if len(counters) > COUNTERS:
             kept = sorted(kept, key=lambda item: item[1][0])[-COUNTERS:]
-        values = [digest, *(value for counter, (start, count) in kept for value in (counter, start, count))]
+        values: list[bytes | int] = [digest]
+        for counter, (start, count) in kept:
+            values += (counter, start, count)
         _SLOT.pack_into(self._map, position, *values, *_ZEROS[len(values) :])
 
     def close(self) -> None:
@@ -130,24 +133,31 @@ class CounterTable:
         self._map = mmap.mmap(self._file.fileno(), 0)
         self._words = memoryview(self._map).cast("Q")
 
-    def _table(self) -> tuple[int, int]:
-        """Return the position and the number of the slots."""
+    def _table(self) -> tuple[int, int, dict[bytes, int]]:
+        """Return the position and the number of the slots, and the positions that were found last."""
         location = self._words[_LOCATION]
         if location != self._location:
             # This process or another has made the table grow.
             self._remap()
-            self._extent = location & ((1 << _OFFSET_BITS) - 1), 1 << (location >> _OFFSET_BITS)
+            self._extent = location & ((1 << _OFFSET_BITS) - 1), 1 << (location >> _OFFSET_BITS), {}
             self._location = location
         return self._extent
 
     def _find(self, digest: bytes) -> int:
         """Return the position of a key's slot, or of the unused one where it belongs."""
-        offset, capacity = self._table()
+        offset, capacity, positions = self._table()
+        known = positions.get(digest)
+        # Checked, as a table may be replaced twice by one in the same place.
+        if known is not None and self._map[known : known + _DIGEST_BYTES] == digest:
+            return known
         first = int.from_bytes(digest[:8], "little")
         for index in range(first, first + capacity):
             position = offset + index % capacity * _SLOT.size
             if self._map[position : position + _DIGEST_BYTES] in (digest, _EMPTY):
                 break
+        if len(positions) >= DIGESTS_IN_MEMORY:
+            positions.clear()
+        positions[digest] = position
         return position
 
     def _read_slot(self, key: str) -> tuple[int, ...]:
@@ -159,7 +169,7 @@ class CounterTable:
 
     def _grow(self, oldest: int) -> None:
         """Move the keys that are in use to another table, large enough for twice as many."""
-        offset, capacity = self._table()
+        offset, capacity, _ = self._table()
         end = offset + capacity * _SLOT.size
         slots = {
             slot[0]: slot
@@ -212,8 +222,13 @@ class CounterTable:
 
 
 def _to_counters(values: tuple[int, ...]) -> Counters:
-    triples = iter(values)
-    return {counter: (start, count) for counter, start, count in zip(*[triples] * 3, strict=True) if counter}
+    counters = {}
+    for index in range(0, len(values), 3):
+        # Counters come first, then zeros.
+        if not values[index]:
+            break
+        counters[values[index]] = values[index + 1], values[index + 2]
+    return counters
 
 
 def _location(offset: int, capacity: int) -> int:

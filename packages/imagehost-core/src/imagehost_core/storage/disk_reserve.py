@@ -40,6 +40,7 @@ class DiskReserve:
             temporary.replace(self._path)
 
     def release(self) -> None:
-        """Delete the reserve if the disk has less free space than that."""
-        if free_bytes(self._path.parent) < RESERVE_BYTES:
-            self._path.unlink(missing_ok=True)
+        """Delete the reserve if the disk has less free space than that; never fails."""
+        with suppress(OSError):
+            if free_bytes(self._path.parent) < RESERVE_BYTES:
+                self._path.unlink(missing_ok=True)

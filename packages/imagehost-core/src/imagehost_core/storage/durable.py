@@ -20,13 +20,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from imagehost_core.errors import FieldError, InsufficientStorageError
+from imagehost_core.errors import FieldError, InsufficientStorageError, InternalError
 
 OWNER_ONLY_DIR, OWNER_ONLY_FILE = 0o700, 0o600
 """The modes of directories and files that only their owner can access."""
 OPEN_FILES_STAY = sys.platform == "win32"
 """Whether the system refuses to rename or delete a file that is open, and a directory with such a file."""
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_DISK_FAILED = frozenset({errno.EIO, errno.EROFS, errno.ENXIO, errno.ESTALE})
+"""Errors of a disk, and of a file system that was remounted read-only after one or is on a lost server."""
 
 
 @contextmanager
@@ -43,6 +45,23 @@ def translate_disk_full() -> Iterator[None]:
             raise
         field_error = FieldError("the disk", "space for the file", "none")
         raise InsufficientStorageError(errors=[field_error]) from error
+
+
+@contextmanager
+def translate_disk_errors() -> Iterator[None]:
+    """Translate the operating system's errors for a disk that is full or fails; others stay as they are.
+
+    Raises:
+        InsufficientStorageError: The disk, or the user's disk quota, is full.
+        InternalError: The disk cannot be read or written.
+    """
+    with translate_disk_full():
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in _DISK_FAILED:
+                raise
+            raise InternalError(f"expected a disk that works but received: {error.strerror}") from error
 
 
 def require_free_bytes(path: Path, size: int, min_free_bytes: int) -> None:
@@ -176,11 +195,18 @@ def remove_directory(path: Path, trash: Path) -> bool:
 
 
 def remove_tree(path: Path) -> None:
-    """Delete a directory, if it exists, that other processes may be deleting as well.
+    """Delete a file or a directory, if it exists, that other processes may be deleting as well.
+
+    Of a symbolic link the link is deleted, and not the directory that it leads to.
 
     Raises:
         OSError: Some of it still exists.
     """
+    if path.is_symlink():
+        path.unlink(missing_ok=True)
     while path.exists():
         with suppress(FileNotFoundError):
-            shutil.rmtree(path)
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()

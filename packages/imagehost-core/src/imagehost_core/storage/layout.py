@@ -4,6 +4,7 @@
 imagehost.sqlite3       the database
 rate_limits             the rate limit counters
 images/ab/<id>/         one directory per image: its master and its derivatives
+cache/ab/<id>/          copies of an object store's files, if images are stored in one instead
 variants/ab/<id>/       one directory per image: its cached variants
 staging/<process>/      files being received or built; removed when the process has exited
 locks/                  advisory lock files, and the generations of images and of principals
@@ -11,10 +12,12 @@ secret                  the key of signed URLs
 reserve                 disk space reserved for deletions
 imagehost.toml          settings of the server, written by the operator
 restoring/              a backup that is being restored; moved away when it is complete
+migrating               the source of a migration to this directory, until it is complete
+migrated                where this host was migrated to; with it nothing in the database is changed
 ```
 
-`ab` is the shard: the first two characters of the image's id. An image's files are in two directories,
-so removing these removes all of them.
+`ab` is the shard: the first two characters of the image's id. An image's files are in one
+directory below each of `images`, `cache` and `variants`, so removing these removes all of them.
 """
 
 from __future__ import annotations
@@ -59,6 +62,11 @@ class DataLayout:
     def images(self) -> Path:
         """The directory of masters and derivatives."""
         return self.root / "images"
+
+    @property
+    def cache(self) -> Path:
+        """The directory of the copies of an object store's files."""
+        return self.root / "cache"
 
     @property
     def variants(self) -> Path:
@@ -106,6 +114,16 @@ class DataLayout:
         return self.root / "restoring"
 
     @property
+    def migrating(self) -> Path:
+        """The file that records a migration to this directory until it is complete."""
+        return self.root / "migrating"
+
+    @property
+    def migrated(self) -> Path:
+        """The file that records where this host was migrated to."""
+        return migrated_marker(self.database)
+
+    @property
     def is_restoring(self) -> bool:
         """Whether a restore is in progress or was interrupted. The database is moved into place last."""
         return self.restoring.is_dir() and not self.database.exists()
@@ -113,6 +131,11 @@ class DataLayout:
     def variants_of(self, image_id: ImageId) -> Path:
         """Return the directory of an image's cached variants."""
         return self.variants / shard(image_id) / image_id
+
+
+def migrated_marker(database: Path) -> Path:
+    """Return the path of the file beside a database that records that its host was migrated."""
+    return database.with_name("migrated")
 
 
 def shard(image_id: ImageId) -> str:

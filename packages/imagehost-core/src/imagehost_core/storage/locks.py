@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from zlib import crc32
 
-from imagehost_core.storage.durable import OWNER_ONLY_FILE, make_directory
+from imagehost_core.storage.durable import OWNER_ONLY_FILE, make_directory, translate_disk_errors
 
 STRIPES = 256
 """The number of lock files for a purpose; with a few dozen locks held at a time, two rarely collide."""
@@ -73,8 +73,13 @@ def lock_file(path: Path, *, wait: bool = True) -> int | None:
 
     Returns:
         A file descriptor, or `None` if the lock is held elsewhere and `wait` is false.
+
+    Raises:
+        InsufficientStorageError: The disk is full.
+        InternalError: The disk cannot be read or written.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, OWNER_ONLY_FILE)
+    with translate_disk_errors():
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, OWNER_ONLY_FILE)
     try:
         if _acquire(descriptor, wait):
             return descriptor
@@ -114,6 +119,11 @@ class LockManager:
     def __init__(self, path: Path) -> None:
         self._root = path
         make_directory(path, fsync=False)
+
+    @property
+    def path(self) -> Path:
+        """The directory of the lock files, which also has the files of counters that locks protect."""
+        return self._root
 
     @contextmanager
     def acquire(self, purpose: str, key: str = "") -> Iterator[None]:

@@ -8,9 +8,10 @@ until such files have been searched for and removed.
 
 from __future__ import annotations
 
+import logging
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -29,7 +30,7 @@ from imagehost_core.storage.durable import (
     remove_tree,
     require_free_bytes,
     sync_directory,
-    translate_disk_full,
+    translate_disk_errors,
 )
 from imagehost_core.storage.locks import lock_existing_file, lock_file, unlock_file
 
@@ -44,6 +45,8 @@ _TRASH = "trash-"
 _MARKER = ".incomplete"
 """The suffix of markers."""
 
+log = logging.getLogger(__name__)
+
 
 class StagedFile:
     """A file that is being received.
@@ -54,16 +57,20 @@ class StagedFile:
     Args:
         path: The path of the file; it must not exist.
         limit: The most bytes to store.
+        remove: Deletes it.
 
     Attributes:
         path: The path of the file.
         size: The number of bytes received.
     """
 
-    def __init__(self, path: Path, limit: int = MAX_FILE_BYTES) -> None:
+    def __init__(
+        self, path: Path, limit: int = MAX_FILE_BYTES, remove: Callable[[Path], object] = remove_tree
+    ) -> None:
         self.path = path
         self.size = 0
         self._limit = limit
+        self._remove = remove
         self._hash = sha256()
         self._file: BinaryIO = open_owner_only(path, "xb")
 
@@ -76,7 +83,7 @@ class StagedFile:
         self.size += len(data)
         if self.size <= self._limit:
             self._hash.update(data)
-            with translate_disk_full():
+            with translate_disk_errors():
                 self._file.write(data)
 
     def finish(self, name: str = "the file") -> None:
@@ -90,7 +97,7 @@ class StagedFile:
             InsufficientStorageError: The disk is full.
         """
         require_file_size(name, self.size, self._limit)
-        with translate_disk_full():
+        with translate_disk_errors():
             self._file.close()
 
     @property
@@ -102,7 +109,7 @@ class StagedFile:
         """Delete the file. An error of writing buffered bytes is ignored: they are discarded."""
         with suppress(OSError):
             self._file.close()
-        self.path.unlink(missing_ok=True)
+        self._remove(self.path)
 
     def __enter__(self) -> StagedFile:
         return self
@@ -128,6 +135,7 @@ class StagingArea:
         make_directory(path, fsync=False)
         self._min_free_bytes = min_free_bytes
         self._root = path
+        self._undeleted: set[Path] = set()
         # Locked before it is renamed to its final name, so that no other process treats it as stale. Where it
         # cannot be renamed then, another process that does so leaves it, because the lock file is open.
         self._process_dir = path / uuid4().hex
@@ -146,8 +154,8 @@ class StagingArea:
             InsufficientStorageError: The disk has less free space than must stay free.
         """
         self.require_free_space(0)
-        with translate_disk_full():
-            return StagedFile(self._process_dir / uuid4().hex)
+        with translate_disk_errors():
+            return StagedFile(self._process_dir / uuid4().hex, remove=self._remove)
 
     def require_free_space(self, size: int) -> None:
         """Raise InsufficientStorageError if a write would leave too little disk space free.
@@ -169,12 +177,12 @@ class StagingArea:
     def temporary_directory(self) -> Iterator[Path]:
         """Create an empty directory to build files in; it is deleted when the block ends."""
         path = self._process_dir / uuid4().hex
-        with translate_disk_full():
+        with translate_disk_errors():
             path.mkdir(OWNER_ONLY_DIR)
         try:
             yield path
         finally:
-            shutil.rmtree(path, ignore_errors=True)
+            self._remove(path)
 
     @contextmanager
     def temporary_path(self) -> Iterator[Path]:
@@ -183,7 +191,7 @@ class StagingArea:
         try:
             yield path
         finally:
-            path.unlink(missing_ok=True)
+            self._remove(path)
 
     def remove_tree_atomically(self, path: Path) -> None:
         """Delete an image's directory at once; a power failure cannot bring it back when this returns.
@@ -204,10 +212,14 @@ class StagingArea:
     def remove_stale(self) -> None:
         """Delete the directories of processes that have exited, and the trash of those that run.
 
-        A marker is left for each process that has exited.
+        A marker is left for each process that has exited. What this process could not delete before is
+        deleted too.
         """
+        for path in tuple(self._undeleted):
+            self._undeleted.discard(path)
+            self._remove(path)
         for path in self._root.iterdir():
-            if not self.remove_one_stale(path.name):
+            if not path.is_symlink() and not self.remove_one_stale(path.name):
                 for trash in path.glob(f"{_TRASH}*"):
                     shutil.rmtree(trash, ignore_errors=True)
 
@@ -232,7 +244,7 @@ class StagingArea:
         return tuple(
             path.name
             for path in self._root.iterdir()
-            if path != self._process_dir and path.is_dir() and _is_stale(path)
+            if path != self._process_dir and path.is_dir() and not path.is_symlink() and _is_stale(path)
         )
 
     def mark_incomplete(self, name: str) -> None:
@@ -240,9 +252,21 @@ class StagingArea:
         with suppress(OSError):
             (self._root / f"{name}{_MARKER}").touch(OWNER_ONLY_FILE)
 
-    def incomplete_markers(self) -> tuple[Path, ...]:
-        """Return the paths of all markers."""
-        return tuple(self._root.glob(f"*{_MARKER}"))
+    def incomplete_markers(self, min_age_seconds: float = 0) -> tuple[Path, ...]:
+        """Return the paths of all markers of an age."""
+        markers = self._root.glob(f"*{_MARKER}")
+        return tuple(path for path in markers if not min_age_seconds or _is_older(path, min_age_seconds))
+
+    def _remove(self, path: Path) -> None:
+        """Delete a file or a directory of this process; if that fails, `remove_stale` does it.
+
+        An error would become that of an operation which has succeeded.
+        """
+        try:
+            remove_tree(path)
+        except OSError as error:
+            log.warning("cannot delete a staged file, will retry: path=%s error=%r", path, error)
+            self._undeleted.add(path)
 
     def close(self) -> None:
         """Delete this process's directory."""
@@ -261,8 +285,12 @@ def _remove_with_lock(path: Path, descriptor: int) -> None:
 
 
 def _is_old(path: Path) -> bool:
+    return _is_older(path, _NEW_MAX_AGE_SECONDS)
+
+
+def _is_older(path: Path, seconds: float) -> bool:
     try:
-        return time.time() - path.stat().st_mtime > _NEW_MAX_AGE_SECONDS
+        return time.time() - path.stat().st_mtime > seconds
     except FileNotFoundError:
         return False
 

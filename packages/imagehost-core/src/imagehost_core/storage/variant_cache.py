@@ -1,39 +1,37 @@
-"""The variant cache: memory, then disk.
+"""The variant cache: memory, then disk, then a store that several hosts share.
 
 Variants can be rendered again, so nothing is synced to the disk; a checksum in each file's header detects
-files that a power failure has corrupted. Purging must be reliable: a variant is written under its image's
-lock and only while the image exists, and an image is deleted under the same lock. So a render in progress
-cannot bring back the variants of a deleted image.
+files that a power failure has corrupted. Purging must be reliable: a variant is written under the lock of
+its image's variants and only while the image exists, and variants are purged under the same lock after the
+image's record was deleted, on this host or on another. So a render in progress cannot bring back the variants
+of a deleted image. Nothing waits for another host, or for the lock of an image, while it holds this lock.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from zlib import crc32
 
 from attrs import frozen
 
 from imagehost_core._util.lru import LRUCache
 from imagehost_core.errors import InsufficientStorageError, NotFoundError
 from imagehost_core.ids import ImageId, delivery_not_found_text, is_image_id
-from imagehost_core.observer import Observer, VariantFound, VariantsSwept, ignore
+from imagehost_core.observer import Observer, VariantFound, VariantsEvicted, VariantsSwept, ignore
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.storage import DataLayout, GenerationTable, LockManager, StagingArea
+from imagehost_core.storage.background_sweep import BackgroundSweep
+from imagehost_core.storage.blob_store import VariantStore
 from imagehost_core.storage.durable import make_directory, open_owner_only, translate_disk_full
+from imagehost_core.storage.eviction import evict_least_recently_used, never
 from imagehost_core.storage.layout import file_sizes, misplaced_paths
+from imagehost_core.storage.variant_files import decode_variant, encode_variant
 
-_HEADER = struct.Struct("<4sIQ")
-"""Magic bytes, CRC-32 and length of the data."""
-_MAGIC = b"ihv1"
 _EVICT_SHARE = 8
 """When an image has too many variants, an eighth of the limit is evicted below it."""
-_SWEEP_SHARE = 20
-"""A process sweeps when it has written a twentieth of the disk cache's limit."""
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +53,7 @@ class VariantCache:
         settings: The limits of the cache.
         exists: Returns whether an image exists now.
         observe: Receives the measurements of the cache.
+        shared: The variants of all hosts, if they are shared.
     """
 
     def __init__(
@@ -66,6 +65,7 @@ class VariantCache:
         settings: DeliverySettings,
         exists: Callable[[ImageId], bool],
         observe: Observer = ignore,
+        shared: VariantStore | None = None,
     ) -> None:
         self._layout = layout
         self._staging = staging
@@ -74,24 +74,34 @@ class VariantCache:
         self._settings = settings
         self._exists = exists
         self._observe = observe
+        self._shared = shared
         self._memory: LRUCache[tuple[ImageId, str], _MemoryEntry] = LRUCache(
             settings.memory_cache_bytes, lambda entry: len(entry.data)
         )
-        self._written_since_sweep = 0
+        self._background_sweep = BackgroundSweep(
+            lambda is_stopped: self.sweep(is_stopped=is_stopped), settings.disk_cache_bytes
+        )
 
-    def get_memory(self, image_id: ImageId, key: str) -> bytes | None:
-        """Return a variant if it is in memory and valid; never waits."""
+    def get_memory(self, image_id: ImageId, key: str, generation: int | None) -> bytes | None:
+        """Return a variant if it is in memory and valid; never waits.
+
+        Args:
+            image_id: The image.
+            key: The variant.
+            generation: The image's generation, read for this request.
+        """
         entry = self._memory.get((image_id, key))
         if entry is None:
             return None
-        if entry.generation != self._generations.read(image_id):
-            self._memory.discard((image_id, key))
+        if entry.generation != generation:
+            if generation is not None:
+                self._memory.discard((image_id, key))
             return None
         return entry.data
 
     def get(self, image_id: ImageId, key: str) -> bytes | None:
         """Return a variant if it is in memory or on disk."""
-        data = self.get_memory(image_id, key)
+        data = self.get_memory(image_id, key, self._generations.read(image_id))
         if data is not None:
             self._observe(VariantFound("memory"))
             return data
@@ -100,35 +110,84 @@ class VariantCache:
             self._observe(VariantFound("disk"))
         return data
 
-    def put(self, image_id: ImageId, key: str, data: bytes) -> None:
-        """Cache a variant, in memory and, if there is space, on disk.
+    def fetch(self, image_id: ImageId, key: str) -> bytes | None:
+        """Return a variant that another host has shared, and cache it on this host.
+
+        Raises:
+            NotFoundError: The image was deleted meanwhile.
+        """
+        if self._shared is None or (data := self._shared.get(image_id, key)) is None:
+            return None
+        self._observe(VariantFound("shared"))
+        self._store(image_id, key, data)
+        return data
+
+    def put(self, image_id: ImageId, key: str, data: bytes, *, share: bool = False) -> None:
+        """Cache a rendered variant, in memory and, if there is space, on disk. Never waits for a sweep.
 
         Args:
             image_id: The image.
             key: The variant, as a valid file name.
             data: The bytes of the variant.
+            share: Whether to share it with other hosts, in the background.
 
         Raises:
             NotFoundError: The image was deleted meanwhile.
         """
         self._observe(VariantFound("render"))
-        with self._locks.acquire("image", image_id):
+        self._store(image_id, key, data)
+        if share and self._shared is not None:
+            self._shared.put(image_id, key, data)
+
+    def _store(self, image_id: ImageId, key: str, data: bytes) -> None:
+        with self._locks.acquire("variants", image_id):
+            generation = self._generations.read(image_id)
             if not self._exists(image_id):
                 raise NotFoundError(delivery_not_found_text(image_id))
-            generation = self._generations.read(image_id)
-            try:
-                self._write(self._layout.variants_of(image_id), key, data)
-            except InsufficientStorageError:
-                log.warning("disk full, variant not cached on disk: image=%s key=%s", image_id, key)
+            is_written = self._background_sweep.may_write() and self._write(image_id, key, data)
         self._put_memory(image_id, key, generation, data)
-        self._written_since_sweep += len(data)
-        if self._written_since_sweep > self._settings.disk_cache_bytes // _SWEEP_SHARE:
-            self._written_since_sweep = 0
-            self.sweep()
+        if is_written:
+            self._background_sweep.add(len(data))
 
     def purge(self, image_id: ImageId) -> None:
-        """Delete all variants of an image. The caller holds its lock and has bumped its generation."""
-        self._staging.remove_tree_atomically(self._layout.variants_of(image_id))
+        """Delete all variants of an image on this host, whose record was deleted and generation is invalid.
+
+        Shared variants are deleted with the image's files; this host writes none after this returns.
+        """
+        with self._locks.acquire("variants", image_id):
+            self._staging.remove_tree_atomically(self._layout.variants_of(image_id))
+        if self._shared is not None:
+            self._shared.wait(image_id)
+
+    def delete_shared(self, image_id: ImageId) -> None:
+        """Delete the shared variants of an image without a record.
+
+        Raises:
+            UnavailableError: The store did not delete all in time.
+        """
+        if self._shared is not None:
+            self._shared.delete(image_id)
+
+    def shared_ids(self) -> Iterator[ImageId]:
+        """Yield the ids of all images with shared variants, in any order."""
+        return iter(()) if self._shared is None else self._shared.ids()
+
+    def shared_sizes(self, image_id: ImageId) -> Mapping[str, int]:
+        """Return the size of each of an image's shared variants in bytes, by key."""
+        return {} if self._shared is None else self._shared.sizes(image_id)
+
+    def sweep_shared(self, *, dry_run: bool = False) -> tuple[int, int]:
+        """Evict the oldest shared variants until they are within their limit.
+
+        Args:
+            dry_run: Whether to delete nothing.
+
+        Returns:
+            The number of evicted variants and their bytes.
+        """
+        if self._shared is None:
+            return 0, 0
+        return self._shared.sweep(self._settings.shared_cache_bytes, dry_run=dry_run)
 
     def ids(self) -> Iterator[ImageId]:
         """Yield the ids of all images with variants on disk, in any order."""
@@ -159,30 +218,41 @@ class VariantCache:
         """Delete a variant on disk, if it is there."""
         (self._layout.variants_of(image_id) / key).unlink(missing_ok=True)
 
-    def sweep(self, *, dry_run: bool = False) -> tuple[int, int]:
+    def sweep(self, *, dry_run: bool = False, is_stopped: Callable[[], bool] = never) -> tuple[int, int]:
         """Evict the least recently used variants until the disk cache is within its limit.
 
         Args:
             dry_run: Whether to delete nothing.
+            is_stopped: Returns whether to stop now.
 
         Returns:
             The number of evicted variants and their bytes; 0 while another process does it.
+
+        Raises:
+            EvictionStopped: `is_stopped` has returned true.
         """
-        evicted = freed = 0
         with self._locks.try_acquire("sweep") as acquired:
             if not acquired:
                 return 0, 0
-            files = sorted(self._files(), key=lambda file: file[0])
-            total = sum(size for _, size, _ in files)
-            for _, size, path in files:
-                if total - freed <= self._settings.disk_cache_bytes:
-                    break
-                if not dry_run:
-                    path.unlink(missing_ok=True)
-                evicted, freed = evicted + 1, freed + size
+            limit = self._settings.disk_cache_bytes
+            eviction = evict_least_recently_used(
+                self._layout.variants, limit, dry_run=dry_run, is_stopped=is_stopped
+            )
             if not dry_run:
-                self._observe(VariantsSwept(total - freed, evicted))
-        return evicted, freed
+                remaining, count, freed = eviction.remaining_bytes, eviction.count, eviction.bytes
+                self._observe(VariantsSwept(remaining))
+                if count:
+                    self._observe(VariantsEvicted("cache", count, freed))
+                    log.info("variants evicted: count=%d bytes=%d stored_bytes=%d", count, freed, remaining)
+        return eviction.count, eviction.bytes
+
+    def flush(self) -> None:
+        """Wait until the sweep ends that is in progress in the background."""
+        self._background_sweep.wait()
+
+    def close(self) -> None:
+        """Stop the sweep that is in progress in the background."""
+        self._background_sweep.close()
 
     def _read(self, image_id: ImageId, key: str) -> bytes | None:
         generation = self._generations.read(image_id)
@@ -191,25 +261,39 @@ class VariantCache:
             content = path.read_bytes()
         except FileNotFoundError:
             return None
-        data = _decode(content)
+        except OSError:
+            log.warning("cannot read cached variant: image=%s key=%s", image_id, key, exc_info=True)
+            return None
+        data = decode_variant(content)
         if data is None:
             log.warning("discarding corrupt cached variant: image=%s key=%s", image_id, key)
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
             return None
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             os.utime(path)
         self._put_memory(image_id, key, generation, data)
         return data
 
-    def _write(self, directory: Path, key: str, data: bytes) -> None:
-        # Variants can be rendered again: they must not use the space that changes and deletions need.
-        self._staging.require_free_space(len(data))
-        with self._staging.temporary_path() as temporary, translate_disk_full():
-            with open_owner_only(temporary, "xb") as file:
-                file.write(_HEADER.pack(_MAGIC, crc32(data), len(data)) + data)
-            make_directory(directory, fsync=False)
-            temporary.replace(directory / key)
-        self._evict(directory)
+    def _write(self, image_id: ImageId, key: str, data: bytes) -> bool:
+        """Write a variant to the disk; return whether it was written, as it can be rendered again."""
+        directory = self._layout.variants_of(image_id)
+        try:
+            # Variants can be rendered again: they must not use the space that changes and deletions need.
+            self._staging.require_free_space(len(data))
+            with self._staging.temporary_path() as temporary, translate_disk_full():
+                with open_owner_only(temporary, "xb") as file:
+                    file.write(encode_variant(data))
+                make_directory(directory, fsync=False)
+                temporary.replace(directory / key)
+            self._evict(directory)
+        except InsufficientStorageError:
+            log.warning("disk full, variant not cached on disk: image=%s key=%s", image_id, key)
+            return False
+        except OSError:
+            log.warning("variant not cached on disk: image=%s key=%s", image_id, key, exc_info=True)
+            return False
+        return True
 
     def _evict(self, directory: Path) -> None:
         """Evict the least recently used variants of an image that has too many.
@@ -219,22 +303,18 @@ class VariantCache:
         limit = self._settings.variants_per_image
         if sum(1 for _ in directory.iterdir()) > limit:
             newest_first = sorted(directory.iterdir(), key=_last_used, reverse=True)
+            count = size = 0
             for path in newest_first[limit - limit // _EVICT_SHARE :]:
-                path.unlink(missing_ok=True)
+                with suppress(FileNotFoundError):
+                    size += path.lstat().st_size
+                    path.unlink()
+                    count += 1
+            self._observe(VariantsEvicted("image", count, size))
+            log.debug("variants evicted: image=%s count=%d bytes=%d", directory.name, count, size)
 
     def _put_memory(self, image_id: ImageId, key: str, generation: int | None, data: bytes) -> None:
         if generation is not None:
             self._memory.put((image_id, key), _MemoryEntry(generation, data))
-
-    def _files(self) -> Iterator[tuple[int, int, Path]]:
-        """Yield the last use, size and path of each variant on disk."""
-        # `os.walk` ignores directories that are deleted meanwhile.
-        for directory, _, names in os.walk(self._layout.variants):
-            for name in names:
-                path = Path(directory, name)
-                with suppress(FileNotFoundError):
-                    status = path.stat()
-                    yield status.st_mtime_ns, status.st_size, path
 
 
 def _last_used(path: Path) -> int:
@@ -247,15 +327,6 @@ def _last_used(path: Path) -> int:
 def _is_intact(path: Path) -> bool:
     """Return whether a variant file can be decoded, or was deleted meanwhile."""
     try:
-        return _decode(path.read_bytes()) is not None
+        return decode_variant(path.read_bytes()) is not None
     except FileNotFoundError:
         return True
-
-
-def _decode(content: bytes) -> bytes | None:
-    """Return the data of a variant file, or `None` if the file is corrupt."""
-    if len(content) < _HEADER.size:
-        return None
-    magic, checksum, size = _HEADER.unpack_from(content)
-    data = content[_HEADER.size :]
-    return data if magic == _MAGIC and size == len(data) and checksum == crc32(data) else None

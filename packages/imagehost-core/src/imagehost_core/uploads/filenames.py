@@ -57,10 +57,11 @@ def clean_filename(name: str | None) -> str:
         return FALLBACK
     if "." in visible.partition(trimmed)[0] and trimmed.lower() in BY_EXTENSION:
         return f"{FALLBACK}.{trimmed}"
-    stem, dot, extension = trimmed.rpartition(".")
-    if dot and len(extension.encode()) <= MAX_EXTENSION_BYTES:
-        return _truncate(stem, dot + extension)
-    return _truncate(trimmed)
+    if _split_extension(trimmed) is None:
+        # A suffix that was too long can be an extension now.
+        trimmed = _truncate(trimmed)
+    parts = _split_extension(trimmed)
+    return trimmed if parts is None else _truncate(*parts)
 
 
 def with_extension(name: str, stored: Format) -> str:
@@ -86,6 +87,12 @@ def _is_visible(char: str) -> bool:
         # or in plane 14, which is reserved for invisible characters.
         return not (0xFDD0 <= point <= 0xFDEF or point & 0xFFFE == 0xFFFE or point >= 0xE0000)
     return category not in INVISIBLE_CATEGORIES or char in ZERO_WIDTH_JOINERS
+
+
+def _split_extension(name: str) -> tuple[str, str] | None:
+    """Return the stem and the extension with its dot, or `None` for a name without an extension."""
+    stem, dot, extension = name.rpartition(".")
+    return (stem, dot + extension) if dot and len(extension.encode()) <= MAX_EXTENSION_BYTES else None
 
 
 def _truncate(stem: str, extension: str = "") -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from threading import Thread
 
 from imagehost_core.errors import FieldError, ValidationError, quote_value
 from imagehost_core.events import EVENT_TYPES
@@ -13,14 +15,34 @@ from imagehost_core.webhooks.endpoint import parse_endpoint_url, require_public_
 HostResolver = Callable[[str, int], Iterable[str]]
 """A function that returns the IP addresses of a host name, for a port."""
 
+RESOLVE_SECONDS = 3.0
+"""The longest duration of a lookup. The system's resolver takes 5 seconds per try and name server by default
+(resolv.conf(5)), and the owner of a domain decides whether its name server responds."""
 
-def resolve_host(host: str, port: int) -> list[str]:
-    """Return the IP addresses of a host name from the system's resolver; none if it does not resolve."""
+
+def resolve_host(host: str, port: int, timeout: float = RESOLVE_SECONDS) -> list[str]:
+    """Return the IP addresses of a host name from the system's resolver; none if it does not resolve in time.
+
+    Args:
+        host: The host name.
+        port: The port.
+        timeout: The longest duration, in seconds. The lookup itself cannot be cancelled: its thread ends
+            later.
+    """
+    addresses = Future[list[str]]()
+
+    def look_up() -> None:
+        try:
+            results = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            addresses.set_result([str(socket_address[0]) for *_, socket_address in results])
+        except OSError:
+            addresses.set_result([])
+
+    Thread(target=look_up, name=f"resolve {host}", daemon=True).start()
     try:
-        results = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError:
+        return addresses.result(timeout)
+    except TimeoutError:
         return []
-    return [str(socket_address[0]) for *_, socket_address in results]
 
 
 def validate_webhook(

@@ -25,8 +25,10 @@ from imagehost_core.workers.broker_messages import (
     send,
     send_fds,
 )
+from imagehost_core.workers.failures import SharedFailure
 from imagehost_core.workers.frames import FrameError
 from imagehost_core.workers.lending import PoolLoad, WorkerPool
+from imagehost_core.workers.messages import TaskError
 from imagehost_core.workers.process import ExitInfo, Worker
 from imagehost_core.workers.watchdog import Watchdog
 
@@ -172,12 +174,12 @@ class BorrowedPool(WorkerPool):
             worker.connection.close()
         # Else `complete` closes the connection: until then the broker keeps the key as running.
 
-    def complete(self, key: str, *, succeeded: bool) -> None:
-        """Mark the result of a key as available, or as failed."""
+    def complete(self, key: str, *, succeeded: bool, error: TaskError | None = None) -> None:
+        """Mark the result of a key as available, or as failed, as in `WorkerPool`."""
         with self._lock:
             worker = self._by_key.pop(key, None)
         if worker is not None:
-            worker.send(Command(Action.COMPLETE, succeeded=succeeded))
+            worker.send(Command(Action.COMPLETE, succeeded=succeeded, error=error))
             worker.connection.close()
 
     def close(self) -> None:
@@ -236,9 +238,13 @@ class BorrowedPool(WorkerPool):
         self._stop_waiting(connection)
         try:
             worker = self._receive(connection, request)
-        except (OSError, FrameError, UnavailableError) as error:
+        except (OSError, FrameError) as error:
             connection.close()
-            future.set_exception(error if isinstance(error, UnavailableError) else _no_broker(error))
+            future.set_exception(_no_broker(error))
+            return
+        except (UnavailableError, SharedFailure) as error:
+            connection.close()
+            future.set_exception(error)
             return
         if worker is None:
             connection.close()
@@ -251,9 +257,11 @@ class BorrowedPool(WorkerPool):
 
     def _receive(self, connection: socket.socket, request: WorkerRequest) -> BorrowedWorker | None:
         data, descriptors, _, _ = recv_fds(connection, MAX_MESSAGE_BYTES, 2)
-        reply = messages.decode(data, BorrowReply)
+        reply = messages.decode(_receive_line(connection, data), BorrowReply)
         if reply.error is not None:
             raise UnavailableError(reply.error, retry_after=reply.retry_after)
+        if reply.shared is not None:
+            raise SharedFailure(reply.shared)
         if reply.worker is None:
             return None
         requests, results = descriptors
@@ -280,13 +288,16 @@ def _no_broker(cause: Exception) -> UnavailableError:
     return error
 
 
-def _receive_line(connection: socket.socket) -> bytes:
+def _receive_line(connection: socket.socket, data: bytes = b"") -> bytes:
     """Return the next message.
+
+    Args:
+        connection: The connection to the broker.
+        data: The start of the message.
 
     Raises:
         OSError: The connection has ended, or timed out.
     """
-    data = b""
     while not data.endswith(b"\n"):
         received = connection.recv(MAX_MESSAGE_BYTES)
         if not received:

@@ -37,6 +37,7 @@ from imagehost_core.workers.broker_messages import (
     send,
 )
 from imagehost_core.workers.executor import MAX_TASKS_PER_WORKER, MAX_WORKER_BYTES, TASKS
+from imagehost_core.workers.failures import SharedFailure
 from imagehost_core.workers.frames import FrameError
 from imagehost_core.workers.pool import ProcessPool
 from imagehost_core.workers.process import Worker, WorkerSpec
@@ -99,6 +100,8 @@ class PoolBroker:
             connection.close()
             return
         if message.until is None:
+            # A pool whose last worker process could not be started tries again.
+            self._pool.start()
             load = self._pool.load
             with connection, suppress(OSError):
                 send(connection, PoolState(load.busy, load.idle, load.waiting, self._pool.worker_pids))
@@ -129,7 +132,7 @@ class PoolBroker:
         worker = loan.future.result(0) if loan.future.done() else None
         if command.action is Action.COMPLETE and loan.request.key is not None:
             loan.is_completed = True
-            self._pool.complete(loan.request.key, succeeded=command.succeeded)
+            self._pool.complete(loan.request.key, succeeded=command.succeeded, error=command.error)
         elif worker is None or loan.is_released:
             return
         elif command.action is Action.KILL:
@@ -150,7 +153,7 @@ class PoolBroker:
         """Take back what a borrower has not given back."""
         if loan.future.cancel():
             return
-        with suppress(UnavailableError):
+        with suppress(UnavailableError, SharedFailure):
             worker = loan.future.result()
             if worker is None:
                 return
@@ -170,8 +173,9 @@ def run_broker(settings: RenderingSettings, requests: socket.socket, observe: Ob
         requests: The socket (SOCK_DGRAM) whose other end the `BorrowedPool` of each borrower has.
         observe: Receives the measurements of starts and exits of worker processes.
     """
+    limits = SandboxLimits(memory_bytes=settings.memory_limit_bytes, task_cpu_seconds=settings.cpu_seconds)
     pool = ProcessPool(
-        WorkerSpec(TASKS, SandboxLimits(memory_bytes=settings.memory_limit_bytes), observe),
+        WorkerSpec(TASKS, limits, observe),
         size=settings.processes,
         queue=settings.queue,
         max_tasks_per_worker=MAX_TASKS_PER_WORKER,
@@ -189,6 +193,9 @@ def _reply(connection: socket.socket, future: Future[Worker | None]) -> None:
         error = future.exception()
         if isinstance(error, UnavailableError):
             send(connection, BorrowReply(error=error.details, retry_after=error.retry_after))
+            return
+        if isinstance(error, SharedFailure):
+            send(connection, BorrowReply(shared=error.error))
             return
         worker = future.result()
         if worker is None:

@@ -17,7 +17,7 @@ from attrs import frozen
 from imagehost_core.sandbox import SandboxStatus
 from imagehost_core.workers import messages
 from imagehost_core.workers.admission import JobClass, WorkerRequest
-from imagehost_core.workers.messages import ResourceUsage
+from imagehost_core.workers.messages import ResourceUsage, TaskError
 from imagehost_core.workers.process import ExitInfo
 
 if sys.platform == "win32":
@@ -81,17 +81,19 @@ class WorkerState:
 
 @frozen
 class BorrowReply:
-    """The answer to a request; with neither, another task with the same key has succeeded.
+    """The answer to a request; with none of them, another task with the same key has succeeded.
 
     Attributes:
         worker: The lent worker process.
         error: Details of the `UnavailableError` instead.
         retry_after: Its `Retry-After`, in seconds.
+        shared: The error of another task with the same key instead.
     """
 
     worker: WorkerState | None = None
     error: str | None = None
     retry_after: int = 1
+    shared: TaskError | None = None
 
 
 @frozen
@@ -122,12 +124,14 @@ class Command:
         state: The state of the process, for `RELEASE`.
         grace: Seconds to wait for its exit, for `END`, which is answered with an `ExitReply`.
         succeeded: Whether the result of the key is available, for `COMPLETE`.
+        error: The error for the requests that wait for the result, for `COMPLETE` after a failure.
     """
 
     action: Action
     state: WorkerState | None = None
     grace: float = 0.0
     succeeded: bool = False
+    error: TaskError | None = None
 
 
 @frozen

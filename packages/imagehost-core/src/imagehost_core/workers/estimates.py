@@ -21,6 +21,9 @@ ENCODE_SECONDS = {
 """CPU seconds to encode a million pixels. Only the order of magnitude matters here."""
 AVIF_SPEED_FACTORS = {10: 1, 9: 1, 8: 3.6, 7: 7, 6: 13, 5: 80, 4: 110, 3: 250, 2: 420, 1: 500, 0: 1_100}
 """CPU seconds of an AVIF by the encoder's speed, relative to the default one (libaom, 480×360 pixels)."""
+MAX_AVIF_SECONDS = 5.0
+"""The estimated CPU seconds of the largest AVIF that is encoded at the speed of the settings; larger ones are
+encoded faster, within the CPU time of a task. Random pixels at quality 100 take six times as long."""
 INGEST_SECONDS = 0.06
 """CPU seconds to ingest a million pixels of an upload: a photograph of 12 megapixels takes 0.7."""
 LIGHT_UPLOAD_SECONDS = 1.5
@@ -49,6 +52,20 @@ def estimate_seconds(job: RenderJob, source: Size, frames: int = 1) -> float:
     encode = job.plan.output.pixels * ENCODE_SECONDS[job.format] * factor
     decode = source.pixels * DECODE_SECONDS
     return (decode + encode) * (frames if job.animated else 1) / 1e6
+
+
+def avif_speed(pixels: int, preferred: int) -> int:
+    """Return the speed of the AVIF encoder for a variant: the preferred one, or faster for a large variant.
+
+    Args:
+        pixels: The pixels of the variant.
+        preferred: The speed for ordinary variants, 0–10.
+    """
+    base = pixels * ENCODE_SECONDS[Format.AVIF] / 1e6
+    fast_enough = (
+        speed for speed in range(preferred, 10) if base * AVIF_SPEED_FACTORS[speed] <= MAX_AVIF_SECONDS
+    )
+    return next(fast_enough, 10)
 
 
 def estimate_ingest_seconds(size: Size, frames: int) -> float:
@@ -93,20 +110,25 @@ class Calibration:
     """Corrections of estimates by the measured durations of earlier tasks, for each class and kind of task.
 
     The durations depend on the machine, and on what else runs on it.
+
+    Attributes:
+        factor: How many times as long as estimated tasks take whose class and kind have not been measured.
     """
 
     def __init__(self) -> None:
+        self.factor = 1.0
         self._measured: dict[tuple[JobClass, str], float] = {}
         self._estimated: dict[tuple[JobClass, str], float] = {}
 
     def seconds(self, request: WorkerRequest) -> float:
         """Return the corrected estimate of a task, in seconds."""
         kind = request.job_class, request.kind
-        measured = self._measured.get(kind, INITIAL_SECONDS)
+        measured = self._measured.get(kind, self.factor * INITIAL_SECONDS)
         return request.seconds * measured / self._estimated.get(kind, INITIAL_SECONDS)
 
     def record(self, request: WorkerRequest, seconds: float) -> None:
         """Add the measured duration of a task; recent ones count most."""
         kind = request.job_class, request.kind
-        for sums, value in ((self._measured, seconds), (self._estimated, request.seconds)):
-            sums[kind] = SMOOTHING * sums.get(kind, INITIAL_SECONDS) + value
+        earlier = self._measured.get(kind, self.factor * INITIAL_SECONDS)
+        self._measured[kind] = SMOOTHING * earlier + seconds
+        self._estimated[kind] = SMOOTHING * self._estimated.get(kind, INITIAL_SECONDS) + request.seconds

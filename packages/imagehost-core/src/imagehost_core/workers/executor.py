@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Generic, Self, TypeVar, cast, overload
-
-from attrs import frozen
+from typing import Self, TypeVar, cast, overload
 
 from imagehost_core.errors import InternalError
 from imagehost_core.formats import Format
@@ -42,6 +40,7 @@ from imagehost_core.workers.process import (
     WorkerSpec,
     worker_errors,
 )
+from imagehost_core.workers.task_call import TaskCall
 
 TASKS = "imagehost_core.workers.tasks"
 """The module of the default task table, which has the tasks of `ingest` and `render`."""
@@ -50,7 +49,6 @@ MAX_TASKS_PER_WORKER = 1000
 MAX_WORKER_BYTES = 2**30
 """A worker process that held more memory than this, in bytes, is replaced after its task: starting one takes
 0.3 s, and using that much takes seconds."""
-
 EXIT_GRACE_SECONDS = 1.0
 """Seconds that a worker process which closed its pipe has to exit, so that its exit status is known."""
 MIN_WORK_SHARE = 0.5
@@ -59,37 +57,6 @@ of an upload must not depend on the load of the server."""
 
 Result = TypeVar("Result")
 Blob = TypeVar("Blob")
-
-
-@frozen
-class TaskCall(Generic[Result]):
-    """A call of a task.
-
-    Attributes:
-        task: Name in the task table.
-        arguments: The arguments before the source: attrs objects, enums or plain values.
-        result_type: Type of the result.
-        blob_count: Returns the number of blobs that belong to a result.
-        format: The format of the variant or of the upload, for measurements.
-    """
-
-    task: str
-    arguments: tuple[object, ...]
-    result_type: type[Result]
-    blob_count: Callable[[Result], int]
-    format: str = ""
-
-    def parse_result(self, message: messages.TaskResult, lengths: tuple[int, ...]) -> Result:
-        """Return the result in a message.
-
-        Raises:
-            WorkerLost: The message holds no result of this call.
-        """
-        with worker_errors():
-            result = messages.from_json(message.value, self.result_type)
-        if len(lengths) != self.blob_count(result):
-            raise WorkerLost(f"expected {self.blob_count(result)} blobs but received {len(lengths)}")
-        return result
 
 
 class ImageExecutor:
@@ -136,6 +103,7 @@ class ImageExecutor:
             max_tasks_per_worker=max_tasks_per_worker,
             max_worker_bytes=max_worker_bytes,
         )
+        self._cpu_seconds = limits.task_cpu_seconds
         self._observe = observe
         self._close = weakref.finalize(self, self._pool.close)
 
@@ -166,7 +134,7 @@ class ImageExecutor:
         return self._pool.worker_pids
 
     def status(self, *, deadline: float = 10.0) -> SandboxStatus:
-        """Return the sandbox status of a worker process.
+        """Return the sandbox status of a worker process; the wait for it is not measured.
 
         Args:
             deadline: Seconds to wait for a free one.
@@ -175,10 +143,11 @@ class ImageExecutor:
             UnavailableError: None was free in time.
             InternalError: None can be started; the cause has the details.
         """
+        until = time.monotonic() + deadline
         with (
             failures.mapped_to(failures.RENDER_ERRORS),
-            self._acquired(request := WorkerRequest(time.monotonic() + deadline, JobClass.LIGHT)) as worker,
-            self._using(worker, request.until, deadline),
+            self._pool.acquire(WorkerRequest(until, JobClass.LIGHT)) as worker,
+            self._using(worker, until, deadline),
         ):
             return worker.ready()
 
@@ -230,7 +199,7 @@ class ImageExecutor:
             flow: Who uploads: the uploads of a flow wait behind each other (`WorkerRequest.flow`).
 
         Raises:
-            ValidationError: The image is damaged, or decoding it takes too long, needs too much memory or
+            ValidationError: The image is damaged, or the work on it takes too long, needs too much memory or
                 crashes the decoder.
             UnavailableError: No worker process was free in time, or the queue is full.
             InternalError: The task failed unexpectedly; the cause has its traceback.
@@ -291,11 +260,12 @@ class ImageExecutor:
         """Wait for a worker process, in steps.
 
         Returns:
-            A worker process, which the caller must `release`, and then `complete` a request with a key; or
+            A worker process, which the caller must `release` within `completing` of a request with a key; or
             `None` if another request with the same key has succeeded meanwhile.
 
         Raises:
             UnavailableError: None was free in time, the queue is full, or none can be started.
+            ImageHostError: The error of another request with the same key, whose task has failed meanwhile.
         """
         started, future = time.monotonic(), self._pool.submit(request)
         try:
@@ -303,17 +273,33 @@ class ImageExecutor:
         except BaseException:
             self._pool.abandon(request, future)
             raise
-        with observing_wait(self._observe, request, started):
-            return future.result()
+        try:
+            with observing_wait(self._observe, request, started):
+                return future.result()
+        except failures.SharedFailure as failure:
+            error = messages.to_exception(failure.error)
+        raise error
 
     def release(self, worker: Worker) -> None:
         """Give back a worker process of `wait`."""
         self._pool.release(worker)
 
-    def complete(self, request: WorkerRequest, *, succeeded: bool) -> None:
-        """Mark the result of a request with a key as available to others, or as failed."""
+    @contextmanager
+    def completing(self, request: WorkerRequest) -> Iterator[None]:
+        """Mark the result of a request with a key as available to others after the block.
+
+        After an error they get the same one, unless it concerns this request only: then the next one runs.
+        """
         assert request.key is not None
-        self._pool.complete(request.key, succeeded=succeeded)
+        succeeded, shared = False, None
+        try:
+            yield
+            succeeded = True
+        except Exception as error:
+            shared = failures.shared_error(error)
+            raise
+        finally:
+            self._pool.complete(request.key, succeeded=succeeded, error=shared)
 
     def run(
         self,
@@ -386,7 +372,8 @@ class ImageExecutor:
             exit_info = worker.end(EXIT_GRACE_SECONDS)
             too_late = failures.DeadlineExceeded if had_enough_time else failures.QueuedTooLong
             kind = too_late if timed_out else self._classify_loss(error, exit_info)
-            raise kind(exit_info.message, deadline) from error
+            seconds = self._cpu_seconds if kind is failures.CpuTimeExceeded else deadline
+            raise kind(exit_info.message, seconds) from error
         finally:
             # The deadline may have passed after the result: the process is then killed, or about to be.
             worker.retired |= not self._pool.watchdog.cancel(timer)

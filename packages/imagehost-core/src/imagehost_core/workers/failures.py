@@ -3,6 +3,9 @@
 An upload that crashes its decoder or exceeds its limits is invalid: 422, as for any damaged file. A stored
 image was decoded once before, so a failed render is a temporary error: 503, and a retry can succeed. A
 worker process that was killed from outside says nothing about the image: 503 in both cases.
+
+A failed render is not repeated for the requests that wait for its result: they get the error, too. Only a
+deadline and a worker process that was killed from outside say nothing about what the others would get.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from contextlib import contextmanager
 from typing import ClassVar
 
 from imagehost_core.errors import FieldError, ImageHostError, InternalError, UnavailableError, ValidationError
-from imagehost_core.sandbox.cpu_time import DECODE_CPU_SECONDS
+from imagehost_core.workers.messages import TaskError, from_exception
 
 
 class WorkerFailure(Exception):
@@ -20,7 +23,7 @@ class WorkerFailure(Exception):
 
     Args:
         message: The cause for the log: exit status and standard error of the process.
-        seconds: The deadline of the task, in seconds.
+        seconds: The deadline of the task, in seconds; or its limit of CPU time, if it exceeded that.
 
     Attributes:
         outcome: The outcome of the task, for measurements.
@@ -40,7 +43,7 @@ class DeadlineExceeded(WorkerFailure):
 
 
 class CpuTimeExceeded(WorkerFailure):
-    """The worker process was killed because it took too much CPU time to decode an upload."""
+    """The worker process was killed because the task took too much CPU time."""
 
     outcome = "timeout"
 
@@ -75,14 +78,25 @@ class WorkerStartFailed(WorkerFailure):
     outcome = "not_started"
 
 
+class SharedFailure(Exception):
+    """The task of another request, whose result a request waited for, has failed.
+
+    Args:
+        error: The error of that request.
+    """
+
+    def __init__(self, error: TaskError) -> None:
+        super().__init__(error.code)
+        self.error = error
+
+
 ErrorMapper = Callable[[WorkerFailure], ImageHostError]
 """Returns the error for a failure."""
 
 
-def _invalid_file(received: str, cpu_seconds: float | None = None) -> ErrorMapper:
+def _invalid_file(received: str, unit: str = "seconds") -> ErrorMapper:
     def error(failure: WorkerFailure) -> ImageHostError:
-        limit = f"{cpu_seconds:g} seconds of CPU time" if cpu_seconds else f"{failure.seconds:g} seconds"
-        expected = f"an image that can be decoded within {limit}"
+        expected = f"an image that can be processed within {failure.seconds:g} {unit}"
         return ValidationError(errors=[FieldError("the file", expected, received)])
 
     return error
@@ -102,15 +116,15 @@ _COMMON_ERRORS: dict[type[WorkerFailure], ErrorMapper] = {
     WorkerStartFailed: _internal,
 }
 UPLOAD_ERRORS: dict[type[WorkerFailure], ErrorMapper] = _COMMON_ERRORS | {
-    DeadlineExceeded: _invalid_file("one that took longer than that to decode"),
-    CpuTimeExceeded: _invalid_file("one that takes longer", DECODE_CPU_SECONDS),
+    DeadlineExceeded: _invalid_file("one that took longer"),
+    CpuTimeExceeded: _invalid_file("one that takes longer", "seconds of CPU time"),
     WorkerCrashed: _invalid_file("one on which the decoder failed"),
     WorkerOutOfMemory: _invalid_file("one that needs more memory than is allowed"),
 }
 """The error of each failure in an upload."""
 RENDER_ERRORS: dict[type[WorkerFailure], ErrorMapper] = _COMMON_ERRORS | {
     DeadlineExceeded: _unavailable("rendering the image took too long"),
-    CpuTimeExceeded: _unavailable("rendering the image took too long"),
+    CpuTimeExceeded: _unavailable("rendering the image takes too much CPU time"),
     WorkerCrashed: _unavailable("rendering the image failed"),
     WorkerOutOfMemory: _unavailable("rendering the image needs more memory than is allowed"),
 }
@@ -124,3 +138,20 @@ def mapped_to(errors: Mapping[type[WorkerFailure], ErrorMapper]) -> Iterator[Non
         yield
     except WorkerFailure as failure:
         raise errors[type(failure)](failure) from failure
+
+
+_OF_ONE_REQUEST = (DeadlineExceeded, QueuedTooLong, WorkerKilled)
+
+
+def shared_error(error: Exception) -> TaskError | None:
+    """Return the error for the requests that wait for the result of a failed task.
+
+    Args:
+        error: The error of the request whose task has failed; the cause is a `WorkerFailure` if it had one.
+
+    Returns:
+        `None` if the task of one of those requests may succeed.
+    """
+    if isinstance(error.__cause__, _OF_ONE_REQUEST):
+        return None
+    return from_exception(error)

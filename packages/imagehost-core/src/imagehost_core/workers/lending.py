@@ -11,6 +11,8 @@ from attrs import frozen
 
 from imagehost_core.errors import UnavailableError
 from imagehost_core.workers.admission import WorkerRequest
+from imagehost_core.workers.failures import SharedFailure
+from imagehost_core.workers.messages import TaskError
 from imagehost_core.workers.process import Worker
 from imagehost_core.workers.watchdog import Watchdog
 
@@ -68,7 +70,7 @@ class WorkerPool(ABC):
             A worker process, which the caller must `release`; or `None` when another task with the same key
             has succeeded meanwhile. A caller that gets one for a request with a key must also `complete` it.
             The future raises `UnavailableError` if none was free in time or probably will be, the queue is
-            full, or none can be started.
+            full, or none can be started; `SharedFailure` when another task with the same key has failed.
         """
 
     @abstractmethod
@@ -76,8 +78,15 @@ class WorkerPool(ABC):
         """Take back a worker process; one that was lost or is due for replacement is replaced."""
 
     @abstractmethod
-    def complete(self, key: str, *, succeeded: bool) -> None:
-        """Mark the result of a key as available, or as failed: then the next request with the key runs."""
+    def complete(self, key: str, *, succeeded: bool, error: TaskError | None = None) -> None:
+        """Mark the result of a key as available, or as failed.
+
+        Args:
+            key: The key.
+            succeeded: Whether the result is available.
+            error: After a failure, the error for those that wait for the result; without it, the next
+                request with the key runs.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -87,7 +96,7 @@ class WorkerPool(ABC):
         """Cancel a request, or give back its worker process, if the caller will not use it."""
         if future.cancel():
             return
-        with suppress(UnavailableError):
+        with suppress(UnavailableError, SharedFailure):
             worker = future.result()
             if worker is not None:
                 self.release(worker)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from imagehost_core.sandbox import enter_sandbox
+from imagehost_core.sandbox.cpu_time import cpu_time_limit
 from imagehost_core.sandbox.enter import exit_with_parent
 from imagehost_core.workers import frames, messages
 from imagehost_core.workers.frames import Head
@@ -48,7 +49,7 @@ def main(argument: str) -> None:
     meter = ResourceMeter()
     status = enter_sandbox(args.limits)
     frames.write_head(results, Head(messages.encode(Ready(status))))
-    run_loop(requests, results, tasks, meter.read)
+    run_loop(requests, results, tasks, meter.read, args.limits.task_cpu_seconds)
 
 
 def lower_priority() -> None:
@@ -82,6 +83,7 @@ def run_loop(
     results: frames.Writable,
     tasks: Mapping[str, Task],
     usage: Callable[[], ResourceUsage],
+    cpu_seconds: float = 0,
 ) -> None:
     """Run one task after the other until the stream of requests ends.
 
@@ -90,6 +92,7 @@ def run_loop(
         results: Stream to write the task results to.
         tasks: The task table.
         usage: Returns the resource usage up to now.
+        cpu_seconds: The CPU time after which a task kills this process, in seconds; 0 means no limit.
 
     Raises:
         FrameError: The stream holds something other than task requests.
@@ -97,7 +100,8 @@ def run_loop(
     while (head := frames.read_head(requests)) is not None:
         request = messages.decode(head.header, TaskRequest)
         sources = [frames.read_blob(requests, length) for length in head.lengths]
-        value, error, blobs = _run_task(request, sources, tasks)
+        with cpu_time_limit(cpu_seconds):
+            value, error, blobs = _run_task(request, sources, tasks)
         result = TaskResult(request.number, usage(), value, error)
         frames.write_head(results, Head(messages.encode(result), tuple(map(len, blobs))))
         for blob in blobs:

@@ -23,7 +23,10 @@ from attrs import define, frozen
 
 from imagehost_core.errors import UnavailableError
 from imagehost_core.workers.admission import WorkerRequest
+from imagehost_core.workers.failures import SharedFailure
 from imagehost_core.workers.lending import PoolLoad, WorkerPool
+from imagehost_core.workers.machine_speed import measure_machine
+from imagehost_core.workers.messages import TaskError
 from imagehost_core.workers.process import Worker, WorkerSpec
 from imagehost_core.workers.queue import RequestQueue
 from imagehost_core.workers.spawned import SpawnedWorker
@@ -95,7 +98,7 @@ class ProcessPool(WorkerPool):
         self._queue = RequestQueue(self.size, self.queue)
         self._waiters: dict[WorkerRequest, _Waiter] = {}
         self._started = 0
-        self._closed = False
+        self._start_failed = self._closed = False
 
     @property
     def load(self) -> PoolLoad:
@@ -115,10 +118,15 @@ class ProcessPool(WorkerPool):
         return self._closed
 
     def start(self) -> None:
-        """Start a worker process in the background, unless there is one; others start on demand."""
+        """Start a worker process in the background, unless there is one; others start on demand.
+
+        It measures the speed of the machine first, to correct estimates.
+        """
         with self._lock:
-            if self._started == 0 and not self._closed:
-                self._spawn()
+            if self._started or self._closed:
+                return
+            self._spawn()
+        threading.Thread(target=self._calibrate, name="imagehost-calibration", daemon=True).start()
 
     def submit(self, request: WorkerRequest) -> Future[Worker | None]:
         """Queue a request for a worker process, as in `WorkerPool`."""
@@ -157,12 +165,13 @@ class ProcessPool(WorkerPool):
         if closed:
             self._discard(worker)
 
-    def complete(self, key: str, *, succeeded: bool) -> None:
-        """Mark the result of a key as available, or as failed: then the next request with the key runs."""
+    def complete(self, key: str, *, succeeded: bool, error: TaskError | None = None) -> None:
+        """Mark the result of a key as available, or as failed, as in `WorkerPool`."""
         with self._resolving() as resolutions:
-            for request in self._queue.complete(key, succeeded=succeeded):
-                future = self._future_of(request)
-                if future.set_running_or_notify_cancel():
+            for request in self._queue.complete(key, shared=succeeded or error is not None):
+                if error is not None:
+                    self._reject(request, SharedFailure(error), resolutions)
+                elif (future := self._future_of(request)).set_running_or_notify_cancel():
                     resolutions.append(partial(future.set_result, None))
             self._dispatch(resolutions)
 
@@ -224,7 +233,7 @@ class ProcessPool(WorkerPool):
             self.watchdog.cancel(waiter.timer)
         return waiter.future
 
-    def _reject(self, request: WorkerRequest, error: UnavailableError, resolutions: Resolutions) -> None:
+    def _reject(self, request: WorkerRequest, error: Exception, resolutions: Resolutions) -> None:
         future = self._future_of(request)
         if future.set_running_or_notify_cancel():
             resolutions.append(partial(future.set_exception, error))
@@ -248,13 +257,24 @@ class ProcessPool(WorkerPool):
                 self._future_of(request)
                 self._dispatch(resolutions)
 
+    def _calibrate(self) -> None:
+        factor = measure_machine(self)
+        if factor is not None:
+            log.info("speed of the machine measured factor=%.2f", factor)
+            with self._resolving() as resolutions:
+                self._queue.calibrate(factor)
+                self._remove_late(time.monotonic(), resolutions)
+
+    def _remove_late(self, now: float, resolutions: Resolutions) -> None:
+        for request, error in self._queue.remove_late(now):
+            self._reject(request, error, resolutions)
+
     def _end_task(self, worker: SpawnedWorker, resolutions: Resolutions) -> None:
         task = self._busy.pop(worker, None)
         if task is not None:
             measured = worker.task_count > task.earlier_tasks and not worker.interrupted
             self._queue.end(task.request, now := time.monotonic(), measured=measured)
-            for request, error in self._queue.remove_late(now):
-                self._reject(request, error, resolutions)
+            self._remove_late(now, resolutions)
 
     def _spawn_if_needed(self, request: WorkerRequest) -> None:
         """Start one more worker process if the requests that could start outnumber those not busy."""
@@ -323,7 +343,10 @@ class ProcessPool(WorkerPool):
         try:
             worker = SpawnedWorker(self.spec)
         except OSError as cause:
-            log.error("worker process failed to start", exc_info=cause)
+            if not self._start_failed:
+                # Once: probes of readiness try again and again.
+                log.error("worker process failed to start", exc_info=cause)
+            self._start_failed = True
             error = UnavailableError("expected a worker but none can be started")
             error.__cause__ = cause
             with self._resolving() as resolutions:
@@ -332,6 +355,7 @@ class ProcessPool(WorkerPool):
                     self._reject_all(error, resolutions)
                 self._dispatch(resolutions)
             return
+        self._start_failed = False
         with self._resolving() as resolutions:
             # At the bottom of the stack: callers get a warmed-up process first.
             self._idle.insert(0, worker)

@@ -183,6 +183,16 @@ class RequestQueue:
             if self._calibration.seconds(request) > RISEN * before:
                 self._is_checked = False
 
+    def calibrate(self, factor: float) -> None:
+        """Correct the estimates of tasks that have not been measured by the speed of the machine.
+
+        Args:
+            factor: How many times as long as estimated they take.
+        """
+        self._calibration.factor = factor
+        self._is_checked = False
+        self._changed()
+
     def remove_late(self, now: float) -> list[tuple[WorkerRequest, UnavailableError]]:
         """Remove the requests that will probably end after their deadline since estimates have risen.
 
@@ -201,11 +211,19 @@ class RequestQueue:
             for request, arrived in zip(late, arrivals, strict=True)
         ]
 
-    def complete(self, key: str, *, succeeded: bool) -> list[WorkerRequest]:
-        """Remove and return the requests that wait for a result; after a failure, the first can run."""
+    def complete(self, key: str, *, shared: bool) -> list[WorkerRequest]:
+        """End the task of a key.
+
+        Args:
+            key: The key.
+            shared: Whether the requests that wait for its result get what the task got, a result or an error.
+
+        Returns:
+            These requests, removed. If it is not shared, the first of them can run.
+        """
         self._running_keys.discard(key)
         self._changed()
-        done = [request for request in self._waiting if succeeded and request.key == key]
+        done = [request for request in self._waiting if shared and request.key == key]
         for request in done:
             del self._waiting[request]
         return done

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
+from typing import Concatenate, ParamSpec, TypeVar
 
 from attrs import field, frozen
 
@@ -15,6 +16,9 @@ from imagehost_core.db.integrity import DELIVERY_EVENT, IMAGE_ALBUM, REFERENCES,
 from imagehost_core.ids import ImageId
 from imagehost_core.services.idempotency import RETENTION
 from imagehost_core.services.integrity.findings import Finding, FindingKind
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _BATCH = 100
 """Images whose entries one transaction corrects; other writes wait for it."""
@@ -44,7 +48,7 @@ class DatabaseChecker:
     def check_references(self, *, repair: bool) -> Iterator[Finding]:
         """Yield the rows that refer to missing rows; delete those that are of no use without them."""
         for reference in REFERENCES:
-            for row, value in integrity.broken_references(self._database, reference):
+            for row, value in self._query(integrity.broken_references, reference):
                 finding = _broken(reference, row, value)
                 if reference.is_deletable:
                     fix: _Repair = partial(integrity.delete_broken, reference=reference, row=row)
@@ -57,7 +61,7 @@ class DatabaseChecker:
 
     def check_events(self, *, repair: bool) -> Iterator[Finding]:
         """Yield the events without a delivery; delete them."""
-        for number, event_id in integrity.events_without_delivery(self._database):
+        for number, event_id in self._query(integrity.events_without_delivery):
             finding = Finding(
                 FindingKind.EVENT_WITHOUT_DELIVERY,
                 f"events {event_id}",
@@ -68,7 +72,7 @@ class DatabaseChecker:
 
     def check_reservations(self, *, repair: bool) -> Iterator[Finding]:
         """Yield the leases of finished deliveries and abandoned idempotency keys; release and delete them."""
-        for delivery_id in integrity.stale_leases(self._database):
+        for delivery_id in self._query(integrity.stale_leases):
             finding = Finding(
                 FindingKind.STALE_RESERVATION,
                 f"webhook_deliveries {delivery_id}",
@@ -77,7 +81,7 @@ class DatabaseChecker:
             fix: _Repair = partial(integrity.release_stale_lease, delivery_id=delivery_id)
             yield from self._report(finding, fix if repair else None, "released the lease")
         before = self._clock() - RETENTION
-        for account_id, key in integrity.stale_idempotency_keys(self._database, before):
+        for account_id, key in self._query(integrity.stale_idempotency_keys, before):
             finding = Finding(
                 FindingKind.STALE_RESERVATION,
                 f"idempotency_keys {account_id} {key}",
@@ -88,9 +92,17 @@ class DatabaseChecker:
             )
             yield from self._report(finding, fix if repair else None, _DELETED)
 
-    def check_indexes(self, *, repair: bool) -> Iterator[Finding]:
+    def check_indexes(self, *, repair: bool, quick: bool) -> Iterator[Finding]:
         """Yield the images that the gallery or the search index has wrongly; correct their entries."""
-        for number in integrity.words_without_image(self._database):
+        if not quick and integrity.is_word_index_corrupt(self._database):
+            finding = Finding(
+                FindingKind.INDEX_MISMATCH,
+                "image_words",
+                "expected the full-text index to match the words of the images but it differs",
+            )
+            is_repaired = repair and integrity.rebuild_word_index(self._database)
+            yield finding.repaired("rebuilt the index") if is_repaired else finding
+        for number in self._query(integrity.words_without_image):
             finding = Finding(
                 FindingKind.INDEX_MISMATCH,
                 f"image_words {number}",
@@ -98,7 +110,7 @@ class DatabaseChecker:
             )
             fix: _Repair = partial(integrity.delete_words_without_image, number=number)
             yield from self._report(finding, fix if repair else None, _DELETED)
-        image_ids = iter(recount.check_indexes(self._database))
+        image_ids = iter(self._query(recount.check_indexes))
         while batch := tuple(islice(image_ids, _BATCH)):
             if repair:
                 with self._database.transaction() as transaction:
@@ -114,12 +126,17 @@ class DatabaseChecker:
 
     def check_counters(self, *, repair: bool) -> Iterator[Finding]:
         """Yield the counters that differ from a recount; correct all in one transaction."""
-        mismatches = recount.check_counters(self._database)
+        mismatches = self._query(recount.check_counters)
         if mismatches and repair:
-            with self._database.transaction() as transaction:
+            with self._database.without_time_limit(), self._database.transaction() as transaction:
                 mismatches = recount.repair_counters(transaction)
         for mismatch in mismatches:
             yield _mismatch(mismatch).repaired("set to the recount") if repair else _mismatch(mismatch)
+
+    def _query(self, query: Callable[Concatenate[Database, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return the result of a query, which may take as long as it needs."""
+        with self._database.without_time_limit():
+            return query(self._database, *args, **kwargs)
 
     def _report(self, finding: Finding, fix: _Repair | None, repair: str) -> Iterator[Finding]:
         """Yield a finding, after its repair if there is one, unless it is gone by then."""

@@ -70,7 +70,7 @@ class DerivativeRepairer:
             derivative_sides=tuple(max(size) for size in image.derivatives),
         )
         try:
-            with self._blobs.open(image.id) as file:
+            with self._blobs.open(image.id, checksum=image.sha256) as file:
                 result, (_, *paths) = self._executor.ingest(
                     job,
                     file,

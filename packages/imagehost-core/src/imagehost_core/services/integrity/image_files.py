@@ -57,7 +57,8 @@ class ImageFileChecker:
             quick: Whether to compare sizes without reading the files.
             report: Called with the progress.
         """
-        total, done = integrity.image_count(self._database), 0
+        with self._database.without_time_limit():
+            total, done = integrity.image_count(self._database), 0
         report(CheckProgress(CheckName.IMAGES, done, total))
         with ThreadPoolExecutor(THREADS_PER_CORE * available_cores(), "integrity check") as threads:
             for rows in integrity.image_rows(self._database):
@@ -145,7 +146,7 @@ class ImageFileChecker:
     def _checksum(self, image_id: ImageId, name: str) -> int | None:
         """Return the CRC-32 of a derivative; `None` if it was deleted meanwhile."""
         try:
-            with self._blobs.open(image_id, name) as file:
+            with self._blobs.open(image_id, name, fresh=True) as file:
                 return checksum(file)
         except NotFoundError:
             return None
@@ -160,7 +161,7 @@ class ImageFileChecker:
     def _hash(self, image_id: ImageId) -> str:
         """Return the SHA-256 of a master; "" if it was deleted meanwhile."""
         try:
-            file = self._blobs.open(image_id)
+            file = self._blobs.open(image_id, fresh=True)
         except NotFoundError:
             return ""
         with file:

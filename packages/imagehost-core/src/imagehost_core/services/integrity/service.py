@@ -43,7 +43,7 @@ class IntegrityService:
             CheckName.EVENTS: partial(database.check_events, repair=repair),
             CheckName.RESERVATIONS: partial(database.check_reservations, repair=repair),
             # Repairs before change what is counted.
-            CheckName.INDEXES: partial(database.check_indexes, repair=repair),
+            CheckName.INDEXES: partial(database.check_indexes, repair=repair, quick=quick),
             CheckName.COUNTERS: partial(database.check_counters, repair=repair),
         }
         report(CheckProgress(CheckName.STRUCTURE))

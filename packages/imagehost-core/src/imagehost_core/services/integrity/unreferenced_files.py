@@ -10,6 +10,7 @@ from itertools import islice
 from attrs import field, frozen
 
 from imagehost_core.db import ImageRepository
+from imagehost_core.errors import UnavailableError
 from imagehost_core.ids import ImageId
 from imagehost_core.services.cleanup import ImageEraser
 from imagehost_core.services.integrity.findings import Finding, FindingKind
@@ -44,10 +45,11 @@ class UnreferencedFileChecker:
             with self._locks.acquire("image", image_id):
                 sizes = self._blobs.sizes(image_id)
                 is_orphan = self._blobs.has(image_id) and not self._is_known(image_id)
+                is_orphan = is_orphan and not self._blobs.may_be_uploading(image_id)
                 is_deleted = is_orphan and repair and _try(partial(self._blobs.delete, image_id))
             if is_orphan:
                 size = sum(sizes.values())
-                details = f"expected a record for {len(sizes)} files ({size} bytes) but there is none"
+                details = f"expected a record for the stored files (size {size}) but there is none"
                 finding = Finding(FindingKind.ORPHAN, image_id, details, size=size)
                 yield finding.repaired("deleted the files") if is_deleted else finding
 
@@ -87,9 +89,29 @@ class UnreferencedFileChecker:
                 is_deleted = is_orphan and repair and _try(partial(self._variants.purge, image_id))
             if is_orphan:
                 size = sum(sizes.values())
-                details = f"expected an image for {len(sizes)} variants ({size} bytes) but there is none"
+                details = f"expected an image for the cached variants (size {size}) but there is none"
                 finding = Finding(FindingKind.VARIANT_WITHOUT_IMAGE, image_id, details, size=size)
                 yield finding.repaired("deleted the variants") if is_deleted else finding
+
+    def delete_shared_variants(self, *, dry_run: bool) -> tuple[int, int]:
+        """Delete shared variants of images without a record.
+
+        A variant of an image is written only while its record exists.
+
+        Returns:
+            The number of their images, and their bytes.
+        """
+        count = size = 0
+        for image_id in self._without_record(self._variants.shared_ids()):
+            sizes = self._variants.shared_sizes(image_id)
+            if dry_run or _try(partial(self._variants.delete_shared, image_id)):
+                count, size = count + 1, size + sum(sizes.values())
+        return count, size
+
+    def evict_cached(self) -> None:
+        """Delete cached files of images without a record, which another host has deleted."""
+        for image_id in self._without_record(self._blobs.cached_ids()):
+            _try(partial(self._blobs.evict, image_id))
 
     def check_checksums(self, *, repair: bool) -> Iterator[Finding]:
         """Yield the cached variants that are corrupt; delete them. This reads the whole cache."""
@@ -133,7 +155,7 @@ def _try(delete: Callable[[], None]) -> bool:
     """Delete files; return whether that was possible, and log the error if not."""
     try:
         delete()
-    except OSError:
+    except (OSError, UnavailableError):
         log.exception("cannot delete files that nothing refers to")
         return False
     return True

@@ -1,0 +1,158 @@
+"""Copies of all tables from one database into another, whichever engines the two have.
+
+Rows are read in batches in the order of their keys, and inserted in an order in which the rows that foreign
+keys refer to come first. Afterwards the number of rows of each table and a checksum over them are compared
+with what was read. Everything stays as it is: ids, timestamps, secrets, sessions, and leases, which expire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import lru_cache
+from hashlib import blake2b
+
+from attrs import define, frozen
+from sqlite_utils import Database as SqliteFile
+
+from imagehost_core.db.columns import integer
+from imagehost_core.db.database import Queryable, SqlValue, Transaction
+from imagehost_core.db.image_words import IMAGE_WORDS, copy_words
+from imagehost_core.db.last_ids import last_ids, set_last_ids
+from imagehost_core.db.schema import sqlite_migrations
+from imagehost_core.errors import InternalError
+
+BATCH = 1_000
+"""Rows that one query reads."""
+COPIED = (
+    "accounts",
+    "api_keys",
+    "sessions",
+    "albums",
+    "images",
+    IMAGE_WORDS,
+    "gallery_images",
+    "list_buckets",
+    "bucket_versions",
+    "counters",
+    "tombstones",
+    "idempotency_keys",
+    "idempotency_results",
+    "events",
+    "webhooks",
+    "webhook_deliveries",
+    "cache_purges",
+    "imports",
+)
+"""The tables that are copied. A row is inserted after those that it refers to, so parents come first."""
+NOT_COPIED = frozenset({"invalidations", "members", "rate_limits", "secrets"})
+"""The tables that are not copied: they have the state of running hosts, or are stored otherwise in SQLite."""
+_DIGEST_BYTES = 16
+_MODULUS = 2 ** (8 * _DIGEST_BYTES)
+
+CopyProgress = Callable[[int, int], object]
+"""A callback with the number of rows done, and of all rows."""
+
+
+@frozen
+class Table:
+    """A table that is copied.
+
+    Attributes:
+        name: Its name.
+        key: The columns of its primary key.
+        columns: All columns.
+    """
+
+    name: str
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    def batches(self, queryable: Queryable) -> Iterator[list[tuple[SqlValue, ...]]]:
+        """Yield the values of all rows in the order of their keys."""
+        key, after = ", ".join(self.key), ", ".join(f":{name}" for name in self.key)
+        select = f"SELECT {', '.join(self.columns)} FROM {self.name}"  # noqa: S608 - names of the schema
+        end = f"ORDER BY {key} LIMIT {BATCH}"
+        rows = queryable.fetch_all(f"{select} {end}", {})
+        while rows:
+            yield [tuple(row.values()) for row in rows]
+            last = {name: rows[-1][name] for name in self.key}
+            rows = queryable.fetch_all(f"{select} WHERE ({key}) > ({after}) {end}", last)
+
+    def count(self, queryable: Queryable) -> int:
+        """Return the number of rows."""
+        row = queryable.fetch_one(f"SELECT count(*) AS number FROM {self.name}", {})  # noqa: S608
+        return 0 if row is None else integer(row, "number")
+
+
+@define
+class _RowSum:
+    """The number of rows of a table, and a checksum that does not depend on their order."""
+
+    count: int = 0
+    checksum: int = 0
+
+    def add(self, rows: list[tuple[SqlValue, ...]]) -> None:
+        # Two values of these types have the same representation only if they are equal.
+        digests = (blake2b(repr(values).encode(), digest_size=_DIGEST_BYTES).digest() for values in rows)
+        self.checksum = sum(map(int.from_bytes, digests), self.checksum) % _MODULUS
+        self.count += len(rows)
+
+
+@lru_cache
+def copied_tables() -> tuple[Table, ...]:
+    """Return the tables that are copied, parents first."""
+    database = SqliteFile(memory=True)
+    with closing(database.conn):
+        sqlite_migrations.apply(database)
+        return tuple(_describe(database, name) for name in COPIED)
+
+
+def _describe(database: SqliteFile, name: str) -> Table:
+    sql = "SELECT name, pk FROM pragma_table_info(:table)"
+    positions = {str(column): int(position) for column, position in database.execute(sql, {"table": name})}
+    key = sorted((column for column, position in positions.items() if position), key=positions.__getitem__)
+    # The key of a virtual table is its rowid, which is not listed.
+    return (
+        Table(name, tuple(key), tuple(positions)) if key else Table(name, ("rowid",), ("rowid", *positions))
+    )
+
+
+def copy_tables(source: Queryable, target: Transaction, progress: CopyProgress | None = None) -> int:
+    """Replace the rows of all tables by those of another database, and verify them.
+
+    Args:
+        source: A database that does not change meanwhile, such as one with an open transaction.
+        target: A transaction of the other database.
+        progress: Called after each batch.
+
+    Returns:
+        The number of rows.
+
+    Raises:
+        InternalError: The target does not have the rows that were read.
+    """
+    tables = copied_tables()
+    for table in reversed(tables):
+        target.execute(f"DELETE FROM {table.name}", {})  # noqa: S608 - a name of the schema
+    total, done = sum(table.count(source) for table in tables), 0
+    for table in tables:
+        expected, received = _RowSum(), _RowSum()
+        for rows in table.batches(source):
+            if table.name == IMAGE_WORDS:
+                copy_words(target, table.columns, rows)
+            else:
+                target.insert_rows(table.name, table.columns, rows)
+            expected.add(rows)
+            done += len(rows)
+            if progress is not None:
+                progress(done, total)
+        for rows in table.batches(target):
+            received.add(rows)
+        if expected != received:
+            raise InternalError(
+                f"expected {expected.count} rows in the copied table {table.name} "
+                f"but received {received.count} rows or other values"
+            )
+    set_last_ids(target, last_ids(source))
+    return done

@@ -1,0 +1,110 @@
+"""The metadata of an image file as blocks of bytes: EXIF, XMP and IPTC, without the wrapping of the format.
+
+In JPEG, XMP and IPTC can be divided into several segments. In PNG they are texts, which can be compressed,
+and those of ImageMagick are hexadecimal. Every block has at most 4 MiB, also after decompression.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable
+
+from attrs import frozen
+
+from imagehost_core.formats import Format
+from imagehost_core.headers.header import ImageHeader, MetadataKind
+from imagehost_core.headers.reader import HeaderReader
+
+MAX_BLOCK_BYTES = 4 * 2**20
+"""The most bytes of a block that are read; the metadata of a stored image has fewer."""
+
+_XMP_LABEL = b"http://ns.adobe.com/xap/1.0/\0"
+_XMP_EXTENSION_LABEL = b"http://ns.adobe.com/xmp/extension/\0"
+_XMP_EXTENSION_HEADER = len(_XMP_EXTENSION_LABEL) + 32 + 4 + 4
+"""Bytes before a part of a long packet: the label, its hash, its length, and the offset (XMP part 3)."""
+_IPTC_LABEL = b"Photoshop 3.0\0"
+_RAW_PROFILE = b"Raw profile type "
+_NO_DIGIT = re.compile(rb"[^0-9A-Fa-f]")
+
+
+@frozen
+class MetadataBlocks:
+    """The metadata of an image file; empty for what it does not have.
+
+    Attributes:
+        exif: The first EXIF block.
+        xmp: The XMP packets, one after the other.
+        iptc: The image resources that contain IPTC, one after the other; or its data sets alone.
+    """
+
+    exif: bytes = b""
+    xmp: bytes = b""
+    iptc: bytes = b""
+
+
+def read_blocks(reader: HeaderReader, header: ImageHeader) -> MetadataBlocks:
+    """Return the metadata of a file.
+
+    Args:
+        reader: The file.
+        header: Its header.
+    """
+    unwrap = _UNWRAP.get(header.format, _unchanged)
+    blocks: dict[MetadataKind, bytes] = {}
+    for kind, start, end in header.metadata_spans:
+        block = blocks.get(kind, b"")
+        if kind is MetadataKind.ICC or (kind is MetadataKind.EXIF and block):
+            continue
+        blocks[kind] = (block + unwrap(reader, start, end))[:MAX_BLOCK_BYTES]
+    return MetadataBlocks(*(blocks.get(kind, b"") for kind in _KINDS))
+
+
+_KINDS = (MetadataKind.EXIF, MetadataKind.XMP, MetadataKind.IPTC)
+
+
+def _unchanged(reader: HeaderReader, start: int, end: int) -> bytes:
+    return reader.peek(start, min(end - start, MAX_BLOCK_BYTES))
+
+
+def _jpeg(reader: HeaderReader, start: int, end: int) -> bytes:
+    """Return the content of a segment without its label."""
+    segment = _unchanged(reader, start, end)
+    if segment.startswith(_XMP_EXTENSION_LABEL):
+        return segment[_XMP_EXTENSION_HEADER:]
+    return segment.removeprefix(_XMP_LABEL).removeprefix(_IPTC_LABEL)
+
+
+def _png(reader: HeaderReader, start: int, end: int) -> bytes:
+    """Return the content of a chunk, or of its text."""
+    chunk, kind = _unchanged(reader, start, end), reader.peek(start - 4, 4)
+    if kind == b"eXIf":
+        return chunk
+    keyword, _, text = chunk.partition(b"\0")
+    if kind == b"zTXt":
+        text = _inflate(text[1:])
+    elif kind == b"iTXt":
+        is_compressed = text[:1] == b"\1"
+        # After the compression's flag and method: the language, and the translated keyword.
+        text = text[2:].partition(b"\0")[2].partition(b"\0")[2]
+        text = _inflate(text) if is_compressed else text
+    return _raw_profile(text) if keyword.startswith(_RAW_PROFILE) else text
+
+
+def _inflate(data: bytes) -> bytes:
+    try:
+        return zlib.decompressobj().decompress(data, MAX_BLOCK_BYTES)
+    except zlib.error:
+        return b""
+
+
+def _raw_profile(text: bytes) -> bytes:
+    """Return the bytes of a profile that ImageMagick has written: name, length, and hexadecimal digits."""
+    parts = text.split(None, 2)
+    digits = _NO_DIGIT.sub(b"", parts[2]) if len(parts) == 3 else b""
+    data = bytes.fromhex(digits[: len(digits) // 2 * 2].decode())
+    return data.removeprefix(_XMP_LABEL)
+
+
+_UNWRAP: dict[Format, Callable[[HeaderReader, int, int], bytes]] = {Format.JPEG: _jpeg, Format.PNG: _png}
+"""Formats that wrap metadata. WebP has it as it is, and so has GIF, after the name of the extension."""

@@ -1,0 +1,78 @@
+"""The caches of a process, as changes that other hosts make invalidate them."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Collection
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from imagehost_core.db.database import ALL_IMAGES, ProcessCaches, parse_deleted_image
+from imagehost_core.ids import ImageId
+from imagehost_core.services.principals import LOCK as PRINCIPALS
+from imagehost_core.storage import BlobStore
+from imagehost_core.storage.leased_generations import LeasedGenerationTable
+from imagehost_core.storage.variant_cache import VariantCache
+
+
+@runtime_checkable
+class CachingBlobStore(Protocol):
+    """A blob store that keeps copies of files on this host."""
+
+    def evict(self, image_id: ImageId) -> None:
+        """Delete the copies of an image's files."""
+
+
+def process_caches(
+    images: LeasedGenerationTable,
+    principals: LeasedGenerationTable,
+    variants: VariantCache,
+    blobs: BlobStore,
+    shared_file: Path,
+) -> ProcessCaches:
+    """Return the caches of a process.
+
+    Args:
+        images: The generations of images.
+        principals: The generation of principals, with the same lease.
+        variants: The variants of images on this host.
+        blobs: The files of images, of which this host may have copies.
+        shared_file: A file that is mapped into the memory of all processes of the host.
+    """
+
+    def invalidate(keys: Collection[str]) -> None:
+        if PRINCIPALS in keys:
+            principals.invalidate([PRINCIPALS])
+        if ALL_IMAGES in keys:
+            images.invalidate_all()
+        deleted = [image_id for image_id in map(parse_deleted_image, keys) if image_id is not None]
+        images.invalidate({*keys, *deleted})
+        for image_id in deleted:
+            variants.purge(image_id)
+            if isinstance(blobs, CachingBlobStore):
+                blobs.evict(image_id)
+        # What was read of a file before it was deleted may be in memory since.
+        images.invalidate(deleted)
+
+    def invalidate_all() -> None:
+        principals.invalidate_all()
+        images.invalidate_all()
+
+    return ProcessCaches(host_identity(shared_file), images.lease, invalidate, invalidate_all)
+
+
+def host_identity(shared_file: Path) -> str:
+    """Return the identity of a host: of the memory that its processes share.
+
+    It differs for a copy of the data directory, and for another machine with the directory in a network
+    file system, as both do not share the memory.
+
+    Args:
+        shared_file: The file that is mapped into the memory of each process.
+    """
+    status = shared_file.stat()
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        boot = socket.gethostname()
+    return f"{boot}:{status.st_dev:x}:{status.st_ino:x}"

@@ -1,0 +1,62 @@
+"""The blob store of a host, by its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from imagehost_core.ids import ImageId
+from imagehost_core.settings import SettingsError, StorageSettings, parse_storage_url
+from imagehost_core.storage.blob_cache import BlobCache
+from imagehost_core.storage.blob_store import BlobStore
+from imagehost_core.storage.layout import DataLayout
+from imagehost_core.storage.local_blob_store import LocalBlobStore
+from imagehost_core.storage.locks import LockManager
+from imagehost_core.storage.staging import StagingArea
+
+PROBE_SECONDS = 2.0
+"""The longest duration of the request that shows whether a store responds."""
+
+
+def open_image_store(
+    layout: DataLayout,
+    staging: StagingArea,
+    locks: LockManager,
+    settings: StorageSettings,
+    exists: Callable[[ImageId], bool],
+) -> BlobStore:
+    """Return the blob store that the settings name, after a request that shows whether it can be used.
+
+    Args:
+        layout: The data directory.
+        staging: This process's staging area.
+        locks: The locks of the data directory.
+        settings: The settings of storage.
+        exists: Returns whether an image exists now.
+
+    Raises:
+        SettingsError: The bucket does not exist, access is denied, the bucket has versioning, or the package
+            for object stores is not installed.
+    """
+    url = parse_storage_url(settings.url)
+    if url is None:
+        return LocalBlobStore(layout.images, staging)
+    try:
+        # An optional dependency.
+        from imagehost_core.storage.object_access import require_access
+        from imagehost_core.storage.object_blob_store import ObjectBlobStore
+        from imagehost_core.storage.object_store import open_object_store
+
+        store = open_object_store(url, settings.timeout_seconds / 2)
+        probe = open_object_store(url, min(settings.timeout_seconds / 2, PROBE_SECONDS))
+    except ImportError as error:
+        expected = "the packages of imagehost-core[object-store], and boto3 for AWS_PROFILE,"
+        raise SettingsError(f"expected {expected} for images in {url} but received: {error}") from error
+    except Exception as error:
+        # The provider's variables have a value that cannot be used; the message may repeat it.
+        received = type(error).__name__
+        raise SettingsError(
+            f"expected usable credentials and options for {url} but received {received}"
+        ) from None
+    cache = BlobCache(layout.cache, staging, locks, settings.cache_bytes, exists)
+    require_access(probe, url)
+    return ObjectBlobStore(store, cache, settings.timeout_seconds, probe)

@@ -1,0 +1,120 @@
+"""The blob store in memory."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import threading
+from collections.abc import Iterator, Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO
+
+from imagehost_core.errors import NotFoundError
+from imagehost_core.ids import ImageId, delivery_not_found_text
+from imagehost_core.storage.blob_store import MASTER
+
+
+class MemoryBlobStore:
+    """A blob store in memory, for tests and for programs that keep no files."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._images: dict[ImageId, dict[str, bytes]] = {}
+
+    def put(self, image_id: ImageId, files: Path) -> None:
+        """Store the files of an image.
+
+        Args:
+            image_id: The id under which nothing is stored yet.
+            files: A directory of files without subdirectories. It is deleted.
+
+        Raises:
+            FileExistsError: Files are stored under the id already; they stay as they are.
+        """
+        content = {path.name: path.read_bytes() for path in files.iterdir()}
+        with self._lock:
+            if image_id in self._images:
+                raise FileExistsError(errno.EEXIST, "files are stored already", image_id)
+            self._images[image_id] = content
+        shutil.rmtree(files)
+
+    def open(
+        self,
+        image_id: ImageId,
+        name: str = MASTER,
+        *,
+        checksum: str | int | None = None,  # noqa: ARG002
+        fresh: bool = False,  # noqa: ARG002
+    ) -> BinaryIO:
+        """Open one of an image's files for reading. The file stays readable if the image is deleted.
+
+        Args:
+            image_id: The image.
+            name: The name that the file had when it was put.
+            checksum: Not verified: the file is not copied.
+            fresh: Without effect: nothing is cached.
+
+        Raises:
+            NotFoundError: The image has no such file, or nothing is stored under the id.
+        """
+        with self._lock:
+            data = self._images.get(image_id, {}).get(name)
+        if data is None:
+            raise NotFoundError(delivery_not_found_text(image_id))
+        return BytesIO(data)
+
+    def delete(self, image_id: ImageId) -> None:
+        """Delete all files of an image, if there are any."""
+        with self._lock:
+            self._images.pop(image_id, None)
+
+    def replace_file(self, image_id: ImageId, name: str, file: Path) -> None:
+        """Store one of the files of an image; the given file is deleted."""
+        with self._lock:
+            self._images[image_id][name] = file.read_bytes()
+        file.unlink()
+
+    def delete_file(self, image_id: ImageId, name: str) -> None:
+        """Delete one of an image's files, if it is there."""
+        with self._lock:
+            self._images.get(image_id, {}).pop(name, None)
+
+    def evict(self, image_id: ImageId) -> None:
+        """Do nothing: nothing is cached."""
+
+    def cached_ids(self) -> Iterator[ImageId]:
+        """Yield nothing: nothing is cached."""
+        return iter(())
+
+    def has(self, image_id: ImageId) -> bool:
+        """Return whether files are stored under an id."""
+        with self._lock:
+            return image_id in self._images
+
+    @property
+    def upload_grace_seconds(self) -> float:
+        """Zero: all uploads are excluded by the image's lock."""
+        return 0
+
+    def may_be_uploading(self, image_id: ImageId) -> bool:  # noqa: ARG002
+        """Return false: all uploads are excluded by the image's lock."""
+        return False
+
+    def ids(self) -> Iterator[ImageId]:
+        """Yield the ids of all images, in any order."""
+        with self._lock:
+            image_ids = tuple(self._images)
+        yield from image_ids
+
+    def sizes(self, image_id: ImageId) -> Mapping[str, int]:
+        """Return the size of each of an image's files in bytes, by name; empty if nothing is stored."""
+        with self._lock:
+            return {name: len(data) for name, data in self._images.get(image_id, {}).items()}
+
+    def check_ready(self) -> None:
+        """Do nothing: memory always responds."""
+
+    def unknown_paths(self) -> Iterator[str]:
+        """Yield nothing: all that is stored belongs to an image."""
+        return iter(())

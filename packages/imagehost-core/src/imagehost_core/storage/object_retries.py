@@ -1,0 +1,117 @@
+"""Retries of requests to an object store: bounded by one deadline, with errors that have no credentials."""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from attrs import field, frozen
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+)
+
+from imagehost_core.errors import UnavailableError
+
+T = TypeVar("T")
+_DENIED = (PermissionDeniedError, UnauthenticatedError)
+_STATUS = re.compile(r"status code: 4(?!08|29)[0-9]{2}")
+"""A status in a message that a repeated request would receive again."""
+_OUTCOMES = (FileNotFoundError, AlreadyExistsError, PreconditionError)
+"""Responses of the store that are results, not failures."""
+_FIRST_DELAY_SECONDS, _MAX_DELAY_SECONDS = 0.05, 1.0
+_QUERY = re.compile(r"\?[^\s,)]*")
+"""The query of a URL in a message; that of Azure can have a signature."""
+
+NO_RESPONSE = "expected a response of the image store but received none in time"
+"""The details of the error of an operation that a store did not carry out."""
+
+log = logging.getLogger(__name__)
+
+
+class ObjectStoreError(Exception):
+    """A request to the object store that failed; the message has no credentials."""
+
+
+class IncompleteObjectError(Exception):
+    """A body from the object store that ended early, or was changed in transit."""
+
+
+@frozen
+class RetryPolicy:
+    """The bounds of the requests of one operation.
+
+    No request is sent after half of the time, and each may take the other half, so that the operation ends
+    within the time.
+
+    Attributes:
+        seconds: The longest duration of an operation; requests time out after half of it.
+        clock: The source of monotonic time in seconds.
+        sleep: Waits for a number of seconds.
+        jitter: Returns a factor from 0 to 1.
+    """
+
+    seconds: float
+    clock: Callable[[], float] = field(default=time.monotonic, repr=False)
+    sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
+    jitter: Callable[[], float] = field(default=random.random, repr=False)
+
+    def start(self) -> float:
+        """Return the time until which requests of an operation that begins now may be sent."""
+        return self.clock() + self.seconds / 2
+
+    def run(self, request: Callable[[], T], what: str, until: float | None = None) -> T:
+        """Return the result of a request, sent again after failures that can be temporary.
+
+        Args:
+            request: Sends the request.
+            what: The operation, for messages.
+            until: The time from `start` after which no request is sent; by default that of a new operation.
+
+        Raises:
+            FileNotFoundError: There is no such object.
+            AlreadyExistsError: There is an object already.
+            PreconditionError: The object has changed.
+            UnavailableError: The store denied access, or did not respond in time.
+        """
+        last = self.start() if until is None else until
+        delay = _FIRST_DELAY_SECONDS
+        while True:
+            try:
+                return request()
+            except _OUTCOMES:
+                raise
+            except (BaseError, IncompleteObjectError) as error:
+                if is_rejection(error):
+                    raise UnavailableError(NO_RESPONSE) from failure(what, error)
+                wait = delay * (0.5 + self.jitter() / 2)
+                if self.clock() + wait >= last:
+                    raise UnavailableError(NO_RESPONSE) from failure(what, error)
+                log.info(
+                    "object store request failed, retrying: operation=%s error=%s", what, describe(error)
+                )
+                self.sleep(wait)
+                delay = min(2 * delay, _MAX_DELAY_SECONDS)
+
+
+def failure(what: str, error: BaseException) -> ObjectStoreError:
+    """Return the cause of an UnavailableError, for the log only: what a store did not carry out, and why."""
+    return ObjectStoreError(f"{what}: {describe(error)}")
+
+
+def is_rejection(error: BaseException) -> bool:
+    """Return whether a store has rejected a request, so that repeating it is of no use."""
+    return isinstance(error, (*_DENIED, FileNotFoundError)) or _STATUS.search(str(error)) is not None
+
+
+def describe(error: BaseException) -> str:
+    """Return the message of an error of a store in one line, without the queries of URLs."""
+    first_line = str(error).partition("\n")[0]
+    return f"{type(error).__name__}: {_QUERY.sub('', first_line)}"

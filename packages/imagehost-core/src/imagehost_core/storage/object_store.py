@@ -1,0 +1,78 @@
+"""Object stores by URL: S3, Google Cloud Storage and Azure, with credentials from their own variables."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from obstore.store import AzureStore, GCSStore, S3Store
+
+from imagehost_core.settings import StorageProvider, StorageUrl
+
+if TYPE_CHECKING:
+    from obstore.store import (
+        AzureConfig,
+        ClientConfig,
+        GCSConfig,
+        ObjectStore,
+        RetryConfig,
+        S3Config,
+        S3CredentialProvider,
+    )
+
+_MAX_CONNECT_SECONDS = 5.0
+_NO_RETRIES: RetryConfig = {"max_retries": 0}
+"""Requests are sent again by `RetryPolicy`, which knows the deadline and what a repeated one means."""
+
+
+def open_object_store(url: StorageUrl, request_seconds: float) -> ObjectStore:
+    """Return the object store of a URL; sends no request.
+
+    Credentials are read from the variables of the provider, such as `AWS_ACCESS_KEY_ID`, and from the
+    metadata service of its machines.
+
+    Args:
+        url: The URL; only one whose endpoint begins with `http://` is used without TLS.
+        request_seconds: The longest duration of a request.
+    """
+    options: ClientConfig = {
+        "timeout": timedelta(seconds=request_seconds),
+        "connect_timeout": timedelta(seconds=min(request_seconds, _MAX_CONNECT_SECONDS)),
+        "allow_http": url.endpoint is not None and url.endpoint.startswith("http://"),
+    }
+    prefix = url.prefix or None
+    if url.provider is StorageProvider.GOOGLE:
+        google: GCSConfig = {} if url.endpoint is None else {"base_url": url.endpoint}
+        return GCSStore(
+            url.bucket, prefix=prefix, config=google, client_options=options, retry_config=_NO_RETRIES
+        )
+    if url.provider is StorageProvider.AZURE:
+        azure: AzureConfig = {} if url.endpoint is None else {"endpoint": url.endpoint}
+        return AzureStore(
+            url.bucket, prefix=prefix, config=azure, client_options=options, retry_config=_NO_RETRIES
+        )
+    config: S3Config = {} if url.endpoint is None else {"endpoint": url.endpoint}
+    if url.region is not None:
+        config["region"] = url.region
+    return S3Store(
+        url.bucket,
+        prefix=prefix,
+        config=config,
+        client_options=options,
+        retry_config=_NO_RETRIES,
+        credential_provider=_profile(),
+    )
+
+
+def _profile() -> S3CredentialProvider | None:
+    """Return the credentials of a profile of the AWS command line, if `AWS_PROFILE` names one.
+
+    Raises:
+        ImportError: There is a profile, but the package boto3, which reads profiles, is not installed.
+    """
+    if "AWS_PROFILE" not in os.environ or "AWS_ACCESS_KEY_ID" in os.environ:
+        return None
+    from obstore.auth.boto3 import Boto3CredentialProvider
+
+    return Boto3CredentialProvider()
