@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import ParamSpec, TypeVar
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, WouldBlock, fail_after, to_thread
 
 from imagehost_core.errors import UnavailableError
 from imagehost_core.settings import RenderingSettings
@@ -19,6 +21,10 @@ DATABASE_THREADS = 40
 """Threads for database calls of about a millisecond."""
 FILE_THREADS = 16
 """Threads that read files for responses, 1 MiB at a time."""
+MASTER_THREADS = 16
+"""Threads that open masters, which may be downloaded from an object store."""
+MAX_WAIT_SECONDS = 5.0
+"""The longest time that a call waits for a thread while others wait for a database or an object store."""
 PASSWORD_THREADS = 2
 """Threads that hash passwords; each hash takes 0.1 s and 64 MiB."""
 MAX_WAITING_PASSWORDS = 50
@@ -31,6 +37,8 @@ UPLOAD_BODY_THREADS = 16
 """Threads that parse, hash and write upload bodies."""
 MAX_WAITING_SCRAPES = 4
 """Requests for the metrics that may wait for another; each takes some milliseconds."""
+PROBE_THREADS = 5
+"""One for each check of readiness: one that hangs delays no other."""
 DNS_THREADS = 8
 """Threads that resolve host names of webhook endpoints, which may take as long as a DNS timeout."""
 
@@ -43,40 +51,107 @@ THREADS_AFTER_SLOW_READS_SECONDS = 1.0
 """How long reads use threads after slow ones."""
 
 
+_TOO_MANY = "expected fewer requests of this kind at a time"
+
+
 class ThreadLimiter:
     """A limited number of threads for one kind of work, and a queue.
 
     Args:
         threads: The number of threads.
         max_waiting: Calls that may wait for a thread; unlimited unless given.
+        max_wait_seconds: The longest time that a call waits for a thread; unlimited unless given.
     """
 
-    def __init__(self, threads: int, max_waiting: int | None = None) -> None:
+    def __init__(
+        self, threads: int, max_waiting: int | None = None, max_wait_seconds: float = math.inf
+    ) -> None:
         self._threads = threads
         self._max_waiting = max_waiting
+        self._max_wait_seconds = max_wait_seconds
         self._limiter: CapacityLimiter | None = None
+        self._unlimited: CapacityLimiter | None = None
 
     async def run(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Return the result of `call` in a thread; cancelling the request does not interrupt it.
 
         Raises:
-            UnavailableError: `max_waiting` calls are waiting.
+            UnavailableError: `max_waiting` calls are waiting, or no thread was free in time.
         """
         # A CapacityLimiter belongs to an event loop, which may not run yet when this object is created.
-        if self._limiter is None:
-            self._limiter = CapacityLimiter(self._threads)
+        if self._limiter is None or self._unlimited is None:
+            self._limiter, self._unlimited = CapacityLimiter(self._threads), CapacityLimiter(math.inf)
         if self._max_waiting is not None and self._limiter.statistics().tasks_waiting >= self._max_waiting:
+            raise UnavailableError(_TOO_MANY, retry_after=RETRY_AFTER_SECONDS)
+        bound = partial(call, *args, **kwargs)
+        if math.isinf(self._max_wait_seconds):
+            return await to_thread.run_sync(bound, limiter=self._limiter)
+        await self._acquire(self._limiter, bound)
+        try:
+            return await to_thread.run_sync(bound, limiter=self._unlimited)
+        finally:
+            self._limiter.release_on_behalf_of(bound)
+
+    async def _acquire(self, limiter: CapacityLimiter, borrower: object) -> None:
+        """Wait for a thread, but no longer than `max_wait_seconds`."""
+        try:
+            limiter.acquire_on_behalf_of_nowait(borrower)
+        except WouldBlock:
+            try:
+                with fail_after(self._max_wait_seconds):
+                    await limiter.acquire_on_behalf_of(borrower)
+            except TimeoutError:
+                raise UnavailableError(_TOO_MANY, retry_after=RETRY_AFTER_SECONDS) from None
+
+
+class SharedThreadLimiter:
+    """A limited number of threads for one kind of work of several owners, without a queue.
+
+    A call gets a thread if its owner holds fewer than are free. So one owner holds at most half of them, two
+    hold at most a third each, and so on: another owner finds a free one, however long these keep theirs.
+
+    Args:
+        threads: The number of threads.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._free = threads
+        self._held = Counter[Hashable]()
+        self._threads = ThreadLimiter(threads)
+
+    async def run(self, owner: Hashable, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return the result of `call` in a thread; cancelling the request does not interrupt it.
+
+        Args:
+            owner: The owner of the call, such as the account that sent the request.
+            call: The function.
+            args: Its positional arguments.
+            kwargs: Its keyword arguments.
+
+        Raises:
+            UnavailableError: The owner holds as many threads as are free.
+        """
+        if self._held[owner] >= self._free:
             raise UnavailableError(
-                "expected fewer requests of this kind at a time", retry_after=RETRY_AFTER_SECONDS
+                "expected fewer requests of this kind from one account at a time",
+                retry_after=RETRY_AFTER_SECONDS,
             )
-        return await to_thread.run_sync(partial(call, *args, **kwargs), limiter=self._limiter)
+        self._held[owner] += 1
+        self._free -= 1
+        try:
+            return await self._threads.run(call, *args, **kwargs)
+        finally:
+            self._free += 1
+            self._held[owner] -= 1
+            if not self._held[owner]:
+                del self._held[owner]
 
 
 class LoopExecutor:
     """Short reads of the database, which run on the event loop: a thread switch takes longer than they do.
 
-    Reads do not wait for writers. Only a disk that is slow to read pages that are not in memory could delay
-    all other requests, so slow reads make the next ones use threads for a while.
+    It is for SQLite, whose reads do not wait for writers. Only a disk that is slow to read pages that are not
+    in memory could delay all other requests, so slow reads make the next ones use threads for a while.
 
     Args:
         threads: Runs the reads after slow ones.
@@ -107,29 +182,37 @@ class Executors:
 
     Args:
         rendering: Settings of the core's worker pool. An upload holds a thread while it runs or waits, so
-            `uploads` has enough threads to fill the pool's queue, whose limit is then the effective one. A
-            request for a variant holds one only while a worker process renders it.
+            half of the threads for `uploads`, which one account can hold, fill the pool's queue. A request
+            for a variant holds one only while a worker process renders it.
+        is_database_local: Whether the database is a file of this machine. A read of a server over the network
+            would block the event loop for as long as that takes to respond.
 
     Attributes:
         database: Reads and writes of the database.
         reads: Reads of one record or of a page among the first ones.
         files: Reads of files.
+        masters: Opening of masters. They are separate from `files` so that an object store which does not
+            respond cannot delay responses from the disk.
         upload_bodies: Writes of request bodies to disk.
         passwords: Password hashes.
         dns: DNS lookups.
+        probes: Checks of readiness, one of each kind at a time.
         metrics: Collection of the metrics, one at a time.
         variants: Data of renderings to and from worker processes: one thread for each process.
-        uploads: Processing of uploads, separate from `variants` so that rendering cannot delay uploads.
+        uploads: Processing of uploads, which accounts share. They are separate from `variants` so that
+            rendering cannot delay uploads.
     """
 
-    def __init__(self, rendering: RenderingSettings) -> None:
-        self.database = ThreadLimiter(DATABASE_THREADS)
-        self.reads = LoopExecutor(self.database)
+    def __init__(self, rendering: RenderingSettings, *, is_database_local: bool = True) -> None:
+        self.database = ThreadLimiter(DATABASE_THREADS, max_wait_seconds=MAX_WAIT_SECONDS)
+        self.reads = LoopExecutor(self.database) if is_database_local else self.database
         self.files = ThreadLimiter(FILE_THREADS)
+        self.masters = ThreadLimiter(MASTER_THREADS, max_wait_seconds=MAX_WAIT_SECONDS)
         self.upload_bodies = ThreadLimiter(UPLOAD_BODY_THREADS)
         self.passwords = ThreadLimiter(PASSWORD_THREADS, MAX_WAITING_PASSWORDS)
         self.dns = ThreadLimiter(DNS_THREADS)
+        self.probes = ThreadLimiter(PROBE_THREADS)
         self.metrics = ThreadLimiter(1, MAX_WAITING_SCRAPES)
         pool_threads = 2 * (rendering.processes + rendering.queue)
         self.variants = ThreadLimiter(rendering.processes + RESERVED_RENDERINGS)
-        self.uploads = ThreadLimiter(pool_threads, pool_threads)
+        self.uploads = SharedThreadLimiter(pool_threads)

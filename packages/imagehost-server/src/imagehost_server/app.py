@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from attrs import frozen
@@ -16,11 +17,13 @@ from litestar.handlers import HTTPRouteHandler
 
 from imagehost_core import ImageHost
 from imagehost_core.models import Account, Principal
+from imagehost_core.settings import SQLITE
 from imagehost_server._executors import Executors
 from imagehost_server.api.envelope import to_litestar
 from imagehost_server.api.operation import Operation
+from imagehost_server.api.readiness import ReadinessMonitor
 from imagehost_server.api.request import ApiRequest
-from imagehost_server.auth.identity import IdentityMiddleware
+from imagehost_server.auth.identity import PREFIXES, IdentityMiddleware
 from imagehost_server.auth.scopes import require_access
 from imagehost_server.background import running_sender
 from imagehost_server.background.cleanup import periodic_cleanup
@@ -33,12 +36,14 @@ from imagehost_server.metrics import MetricTable, Recorder
 from imagehost_server.middleware.connections import ConnectionTable
 from imagehost_server.middleware.cors import CorsHeaders, CorsPolicy, PreflightMiddleware
 from imagehost_server.middleware.lsky import LskyMiddleware
-from imagehost_server.middleware.security import SecurityMiddleware
+from imagehost_server.middleware.security import PROBE_PATHS, SecurityMiddleware
 from imagehost_server.openapi.description import ApiDescription
 from imagehost_server.openapi.docs_page import docs_asset
 from imagehost_server.routes import ROUTES
 from imagehost_server.settings import HttpSettings, ServerSettings
 from imagehost_server.tracing import RequestTracer
+from imagehost_server.web.page import PageRequest, accepts_html, error_page
+from imagehost_server.web.router import HANDLERS, template_config
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Receive, Scope, Send
@@ -62,6 +67,7 @@ class Application:
         fast_path: Responds to some requests without ASGI, for `HttpProtocol`; `None` where it is off.
         connections: The open connections, for `HttpProtocol`.
         http: Limits of connections, for `HttpProtocol`.
+        readiness: The checks of `/readyz`.
     """
 
     middleware: ASGIApp
@@ -69,6 +75,11 @@ class Application:
     fast_path: FastPath | None
     connections: ConnectionTable
     http: HttpSettings
+    readiness: ReadinessMonitor
+
+    def drain(self) -> None:
+        """Tell load balancers that this process is about to stop, and close connections after responses."""
+        self.readiness.is_draining = self.connections.is_draining = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request or the lifespan."""
@@ -85,9 +96,10 @@ def create_app(host: ImageHost, settings: ServerSettings, recorder: Recorder | N
             its own, and the measurements of the host are not counted.
     """
     recorder = recorder or Recorder(MetricTable())
-    executors = Executors(settings.rendering)
+    executors = Executors(settings.rendering, is_database_local=settings.database == SQLITE)
     cors_policy = CorsPolicy(settings.cors_origins)
-    identity = IdentityMiddleware(create_api(host, settings, executors, recorder), host, executors)
+    json_api = create_api(host, settings, executors, recorder)
+    identity = IdentityMiddleware(json_api, host, executors)
     api = PreflightMiddleware(identity, cors_policy)
     delivery = DeliveryRoute(host, executors, recorder)
     dispatcher = Dispatcher(api, delivery, delivery_prefixes(settings.delivery_url))
@@ -108,7 +120,14 @@ def create_app(host: ImageHost, settings: ServerSettings, recorder: Recorder | N
     connections = ConnectionTable(
         http.max_connections, http.max_connections_per_client, security.trusted, recorder.connections
     )
-    return Application(middleware, security, fast_path if http.fast_path else None, connections, http)
+    return Application(
+        middleware=middleware,
+        security=security,
+        fast_path=fast_path if http.fast_path else None,
+        connections=connections,
+        http=http,
+        readiness=json_api.state["readiness"],
+    )
 
 
 def create_api(
@@ -120,7 +139,7 @@ def create_api(
         ROUTES, settings.base_url, settings.delivery_url, registration=settings.registration
     )
 
-    # Each server process has a sender; together they poll as often as one.
+    # Each server process has senders; together they poll as often as one.
     poll_seconds = IDLE_POLL_SECONDS * settings.server.workers
 
     @asynccontextmanager
@@ -128,15 +147,16 @@ def create_api(
         try:
             async with (
                 running_sender(host, poll_seconds) if settings.webhooks.send_in_server else nullcontext(),
-                running_purge_sender(host),
+                running_purge_sender(host, poll_seconds),
                 periodic_cleanup(host, on_removed=counted.orphans_removed),
             ):
                 yield
         finally:
-            await executors.database.run(host.close)
+            # Not in a thread of `executors`: all of them may be waiting for a database.
+            await asyncio.to_thread(host.close)
 
     return Litestar(
-        [*ROUTES, docs_asset],
+        [*ROUTES, docs_asset, *(HANDLERS if settings.web.enabled else ())],
         before_request=require_access,
         exception_handlers={Exception: handle_exception},
         lifespan=[lifespan],
@@ -151,9 +171,11 @@ def create_api(
                 "settings": settings,
                 "executors": executors,
                 "recorder": counted,
+                "readiness": ReadinessMonitor(host, executors.probes),
                 "api_description": pages,
             }
         ),
+        template_config=template_config(),
         debug=False,
     )
 
@@ -206,7 +228,10 @@ class Dispatcher:
 
     def is_delivery(self, path: str) -> bool:
         """Return whether a path belongs to the delivery route."""
-        return self.delivery_path(path) is not None
+        path = canonical_path(path)
+        return path.startswith(self._prefixes) or (
+            self._serves_root and _IMAGE_AT_ROOT.fullmatch(path) is not None
+        )
 
     def delivery_path(self, path: str) -> str | None:
         """Return what follows the prefix of the delivery route, or `None` for a path of the JSON API."""
@@ -217,6 +242,14 @@ class Dispatcher:
         return path[1:] if self._serves_root and _IMAGE_AT_ROOT.fullmatch(path) else None
 
 
-def handle_exception(request: Request[Account, Principal, State], error: Exception) -> Response[bytes]:
-    """Return the error response for an exception that a handler raised."""
+def is_page(request: Request[Account, Principal, State]) -> bool:
+    """Return whether a request without a route is a browser's for a page, which gets an error as a page."""
+    is_api = f"{request.scope['path']}/".startswith(PREFIXES) or request.scope["path"] in PROBE_PATHS
+    return request.app.state["settings"].web.enabled and not is_api and accepts_html(request)
+
+
+def handle_exception(request: Request[Account, Principal, State], error: Exception) -> Response[Any]:
+    """Return the error response for an exception that a handler raised, or for a path without a route."""
+    if is_page(request):
+        return error_page(PageRequest(request.scope, request.receive, request.send), error)
     return to_litestar(error_response(error, str(request.scope["state"]["request_id"])))

@@ -10,8 +10,8 @@ import logging
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 
-from imagehost_core import to_rfc3339
 from imagehost_server.tracing import log_fields
 
 _UNQUOTED = re.compile(r"[!#-<>-~]+", re.ASCII)
@@ -28,9 +28,9 @@ class LineFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, followed by the traceback if there is one."""
         event = "\\n".join(record.getMessage().splitlines())
-        parts = [_timestamp(record), record.levelname, record.name, event]
-        parts += [f"{name}={_format_value(value)}" for name, value in _fields(record).items()]
-        line = " ".join(parts)
+        line = f"{_timestamp(record)} {record.levelname} {record.name} {event}"
+        for name, value in _fields(record).items():
+            line += f" {name}={_format_value(value)}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line
@@ -87,13 +87,21 @@ def prepare_process() -> None:
 
 
 def _timestamp(record: logging.LogRecord) -> str:
-    return to_rfc3339(datetime.fromtimestamp(record.created, UTC))
+    whole, fraction = divmod(record.created, 1)
+    second, micros = divmod(int(whole) * 10**6 + round(fraction * 1e6), 10**6)
+    return f"{_date_and_time(second)}.{micros:06d}Z"
+
+
+@lru_cache(2)
+def _date_and_time(second: int) -> str:
+    return f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 def _fields(record: logging.LogRecord) -> Mapping[str, object]:
     """Return the fields of a message, with the identifiers of the request's trace if there is one."""
     fields: Mapping[str, object] = getattr(record, "fields", {})
-    return {**fields, **log_fields()}
+    trace = log_fields()
+    return {**fields, **trace} if trace else fields
 
 
 def _format_value(value: object) -> str:

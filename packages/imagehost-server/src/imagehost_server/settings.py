@@ -15,7 +15,7 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 
 from attrs import Attribute, field, frozen
-from attrs.validators import ge, gt, le, min_len, optional
+from attrs.validators import ge, gt, le, max_len, min_len, optional
 
 from imagehost_core.limits import DAY
 from imagehost_core.settings import (
@@ -88,6 +88,8 @@ class ListenSettings:
         tls_key: Path of the certificate's private key, PEM.
         hsts_seconds: `max-age` of Strict-Transport-Security (RFC 6797), sent over HTTPS; 0 sends none, for
             host names that also serve other things over plain HTTP.
+        drain_seconds: How long the server serves on after SIGTERM, while `/readyz` responds with 503 and
+            connections are closed after their next response; longer than a load balancer takes to notice.
     """
 
     host: str = "127.0.0.1"
@@ -96,6 +98,7 @@ class ListenSettings:
     tls_cert: str | None = None
     tls_key: str | None = None
     hsts_seconds: int = field(default=365 * DAY, validator=ge(0))
+    drain_seconds: float = field(default=0.0, validator=[ge(0), le(600)])
 
     def __attrs_post_init__(self) -> None:
         if (self.tls_cert is None) != (self.tls_key is None):
@@ -150,6 +153,21 @@ class GallerySettings:
     """
 
     require_sign_in: bool = False
+
+
+@frozen(kw_only=True)
+class WebSettings:
+    """The web pages.
+
+    Attributes:
+        enabled: Whether there are any.
+        site_name: The name that they show.
+        listed: Whether search engines may list the public pages.
+    """
+
+    enabled: bool = True
+    site_name: str = field(default="imagehost", validator=[min_len(1), max_len(60)])
+    listed: bool = True
 
 
 @frozen(kw_only=True)
@@ -210,6 +228,7 @@ class ServerSettings(Settings):
         server: Interface, port, TLS and processes.
         http: Limits of HTTP connections and request bodies.
         gallery: The gallery of public images.
+        web: The web pages.
         admin: The account `admin` of a new data directory.
         log: Logging.
         metrics: Access to the metrics.
@@ -225,6 +244,7 @@ class ServerSettings(Settings):
     server: ListenSettings = field(factory=ListenSettings, validator=require_section(ListenSettings))
     http: HttpSettings = field(factory=HttpSettings, validator=require_section(HttpSettings))
     gallery: GallerySettings = field(factory=GallerySettings, validator=require_section(GallerySettings))
+    web: WebSettings = field(factory=WebSettings, validator=require_section(WebSettings))
     admin: AdminSettings = field(factory=AdminSettings, validator=require_section(AdminSettings))
     log: LogSettings = field(factory=LogSettings, validator=require_section(LogSettings))
     metrics: MetricsSettings = field(factory=MetricsSettings, validator=require_section(MetricsSettings))
@@ -260,7 +280,7 @@ def _read_file(path: Path) -> list[SettingsSource]:
         tree = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return []
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SettingsError(f"expected TOML in {path.name} but received: {error}") from error
     return [from_toml(path.name, tree, ServerSettings)]
 

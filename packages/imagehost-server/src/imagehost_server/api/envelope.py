@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
+from attrs import evolve
 from litestar import Response
 from msgspec import Struct
 
@@ -46,20 +47,22 @@ class EncodedResponse(Response[bytes]):
     __slots__ = ("_response",)
 
     def __init__(self, response: RawResponse) -> None:
-        super().__init__(response.body, status_code=response.status)
+        # Of Litestar's attributes it has only the cookies, which a handler may set: the others take a while.
         self._response = response
+        self.cookies = []
 
-    def to_asgi_response(self, *arguments: Any, **keywords: Any) -> ASGIResponse:
-        """Return the ASGI application that sends the response; a handler may have set cookies."""
-        if not self.cookies:
-            return cast("ASGIResponse", self._send)
-        self.headers = dict(self._response.headers)
-        self.media_type = self.headers.pop("content-type")
-        return super().to_asgi_response(*arguments, **keywords)
+    def to_asgi_response(self, *_arguments: Any, **_keywords: Any) -> ASGIResponse:
+        """Return the ASGI application that sends the response."""
+        return cast("ASGIResponse", self._send)
 
     # Litestar passes the arguments by name.
     async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        await self._response.send(send)
+        response = self._response
+        if self.cookies:
+            cookies = (cookie.to_encoded_header() for cookie in self.cookies)
+            headers = ((name.decode(), value.decode("latin-1")) for name, value in cookies)
+            response = evolve(response, headers=(*response.headers, *headers))
+        await response.send(send)
 
 
 def to_litestar(response: RawResponse) -> Response[bytes]:

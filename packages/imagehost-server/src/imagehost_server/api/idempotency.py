@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from hashlib import sha256
 
 import msgspec
+from anyio import current_time, sleep
 
-from imagehost_core import ImageHost
-from imagehost_core.models import Account
 from imagehost_core.services import IdempotentRequest
+from imagehost_core.services.idempotency import WAIT_SECONDS
+from imagehost_server.api.request import ApiRequest
 from imagehost_server.http.responses import JSON_HEADERS, Headers, RawResponse
 
 REPLAYED_HEADERS: Headers = (("idempotent-replayed", "true"),)
+MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.02, 0.5
+"""The first and the longest pause between two looks at a request in progress; each is twice the last."""
 
 
 def fingerprint(operation: str, payload: object) -> str:
@@ -25,34 +29,43 @@ def fingerprint(operation: str, payload: object) -> str:
     return sha256(msgspec.json.encode([operation, payload])).hexdigest()
 
 
-def run_idempotent(
-    host: ImageHost,
-    account: Account,
-    key: str | None,
-    request: str,
-    action: Callable[[IdempotentRequest | None], RawResponse],
+async def run_idempotent(
+    request: ApiRequest,
+    fingerprint: str,
+    action: Callable[[IdempotentRequest | None], Awaitable[RawResponse]],
 ) -> RawResponse:
     """Return the response of a request, which is processed once per idempotency key.
 
-    Only successful responses are stored: a request that failed has had no effect and may be repeated.
+    Only successful responses are stored: a request that failed has had no effect and may be repeated. While
+    another request with the key is in progress, this one waits without a thread.
 
     Args:
-        host: The host that stores the response.
-        account: The account that sent the request.
-        key: The `Idempotency-Key`; `None` runs `action` without one.
-        request: The request's `fingerprint`.
-        action: Processes the request.
+        request: The request; without an `Idempotency-Key` it is processed at once.
+        fingerprint: Its `fingerprint`.
+        action: Processes it.
 
     Raises:
         BadRequestError: The key is not 1–255 printable ASCII characters.
         ConflictError: The key was used for another request, or the first is still in progress.
+        UnavailableError: A request under another key with the same lock did not end in time.
     """
+    account, key = request.account, request.idempotency_key
+    idempotency, run = request.host.idempotency, request.executors.database.run
     if key is None:
-        return action(None)
-    with host.idempotency.begin(account, key, request) as idempotent:
-        stored = idempotent.response
+        return await action(None)
+    deadline, pause = current_time() + WAIT_SECONDS, MIN_PAUSE_SECONDS
+    with ExitStack() as stack:
+        while (
+            begun := await run(stack.enter_context, idempotency.try_begin(account, key, fingerprint))
+        ) is None:
+            if current_time() >= deadline:
+                raise await run(idempotency.in_progress_error, account, key)
+            stack.close()
+            await sleep(pause)
+            pause = min(2 * pause, MAX_PAUSE_SECONDS)
+        stored = begun.response
         if stored is not None:
             return RawResponse(stored.status, stored.body, (*JSON_HEADERS, *REPLAYED_HEADERS))
-        response = action(idempotent)
-        idempotent.complete(response.status, response.body)
+        response = await action(begun)
+        await run(begun.complete, response.status, response.body)
         return response

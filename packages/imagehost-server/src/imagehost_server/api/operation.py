@@ -12,10 +12,12 @@ from inspect import signature
 from typing import Any
 
 from attrs import frozen
-from litestar import Response
+from litestar import Litestar, Request, Response
 from litestar.handlers import HTTPRouteHandler
+from litestar.types import ASGIApp, ExceptionHandlersMap
 
 from imagehost_server.api.body import BodyDTO, InvalidBody
+from imagehost_server.api.envelope import EncodedResponse
 from imagehost_server.api.lookups import look_up
 from imagehost_server.api.request import ApiRequest
 from imagehost_server.auth.identity import is_counted
@@ -51,6 +53,24 @@ class Operation:
         return ROUTE_SCOPES[self.route]
 
 
+class _RouteHandler(HTTPRouteHandler):
+    """Litestar's route handler, without steps whose result is the same for each request."""
+
+    def resolve_exception_handlers(self) -> ExceptionHandlersMap:
+        """Return the exception handlers of all layers, merged once."""
+        if self._exception_handlers is None:
+            self._exception_handlers = super().resolve_exception_handlers()
+        return self._exception_handlers
+
+    async def to_response(self, app: Litestar, data: Any, request: Request[Any, Any, Any]) -> ASGIApp:
+        """Return the ASGI application that sends what a handler returned."""
+        if isinstance(data, EncodedResponse):
+            return data.to_asgi_response()
+        return await super().to_response(app, data, request)
+
+    _exception_handlers: ExceptionHandlersMap | None = None
+
+
 def operation(
     route: str,
     *,
@@ -79,7 +99,7 @@ def operation(
         details = Operation(
             route=route, errors=errors, idempotent=idempotent, has_envelope=media_type is None
         )
-        return HTTPRouteHandler(
+        return _RouteHandler(
             path.replace("}", ":str}"),
             http_method=["GET", "HEAD"] if method == "GET" else [method],  # type: ignore[list-item]
             status_code=status,
@@ -109,7 +129,8 @@ def _report_all_errors(function: Handler) -> Handler:
     async def handle(**arguments: Any) -> Response[Any]:
         request = arguments.get("request")
         if isinstance(request, ApiRequest):
-            arguments |= _repeated(request, arguments)
+            if b"&" in request.scope["query_string"]:
+                arguments |= _repeated(request, arguments)
             if isinstance(data := arguments.get("data"), InvalidBody):
                 await _raise_body_error(request, data)
         return await function(**arguments)
@@ -119,8 +140,6 @@ def _report_all_errors(function: Handler) -> Handler:
 
 def _repeated(request: ApiRequest, arguments: dict[str, Any]) -> dict[str, str]:
     """Return the repeated query parameters of a handler."""
-    if b"&" not in request.scope["query_string"]:
-        return {}
     values = {name: request.query_params.getall(name, []) for name in arguments if name != "request"}
     return {name: f"&{name}=".join(found) for name, found in values.items() if len(found) > 1}
 

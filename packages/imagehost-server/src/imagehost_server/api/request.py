@@ -11,6 +11,7 @@ from imagehost_core import ImageHost
 from imagehost_core.errors import BadRequestError, FieldError
 from imagehost_core.models import Account, Principal
 from imagehost_server._executors import Executors
+from imagehost_server.api.readiness import ReadinessMonitor
 from imagehost_server.auth.identity import RequestIdentity
 from imagehost_server.http.body import JSON_BYTES, read_body, require_json
 from imagehost_server.metrics import Recorder
@@ -47,6 +48,13 @@ class ApiRequest(Request[Account, Principal, State]):
         recorder = self.app.state["recorder"]
         assert isinstance(recorder, Recorder)
         return recorder
+
+    @property
+    def readiness(self) -> ReadinessMonitor:
+        """The checks of this process's readiness."""
+        readiness = self.app.state["readiness"]
+        assert isinstance(readiness, ReadinessMonitor)
+        return readiness
 
     @property
     def account(self) -> Account:

@@ -55,6 +55,7 @@ def _apply(request: ApiRequest, decision: Decision, account: str | None = None) 
         state["decision"] = decision
         raise
     if decision.window is not None:
-        api_decision = state["decision"]
-        if api_decision.window is None or decision.remaining < api_decision.remaining:
+        # A web page is not counted as an API request.
+        api_decision = state.get("decision")
+        if api_decision is None or api_decision.window is None or decision.remaining < api_decision.remaining:
             state["decision"] = decision

@@ -1,6 +1,7 @@
 """Sender of cache purges: requests to the operator's shared cache, with retries.
 
-Each server process has one. Each purge is leased by one of them; it can be sent twice, which has no effect.
+Each server process has one. A purge that the process records wakes it; otherwise it sleeps until the next
+attempt is due. Each purge is leased by one sender; it can be sent twice, which has no effect.
 """
 
 from __future__ import annotations
@@ -8,17 +9,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
 from imagehost_core import ImageHost
-from imagehost_core.cache_purges import CachePurge
+from imagehost_core.cache_purges import CachePurge, PurgeAttempt
 from imagehost_core.webhooks import Endpoint
 from imagehost_server.background.webhook_http import UnreachableError, request
 
-POLL_SECONDS = 1.0
-"""Time between two polls for purges: each is one query of about 20 µs."""
+POLL_SECONDS = 5.0
+"""Time between two polls for purges that other processes have recorded, such as commands of the operator:
+each is one query of about 20 µs."""
+RETRY_SECONDS = 1.0
+"""Time until the next poll after an error of the database."""
 MAX_CONCURRENT = 32
 """Requests of a process at a time."""
 USER_AGENT = "imagehost-purge/1"
@@ -27,21 +32,22 @@ log = logging.getLogger("imagehost.server")
 
 
 @asynccontextmanager
-async def running_purge_sender(host: ImageHost) -> AsyncIterator[None]:
+async def running_purge_sender(host: ImageHost, poll_seconds: float = POLL_SECONDS) -> AsyncIterator[None]:
     """Send the purges of a host while the block runs, if a shared cache is configured.
 
     Args:
         host: The host.
+        poll_seconds: Time between two polls for purges that other processes have recorded.
     """
     if not host.cache_purges.is_enabled:
         yield
         return
-    stopped = asyncio.Event()
-    task = asyncio.create_task(_run(host, stopped), name="purge sender")
+    sender = _PurgeSender(host, poll_seconds)
+    task = asyncio.create_task(sender.run(), name="purge sender")
     try:
         yield
     finally:
-        stopped.set()
+        sender.stop()
         await task
 
 
@@ -54,25 +60,69 @@ async def send_due_purges(host: ImageHost, tls: ssl.SSLContext) -> int:
     """
     purges = await asyncio.to_thread(host.cache_purges.lease, MAX_CONCURRENT)
     if purges:
-        failures = await asyncio.gather(*(_send(host, purge, tls) for purge in purges))
-        await asyncio.to_thread(host.cache_purges.report, list(zip(purges, failures, strict=True)))
+        attempts = await asyncio.gather(*(_send(host, purge, tls) for purge in purges))
+        await asyncio.to_thread(host.cache_purges.report, attempts)
     return len(purges)
 
 
-async def _run(host: ImageHost, stopped: asyncio.Event) -> None:
-    tls = ssl.create_default_context()
-    while not stopped.is_set():
-        count = 0
+class _PurgeSender:
+    """The sender of a server process.
+
+    Args:
+        host: The host.
+        poll_seconds: Time between two polls for purges that other processes have recorded.
+    """
+
+    def __init__(self, host: ImageHost, poll_seconds: float) -> None:
+        self._host, self._poll_seconds = host, poll_seconds
+        self._tls = ssl.create_default_context()
+        self._wake = asyncio.Event()
+        self._is_stopping = False
+
+    def stop(self) -> None:
+        """Make `run` return, after the requests in progress."""
+        self._is_stopping = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Send until `stop` is called."""
+        loop = asyncio.get_running_loop()
+        unsubscribe = self._host.cache_purges.subscribe(lambda: loop.call_soon_threadsafe(self._wake.set))
         try:
-            count = await send_due_purges(host, tls)
+            while not self._is_stopping:
+                self._wake.clear()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), await self._send_due())
+        finally:
+            unsubscribe()
+
+    async def _send_due(self) -> float:
+        """Send what is due; return the seconds until the next attempt or poll."""
+        try:
+            seconds = await asyncio.to_thread(self._seconds_to_next)
+            if seconds > 0:
+                return seconds
+            await send_due_purges(self._host, self._tls)
+            return await asyncio.to_thread(self._seconds_to_next)
         except Exception:
             log.exception("cache purge query failed; retrying")
-        if count < MAX_CONCURRENT:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stopped.wait(), POLL_SECONDS)
+            return RETRY_SECONDS
+
+    def _seconds_to_next(self) -> float:
+        next_attempt_at = self._host.cache_purges.next_attempt_at()
+        if next_attempt_at is None:
+            return self._poll_seconds
+        return min(max(0.0, (next_attempt_at - self._host.now()).total_seconds()), self._poll_seconds)
 
 
-async def _send(host: ImageHost, purge: CachePurge, tls: ssl.SSLContext) -> str | None:
+async def _send(host: ImageHost, purge: CachePurge, tls: ssl.SSLContext) -> PurgeAttempt:
+    """Send one request; return its result."""
+    started = time.monotonic()
+    failure = await _request_failure(host, purge, tls)
+    return PurgeAttempt(purge, time.monotonic() - started, failure)
+
+
+async def _request_failure(host: ImageHost, purge: CachePurge, tls: ssl.SSLContext) -> str | None:
     """Send one request; return the reason of a failure, or `None`."""
     purge_request = host.cache_purges.request(purge)
     try:

@@ -83,7 +83,7 @@ class WebhookSender:
         loop, slot = asyncio.get_running_loop(), ExitStack()
         unsubscribe = self._host.subscribe(lambda _event: loop.call_soon_threadsafe(self._wake.set))
         try:
-            self._sender_slot = await self._in_thread(slot.enter_context, self._host.webhooks.sender_slot())
+            await self._take_slot(slot)
             while not self._stopping:
                 await self._run_once()
         finally:
@@ -106,11 +106,22 @@ class WebhookSender:
             if self._in_flight:
                 await asyncio.wait(self._in_flight, return_when=asyncio.FIRST_COMPLETED)
 
+    async def _take_slot(self, slot: ExitStack) -> None:
+        """Take a slot; try again while the database does not respond."""
+        while not self._stopping:
+            try:
+                taken = self._host.webhooks.sender_slot()
+                self._sender_slot = await self._in_thread(slot.enter_context, taken)
+            except Exception:
+                log.exception("sender slot query failed; retrying")
+                await asyncio.sleep(POLL_SECONDS)
+            else:
+                return
+
     async def _run_once(self) -> None:
         self._wake.clear()
         try:
-            # While idle, reading an index on the event loop costs less than to wake the thread.
-            if self._is_active or self._results or self._host.webhooks.is_any_due():
+            if self._is_active or self._results or await self._in_thread(self._host.webhooks.is_any_due):
                 await self._report_and_lease()
             await self._prune()
         except Exception:
@@ -194,9 +205,12 @@ class WebhookSender:
         for task in unfinished:
             task.cancel()
         await asyncio.gather(*unfinished, return_exceptions=True)
-        await self._in_thread(self._host.webhooks.report, self._results)
-        if unfinished:
-            await self._in_thread(self._host.webhooks.release, *unfinished.values())
+        try:
+            await self._in_thread(self._host.webhooks.report, self._results)
+            if unfinished:
+                await self._in_thread(self._host.webhooks.release, *unfinished.values())
+        except Exception:
+            log.exception("attempts not reported; repeated when their leases expire")
         self._thread.shutdown()
 
     async def _in_thread(self, call: Callable[..., T], *args: object) -> T:

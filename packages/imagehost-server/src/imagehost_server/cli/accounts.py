@@ -21,7 +21,7 @@ from imagehost_core.pagination import MAX_PER_PAGE, parse_page_request
 from imagehost_core.settings import SettingsError
 from imagehost_server.api.timestamps import parse_timestamp
 from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors
-from imagehost_server.cli.common import data_option, open_host
+from imagehost_server.cli.common import counted, data_option, open_host
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -74,7 +74,13 @@ def change_options(command: F) -> F:
 def create_user(
     data: Path, name: str, prompt: bool, role: str | None, quota: str | None, limits: tuple[str, ...]
 ) -> None:
-    """Create an account, and print its password once."""
+    """Create an account, and print its password once.
+
+    \b
+    Examples:
+      imagehost users create anna --data /srv/imagehost
+      imagehost users create anna --data /srv/imagehost --quota 10GiB --limit uploads_per_minute=60
+    """  # noqa: D301 - the escape sequence is click's
     with open_host(data) as host:
         changes = _parse_changes(role, quota, limits)
         password = _prompt_password() if prompt else new_password()
@@ -102,7 +108,13 @@ def update_user(
     limits: tuple[str, ...],
     suspended: bool | None,
 ) -> None:
-    """Change an account's role, quota or limits, suspend it or end its suspension; print the result."""
+    """Change an account's role, quota or limits, suspend it or end its suspension; print the result.
+
+    \b
+    Examples:
+      imagehost users update anna --data /srv/imagehost --quota 10GiB --limit api_per_hour=0
+      imagehost users update anna --data /srv/imagehost --suspend
+    """  # noqa: D301 - the escape sequence is click's
     with open_host(data) as host:
         changes = _parse_changes(role, quota, limits)
         if suspended is not None:
@@ -117,7 +129,12 @@ def update_user(
 @users.command("list")
 @data_option
 def list_users(data: Path) -> None:
-    """List all accounts: name, creation time, images, bytes, state, role."""
+    """List all accounts: name, creation time, images, bytes, state, role.
+
+    \b
+    Example:
+      imagehost users list --data /srv/imagehost
+    """  # noqa: D301 - the escape sequence is click's
     with open_host(data) as host:
         for account in sorted(host.accounts.iter(), key=lambda account: account.name):
             click.echo("\t".join(_user_columns(host, account)))
@@ -128,7 +145,12 @@ def list_users(data: Path) -> None:
 @click.argument("name")
 @click.option("--generate", is_flag=True, help="Generate a password and print it, instead of prompting.")
 def set_password(data: Path, name: str, generate: bool) -> None:
-    """Change an account's password, and end all its sessions."""
+    """Change an account's password, and end all its sessions.
+
+    \b
+    Example:
+      imagehost users set-password anna --data /srv/imagehost --generate
+    """  # noqa: D301 - the escape sequence is click's
     with open_host(data) as host:
         host.accounts.get(name)  # an unknown name is an error before the prompt
         password = new_password() if generate else _prompt_password()
@@ -142,10 +164,15 @@ def set_password(data: Path, name: str, generate: bool) -> None:
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def delete_user(data: Path, name: str, yes: bool) -> None:
-    """Delete an account with all its images, albums, keys, sessions and webhooks."""
+    """Delete an account with all its images, albums, keys, sessions and webhooks.
+
+    \b
+    Example:
+      imagehost users delete anna --data /srv/imagehost
+    """  # noqa: D301 - the escape sequence is click's
     with open_host(data) as host:
         usage = host.accounts.usage(name)
-        question = f"Delete {name} with {usage.images} images ({usage.bytes} bytes)?"
+        question = f"Delete {name} with {counted(usage.images, 'image')} ({counted(usage.bytes, 'byte')})?"
         if not yes:
             click.confirm(question, abort=True, err=True)
         host.accounts.delete(name)
@@ -171,7 +198,12 @@ def keys() -> None:
     "--expires", metavar="WHEN", help="Expiry: an RFC 3339 timestamp, or a duration (30m, 12h, 90d)."
 )
 def create_key(data: Path, user: str, name: str, scopes: tuple[str, ...], expires: str | None) -> None:
-    """Create an API key, and print only its token on standard output."""
+    """Create an API key, and print only its token on standard output.
+
+    \b
+    Example:
+      TOKEN=$(imagehost keys create --data /srv/imagehost --user anna --scope images:read --expires 90d)
+    """  # noqa: D301 - the escape sequence is click's
     with open_host(data) as host:
         created = host.keys.create(
             owner=user,
@@ -186,7 +218,12 @@ def create_key(data: Path, user: str, name: str, scopes: tuple[str, ...], expire
 @data_option
 @click.option("--user", required=True, metavar="NAME", help="Account of the keys.")
 def list_keys(data: Path, user: str) -> None:
-    """List the API keys of an account: id, prefix, state, expiry, last use, scopes, name."""
+    """List the API keys of an account: id, prefix, state, expiry, last use, scopes, name.
+
+    \b
+    Example:
+      imagehost keys list --data /srv/imagehost --user anna
+    """  # noqa: D301 - the escape sequence is click's
     with open_host(data) as host:
         cursor: str | None = None
         while True:
@@ -204,7 +241,12 @@ def list_keys(data: Path, user: str) -> None:
 @click.option("--user", required=True, metavar="NAME", help="Account of the key.")
 @click.argument("key_id", metavar="ID")
 def revoke_key(data: Path, user: str, key_id: str) -> None:
-    """Revoke an API key at once, in every process."""
+    """Revoke an API key at once, in every process.
+
+    \b
+    Example:
+      imagehost keys revoke --data /srv/imagehost --user anna wZazIvgPBQv2FLH7
+    """  # noqa: D301 - the escape sequence is click's
     with open_host(data) as host:
         host.keys.revoke(key_id, owner=user)
 
@@ -243,7 +285,9 @@ def _parse_limit(text: str) -> tuple[str, int | None]:
     """
     name, _, value = text.partition("=")
     if name not in RATE_LIMITS or not (value == "default" or _NUMBER.fullmatch(value)):
-        raise SettingsError(f"expected one of {', '.join(RATE_LIMITS)}, = and a number but received {text!r}")
+        names = ", ".join(RATE_LIMITS)
+        expected = f"LIMIT=NUMBER or LIMIT=default for --limit, where LIMIT is one of {names},"
+        raise SettingsError(f"expected {expected} but received {text!r}")
     return name, None if value == "default" else int(value)
 
 
@@ -279,5 +323,9 @@ def _parse_expiry(text: str | None) -> datetime | None:
     """
     duration = _DURATION.fullmatch(text or "")
     if duration is None:
-        return parse_timestamp("--expires", text)
+        try:
+            return parse_timestamp("--expires", text)
+        except ValidationError:
+            expected = "a duration like 30m, 12h or 90d, or a timestamp like 2026-01-31T03:00:00Z"
+            raise ValidationError(f"expected {expected} for --expires but received {text!r}") from None
     return utc_now() + int(duration["number"]) * _UNITS[duration["unit"]]

@@ -15,10 +15,18 @@ import click
 
 from imagehost_core import BackupInfo, BackupResult, RestoreResult, restore, to_rfc3339
 from imagehost_core.errors import ValidationError
+from imagehost_core.settings import SQLITE, redact_password
 from imagehost_core.storage.durable import OPEN_FILES_STAY, sync_directory, sync_file
 from imagehost_core.storage.locks import lock_file, unlock_file
 from imagehost_server.api.timestamps import parse_timestamp
-from imagehost_server.cli.common import cli_errors, data_option, new_data_option, open_host
+from imagehost_server.cli.common import (
+    cli_errors,
+    counted,
+    data_option,
+    load_settings,
+    new_data_option,
+    open_host,
+)
 from imagehost_server.cli.progress_bar import progress_bar
 
 STANDARD = "-"
@@ -84,12 +92,17 @@ def restore_command(data: Path, files: tuple[str, ...], as_json: bool) -> None:
       imagehost restore monday.tar.zst tuesday.tar.zst --data ./data
       cat monday.tar.zst tuesday.tar.zst | ssh host imagehost restore - --data /var/lib/imagehost
     """  # noqa: D301 - click's mark of lines that are not wrapped
+    storage = load_settings(data).storage
     with cli_errors(), progress_bar("Restoring images") as progress:
-        result = restore(_open_sources(files), data, progress=progress)
+        result = restore(_open_sources(files), data, progress=progress, storage=storage)
     if as_json:
         _print_json(result.info, images=result.image_count, removed=result.removed)
     else:
         _report_restore(data, result)
+    if (database := load_settings(data).database) != SQLITE:
+        name = redact_password(database)
+        click.echo(f"The records are in {data}, and its settings name {name}.", err=True)
+        click.echo("Move them there with `imagehost migrate`, before the server is started.", err=True)
 
 
 def _parse_since(text: str | None) -> datetime | None:
@@ -174,15 +187,16 @@ def _open_sources(names: tuple[str, ...]) -> Iterator[BinaryIO]:
 
 def _report(result: BackupResult) -> None:
     """Print what was backed up on standard error, because standard output may be the backup."""
-    time, count = to_rfc3339(result.info.created_at), result.info.image_count
-    size = f"{result.bytes} bytes before compression"
-    click.echo(f"Backed up as of {time}: {count} images, {size}", err=True)
+    time, images = to_rfc3339(result.info.created_at), counted(result.info.image_count, "image")
+    size = f"{counted(result.bytes, 'byte')} before compression"
+    click.echo(f"Backed up as of {time}: {images}, {size}", err=True)
     click.echo(f"Next increment: --since {time}", err=True)
     if result.deleted:
-        click.echo(f"Deleted during the backup: {len(result.deleted)} images", err=True)
+        click.echo(f"Deleted during the backup: {counted(len(result.deleted), 'image')}", err=True)
     if result.damaged:
         names = " ".join(result.damaged)
-        click.echo(f"Damaged on this host: {len(result.damaged)} images: {names}", err=True)
+        images = counted(len(result.damaged), "image")
+        click.echo(f"Damaged on this host: {images}: {names}", err=True)
 
 
 def _report_restore(data: Path, result: RestoreResult) -> None:
@@ -190,10 +204,10 @@ def _report_restore(data: Path, result: RestoreResult) -> None:
     if result.removed:
         names = " ".join(result.removed[:NAMED_IMAGES])
         more = " …" if len(result.removed) > NAMED_IMAGES else ""
-        count = len(result.removed)
-        click.echo(f"Removed, without files in the backup: {count} images: {names}{more}", err=True)
+        images = counted(len(result.removed), "image")
+        click.echo(f"Removed, without files in the backup: {images}: {names}{more}", err=True)
     time = to_rfc3339(result.info.created_at)
-    click.echo(f"Restored {data} as of {time}: {result.image_count} images", err=True)
+    click.echo(f"Restored {data} as of {time}: {counted(result.image_count, 'image')}", err=True)
 
 
 def _print_json(info: BackupInfo, **values: object) -> None:

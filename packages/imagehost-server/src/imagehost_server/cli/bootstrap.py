@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from urllib.parse import urljoin
 
 from attrs import field, frozen
 
@@ -28,6 +29,7 @@ class InitialCredentials:
         token: An API token with all scopes.
         upload_command: A `curl` command that uploads the sample image.
         image_url: The pattern of the URL that the image will have.
+        pages: Where to sign in with a browser; "" if there are no web pages.
         limits: How to raise the limit of uploads; "" if there is none.
     """
 
@@ -36,6 +38,7 @@ class InitialCredentials:
     token: str = field(repr=False)
     upload_command: str = field(repr=False)
     image_url: str
+    pages: str
     limits: str
 
     def text(self) -> str:
@@ -51,12 +54,13 @@ class InitialCredentials:
             f"  {self.upload_command}\n"
             "The response has the image URL in data.url:\n"
             f"  {self.image_url}\n"
+            f"{self.pages}"
             f"{self.limits}"
         )
 
 
 def create_initial_credentials(
-    host: ImageHost, data: Path, password_file: str | None = None
+    host: ImageHost, data: Path, password_file: str | None = None, *, pages: bool = True
 ) -> InitialCredentials | None:
     """Give the only account of a new data directory a password and an API token.
 
@@ -64,6 +68,7 @@ def create_initial_credentials(
         host: The host of the data directory.
         data: The data directory; the sample image is written to it.
         password_file: The path of a file with the password; without it, one is generated.
+        pages: Whether the server has web pages.
 
     Returns:
         The credentials; `None` if the data directory is in use: it has several accounts, or an API key.
@@ -76,12 +81,24 @@ def create_initial_credentials(
         return None
     name, chosen = accounts.items[0].name, read_password(password_file) if password_file else ""
     generated = "" if chosen else new_password()
-    host.accounts.set_password_hash(name, hash_password(chosen or generated))
-    token = host.keys.create(owner=name, name=KEY_NAME).token
+    password_hash = hash_password(chosen or generated)
+    created = host.keys.create_first(owner=name, name=KEY_NAME, password_hash=password_hash)
+    if created is None:
+        return None  # Another host with the same database was faster.
+    token = created.token
     sample = write_sample(data)
     command = f"curl -H 'Authorization: Bearer {token}' -F 'image=@{sample}' {host.urls.base_url}/upload"
     limits = _describe_limits(host.rate_limiter.limits_of(accounts.items[0]), name, data)
-    return InitialCredentials(name, generated, token, command, f"{host.urls.cdn_url}/<id>.webp", limits)
+    login = urljoin(host.urls.base_url, "/upload")
+    return InitialCredentials(
+        account=name,
+        password=generated,
+        token=token,
+        upload_command=command,
+        image_url=f"{host.urls.cdn_url}/<id>.webp",
+        pages=f"Or sign in with a browser:\n  {login}\n" if pages else "",
+        limits=limits,
+    )
 
 
 def read_password(path: str) -> str:

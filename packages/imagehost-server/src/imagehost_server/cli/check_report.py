@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from imagehost_core import Finding, FindingKind
+from imagehost_server.cli.common import counted
 
 
 class ExitStatus(IntEnum):
@@ -90,11 +91,11 @@ class TextReport(CheckReport):
     def _print_end(self, status: int, error: str) -> None:  # noqa: ARG002 - the shell has it
         if error:
             click.echo(f"Error: {error}", err=True)
-        checked = f"Checked {self.images} images in {self._data}"
+        checked = f"Checked {counted(self.images, 'image')} in {self._data}"
         if not self._found:
             click.echo(f"{checked}: nothing is wrong" if not error else checked)
             return
-        click.echo(f"{checked}: {self._found.total()} findings, {self._repaired.total()} repaired")
+        click.echo(f"{checked}: {counted(self._found.total(), 'finding')}, {self._repaired.total()} repaired")
         left = [kind for kind in self._found if self._found[kind] > self._repaired[kind]]
         if NEEDS_BACKUP.intersection(left):
             click.echo("Missing and corrupt masters and tables can only come back from a backup.")

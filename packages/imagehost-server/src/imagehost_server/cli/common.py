@@ -11,9 +11,9 @@ from typing import TypeVar
 
 import click
 
-from imagehost_core import ImageHost
+from imagehost_core import ImageHost, Measurement
 from imagehost_core.errors import ImageHostError
-from imagehost_core.settings import SettingsError
+from imagehost_core.settings import SQLITE, SettingsError
 from imagehost_core.storage.layout import DataLayout
 from imagehost_server.settings import ServerSettings, load
 
@@ -42,7 +42,11 @@ def _data_option(text: str, *, exists: bool) -> Callable[[F], F]:
 
 @contextmanager
 def open_host(
-    data: Path, settings: ServerSettings | None = None, *, recover: bool = True
+    data: Path,
+    settings: ServerSettings | None = None,
+    *,
+    recover: bool = True,
+    observe: Callable[[Measurement], None] = lambda _measurement: None,
 ) -> Iterator[ImageHost]:
     """Open the host of a data directory for a block; errors end the command, and nothing is created.
 
@@ -50,27 +54,30 @@ def open_host(
         data: The data directory.
         settings: Its settings, unless they are to be loaded.
         recover: Whether to finish what a crash has interrupted.
+        observe: Receives the measurements of the host.
     """
     settings = settings or load_settings(data)
-    database = DataLayout(data).database
-    if not database.is_file():
+    layout = DataLayout(data)
+    # With another database the directory has a secret, which is created with it.
+    file = layout.database if settings.database == SQLITE else layout.secret
+    if not file.is_file():
         raise click.ClickException(
-            f"expected a data directory for --data or {DATA_VARIABLE} but {str(data)!r} has no database; "
+            f"expected a data directory for --data or {DATA_VARIABLE} but {str(data)!r} has no {file.name}; "
             "`imagehost serve` creates data directories"
         )
-    _require_owner(database)
-    with cli_errors(), ImageHost.open(data, settings=settings, recover=recover) as host:
+    require_owner(file)
+    with cli_errors(), ImageHost.open(data, settings=settings, recover=recover, observe=observe) as host:
         yield host
 
 
-def _require_owner(database: Path) -> None:
+def require_owner(file: Path) -> None:
     """Raise ClickException unless this process has the server's user.
 
     Files that root creates, such as lock files, could not be opened by the server.
     """
-    if sys.platform != "win32" and (owner := database.stat().st_uid) != os.geteuid():
+    if sys.platform != "win32" and (owner := file.stat().st_uid) != os.geteuid():
         raise click.ClickException(
-            f"expected the user that owns {str(database)!r} but received another user; try "
+            f"expected the user that owns {str(file)!r} but received another user; try "
             f"`sudo -u '#{owner}' imagehost`"
         )
 
@@ -91,5 +98,24 @@ def cli_errors() -> Iterator[None]:
     """Turn expected errors of a block into a one-line message and exit status 1, without traceback."""
     try:
         yield
-    except (ImageHostError, SettingsError, OSError) as error:
+    except OSError as error:
+        raise click.ClickException(_describe(error)) from error
+    except (ImageHostError, SettingsError) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _describe(error: OSError) -> str:
+    """Return an error of the system without its number, with the file that it is about."""
+    if error.strerror is None:
+        return str(error)
+    return error.strerror if error.filename is None else f"{error.strerror}: {error.filename}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, such as `1 image` or `2 images`.
+
+    Args:
+        number: The number.
+        noun: The noun in the singular, whose plural ends in `s`.
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"

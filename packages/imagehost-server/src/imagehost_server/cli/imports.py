@@ -22,7 +22,7 @@ from imagehost_core import (
     UploadOptions,
 )
 from imagehost_core.errors import ImageHostError, InsufficientStorageError
-from imagehost_server.cli.common import cli_errors, data_option, open_host
+from imagehost_server.cli.common import cli_errors, counted, data_option, open_host
 
 NOT_TAKEN = (ImportStatus.OMITTED, ImportStatus.FAILED)
 """The outcomes that the report lists."""
@@ -166,7 +166,7 @@ class _Report:
             click.echo(f"{result.status}: {result.source_id}: {result.reason}")
         if self._shows_progress:
             done = sum(self.counts.values())
-            click.echo(f"\r{done} of {self._found} files found so far\x1b[K", nl=False, err=True)
+            click.echo(f"\r{done} of {counted(self._found, 'file')} found so far\x1b[K", nl=False, err=True)
 
     def finish(self) -> None:
         """Print the counts."""

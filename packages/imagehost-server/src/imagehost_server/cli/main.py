@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from logging.config import dictConfig
 from pathlib import Path
 
@@ -16,8 +17,10 @@ from imagehost_server.cli.bootstrap import create_initial_credentials
 from imagehost_server.cli.common import cli_errors, data_option, load_settings, new_data_option, open_host
 from imagehost_server.cli.imports import import_images
 from imagehost_server.cli.maintenance import fsck, gc
+from imagehost_server.cli.migration import migrate_command
 from imagehost_server.cli.settings_toml import format_settings
 from imagehost_server.logging_config import logging_config
+from imagehost_server.metrics import MetricTable, Recorder, serve_metrics
 from imagehost_server.serve import runner
 from imagehost_server.settings import load
 
@@ -35,13 +38,28 @@ def main() -> None:
 @click.option("--workers", type=int, help="Number of server processes.  [default: 1]")
 @click.option("--tls-cert", metavar="FILE", help="TLS certificate with its chain, PEM.")
 @click.option("--tls-key", metavar="FILE", help="Private key of the certificate, PEM.")
-def serve(data: Path, **flags: object) -> None:
+@click.option(
+    "--database", metavar="ENGINE", help="`sqlite`, or postgresql://USER@HOST/NAME.  [default: sqlite]"
+)
+@click.option(
+    "--storage", metavar="URL", help="`folder`, or s3://, gs:// or az://BUCKET/PREFIX.  [default: folder]"
+)
+def serve(data: Path, database: str | None, storage: str | None, **flags: object) -> None:
     """Run the server.
 
     With an empty data directory it creates the account `admin`, and prints its password and a first API
     token once. IMAGEHOST_ADMIN_PASSWORD_FILE names a file with the password to use instead.
-    """
+
+    \b
+    Examples:
+      imagehost serve --data ./data
+      imagehost serve --data ./data --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
+    """  # noqa: D301 - the escape sequence is click's
     values = {f"server.{name}": value for name, value in flags.items() if value is not None}
+    if database is not None:
+        values["database"] = database
+    if storage is not None:
+        values["storage.url"] = storage
     settings = load_settings(data, values)
     with cli_errors():
         if settings.server.port == 0:
@@ -50,7 +68,9 @@ def serve(data: Path, **flags: object) -> None:
         runner.require_valid_certificate(settings.server.tls_cert, settings.server.tls_key)
         runner.require_free_port(settings.server.host, settings.server.port)
     with cli_errors(), ImageHost.open(data, settings=settings) as host:
-        credentials = create_initial_credentials(host, data, settings.admin.password_file)
+        credentials = create_initial_credentials(
+            host, data, settings.admin.password_file, pages=settings.web.enabled
+        )
     if credentials is not None:
         click.echo(credentials.text())
     click.echo(f"Serving {settings.base_url}")
@@ -59,14 +79,26 @@ def serve(data: Path, **flags: object) -> None:
 
 @main.command()
 @data_option
-def webhook_sender(data: Path) -> None:
+@click.option(
+    "--metrics-port", type=click.IntRange(1, 65_535), help="Serve /metrics of this process on 127.0.0.1:PORT."
+)
+def webhook_sender(data: Path, metrics_port: int | None) -> None:
     """Send webhooks in a separate process.
 
     The server sends them too, unless IMAGEHOST_WEBHOOKS_SEND_IN_SERVER=false. Any number of both may run.
-    """
+
+    \b
+    Example:
+      imagehost webhook-sender --data /srv/imagehost --metrics-port 9101
+    """  # noqa: D301 - the escape sequence is click's
     settings = load_settings(data)
     dictConfig(logging_config(settings.log.level, settings.log.format))
-    with open_host(data, settings) as host:
+    recorder = Recorder(MetricTable(role="webhook_sender"), "webhook_sender")
+    with ExitStack() as stack:
+        if metrics_port is not None:
+            with cli_errors():
+                stack.callback(serve_metrics(recorder.table, metrics_port))
+        host = stack.enter_context(open_host(data, settings, observe=recorder.observe))
         click.echo("Sending webhooks")
         run_forever(host)
 
@@ -74,7 +106,12 @@ def webhook_sender(data: Path) -> None:
 @main.command()
 @data_option
 def config(data: Path) -> None:
-    """Print every setting with its value and its source, as TOML for `imagehost.toml`."""
+    """Print every setting with its value and its source, as TOML for `imagehost.toml`.
+
+    \b
+    Example:
+      imagehost config --data /srv/imagehost
+    """  # noqa: D301 - the escape sequence is click's
     with cli_errors():
         _, resolved = load(data, {}, os.environ)
     click.echo(format_settings(resolved))
@@ -91,7 +128,11 @@ def retry_webhooks(data: Path) -> None:
     """Retry all pending webhook deliveries now.
 
     Use it after an outage of this host's network, instead of waiting for the retry schedule.
-    """
+
+    \b
+    Example:
+      imagehost webhooks retry-now --data /srv/imagehost
+    """  # noqa: D301 - the escape sequence is click's
     with open_host(data) as host:
         click.echo(f"Deliveries due now: {host.webhooks.retry_all_now()}")
 
@@ -103,3 +144,4 @@ main.add_command(users)
 main.add_command(keys)
 main.add_command(backup)
 main.add_command(restore_command)
+main.add_command(migrate_command)

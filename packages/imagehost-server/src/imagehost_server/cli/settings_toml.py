@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterable
 from itertools import groupby
 
-from imagehost_core.settings import ResolvedSetting
+from imagehost_core.settings import ResolvedSetting, redact_password
 
 
 def format_settings(resolved: Iterable[ResolvedSetting]) -> str:
     """Return settings as a TOML document, each with its source as a comment.
 
-    TOML has no null: a setting without a value is only a comment.
+    TOML has no null: a setting without a value is only a comment. So is a URL with a password, without it.
     """
     # Top-level keys come before the first table, where TOML requires them.
     by_section = sorted(resolved, key=lambda setting: _section(setting) != "")
@@ -22,8 +22,11 @@ def format_settings(resolved: Iterable[ResolvedSetting]) -> str:
             lines += ["", f"[{section}]"]
         for setting in settings:
             name = setting.path.rpartition(".")[2]
-            if setting.value is None:
+            value = setting.value
+            if value is None:
                 lines.append(f"# {name} is not set")
+            elif setting.path == "database" and (redacted := redact_password(str(value))) != value:
+                lines.append(f"# {name} = {_toml_value(redacted)}  # {setting.origin}; with a password")
             else:
                 lines.append(f"{name} = {_toml_value(setting.value)}  # {setting.origin}")
     return "\n".join(lines)

@@ -155,13 +155,14 @@ class FastPath:
             self._default_headers = default_headers, _encode_headers(default_headers)
         request_id = self._security.new_request_id()
         common_headers = _encode_headers(self._security.common_headers(request_id, headers.is_https))
-        self._count_request(status, len(body), started)
-        self._security.log("GET", path.decode(), headers.ip_address, status, request_id, started)
+        seconds = time.perf_counter() - started
+        self._count_request(status, seconds, len(body))
+        self._security.log("GET", path.decode(), headers.ip_address, status, request_id, seconds)
         return b"%b%b%b\r\n" % (start, self._default_headers[1], common_headers), body
 
-    def _count_request(self, status: int, sent_bytes: int, started: float) -> None:
+    def _count_request(self, status: int, seconds: float, sent_bytes: int) -> None:
         recorder = self._recorder
-        recorder.request("GET", IMAGE_ROUTE, status, time.perf_counter() - started, 0, sent_bytes)
+        recorder.request("GET", IMAGE_ROUTE, status, seconds, 0, sent_bytes)
         if status == 304:
             recorder.client_copy()
         else:

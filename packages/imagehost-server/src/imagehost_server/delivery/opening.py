@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from litestar.types import Receive
 
 
-async def open_blob(steps: QueueSteps[Blob], executors: Executors, receive: Receive) -> Blob | None:
+async def open_blob(
+    steps: QueueSteps[Blob], executors: Executors, receive: Receive, *, is_master: bool = False
+) -> Blob | None:
     """Return the bytes that `steps` open.
 
     Args:
@@ -23,6 +25,7 @@ async def open_blob(steps: QueueSteps[Blob], executors: Executors, receive: Rece
             cancelled, it leaves the queue.
         executors: Run blocking work: `files` looks on the disk and at errors, `variants` renders.
         receive: The ASGI callable of the request.
+        is_master: Whether the image is the master, which `executors.masters` opens.
 
     Returns:
         `None` if the client has disconnected.
@@ -30,7 +33,7 @@ async def open_blob(steps: QueueSteps[Blob], executors: Executors, receive: Rece
     Raises:
         ImageHostError: As for `host.delivery.open`.
     """
-    limiter = executors.files
+    limiter = executors.masters if is_master else executors.files
     disconnection: asyncio.Task[None] | None = None
     try:
         while not isinstance(step := await limiter.run(advance, steps), Finished):

@@ -194,7 +194,8 @@ class DeliveryRoute:
             ip_address = str(scope["state"].get("ip_address", ""))
             client = account_key(viewer.id) if viewer else ip_address_key(ip_address)
             steps = self._host.delivery.open_in_steps(resolved, client)
-            blob = await open_blob(steps, self._executors, receive)
+            is_master = resolved.key is None
+            blob = await open_blob(steps, self._executors, receive, is_master=is_master)
         if blob is None:
             return
         try:

@@ -117,10 +117,12 @@ class MultipartFormParser:
         stage: Callable[[], StagedFile],
         field_aliases: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        boundary = parse_boundary(content_type)
         # Latin-1 preserves the bytes of names; `_decode_name` decodes them.
-        self._parser = PushMultipartParser(
-            parse_boundary(content_type), max_segment_count=MAX_PARTS, header_charset="latin-1"
-        )
+        self._parser = PushMultipartParser(boundary, max_segment_count=MAX_PARTS, header_charset="latin-1")
+        self._delimiter = b"\r\n--" + boundary.encode()
+        # The body before the first boundary, which may be the first line.
+        self._preamble: bytes | None = b"\r\n"
         self._stage = stage
         self._field_aliases = field_aliases
         self._stack = ExitStack()
@@ -142,6 +144,7 @@ class MultipartFormParser:
             BadRequestError: They are not valid multipart form data, or there are too many files or parts.
             PayloadTooLargeError: The text fields are too long.
         """
+        chunk = self._skip_preamble(chunk)
         if self._parser.closed or not chunk:
             return
         try:
@@ -181,7 +184,25 @@ class MultipartFormParser:
         """Names and values of the text fields that have been parsed, without those that are not UTF-8."""
         return tuple((part.name, part.data.decode()) for part in self._texts if part.is_text)
 
+    def _skip_preamble(self, chunk: bytes) -> bytes:
+        """Return what is not part of the preamble.
+
+        The parser takes any chunk that begins with the boundary for the first line of a form.
+        """
+        if self._preamble is None:
+            return chunk
+        received = self._preamble + chunk
+        start = received.find(self._delimiter)
+        if start < 0:
+            self._preamble = received[-len(self._delimiter) :]
+            return b""
+        self._preamble = None
+        return received[start:]
+
     def _on_part(self, segment: MultipartSegment) -> _FilePart | _TextPart | None:
+        # The parser rejects such a line only if it ends in another chunk.
+        if any("\n" in text for header in segment.headerlist for text in header):
+            raise MultipartError("Invalid line break in segment header")
         name = _decode_name(segment.name) or ""
         self._names[name] = None
         if name in FILE_FIELDS:

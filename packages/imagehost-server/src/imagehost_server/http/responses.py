@@ -74,8 +74,8 @@ def success_response(data: object, status: int = 200, headers: Headers = ()) -> 
         status: The HTTP status.
         headers: Headers in addition to `JSON_HEADERS`.
     """
-    body = _encode({"success": True, "data": to_jsonable(data)})
-    return RawResponse(status, body, (*JSON_HEADERS, *headers))
+    encoded = data if isinstance(data, msgspec.Raw) else _encode(to_jsonable(data))
+    return RawResponse(status, b'{"success":true,"data":%b}' % encoded, (*JSON_HEADERS, *headers))
 
 
 def encode_record(record: object) -> bytes:
@@ -151,8 +151,12 @@ def _new_record_converter(kind: type[attrs.AttrsInstance]) -> Converter:
     names = tuple(attribute.name for attribute in attrs.fields(kind))
 
     def convert(record: object) -> dict[str, object]:
-        members = ((name, getattr(record, name)) for name in names)
-        return {name: to_jsonable(item) for name, item in members if item is not msgspec.UNSET}
+        members = [(name, getattr(record, name)) for name in names]
+        return {
+            name: item if type(item) in _JSON_SCALARS else to_jsonable(item)
+            for name, item in members
+            if item is not msgspec.UNSET
+        }
 
     return convert
 
@@ -161,6 +165,8 @@ def _identity(value: object) -> object:
     return value
 
 
+_JSON_SCALARS = frozenset((str, int, bool, float, type(None)))
+"""Types whose values need no conversion."""
 _encode = msgspec.json.Encoder().encode
 _converters: dict[type, Converter] = {}
 """The conversion of each class that was converted before."""

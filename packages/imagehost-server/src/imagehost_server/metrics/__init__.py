@@ -1,7 +1,8 @@
 """Metrics: counted in memory that all processes of a server share, and shown in the format of Prometheus."""
 
-from imagehost_server.metrics.exposition import CONTENT_TYPE, render_metrics
+from imagehost_server.metrics.exposition import CONTENT_TYPE, render_metrics, serve_metrics
 from imagehost_server.metrics.families import FAMILIES, Family, Kind
+from imagehost_server.metrics.recent_errors import RecentError
 from imagehost_server.metrics.recorder import Recorder
 from imagehost_server.metrics.table import MetricTable, create_table_file, slots_for
 
@@ -11,8 +12,10 @@ __all__ = [
     "Family",
     "Kind",
     "MetricTable",
+    "RecentError",
     "Recorder",
     "create_table_file",
     "render_metrics",
+    "serve_metrics",
     "slots_for",
 ]

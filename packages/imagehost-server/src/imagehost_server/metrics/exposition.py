@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
 
 from prometheus_client.core import (
@@ -14,7 +14,7 @@ from prometheus_client.core import (
     HistogramMetricFamily,
     Metric,
 )
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest, start_http_server
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from imagehost_core import HostStatistics, ImageHost
@@ -44,17 +44,44 @@ def render_metrics(table: MetricTable, host: ImageHost) -> bytes:
     return generate_latest(collectors)
 
 
+def serve_metrics(table: MetricTable, port: int) -> Callable[[], None]:
+    """Serve the metrics that one process has counted, to clients on this machine, in a thread.
+
+    Args:
+        table: The table of metrics.
+        port: The port on 127.0.0.1.
+
+    Returns:
+        A function that ends the thread.
+
+    Raises:
+        OSError: The port is in use.
+    """
+    collectors = CollectorRegistry(auto_describe=False)
+    collectors.register(_Collector(table))
+    server, thread = start_http_server(port, "127.0.0.1", collectors)
+
+    def stop() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    return stop
+
+
 class _Collector(Collector):
-    def __init__(self, table: MetricTable, host: ImageHost) -> None:
+    def __init__(self, table: MetricTable, host: ImageHost | None = None) -> None:
         self._table, self._host = table, host
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every family, also those without a series."""
+        """Yield every family, also those without a series; without a host, those with one."""
         totals: dict[str, dict[SeriesKey, list[float]]] = {name: {} for name in FAMILIES}
         for key, values in self._table.totals().items():
             totals[key[0]][key[1:]] = values
         state = dict(self._state())
         for family in FAMILIES.values():
+            if self._host is None and not (totals[family.name] or family.name in state):
+                continue
             if family.kind in (Kind.STATE, Kind.STATE_COUNTER):
                 yield _metric(family, state.get(family.name, ()))
             elif family.kind is Kind.HISTOGRAM:
@@ -67,12 +94,15 @@ class _Collector(Collector):
         """Yield the series of what is read now."""
         build = (version("imagehost-server"), platform.python_version())
         yield families.BUILD_INFO.name, [(build, 1.0)]
+        if self._host is None:
+            yield from self._processes()
+            return
         try:
             statistics = self._host.maintenance.statistics()
         except Exception:
             log.exception("statistics for the metrics cannot be read")
             yield families.HOST_UP.name, [((), 0.0)]
-            yield from self._processes(())
+            yield from self._processes()
             return
         yield families.HOST_UP.name, [((), 1.0)]
         for family, value in _totals(statistics, self._host).items():
@@ -81,13 +111,16 @@ class _Collector(Collector):
         yield families.WORKERS.name, [(("busy",), float(load.busy)), (("idle",), float(load.idle))]
         yield from self._processes(statistics.worker_pids)
 
-    def _processes(self, worker_pids: tuple[int, ...]) -> Iterator[tuple[str, Iterable[Sample]]]:
+    def _processes(
+        self, worker_pids: tuple[int, ...] | None = None
+    ) -> Iterator[tuple[str, Iterable[Sample]]]:
         pids = {process.name: process.pid for process in self._table.processes()}
         if parent_is_supervisor():
             pids["supervisor"] = os.getppid()
         usages = {name: usage for name, pid in pids.items() if (usage := process_usage(pid)) is not None}
         memory = {name: usage.resident_bytes for name, usage in usages.items()}
-        memory["image_workers"] = total_memory(worker_pids)
+        if worker_pids is not None:
+            memory["image_workers"] = total_memory(worker_pids)
         yield families.PROCESS_MEMORY.name, [((name,), float(size)) for name, size in memory.items()]
         yield families.PROCESS_CPU.name, [((name,), usage.cpu_seconds) for name, usage in usages.items()]
         yield (
@@ -97,7 +130,7 @@ class _Collector(Collector):
 
 
 def _totals(statistics: HostStatistics, host: ImageHost) -> dict[Family, float]:
-    database = statistics.database
+    database, purges_enabled = statistics.database, host.cache_purges.is_enabled
     return {
         families.ACCOUNTS: database.accounts,
         families.IMAGES: database.images,
@@ -110,6 +143,8 @@ def _totals(statistics: HostStatistics, host: ImageHost) -> dict[Family, float]:
         families.DISK_MIN_FREE: host.settings.storage.min_free_bytes,
         families.DELIVERIES_DUE: database.due_deliveries,
         families.OLDEST_DUE: database.oldest_due_seconds,
+        families.PURGES_PENDING: database.pending_purges if purges_enabled else 0,
+        families.OLDEST_PURGE: database.oldest_purge_seconds if purges_enabled else 0,
         families.QUEUE_LENGTH: statistics.workers.waiting,
     }
 

@@ -97,9 +97,9 @@ HTTP_SENT = _counter(
 HTTP_CONNECTIONS = Family("imagehost_http_connections", Kind.GAUGE, "Open connections of clients.")
 IMAGE_LOOKUPS = _counter(
     "imagehost_image_lookups",
-    "Images and variants by where they came from: the variant cache in `memory` or on `disk`; `render`, "
-    "made now; `coalesced`, made meanwhile for another request; `master`, the stored file; `client`, whose "
-    "copy was current.",
+    "Images and variants by where they came from: the variant cache in `memory`, on `disk` or `shared`; "
+    "`render`, made now; `coalesced`, made meanwhile for another request; `master`, the stored file; "
+    "`client`, whose copy was current.",
     "tier",
 )
 QUEUE_WAIT = _histogram(
@@ -150,8 +150,24 @@ DELIVERY_SECONDS = _histogram(
     _DELIVERY_SECONDS,
     "result",
 )
+PURGE_SECONDS = _histogram(
+    "imagehost_cache_purge_duration_seconds",
+    "Time of requests that remove an image from the shared cache, by `ok` or `failed`.",
+    _DELIVERY_SECONDS,
+    "result",
+)
+PURGES_GIVEN_UP = _counter(
+    "imagehost_cache_purges_given_up",
+    "Images that the shared cache may still have: the requests have failed for too long.",
+)
 VARIANT_EVICTIONS = _counter(
-    "imagehost_variant_evictions", "Variants that were deleted because the cache on the disk was full."
+    "imagehost_variant_evictions",
+    "Variants that were deleted from the disk because of a limit: the bytes of the whole `cache`, or the "
+    "number of variants of an `image`.",
+    "limit",
+)
+VARIANT_EVICTED_BYTES = _counter(
+    "imagehost_variant_evicted_bytes", "Bytes of the variants that were deleted because of a limit.", "limit"
 )
 VARIANT_BYTES = Family(
     "imagehost_variant_cache_bytes",
@@ -186,6 +202,14 @@ DELIVERIES_DUE = _state(
 OLDEST_DUE = _state(
     "imagehost_webhook_oldest_due_seconds",
     "How long the delivery that is due for the longest time has been due; 0 if none is.",
+)
+PURGES_PENDING = _state(
+    "imagehost_cache_purges_pending",
+    "Images that the shared cache has not confirmed to have removed, at most 10,000.",
+)
+OLDEST_PURGE = _state(
+    "imagehost_cache_purge_oldest_seconds",
+    "How long the one of them that waits for the longest time has waited; 0 if none does.",
 )
 WORKERS = _state("imagehost_image_workers", "Image worker processes that are `busy` or `idle`.", "state")
 QUEUE_LENGTH = _state("imagehost_image_queue_length", "Tasks that wait for an image worker process.")

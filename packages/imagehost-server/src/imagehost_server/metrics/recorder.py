@@ -10,11 +10,13 @@ from typing import Any, cast
 
 from imagehost_core import Measurement
 from imagehost_core.observer import (
+    CachePurgeAttempted,
     DeliveryAttempted,
     TaskEnded,
     TransactionEnded,
     UploadEnded,
     VariantFound,
+    VariantsEvicted,
     VariantsSwept,
     WorkerAcquired,
     WorkerExited,
@@ -33,6 +35,8 @@ IMAGE_ROUTE = "image"
 """The label of the delivery route, under each of its prefixes."""
 _REQUEST_BUCKETS = families.HTTP_SECONDS.buckets
 _SUM = len(_REQUEST_BUCKETS) + 1
+_RequestSeries = tuple[int, int, int, int]
+"""The positions of a request's series: number of requests, seconds, received bytes and sent bytes."""
 
 
 class Recorder:
@@ -50,8 +54,7 @@ class Recorder:
         self.table = table
         self._values = table.values
         self._lock = threading.Lock()
-        self._requests: dict[tuple[str, str, int], int] = {}
-        self._routes: dict[str, tuple[int, int, int]] = {}
+        self._requests: dict[tuple[str, str, int], _RequestSeries] = {}
         self._record = cast(
             "dict[type[Measurement], Callable[[Any], None]]",
             {
@@ -63,6 +66,8 @@ class Recorder:
                 WorkerExited: self._worker_exited,
                 UploadEnded: self._upload,
                 DeliveryAttempted: self._delivery,
+                CachePurgeAttempted: self._purge,
+                VariantsEvicted: self._evicted,
                 VariantsSwept: self._swept,
             },
         )
@@ -87,18 +92,26 @@ class Recorder:
             sent_bytes: Bytes of the response's body.
         """
         values = self._values
-        key = method, route, status
-        position = self._requests.get(key)
-        if position is None:
-            position = self._new_request_series(method, route, status)
-        values[position] += 1.0
-        seconds_at, received_at, sent_at = self._routes.get(route) or self._new_route_series(route)
+        series = self._requests.get((method, route, status))
+        count_at, seconds_at, received_at, sent_at = series or self._request_series(method, route, status)
+        values[count_at] += 1.0
         values[seconds_at + bisect_left(_REQUEST_BUCKETS, seconds)] += 1.0
         values[seconds_at + _SUM] += seconds
         if received_bytes:
             values[received_at] += received_bytes
         if sent_bytes:
             values[sent_at] += sent_bytes
+
+    def error(self, method: str, route: str, status: int, request_id: str) -> None:
+        """Keep a request that got a response of 500 to 599; on the event loop only.
+
+        Args:
+            method: The HTTP method.
+            route: The template of its route, or `UNROUTED`.
+            status: The status of the response.
+            request_id: The request id.
+        """
+        self.table.errors.add(status, method if method in METHODS else OTHER_METHOD, route, request_id)
 
     def image_in_memory(self) -> None:
         """Count an image that was sent from memory; on the event loop only."""
@@ -126,19 +139,15 @@ class Recorder:
         if record is not None:
             record(measurement)
 
-    def _new_request_series(self, method: str, route: str, status: int) -> int:
-        label = str(status) if status else "none"
-        known = method if method in METHODS else OTHER_METHOD
-        position = self.table.series(families.HTTP_REQUESTS, known, route, label)
-        if known == method:
-            self._requests[method, route, status] = position
-        return position
-
-    def _new_route_series(self, route: str) -> tuple[int, int, int]:
+    def _request_series(self, method: str, route: str, status: int) -> _RequestSeries:
+        known, label = method if method in METHODS else OTHER_METHOD, str(status) if status else "none"
         kinds = families.HTTP_SECONDS, families.HTTP_RECEIVED, families.HTTP_SENT
-        first, second, third = (self.table.series(family, route) for family in kinds)
-        self._routes[route] = first, second, third
-        return first, second, third
+        count = self.table.series(families.HTTP_REQUESTS, known, route, label)
+        seconds, received, sent = (self.table.series(family, route) for family in kinds)
+        series = count, seconds, received, sent
+        if known == method:
+            self._requests[method, route, status] = series
+        return series
 
     def _add(self, family: Family, *labels: str, amount: float = 1.0) -> None:
         position = self.table.series(family, *labels)
@@ -185,8 +194,16 @@ class Recorder:
     def _delivery(self, measured: DeliveryAttempted) -> None:
         self._measure(families.DELIVERY_SECONDS, measured.seconds, "ok" if measured.succeeded else "failed")
 
+    def _purge(self, measured: CachePurgeAttempted) -> None:
+        self._measure(families.PURGE_SECONDS, measured.seconds, "ok" if measured.succeeded else "failed")
+        if measured.given_up:
+            self._add(families.PURGES_GIVEN_UP)
+
+    def _evicted(self, measured: VariantsEvicted) -> None:
+        self._add(families.VARIANT_EVICTIONS, measured.limit, amount=measured.count)
+        self._add(families.VARIANT_EVICTED_BYTES, measured.limit, amount=measured.size_bytes)
+
     def _swept(self, measured: VariantsSwept) -> None:
-        self._add(families.VARIANT_EVICTIONS, amount=measured.evicted)
         position = self.table.series(families.VARIANT_BYTES)
         with self._lock:
             self._values[position] = time.time()

@@ -8,8 +8,9 @@ The table ends with the server, and Prometheus takes the next one for a restart 
 A slot is taken by a record lock (fcntl(2)) on one byte, which the operating system releases with the process.
 
 Layout of a slot: a header of four words (process id, number of series, kind of process, unused); then the
-directory with the position, the width and the key of each series; then the values as 64-bit floats. A series
-is registered by one write of the number of series, so that readers need no lock.
+directory with the position, the width and the key of each series; then the values as 64-bit floats; then the
+latest errors (`imagehost_server.metrics.recent_errors`). A series is registered by one write of the number of
+series, so that readers need no lock.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from collections.abc import Iterator
 from attrs import frozen
 
 from imagehost_server.metrics.families import FAMILIES, Family, Kind
+from imagehost_server.metrics.recent_errors import RINGS_BYTES, RecentError, RecentErrors
 
 if sys.platform != "win32":
     import fcntl
@@ -36,10 +38,11 @@ _KEY_BYTES = 184
 _ENTRY = struct.Struct(f"=II{_KEY_BYTES}s")
 _HEADER_BYTES = 4 * 8
 _VALUES_OFFSET = _HEADER_BYTES + MAX_SERIES * _ENTRY.size
-SLOT_BYTES = _VALUES_OFFSET + MAX_VALUES * 8
+_ERRORS_OFFSET = _VALUES_OFFSET + MAX_VALUES * 8
+SLOT_BYTES = _ERRORS_OFFSET + RINGS_BYTES
 _PID, _COUNT, _ROLE = 0, 1, 2
 """The words of the header."""
-ROLES = ("", "server", "broker")
+ROLES = ("", "server", "broker", "webhook_sender")
 """The kinds of processes; a slot has the index of its own."""
 _SEPARATOR = "\x1f"
 SPARE_SLOTS = 4
@@ -100,6 +103,8 @@ class MetricTable:
         self._own = self._claim(descriptor, role)
         self.values: memoryview[float] = self._own.values
         """The values of this process's series, to be changed in place."""
+        self.errors: RecentErrors = self._own.errors
+        """The latest errors of this process."""
 
     def series(self, family: Family, *labels: str) -> int:
         """Return the position of a series' first value in `values`; register it if it is new.
@@ -129,6 +134,11 @@ class MetricTable:
                 else:
                     totals[key] = [one + other for one, other in zip(total, values, strict=True)]
         return totals
+
+    def recent_errors(self, count: int) -> list[RecentError]:
+        """Return at most so many of the latest errors of all processes, the newest first."""
+        errors = [error for slot in self._slots for error in slot.errors]
+        return sorted(errors, key=lambda error: error.at, reverse=True)[:count]
 
     def processes(self) -> Iterator[Process]:
         """Yield the processes that have claimed a slot last; some may have died."""
@@ -166,7 +176,8 @@ class _Slot:
         self._memory, self._start = memory, start
         view = memoryview(memory)
         self.header = view[start : start + _HEADER_BYTES].cast("Q")
-        self.values = view[start + _VALUES_OFFSET : start + SLOT_BYTES].cast("d")
+        self.values = view[start + _VALUES_OFFSET : start + _ERRORS_OFFSET].cast("d")
+        self.errors = RecentErrors(view[start + _ERRORS_OFFSET : start + SLOT_BYTES])
 
     def series(self) -> Iterator[tuple[SeriesKey, int, int]]:
         """Yield key, position and width of each series."""

@@ -53,9 +53,18 @@ class OpenConnection:
         self._is_open = True
 
     @property
+    def is_open(self) -> bool:
+        """Whether the connection is in the table: neither closed nor evicted."""
+        return self._is_open
+
+    @property
     def is_within_limits(self) -> bool:
         """Whether the table has no more connections than the limits allow, of the client and of all."""
         return self._table.is_within_limits(self._client)
+
+    def set_evict(self, evict: Callable[[], bool]) -> None:
+        """Replace the function that closes the connection."""
+        self._evict = evict
 
     def set_idle(self) -> None:
         """Mark the connection as idle from now on: it may be closed for another."""
@@ -92,6 +101,9 @@ class ConnectionTable:
         trusted: Networks of trusted proxies. Their connections count for `limit` only, and are not closed for
             others: requests through them are limited by the IP addresses that they forward.
         on_change: Receives the number of open connections when it has changed.
+
+    Attributes:
+        is_draining: Whether each connection is closed after its next response.
     """
 
     def __init__(
@@ -101,6 +113,7 @@ class ConnectionTable:
         trusted: tuple[Network, ...] = (),
         on_change: Callable[[int], object] = lambda _count: None,
     ) -> None:
+        self.is_draining = False
         self._limit = limit
         self._on_change = on_change
         self._limit_per_client = limit_per_client or limit + EXTRA_CONNECTIONS

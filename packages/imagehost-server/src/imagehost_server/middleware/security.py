@@ -154,11 +154,11 @@ class SecurityMiddleware:
         finally:
             route = str(state.get("route") or scope.get("path_template", UNROUTED))
             if REJECTED not in state:
-                seconds = time.perf_counter() - started
-                self.recorder.request(
-                    scope["method"], route, sender.status, seconds, body.received_bytes, sender.sent_bytes
-                )
-                self.log(scope["method"], path, ip_address, sender.status, request_id, started)
+                method, status, seconds = scope["method"], sender.status, time.perf_counter() - started
+                self.recorder.request(method, route, status, seconds, body.received_bytes, sender.sent_bytes)
+                if status >= 500:
+                    self.recorder.error(method, route, status, request_id)
+                self.log(method, path, ip_address, status, request_id, seconds)
             if span is not None:
                 status = int(state.get(REJECTED, sender.status))
                 span.end(None if route == UNROUTED else route, status, failure)
@@ -173,7 +173,7 @@ class SecurityMiddleware:
         return ((b"x-request-id", request_id.encode()), *(self._hsts if over_https else ()))
 
     def log(
-        self, method: str, path: str, ip_address: str, status: int, request_id: str, started: float
+        self, method: str, path: str, ip_address: str, status: int, request_id: str, seconds: float
     ) -> None:
         """Write the access log's line of a request, if the access log is on.
 
@@ -183,15 +183,14 @@ class SecurityMiddleware:
             ip_address: The client's IP address.
             status: The status of the response; 0 = no response was sent.
             request_id: The request id.
-            started: `time.perf_counter()` when the request came.
+            seconds: How long the request took.
         """
         if self._log_access and access_log.isEnabledFor(logging.INFO):
-            milliseconds = (time.perf_counter() - started) * 1000
             fields = {
                 "method": method,
                 "path": quote_value(path, MAX_LOGGED_PATH)[1:-1],
                 "status": status,
-                "ms": round(milliseconds, 1),
+                "ms": round(1000 * seconds, 1),
                 "client": ip_address,
                 "request_id": request_id,
             }
@@ -237,6 +236,9 @@ def require_valid_request(scope: HTTPScope, trusted: tuple[Network, ...]) -> Non
     # RFC 9112, 6.1: no coding but chunked is decoded here.
     elif codings and codings != [b"chunked"]:
         errors.append(FieldError("Transfer-Encoding", "chunked", "another coding"))
+    # RFC 9112, 6.1: HTTP/1.0 has no transfer codings, so a proxy may have taken the body for another request.
+    elif codings and scope["http_version"] in HTTP_1_0:
+        errors.append(FieldError("Transfer-Encoding", "none in HTTP/1.0", "chunked"))
     if errors:
         raise BadRequestError(errors=errors)
     if not is_private(scope, trusted) and not is_probe(scope):

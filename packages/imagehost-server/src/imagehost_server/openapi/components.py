@@ -154,6 +154,9 @@ def operation_errors(operation: Operation, *, has_body: bool) -> dict[str, Schem
         statuses.add(429)
     if "{" in operation.route:
         statuses.add(404)
+    if not operation.route.startswith("GET "):
+        # A change needs space on the disk of the database.
+        statuses.add(507)
     if has_body:
         statuses |= {413, 415, 422}
     return {str(status): {"$ref": f"#/components/responses/{status}"} for status in sorted(statuses)}

@@ -124,6 +124,7 @@ MEMBERS |= {
     "WebhookRecord.url": "The URL that receives the events.",
     "NewWebhookRecord.url": "The URL that receives the events.",
     "ProbeResult.status": "`alive` or `ready`.",
+    "ProbeResult.uploads": "`refused` while the disk has too little free space; only for loopback clients.",
 }
 
 

@@ -34,6 +34,7 @@ from imagehost_server.openapi.delivery import UPLOAD_BODY, UPLOAD_FORM, delivery
 from imagehost_server.openapi.descriptions import describe
 from imagehost_server.openapi.examples import EXAMPLES
 from imagehost_server.openapi.generators import adapt_to_generators
+from imagehost_server.openapi.links import links
 from imagehost_server.openapi.webhooks import webhooks
 
 PREFIX = "/v1"
@@ -58,12 +59,15 @@ def document(
     described = app.openapi_schema.to_schema()
     # A copy in types of JSON; Litestar's has enums.
     tree = msgspec.json.decode(msgspec.json.encode(described))
+    operations = [(str(route.name), route.opt["operation"]) for route in routes]
     paths: dict[str, Any] = {}
     for route in routes:
         operation: Operation = route.opt["operation"]
         method, path = operation.route.split(" ")
         item = paths.setdefault(path.removeprefix(PREFIX), {})
-        item[method.lower()] = _complete(tree["paths"][path][method.lower()], operation)
+        item[method.lower()] = _complete(
+            tree["paths"][path][method.lower()], operation, links(operation, operations)
+        )
         if not path.startswith(f"{PREFIX}/"):
             item["servers"] = [{"url": base_url.removesuffix(PREFIX)}]
         if registration and operation.route == REGISTRATION:
@@ -89,8 +93,8 @@ def document(
     return renamed
 
 
-def _complete(described: dict[str, Any], operation: Operation) -> Schema:
-    """Return an operation with its errors, headers, security and tag."""
+def _complete(described: dict[str, Any], operation: Operation, linked: dict[str, Schema]) -> Schema:
+    """Return an operation with its errors, headers, links, security and tag."""
     (status,) = (status for status in described["responses"] if status.startswith("2"))
     success = described["responses"][status]
     success["description"] = described["summary"]
@@ -102,6 +106,8 @@ def _complete(described: dict[str, Any], operation: Operation) -> Schema:
         success["headers"] = success_headers(operation, status)
     else:
         success["content"] = {media_type: {} for media_type in success["content"]}
+    if linked:
+        success["links"] = linked
     has_body = "requestBody" in described
     return {
         **described,

@@ -9,7 +9,6 @@ from litestar import Response
 from litestar.params import JSONBody
 
 from imagehost_core import ImageHost
-from imagehost_core.errors import FieldError, ValidationError
 from imagehost_core.models import Account
 from imagehost_server.api.envelope import Success, ok
 from imagehost_server.api.operation import operation
@@ -19,22 +18,17 @@ from imagehost_server.api.representations import (
 )
 from imagehost_server.api.request import ApiRequest
 from imagehost_server.api.schemas import PasswordChange
-from imagehost_server.api.throttle import throttle_password_attempt
-from imagehost_server.auth.passwords import (
-    hash_password,
-    new_password_errors,
-    password_errors,
-    verify_password,
-)
+from imagehost_server.api.sign_in import replace_password
 
 
 @operation("GET /v1/account", summary="Get the usage, quota and rate limits of your account.")
 async def get_account(request: ApiRequest) -> Response[Success[AccountRecord]]:
     """Respond with the account's usage, quota and rate limits."""
-    return ok(await request.executors.reads.run(_get_account, request.host, request.account))
+    return ok(await request.executors.reads.run(read_account, request.host, request.account))
 
 
-def _get_account(host: ImageHost, account: Account) -> AccountRecord:
+def read_account(host: ImageHost, account: Account) -> AccountRecord:
+    """Return the record of an account's usage, quota and rate limits."""
     quota = host.rate_limiter.limits_of(account).quota_bytes
     usage = host.accounts.usage(account)
     return account_record(account, usage, quota, host.rate_limiter.windows(account))
@@ -56,25 +50,7 @@ async def change_password(
     Requires a session. A request counts as a sign-in attempt. A wrong current password is 422: 401 would mean
     that the session has ended.
     """
-    host, executors, account = request.host, request.executors, request.account
-    await throttle_password_attempt(request, account.name)
-    current_hash = await executors.database.run(host.accounts.password_hash, account.name)
-    is_valid = not password_errors(data.current_password) and await executors.passwords.run(
-        verify_password, current_hash, data.current_password
-    )
-    errors = [*new_password_errors(data.new_password, "new_password")]
-    if not is_valid:
-        errors.insert(0, FieldError("current_password", "the account's password", "another"))
-    if errors:
-        raise ValidationError(errors=errors)
-    new_hash = await executors.passwords.run(hash_password, data.new_password)
-    await executors.database.run(
-        host.accounts.set_password_hash,
-        account,
-        new_hash,
-        replaces=current_hash,
-        keep=request.auth.session_id,
-    )
+    await replace_password(request, data.current_password, data.new_password)
     return ok(ChangedPassword())
 
 

@@ -10,10 +10,9 @@ from litestar import Response
 from litestar.params import JSONBody
 from msgspec import json
 
-from imagehost_core import ImageHost
 from imagehost_core.errors import BadRequestError, ErrorCollector, FieldError, quote_value
 from imagehost_core.ids import AlbumId
-from imagehost_core.models import Account, Album, Scope
+from imagehost_core.models import Album, Scope
 from imagehost_core.pagination import parse_page_request
 from imagehost_core.resources import AlbumRecord
 from imagehost_core.services import IdempotentRequest, MembershipResult
@@ -51,28 +50,24 @@ class MembershipResults:
 @operation("POST /v1/albums", summary="Create an album.", status=201, idempotent=True)
 async def create_album(request: ApiRequest, data: JSONBody[NewAlbum]) -> Response[Success[AlbumRecord]]:
     """Respond with 201, the record, and the album's URL in `Location`."""
-    response = await request.executors.database.run(
-        _create_album, request.host, request.account, data, request.idempotency_key
-    )
-    return envelope(response)
+    host = request.host
 
-
-def _create_album(host: ImageHost, account: Account, body: NewAlbum, key: str | None) -> RawResponse:
-    def create(idempotent: IdempotentRequest | None) -> RawResponse:
-        album = host.albums.create(
-            owner=account,
-            name=body.name,
-            description=body.description,
-            is_public=body.is_public,
+    async def create(idempotent: IdempotentRequest | None) -> RawResponse:
+        album = await request.executors.database.run(
+            host.albums.create,
+            owner=request.account,
+            name=data.name,
+            description=data.description,
+            is_public=data.is_public,
             idempotency=None if idempotent is None else idempotent.sub_operation(0),
         )
         return success_response(host.urls.album_record(album), 201)
 
-    response = run_idempotent(host, account, key, fingerprint("albums", body), create)
+    response = await run_idempotent(request, fingerprint("albums", data), create)
     # From the body, since a replayed response is stored without headers.
     album_id = json.decode(response.body)["data"]["id"]
     location = f"{host.urls.base_url}/albums/{album_id}"
-    return evolve(response, headers=(*response.headers, ("location", location)))
+    return envelope(evolve(response, headers=(*response.headers, ("location", location))))
 
 
 @operation("GET /v1/albums", summary="List your albums, newest first.")

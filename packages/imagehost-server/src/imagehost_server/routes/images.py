@@ -52,7 +52,7 @@ class SignedUrl:
 
 
 # The core reads the parameters from the URL, repeated ones too; the annotations are for the OpenAPI document.
-@operation("GET /v1/images", summary="List your images, by default the newest first.")
+@operation("GET /v1/images", summary="List your images, by default the newest first.", errors=(404,))
 async def list_images(
     request: ApiRequest,
     page: Page = None,  # noqa: ARG001

@@ -34,6 +34,15 @@ async def get_integration(request: ApiRequest, name: IntegrationPath) -> Respons
 )
 async def create_integration(request: ApiRequest, name: IntegrationPath) -> Response[bytes]:
     """Respond with the file. The key is named after the program and has only the scope `images:write`."""
+    return await create_file(request, name)
+
+
+async def create_file(request: ApiRequest, name: str) -> Response[bytes]:
+    """Return the response with a file for a new key, as `create_integration` does.
+
+    Raises:
+        NotFoundError: There is no such file.
+    """
     integration = _require_integration(name)
     created = await request.executors.database.run(
         request.host.keys.create,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 
+import msgspec
 from attrs import frozen
 from litestar import Response
 
@@ -19,9 +20,15 @@ from imagehost_server.middleware.security import is_loopback_client
 
 @frozen
 class ProbeResult:
-    """The status of the process (`alive`) or of its stores (`ready`)."""
+    """The status of the process (`alive`) or of the host (`ready`).
+
+    Attributes:
+        status: `alive` or `ready`.
+        uploads: `refused` while the disk has too little free space; only for loopback clients.
+    """
 
     status: str
+    uploads: str | msgspec.UnsetType = msgspec.UNSET
 
 
 @operation("GET /healthz", summary="Check that the process is alive.")
@@ -30,15 +37,16 @@ async def healthz() -> Response[Success[ProbeResult]]:
     return ok(ProbeResult("alive"))
 
 
-@operation("GET /readyz", summary="Check that database and blob store respond.", errors=(503,))
+@operation("GET /readyz", summary="Check that the stores and the image workers respond.", errors=(503,))
 async def readyz(request: ApiRequest) -> Response[Success[ProbeResult]]:
-    """Respond with 200, or 503 if a store does not respond; only loopback clients and the log see which."""
+    """Respond with 200, or 503 if something does not respond; only loopback clients and the log see what."""
+    is_local = is_loopback_client(request.scope)
     try:
-        await request.executors.database.run(request.host.maintenance.check_ready)
+        accepts_uploads = await request.readiness.check()
     except UnavailableError as error:
-        details = error.details if is_loopback_client(request.scope) else _NOT_READY
-        raise UnavailableError(details) from error
-    return ok(ProbeResult("ready"))
+        # Without the cause, which the monitor has logged.
+        raise UnavailableError(error.details if is_local else _NOT_READY) from None
+    return ok(ProbeResult("ready", "refused" if is_local and not accepts_uploads else msgspec.UNSET))
 
 
 @operation(
@@ -84,7 +92,7 @@ async def _described(request: ApiRequest, name: str) -> Response[bytes]:
     return to_litestar(await request.executors.database.run(getattr, description, name))
 
 
-_NOT_READY = "expected the stores to respond but received no response"
+_NOT_READY = "expected the host to be ready but received no response"
 
 _METRICS_ACCESS = "expected a client on this machine, or the token of metrics.token"
 _METRICS_HEADERS = (("content-type", CONTENT_TYPE), ("cache-control", "no-store"))

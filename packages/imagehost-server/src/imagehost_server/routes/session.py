@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeVar
+from typing import Literal
 
 from attrs import frozen
 from litestar import Response
 from litestar.params import JSONBody
 
-from imagehost_core.errors import UnauthorizedError, ValidationError
 from imagehost_core.pagination import parse_page_request
-from imagehost_core.services.owners import account_name_errors
 from imagehost_server.api.envelope import Success, ok
 from imagehost_server.api.operation import operation
 from imagehost_server.api.pagination import SessionList, pagination
@@ -18,13 +16,7 @@ from imagehost_server.api.parameters import Cursor, Page, PerPage, SessionIdPath
 from imagehost_server.api.representations import Deleted, NewSessionRecord, new_session_record, session_record
 from imagehost_server.api.request import ApiRequest
 from imagehost_server.api.schemas import SignIn
-from imagehost_server.api.throttle import throttle_password_attempt
-from imagehost_server.auth.cookies import ended_cookies, session_cookies
-from imagehost_server.auth.passwords import password_errors, verify_password
-
-T = TypeVar("T")
-
-_INVALID_CREDENTIALS = "expected the name and password of an account but received others"
+from imagehost_server.api.sign_in import create_session, with_session_cookies, without_session_cookies
 
 
 @frozen
@@ -37,36 +29,15 @@ class EndedSession:
 @operation("POST /v1/session", summary="Sign in.", status=201, errors=(401,))
 async def sign_in(request: ApiRequest, data: JSONBody[SignIn]) -> Response[Success[NewSessionRecord]]:
     """Respond with 201 and a session token, which has all scopes; set the session cookies."""
-    if errors := password_errors(data.password):
-        raise ValidationError(errors=errors)
-    host, executors = request.host, request.executors
-    # An invalid name costs neither an attempt nor a hash: which names are valid is public. A valid one costs
-    # both, whether the account exists or not, so that timing does not reveal account names.
-    if account_name_errors(data.username):
-        raise UnauthorizedError(_INVALID_CREDENTIALS)
-    await throttle_password_attempt(request, data.username)
-    stored_hash = await executors.database.run(host.accounts.password_hash, data.username)
-    if not await executors.passwords.run(verify_password, stored_hash, data.password):
-        raise UnauthorizedError(_INVALID_CREDENTIALS)
-    account = await executors.database.run(host.accounts.get, data.username)
-    session = await executors.database.run(
-        host.sessions.create,
-        account,
-        password_hash=stored_hash,
-        user_agent=request.headers.get("user-agent", ""),
-        ip_address=request.identity.ip_address,
-    )
-    response = ok(new_session_record(session), 201)
-    for cookie in session_cookies(session.token, host.now(), session.expires_at):
-        response.set_cookie(cookie)
-    return response
+    session = await create_session(request, data.username, data.password)
+    return with_session_cookies(ok(new_session_record(session), 201), session, request.host.now())
 
 
 @operation("DELETE /v1/session", summary="Sign out.")
 async def sign_out(request: ApiRequest) -> Response[Success[EndedSession]]:
     """End the session of the request's token, at once and in every process."""
     await request.executors.database.run(request.host.sessions.end, request.identity.token)
-    return _without_cookies(ok(EndedSession()))
+    return without_session_cookies(ok(EndedSession()))
 
 
 @operation("GET /v1/sessions", summary="List your sessions, newest first.")
@@ -86,14 +57,7 @@ async def delete_session(request: ApiRequest, session_id: SessionIdPath) -> Resp
     """End a session at once, in every process. Ending that of the request is signing out."""
     await request.executors.database.run(request.host.sessions.delete, session_id, owner=request.account)
     response = ok(Deleted(id=session_id))
-    return _without_cookies(response) if session_id == request.auth.session_id else response
-
-
-def _without_cookies(response: Response[T]) -> Response[T]:
-    """Return a response that deletes the session's cookies."""
-    for cookie in ended_cookies():
-        response.set_cookie(cookie)
-    return response
+    return without_session_cookies(response) if session_id == request.auth.session_id else response
 
 
 ROUTES = (sign_in, sign_out, list_sessions, delete_session)

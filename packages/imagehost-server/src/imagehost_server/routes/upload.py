@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from attrs import frozen
 from litestar import Response
@@ -57,7 +56,7 @@ class UploadResults:
 @operation(
     "POST /v1/upload",
     summary="Upload one image, or up to 20.",
-    errors=(413, 415, 422, 507),
+    errors=(413, 415, 422),
     idempotent=True,
 )
 async def upload_images(request: ApiRequest) -> Response[Success[ImageRecord | UploadResults]]:
@@ -65,16 +64,16 @@ async def upload_images(request: ApiRequest) -> Response[Success[ImageRecord | U
     host, executors = request.host, request.executors
     content_type = request.headers.get("content-type")
     parser = MultipartFormParser(content_type, host.uploads.stage, request.field_aliases)
+
+    async def store(idempotent: IdempotentRequest | None) -> RawResponse:
+        account = request.account
+        return await executors.uploads.run(
+            account.id, store_form, host, account, form, request.id, idempotent
+        )
+
     try:
         form = await _parse_form(request, parser)
-        response = await executors.uploads.run(
-            run_idempotent,
-            host,
-            request.account,
-            request.idempotency_key,
-            _fingerprint(form),
-            partial(store_form, host, request.account, form, request.id),
-        )
+        response = await run_idempotent(request, _fingerprint(form), store)
     finally:
         await executors.upload_bodies.run(parser.close)
     return envelope(response)
@@ -118,6 +117,29 @@ def store_form(
     Raises:
         ImageHostError: Options are not allowed, or no file could be stored.
     """
+    store = _storing(host, account, form, idempotent)
+    if form.kind is UploadForm.SINGLE:
+        return success_response(store(0, form.files[0]))
+    return success_response(_store_batch(form.files, store, request_id))
+
+
+def store_files(host: ImageHost, account: Account, form: ParsedForm, request_id: str) -> UploadResults:
+    """Store every file of a form that can be stored, as form 1 does.
+
+    Raises:
+        ImageHostError: Options are not allowed, or no file could be stored.
+    """
+    return _store_batch(form.files, _storing(host, account, form), request_id)
+
+
+def _storing(
+    host: ImageHost, account: Account, form: ParsedForm, idempotent: IdempotentRequest | None = None
+) -> Callable[[int, UploadedFile], ImageRecord]:
+    """Return the function that stores a file of a form and returns its record.
+
+    Raises:
+        ImageHostError: Options are not allowed.
+    """
     options = host.uploads.parse_options(form.fields, owner=account)
 
     def store(index: int, file: UploadedFile) -> ImageRecord:
@@ -130,9 +152,7 @@ def store_form(
         )
         return host.urls.image_record(image)
 
-    if form.kind is UploadForm.SINGLE:
-        return success_response(store(0, form.files[0]))
-    return success_response(_store_batch(form.files, store, request_id))
+    return store
 
 
 def _store_batch(

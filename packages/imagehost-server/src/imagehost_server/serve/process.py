@@ -6,12 +6,13 @@ import os
 import pickle
 import socket
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from imagehost_server.serve.supervisor import PING, READY
+from imagehost_server.serve.supervisor import DRAIN, PING, READY
 from imagehost_server.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -31,23 +32,30 @@ class SupervisorChannel:
     def __init__(self, channel: int) -> None:
         self._socket = socket.socket(fileno=channel)
         self._loop: AbstractEventLoop | None = None
+        self._on_drain: Callable[[], object] | None = None
         Thread(target=self._receive_pings, name="supervisor", daemon=True).start()
 
-    def ready(self, loop: AbstractEventLoop | None = None) -> None:
+    def ready(
+        self, loop: AbstractEventLoop | None = None, on_drain: Callable[[], object] | None = None
+    ) -> None:
         """Tell the supervisor that this process serves requests.
 
         Args:
             loop: The event loop that serves them. From now on it answers the pings, so that a process whose
                 event loop is blocked does not count as alive.
+            on_drain: Called by the event loop when the server is about to stop.
         """
-        self._loop = loop
+        self._loop, self._on_drain = loop, on_drain
         self._socket.send(READY)
 
     def _receive_pings(self) -> None:
         """Answer the supervisor, and exit with it: an orphaned process would keep the port."""
         try:
-            while pings := self._socket.recv(4_096):
-                self._answer(PING * len(pings))
+            while received := self._socket.recv(4_096):
+                if DRAIN in received and self._loop is not None and self._on_drain is not None:
+                    with suppress(RuntimeError):
+                        self._loop.call_soon_threadsafe(self._on_drain)
+                self._answer(PING * received.count(PING))
         except OSError:
             pass
         os._exit(1)

@@ -1,8 +1,7 @@
 """The protocol of one HTTP connection: parser, deadlines, limits, and responses without the application.
 
 uvicorn's protocol parses requests with llhttp, the parser of Node.js, and runs the ASGI application. This one
-adds deadlines for clients that send or read nothing, limits, error responses in the form of the JSON API for
-invalid requests, and the fast path.
+adds deadlines for silent clients, limits, errors in the form of the JSON API, and the fast path.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ RETRY_SECONDS = 1
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """A connection. uvicorn creates one per client, with these arguments.
+    """A connection. uvicorn creates one per client, and `TlsListener` one with a place in the table.
 
     Attributes:
         state: What the connection does next.
@@ -65,10 +64,11 @@ class HttpProtocol(HttpToolsProtocol):
         server_state: ServerState,
         app_state: dict[str, Any],
         _loop: AbstractEventLoop | None = None,
+        place: OpenConnection | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        application = cast("Application", config.loaded_app)
         self.state = State.IDLE
+        application = cast("Application", config.loaded_app)
         self._fast_path = application.fast_path
         self._security = application.security
         self._settings = application.http
@@ -76,8 +76,8 @@ class HttpProtocol(HttpToolsProtocol):
         self._peer = Peer("http", None)
         # Whether the connection was ever within the limits of `HttpSettings`.
         self._admitted = False
-        # Its place in the table of open connections; `None` if it is not accepted.
-        self._place: OpenConnection | None = None
+        # `None` if it is not accepted.
+        self._place = place
         # The request whose application runs; `self.cycle` is the newest, which may wait behind it.
         self._active_cycle: RequestResponseCycle | None = None
         self._head_limit = HeadLimit()
@@ -107,8 +107,11 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_made(self, transport: BaseTransport) -> None:
         """Start the deadline of the first request, or abort if there are far too many connections."""
         super().connection_made(cast("Transport", transport))
-        self._place = self._table.add(self.client[0] if self.client else "", self._evict)
-        if self._place is None:
+        if self._place is not None:
+            self._place.set_evict(self._evict)
+        else:
+            self._place = self._table.add(self.client[0] if self.client else "", self._evict)
+        if self._place is None or not self._place.is_open:
             self._abort()
             return
         self._admit()
@@ -152,9 +155,6 @@ class HttpProtocol(HttpToolsProtocol):
             self._close_after_response(self.cycle)
         return self.state is State.CLOSING and self.transport.can_write_eof()
 
-    def timeout_keep_alive_handler(self) -> None:
-        """Do nothing: `_check_deadlines` replaces uvicorn's timer, which does not see the fast path."""
-
     # Callbacks of the parser. An exception in one of them becomes an HttpParserError.
 
     def on_message_begin(self) -> None:
@@ -189,7 +189,7 @@ class HttpProtocol(HttpToolsProtocol):
         self.url = target.path_and_query
         target.replace_host(self.headers)
         if not self._admit():
-            error = UnavailableError(_OVER_CAPACITY, retry_after=RETRY_SECONDS)
+            error = UnavailableError("expected fewer connections at a time", retry_after=RETRY_SECONDS)
             self.app = partial(send_error, self._security, error)
         # RFC 9110, 10.1.1: an HTTP/1.0 client does not understand 100 Continue.
         self.expect_100_continue = self.expect_100_continue and version != "1.0"
@@ -211,20 +211,26 @@ class HttpProtocol(HttpToolsProtocol):
     # Callbacks of uvicorn.
 
     def on_response_complete(self) -> None:
-        """Start the next pipelined request, or wait for one."""
-        if self.state is State.LINGERING:
-            self.pipeline.clear()
-        super().on_response_complete()
+        """Start the next pipelined request, or wait for one.
+
+        uvicorn's method would start a timer for each response; `_check_deadlines` has one per connection.
+        """
         if self.transport.is_closing():
             self.advance(Event.CLOSE)
-        elif self.state is not State.LINGERING and self.cycle.response_complete:
-            if self._rejection is not None:
-                self._send_final(self._rejection)
-            else:
-                self.advance(Event.RESPONSE_COMPLETE)
+            return
+        self.flow.resume_reading()
+        if self.state is State.LINGERING:
+            self.pipeline.clear()
+        elif self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        elif self._rejection is not None:
+            self._send_final(self._rejection)
+        else:
+            self.advance(Event.RESPONSE_COMPLETE)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._active_cycle = cycle
+        cycle.keep_alive = cycle.keep_alive and not (self._table.is_draining and not self.pipeline)
         cycle.transport = ResponseTransport(self.transport, self.loop, cycle, self._end_last_response)
         super()._start_asgi_task(cycle, app)
 
@@ -236,6 +242,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._fast_path is None
             or self.state is not State.IDLE
             or self.flow.write_paused
+            or self._table.is_draining
             or not self._admit()
         ):
             return False
@@ -251,7 +258,6 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _parse(self, data: bytes) -> None:
         """Parse data, and reject the request if it is invalid."""
-        self._unset_keepalive_if_required()
         for start in range(0, len(data), FEED_BYTES):
             if self.state not in READING_STOPPED:
                 self._parse_part(data[start : start + FEED_BYTES])
@@ -386,9 +392,6 @@ class HttpProtocol(HttpToolsProtocol):
             self._close()
         else:
             self._timer = self.loop.call_later(remaining, self._check_deadlines)
-
-
-_OVER_CAPACITY = "expected fewer connections at a time"
 
 
 def _disconnect(cycle: RequestResponseCycle) -> None:

@@ -90,7 +90,9 @@ class Rejection:
         ip_address = client_address(self.scope, security.trusted)
         seconds = time.perf_counter() - self.started
         security.recorder.request(self.method, UNROUTED, response.status, seconds, 0, len(response.body))
-        security.log(self.method, self.path, ip_address, response.status, request_id, self.started)
+        if response.status >= 500:
+            security.recorder.error(self.method, UNROUTED, response.status, request_id)
+        security.log(self.method, self.path, ip_address, response.status, request_id, seconds)
         return RawResponse(
             response.status, response.body, (*response.headers, *headers, ("connection", "close"))
         )

@@ -42,8 +42,7 @@ def run(data: Path, settings: ServerSettings) -> None:
     """
     listen, http = settings.server, settings.http
     dictConfig(logging_config(settings.log.level, settings.log.format))
-    # TLS handshakes in progress need file descriptors beyond `max_connections`.
-    raise_file_limit(http.max_connections * (4 if listen.tls_cert else 1) + EXTRA_FILES)
+    raise_file_limit(http.max_connections + EXTRA_FILES)
     family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
     with (
         socket.create_server((listen.host, listen.port), family=family) as listener,
@@ -55,7 +54,7 @@ def run(data: Path, settings: ServerSettings) -> None:
             # It cannot pass descriptors to other programs, nor become another program.
             from imagehost_server.serve import worker
 
-            worker.serve(data, settings, listener, lambda: None)
+            worker.serve(data, settings, listener, lambda _drain: None)
         else:
             pickle.dump((data, settings), configuration)
             configuration.flush()
@@ -79,6 +78,7 @@ def _become_supervisor(listener: socket.socket, configuration: int, settings: Se
         "commands": [_command("worker", *server)] * workers,
         "services": services,
         "descriptors": descriptors,
+        "drain_seconds": settings.server.drain_seconds,
         "log_format": settings.log.format,
         "log_warnings": logger.isEnabledFor(logging.WARNING),
     }
@@ -169,7 +169,7 @@ def require_free_port(host: str, port: int, timeout: float = PORT_WAIT_SECONDS) 
             _bind(host, port)
         except OSError as error:
             if error.errno != errno.EADDRINUSE or time.monotonic() >= deadline:
-                raise
+                raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
             time.sleep(0.05)
         else:
             return

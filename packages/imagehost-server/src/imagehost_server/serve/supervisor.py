@@ -43,8 +43,9 @@ PINGS_PER_WATCHDOG = 3
 EXITED = getattr(signal, "SIGCHLD", 0)
 REPLACE = getattr(signal, "SIGHUP", 0)
 """Signals that Windows lacks; there this module is imported, but no supervisor runs."""
-PING, READY = b"p", b"r"
-"""Bytes on the channel: the ping and its answer, and the child's message that it serves requests."""
+PING, READY, DRAIN = b"p", b"r", b"d"
+"""Bytes on the channel: the ping and its answer, the child's message that it serves requests, and the message
+to a child that the server is about to stop."""
 
 
 class Child:
@@ -81,6 +82,11 @@ class Child:
                 self.channel.shutdown(socket.SHUT_WR)
         else:
             self.process.terminate()
+
+    def drain(self) -> None:
+        """Tell the process that it is about to be stopped."""
+        with contextlib.suppress(OSError):
+            self.channel.send(DRAIN)
 
     def ping(self) -> None:
         """Send a ping; kill the process if it has not answered the last one, unless it is still starting."""
@@ -142,6 +148,7 @@ class Supervisor:
         stop_seconds: After how long a child that was told to stop is killed.
         ping_seconds: Time between two pings of a child, at most. One that has not answered by the next is
             killed.
+        drain_seconds: How long the server processes serve on after SIGTERM, so that load balancers notice.
     """
 
     def __init__(
@@ -153,17 +160,19 @@ class Supervisor:
         notifier: Notifier,
         stop_seconds: float = STOP_SECONDS,
         ping_seconds: float = PING_SECONDS,
+        drain_seconds: float = 0.0,
     ) -> None:
         self._commands, self._services = commands, services
         self._descriptors, self._log, self._notifier = descriptors, log, notifier
         watchdog_pings = notifier.watchdog_seconds / PINGS_PER_WATCHDOG or ping_seconds
         self._stop_seconds, self._ping_seconds = stop_seconds, min(ping_seconds, watchdog_pings)
+        self._drain_seconds = drain_seconds
         self._children: list[Child] = []
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._sequence = itertools.count()
         self._selector = selectors.DefaultSelector()
         self._signals: list[int] = []
-        self._is_stopping = self._is_ready = False
+        self._is_draining = self._is_stopping = self._is_ready = False
         self._status = 0
 
     def run(self) -> int:
@@ -180,7 +189,7 @@ class Supervisor:
                 if number == REPLACE:
                     self._replace_all()
                 elif number in (signal.SIGTERM, signal.SIGINT):
-                    self._stop_all()
+                    self._drain()
             self._reap()
             self._report_ready()
         return self._status
@@ -269,7 +278,9 @@ class Supervisor:
         status = child.process.returncode
         if self._is_stopping:
             self._stop_all()
-        if child.is_stopping or self._is_stopping:
+        if self._is_draining and not self._serving():
+            self._stop_all()
+        if child.is_stopping or self._is_stopping or self._is_draining:
             return
         fields = {"pid": child.process.pid, "exitcode": status}
         if child.replaces in self._children and not child.is_ready:
@@ -292,7 +303,7 @@ class Supervisor:
 
     def _replace_all(self) -> None:
         """Start another process for each child; the old one stops when the new one is ready."""
-        if self._is_stopping:
+        if self._is_stopping or self._is_draining:
             return
         self._is_ready = False
         self._notifier.send("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1_000}")
@@ -301,8 +312,19 @@ class Supervisor:
             if child.is_ready and not (child.is_service or child.is_stopping or child in replaced):
                 self._start(child.command, child)
 
+    def _drain(self) -> None:
+        """Stop all children after the time to drain, or at once if that was requested before."""
+        if self._is_draining or self._is_stopping or not self._drain_seconds:
+            self._stop_all()
+            return
+        self._is_draining = True
+        self._notifier.send("STOPPING=1")
+        for child in self._serving():
+            child.drain()
+        self._call_later(self._drain_seconds, self._stop_all)
+
     def _stop_all(self) -> None:
-        if not self._is_stopping:
+        if not (self._is_stopping or self._is_draining):
             self._notifier.send("STOPPING=1")
         self._is_stopping = True
         for child in self._children:

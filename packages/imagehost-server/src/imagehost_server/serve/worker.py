@@ -16,8 +16,8 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from math import ceil
 from pathlib import Path
+from typing import cast
 
 from uvicorn.config import Config
 
@@ -28,6 +28,7 @@ from imagehost_server.metrics import MetricTable, Recorder
 from imagehost_server.serve.process import SupervisorChannel, read_configuration
 from imagehost_server.serve.protocol import HttpProtocol
 from imagehost_server.serve.server import EventDrivenServer
+from imagehost_server.serve.tls import create_context
 from imagehost_server.settings import ServerSettings
 from imagehost_server.tracing import configure_sdk, trace_measurement
 
@@ -50,7 +51,12 @@ def main(arguments: list[str]) -> None:
     broker = socket.socket(fileno=brokers[0]) if brokers else None
     with socket.socket(fileno=listener) as listening:
         serve(
-            data, settings, listening, lambda: supervisor.ready(asyncio.get_running_loop()), broker, metrics
+            data,
+            settings,
+            listening,
+            lambda drain: supervisor.ready(asyncio.get_running_loop(), drain),
+            broker,
+            metrics,
         )
 
 
@@ -58,7 +64,7 @@ def serve(
     data: Path,
     settings: ServerSettings,
     listener: socket.socket,
-    on_started: Callable[[], object],
+    on_started: Callable[[Callable[[], object]], object],
     broker: socket.socket | None = None,
     metrics: int | None = None,
 ) -> None:
@@ -68,18 +74,18 @@ def serve(
         data: The data directory.
         settings: Its settings.
         listener: The socket.
-        on_started: Called by the event loop when the application has started.
+        on_started: Called by the event loop when the application has started, with a function to call when
+            the server is about to stop.
         broker: The socket to the broker of image workers; without it this process starts its own.
         metrics: The descriptor of the table of metrics; without it this process has its own.
     """
-    listen, http = settings.server, settings.http
+    listen = settings.server
     logs.prepare_process()
     config = Config(
         partial(open_app, data, settings, broker, metrics),
         factory=True,
         interface="asgi3",
         lifespan="on",
-        loop="imagehost_server.serve.event_loop:TlsTimeoutLoop",
         http=HttpProtocol,
         ws="none",
         # `SecurityMiddleware` evaluates the headers of trusted proxies.
@@ -87,9 +93,6 @@ def serve(
         server_header=False,
         access_log=False,
         log_config=logs.logging_config(settings.log.level, settings.log.format),
-        ssl_certfile=listen.tls_cert,
-        ssl_keyfile=listen.tls_key,
-        timeout_keep_alive=ceil(http.header_timeout_seconds),
         timeout_graceful_shutdown=STOP_SECONDS,
     )
 
@@ -101,9 +104,12 @@ def serve(
         # few seconds of load, in which no request is handled.
         gc.collect()
         gc.freeze()
-        on_started()
+        on_started(cast("Application", config.loaded_app).drain)
 
-    EventDrivenServer(config, start, export_rest).run([listener])
+    tls = None
+    if listen.tls_cert is not None and listen.tls_key is not None:
+        tls = create_context(listen.tls_cert, listen.tls_key)
+    EventDrivenServer(config, start, export_rest, tls).run([listener])
 
 
 def open_app(

@@ -1,0 +1,95 @@
+"""The static files of the pages: style sheets, scripts and icons, under URLs that name their content.
+
+A URL contains the hash of the file, so that browsers keep the file for a year, and load another one as soon
+as a new version of the server refers to it.
+"""
+
+from __future__ import annotations
+
+import gzip
+from base64 import urlsafe_b64encode
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+
+from attrs import frozen
+
+from imagehost_core.errors import NotFoundError
+from imagehost_server.http.responses import Headers, RawResponse
+from imagehost_server.web.layout import ratio_styles
+
+PREFIX = "/assets/"
+"""The prefix of the paths of assets."""
+_CACHE_SECONDS = 31_536_000
+_MEDIA_TYPES = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+_HASH_CHARACTERS = 12
+
+
+@frozen
+class Asset:
+    """A static file in memory.
+
+    Attributes:
+        data: Its bytes.
+        compressed: The bytes compressed by gzip.
+        media_type: The content type.
+        path: The path of its URL.
+    """
+
+    data: bytes
+    compressed: bytes
+    media_type: str
+    path: str
+
+
+def asset_path(name: str) -> str:
+    """Return the URL path of an asset by its name, such as `style.css`."""
+    return _assets()[name].path
+
+
+def asset_response(path: str, accept_encoding: str) -> RawResponse:
+    """Return the response for an asset.
+
+    Args:
+        path: The path of the request.
+        accept_encoding: The `Accept-Encoding` header, or "".
+
+    Raises:
+        NotFoundError: There is no such asset, or the path names another version of it.
+    """
+    asset = _assets().get(path.rpartition("/")[2])
+    if asset is None or asset.path != path:
+        raise NotFoundError("expected the path of a file that a page of this version refers to")
+    headers: Headers = (
+        ("content-type", asset.media_type),
+        ("cache-control", f"public, max-age={_CACHE_SECONDS}, immutable"),
+        ("x-content-type-options", "nosniff"),
+        ("vary", "Accept-Encoding"),
+    )
+    if "gzip" in accept_encoding:
+        return RawResponse(200, asset.compressed, (*headers, ("content-encoding", "gzip")))
+    return RawResponse(200, asset.data, headers)
+
+
+@cache
+def _assets() -> dict[str, Asset]:
+    """Return all assets by name."""
+    directory = files("imagehost_server.web").joinpath("static")
+    contents = {entry.name: entry.read_bytes() for entry in directory.iterdir() if entry.is_file()}
+    contents["ratios.css"] = ratio_styles().encode()
+    # Modules import each other by plain names, so that all of them are in the directory of one hash.
+    digest = sha256(b"\0".join(name.encode() + b"\0" + contents[name] for name in sorted(contents)))
+    version = urlsafe_b64encode(digest.digest()).decode()[:_HASH_CHARACTERS]
+    return {
+        name: Asset(
+            data=data,
+            compressed=gzip.compress(data, mtime=0),
+            media_type=_MEDIA_TYPES[name.rpartition(".")[2]],
+            path=f"{PREFIX}{version}/{name}",
+        )
+        for name, data in contents.items()
+    }

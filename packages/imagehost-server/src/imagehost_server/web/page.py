@@ -1,0 +1,283 @@
+"""Handlers of pages: identity, limits, templates, headers and error pages."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import Any, cast
+from urllib.parse import quote, urlsplit
+
+from litestar import Request, Response
+from litestar.datastructures import State
+from litestar.handlers import HTTPRouteHandler
+from litestar.response import Redirect, Template
+
+from imagehost_core.errors import (
+    ForbiddenError,
+    ImageHostError,
+    RateLimitError,
+    UnauthorizedError,
+    UnavailableError,
+)
+from imagehost_core.models import Account, Principal, Role
+from imagehost_server.api.request import ApiRequest
+from imagehost_server.auth.cookies import csrf_token, session_cookie
+from imagehost_server.auth.identity import RequestIdentity
+from imagehost_server.http.responses import log_cause, to_api_error
+from imagehost_server.web.assets import asset_path
+from imagehost_server.web.catalog import Texts, choose_language, texts_of
+
+HTML = "text/html"
+"""The content type of pages."""
+
+OUTCOME_PARAMETER = "done"
+"""The query parameter of a page that a form leads to: what was done, one of `OUTCOMES`."""
+OUTCOMES = ("saved", "deleted", "password_changed", "event_sent")
+"""The messages that a page shows after a form."""
+
+Handler = Callable[..., Awaitable[Response[Any]]]
+
+
+class PageRequest(ApiRequest):
+    """A request for a page."""
+
+    @property
+    def viewer(self) -> Account | None:
+        """The account of the session, or `None`."""
+        principal = self.identity.principal
+        return None if principal is None else principal.account
+
+    @property
+    def identity(self) -> RequestIdentity:
+        """The identity of the session; without one, that of the IP address."""
+        state = self.scope["state"]
+        fallback = RequestIdentity(None, None, by_cookie=False, token="", ip_address=str(state["ip_address"]))
+        identity = state.setdefault("identity", fallback)
+        assert isinstance(identity, RequestIdentity)
+        return identity
+
+    @property
+    def _is_public(self) -> bool:
+        return self.scope["state"].get("is_public") is True
+
+    @property
+    def texts(self) -> Texts:
+        """The texts in the language that the client prefers."""
+        return texts_of(choose_language(self.headers.get("accept-language", "")))
+
+    def render(self, template: str, /, *, status: int = 200, **values: object) -> Template:
+        """Return a page.
+
+        Args:
+            template: The name of its template.
+            status: The HTTP status.
+            values: The values that the template uses, beside those of every page.
+        """
+        web, identity, viewer = self.settings.web, self.identity, self.viewer
+        outcome = self.query_params.get(OUTCOME_PARAMETER, "")
+        common: dict[str, object] = {
+            "api": urlsplit(self.settings.base_url).path,
+            "asset": asset_path,
+            "csrf": csrf_token(identity.token) if identity.by_cookie else "",
+            "navigation": navigation(viewer),
+            "origin": origin_of(self.settings.base_url),
+            "outcome": outcome if outcome in OUTCOMES else "",
+            "path": self.scope["path"],
+            "site": web.site_name,
+            "status": status,
+            "t": self.texts,
+            "viewer": viewer,
+        }
+        return Template(
+            template,
+            context={**common, **values},
+            status_code=status,
+            media_type=HTML,
+            headers=page_headers(self.settings.delivery_url, viewer, listed=web.listed and self._is_public),
+        )
+
+
+def page(
+    path: str, *, method: str = "GET", sign_in: bool = False, public: bool = False
+) -> Callable[[Handler], HTTPRouteHandler]:
+    """Return a decorator that turns a function into the handler of a page.
+
+    Requests count against the limit of pages of their IP address. An error becomes a page.
+
+    Args:
+        path: The path, with parameters as Litestar has them.
+        method: `GET`, which includes HEAD, or `POST`.
+        sign_in: Whether the page requires a session; without one, the client is sent to `/login`.
+        public: Whether it shows what is public, so that search engines may list it.
+    """
+
+    def decorate(function: Handler) -> HTTPRouteHandler:
+        @wraps(function)
+        async def handle(request: PageRequest, **parameters: Any) -> Response[Any]:
+            request.scope["state"]["is_public"] = public
+            try:
+                await _count(request)
+                await _identify(request)
+                if method != "GET":
+                    require_same_origin(request)
+                if sign_in and request.viewer is None:
+                    return sign_in_redirect(request)
+                return await function(request, **parameters)
+            except Exception as error:
+                return error_page(request, error)
+
+        return HTTPRouteHandler(
+            path,
+            http_method=["GET", "HEAD"] if method == "GET" else [method],  # type: ignore[list-item]
+            status_code=200,
+            name=f"page {function.__name__}",
+            request_class=PageRequest,
+            include_in_schema=False,
+            media_type=HTML,
+            opt={"page": True},
+        )(handle)
+
+    return decorate
+
+
+def navigation(viewer: Account | None) -> tuple[tuple[str, str], ...]:
+    """Return the names and paths of the pages that the header of every page links to."""
+    if viewer is None:
+        return _PUBLIC_PAGES
+    operator = _OPERATOR_PAGES if viewer.role is Role.OPERATOR else ()
+    return (*_PUBLIC_PAGES, *_ACCOUNT_PAGES, *operator)
+
+
+_PUBLIC_PAGES = (("gallery", "/"),)
+_ACCOUNT_PAGES = tuple((name, f"/{name}") for name in ("upload", "images", "albums", "settings"))
+_OPERATOR_PAGES = (("admin", "/admin"),)
+
+
+def origin_of(url: str) -> str:
+    """Return the scheme, host and port of a URL."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def page_headers(delivery_url: str, viewer: Account | None, *, listed: bool = True) -> dict[str, str]:
+    """Return the headers of every page.
+
+    Args:
+        delivery_url: The base URL of images, which may have another origin.
+        viewer: The account that is signed in, whose pages no cache may store.
+        listed: Whether search engines may list the page.
+    """
+    images = origin_of(delivery_url)
+    policy = (
+        f"default-src 'none'; img-src 'self' {images} data: blob:; script-src 'self'; style-src 'self'; "
+        f"connect-src 'self' {images}; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    )
+    headers = {
+        "content-security-policy": policy,
+        "cache-control": "no-cache" if viewer is None else "no-store",
+        "vary": "Accept-Language, Cookie",
+        "x-content-type-options": "nosniff",
+        "referrer-policy": "same-origin",
+        "cross-origin-opener-policy": "same-origin",
+    }
+    return headers if listed else {**headers, "x-robots-tag": "noindex"}
+
+
+def error_page(request: PageRequest, error: Exception) -> Response[Any]:
+    """Return the page for an exception, with the status that the JSON API would give."""
+    api_error = to_api_error(error)
+    log_cause(api_error, error, request.id)
+    response = request.render("error.html", status=api_error.status, **_describe(api_error, request))
+    response.headers["cache-control"] = "no-store"
+    if isinstance(api_error, RateLimitError | UnavailableError) and api_error.retry_after:
+        response.headers["retry-after"] = str(api_error.retry_after)
+    return response
+
+
+def accepts_html(request: Request[Account, Principal, State]) -> bool:
+    """Return whether a client prefers HTML, as browsers do when they navigate."""
+    return "text/html" in request.headers.get("accept", "")
+
+
+async def _identify(request: PageRequest) -> None:
+    token = session_cookie(request.scope["headers"])
+    principal, error = None, None
+    if token is not None:
+        principal = request.host.keys.authenticate_cached(token)
+        if principal is None:
+            try:
+                principal = await request.executors.database.run(request.host.authenticate, token)
+            except UnauthorizedError as invalid:
+                error = invalid
+        if principal is not None and not principal.is_session:
+            principal = None
+    state = request.scope["state"]
+    is_valid = principal is not None
+    state["identity"] = RequestIdentity(
+        principal, error, is_valid, token or "" if is_valid else "", str(state["ip_address"])
+    )
+    if principal is not None:
+        request.scope["auth"], request.scope["user"] = principal, principal.account
+
+
+async def _count(request: PageRequest) -> None:
+    """Count a page of the client's IP address, or raise RateLimitError."""
+    limiter, ip_address = request.host.rate_limiter, request.identity.ip_address
+    decision = limiter.try_admit_page(ip_address)
+    if decision is None:
+        decision = await request.executors.database.run(limiter.admit_page, ip_address)
+    decision.raise_if_refused(request.host.now(), None)
+
+
+def require_same_origin(request: PageRequest) -> None:
+    """Raise ForbiddenError if another site has caused an unsafe request, by `Sec-Fetch-Site` or `Origin`.
+
+    It protects the forms that need no session, such as that of signing in; the others have a CSRF token too.
+    """
+    origin = origin_of(request.settings.base_url)
+    site = request.headers.get("sec-fetch-site", "same-origin")
+    if site not in ("same-origin", "none") or request.headers.get("origin", origin) != origin:
+        raise ForbiddenError("expected a form of this site but another site has sent the request")
+
+
+def sign_in_redirect(request: PageRequest) -> Response[Any]:
+    """Return the redirect to the sign-in page, which leads back.
+
+    A browser does not send the session cookie, which is `SameSite=Strict`, with a navigation from another
+    site. So such a request is repeated by a page of this site first.
+    """
+    if request.headers.get("sec-fetch-site") == "cross-site" and request.method == "GET":
+        return request.render("reload.html")
+    path, query = quote(request.scope["path"]), request.scope["query_string"].decode("latin-1")
+    target = f"{path}?{query}" if query and request.method == "GET" else path
+    return see_other(f"/login?next={quote(target, safe='/')}")
+
+
+def see_other(path: str, outcome: str = "") -> Response[Any]:
+    """Return a redirect to a page of this site, to be requested with GET (RFC 9110, section 15.4.4).
+
+    Args:
+        path: The path of the page, without a query if there is an outcome.
+        outcome: The message that the page shows: one of `OUTCOMES`, or "".
+    """
+    target = f"{path}?{OUTCOME_PARAMETER}={outcome}" if outcome else path
+    return cast("Response[Any]", Redirect(target, status_code=303, headers={"cache-control": "no-store"}))
+
+
+def _describe(error: ImageHostError, request: PageRequest) -> dict[str, object]:
+    """Return the values of the error page; the details of an error are in English."""
+    return {
+        "code": error.code,
+        "details": error.details if error.status not in (404, 500) else "",
+        "request_id": request.id,
+    }
+
+
+def sign_in_if_closed(request: PageRequest) -> Response[Any] | None:
+    """Return the redirect to the sign-in page if public pages require a session, as `/v1/gallery` then does.
+
+    Returns:
+        `None` if the client may see public pages.
+    """
+    closed = request.settings.gallery.require_sign_in and request.viewer is None
+    return sign_in_redirect(request) if closed else None

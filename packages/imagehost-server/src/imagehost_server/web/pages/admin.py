@@ -1,0 +1,206 @@
+"""The page `/admin` for operators: totals of the host, its latest errors, and its accounts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from litestar import Response
+from litestar.params import FromPath
+
+from imagehost_core.errors import (
+    BY_CODE,
+    ConflictError,
+    FieldError,
+    ImageHostError,
+    ValidationError,
+    quote_value,
+)
+from imagehost_core.ids import parse_account_id
+from imagehost_core.models import Account, AccountUsage, Page, Role, Webhook
+from imagehost_core.pagination import parse_page_request
+from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors
+from imagehost_server.auth.scopes import SessionRequirement, require_permission
+from imagehost_server.metrics import families
+from imagehost_server.metrics.table import SeriesKey
+from imagehost_server.web.forms import read_form
+from imagehost_server.web.page import PageRequest, page, see_other
+from imagehost_server.web.presentation import size_text
+
+ACCOUNTS_PER_PAGE = 50
+MAX_ERRORS = 30
+"""The number of errors that the page lists: the newest."""
+TIERS = ("client", "memory", "disk", "shared", "coalesced", "render", "master")
+"""Where images came from, as the metrics count them: the fastest first."""
+_CODES = {kind.status: code for code, kind in BY_CODE.items() if kind.status >= 500}
+LIMITS = ("api_per_minute", "api_per_hour", "api_per_day", "uploads_per_minute", "quota_bytes")
+"""The limits that the form of an account has: an empty one is the host's, and 0 is unlimited."""
+
+
+@page("/admin", sign_in=True)
+async def admin(request: PageRequest) -> Response[Any]:
+    """Show the totals and the accounts."""
+    _require_operator(request)
+    return await _show(request)
+
+
+@page("/admin/accounts", method="POST", sign_in=True)
+async def create_account(request: PageRequest) -> Response[Any]:
+    """Create an account, with a random password unless one is given, and show that once."""
+    _require_operator(request)
+    form = await read_form(request)
+    password = form.get("password", "") or new_password()
+    if errors := new_password_errors(password):
+        return await _show(request, failure=ValidationError(errors=errors))
+    password_hash = await request.executors.passwords.run(hash_password, password)
+    try:
+        account = await request.executors.database.run(
+            lambda: request.host.accounts.create(form.get("name", "").strip(), password_hash=password_hash)
+        )
+    except (ValidationError, ConflictError) as error:
+        return await _show(request, failure=error)
+    return await _show(request, created=(account.name, password))
+
+
+@page("/admin/accounts/{account_id:str}", sign_in=True)
+async def account(request: PageRequest, account_id: FromPath[str]) -> Response[Any]:
+    """Show an account."""
+    _require_operator(request)
+    return await _show_account(request, account_id)
+
+
+@page("/admin/accounts/{account_id:str}", method="POST", sign_in=True)
+async def update_account(request: PageRequest, account_id: FromPath[str]) -> Response[Any]:
+    """Change the role, the limits or the suspension of an account."""
+    _require_operator(request)
+    form = await read_form(request)
+    try:
+        changes: dict[str, Any] = {name: _parse_limit(name, form[name]) for name in LIMITS if name in form}
+        changes |= {"role": form["role"]} if "role" in form else {}
+        changes |= {"suspended": form["suspended"] == "true"} if "suspended" in form else {}
+        await request.executors.database.run(
+            lambda: request.host.accounts.update(parse_account_id(account_id), **changes)
+        )
+    except (ValidationError, ConflictError) as error:
+        return await _show_account(request, account_id, failure=error)
+    return see_other(f"/admin/accounts/{account_id}", "saved")
+
+
+def _require_operator(request: PageRequest) -> None:
+    """Raise ForbiddenError unless the session is an operator's."""
+    require_permission(request.auth, SessionRequirement.OPERATOR)
+
+
+def _parse_limit(name: str, text: str) -> int | None:
+    """Return a limit, or `None` for the host's.
+
+    Raises:
+        ValidationError: It is neither empty nor an integer.
+    """
+    text = text.strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) <= 18):
+        raise ValidationError(errors=[FieldError(name, "nothing or an integer", quote_value(text))])
+    return int(text)
+
+
+async def _show(
+    request: PageRequest,
+    *,
+    failure: ImageHostError | None = None,
+    created: tuple[str, str] | None = None,
+) -> Response[Any]:
+    host, cursor = request.host, request.query_params.get("cursor")
+
+    def read() -> tuple[Page[Account], dict[int, AccountUsage]]:
+        listed = host.accounts.list(parse_page_request(per_page=ACCOUNTS_PER_PAGE, cursor=cursor))
+        return listed, {account.id: host.accounts.usage(account) for account in listed}
+
+    listed, usage = await request.executors.database.run(read)
+    disabled = await request.executors.database.run(_read_disabled_webhooks, request)
+    statistics = await request.executors.metrics.run(host.maintenance.statistics)
+    database, workers = statistics.database, statistics.workers
+    table = request.recorder.table
+    totals = table.totals()
+    return request.render(
+        "admin.html",
+        status=failure.status if failure else 200,
+        accounts=[
+            (account, usage[account.id], size_text(usage[account.id].bytes, request.texts))
+            for account in listed
+        ],
+        created=created,
+        cursor=cursor,
+        database=database,
+        disabled_webhooks=disabled,
+        errors=[
+            (error, _CODES.get(error.status, "INTERNAL_ERROR")) for error in table.recent_errors(MAX_ERRORS)
+        ],
+        oldest_due=round(database.oldest_due_seconds),
+        disk_free=size_text(statistics.disk_free_bytes, request.texts),
+        disk_used=statistics.disk_bytes - statistics.disk_free_bytes,
+        failure=failure,
+        masters=size_text(database.master_bytes, request.texts),
+        next_cursor=listed.next_cursor,
+        rejections=_sum(totals, families.QUEUE_REJECTIONS.name),
+        statistics=statistics,
+        tiers=_tiers(totals),
+        workers=workers,
+    )
+
+
+def _sum(totals: Mapping[SeriesKey, list[float]], *key: str) -> int:
+    """Return the sum of all series of a counter whose names and labels begin so."""
+    return round(sum(values[-1] for series, values in totals.items() if series[: len(key)] == key))
+
+
+def _tiers(totals: Mapping[SeriesKey, list[float]]) -> list[tuple[str, int, float]]:
+    """Return the images that came from each tier: name, number, and share of all in percent."""
+    counts = {tier: _sum(totals, families.IMAGE_LOOKUPS.name, tier) for tier in TIERS}
+    total = sum(counts.values())
+    return [(tier, count, 100 * count / total if total else 0.0) for tier, count in counts.items()]
+
+
+def _read_disabled_webhooks(request: PageRequest) -> list[tuple[Account, str, Webhook]]:
+    """Return webhooks that were disabled because they failed, with their accounts and origins.
+
+    The rest of a URL may be a secret of the account.
+    """
+    host = request.host
+    return [
+        (host.accounts.get(webhook.account_id), _without_secrets(webhook.url), webhook)
+        for webhook in host.webhooks.list_disabled()
+    ]
+
+
+def _without_secrets(url: str) -> str:
+    """Return the scheme, host and port of a URL."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+async def _show_account(
+    request: PageRequest, account_id: str, *, failure: ImageHostError | None = None
+) -> Response[Any]:
+    host = request.host
+
+    def read() -> tuple[Account, AccountUsage]:
+        shown = host.accounts.get(parse_account_id(account_id))
+        return shown, host.accounts.usage(shown)
+
+    shown, usage = await request.executors.database.run(read)
+    return request.render(
+        "account.html",
+        status=failure.status if failure else 200,
+        account=shown,
+        failure=failure,
+        limits={name: getattr(shown.limits, name) for name in LIMITS},
+        roles=[role.value for role in Role],
+        usage=usage,
+        used=size_text(usage.bytes, request.texts),
+    )
+
+
+HANDLERS = (admin, create_account, account, update_account)

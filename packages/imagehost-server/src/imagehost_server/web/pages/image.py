@@ -1,0 +1,136 @@
+"""The page `/i/{id}` of a public image, and its oEmbed description."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from litestar import Response
+from litestar.params import FromPath
+
+from imagehost_core import to_rfc3339
+from imagehost_core.errors import BadRequestError, FieldError, NotFoundError, UnauthorizedError, quote_value
+from imagehost_core.models import Image
+from imagehost_server.api.envelope import to_litestar
+from imagehost_server.http.responses import RawResponse
+from imagehost_server.web.page import PageRequest, origin_of, page, sign_in_if_closed
+from imagehost_server.web.presentation import ImagePresenter, alt_text, format_label, size_text
+
+
+@page("/i/{image_id:str}", public=True)
+async def public_image(request: PageRequest, image_id: FromPath[str]) -> Response[Any]:
+    """Show one public image, its facts, and its URLs in sizes and formats."""
+    if closed := sign_in_if_closed(request):
+        return closed
+    image = await request.executors.reads.run(request.host.images.get, image_id, public=True)
+    urls, presenter = request.host.urls, ImagePresenter(request.host.urls, request.settings.delivery)
+    url = page_url(request, image)
+    preview, title = presenter.preview(image), alt_text(image, request.texts)
+    return request.render(
+        "image.html",
+        downloads=presenter.downloads(image),
+        format=format_label(image.format),
+        image=image,
+        is_mine=request.viewer is not None and request.viewer.id == image.account_id,
+        large=presenter.large(image),
+        links=urls.links(image),
+        master=urls.image(image),
+        oembed=f"{origin_of(request.settings.base_url)}/oembed?url={quote(url, safe='')}",
+        preview=preview,
+        size=size_text(image.size, request.texts),
+        srcset=presenter.srcset(image),
+        structured={
+            "@context": "https://schema.org",
+            "@type": "ImageObject",
+            "name": title,
+            "contentUrl": urls.image(image),
+            "thumbnailUrl": urls.thumb(image),
+            "url": url,
+            "width": image.width,
+            "height": image.height,
+            "encodingFormat": image.mime_type,
+            "uploadDate": to_rfc3339(image.created_at),
+        },
+        title=title,
+        url=url,
+    )
+
+
+@page("/oembed")
+async def oembed(request: PageRequest) -> Response[Any]:
+    """Describe a public image to a site that embeds a link to its page (https://oembed.com, type `photo`)."""
+    if request.settings.gallery.require_sign_in and request.viewer is None:
+        raise UnauthorizedError("expected a session but received none")
+    image = await request.executors.reads.run(request.host.images.get, _image_id_of(request), public=True)
+    if request.query_params.get("format", "json") != "json":
+        errors = [FieldError("format", "json", quote_value(request.query_params["format"]))]
+        raise BadRequestError(errors=errors)
+    presenter = ImagePresenter(request.host.urls, request.settings.delivery)
+    shown = presenter.preview(image)
+    limits = [_limit(request, name) for name in ("maxwidth", "maxheight")]
+    description = {
+        "version": "1.0",
+        "type": "photo",
+        "title": alt_text(image, request.texts),
+        "provider_name": request.settings.web.site_name,
+        "provider_url": origin_of(request.settings.base_url),
+        "url": shown.url,
+        "width": shown.width,
+        "height": shown.height,
+    }
+    sides = zip(limits, (shown.width, shown.height), strict=True)
+    scale = min([1.0, *(limit / side for limit, side in sides if limit)])
+    if scale < 1 and presenter.has_variants:
+        width = max(1, int(shown.width * scale))
+        description |= {
+            "url": presenter.variant(image, width),
+            "width": width,
+            "height": max(1, round(image.height * width / image.width)),
+        }
+    headers = (
+        ("content-type", "application/json"),
+        ("cache-control", "no-cache" if request.viewer is None else "no-store"),
+        ("vary", "Accept-Language, Cookie"),
+        ("x-content-type-options", "nosniff"),
+    )
+    return to_litestar(RawResponse(200, json.dumps(description).encode(), headers))
+
+
+def page_url(request: PageRequest, image: Image) -> str:
+    """Return the URL of the page of a public image."""
+    return f"{origin_of(request.settings.base_url)}/i/{image.id}"
+
+
+def _image_id_of(request: PageRequest) -> str:
+    """Return the id in the URL of an image's page.
+
+    Raises:
+        NotFoundError: The URL is of another site or page.
+    """
+    url = request.query_params.get("url", "")
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    same_site = f"{parts.scheme}://{parts.netloc}" == origin_of(request.settings.base_url)
+    if not same_site or not parts.path.startswith("/i/"):
+        raise NotFoundError("expected the URL of an image's page for url")
+    return parts.path.removeprefix("/i/")
+
+
+def _limit(request: PageRequest, name: str) -> int | None:
+    """Return the value of `maxwidth` or `maxheight`, or `None`.
+
+    Raises:
+        BadRequestError: It is no positive integer.
+    """
+    text = request.query_params.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and 0 < len(text) < 6 and int(text)):
+        raise BadRequestError(errors=[FieldError(name, "a positive integer", quote_value(text))])
+    return int(text)
+
+
+HANDLERS = (public_image, oembed)

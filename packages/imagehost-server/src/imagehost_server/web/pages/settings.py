@@ -1,0 +1,117 @@
+"""The page `/settings`: usage, password, sessions, API keys and files for other programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Response
+from litestar.params import FromPath
+
+from imagehost_core.errors import ConflictError, ImageHostError, RateLimitError, ValidationError
+from imagehost_core.models import ALL_SCOPES, ApiKeyWithToken, Scope
+from imagehost_core.pagination import PageRequest as ListRequest
+from imagehost_server.api.sign_in import replace_password
+from imagehost_server.integrations import INTEGRATIONS
+from imagehost_server.routes.account import read_account
+from imagehost_server.routes.integrations import create_file
+from imagehost_server.web.forms import read_form
+from imagehost_server.web.page import PageRequest, page, see_other
+from imagehost_server.web.presentation import size_text
+
+LISTED = 100
+"""The number of sessions and keys that the page lists: the newest."""
+PRESETS: dict[str, frozenset[Scope]] = {
+    "upload": frozenset({Scope.IMAGES_WRITE}),
+    "read": frozenset({Scope.IMAGES_READ, Scope.ALBUMS_READ, Scope.ACCOUNT_READ}),
+    "all": frozenset(ALL_SCOPES),
+}
+"""The scopes that the form for a key offers."""
+
+
+@page("/settings", sign_in=True)
+async def settings(request: PageRequest) -> Response[Any]:
+    """Show the settings of the account."""
+    return await _show(request)
+
+
+@page("/settings/password", method="POST", sign_in=True)
+async def set_password(request: PageRequest) -> Response[Any]:
+    """Change the password, and end all other sessions."""
+    form = await read_form(request)
+    try:
+        await replace_password(request, form.get("current_password", ""), form.get("new_password", ""))
+    except (ValidationError, ConflictError, RateLimitError) as error:
+        return await _show(request, failure=error)
+    return see_other("/settings", "password_changed")
+
+
+@page("/settings/sessions/{session_id:str}/end", method="POST", sign_in=True)
+async def end_session(request: PageRequest, session_id: FromPath[str]) -> Response[Any]:
+    """End another session of the account at once."""
+    await read_form(request)
+    await request.executors.database.run(request.host.sessions.delete, session_id, owner=request.account)
+    return see_other("/settings#sessions")
+
+
+@page("/settings/keys", method="POST", sign_in=True)
+async def create_key(request: PageRequest) -> Response[Any]:
+    """Create an API key, and show its token once."""
+    form = await read_form(request)
+    scopes = PRESETS.get(form.get("preset", ""), frozenset())
+    try:
+        created = await request.executors.database.run(
+            request.host.keys.create, owner=request.account, name=form.get("name", ""), scopes=scopes
+        )
+    except ValidationError as error:
+        return await _show(request, failure=error)
+    return await _show(request, created=created)
+
+
+@page("/settings/keys/{key_id:str}/revoke", method="POST", sign_in=True)
+async def revoke_key(request: PageRequest, key_id: FromPath[str]) -> Response[Any]:
+    """Revoke an API key at once."""
+    await read_form(request)
+    await request.executors.database.run(request.host.keys.revoke, key_id, owner=request.account)
+    return see_other("/settings#keys")
+
+
+@page("/settings/integrations/{name:str}", method="POST", sign_in=True)
+async def create_integration(request: PageRequest, name: FromPath[str]) -> Response[Any]:
+    """Create a key that can only upload, and send the file of a program with it."""
+    await read_form(request)
+    return await create_file(request, name)
+
+
+async def _show(
+    request: PageRequest,
+    *,
+    failure: ImageHostError | None = None,
+    created: ApiKeyWithToken | None = None,
+) -> Response[Any]:
+    host, account, page_request = request.host, request.account, ListRequest(per_page=LISTED)
+
+    def read() -> dict[str, object]:
+        record = read_account(host, account)
+        return {
+            "quota": record.quota,
+            "windows": record.limits,
+            "usage": record.usage,
+            "used": size_text(record.usage.bytes, request.texts),
+            "allowed": size_text(record.quota.bytes, request.texts) if record.quota.bytes else "",
+            "sessions": host.sessions.list(owner=account, page=page_request).items,
+            "keys": host.keys.list(owner=account, page=page_request).items,
+        }
+
+    return request.render(
+        "settings.html",
+        status=failure.status if failure else 200,
+        created=created,
+        current_session=request.auth.session_id,
+        failure=failure,
+        integrations=INTEGRATIONS.values(),
+        presets=PRESETS,
+        **await request.executors.database.run(read),
+    )
+
+
+HANDLERS = (settings, set_password, end_session, create_key, revoke_key, create_integration)

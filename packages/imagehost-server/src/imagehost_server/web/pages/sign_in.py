@@ -1,0 +1,55 @@
+"""The page `/login`, and signing out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Response
+
+from imagehost_core.errors import RateLimitError, UnauthorizedError, ValidationError
+from imagehost_server.api.sign_in import create_session, with_session_cookies, without_session_cookies
+from imagehost_server.web.forms import read_form, safe_path
+from imagehost_server.web.page import PageRequest, page, see_other
+
+
+@page("/login")
+async def login_page(request: PageRequest) -> Response[Any]:
+    """Show the form, or go on if the client is signed in."""
+    next_path = safe_path(request.query_params.get("next"))
+    if request.viewer is not None:
+        return see_other(next_path)
+    return request.render("login.html", next_path=next_path, name="", failure="")
+
+
+@page("/login", method="POST")
+async def login(request: PageRequest) -> Response[Any]:
+    """Sign in, and go on to the page that required it."""
+    form = await read_form(request)
+    name, next_path = form.get("name", "").strip(), safe_path(form.get("next"))
+    try:
+        session = await create_session(request, name, form.get("password", ""))
+    except (UnauthorizedError, ValidationError):
+        return _failed(request, 401, "invalid", name, next_path)
+    except RateLimitError as error:
+        response = _failed(request, error.status, "throttled", name, next_path)
+        response.headers["retry-after"] = str(error.retry_after)
+        return response
+    if request.viewer is not None:
+        await request.executors.database.run(request.host.sessions.end, request.identity.token)
+    return with_session_cookies(see_other(next_path), session, request.host.now())
+
+
+@page("/logout", method="POST")
+async def logout(request: PageRequest) -> Response[Any]:
+    """End the session at once, and show the gallery."""
+    await read_form(request)
+    if request.viewer is not None:
+        await request.executors.database.run(request.host.sessions.end, request.identity.token)
+    return without_session_cookies(see_other("/"))
+
+
+def _failed(request: PageRequest, status: int, failure: str, name: str, next_path: str) -> Response[Any]:
+    return request.render("login.html", status=status, next_path=next_path, name=name, failure=failure)
+
+
+HANDLERS = (login_page, login, logout)

@@ -1,0 +1,90 @@
+"""The page `/upload`: a form that works without a script, and that the page's script extends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+from litestar import Response
+
+from imagehost_core.errors import ImageHostError
+from imagehost_server.http.multipart import MultipartFormParser, ParsedForm, parse_form
+from imagehost_server.http.responses import log_cause, to_api_error
+from imagehost_server.routes.upload import store_files
+from imagehost_server.web.forms import CSRF_FIELD, require_form_token
+from imagehost_server.web.page import PageRequest, page
+from imagehost_server.web.pages.lists import read_albums
+from imagehost_server.web.presentation import ImagePresenter
+
+FORMAT_FIELD, ORIGINAL = "format", "original"
+"""The choice of the form that keeps the uploaded format."""
+EXTRA_FIELDS = frozenset({CSRF_FIELD})
+
+
+@page("/upload", sign_in=True)
+async def upload_page(request: PageRequest) -> Response[Any]:
+    """Show the form."""
+    return await _show(request)
+
+
+@page("/upload", method="POST", sign_in=True)
+async def upload(request: PageRequest) -> Response[Any]:
+    """Store the files of a form that was sent without a script, and show the results.
+
+    It counts as an upload request of the API.
+    """
+    host, executors, account = request.host, request.executors, request.account
+    decision = await executors.database.run(host.rate_limiter.admit, account, upload=True)
+    decision.raise_if_refused(host.now(), account.name)
+    parser = MultipartFormParser(request.headers.get("content-type"), host.uploads.stage)
+    try:
+        try:
+            form = await parse_form(request.receive, parser, executors.upload_bodies, request.settings.http)
+        finally:
+            require_form_token(request, dict(parser.fields).get(CSRF_FIELD))
+        outcome = await executors.uploads.run(
+            account.id, store_files, host, account, _to_api_form(form), request.id
+        )
+    except ImageHostError as error:
+        api_error = to_api_error(error)
+        log_cause(api_error, error, request.id)
+        return await _show(request, status=api_error.status, failure=api_error)
+    finally:
+        await executors.upload_bodies.run(parser.close)
+    return await _show(request, images=outcome.images, errors=outcome.errors)
+
+
+def _to_api_form(form: ParsedForm) -> ParsedForm:
+    """Return the form as the API has it: `format=original` means not to convert."""
+    fields = []
+    for name, value in form.fields:
+        if name == FORMAT_FIELD and value == ORIGINAL:
+            fields.append(("convertToWebP", "false"))
+        elif name not in EXTRA_FIELDS:
+            fields.append((name, value))
+    return evolve(form, fields=tuple(fields))
+
+
+async def _show(
+    request: PageRequest,
+    *,
+    status: int = 200,
+    failure: ImageHostError | None = None,
+    images: list[Any] | None = None,
+    errors: list[Any] | None = None,
+) -> Response[Any]:
+    albums = await request.executors.database.run(read_albums, request)
+    presenter = ImagePresenter(request.host.urls, request.settings.delivery)
+    return request.render(
+        "upload.html",
+        status=status,
+        albums=albums,
+        failure=failure,
+        images=images or [],
+        errors=errors or [],
+        album_id=request.query_params.get("album_id", ""),
+        has_variants=presenter.has_variants,
+    )
+
+
+HANDLERS = (upload_page, upload)

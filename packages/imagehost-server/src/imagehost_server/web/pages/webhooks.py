@@ -1,0 +1,157 @@
+"""The pages `/settings/webhooks` and `/settings/webhooks/{id}`: endpoints and their deliveries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Response
+from litestar.params import FromPath
+
+from imagehost_core.errors import ImageHostError, ValidationError
+from imagehost_core.events import EVENT_TYPES
+from imagehost_core.models import WebhookWithSecret
+from imagehost_core.pagination import PageRequest as ListRequest
+from imagehost_core.pagination import parse_page_request
+from imagehost_server.api.representations import delivery_record
+from imagehost_server.web.forms import read_form_lists
+from imagehost_server.web.page import PageRequest, page, see_other
+
+LISTED = 100
+"""The most webhooks of an account."""
+DELIVERIES_PER_PAGE = 50
+PATH = "/settings/webhooks"
+
+
+@page(PATH, sign_in=True)
+async def webhooks(request: PageRequest) -> Response[Any]:
+    """Show the webhooks of the account."""
+    return await _show_all(request)
+
+
+@page(PATH, method="POST", sign_in=True)
+async def create_webhook(request: PageRequest) -> Response[Any]:
+    """Create a webhook, and show its secret once."""
+    form = await read_form_lists(request)
+    try:
+        created = await request.executors.dns.run(
+            lambda: request.host.webhooks.create(
+                owner=request.account,
+                url=form.get("url", [""])[0].strip(),
+                events=form.get("events", []),
+                description=form.get("description", [""])[0],
+            )
+        )
+    except ValidationError as error:
+        return await _show_all(request, failure=error)
+    return await _show(request, created.webhook.id, created=created)
+
+
+@page(f"{PATH}/{{webhook_id:str}}", sign_in=True)
+async def webhook(request: PageRequest, webhook_id: FromPath[str]) -> Response[Any]:
+    """Show a webhook with its deliveries."""
+    return await _show(request, webhook_id)
+
+
+@page(f"{PATH}/{{webhook_id:str}}", method="POST", sign_in=True)
+async def update_webhook(request: PageRequest, webhook_id: FromPath[str]) -> Response[Any]:
+    """Change a webhook, and show it."""
+    form = await read_form_lists(request)
+    changes: dict[str, object] = {"events": form.get("events", [])}
+    changes |= {name: form[name][0].strip() for name in ("url", "description") if name in form}
+    if "is_active" in form:
+        changes["is_active"] = form["is_active"][0] == "true"
+    try:
+        await request.executors.dns.run(
+            lambda: request.host.webhooks.update(webhook_id, owner=request.account, **changes)
+        )
+    except ValidationError as error:
+        return await _show(request, webhook_id, failure=error)
+    return see_other(f"{PATH}/{webhook_id}", "saved")
+
+
+@page(f"{PATH}/{{webhook_id:str}}/test", method="POST", sign_in=True)
+async def test_webhook(request: PageRequest, webhook_id: FromPath[str]) -> Response[Any]:
+    """Send a webhook a test event."""
+    await read_form_lists(request)
+    await request.executors.database.run(request.host.webhooks.test, webhook_id, owner=request.account)
+    return see_other(f"{PATH}/{webhook_id}", "event_sent")
+
+
+@page(f"{PATH}/{{webhook_id:str}}/rotate-secret", method="POST", sign_in=True)
+async def rotate_secret(request: PageRequest, webhook_id: FromPath[str]) -> Response[Any]:
+    """Replace the secret of a webhook, and show the new one once."""
+    await read_form_lists(request)
+    created = await request.executors.database.run(
+        request.host.webhooks.rotate_secret, webhook_id, owner=request.account
+    )
+    return await _show(request, webhook_id, created=created)
+
+
+@page(f"{PATH}/{{webhook_id:str}}/delete", method="POST", sign_in=True)
+async def delete_webhook(request: PageRequest, webhook_id: FromPath[str]) -> Response[Any]:
+    """Delete a webhook with its deliveries."""
+    await read_form_lists(request)
+    await request.executors.database.run(request.host.webhooks.delete, webhook_id, owner=request.account)
+    return see_other(PATH, "deleted")
+
+
+@page(f"{PATH}/{{webhook_id:str}}/deliveries/{{delivery_id:str}}/retry", method="POST", sign_in=True)
+async def retry_delivery(
+    request: PageRequest, webhook_id: FromPath[str], delivery_id: FromPath[str]
+) -> Response[Any]:
+    """Make a delivery due now."""
+    await read_form_lists(request)
+    await request.executors.database.run(
+        request.host.webhooks.retry, webhook_id, delivery_id, owner=request.account
+    )
+    return see_other(f"{PATH}/{webhook_id}", "event_sent")
+
+
+async def _show_all(request: PageRequest, *, failure: ImageHostError | None = None) -> Response[Any]:
+    listed = await request.executors.database.run(
+        request.host.webhooks.list, owner=request.account, page=ListRequest(per_page=LISTED)
+    )
+    return request.render(
+        "webhooks.html",
+        status=failure.status if failure else 200,
+        events=list(EVENT_TYPES),
+        failure=failure,
+        webhooks=listed.items,
+    )
+
+
+async def _show(
+    request: PageRequest,
+    webhook_id: str,
+    *,
+    failure: ImageHostError | None = None,
+    created: WebhookWithSecret | None = None,
+) -> Response[Any]:
+    cursor = request.query_params.get("cursor")
+    page_request = parse_page_request(per_page=DELIVERIES_PER_PAGE, cursor=cursor)
+    host, account, database = request.host, request.account, request.executors.database
+    shown = await database.run(host.webhooks.get, webhook_id, owner=account)
+    deliveries = await database.run(host.webhooks.deliveries, shown, owner=account, page=page_request)
+    return request.render(
+        "webhook.html",
+        status=failure.status if failure else 200,
+        created=created,
+        cursor=cursor,
+        deliveries=[delivery_record(delivery) for delivery in deliveries],
+        events=list(EVENT_TYPES),
+        failure=failure,
+        next_cursor=deliveries.next_cursor,
+        webhook=shown,
+    )
+
+
+HANDLERS = (
+    webhooks,
+    create_webhook,
+    webhook,
+    update_webhook,
+    test_webhook,
+    rotate_secret,
+    delete_webhook,
+    retry_delivery,
+)

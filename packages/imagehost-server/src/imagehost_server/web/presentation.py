@@ -1,0 +1,211 @@
+"""What templates show of images: URLs in several sizes, texts and facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from attrs import frozen
+
+from imagehost_core import CameraData
+from imagehost_core.formats import FORMATS, Format
+from imagehost_core.ids import ImageId
+from imagehost_core.models import Image
+from imagehost_core.resources import THUMB_SIDE, UrlBuilder
+from imagehost_core.settings import DeliverySettings
+from imagehost_core.transform import AUTO, Transform
+from imagehost_server.web.catalog import Texts
+from imagehost_server.web.layout import ratio_class, tile_width
+
+WIDTHS = (320, 640, 1280, 1920)
+"""Widths of variants on pages, in pixels: those that are rendered fastest from derivatives."""
+TILE_WIDTHS = (320, 640, 960)
+"""Widths of variants in grids: a row of 230 CSS pixels on displays of density 1 and 2."""
+OFFERED_FORMATS = (Format.AVIF, Format.WEBP, Format.JPEG, Format.PNG)
+"""Formats that the page of an image offers; an animation is offered as WebP and GIF."""
+ANIMATED_FORMATS = (Format.WEBP, Format.GIF)
+
+
+@frozen(kw_only=True)
+class Tile:
+    """An image in a grid.
+
+    Attributes:
+        id: The image's id.
+        alt: The alternative text.
+        page: The path of its page.
+        src: The URL of its thumbnail.
+        srcset: URLs of larger variants, for `srcset`; "" where the host restricts variants.
+        sizes: The width of the box, for `sizes`.
+        width: The width of the image in pixels.
+        height: The height of the image in pixels.
+        box: The classes of the box.
+        placeholder: The ThumbHash, base64.
+    """
+
+    id: ImageId
+    alt: str
+    page: str
+    src: str
+    srcset: str
+    sizes: str
+    width: int
+    height: int
+    box: str
+    placeholder: str
+
+
+@frozen
+class Download:
+    """A size and format of an image to copy.
+
+    Attributes:
+        label: The format, such as `WebP`.
+        url: The URL.
+        width: The width in pixels.
+        height: The height in pixels.
+    """
+
+    label: str
+    url: str
+    width: int
+    height: int
+
+
+@frozen
+class ImagePresenter:
+    """The presentation of images by the URLs and settings of a host."""
+
+    _urls: UrlBuilder
+    _delivery: DeliverySettings
+
+    @property
+    def has_variants(self) -> bool:
+        """Whether any URL of a variant is allowed without a signature."""
+        return not (self._delivery.require_signed or self._delivery.allowed_sizes)
+
+    def tile(self, image: Image, texts: Texts) -> Tile:
+        """Return an image as a grid shows it."""
+        box_width = tile_width(image.width, image.height)
+        return Tile(
+            id=image.id,
+            alt=alt_text(image, texts),
+            page=f"/i/{image.id}",
+            src=self._urls.thumb(image),
+            srcset=self.srcset(image, TILE_WIDTHS),
+            sizes=f"(max-width: {box_width}px) 100vw, {box_width}px",
+            width=image.width,
+            height=image.height,
+            box=ratio_class(image.width, image.height) + (" small" if image.width < box_width else ""),
+            placeholder=image.placeholder,
+        )
+
+    def srcset(self, image: Image, widths: tuple[int, ...] = WIDTHS) -> str:
+        """Return URLs of variants whose format the browser's `Accept` decides, for `srcset`."""
+        if not self.has_variants:
+            return ""
+        return ", ".join(f"{self.variant(image, width)} {width}w" for width in _below(image, widths))
+
+    def variant(self, image: Image, width: int, fmt: Format | None = None) -> str:
+        """Return the URL of an image in a width.
+
+        Args:
+            image: The image.
+            width: In pixels.
+            fmt: The format; by default the browser's `Accept` decides.
+        """
+        transform = Transform(width=None if width == image.width else width, format=fmt or AUTO)
+        return self._urls.image(image, transform.to_query(), FORMATS[fmt].extensions[0] if fmt else None)
+
+    def large(self, image: Image) -> str:
+        """Return the URL for the page of an image: the variant in the largest width, or the master."""
+        widths = tuple(_below(image, WIDTHS))
+        return self.variant(image, widths[-1]) if self.has_variants else self._urls.image(image)
+
+    def preview(self, image: Image) -> Download:
+        """Return the image that other sites show for a link to its page: a JPEG of at most 1280 pixels."""
+        if not self.has_variants:
+            scale = min(1.0, THUMB_SIDE / max(image.width, image.height))
+            width, height = (max(1, round(side * scale)) for side in (image.width, image.height))
+            return Download("", self._urls.thumb(image), width, height)
+        width = min(image.width, 1280)
+        height = _height(image, width)
+        return Download("JPEG", self.variant(image, width, Format.JPEG), width, height)
+
+    def downloads(self, image: Image) -> tuple[Download, ...]:
+        """Return the sizes and formats that the page of an image offers; the master is not among them."""
+        if not self.has_variants:
+            return ()
+        formats = ANIMATED_FORMATS if image.is_animated else OFFERED_FORMATS
+        return tuple(
+            Download(_LABELS[fmt], self.variant(image, width, fmt), width, _height(image, width))
+            for width in _below(image, WIDTHS)
+            for fmt in formats
+        )
+
+
+def alt_text(image: Image, texts: Texts) -> str:
+    """Return the alternative text of an image: its description, if it has one."""
+    return " ".join(image.description.split()) or texts("image.untitled")
+
+
+def format_label(fmt: Format) -> str:
+    """Return the usual spelling of a format's name."""
+    return _LABELS[fmt]
+
+
+def size_text(size: int, texts: Texts) -> str:
+    """Return a number of bytes with a unit, such as `1.4 MB`."""
+    value = float(size)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000 or unit == "GB":
+            break
+        value /= 1000
+    return f"{texts.number(value, 0 if unit == 'B' or value >= 100 else 1)} {unit}"
+
+
+def camera_facts(camera: CameraData, texts: Texts) -> tuple[tuple[str, str], ...]:
+    """Return what metadata says about a photograph: label and value of each fact that it has."""
+    exposure = camera.exposure_seconds
+    taken_at = camera.taken_at.isoformat(" ") if camera.taken_at else ""
+    position = f"{camera.latitude:.5f}, {camera.longitude:.5f}" if camera.latitude is not None else ""
+    facts = {
+        "place": " · ".join(filter(None, (camera.place, position))),
+        "taken_at": taken_at,
+        "camera": camera.camera,
+        "lens": camera.lens,
+        "exposure": _exposure_text(exposure) if exposure else "",
+        "aperture": f"f/{float(camera.aperture):.2g}" if camera.aperture else "",
+        "iso": str(camera.iso or ""),
+        "focal_length": f"{float(camera.focal_length):.4g} mm" if camera.focal_length else "",
+        "software": camera.software,
+        "author": camera.author,
+        "copyright": camera.copyright,
+    }
+    return tuple((texts(f"camera.{name}"), value) for name, value in facts.items() if value)
+
+
+def _exposure_text(seconds: Fraction) -> str:
+    """Return an exposure time as cameras show it, such as `1/250 s`."""
+    return f"1/{round(1 / seconds)} s" if seconds < Fraction(1, 3) else f"{float(seconds):.3g} s"
+
+
+_LABELS = {
+    Format.AVIF: "AVIF",
+    Format.WEBP: "WebP",
+    Format.JPEG: "JPEG",
+    Format.PNG: "PNG",
+    Format.GIF: "GIF",
+}
+
+
+def _below(image: Image, widths: tuple[int, ...]) -> Iterator[int]:
+    """Yield the widths that do not enlarge an image; a smaller image has its own."""
+    smaller = [width for width in widths if width < image.width]
+    yield from smaller
+    if len(smaller) < len(widths):
+        yield image.width
+
+
+def _height(image: Image, width: int) -> int:
+    return max(1, round(image.height * width / image.width))

@@ -1,0 +1,51 @@
+"""The routes of the pages, and the engine that renders their templates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from litestar.handlers import HTTPRouteHandler
+from litestar.plugins.jinja import JinjaTemplateEngine
+from litestar.template import TemplateConfig
+
+from imagehost_server.web.pages import (
+    admin,
+    albums,
+    gallery,
+    image,
+    library,
+    own_image,
+    settings,
+    sign_in,
+    site,
+    upload,
+    webhooks,
+)
+
+HANDLERS: tuple[HTTPRouteHandler, ...] = (
+    *gallery.HANDLERS,
+    *image.HANDLERS,
+    *sign_in.HANDLERS,
+    *upload.HANDLERS,
+    *library.HANDLERS,
+    *own_image.HANDLERS,
+    *albums.HANDLERS,
+    *settings.HANDLERS,
+    *webhooks.HANDLERS,
+    *admin.HANDLERS,
+    *site.HANDLERS,
+)
+"""The handlers of all pages."""
+
+
+def template_config() -> TemplateConfig[JinjaTemplateEngine]:
+    """Return the engine with the templates of the pages; every value is escaped, and a missing one raises."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    return TemplateConfig(engine=JinjaTemplateEngine.from_environment(environment))

@@ -1,0 +1,56 @@
+// Dropping files on any page: the form of the page /upload opens in a dialog, and uploads them.
+
+import { filesOf, hasFiles } from "./files.js";
+
+let addFiles;
+
+async function openUploader() {
+  // The page of an album links to the page for uploading into that album.
+  const response = await fetch(document.querySelector('main a[href^="/upload?"]') ?? "/upload");
+  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  const root = page.getElementById("uploader");
+  if (!root) throw new Error("expected the page for uploading");
+  document.adoptNode(root);
+  // The page may have elements of the same ids.
+  for (const name of ["id", "for", "aria-describedby"]) {
+    for (const element of root.querySelectorAll(`[${name}]`)) {
+      element.setAttribute(name, `upload-${element.getAttribute(name)}`);
+    }
+  }
+  const dialog = document.createElement("dialog");
+  const close = document.createElement("button");
+  dialog.className = "upload-dialog";
+  close.textContent = "×";
+  close.ariaLabel = document.body.dataset.close;
+  close.className = "plain close";
+  close.onclick = () => dialog.close();
+  dialog.append(close, root);
+  document.body.append(dialog);
+  const { mountUploader } = await import("./uploader.js");
+  const add = mountUploader(root);
+  return (files) => {
+    if (!dialog.open) dialog.showModal();
+    add(files);
+  };
+}
+
+document.addEventListener("dragover", (event) => {
+  if (hasFiles(event.dataTransfer)) event.preventDefault();
+});
+
+// On the page /upload, the uploader has a handler of its own.
+const own = document.getElementById("uploader");
+document.addEventListener("drop", async (event) => {
+  if (!hasFiles(event.dataTransfer) || event.defaultPrevented) return;
+  event.preventDefault();
+  if (own) return;
+  const dropped = filesOf(event.dataTransfer);
+  addFiles ??= openUploader();
+  try {
+    const [add, files] = await Promise.all([addFiles, dropped]);
+    add(files);
+  } catch {
+    // The session has ended, or the server is not reached: the page says which.
+    location.assign("/upload");
+  }
+});

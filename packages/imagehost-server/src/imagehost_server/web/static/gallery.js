@@ -1,0 +1,19 @@
+// The gallery: placeholders, more images as the page is scrolled, and a lightbox.
+
+import { openLightbox } from "./lightbox.js";
+import { scrollEndlessly } from "./scroll.js";
+import { showPlaceholders } from "./thumbhash.js";
+
+const texts = JSON.parse(document.getElementById("texts").textContent);
+const grid = document.getElementById("grid");
+
+if (grid) {
+  showPlaceholders(grid);
+  scrollEndlessly(grid, texts);
+  grid.addEventListener("click", (event) => {
+    const anchor = event.target.closest("li a");
+    if (!anchor || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    openLightbox(grid, anchor, texts);
+  });
+}

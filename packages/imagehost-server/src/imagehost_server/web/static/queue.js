@@ -1,0 +1,193 @@
+// The queue of an upload: requests of one or more files, several at a time, within the limits of the server.
+
+const PARALLEL_REQUESTS = 3;
+const FILES_PER_REQUEST = 20;
+const BYTES_PER_REQUEST = 24e6;
+const SINGLE_FILES = 6; // so many files get a request each; more share requests, as their number is limited
+const ATTEMPTS = 3;
+
+export class UploadQueue {
+  /**
+   * @param {object} settings {api, csrf, fields, onChange, onPause}: `fields` returns the options as [name, value];
+   *   `onChange` is called with an item that has changed; `onPause` with the seconds until uploads go on, or 0.
+   */
+  constructor(settings) {
+    this.settings = settings;
+    this.items = [];
+    this.running = new Set();
+    this.pausedUntil = 0;
+    this.remaining = Infinity; // requests that the server admits until `reset`, as far as it has told
+    this.reset = null;
+  }
+
+  add(files) {
+    const items = [...files].map((file) => ({ file, state: "waiting", sent: 0 }));
+    this.items.push(...items);
+    // Further files of the same drop are added in the same task.
+    queueMicrotask(() => this.run());
+    return items;
+  }
+
+  retry(item) {
+    this.#set(item, "waiting", { sent: 0, error: null });
+    this.run();
+  }
+
+  /** Cancels an item, unless all its bytes were sent: then the server may store it at any moment. */
+  cancel(item) {
+    const batch = item.batch;
+    if (item.state === "waiting") this.#set(item, "cancelled");
+    if (item.state !== "sending" || batch.isSent) return;
+    this.#set(item, "cancelled");
+    batch.request.abort();
+  }
+
+  run() {
+    if (Date.now() < this.pausedUntil) return;
+    while (this.running.size < Math.min(PARALLEL_REQUESTS, this.remaining)) {
+      const items = this.#nextItems();
+      if (items.length === 0) return;
+      this.#send({ items, key: crypto.randomUUID(), attempts: 0, fields: this.settings.fields() });
+    }
+  }
+
+  #nextItems() {
+    const waiting = this.items.filter((item) => item.state === "waiting");
+    const share = Math.ceil(waiting.length / PARALLEL_REQUESTS);
+    const isSingle = waiting.length <= SINGLE_FILES || waiting[0].isAlone;
+    const count = isSingle ? 1 : Math.min(share, FILES_PER_REQUEST);
+    const chosen = [];
+    let bytes = 0;
+    for (const item of waiting) {
+      bytes += item.file.size;
+      if (chosen.length === count || (chosen.length > 0 && (bytes > BYTES_PER_REQUEST || item.isAlone))) break;
+      chosen.push(item);
+    }
+    return chosen;
+  }
+
+  #send(batch) {
+    const { api, csrf } = this.settings;
+    const form = new FormData();
+    for (const [name, value] of batch.fields) form.append(name, value);
+    for (const item of batch.items) form.append("files[]", item.file);
+    const request = new XMLHttpRequest();
+    batch.request = request;
+    batch.isSent = false;
+    batch.started = performance.now();
+    this.running.add(batch);
+    for (const item of batch.items) this.#set(item, "sending", { batch, sent: 0 });
+    request.upload.onprogress = (event) => this.#progress(batch, event.loaded);
+    request.upload.onload = () => {
+      batch.isSent = true;
+      for (const item of batch.items) this.#set(item, "processing", { sent: item.file.size });
+    };
+    request.onload = () => this.#finish(batch, () => this.#receive(batch));
+    request.onabort = () => this.#finish(batch, () => this.#requeue(batch));
+    request.onerror = () => this.#finish(batch, () => this.#repeat(batch));
+    request.open("POST", `${api}/upload`);
+    request.setRequestHeader("X-CSRF-Token", csrf);
+    request.setRequestHeader("Idempotency-Key", batch.key);
+    request.responseType = "json";
+    request.send(form);
+  }
+
+  /** Attributes the bytes that were sent to the files in their order. */
+  #progress(batch, loaded) {
+    const seconds = (performance.now() - batch.started) / 1000;
+    batch.speed = loaded / Math.max(seconds, 0.001);
+    for (const item of batch.items) {
+      const sent = Math.min(item.file.size, Math.max(0, loaded));
+      loaded -= item.file.size;
+      if (sent !== item.sent) this.#set(item, item.state, { sent });
+    }
+  }
+
+  #finish(batch, settle) {
+    this.running.delete(batch);
+    settle();
+    this.run();
+  }
+
+  #receive(batch) {
+    const { status, response } = batch.request;
+    if (status === 429 || status === 503) {
+      this.#pause(Number(batch.request.getResponseHeader("Retry-After")) || 5);
+      this.#requeue(batch);
+    } else if (status === 200 && response?.success) {
+      this.#obeyLimit(batch.request);
+      const errors = new Map(response.data.errors.map((error) => [error.index, error]));
+      const images = response.data.images.values();
+      batch.items.forEach((item, index) => {
+        const error = errors.get(index);
+        if (error) this.#set(item, "failed", { error });
+        else this.#set(item, "done", { image: images.next().value });
+      });
+    } else if (status >= 400 && status < 500 && batch.items.length > 1) {
+      // The files of a request that failed as a whole are sent alone, so that each has its own error.
+      for (const item of batch.items) item.isAlone = true;
+      this.#requeue(batch);
+    } else if (status >= 500) {
+      this.#repeat(batch);
+    } else {
+      const error = response?.error ?? { code: "INTERNAL_ERROR", details: "" };
+      for (const item of batch.items) this.#set(item, "failed", { error });
+    }
+  }
+
+  /** Sends no more requests than the window of the limits has left; both times are the server's. */
+  #obeyLimit(request) {
+    const [remaining, reset, date] = ["X-RateLimit-Remaining", "X-RateLimit-Reset", "Date"].map((name) =>
+      request.getResponseHeader(name),
+    );
+    // Responses may arrive in another order than the requests were admitted, also those of two windows.
+    if (Number(reset) < Number(this.reset)) return;
+    const known = reset === this.reset ? this.remaining : Infinity;
+    this.remaining = Math.min(known, remaining === null ? Infinity : Number(remaining));
+    this.reset = reset;
+    if (this.remaining > 0) return;
+    const seconds = Number(reset) - Date.parse(date) / 1000;
+    if (seconds > 0 && this.items.some((item) => item.state === "waiting")) this.#pause(seconds);
+    else this.remaining = 1;
+  }
+
+  #requeue(batch) {
+    for (const item of batch.items) if (item.state !== "cancelled") this.#set(item, "waiting", { sent: 0 });
+  }
+
+  /** Repeats a request whose outcome is unknown, under the same key, so that nothing is stored twice. */
+  #repeat(batch) {
+    batch.attempts++;
+    if (batch.attempts < ATTEMPTS) {
+      setTimeout(() => {
+        if (batch.items.every((item) => item.state !== "cancelled")) return this.#send(batch);
+        // Only requests that the server has not received as a whole can be cancelled.
+        this.#requeue(batch);
+        this.run();
+      }, 1000 * 2 ** batch.attempts);
+      return;
+    }
+    for (const item of batch.items) this.#set(item, "failed", { error: { code: "connection", details: "" } });
+  }
+
+  #pause(seconds) {
+    this.pausedUntil = Math.max(this.pausedUntil, Date.now() + seconds * 1000);
+    clearTimeout(this.timer);
+    const tick = () => {
+      const rest = Math.ceil((this.pausedUntil - Date.now()) / 1000);
+      this.settings.onPause(Math.max(0, rest));
+      if (rest > 0) {
+        this.timer = setTimeout(tick, 1000);
+      } else {
+        this.remaining = 1;
+        this.run();
+      }
+    };
+    tick();
+  }
+
+  #set(item, state, values = {}) {
+    Object.assign(item, values, { state });
+    this.settings.onChange(item);
+  }
+}

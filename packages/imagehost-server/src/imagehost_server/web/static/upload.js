@@ -1,0 +1,5 @@
+// The page /upload.
+
+import { mountUploader } from "./uploader.js";
+
+mountUploader(document.getElementById("uploader"));

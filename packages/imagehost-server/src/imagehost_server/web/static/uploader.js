@@ -1,0 +1,272 @@
+// The uploader: a form whose files are sent one by one, each with its progress, result or error.
+
+import { copyField } from "./clipboard.js";
+import { filesOf, hasFiles } from "./files.js";
+import { UploadQueue } from "./queue.js";
+
+const STORAGE_KEY = "imagehost-upload-options";
+const FORMATS = ["url", "markdown", "html", "bbcode"];
+
+const element = (name, properties = {}, ...children) => {
+  const created = Object.assign(document.createElement(name), properties);
+  created.append(...children);
+  return created;
+};
+
+export const formatBytes = (bytes) => {
+  const units = ["B", "kB", "MB", "GB"];
+  let index = 0;
+  for (; bytes >= 999.5 && index < units.length - 1; index++) bytes /= 1000;
+  const digits = index && bytes < 99.5 ? 1 : 0;
+  const format = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+  return `${bytes.toLocaleString(document.documentElement.lang, format)} ${units[index]}`;
+};
+
+/** Extends the form in an element with the id `uploader`; returns a function that adds files. */
+export function mountUploader(root) {
+  const texts = JSON.parse(root.querySelector(".texts").textContent);
+  const errorTexts = JSON.parse(root.querySelector(".error-texts").textContent);
+  const form = root.querySelector("form");
+  const input = form.querySelector("input[type=file]");
+  const list = element("ul", { className: "uploads" });
+  const status = element("p", { className: "status" });
+  status.setAttribute("role", "status");
+  const results = buildResults(root, texts);
+  const rows = new Map();
+
+  const text = (key, values = {}) => texts[key].replace(/\{(\w+)\}/g, (_, name) => values[name]);
+  const queue = new UploadQueue({
+    api: root.dataset.api,
+    csrf: root.dataset.csrf,
+    fields: () => readOptions(form),
+    onChange: (item) => {
+      update(item);
+      summarize();
+    },
+    onPause: (seconds) => {
+      // Screen readers say the first number only.
+      if (status.dataset.paused) status.ariaLive = "off";
+      status.dataset.paused = seconds || "";
+      status.textContent = seconds ? text("paused", { seconds }) : "";
+    },
+  });
+
+  function addRow(item) {
+    const preview = element("img", { width: 64, height: 64, alt: "" });
+    // Browsers decode a large image to show it small; this many are enough.
+    if (item.file.size < 30e6 && rows.size < 300) preview.src = URL.createObjectURL(item.file);
+    preview.onload = preview.onerror = ({ type }) => {
+      URL.revokeObjectURL(preview.src);
+      // Instead of the icon of a broken image.
+      preview.style.visibility = type === "error" ? "hidden" : "";
+    };
+    const progress = element("progress", { max: Math.max(1, item.file.size), value: 0 });
+    progress.ariaLabel = item.file.name;
+    const message = element("span", { className: "muted small" });
+    const cancel = element("button", { type: "button", className: "plain", textContent: texts.cancel });
+    const retry = element("button", { type: "button", className: "plain", textContent: texts.retry, hidden: true });
+    cancel.ariaLabel = `${texts.cancel}: ${item.file.name}`;
+    retry.ariaLabel = `${texts.retry}: ${item.file.name}`;
+    cancel.onclick = () => queue.cancel(item);
+    retry.onclick = () => queue.retry(item);
+    const row = element(
+      "li",
+      {},
+      preview,
+      element("div", { className: "progress" }, element("strong", { textContent: item.file.name }), progress, message),
+      cancel,
+      retry,
+    );
+    rows.set(item, { row, progress, message, cancel, retry });
+    list.append(row);
+    update(item);
+  }
+
+  function describe(item) {
+    const size = formatBytes(item.file.size);
+    switch (item.state) {
+      case "waiting":
+        return `${texts.waiting} · ${size}`;
+      case "sending":
+        return `${formatBytes(item.sent)} / ${size} · ${formatBytes(item.batch.speed || 0)}/s`;
+      case "processing":
+        return texts.processing;
+      case "done":
+        return `${item.image.width} × ${item.image.height} · ${formatBytes(item.image.size)}`;
+      case "cancelled":
+        return texts.cancelled;
+      default:
+        return [errorTexts[item.error.code] ?? texts.connection, detailsOf(item)].filter(Boolean).join(". ");
+    }
+  }
+
+  /** Returns the details of an error without the position and name of the file, which its row has. */
+  function detailsOf({ error, file }) {
+    return error.details?.replace(`files[${error.index ?? 0}] ${error.filename ?? file.name}: `, "");
+  }
+
+  function update(item) {
+    const view = rows.get(item);
+    if (!view) return;
+    view.row.className = item.state;
+    view.progress.value = item.sent;
+    view.progress.hidden = !["sending", "processing"].includes(item.state);
+    view.message.textContent = describe(item);
+    view.cancel.hidden = !["waiting", "sending"].includes(item.state);
+    view.retry.hidden = !["failed", "cancelled"].includes(item.state);
+    if (item.state === "done" && !item.isShown) {
+      item.isShown = true;
+      const preview = view.row.querySelector("img");
+      URL.revokeObjectURL(preview.src);
+      preview.src = item.image.thumb_url;
+      const name = view.row.querySelector("strong");
+      name.replaceChildren(element("a", { href: `/images/${item.image.id}`, textContent: item.file.name }));
+      results.add(item.image);
+    }
+  }
+
+  function summarize() {
+    if (Date.now() < queue.pausedUntil) return;
+    const count = (state) => queue.items.filter((item) => item.state === state).length;
+    const open = count("waiting") + count("sending") + count("processing");
+    const values = { done: count("done"), failed: count("failed"), total: queue.items.length };
+    const summary = open ? text("running", values) : text("finished", values);
+    status.ariaLive = "polite";
+    if (status.textContent !== summary) status.textContent = summary;
+  }
+
+  function add(files) {
+    if (files.length === 0) return;
+    queue.add(files).forEach(addRow);
+    results.section.hidden = false;
+    summarize();
+  }
+
+  form.addEventListener("submit", (event) => event.preventDefault());
+  input.required = false;
+  input.addEventListener("change", () => {
+    add(input.files);
+    input.value = "";
+  });
+  form.querySelector(".actions").remove();
+  const camera = element("input", { type: "file", accept: "image/*", hidden: true });
+  camera.setAttribute("capture", "environment");
+  camera.addEventListener("change", () => add(camera.files));
+  if (matchMedia("(pointer: coarse)").matches) {
+    const open = element("button", { type: "button", className: "plain", textContent: texts.camera });
+    open.onclick = () => camera.click();
+    input.after(element("span", {}, open, camera));
+  }
+  restoreOptions(form);
+  // Options that were chosen before must not act unseen.
+  form.querySelector("details").open = optionsOf(form).some((option) =>
+    option.tagName === "SELECT" ? option.selectedIndex > 0 : option.value !== "",
+  );
+  form.addEventListener("change", () => storeOptions(form));
+  form.after(status, results.section, list);
+
+  document.addEventListener("paste", (event) => {
+    if (!hasFiles(event.clipboardData)) return;
+    event.preventDefault();
+    add([...event.clipboardData.files]);
+  });
+  root.addEventListener("dragover", (event) => {
+    if (!hasFiles(event.dataTransfer)) return;
+    event.preventDefault();
+    root.classList.add("dragging");
+  });
+  root.addEventListener("dragleave", () => root.classList.remove("dragging"));
+  root.addEventListener("drop", async (event) => {
+    if (!hasFiles(event.dataTransfer)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    root.classList.remove("dragging");
+    add(await filesOf(event.dataTransfer));
+  });
+  addEventListener("beforeunload", (event) => {
+    if (queue.running.size > 0) event.preventDefault();
+  });
+  return add;
+}
+
+function readOptions(form) {
+  const fields = [];
+  for (const [name, value] of new FormData(form)) {
+    if (name === "files[]" || name === "csrf_token" || value === "") continue;
+    if (name === "format" && value === "original") fields.push(["convertToWebP", "false"]);
+    else fields.push([name, value]);
+  }
+  return fields;
+}
+
+const optionsOf = (form) => [...form.querySelectorAll("details [name]")];
+
+function storeOptions(form) {
+  const values = Object.fromEntries(optionsOf(form).map(({ name, value }) => [name, value]));
+  try {
+    localStorage.setItem(STORAGE_KEY, JSON.stringify(values));
+  } catch {
+    // The browser stores nothing.
+  }
+}
+
+function restoreOptions(form) {
+  let values = {};
+  try {
+    values = JSON.parse(localStorage.getItem(STORAGE_KEY)) ?? {};
+  } catch {
+    // Another version, or no storage.
+  }
+  for (const [name, value] of Object.entries(values)) {
+    const control = form.elements.namedItem(name);
+    const isChosen = name === "album_id" && control?.value !== "";
+    if (control && !isChosen && (control.tagName !== "SELECT" || [...control.options].some((o) => o.value === value))) {
+      control.value = value;
+    }
+  }
+}
+
+/** Builds the panel with the links of all images that were stored. */
+function buildResults(root, texts) {
+  const images = [];
+  const format = element("select", { id: "links-format" });
+  for (const name of FORMATS) format.append(element("option", { value: name, textContent: texts[name] }));
+  if (root.dataset.variants) format.append(element("option", { value: "variant", textContent: texts.variant }));
+  const width = element("input", { id: "links-width", type: "number", min: 1, max: 8192, value: 800 });
+  const widthField = element("p", { className: "field", hidden: true }, label("links-width", texts.width), width);
+  const area = element("textarea", { id: "links", readOnly: true, rows: 4 });
+  const copy = element("button", { type: "button", textContent: texts.copy_all });
+  const section = element(
+    "section",
+    { className: "results", hidden: true },
+    element("p", { className: "field" }, label("links-format", texts.links), format),
+    widthField,
+    element("p", { className: "field" }, label("links", texts.links_of_all), area),
+    element("p", {}, copy),
+  );
+  const link = (image) => {
+    if (format.value !== "variant") return image.links[format.value];
+    return `${image.url}?w=${Number(width.value) || 800}`;
+  };
+  const render = () => {
+    widthField.hidden = format.value !== "variant";
+    area.value = images.map(link).join("\n");
+    copy.disabled = images.length === 0;
+  };
+  format.onchange = width.oninput = render;
+  copy.onclick = async () => {
+    if (!(await copyField(area))) return;
+    copy.textContent = texts.copied;
+    setTimeout(() => (copy.textContent = texts.copy_all), 2000);
+  };
+  render();
+  return {
+    section,
+    add: (image) => {
+      images.push(image);
+      render();
+    },
+  };
+}
+
+const label = (target, textContent) => element("label", { htmlFor: target, textContent });
