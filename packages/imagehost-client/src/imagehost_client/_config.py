@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from collections.abc import Mapping
 from urllib.parse import SplitResult, urlsplit
 
@@ -37,6 +38,9 @@ class Config:
         deadline: The time limit of a call with all its retries, in seconds; `None` for no limit.
         retry: The limits of retries.
         pace: Whether a call waits for the rate limit window to end instead of exceeding the limit.
+        app_info: The name and version of the program, for the `User-Agent`.
+        extra_headers: Headers of every request besides the client's own.
+        extra_query: Query parameters of every request besides those of the call.
     """
 
     base_url: str
@@ -46,6 +50,9 @@ class Config:
     deadline: float | None = None
     retry: RetryPolicy = field(factory=RetryPolicy)
     pace: bool = False
+    app_info: str | None = None
+    extra_headers: Mapping[str, str] = field(factory=dict, repr=False)
+    extra_query: Mapping[str, str] = field(factory=dict)
 
 
 def resolve(
@@ -58,6 +65,7 @@ def resolve(
     max_retries: int = 3,
     pace: bool = False,
     allow_http: bool = False,
+    app_info: str | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> Config:
     """Return the settings from the arguments, else from the environment variables.
@@ -84,6 +92,7 @@ def resolve(
         deadline=require_positive_seconds("deadline", deadline),
         retry=RetryPolicy(max_retries=max_retries),
         pace=pace,
+        app_info=require_app_info(app_info),
     )
 
 
@@ -131,6 +140,41 @@ def _secret(text: str) -> Secret:
             "expected printable ASCII without spaces for token but received other characters"
         )
     return Secret(text)
+
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""A token of RFC 9110, section 5.6.2."""
+
+OWN_HEADERS = frozenset(
+    {
+        *("authorization", "connection", "content-length", "content-type", "host"),
+        *("idempotency-key", "if-range", "range", "transfer-encoding", "user-agent"),
+    }
+)
+"""Headers that only the client sets."""
+
+
+def require_headers(headers: Mapping[str, object]) -> dict[str, str]:
+    """Return `headers`; raise ConfigurationError for one that is malformed, or that only the client sets."""
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name) or name.lower() in OWN_HEADERS:
+            raise ConfigurationError(
+                f"expected the name of another header for extra_headers but received {name!r}"
+            )
+        if not isinstance(value, str) or not (value.isascii() and value.isprintable()):
+            raise ConfigurationError(
+                f"expected printable ASCII for the header {name} but received another value"
+            )
+    return {name: str(value) for name, value in headers.items()}
+
+
+def require_app_info(text: str | None) -> str | None:
+    """Return `text`; raise ConfigurationError unless it is `None` or printable ASCII."""
+    if text is not None and not (text and text.isascii() and text.isprintable()):
+        raise ConfigurationError(
+            f"expected a name and a version such as shop/1.2 for app_info but received {text!r}"
+        )
+    return text
 
 
 def require_positive_seconds(name: str, value: float | None) -> float | None:

@@ -5,22 +5,26 @@ Imported when the first client is created, because httpx2 is slow to import.
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, closing
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from contextlib import ExitStack, aclosing, closing
 from typing import Any, TypeVar
 
 import httpx2
-from anyio import move_on_after  # comes with httpx2
+from anyio import CancelScope, move_on_after  # comes with httpx2
 from anyio import sleep as async_sleep
 from anyio.to_thread import run_sync
 
-from imagehost_client._exchange import Failure, Open, Reply, Send, Sleep, Steps
-from imagehost_client._multipart import MultipartBody
+from imagehost_client._calls import OpenResponse
+from imagehost_client._exchange import CallCancelledError, Failure, Open, Reply, Send, Sleep, Steps
+from imagehost_client._multipart import Multipart
 from imagehost_client._redact import Secret
 from imagehost_client._retry import FailureKind
 from imagehost_client._tracing import NullSpan, qualified_name, span
-from imagehost_client.files import open_file
+from imagehost_client._transfer import BodyError
+from imagehost_client._wire import media_type_of
+from imagehost_client.files import Source, new_spool, open_file
 
 T = TypeVar("T")
 
@@ -42,14 +46,27 @@ class SyncDriver:
     Args:
         http: The HTTP client.
         token: The bearer token of every request, if there is one.
+
+    Attributes:
+        sleep: The function that replaces delays, in tests.
     """
 
     def __init__(self, http: httpx2.Client, token: Secret | None) -> None:
         self.http = http
         self.token = token
+        self.sleep: Callable[[float], None] | None = None
 
-    def run(self, steps: Steps[T]) -> T:
-        """Execute all steps, and return the result."""
+    def run(self, steps: Steps[T], cancelled: threading.Event | None = None) -> T:
+        """Execute all steps, and return the result.
+
+        Args:
+            steps: The steps.
+            cancelled: An event that ends delays, and bodies that are being sent. A response that is being
+                awaited is not given up, because the host may have stored the image.
+
+        Raises:
+            CallCancelledError: `cancelled` was set before the last step.
+        """
         with ExitStack() as stack:
             outcome: object = None
             while True:
@@ -58,21 +75,31 @@ class SyncDriver:
                 except StopIteration as end:
                     result: T = end.value
                     return result
+                _require_not_cancelled(cancelled)
                 match step:
                     case Open(part):
                         outcome = stack.enter_context(closing(open_file(part.source, part.filename)))
                     case Sleep(seconds):
                         outcome = None
-                        time.sleep(seconds)
+                        if self.sleep is None:
+                            _sleep(seconds, cancelled)
+                        else:
+                            self.sleep(seconds)
                     case Send():
-                        outcome = self._send(step)
+                        outcome = self._send(step, cancelled)
 
-    def _send(self, step: Send) -> Reply | Failure:
+    def _send(self, step: Send, cancelled: threading.Event | None) -> Reply | Failure:
         deadline = None if step.time_left is None else time.monotonic() + step.time_left
         content = step.content
-        body = _before_deadline(deadline, content.chunks()) if isinstance(content, MultipartBody) else content
-        with span(step) as request_span:
+        body: bytes | Iterator[bytes] | None
+        if isinstance(content, Multipart):
+            body = _before_deadline(deadline, _until_cancelled(cancelled, content.chunks()))
+        else:
+            body = content
+        with span(step, self.http) as request_span:
             try:
+                if step.opened is not None:
+                    return request_span.finish(self._open(step, step.opened, request_span, deadline))
                 with self.http.stream(content=body, **_request(step, request_span, self.token)) as response:
                     outcome: Reply | Failure = _reply(
                         response, b"".join(_before_deadline(deadline, response.iter_bytes()))
@@ -83,6 +110,51 @@ class SyncDriver:
                 outcome = DEADLINE_EXCEEDED
             return request_span.finish(outcome)
 
+    def _open(
+        self, step: Send, opened: OpenResponse, request_span: NullSpan, deadline: float | None
+    ) -> Reply:
+        """Send a request, and leave an image in its response unread."""
+        arguments = _request(step, request_span, self.token)
+        auth, follow_redirects = arguments.pop("auth"), arguments.pop("follow_redirects")
+        request = self.http.build_request(**arguments)
+        response = self.http.send(request, stream=True, auth=auth, follow_redirects=follow_redirects)
+        if _has_image(response):
+            opened.response = response
+            return _reply(response, b"")
+        with closing(response):
+            return _reply(response, b"".join(_before_deadline(deadline, response.iter_bytes())))
+
+    def receive(self, opened: OpenResponse, time_left: float | None) -> Iterator[bytes]:
+        """Return the body of an open response in chunks, and close it.
+
+        Args:
+            opened: The response.
+            time_left: Seconds until the call's deadline, or `None`.
+
+        Raises:
+            BodyError: The connection broke, or the deadline has passed.
+        """
+        response = opened.response
+        assert isinstance(response, httpx2.Response)
+        deadline = None if time_left is None else time.monotonic() + time_left
+        try:
+            yield from _before_deadline(deadline, response.iter_bytes())
+        except httpx2.RequestError as error:
+            failure = _failure(error)
+        except _DeadlineError:
+            failure = DEADLINE_EXCEEDED
+        else:
+            return
+        finally:
+            self.discard(opened)
+        raise BodyError(failure)
+
+    def discard(self, opened: OpenResponse) -> None:
+        """Close an open response, whether or not its body was read."""
+        if isinstance(opened.response, httpx2.Response):
+            opened.response.close()
+        opened.response = None
+
 
 class AsyncDriver:
     """Executes the steps of exchanges on an event loop; files are read in worker threads.
@@ -90,11 +162,15 @@ class AsyncDriver:
     Args:
         http: The HTTP client.
         token: The bearer token of every request, if there is one.
+
+    Attributes:
+        sleep: The function that replaces delays, in tests.
     """
 
     def __init__(self, http: httpx2.AsyncClient, token: Secret | None) -> None:
         self.http = http
         self.token = token
+        self.sleep: Callable[[float], None] | None = None
 
     async def run(self, steps: Steps[T]) -> T:
         """Execute all steps, and return the result."""
@@ -108,21 +184,76 @@ class AsyncDriver:
                     return result
                 match step:
                     case Open(part):
-                        file = await run_sync(open_file, part.source, part.filename)
+                        source = await _spooled(part.source, stack)
+                        file = await run_sync(open_file, source, part.filename)
                         outcome = stack.enter_context(closing(file))
                     case Sleep(seconds):
                         outcome = None
-                        await async_sleep(seconds)
+                        if self.sleep is None:
+                            await async_sleep(seconds)
+                        else:
+                            self.sleep(seconds)
                     case Send():
                         outcome = await self._send(step)
 
+    async def receive(self, opened: OpenResponse, time_left: float | None) -> AsyncIterator[bytes]:
+        """Return the body of an open response in chunks, and close it.
+
+        Args:
+            opened: The response.
+            time_left: Seconds until the call's deadline, or `None`.
+
+        Raises:
+            BodyError: The connection broke, or the deadline has passed.
+        """
+        response = opened.response
+        assert isinstance(response, httpx2.Response)
+        deadline = None if time_left is None else time.monotonic() + time_left
+        chunks = response.aiter_bytes()
+        failure = DEADLINE_EXCEEDED
+        try:
+            while True:
+                with move_on_after(None if deadline is None else deadline - time.monotonic()) as scope:
+                    chunk = await anext(chunks, None)
+                if scope.cancelled_caught:
+                    break
+                if chunk is None:
+                    return
+                yield chunk
+        except httpx2.RequestError as error:
+            failure = _failure(error)
+        finally:
+            await self.discard(opened)
+        raise BodyError(failure)
+
+    async def discard(self, opened: OpenResponse) -> None:
+        """Close an open response, whether or not its body was read."""
+        if isinstance(opened.response, httpx2.Response):
+            with CancelScope(shield=True):
+                await opened.response.aclose()
+        opened.response = None
+
+    async def _open(self, step: Send, opened: OpenResponse, request_span: NullSpan) -> Reply:
+        """Send a request, and leave an image in its response unread."""
+        arguments = _request(step, request_span, self.token)
+        auth, follow_redirects = arguments.pop("auth"), arguments.pop("follow_redirects")
+        request = self.http.build_request(**arguments)
+        response = await self.http.send(request, stream=True, auth=auth, follow_redirects=follow_redirects)
+        if _has_image(response):
+            opened.response = response
+            return _reply(response, b"")
+        async with aclosing(response):
+            return _reply(response, await response.aread())
+
     async def _send(self, step: Send) -> Reply | Failure:
         content = step.content
-        body = content.achunks() if isinstance(content, MultipartBody) else content
+        body = content.achunks() if isinstance(content, Multipart) else content
         outcome: Reply | Failure = DEADLINE_EXCEEDED
-        with span(step) as request_span:
+        with span(step, self.http) as request_span:
             try:
                 with move_on_after(step.time_left):
+                    if step.opened is not None:
+                        return request_span.finish(await self._open(step, step.opened, request_span))
                     response = await self.http.request(
                         content=body, **_request(step, request_span, self.token)
                     )
@@ -130,6 +261,37 @@ class AsyncDriver:
             except httpx2.RequestError as error:
                 outcome = _failure(error)
             return request_span.finish(outcome)
+
+
+def _require_not_cancelled(cancelled: threading.Event | None) -> None:
+    if cancelled is not None and cancelled.is_set():
+        raise CallCancelledError
+
+
+def _sleep(seconds: float, cancelled: threading.Event | None) -> None:
+    if cancelled is None:
+        time.sleep(seconds)
+    else:
+        cancelled.wait(seconds)
+
+
+def _until_cancelled(cancelled: threading.Event | None, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Return the chunks of a request's body, which another thread may abort."""
+    for chunk in chunks:
+        _require_not_cancelled(cancelled)
+        yield chunk
+
+
+async def _spooled(source: Source, stack: ExitStack) -> Source:
+    """Return an upload source with a temporary file instead of an asynchronous iterable of bytes."""
+    name, content = source if isinstance(source, tuple) else ("image", source)
+    if not isinstance(content, AsyncIterable):
+        return source
+    copy = stack.enter_context(closing(await run_sync(new_spool)))
+    async for chunk in content:
+        await run_sync(copy.write, chunk)
+    copy.seek(0)
+    return name, copy
 
 
 class _DeadlineError(Exception):
@@ -168,6 +330,10 @@ def _request(step: Send, request_span: NullSpan, token: Secret | None) -> dict[s
         "auth": authenticate,
         "follow_redirects": False,
     }
+
+
+def _has_image(response: httpx2.Response) -> bool:
+    return response.status_code in (200, 206) and media_type_of(response.headers).startswith("image/")
 
 
 def _reply(response: httpx2.Response, body: bytes) -> Reply:

@@ -20,9 +20,15 @@ from urllib.parse import urlencode
 from attrs import define, field, frozen
 
 from imagehost_client import _wire
-from imagehost_client._calls import Call, FilePart, with_meta
+from imagehost_client._calls import Call, FilePart, OpenResponse, with_meta
 from imagehost_client._config import Config
-from imagehost_client._multipart import MultipartBody, boundary_for, build_form
+from imagehost_client._multipart import (
+    Multipart,
+    MultipartBatch,
+    MultipartBody,
+    boundary_for,
+    build_batch_form,
+)
 from imagehost_client._pacing import RateLimitPacer
 from imagehost_client._redact import redact_headers
 from imagehost_client._retry import (
@@ -42,7 +48,7 @@ from imagehost_client.errors import (
     NotFoundError,
 )
 from imagehost_client.files import File
-from imagehost_client.models import Image
+from imagehost_client.models import Image, RawResponse
 
 T = TypeVar("T")
 log = logging.getLogger("imagehost_client")
@@ -66,15 +72,17 @@ class Send:
         timeout: The network timeout in seconds, or `None`.
         time_left: Seconds until the call's deadline, or `None`.
         resend_count: The number of previous attempts.
+        opened: Where to put the response, if it has an image, without reading its body.
     """
 
     method: str
     url: str
     headers: Mapping[str, str]
-    content: bytes | MultipartBody | None
+    content: bytes | Multipart | None
     timeout: float | None
     time_left: float | None = None
     resend_count: int = 0
+    opened: OpenResponse | None = None
 
 
 @frozen
@@ -110,6 +118,10 @@ class Failure:
     exception_name: str = ""
 
 
+class CallCancelledError(Exception):
+    """Another thread has cancelled the call before it ended."""
+
+
 Step = Open | Send | Sleep
 Steps = Generator[Step, object, T]
 
@@ -126,7 +138,12 @@ class Environment:
 
 
 def exchange(call: Call[T], config: Config, environment: Environment) -> Steps[T]:
-    """Run a call with its retries, and return its result.
+    """Run a call with its retries, and return its result, as `raw_exchange` does."""
+    return (yield from raw_exchange(call, config, environment)).parsed
+
+
+def raw_exchange(call: Call[T], config: Config, environment: Environment) -> Steps[RawResponse[T]]:
+    """Run a call with its retries, and return the last response with its result.
 
     Args:
         call: The operation.
@@ -138,18 +155,28 @@ def exchange(call: Call[T], config: Config, environment: Environment) -> Steps[T
     """
     began = environment.monotonic()
     key = None if call.key is None else call.key or environment.new_key()
-    file = cast("File", (yield Open(call.file))) if call.file else None
-    content = _content(call, file, key)
+    files: list[File] = []
+    for part in call.parts:
+        file = cast("File", (yield Open(part)))
+        files.append(file)
+    content = _content(call, files, key)
     attempts, is_repeated = 0, False
     while True:
         yield from _await_rate_limit(call, config, environment, began)
-        outcome = yield _send(call, config, _time_left(config, environment, began), content, key, attempts)
+        outcome = yield _send(call, config, time_left(config, environment, began), content, key, attempts)
         attempts += 1
         assert isinstance(outcome, Reply | Failure)
         result = _result(call, outcome, config, environment, attempts, is_repeated)
         _log_outcome(call, outcome, attempts)
         if not isinstance(result, ImageHostError):
-            return _verify_checksum(call, content, result)
+            assert isinstance(outcome, Reply)
+            return RawResponse(
+                status=outcome.status,
+                headers=outcome.headers,
+                content=outcome.body,
+                parsed=_verify_checksum(call, content, result),
+                meta=_wire.read_meta(outcome.headers, attempts),
+            )
         cause = outcome.kind if isinstance(outcome, Failure) else outcome.status
         is_repeated = is_repeated or may_be_processed(cause)
         elapsed = environment.monotonic() - began
@@ -159,6 +186,11 @@ def exchange(call: Call[T], config: Config, environment: Environment) -> Steps[T
         if delay is None:
             raise result
         yield Sleep(delay)
+
+
+def pause(step: Sleep) -> Steps[None]:
+    """Wait."""
+    yield step
 
 
 def _delay_before_retry(
@@ -196,19 +228,21 @@ def _delay_before_retry(
 def _send(
     call: Call[T],
     config: Config,
-    time_left: float | None,
-    content: bytes | MultipartBody | None,
+    seconds_left: float | None,
+    content: bytes | Multipart | None,
     key: str | None,
     resend_count: int,
 ) -> Send:
+    query = (*call.query, *config.extra_query.items())
     return Send(
         method=call.method,
-        url=f"{config.base_url}{call.path}" + (f"?{urlencode(call.query)}" if call.query else ""),
-        headers=_headers(call, content, key),
+        url=f"{config.base_url}{call.path}" + (f"?{urlencode(query)}" if query else ""),
+        headers={**config.extra_headers, **_headers(call, config, content, key)},
         content=content,
-        timeout=_min_timeout(config.timeout, time_left),
-        time_left=time_left,
+        timeout=min_timeout(config.timeout, seconds_left),
+        time_left=seconds_left,
         resend_count=resend_count,
+        opened=call.opened,
     )
 
 
@@ -231,19 +265,21 @@ def _result(
         is_repeated: Whether the host may have processed an earlier attempt.
     """
     if isinstance(outcome, Failure):
-        kind = APITimeoutError if outcome.timed_out else APIConnectionError
-        return kind(
+        return connection_error(
+            outcome,
             f"expected a response from {config.base_url} for {call.method} {call.path} "
-            f"but received {outcome.text}; attempts: {attempts}"
+            f"but received {outcome.text}; attempts: {attempts}",
         )
     meta = _wire.read_meta(outcome.headers, attempts)
     if meta.rate_limit is not None:
-        environment.pacer.update(meta.rate_limit, upload=call.file is not None)
+        environment.pacer.update(meta.rate_limit, upload=bool(call.parts))
     retry_after = parse_retry_after(outcome.headers, outcome.status, environment.now())
-    read = _wire.read_image if call.binary else _wire.read_data
+    read = _wire.read_head if call.opened else _wire.read_image if call.binary else _wire.read_data
     try:
         data = read(outcome.status, outcome.headers, outcome.body, meta=meta, retry_after=retry_after)
         result = call.decode(data)
+        if meta.rate_limit is None:
+            environment.pacer.update_unlimited(upload=bool(call.parts))
         if is_repeated and call.on_repeat is not None:
             result = call.on_repeat(result)
         return with_meta(result, meta)
@@ -258,7 +294,15 @@ def _result(
         return error.with_traceback(None)
 
 
-def _verify_checksum(call: Call[T], content: bytes | MultipartBody | None, result: T) -> T:
+def connection_error(failure: Failure, details: str) -> APIConnectionError:
+    """Return the error of an attempt without a complete response."""
+    kind = APITimeoutError if failure.timed_out else APIConnectionError
+    error = kind(details)
+    error.is_sent = failure.kind is not FailureKind.NOT_SENT
+    return error
+
+
+def _verify_checksum(call: Call[T], content: bytes | Multipart | None, result: T) -> T:
     """Return `result`; raise ChecksumError if verification was requested and the checksums differ."""
     if call.file is None or not call.file.checksum:
         return result
@@ -274,19 +318,25 @@ def _verify_checksum(call: Call[T], content: bytes | MultipartBody | None, resul
     )
 
 
-def _content(call: Call[T], file: File | None, key: str | None) -> bytes | MultipartBody | None:
-    if file is not None and call.file is not None:
-        boundary = boundary_for(key or "")
-        form = build_form(
-            call.fields, name="image", filename=file.name, media_type=file.media_type, boundary=boundary
+def _content(call: Call[T], files: list[File], key: str | None) -> bytes | Multipart | None:
+    if files:
+        name = "files[]" if call.file is None else "image"
+        forms = build_batch_form(call.fields, files, name=name, boundary=boundary_for(key or ""))
+        bodies = tuple(
+            MultipartBody(form, file, part.progress)
+            for form, file, part in zip(forms, files, call.parts, strict=True)
         )
-        return MultipartBody(form, file, call.file.progress)
+        return MultipartBatch(bodies) if call.file is None else bodies[0]
     return None if call.body is None else json.dumps(call.body).encode()
 
 
-def _headers(call: Call[T], content: bytes | MultipartBody | None, key: str | None) -> dict[str, str]:
-    headers = {"Accept": "*/*" if call.binary else "application/json", "User-Agent": USER_AGENT}
-    if isinstance(content, MultipartBody):
+def _headers(
+    call: Call[T], config: Config, content: bytes | Multipart | None, key: str | None
+) -> dict[str, str]:
+    user_agent = f"{config.app_info} {USER_AGENT}" if config.app_info else USER_AGENT
+    headers = {"Accept": "*/*" if call.binary else "application/json", "User-Agent": user_agent}
+    headers |= call.headers
+    if isinstance(content, Multipart):
         headers |= {"Content-Type": content.form.content_type, "Content-Length": str(content.length)}
     elif content is not None:
         headers |= {"Content-Type": "application/json", "Content-Length": str(len(content))}
@@ -295,28 +345,28 @@ def _headers(call: Call[T], content: bytes | MultipartBody | None, key: str | No
     return headers
 
 
-def _time_left(config: Config, environment: Environment, began: float) -> float | None:
+def time_left(config: Config, environment: Environment, began: float) -> float | None:
     """Return the seconds until the call's deadline; never 0, which means no timeout to httpx2."""
     if config.deadline is None:
         return None
     return max(config.deadline - (environment.monotonic() - began), 0.001)
 
 
-def _min_timeout(one: float | None, other: float | None) -> float | None:
+def min_timeout(one: float | None, other: float | None) -> float | None:
     """Return the shorter of two timeouts, where `None` means no timeout."""
     return min((seconds for seconds in (one, other) if seconds is not None), default=None)
 
 
 def _await_rate_limit(call: Call[T], config: Config, environment: Environment, began: float) -> Steps[None]:
     """With `pace`, wait for the rate limit window to end, at most until the deadline."""
-    upload, max_wait = call.file is not None, config.retry.max_retry_after
+    upload, max_wait = bool(call.parts), config.retry.max_retry_after
     while config.pace:
         wait = environment.pacer.acquire(environment.now(), upload=upload, max_wait=max_wait)
         if not wait:
             return
-        time_left = _time_left(config, environment, began)
-        yield Sleep(_min_timeout(wait, time_left) or 0.0)
-        if time_left is not None and time_left <= wait:
+        seconds_left = time_left(config, environment, began)
+        yield Sleep(min_timeout(wait, seconds_left) or 0.0)
+        if seconds_left is not None and seconds_left <= wait:
             return
 
 

@@ -6,7 +6,7 @@ offset, and reads them on the event loop.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 
 from attrs import define, field, frozen
 
@@ -53,6 +53,34 @@ class Form:
     def length(self, size: int) -> int:
         """Return the request's `Content-Length` for a file of `size` bytes."""
         return len(self.preamble) + size + len(self.epilogue)
+
+
+def build_batch_form(
+    fields: Iterable[tuple[str, str]], files: Sequence[File], *, name: str, boundary: str
+) -> list[Form]:
+    """Return a form for each of several files, whose bytes in this order are one form.
+
+    Args:
+        fields: Names and values of text fields, which precede the files.
+        files: The files.
+        name: The name of the file field.
+        boundary: The boundary between parts.
+    """
+    forms = [
+        build_form(
+            () if position else fields,
+            name=name,
+            filename=file.name,
+            media_type=file.media_type,
+            boundary=boundary,
+        )
+        for position, file in enumerate(files)
+    ]
+    last = len(forms) - 1
+    return [
+        Form(boundary, b"\r\n" * (position > 0) + form.preamble, form.epilogue * (position == last))
+        for position, form in enumerate(forms)
+    ]
 
 
 def build_form(
@@ -140,6 +168,46 @@ class MultipartBody:
             yield count.check(chunk)
             count.report()
         yield count.finish()
+
+
+@frozen
+class MultipartBatch:
+    """A form with several files: the bytes of the body of each, one after another."""
+
+    bodies: tuple[MultipartBody, ...]
+
+    @property
+    def form(self) -> Form:
+        """The form of the first file, which has the content type of all."""
+        return self.bodies[0].form
+
+    @property
+    def length(self) -> int:
+        """The exact length of the body, in bytes."""
+        return sum(body.length for body in self.bodies)
+
+    def chunks(self) -> Iterator[bytes]:
+        """Return the body in chunks; the files are read in the calling thread.
+
+        Raises:
+            SourceChangedError: The size of a file has changed since it was opened.
+        """
+        for body in self.bodies:
+            yield from body.chunks()
+
+    async def achunks(self) -> AsyncIterator[bytes]:
+        """Return the body in chunks; the files are read in a worker thread, not on the event loop.
+
+        Raises:
+            SourceChangedError: The size of a file has changed since it was opened.
+        """
+        for body in self.bodies:
+            async for chunk in body.achunks():
+                yield chunk
+
+
+Multipart = MultipartBody | MultipartBatch
+"""The body of an upload."""
 
 
 class _ProgressCounter:

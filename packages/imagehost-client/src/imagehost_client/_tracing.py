@@ -74,9 +74,14 @@ class RequestSpan(NullSpan):
 
 
 @contextmanager
-def span(step: Send) -> Iterator[NullSpan]:
-    """Record the attempt in the block as the current span."""
-    if API not in sys.modules:
+def span(step: Send, http: object = None) -> Iterator[NullSpan]:
+    """Record the attempt in the block as the current span, unless OpenTelemetry's instrumentation does so.
+
+    Args:
+        step: The attempt.
+        http: The HTTP client that sends it.
+    """
+    if API not in sys.modules or is_instrumented(http):
         yield NullSpan()
         return
     from opentelemetry.trace import SpanKind, get_tracer
@@ -95,6 +100,18 @@ def span(step: Send) -> Iterator[NullSpan]:
         except BaseException as error:
             request_span.mark_failed(qualified_name(type(error)))
             raise
+
+
+def is_instrumented(http: object) -> bool:
+    """Return whether `opentelemetry-instrumentation-httpx` records the requests of an HTTP client.
+
+    It wraps methods of the transports: those of httpx2 for all clients, or those of one client.
+    """
+    transport = getattr(http, "_transport", None)
+    methods = (getattr(transport, f"handle_{kind}request", None) for kind in ("", "async_"))
+    return getattr(http, "_is_instrumented_by_opentelemetry", False) or any(
+        hasattr(method, "__wrapped__") for method in methods
+    )
 
 
 def qualified_name(kind: type[BaseException]) -> str:

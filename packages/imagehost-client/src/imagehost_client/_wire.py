@@ -6,6 +6,7 @@ cattrs is imported when the first response is decoded, because it is slow to imp
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -25,6 +26,7 @@ from imagehost_client.models import (
     BulkStatus,
     EventKind,
     Format,
+    ImageHead,
     MemberStatus,
     Page,
     RateLimit,
@@ -34,6 +36,7 @@ from imagehost_client.models import (
     ResultList,
     Role,
 )
+from imagehost_client.models.results import rfc3339 as rfc3339
 
 if TYPE_CHECKING:
     from enum import StrEnum
@@ -108,9 +111,11 @@ def read_image(
     Raises:
         ImageHostError: The response is an error, or not an image.
     """
-    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    media_type = media_type_of(headers)
     if status == 200 and media_type.startswith("image/"):
         return Rendered(data=body, media_type=media_type, etag=headers.get("etag"))
+    if status == 304:
+        return Rendered(data=b"", media_type="", etag=headers.get("etag"), not_modified=True)
     read_data(status, headers, body, meta=meta, retry_after=retry_after)
     raise ServerError(
         f"expected an image but received {media_type or 'no content type'}",
@@ -124,6 +129,47 @@ def decode_image(data: object) -> Rendered:
     """Return the result of `read_image`, typed."""
     assert isinstance(data, Rendered)
     return data
+
+
+def read_head(
+    status: int, headers: Mapping[str, str], body: bytes, *, meta: ResponseMeta, retry_after: float | None
+) -> object:
+    """Return the headers of a response with an image whose body is not read yet.
+
+    The arguments are those of `read_data`, with the body of an error.
+
+    Raises:
+        ImageHostError: The response is an error, or not an image.
+    """
+    media_type = media_type_of(headers)
+    length = headers.get("content-length", "")
+    size = int(length) if length.isascii() and length.isdecimal() else None
+    if status == 304 or (status == 200 and media_type.startswith("image/")):
+        is_encoded = headers.get("content-encoding", "identity") != "identity"
+        return ImageHead(
+            media_type=media_type,
+            size=0 if status == 304 else None if is_encoded else size,
+            etag=headers.get("etag"),
+            not_modified=status == 304,
+        )
+    content_range = re.fullmatch(
+        r"bytes (\d{1,18})-\d{1,18}/(\d{1,18})", headers.get("content-range", ""), re.ASCII
+    )
+    if status == 206 and media_type.startswith("image/") and content_range is not None:
+        offset, total = map(int, content_range.groups())
+        return ImageHead(media_type=media_type, offset=offset, size=total, etag=headers.get("etag"))
+    return read_image(status, headers, body, meta=meta, retry_after=retry_after)
+
+
+def decode_head(data: object) -> ImageHead:
+    """Return the result of `read_head`, typed."""
+    assert isinstance(data, ImageHead)
+    return data
+
+
+def media_type_of(headers: Mapping[str, str]) -> str:
+    """Return the media type of a response in lower case, without parameters; `""` if it has none."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def read_meta(headers: Mapping[str, str], attempts: int) -> ResponseMeta:
@@ -148,7 +194,7 @@ def decode(kind: type[T], data: object) -> T:
         return _converter().structure(data, kind)
     except BaseValidationError as error:
         errors = "; ".join(transform_error(error))
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, OverflowError, AttributeError) as error:
         errors = str(error)
     raise ServerError(
         f"expected a valid record for {kind.__name__} but received one with errors: {errors}",
@@ -175,17 +221,6 @@ def encode(record: object) -> dict[str, Any]:
     """Return a record as a JSON object, without `meta`."""
     encoded: dict[str, Any] = _converter().unstructure(record)
     return encoded
-
-
-def rfc3339(time: datetime) -> str:
-    """Return a time in RFC 3339, in UTC with `Z`.
-
-    Raises:
-        ValueError: The time has no UTC offset.
-    """
-    if time.tzinfo is None:
-        raise ValueError(f"expected a time with a UTC offset but received {time.isoformat()}")
-    return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def _json(body: bytes) -> object:

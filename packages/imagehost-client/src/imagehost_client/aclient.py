@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from imagehost_client import _calls, _config
 from imagehost_client._base import BaseClient
 from imagehost_client._calls import Call
-from imagehost_client._exchange import exchange
+from imagehost_client._calls.downloads import ImageDownload
+from imagehost_client._doubles import active_double, use_clock
+from imagehost_client._exchange import Sleep, exchange, pause, raw_exchange
 from imagehost_client._methods import AsyncBulkOperation, AsyncListing, AsyncOperation
+from imagehost_client._streaming import AsyncDownloadOperation, AsyncStreamOperation
+from imagehost_client._transfer import Transfer
+from imagehost_client.downloads import AsyncImageStream, save_async
 from imagehost_client.files import Source
+from imagehost_client.models import DownloadedImage, RawResponse
 
 if TYPE_CHECKING:
     from typing import Self, Unpack
 
     import httpx2
 
-    from imagehost_client._many import BatchProgress, Job, Journal, UploadOptions, UploadResult
+    from imagehost_client._journal import Calls
+    from imagehost_client._many import BatchProgress, UploadOptions, UploadResult
+    from imagehost_client.uploads import AsyncUploadIterator
 
 T = TypeVar("T")
 
@@ -34,73 +43,89 @@ class AsyncResource:
         """Run a call, and return its result."""
         return await self._client.run(call)
 
+    async def run_raw(self, call: Call[T], /) -> RawResponse[T]:
+        """Run a call, and return its response."""
+        return await self._client.run_raw(call)
+
+    def stream_image(self, download: ImageDownload, /) -> AsyncImageStream:
+        """Return the bytes of an image as they arrive."""
+        return self._client.stream_image(download)
+
+    async def save_image(self, download: ImageDownload, /) -> DownloadedImage:
+        """Write the bytes of an image to a file."""
+        return await self._client.save_image(download)
+
 
 class AsyncImages(AsyncResource):
     """Operations on your images."""
 
-    list = AsyncListing(_calls.images.list_images)
-    iter = AsyncListing(_calls.images.list_images)
-    get = AsyncOperation(_calls.images.get_image)
-    update = AsyncOperation(_calls.images.update_image)
-    delete = AsyncOperation(_calls.images.delete_image)
-    render = AsyncOperation(_calls.images.render_image)
-    signed_url = AsyncOperation(_calls.images.signed_url)
-    update_many = AsyncBulkOperation(_calls.bulk.update_images)
-    delete_many = AsyncBulkOperation(_calls.bulk.delete_images)
-    signed_urls = AsyncBulkOperation(_calls.bulk.signed_urls)
+    list: Final = AsyncListing(_calls.images.list_images)
+    iter: Final = AsyncListing(_calls.images.list_images)
+    get: Final = AsyncOperation(_calls.images.get_image)
+    update: Final = AsyncOperation(_calls.images.update_image)
+    delete: Final = AsyncOperation(_calls.images.delete_image)
+    render: Final = AsyncOperation(_calls.images.render_image)
+    stream: Final = AsyncStreamOperation(_calls.downloads.stream_image)
+    download: Final = AsyncDownloadOperation(_calls.downloads.download_image)
+    signed_url: Final = AsyncOperation(_calls.images.signed_url)
+    signed_srcset: Final = AsyncOperation(_calls.markup.signed_srcset)
+    signed_picture: Final = AsyncOperation(_calls.markup.signed_picture)
+    update_many: Final = AsyncBulkOperation(_calls.bulk.update_images)
+    delete_many: Final = AsyncBulkOperation(_calls.bulk.delete_images)
+    signed_urls: Final = AsyncBulkOperation(_calls.bulk.signed_urls)
 
 
 class AsyncAlbums(AsyncResource):
     """Operations on your albums."""
 
-    list = AsyncListing(_calls.albums.list_albums)
-    create = AsyncOperation(_calls.albums.create_album)
-    get = AsyncOperation(_calls.albums.get_album)
-    update = AsyncOperation(_calls.albums.update_album)
-    delete = AsyncOperation(_calls.albums.delete_album)
-    add_images = AsyncOperation(_calls.albums.add_images)
-    remove_images = AsyncOperation(_calls.albums.remove_images)
+    list: Final = AsyncListing(_calls.albums.list_albums)
+    create: Final = AsyncOperation(_calls.albums.create_album)
+    get: Final = AsyncOperation(_calls.albums.get_album)
+    update: Final = AsyncOperation(_calls.albums.update_album)
+    delete: Final = AsyncOperation(_calls.albums.delete_album)
+    add_images: Final = AsyncOperation(_calls.albums.add_images)
+    remove_images: Final = AsyncOperation(_calls.albums.remove_images)
 
 
 class AsyncKeys(AsyncResource):
     """Operations on your API keys; they require a session token."""
 
-    list = AsyncListing(_calls.access.list_keys)
-    create = AsyncOperation(_calls.access.create_key)
-    get = AsyncOperation(_calls.access.get_key)
-    update = AsyncOperation(_calls.access.update_key)
-    delete = AsyncOperation(_calls.access.delete_key)
+    list: Final = AsyncListing(_calls.access.list_keys)
+    create: Final = AsyncOperation(_calls.access.create_key)
+    get: Final = AsyncOperation(_calls.access.get_key)
+    update: Final = AsyncOperation(_calls.access.update_key)
+    delete: Final = AsyncOperation(_calls.access.delete_key)
 
 
 class AsyncWebhooks(AsyncResource):
     """Operations on your webhooks and their deliveries."""
 
-    list = AsyncListing(_calls.webhooks.list_webhooks)
-    create = AsyncOperation(_calls.webhooks.create_webhook)
-    get = AsyncOperation(_calls.webhooks.get_webhook)
-    update = AsyncOperation(_calls.webhooks.update_webhook)
-    delete = AsyncOperation(_calls.webhooks.delete_webhook)
-    test = AsyncOperation(_calls.webhooks.test_webhook)
-    rotate_secret = AsyncOperation(_calls.webhooks.rotate_webhook_secret)
-    deliveries = AsyncListing(_calls.webhooks.list_deliveries)
-    retry = AsyncOperation(_calls.webhooks.retry_delivery)
+    list: Final = AsyncListing(_calls.webhooks.list_webhooks)
+    create: Final = AsyncOperation(_calls.webhooks.create_webhook)
+    get: Final = AsyncOperation(_calls.webhooks.get_webhook)
+    update: Final = AsyncOperation(_calls.webhooks.update_webhook)
+    delete: Final = AsyncOperation(_calls.webhooks.delete_webhook)
+    test: Final = AsyncOperation(_calls.webhooks.test_webhook)
+    rotate_secret: Final = AsyncOperation(_calls.webhooks.rotate_webhook_secret)
+    deliveries: Final = AsyncListing(_calls.webhooks.list_deliveries)
+    retry: Final = AsyncOperation(_calls.webhooks.retry_delivery)
 
 
 class AsyncAccounts(AsyncResource):
     """Operations of operators on accounts, and registration on hosts where it is open."""
 
-    list = AsyncListing(_calls.accounts.list_accounts)
-    create = AsyncOperation(_calls.accounts.create_account)
-    get = AsyncOperation(_calls.accounts.get_managed_account)
-    update = AsyncOperation(_calls.accounts.update_account)
+    list: Final = AsyncListing(_calls.accounts.list_accounts)
+    create: Final = AsyncOperation(_calls.accounts.create_account)
+    get: Final = AsyncOperation(_calls.accounts.get_managed_account)
+    update: Final = AsyncOperation(_calls.accounts.update_account)
 
 
 class AsyncSessions(AsyncResource):
     """Operations on your sessions."""
 
-    list = AsyncListing(_calls.access.list_sessions)
-    create = AsyncOperation(_calls.access.create_session)
-    delete = AsyncOperation(_calls.access.delete_session)
+    list: Final = AsyncListing(_calls.access.list_sessions)
+    create: Final = AsyncOperation(_calls.access.create_session)
+    delete: Final = AsyncOperation(_calls.access.delete_session)
 
 
 class AsyncClient(BaseClient):
@@ -118,6 +143,7 @@ class AsyncClient(BaseClient):
         max_retries: The maximum number of retries.
         pace: Whether a call waits for the rate limit window to end instead of exceeding the limit.
         allow_http: Whether plain HTTP is allowed to hosts other than loopback.
+        app_info: The name and version of your program, such as `shop/1.2`, for the `User-Agent`.
         transport: The httpx2 transport, for a proxy, a Unix socket or a test double.
         http_client: An httpx2 client, with its own proxies and certificates; `close` does not close it.
 
@@ -132,10 +158,11 @@ class AsyncClient(BaseClient):
     accounts: AsyncAccounts
     sessions: AsyncSessions
 
-    upload = AsyncOperation(_calls.images.upload)
-    gallery = AsyncListing(_calls.images.gallery)
-    account = AsyncOperation(_calls.access.get_account)
-    change_password = AsyncOperation(_calls.access.change_password)
+    upload: Final = AsyncOperation(_calls.images.upload)
+    gallery: Final = AsyncListing(_calls.images.gallery)
+    account: Final = AsyncOperation(_calls.access.get_account)
+    request: Final = AsyncOperation(_calls.generic.request)
+    change_password: Final = AsyncOperation(_calls.access.change_password)
 
     def __init__(
         self,
@@ -148,9 +175,14 @@ class AsyncClient(BaseClient):
         max_retries: int = 3,
         pace: bool = False,
         allow_http: bool = False,
+        app_info: str | None = None,
         transport: httpx2.AsyncBaseTransport | None = None,
         http_client: httpx2.AsyncClient | None = None,
     ) -> None:
+        double = None if transport is not None else active_double()
+        if double is not None:
+            base_url, cdn_url, token = double.base_url, double.cdn_url, double.token_for(token)
+            http_client = None
         super().__init__(
             _config.resolve(
                 base_url,
@@ -161,14 +193,20 @@ class AsyncClient(BaseClient):
                 max_retries=max_retries,
                 pace=pace,
                 allow_http=allow_http,
+                app_info=app_info,
             )
         )
         import httpx2
 
         from imagehost_client._drivers import AsyncDriver
 
-        self.owns_http_client = http_client is None
+        self.owns_http_client: bool = http_client is None
+        if double is not None:
+            assert isinstance(double, httpx2.AsyncBaseTransport)
+            transport = double
         self._driver = AsyncDriver(http_client or httpx2.AsyncClient(transport=transport), self.config.token)
+        if double is not None:
+            use_clock(double, self.environment, self._driver)
 
     def bind_resources(self) -> None:
         """Create the resources of this client."""
@@ -183,11 +221,70 @@ class AsyncClient(BaseClient):
         """Run a call, and return its result."""
         return await self._driver.run(exchange(call, self.config, self.environment))
 
+    async def run_raw(self, call: Call[T], /) -> RawResponse[T]:
+        """Run a call, and return its response."""
+        return await self._driver.run(raw_exchange(call, self.config, self.environment))
+
+    def stream_image(self, download: ImageDownload, /) -> AsyncImageStream:
+        """Return the bytes of an image as they arrive."""
+        return AsyncImageStream(self._driver, Transfer(download, self.config, self.environment))
+
+    async def save_image(self, download: ImageDownload, /) -> DownloadedImage:
+        """Write the bytes of an image to a file."""
+        return await save_async(self._driver, Transfer(download, self.config, self.environment))
+
+    def upload_iter(
+        self,
+        sources: Iterable[Source] | Source,
+        *,
+        parallel: int = 4,
+        files_per_request: int | None = None,
+        journal: str | os.PathLike[str] | None = None,
+        progress: BatchProgress | None = None,
+        **options: Unpack[UploadOptions],
+    ) -> AsyncUploadIterator:
+        """Upload several images concurrently, and return their results in the order in which they finish.
+
+        An error of one file does not stop the others. A 401, 403 or 507, a rate limit that ends too late to
+        wait for, and a host that does not respond stop the batch: files that were not tried have its error
+        and `attempted=False`.
+
+        Args:
+            sources: Paths, directories, patterns such as `photos/**/*.jpg`, or any source of `upload`.
+            parallel: The number of concurrent requests, at least 1.
+            files_per_request: The maximum number of files in a request, 1–20. By default one, but 20 while
+                there are more files than the rate limit has requests left.
+            journal: The path of a journal, from which an interrupted run resumes without duplicates. It
+                belongs to one account of one host, and images of earlier runs are results only if they
+                still exist.
+            progress: A callback `progress(source, sent, total)` with bytes of each file.
+            **options: The options of `upload`, for all files.
+
+        Raises:
+            ConfigurationError: The journal is one of another host, account or version; raised when the first
+                result is requested.
+            UploadInterrupted: Ctrl-C was pressed; only the synchronous client raises it, at once.
+        """
+        from imagehost_client._many import Batch
+        from imagehost_client.uploads import AsyncUploadIterator
+
+        batch = Batch(
+            sources=sources,
+            options=options,
+            config=self.config,
+            parallel=parallel,
+            files_per_request=files_per_request,
+            journal=journal,
+            progress=progress,
+        )
+        return AsyncUploadIterator(batch, self._run_calls, self.environment)
+
     async def upload_many(
         self,
         sources: Iterable[Source] | Source,
         *,
         parallel: int = 4,
+        files_per_request: int | None = None,
         journal: str | os.PathLike[str] | None = None,
         on_result: Callable[[UploadResult], object] | None = None,
         progress: BatchProgress | None = None,
@@ -195,50 +292,62 @@ class AsyncClient(BaseClient):
     ) -> list[UploadResult]:
         """Upload several images concurrently; an error of one file does not stop the others.
 
+        A 401, 403 or 507, a rate limit that ends too late to wait for, and a host that does not respond stop
+        the batch: files that were not tried have its error and `attempted=False`. `upload_iter` returns
+        each result as soon as its file is finished.
+
         Args:
             sources: Paths, directories, patterns such as `photos/**/*.jpg`, or any source of `upload`.
-            parallel: The number of concurrent uploads.
-            journal: The path of a journal, from which an interrupted run resumes without duplicates.
+            parallel: The number of concurrent requests, at least 1.
+            files_per_request: The maximum number of files in a request, 1–20. By default one, but 20 while
+                there are more files than the rate limit has requests left.
+            journal: The path of a journal, from which an interrupted run resumes without duplicates. It
+                belongs to one account of one host, and images of earlier runs are results only if they
+                still exist.
             on_result: A callback for each result.
             progress: A callback `progress(source, sent, total)` with bytes of each file.
             **options: The options of `upload`, for all files.
 
         Returns:
             A result for each file, in the order of the sources.
+
+        Raises:
+            ConfigurationError: The journal is one of another host, account or version.
+            UploadInterrupted: Ctrl-C was pressed; only the synchronous client raises it, at once.
         """
-        from anyio import create_task_group  # comes with httpx2
-        from anyio.to_thread import run_sync
+        uploads = self.upload_iter(
+            sources,
+            parallel=parallel,
+            files_per_request=files_per_request,
+            journal=journal,
+            progress=progress,
+            **options,
+        )
+        async with uploads:
+            async for result in uploads:
+                if on_result is not None:
+                    on_result(result)
+        return uploads.results
 
-        from imagehost_client._many import Journal, plan_uploads
+    async def _run_calls(self, calls: Calls[T]) -> T:
+        """Run calls one after another, and return their common result."""
+        with closing(calls):
+            send, outcome = calls.send, None
+            while True:
+                try:
+                    call = send(outcome)
+                except StopIteration as end:
+                    result: T = end.value
+                    return result
+                try:
+                    send, outcome = calls.send, await self._run_step(call)
+                except Exception as error:
+                    send, outcome = calls.throw, error
 
-        with await run_sync(Journal, journal) as upload_journal:
-            jobs = await run_sync(plan_uploads, sources, options, upload_journal, progress)
-            results: dict[int, UploadResult] = {}
-            pending = iter(enumerate(jobs))
-
-            async def worker() -> None:
-                for index, job in pending:
-                    results[index] = await self._upload(job, upload_journal)
-                    if on_result is not None:
-                        on_result(results[index])
-
-            try:
-                async with create_task_group() as group:
-                    for _ in range(min(max(1, parallel), len(jobs))):
-                        group.start_soon(worker)
-            except BaseExceptionGroup as errors:
-                raise errors.exceptions[0] from None
-            return [results[index] for index in range(len(jobs))]
-
-    async def _upload(self, job: Job, journal: Journal) -> UploadResult:
-        from imagehost_client._many import PER_FILE_ERRORS, UploadResult, finish
-
-        if job.previous_image is not None:
-            return UploadResult(job.source, job.previous_image, resumed=True)
-        try:
-            return finish(job, journal, await self.run(job.call))
-        except PER_FILE_ERRORS as error:
-            return UploadResult(job.source, error=error)
+    async def _run_step(self, step: Call[T] | Sleep) -> T | None:
+        if isinstance(step, Sleep):
+            return await self._driver.run(pause(step))
+        return await self.run(step)
 
     async def close(self) -> None:
         """Close the connections of this client."""

@@ -192,10 +192,15 @@ class UnavailableError(ServerError):
 
 
 class APIConnectionError(ImageHostError):
-    """No response: the host could not be reached, or the connection broke."""
+    """No response: the host could not be reached, or the connection broke.
+
+    Attributes:
+        is_sent: Whether the last attempt sent the request, so that the host may have processed it.
+    """
 
     code = "CONNECTION_FAILED"
     default_message = "The connection failed"
+    is_sent: bool = True
 
 
 class APITimeoutError(APIConnectionError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast, runtime_checkable
 
@@ -37,8 +37,8 @@ class Readable(Protocol):
         """Return at most `size` bytes, and no bytes at the end."""
 
 
-Content = str | os.PathLike[str] | bytes | bytearray | memoryview | Readable
-"""A path, bytes, or a file opened in binary mode."""
+Content = str | os.PathLike[str] | bytes | bytearray | memoryview | Readable | AsyncIterable[bytes]
+"""A path, bytes, a file opened in binary mode, or, for `AsyncClient`, an asynchronous iterable of bytes."""
 Source = Content | tuple[str, Content]
 """The source of an upload: content, or a pair of a file name and content."""
 
@@ -101,7 +101,8 @@ def open_file(source: Source, filename: str | None = None) -> File:
         name = Path(stream_name).name if isinstance(stream_name, str) else "image"
         return _measure(cast("BinaryIO", content), filename or name, close_on_done=False)
     raise TypeError(
-        "expected a path, bytes, a binary file or (name, content) for source "
+        "expected a path, bytes, a binary file or (name, content), or for AsyncClient an asynchronous "
+        "iterable, for source "
         f"but received {type(content).__name__}"
     )
 
@@ -131,16 +132,22 @@ def _is_seekable(stream: BinaryIO) -> bool:
 
 def _spool(stream: BinaryIO) -> BinaryIO:
     from shutil import copyfileobj  # rarely needed, and slow to import
-    from tempfile import SpooledTemporaryFile
 
-    copy = SpooledTemporaryFile(SPOOL_BYTES)  # noqa: SIM115 - the caller closes it
+    copy = new_spool()
     try:
         copyfileobj(stream, copy)
         copy.seek(0)
     except BaseException:
         copy.close()
         raise
-    return cast("BinaryIO", copy)
+    return copy
+
+
+def new_spool() -> BinaryIO:
+    """Return a new temporary file, in memory until it exceeds `SPOOL_BYTES`; the caller closes it."""
+    from tempfile import SpooledTemporaryFile  # slow to import
+
+    return cast("BinaryIO", SpooledTemporaryFile(SPOOL_BYTES))
 
 
 def source_changed(file: File, received: int) -> SourceChangedError:
@@ -161,7 +168,9 @@ def expand_sources(sources: Iterable[Source] | Source) -> Iterator[Source]:
     """
     from glob import glob, has_magic  # slow to import
 
-    is_single = isinstance(sources, (str, os.PathLike, bytes, bytearray, memoryview, tuple, Readable))
+    is_single = isinstance(
+        sources, (str, os.PathLike, bytes, bytearray, memoryview, tuple, Readable, AsyncIterable)
+    )
     for source in cast("Iterable[Source]", (sources,) if is_single else sources):
         if not isinstance(source, (str, os.PathLike)):
             yield source

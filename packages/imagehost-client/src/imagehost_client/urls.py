@@ -5,16 +5,95 @@ Processing parameters are validated as the host does.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, Protocol, TypedDict, Unpack, cast
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
-from imagehost_client.models import Image, PublicImage
+from attrs import frozen
 
-Params = int | str | None
-"""The value of a processing parameter; `None` omits it."""
+from imagehost_client._thumbhash import background_colour
+from imagehost_client.models import Format, Image, PublicImage
+
+Fit = Literal["cover", "contain", "fill", "inside", "outside"]
+"""How an image is fitted into `w` and `h`."""
+
+SourceFormat = Literal[
+    "jpg", "jpeg", "png", "webp", "avif", Format.JPEG, Format.PNG, Format.WEBP, Format.AVIF
+]
+"""The format of a `<source>` in a `<picture>` element; `jpg` and `jpeg` are the same."""
+
+OutputFormat = SourceFormat | Literal["auto"]
+"""The `fm` of a URL; with `auto`, the host selects a format that the browser accepts."""
+
+
+Loading = Literal["lazy", "eager"]
+"""When a browser loads an image: near the viewport, or at once."""
+
+Attributes = Mapping[str, str | int | bool | None]
+"""Attributes of an HTML element."""
+
+
+class PictureParams(TypedDict, total=False):
+    """The processing parameters of a `<picture>` element; `None` omits one.
+
+    Attributes:
+        q: The quality, 1–100.
+        fit: How the image is fitted into the size.
+    """
+
+    q: int | None
+    fit: Fit | None
+
+
+class SrcsetParams(PictureParams, total=False):
+    """The processing parameters of a `srcset`, which sets the widths; `None` omits one.
+
+    Attributes:
+        fm: The format.
+    """
+
+    fm: OutputFormat | None
+
+
+class TransformParams(SrcsetParams, total=False):
+    """The processing parameters of an image URL; `None` omits one.
+
+    Attributes:
+        w: The width in pixels, 1–8192, after applying the EXIF orientation.
+        h: The height in pixels, 1–8192.
+    """
+
+    w: int | None
+    h: int | None
+
+
+class DisplayedImage(Protocol):
+    """What a `srcset` and a `<picture>` element need of an image.
+
+    `Image` and `PublicImage` have it, as may a record of your own, such as a row of a database.
+    """
+
+    @property
+    def url(self) -> str:
+        """The delivery URL of the stored file."""
+
+    @property
+    def width(self) -> int:
+        """The width in pixels."""
+
+    @property
+    def height(self) -> int:
+        """The height in pixels."""
+
+    @property
+    def description(self) -> str:
+        """The default of the alternative text."""
+
+    @property
+    def placeholder(self) -> str:
+        """The ThumbHash in base64, or an empty string."""
+
 
 MAX_SIDE = 8192
 """The maximum of `w` and `h`, in pixels."""
@@ -26,10 +105,16 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "fit": ("cover", "contain", "fill", "inside", "outside"),
     "fm": ("jpg", "png", "webp", "avif", "auto"),
 }
-"""The allowed values of the other parameters."""
+"""The values of the other parameters in URLs."""
+
+SYNONYMS: dict[str, str] = {"jpeg": "jpg"}
+"""Values that are accepted besides those in URLs."""
 
 DEFAULT_WIDTHS = (320, 640, 960, 1280, 1920, 2560)
 """The default widths of a `srcset`, from phones to large screens."""
+
+DEFAULT_FORMATS: tuple[SourceFormat, ...] = ("avif", "webp")
+"""The formats that a `<picture>` element offers by default before the stored one."""
 
 MIME_TYPES: dict[str, str] = {
     "jpg": "image/jpeg",
@@ -40,6 +125,10 @@ MIME_TYPES: dict[str, str] = {
 
 _ID_SEGMENT = re.compile(r"/([0-9A-Za-z]{16})(?:\.[0-9A-Za-z]+)?(?=/|$)")
 """An image id as a segment of a URL's path, with an extension or without."""
+
+
+_ATTRIBUTE = re.compile(r"[^\s\"'<>/=\x00-\x1f\x7f]+")
+"""The name of an HTML attribute."""
 
 
 def parse_image_id(text: str) -> str:
@@ -59,7 +148,7 @@ def parse_image_id(text: str) -> str:
     return str(ids[-1])
 
 
-def build_query(params: Mapping[str, Params]) -> dict[str, int | str]:
+def build_query(params: Mapping[str, object]) -> dict[str, int | str]:
     """Return the query of processing parameters, in the order w, h, q, fit, fm.
 
     Args:
@@ -84,13 +173,16 @@ def build_query(params: Mapping[str, Params]) -> dict[str, int | str]:
         value = params.get(name)
         if value is None:
             continue
-        if value not in choices:
+        text = SYNONYMS.get(value, str(value)) if isinstance(value, str) else None
+        if text not in choices:
             raise ValueError(f"expected one of {', '.join(choices)} for {name} but received {value!r}")
-        query[name] = str(value)
+        query[name] = text
     return query
 
 
-def image_url(image: str | Image | PublicImage, *, cdn_url: str = "", **params: Params) -> str:
+def image_url(
+    image: str | Image | PublicImage, *, cdn_url: str = "", **params: Unpack[TransformParams]
+) -> str:
     """Return the delivery URL of an image, resized or in another format.
 
     Args:
@@ -101,21 +193,22 @@ def image_url(image: str | Image | PublicImage, *, cdn_url: str = "", **params: 
     Raises:
         ValueError: A value is out of its range.
     """
-    return _build_url(image, params, cdn_url)
+    if not isinstance(image, str):
+        return _build_url(image.url, params)
+    image_id = parse_image_id(image)
+    if not image_id or "/" in image_id or not cdn_url:
+        raise ValueError(f"expected an image or its id, and a cdn_url, for image but received {image!r}")
+    return _build_url(f"{cdn_url.rstrip('/')}/{quote(image_id, safe='')}", params)
 
 
-def _build_url(image: str | Image | PublicImage, params: Mapping[str, Params], cdn_url: str = "") -> str:
-    query = urlencode(build_query(params))
-    if isinstance(image, str):
-        image_id = parse_image_id(image)
-        if not image_id or "/" in image_id or not cdn_url:
-            raise ValueError(f"expected an image or its id, and a cdn_url, for image but received {image!r}")
-        return f"{cdn_url.rstrip('/')}/{quote(image_id, safe='')}" + (f"?{query}" if query else "")
-    parts = urlsplit(image.url)
-    return urlunsplit((parts.scheme, parts.netloc, parts.path, query, ""))
+def _build_url(url: str, params: Mapping[str, object]) -> str:
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc, parts.path, urlencode(build_query(params)), ""))
 
 
-def srcset(image: Image | PublicImage, widths: Iterable[int] = DEFAULT_WIDTHS, **params: Params) -> str:
+def srcset(
+    image: DisplayedImage, widths: Iterable[int] = DEFAULT_WIDTHS, **params: Unpack[SrcsetParams]
+) -> str:
     """Return the value of a `srcset` attribute.
 
     A width above the image's is replaced by the image's width, because upscaling adds no detail.
@@ -129,10 +222,32 @@ def srcset(image: Image | PublicImage, widths: Iterable[int] = DEFAULT_WIDTHS, *
         ValueError: There are no widths, or a value is out of its range.
         TypeError: A parameter is unknown, or is a size.
     """
+    variants = srcset_variants(image, widths, params)
+    return format_srcset(variants, [_build_url(image.url, variant) for variant in variants])
+
+
+def srcset_variants(
+    image: DisplayedImage, widths: Iterable[int], params: Mapping[str, object]
+) -> list[TransformParams]:
+    """Return the processing parameters of each URL of a `srcset`; arguments and errors are its own."""
+    require_displayed(image)
     if {"w", "h"} & set(params):
         raise TypeError("expected q, fit or fm for a parameter of srcset but received a size")
-    candidates = effective_widths(image.width, widths)
-    return ", ".join(f"{_build_url(image, {**params, 'w': width})} {width}w" for width in candidates)
+    variants = [{**params, "w": width} for width in effective_widths(image.width, widths)]
+    for variant in variants:
+        build_query(variant)
+    return cast("list[TransformParams]", variants)
+
+
+def require_displayed(image: object) -> None:
+    """Raise TypeError unless `image` has the attributes of a `DisplayedImage`."""
+    if not all(hasattr(image, name) for name in ("url", "width", "height", "description", "placeholder")):
+        raise TypeError(f"expected an image's record for image but received {image!r}")
+
+
+def format_srcset(variants: Sequence[TransformParams], urls: Sequence[str]) -> str:
+    """Return a `srcset` of variants and their URLs."""
+    return ", ".join(f"{url} {variant.get('w')}w" for variant, url in zip(variants, urls, strict=True))
 
 
 def effective_widths(width: int, widths: Iterable[int]) -> list[int]:
@@ -148,15 +263,49 @@ def effective_widths(width: int, widths: Iterable[int]) -> list[int]:
     return sorted({min(value, limit) for value in requested})
 
 
-def picture_html(
-    image: Image | PublicImage,
+@frozen(kw_only=True)
+class PicturePlan:
+    """A `<picture>` element without its URLs.
+
+    Attributes:
+        variants: The processing parameters of all URLs: of `src`, of the `srcset` of `<img>`, and of each
+            source.
+        formats: The format of each source.
+        sizes: The `sizes` attribute.
+        attributes: The other attributes of `<img>`; `True` stands for one without a value.
+    """
+
+    variants: tuple[TransformParams, ...]
+    formats: tuple[str, ...]
+    sizes: str
+    attributes: Mapping[str, str | Literal[True]]
+
+    def html(self, urls: Sequence[str]) -> str:
+        """Return the element with the URLs of `variants`."""
+        length = (len(self.variants) - 1) // (len(self.formats) + 1)
+        starts = range(1, len(self.variants), length)
+        own, *others = (
+            format_srcset(self.variants[start : start + length], urls[start : start + length])
+            for start in starts
+        )
+        sources = "".join(
+            f"<source {_attributes({'type': MIME_TYPES[fm], 'srcset': srcset, 'sizes': self.sizes})}>"
+            for fm, srcset in zip(self.formats, others, strict=True)
+        )
+        own_attributes = {"src": urls[0], "srcset": own, "sizes": self.sizes, **self.attributes}
+        return f"<picture>{sources}<img {_attributes(own_attributes)}></picture>"
+
+
+def picture(
+    image: DisplayedImage,
     widths: Iterable[int] = DEFAULT_WIDTHS,
     *,
-    sizes: str = "100vw",
     alt: str | None = None,
-    formats: Iterable[str] = ("avif", "webp"),
-    lazy: bool = True,
-    **params: Params,
+    loading: Loading = "lazy",
+    sizes: str = "100vw",
+    formats: Iterable[SourceFormat] = DEFAULT_FORMATS,
+    attributes: Attributes | None = None,
+    **params: Unpack[PictureParams],
 ) -> str:
     """Return a responsive `<picture>` element, with several formats and sizes and no layout shift.
 
@@ -166,71 +315,81 @@ def picture_html(
     Args:
         image: The image.
         widths: Widths in pixels, limited to the image's width.
-        sizes: The `sizes` attribute: the display width.
         alt: The alternative text; by default the image's description.
+        loading: `lazy` to load the image only when it is near the viewport, or `eager`.
+        sizes: The `sizes` attribute: the display width.
         formats: Formats offered before the stored one, in order of preference.
-        lazy: Whether to load the image only when it is near the viewport.
+        attributes: Attributes of `<img>`, such as `{"class": "hero"}`; `None` and `False` omit one,
+            and `True` is one without a value.
         **params: `q` and `fit` of every URL.
-    """
-    from html import escape  # slow to import
 
-    requested = list(widths)
-    sources = "".join(
-        f'<source type="{_media_type(fm)}" srcset="{escape(srcset(image, requested, fm=fm, **params))}" '
-        f'sizes="{escape(sizes)}">'
-        for fm in formats
+    Raises:
+        ValueError: A value is out of its range, or an attribute is one of the URLs' or has an invalid name.
+    """
+    plan = plan_picture(
+        image,
+        widths,
+        alt=alt,
+        loading=loading,
+        sizes=sizes,
+        formats=formats,
+        attributes=attributes,
+        params=params,
     )
-    largest = effective_widths(image.width, requested)[-1]
-    attributes = {
-        "src": _build_url(image, {**params, "w": largest}),
-        "srcset": srcset(image, requested, **params),
-        "sizes": sizes,
-        "width": str(image.width),
-        "height": str(image.height),
+    return plan.html([_build_url(image.url, variant) for variant in plan.variants])
+
+
+def plan_picture(
+    image: DisplayedImage,
+    widths: Iterable[int],
+    *,
+    alt: str | None,
+    loading: str,
+    sizes: str,
+    formats: Iterable[str],
+    attributes: Attributes | None,
+    params: Mapping[str, object],
+) -> PicturePlan:
+    """Return a `<picture>` element without its URLs; arguments and errors are those of `picture`."""
+    require_displayed(image)
+    if loading not in {"lazy", "eager"}:
+        raise ValueError(f"expected lazy or eager for loading but received {loading!r}")
+    own: dict[str, str | int | bool | None] = {
+        "width": image.width,
+        "height": image.height,
         "alt": image.description if alt is None else alt,
-        "loading": "lazy" if lazy else None,
+        "loading": loading,
         "decoding": "async",
-        "style": _background(image.placeholder),
+        "style": background_colour(image.placeholder),
         "data-thumbhash": image.placeholder or None,
     }
-    text = " ".join(f'{name}="{escape(value)}"' for name, value in attributes.items() if value is not None)
-    return f"<picture>{sources}<img {text}></picture>"
+    for name, value in (attributes or {}).items():
+        if name.lower() in {"src", "srcset", "sizes"} or not _ATTRIBUTE.fullmatch(name):
+            raise ValueError(f"expected the name of another attribute for attributes but received {name!r}")
+        own[name.lower()] = value
+    offered = tuple(_source_format(fm) for fm in formats)
+    requested = list(widths)
+    lists = [srcset_variants(image, requested, {**params, "fm": fm}) for fm in (None, *offered)]
+    return PicturePlan(
+        variants=(lists[0][-1], *(variant for variants in lists for variant in variants)),
+        formats=offered,
+        sizes=sizes,
+        attributes={
+            name: True if value is True else str(value)
+            for name, value in own.items()
+            if value is not None and value is not False
+        },
+    )
 
 
-def average_colour(placeholder: str) -> tuple[int, int, int] | None:
-    """Return the average red, green and blue (0–255) of a ThumbHash, or `None` if it is invalid.
+def _attributes(values: Mapping[str, str | Literal[True]]) -> str:
+    from html import escape  # slow to import
 
-    A ThumbHash begins with 24 bits, lowest first: 6 of mean lightness, 6 of mean yellow against blue,
-    6 of mean red against green, 5 of scale, 1 of alpha. Lightness is the mean of the mean of red and
-    green with blue thirds: `l = (r+g+b)/3`, `p = (r+g)/2 - b`, `q = r - g`
-    (https://evanw.github.io/thumbhash/).
-    """
-    try:
-        head = base64.b64decode(placeholder, validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    if len(head) < 5:
-        return None
-    bits = int.from_bytes(head[:3], "little")
-    lightness = (bits & 63) / 63
-    yellow = (bits >> 6 & 63) / 31.5 - 1
-    red_green = (bits >> 12 & 63) / 31.5 - 1
-    blue = lightness - 2 / 3 * yellow
-    red = (3 * lightness - blue + red_green) / 2
-    green = red - red_green
-    return _byte(red), _byte(green), _byte(blue)
+    return " ".join(name if value is True else f'{name}="{escape(value)}"' for name, value in values.items())
 
 
-def _byte(value: float) -> int:
-    return round(255 * min(1.0, max(0.0, value)))
-
-
-def _background(placeholder: str) -> str | None:
-    colour = average_colour(placeholder)
-    return None if colour is None else "background-color:#{:02x}{:02x}{:02x}".format(*colour)
-
-
-def _media_type(fm: str) -> str:
-    if fm not in MIME_TYPES:
+def _source_format(fm: str) -> str:
+    name = SYNONYMS.get(fm, str(fm))
+    if name not in MIME_TYPES:
         raise ValueError(f"expected one of {', '.join(MIME_TYPES)} for formats but received {fm!r}")
-    return MIME_TYPES[fm]
+    return name

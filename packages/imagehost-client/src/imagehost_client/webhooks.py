@@ -7,7 +7,6 @@ Deliveries are signed according to Standard Webhooks 1.0.0: HMAC-SHA256 of `id.t
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import json
@@ -18,7 +17,7 @@ from attrs import field, frozen
 
 from imagehost_client import _wire
 from imagehost_client._retry import parse_timestamp
-from imagehost_client.errors import ServerError, WebhookVerificationError
+from imagehost_client.errors import ConfigurationError, ServerError, WebhookVerificationError
 from imagehost_client.models import Album, EventKind, Image
 
 TOLERANCE = timedelta(minutes=5)
@@ -117,7 +116,11 @@ def verify(
     Raises:
         WebhookVerificationError: A header is missing, the timestamp is outside the tolerance, or no
             signature matches.
+        ConfigurationError: The secret is malformed, or there is none: an error of the receiver, not of the
+            delivery.
+        TypeError: The secret is no string.
     """
+    keys = _parse_secrets(secret)
     lowered = {name.lower(): value for name, value in headers.items()}
     missing = [name for name in (ID, TIME, SIGNATURE) if not lowered.get(name)]
     if missing:
@@ -128,10 +131,9 @@ def verify(
             f"expected a time at most {int(tolerance.total_seconds())} s from now for {TIME} "
             f"but received {lowered[TIME][:40]!r}"
         )
-    secrets = [secret] if isinstance(secret, str) else list(secret)
     content = body.encode() if isinstance(body, str) else body
     signed_content = f"{lowered[ID]}.{lowered[TIME].strip()}.".encode() + content
-    expected = [sign(signed_content, key) for key in secrets]
+    expected = [_sign(signed_content, key) for key in keys]
     received = [text for text in lowered[SIGNATURE].split() if text.startswith("v1,")]
     matches = [hmac.compare_digest(a.encode(), b.encode()) for a in expected for b in received]
     if not any(matches):
@@ -157,12 +159,14 @@ def unwrap(
 
     Raises:
         WebhookVerificationError: The verification failed, or the body is not an event.
+        ConfigurationError: The secret is malformed, or there is none.
+        TypeError: The secret is no string.
     """
     verify(body, headers, secret, tolerance=tolerance, now=now)
     event_id = next(value for name, value in headers.items() if name.lower() == ID)
     try:
         event = _parse_event(event_id, json.loads(body))
-    except (ValueError, TypeError, KeyError, AttributeError, ServerError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, ServerError):
         event = None
     if event is None:
         raise WebhookVerificationError(
@@ -179,15 +183,39 @@ def sign(content: bytes, secret: str) -> str:
         secret: A secret: `whsec_` and base64.
 
     Raises:
-        WebhookVerificationError: The secret is malformed.
+        ConfigurationError: The secret is malformed.
+        TypeError: The secret is no string.
     """
+    return _sign(content, _parse_secret(secret))
+
+
+def _sign(content: bytes, key: bytes) -> str:
+    return "v1," + base64.b64encode(hmac.digest(key, content, hashlib.sha256)).decode()
+
+
+def _parse_secrets(secret: str | Iterable[str]) -> list[bytes]:
+    """Return the keys of one or several secrets.
+
+    Raises:
+        ConfigurationError: There is no secret, or one is malformed.
+        TypeError: A secret is no string.
+    """
+    keys = [_parse_secret(text) for text in ([secret] if isinstance(secret, str) else secret)]
+    if not keys:
+        raise ConfigurationError("expected a secret for secret but received none")
+    return keys
+
+
+def _parse_secret(secret: str) -> bytes:
+    if not isinstance(secret, str):
+        raise TypeError(f"expected a string for secret but received {type(secret).__name__}")
     try:
         key = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         key = b""
     if not key:
-        raise WebhookVerificationError("expected whsec_ and base64 for secret but received another string")
-    return "v1," + base64.b64encode(hmac.digest(key, content, hashlib.sha256)).decode()
+        raise ConfigurationError("expected whsec_ and base64 for secret but received another string")
+    return key
 
 
 def _parse_event(event_id: str, body: Mapping[str, object]) -> AnyEvent:

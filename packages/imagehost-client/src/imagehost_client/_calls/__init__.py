@@ -4,8 +4,18 @@ Both clients derive their methods from these functions (`_methods`), with parame
 Arguments are validated here, before a request is sent.
 """
 
-from imagehost_client._calls import access, accounts, albums, bulk, images, webhooks
-from imagehost_client._calls._call import UNSET, Call, FilePart, Unset, next_page, with_meta
+from imagehost_client._calls import (
+    access,
+    accounts,
+    albums,
+    bulk,
+    downloads,
+    generic,
+    images,
+    markup,
+    webhooks,
+)
+from imagehost_client._calls._call import UNSET, Call, FilePart, OpenResponse, Unset, next_page, with_meta
 from imagehost_client._calls._refs import (
     AccountRef,
     AlbumRef,
@@ -16,6 +26,8 @@ from imagehost_client._calls._refs import (
     WebhookRef,
 )
 from imagehost_client._calls.bulk import SignItem
+from imagehost_client._calls.downloads import Target
+from imagehost_client._calls.generic import RequestMethod
 from imagehost_client._calls.images import ImageSort, StoredFormat, Time, UploadFormat
 
 __all__ = [
@@ -28,9 +40,12 @@ __all__ = [
     "ImageRef",
     "ImageSort",
     "KeyRef",
+    "OpenResponse",
+    "RequestMethod",
     "SessionRef",
     "SignItem",
     "StoredFormat",
+    "Target",
     "Time",
     "Unset",
     "UploadFormat",
@@ -39,7 +54,10 @@ __all__ = [
     "accounts",
     "albums",
     "bulk",
+    "downloads",
+    "generic",
     "images",
+    "markup",
     "next_page",
     "webhooks",
     "with_meta",

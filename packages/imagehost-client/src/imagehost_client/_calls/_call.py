@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final, Generic, TypeVar
 from urllib.parse import quote
 
-from attrs import evolve, field, frozen
+from attrs import define, evolve, field, frozen
 
 from imagehost_client import _wire
 from imagehost_client._multipart import Progress
@@ -48,6 +48,17 @@ class FilePart:
     checksum: bool = False
 
 
+@define(eq=False)
+class OpenResponse:
+    """The response of a call whose body is read later, as it arrives.
+
+    Attributes:
+        response: The response of httpx2; `None` where its body was read, because it is an error.
+    """
+
+    response: object = field(default=None, repr=False)
+
+
 @frozen(kw_only=True)
 class Call(Generic[T]):
     """A request that is not yet sent.
@@ -60,11 +71,14 @@ class Call(Generic[T]):
         body: The JSON body.
         fields: The text fields of an upload.
         file: The file of an upload.
+        files: The files of an upload of several.
         idempotent: Whether sending the request twice has the same effect as sending it once.
         key: The idempotency key; `""` requests a random one, `None` sends none.
         on_not_found: The result if a retry gets 404, because an earlier attempt has deleted the resource.
         on_repeat: A function for the result of a retry, if an earlier attempt may have been processed.
         binary: Whether the response is an image instead of JSON.
+        headers: Further headers.
+        opened: Where the driver puts the response, if an image in it is to be read later.
     """
 
     method: str
@@ -74,11 +88,19 @@ class Call(Generic[T]):
     body: Mapping[str, object] | None = field(default=None, repr=False)
     fields: tuple[tuple[str, str], ...] = ()
     file: FilePart | None = None
+    files: tuple[FilePart, ...] = ()
     idempotent: bool = True
     key: str | None = None
     on_not_found: T | None = None
     on_repeat: Callable[[T], T] | None = None
     binary: bool = False
+    headers: Mapping[str, str] = field(factory=dict)
+    opened: OpenResponse | None = None
+
+    @property
+    def parts(self) -> tuple[FilePart, ...]:
+        """The files to send: none unless the call is an upload."""
+        return self.files if self.file is None else (self.file,)
 
 
 def with_meta(result: T, meta: ResponseMeta) -> T:
@@ -124,7 +146,13 @@ def single(method: str, kind: type[R], *path: str, body: Mapping[str, object] | 
 
 
 def paged(path: str, name: str, kind: type[R], query: tuple[tuple[str, str], ...]) -> Call[Page[R]]:
-    """Return a call whose result is a page of records, which the response has in `name`."""
+    """Return a call whose result is a page of records, which the response has in `name`.
+
+    Raises:
+        ValueError: The query has both a page and a cursor.
+    """
+    if {"page", "cursor"} <= dict(query).keys():
+        raise ValueError("expected page or cursor for cursor but received both")
     return Call(method="GET", path=path, decode=partial(_wire.decode_page, kind, name), query=query)
 
 

@@ -49,6 +49,8 @@ def account_id_of(account: AccountRef) -> str:
 
 
 def _decimal(name: str, number: int | str) -> str:
+    if not isinstance(number, (int, str)):
+        raise TypeError(f"expected a positive integer for {name} but received {number!r}")
     text = str(number)
     if isinstance(number, bool) or not (text.isascii() and text.isdecimal()) or text[0] == "0":
         raise ValueError(f"expected a positive integer for {name} but received {text!r}")
@@ -59,11 +61,26 @@ def image_id_of(image: ImageRef) -> str:
     """Return the id of an image, given as the image, its id, or any of its URLs.
 
     Raises:
-        ValueError: A URL has no image id in its path.
+        TypeError: The argument is neither an image nor a string.
+        ValueError: The string is empty, or a URL without an image id in its path.
     """
-    return parse_image_id(image) if isinstance(image, str) else image.id
+    if isinstance(image, Image | PublicImage):
+        return image.id
+    if not isinstance(image, str):
+        raise TypeError(f"expected an image, its id or its URL for image but received {image!r}")
+    if not image:
+        raise ValueError("expected an id or a URL for image but received an empty string")
+    return parse_image_id(image)
 
 
 def id_of(record: KeyRef | SessionRef | WebhookRef | DeliveryRef) -> str:
-    """Return the id of a record, given as the record or its id."""
-    return record if isinstance(record, str) else record.id
+    """Return the id of a record, given as the record or its id.
+
+    Raises:
+        TypeError: The argument is neither a record nor a string.
+    """
+    if isinstance(record, ApiKey | Session | Webhook | WebhookDelivery):
+        return record.id
+    if not isinstance(record, str):
+        raise TypeError(f"expected a record or its id but received {record!r}")
+    return record

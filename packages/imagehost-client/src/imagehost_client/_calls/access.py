@@ -8,6 +8,7 @@ from datetime import datetime
 from attrs import evolve
 
 from imagehost_client import _wire
+from imagehost_client._calls._arguments import checked
 from imagehost_client._calls._call import (
     UNSET,
     Call,
@@ -28,12 +29,14 @@ from imagehost_client.models import (
     Deleted,
     Page,
     PasswordChanged,
+    Scope,
     Session,
     SessionWithToken,
     SignedOut,
 )
 
 
+@checked
 def list_keys(
     *, page: int | None = None, per_page: int | None = None, cursor: str | None = None
 ) -> Call[Page[ApiKey]]:
@@ -47,8 +50,9 @@ def list_keys(
     return paged("/keys", "keys", ApiKey, query_pairs(page=page, per_page=per_page, cursor=cursor))
 
 
+@checked
 def create_key(
-    name: str, *, scopes: Sequence[str] | None = None, expires_at: datetime | None = None
+    name: str, *, scopes: Sequence[Scope] | None = None, expires_at: datetime | None = None
 ) -> Call[ApiKeyWithToken]:
     """Create an API key; only this result contains its token.
 
@@ -62,6 +66,7 @@ def create_key(
     return evolve(single("POST", ApiKeyWithToken, "keys", body=body), idempotent=False)
 
 
+@checked
 def get_key(key: KeyRef) -> Call[ApiKey]:
     """Return an API key, without its token.
 
@@ -71,11 +76,12 @@ def get_key(key: KeyRef) -> Call[ApiKey]:
     return single("GET", ApiKey, "keys", id_of(key))
 
 
+@checked
 def update_key(
     key: KeyRef,
     *,
     name: str | Unset = UNSET,
-    scopes: Sequence[str] | Unset = UNSET,
+    scopes: Sequence[Scope] | Unset = UNSET,
     expires_at: datetime | Unset | None = UNSET,
 ) -> Call[ApiKey]:
     """Change an API key; omitted arguments leave their values unchanged.
@@ -92,6 +98,7 @@ def update_key(
     return single("PATCH", ApiKey, "keys", id_of(key), body=body)
 
 
+@checked
 def delete_key(key: KeyRef) -> Call[Deleted]:
     """Revoke an API key, with immediate effect.
 
@@ -101,11 +108,13 @@ def delete_key(key: KeyRef) -> Call[Deleted]:
     return evolve(single("DELETE", Deleted, "keys", id_of(key)), on_not_found=Deleted(id=id_of(key)))
 
 
+@checked
 def get_account() -> Call[Account]:
     """Return your account with its usage, quota and rate limits."""
     return single("GET", Account, "account")
 
 
+@checked
 def change_password(current_password: str, new_password: str) -> Call[PasswordChanged]:
     """Change your password, and end all other sessions of your account; this requires a session token.
 
@@ -122,6 +131,7 @@ def change_password(current_password: str, new_password: str) -> Call[PasswordCh
     return evolve(single("POST", PasswordChanged, "account", "password", body=body), idempotent=False)
 
 
+@checked
 def list_sessions(
     *, page: int | None = None, per_page: int | None = None, cursor: str | None = None
 ) -> Call[Page[Session]]:
@@ -136,6 +146,7 @@ def list_sessions(
     return paged("/sessions", "sessions", Session, query)
 
 
+@checked
 def create_session(username: str, password: str) -> Call[SessionWithToken]:
     """Sign in, and return a session; its token has all scopes, and manages API keys.
 
@@ -147,6 +158,7 @@ def create_session(username: str, password: str) -> Call[SessionWithToken]:
     return evolve(call, idempotent=False)
 
 
+@checked
 def delete_session(session: SessionRef | None = None) -> Call[SignedOut]:
     """End a session at once; by default that of this client's token.
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from attrs import evolve
 
+from imagehost_client._calls._arguments import checked
 from imagehost_client._calls._call import UNSET, Call, Unset, drop_unset, paged, query_pairs, single
 from imagehost_client._calls._refs import AccountRef, account_id_of
 from imagehost_client.models import ManagedAccount, Page, Role
 
 
+@checked
 def list_accounts(
     *, page: int | None = None, per_page: int | None = None, cursor: str | None = None
 ) -> Call[Page[ManagedAccount]]:
@@ -23,6 +25,7 @@ def list_accounts(
     return paged("/accounts", "accounts", ManagedAccount, query)
 
 
+@checked
 def create_account(
     username: str,
     password: str,
@@ -72,6 +75,7 @@ def create_account(
     return evolve(single("POST", ManagedAccount, "accounts", body=body), idempotent=False)
 
 
+@checked
 def get_managed_account(account: AccountRef) -> Call[ManagedAccount]:
     """Return an account; this requires the session token of an operator.
 
@@ -81,6 +85,7 @@ def get_managed_account(account: AccountRef) -> Call[ManagedAccount]:
     return single("GET", ManagedAccount, "accounts", account_id_of(account))
 
 
+@checked
 def update_account(
     account: AccountRef,
     *,

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from attrs import evolve
 
+from imagehost_client._calls._arguments import checked
 from imagehost_client._calls._call import (
     UNSET,
     Call,
@@ -20,6 +21,7 @@ from imagehost_client._calls._refs import AlbumRef, ImageRef, album_id_of, image
 from imagehost_client.models import Album, DeletedAlbum, Image, Membership, Page, PublicImage
 
 
+@checked
 def list_albums(
     *, page: int | None = None, per_page: int | None = None, cursor: str | None = None
 ) -> Call[Page[Album]]:
@@ -33,6 +35,7 @@ def list_albums(
     return paged("/albums", "albums", Album, query_pairs(page=page, per_page=per_page, cursor=cursor))
 
 
+@checked
 def create_album(
     name: str,
     *,
@@ -52,6 +55,7 @@ def create_album(
     return evolve(single("POST", Album, "albums", body=body), key=idempotency_key or "")
 
 
+@checked
 def get_album(album: AlbumRef) -> Call[Album]:
     """Return one of your albums.
 
@@ -61,6 +65,7 @@ def get_album(album: AlbumRef) -> Call[Album]:
     return single("GET", Album, "albums", album_id_of(album))
 
 
+@checked
 def update_album(
     album: AlbumRef,
     *,
@@ -80,6 +85,7 @@ def update_album(
     return single("PATCH", Album, "albums", album_id_of(album), body=body)
 
 
+@checked
 def delete_album(album: AlbumRef, *, delete_images: bool = False) -> Call[DeletedAlbum]:
     """Delete an album; its images are kept by default.
 
@@ -93,6 +99,7 @@ def delete_album(album: AlbumRef, *, delete_images: bool = False) -> Call[Delete
     return evolve(call, query=query, on_not_found=DeletedAlbum(id=int(album_id)))
 
 
+@checked
 def add_images(album: AlbumRef, images: Iterable[ImageRef] | ImageRef) -> Call[Membership]:
     """Add images to an album.
 
@@ -103,6 +110,7 @@ def add_images(album: AlbumRef, images: Iterable[ImageRef] | ImageRef) -> Call[M
     return _members("PUT", album, images)
 
 
+@checked
 def remove_images(album: AlbumRef, images: Iterable[ImageRef] | ImageRef) -> Call[Membership]:
     """Remove images from an album, without deleting them.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 from attrs import evolve
 
 from imagehost_client import _wire
+from imagehost_client._calls._arguments import checked
 from imagehost_client._calls._call import UNSET, Call, Unset, drop_unset
 from imagehost_client._calls._refs import AlbumRef, ImageRef, album_id_of, image_id_of
 from imagehost_client.models import (
@@ -20,7 +21,7 @@ from imagehost_client.models import (
     ResultList,
     SignedImageUrl,
 )
-from imagehost_client.urls import Params, build_query
+from imagehost_client.urls import TransformParams, build_query
 
 R = TypeVar("R", bound=Result)
 V = TypeVar("V")
@@ -31,10 +32,11 @@ MAX_IMAGES = 100
 Calls = tuple[Call[ResultList[R]], ...]
 """Calls whose results are parts of one list."""
 
-SignItem = ImageRef | tuple[ImageRef, Mapping[str, Params]]
+SignItem = ImageRef | tuple[ImageRef, TransformParams]
 """An image of `signed_urls`, alone or with its own processing parameters."""
 
 
+@checked
 def update_images(
     images: Iterable[ImageRef] | ImageRef,
     *,
@@ -71,6 +73,7 @@ def update_images(
     )
 
 
+@checked
 def delete_images(images: Iterable[ImageRef] | ImageRef) -> Calls[BulkResult]:
     """Delete images with all their variants, permanently.
 
@@ -96,8 +99,9 @@ def delete_images(images: Iterable[ImageRef] | ImageRef) -> Calls[BulkResult]:
     )
 
 
+@checked
 def signed_urls(
-    images: Iterable[SignItem], *, expires_in: int = 3600, **params: Params
+    images: Iterable[SignItem] | ImageRef, *, expires_in: int = 3600, **params: Unpack[TransformParams]
 ) -> Calls[SignedImageUrl]:
     """Return signed delivery URLs of images, which give access without a token until they expire.
 
@@ -116,6 +120,8 @@ def signed_urls(
         ValueError: A parameter is out of its range.
         NotFoundError: You have no such image; no URL is returned.
     """
+    if isinstance(images, (str, Image, PublicImage)):
+        images = (images,)
     items = [_sign_item(item, params) for item in images]
     return tuple(
         Call(
@@ -128,7 +134,7 @@ def signed_urls(
     )
 
 
-def _sign_item(item: SignItem, params: Mapping[str, Params]) -> dict[str, object]:
+def _sign_item(item: SignItem, params: TransformParams) -> dict[str, object]:
     image, own = item if isinstance(item, tuple) else (item, {})
     return {"image_id": image_id_of(image), **build_query({**params, **own})}
 

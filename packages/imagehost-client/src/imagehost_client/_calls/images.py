@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import partial
-from typing import Literal
+from typing import Literal, Unpack
 
 from attrs import evolve
 
 from imagehost_client import _wire
+from imagehost_client._calls._arguments import checked, choice
 from imagehost_client._calls._call import (
     UNSET,
     Call,
@@ -24,18 +25,19 @@ from imagehost_client._calls._refs import AlbumRef, ImageRef, album_id_of, image
 from imagehost_client._multipart import Progress
 from imagehost_client.files import Source
 from imagehost_client.models import Deleted, Format, Image, Page, PublicImage, Rendered, SignedUrl
-from imagehost_client.urls import Params, build_query
+from imagehost_client.urls import TransformParams, build_query
 
-UploadFormat = Literal["auto", "jpeg", "png", "webp"]
-"""The `format` of an upload."""
-StoredFormat = Format | Literal["jpeg", "png", "webp", "gif"]
-"""The format of stored images."""
+UploadFormat = Literal["auto", "jpeg", "jpg", "png", "webp", Format.JPEG, Format.PNG, Format.WEBP]
+"""The `format` of an upload; `jpg` and `jpeg` are the same."""
+StoredFormat = Format | Literal["jpeg", "jpg", "png", "webp", "gif"]
+"""The format of stored images; `jpg` and `jpeg` are the same."""
 ImageSort = Literal["created_at", "-created_at", "filename", "-filename", "size", "-size"]
 """The order of a list of images; `-` means descending."""
 Time = datetime | str
 """A time with a UTC offset, or its text in RFC 3339."""
 
 
+@partial(checked, format=choice("auto", "jpeg", "jpg", "png", "webp"))
 def upload(
     source: Source,
     *,
@@ -94,7 +96,7 @@ def upload(
             album_id=None if album_id is None else album_id_of(album_id),
             description=description,
             quality=quality,
-            format=format,
+            format=_format(format),
             remove_exif=remove_exif,
             convertToWebP=convert_to_webp,
             auto_rename=auto_rename,
@@ -105,6 +107,7 @@ def upload(
     )
 
 
+@partial(checked, format=choice("jpeg", "jpg", "png", "webp", "gif"))
 def list_images(
     *,
     album_id: AlbumRef | None = None,
@@ -144,7 +147,7 @@ def list_images(
         cursor=cursor,
         q=q,
         is_public=None if is_public is None else str(is_public).lower(),
-        format=format,
+        format=_format(format),
         created_after=_timestamp(created_after),
         created_before=_timestamp(created_before),
         sort=sort,
@@ -152,6 +155,7 @@ def list_images(
     return paged("/images", "images", Image, query)
 
 
+@checked
 def gallery(
     *,
     album_id: AlbumRef | None = None,
@@ -175,6 +179,7 @@ def gallery(
     return paged("/gallery", "images", PublicImage, query)
 
 
+@checked
 def get_image(image: ImageRef) -> Call[Image]:
     """Return one of your images.
 
@@ -184,6 +189,7 @@ def get_image(image: ImageRef) -> Call[Image]:
     return single("GET", Image, "images", image_id_of(image))
 
 
+@checked
 def update_image(
     image: ImageRef,
     *,
@@ -206,6 +212,7 @@ def update_image(
     return single("PATCH", Image, "images", image_id_of(image), body=body)
 
 
+@checked
 def delete_image(image: ImageRef) -> Call[Deleted]:
     """Delete an image with all its variants, permanently.
 
@@ -219,13 +226,18 @@ def delete_image(image: ImageRef) -> Call[Deleted]:
     return evolve(single("DELETE", Deleted, "images", image_id), on_not_found=Deleted(id=image_id))
 
 
-def render_image(image: ImageRef, **params: Params) -> Call[Rendered]:
+@checked
+def render_image(
+    image: ImageRef, *, if_none_match: str | None = None, **params: Unpack[TransformParams]
+) -> Call[Rendered]:
     """Return the bytes of an image, resized or in another format; without parameters, the stored file.
 
     The request is authenticated, so your private images can be rendered.
 
     Args:
         image: The image, its id, or any of its URLs.
+        if_none_match: The `etag` of an earlier result with the same parameters: if it still holds, the
+            result is `not_modified`, and its `data` is empty.
         **params: `w`, `h`, `q`, `fit` and `fm`, as for `image_url`.
 
     Raises:
@@ -234,10 +246,14 @@ def render_image(image: ImageRef, **params: Params) -> Call[Rendered]:
     """
     query = query_pairs(**build_query(params))
     path = f"/img/{path_segment(image_id_of(image))}"
-    return Call(method="GET", path=path, query=query, decode=_wire.decode_image, binary=True)
+    headers = {} if if_none_match is None else {"If-None-Match": if_none_match}
+    return Call(method="GET", path=path, query=query, decode=_wire.decode_image, binary=True, headers=headers)
 
 
-def signed_url(image: ImageRef, *, expires_in: int = 3600, **params: Params) -> Call[SignedUrl]:
+@checked
+def signed_url(
+    image: ImageRef, *, expires_in: int = 3600, **params: Unpack[TransformParams]
+) -> Call[SignedUrl]:
     """Return a signed delivery URL of an image, which gives access without a token until it expires.
 
     Args:
@@ -247,6 +263,11 @@ def signed_url(image: ImageRef, *, expires_in: int = 3600, **params: Params) -> 
     """
     body: dict[str, object] = {**build_query(params), "expires_in": expires_in}
     return single("POST", SignedUrl, "images", image_id_of(image), "signed-url", body=body)
+
+
+def _format(name: str | None) -> str | None:
+    """Return a format as the API calls it."""
+    return "jpeg" if name == "jpg" else name
 
 
 def _timestamp(time: Time | None) -> str | None:

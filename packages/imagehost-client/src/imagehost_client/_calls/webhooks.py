@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
+from imagehost_client._calls._arguments import checked
 from imagehost_client._calls._call import (
     UNSET,
     Call,
@@ -19,9 +20,10 @@ from imagehost_client._calls._call import (
     string_list,
 )
 from imagehost_client._calls._refs import DeliveryRef, WebhookRef, id_of
-from imagehost_client.models import Deleted, Page, Webhook, WebhookDelivery, WebhookWithSecret
+from imagehost_client.models import Deleted, EventName, Page, Webhook, WebhookDelivery, WebhookWithSecret
 
 
+@checked
 def list_webhooks(
     *, page: int | None = None, per_page: int | None = None, cursor: str | None = None
 ) -> Call[Page[Webhook]]:
@@ -35,10 +37,11 @@ def list_webhooks(
     return paged("/webhooks", "webhooks", Webhook, query_pairs(page=page, per_page=per_page, cursor=cursor))
 
 
+@checked
 def create_webhook(
     url: str,
     *,
-    events: Sequence[str] | None = None,
+    events: Sequence[EventName] | None = None,
     description: str | None = None,
 ) -> Call[WebhookWithSecret]:
     """Create a webhook; only this result contains its signing secret.
@@ -52,6 +55,7 @@ def create_webhook(
     return evolve(single("POST", WebhookWithSecret, "webhooks", body=body), idempotent=False)
 
 
+@checked
 def get_webhook(webhook: WebhookRef) -> Call[Webhook]:
     """Return a webhook, without its secret.
 
@@ -61,11 +65,12 @@ def get_webhook(webhook: WebhookRef) -> Call[Webhook]:
     return single("GET", Webhook, "webhooks", id_of(webhook))
 
 
+@checked
 def update_webhook(
     webhook: WebhookRef,
     *,
     url: str | Unset = UNSET,
-    events: Sequence[str] | Unset = UNSET,
+    events: Sequence[EventName] | Unset = UNSET,
     description: str | Unset = UNSET,
     is_active: bool | Unset = UNSET,
 ) -> Call[Webhook]:
@@ -83,6 +88,7 @@ def update_webhook(
     return single("PATCH", Webhook, "webhooks", id_of(webhook), body=body)
 
 
+@checked
 def delete_webhook(webhook: WebhookRef) -> Call[Deleted]:
     """Delete a webhook with its deliveries.
 
@@ -93,6 +99,7 @@ def delete_webhook(webhook: WebhookRef) -> Call[Deleted]:
     return evolve(single("DELETE", Deleted, "webhooks", webhook_id), on_not_found=Deleted(id=webhook_id))
 
 
+@checked
 def test_webhook(webhook: WebhookRef) -> Call[WebhookDelivery]:
     """Send a test event to a webhook; the outcome appears in its deliveries.
 
@@ -102,6 +109,7 @@ def test_webhook(webhook: WebhookRef) -> Call[WebhookDelivery]:
     return evolve(single("POST", WebhookDelivery, "webhooks", id_of(webhook), "test"), idempotent=False)
 
 
+@checked
 def rotate_webhook_secret(webhook: WebhookRef) -> Call[WebhookWithSecret]:
     """Replace a webhook's signing secret; only this result contains the new one.
 
@@ -115,6 +123,7 @@ def rotate_webhook_secret(webhook: WebhookRef) -> Call[WebhookWithSecret]:
     )
 
 
+@checked
 def list_deliveries(
     webhook: WebhookRef, *, page: int | None = None, per_page: int | None = None, cursor: str | None = None
 ) -> Call[Page[WebhookDelivery]]:
@@ -132,6 +141,7 @@ def list_deliveries(
     )
 
 
+@checked
 def retry_delivery(webhook: WebhookRef, delivery: DeliveryRef) -> Call[WebhookDelivery]:
     """Send a delivery again at once, whatever its status.
 

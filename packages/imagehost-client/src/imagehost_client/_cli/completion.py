@@ -1,61 +1,40 @@
-"""Shell completion scripts, generated from the argument parser."""
+"""Shell completion: scripts that ask the program for commands, options, choices and files."""
 
 from __future__ import annotations
 
-import argparse
-from argparse import Namespace
-from collections.abc import Iterator
+import click
+from click.shell_completion import get_completion_class
 
-from imagehost_client._cli.output import Console
+from imagehost_client._cli.context import CommandContext, pass_context
+from imagehost_client._cli.global_options import Command
+
+PROGRAM = "imagehost-client"
+VARIABLE = "_IMAGEHOST_CLIENT_COMPLETE"
+"""The environment variable by which a completion script asks the program."""
 
 SHELLS = ("bash", "zsh", "fish")
 
-_BASH = """\
-_imagehost_client() {{
-    local path="" word
-    for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
-        case " {groups} " in
-        *" ${{path:+$path/}}$word "*) path="${{path:+$path/}}$word" ;;
-        esac
-    done
-    local words=""
-    case "$path" in
-{cases}
-    esac
-    COMPREPLY=($(compgen -W "$words" -- "${{COMP_WORDS[COMP_CWORD]}}"))
-}}
-complete -o default -F _imagehost_client imagehost-client
-"""
+ZSH_SETUP = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\n"
+"""The lines that load zsh's completion, where the user's settings do not."""
 
 
-_ZSH = """\
-autoload -U +X compinit && compinit
-autoload -U +X bashcompinit && bashcompinit
-"""
+@click.command("completion", cls=Command)
+@click.argument("shell", type=click.Choice(SHELLS))
+@pass_context
+def print_completion(context: CommandContext, *, shell: str) -> None:
+    """Print a completion script.
 
-
-def print_completion(parser: argparse.ArgumentParser, args: Namespace, console: Console) -> None:
-    """Print the completion script of `parser` for the shell `args.shell`."""
-    tree = dict(command_tree(parser))
-    if args.shell == "fish":
-        for path, words in tree.items():
-            seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in path.split("/") if word)
-            test = seen or "__fish_use_subcommand"
-            console.print(f"complete -c imagehost-client -n '{test}' -a '{' '.join(words)}'")
-        return
-    cases = "\n".join(f"        '{path}') words='{' '.join(words)}';;" for path, words in tree.items())
-    script = _BASH.format(groups=" ".join(path for path in tree if path), cases=cases)
-    console.print((_ZSH if args.shell == "zsh" else "") + script.rstrip())
-
-
-def command_tree(parser: argparse.ArgumentParser, path: str = "") -> Iterator[tuple[str, list[str]]]:
-    """Return pairs of a command's path, such as `albums/ls`, and its subcommands and flags, sorted."""
-    flags: list[str] = []
-    subcommands: list[tuple[str, argparse.ArgumentParser]] = []
-    for action in parser._actions:  # noqa: SLF001 - argparse has no public API to read a parser
-        flags += [flag for flag in action.option_strings if flag.startswith("--")]
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
-            subcommands += action.choices.items()
-    yield path, sorted([name for name, _ in subcommands] + flags)
-    for name, child in subcommands:
-        yield from command_tree(child, f"{path}/{name}" if path else name)
+    \b
+    Examples:
+      eval "$(imagehost-client completion bash)"        # in ~/.bashrc
+      eval "$(imagehost-client completion zsh)"         # in ~/.zshrc
+      imagehost-client completion fish | source         # in ~/.config/fish/config.fish
+    """  # noqa: D301 - the escape sequence is click's
+    root = click.get_current_context().find_root().command
+    kind = get_completion_class(shell)
+    assert kind is not None
+    script = kind(root, {}, PROGRAM, VARIABLE).source().rstrip()
+    if shell == "zsh":
+        first, _, rest = script.partition("\n")
+        script = f"{first}\n{ZSH_SETUP}{rest}"
+    context.console.print(script)

@@ -1,119 +1,211 @@
-"""Output of the command line: results on standard output, messages and a progress bar on standard error."""
+"""Output of the command line: results on standard output, messages on standard error.
+
+On a terminal, lists are tables; in a pipe or a file they are lines with tabs between the columns.
+"""
 
 from __future__ import annotations
 
-import threading
-from types import TracebackType
-from typing import TYPE_CHECKING, TextIO
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from attrs import frozen
+import click
+from attrs import define, frozen
 
-from imagehost_client.files import Source
+from imagehost_client import _wire
 
 if TYPE_CHECKING:
-    from typing import Self
+    import rich.console
 
-    from imagehost_client._many import UploadResult
+T = TypeVar("T")
 
-WIDTH = 30
-"""The width of the progress bar, in characters."""
+ROWS_AT_ONCE = 100
+"""The number of rows by which a table on a terminal is printed, the size of a page of the host."""
 
+NEWLINE = "\n"
+"""The control character that messages may have."""
 
-class Aborted(Exception):
-    """The user declined a confirmation."""
+GAP = 2
+"""The distance of columns, in characters."""
+MIN_WIDTH = 8
+"""The minimum width of a column that a table makes narrower, in characters."""
+
+UNITS = ("B", "kB", "MB", "GB", "TB")
+"""Decimal units of sizes."""
 
 
 @frozen
-class Console:
-    """The streams of a command.
+class Column(Generic[T]):
+    """A column of a list.
 
     Attributes:
-        stdout: Results.
-        stderr: Messages and prompts.
-        stdin: Replies to prompts.
+        name: The heading in a table.
+        value: The value of a record, as printed in a pipe.
+        shown: The value as shown in a table, where it differs.
+        is_flexible: Whether a table may shorten the values to fit the width of the terminal.
+        is_in_table: Whether a table has the column, too.
     """
 
-    stdout: TextIO
-    stderr: TextIO
-    stdin: TextIO
+    name: str
+    value: Callable[[T], object]
+    shown: Callable[[T], str] | None = None
+    is_flexible: bool = False
+    is_in_table: bool = True
+
+
+@define
+class Console:
+    """The standard streams of the command.
+
+    Attributes:
+        is_quiet: Whether to print errors only to standard error.
+        live: The terminal with a progress bar, above which results are printed.
+    """
+
+    is_quiet: bool = False
+    live: rich.console.Console | None = None
 
     def print(self, text: str) -> None:
         """Write a line to standard output and flush it; control characters become `?`."""
-        printable = "".join(
-            character if character.isprintable() or character in "\t\n" else "?" for character in text
-        )
-        self.stdout.write(f"{printable}\n")
-        self.stdout.flush()
+        line = printable(text, kept="\t\n")
+        if self.live is not None and sys.stdout.isatty():
+            self.live.print(line, markup=False, highlight=False, soft_wrap=True)
+            return
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
 
-    def notify(self, text: str) -> None:
-        """Write a message to standard error."""
-        self.stderr.write(f"imagehost-client: {text}\n")
+    def note(self, text: str) -> None:
+        """Write a message to standard error, unless the user wants only errors."""
+        if not self.is_quiet:
+            self.error(text)
 
-    def confirm(self, question: str, confirmed: bool) -> None:
-        """Prompt for confirmation, unless already confirmed or standard input is not a terminal.
+    def error(self, text: str) -> None:
+        """Write a message on an error to standard error."""
+        line = f"imagehost-client: {printable(text, kept=NEWLINE)}"
+        if self.live is not None:
+            self.live.print(line, markup=False, highlight=False, soft_wrap=True)
+            return
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+
+    def confirm(self, question: str, *, is_confirmed: bool) -> None:
+        """Ask for confirmation, unless it is given already or standard input is not a terminal.
 
         Raises:
-            Aborted: The reply is not yes.
+            click.Abort: The reply is not yes.
         """
-        if confirmed or not self.stdin.isatty():
+        if is_confirmed or not sys.stdin.isatty():
             return
-        self.stderr.write(f"{question} [y/N] ")
-        self.stderr.flush()
-        if self.stdin.readline().strip().lower() not in {"y", "yes"}:
-            raise Aborted
+        sys.stderr.write(f"{printable(question)} [y/N] ")
+        sys.stderr.flush()
+        if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+            raise click.Abort
+
+    def print_record(self, record: object) -> None:
+        """Write a record as JSON."""
+        self.print(json.dumps(_wire.encode(record), indent=2, ensure_ascii=False))
+
+    def print_list(
+        self, records: Iterable[T], columns: tuple[Column[T], ...], *, limit: int | None, as_json: bool
+    ) -> None:
+        """Write records as a table on a terminal, else as lines; or as one JSON object per line.
+
+        Args:
+            records: The records, which are read as they are written.
+            columns: The columns.
+            limit: The maximum number of records.
+            as_json: Whether to write JSON.
+        """
+        chosen = islice(records, limit)
+        if as_json:
+            for record in chosen:
+                self.print(json.dumps(_wire.encode(record)))
+        elif sys.stdout.isatty():
+            print_table(chosen, tuple(column for column in columns if column.is_in_table))
+        else:
+            for record in chosen:
+                self.print("\t".join(printable(str(column.value(record))) for column in columns))
 
 
-class ProgressBar:
-    """A progress bar on standard error, drawn only on a terminal.
+def print_table(records: Iterable[T], columns: tuple[Column[T], ...]) -> None:
+    """Write a table to the terminal, page by page, with the headings once."""
+    from rich.console import Console as Terminal  # slow to import
+    from rich.table import Table
+    from rich.text import Text
+
+    widths = [len(column.name) for column in columns]
+    remaining, is_first = iter(records), True
+    while (page := list(islice(remaining, ROWS_AT_ONCE))) or is_first:
+        rows = [[Text(printable(_shown(record, column))) for column in columns] for record in page]
+        widths = [max(width, 0, *(row[index].cell_len for row in rows)) for index, width in enumerate(widths)]
+        terminal = Terminal(file=sys.stdout, highlight=False)
+        fitted = fit_widths(widths, [column.is_flexible for column in columns], terminal.width)
+        # A terminal that is too narrow for the columns of fixed width wraps the lines itself.
+        terminal.width = max(terminal.width, sum(fitted) + GAP * (len(fitted) - 1))
+        table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, show_header=is_first)
+        for column, width in zip(columns, fitted, strict=True):
+            table.add_column(column.name, no_wrap=True, overflow="ellipsis", min_width=width, max_width=width)
+        for row in rows:
+            table.add_row(*row)
+        terminal.print(table)
+        is_first = False
+
+
+def fit_widths(widths: Sequence[int], flexible: Sequence[bool], total: int) -> list[int]:
+    """Return the widths of a table's columns, of which the widest flexible ones are made narrower to fit.
 
     Args:
-        console: The streams.
-        enabled: Whether the bar is drawn at all.
+        widths: The widths that the values need, in characters.
+        flexible: Whether a column may be narrower, at least `MIN_WIDTH`.
+        total: The width of the terminal.
     """
-
-    def __init__(self, console: Console, *, enabled: bool = True) -> None:
-        self._stderr = console.stderr
-        self._enabled = enabled and console.stderr.isatty()
-        self._lock = threading.Lock()
-        self._sizes: dict[int, tuple[int, int]] = {}
-        self._done = self._failed = 0
-        self._drawn = ""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._drawn:
-            self._stderr.write("\r\x1b[K")
-            self._stderr.flush()
-
-    def progress(self, source: Source, sent: int, total: int) -> None:
-        """Update the bytes sent of one file."""
-        self._sizes[id(source)] = sent, total
-        self._draw()
-
-    def result(self, result: UploadResult) -> None:
-        """Count the result of one file."""
-        self._done += result.error is None
-        self._failed += result.error is not None
-        self._draw()
-
-    def _draw(self) -> None:
-        if not self._enabled:
-            return
-        with self._lock:
-            sent, total = (sum(pair[index] for pair in list(self._sizes.values())) for index in (0, 1))
-            failed = f", {self._failed} failed" if self._failed else ""
-            filled = WIDTH * sent // total if total else WIDTH
-            bar = "█" * filled + "░" * (WIDTH - filled)
-            text = f"\r{bar} {_megabytes(sent)} of {_megabytes(total)} MB, {self._done} done{failed}\x1b[K"
-            if text != self._drawn:
-                self._drawn = text
-                self._stderr.write(text)
-                self._stderr.flush()
+    available = total - GAP * (len(widths) - 1)
+    limit = max(
+        (width for width, is_flexible in zip(widths, flexible, strict=True) if is_flexible), default=0
+    )
+    fitted = list(widths)
+    while sum(fitted) > available and limit > MIN_WIDTH:
+        limit -= 1
+        fitted = [min(width, limit) if may else width for width, may in zip(widths, flexible, strict=True)]
+    return fitted
 
 
-def _megabytes(size: int) -> str:
-    return f"{size / 1_000_000:.1f}"
+def printable(text: str, *, kept: str = "") -> str:
+    """Return `text` with `?` for control characters, which could change the terminal's state.
+
+    Args:
+        text: The text.
+        kept: The control characters that remain.
+    """
+    return "".join(character if character.isprintable() or character in kept else "?" for character in text)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, such as `1 image` or `2 images`.
+
+    Args:
+        number: The number.
+        noun: The noun in the singular, whose plural ends in `s`.
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def format_size(size: float) -> str:
+    """Return a number of bytes with a decimal unit, such as `1.2 MB`."""
+    unit = 0
+    while size >= 999.95 and unit < len(UNITS) - 1:
+        size /= 1000
+        unit += 1
+    return f"{size:.1f} {UNITS[unit]}" if unit else f"{size:.0f} B"
+
+
+def format_time(time: datetime) -> str:
+    """Return a time in the local time zone, to the minute."""
+    return f"{time.astimezone():%Y-%m-%d %H:%M}"
+
+
+def _shown(record: T, column: Column[T]) -> str:
+    return str(column.value(record)) if column.shown is None else column.shown(record)

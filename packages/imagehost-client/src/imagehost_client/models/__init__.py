@@ -16,6 +16,7 @@ from imagehost_client.models.accounts import (
     Quota,
     RateLimitWindow,
     Role,
+    Scope,
     Session,
     SessionWithToken,
     SignedOut,
@@ -25,8 +26,10 @@ from imagehost_client.models.images import (
     BulkError,
     BulkResult,
     BulkStatus,
+    DownloadedImage,
     Format,
     Image,
+    ImageHead,
     Links,
     PublicImage,
     Rendered,
@@ -34,8 +37,8 @@ from imagehost_client.models.images import (
     SignedUrl,
 )
 from imagehost_client.models.pages import Page
-from imagehost_client.models.results import Deleted, RateLimit, ResponseMeta, Result, ResultList
-from imagehost_client.models.webhooks import EventKind, Webhook, WebhookDelivery, WebhookWithSecret
+from imagehost_client.models.results import Deleted, RateLimit, RawResponse, ResponseMeta, Result, ResultList
+from imagehost_client.models.webhooks import EventKind, EventName, Webhook, WebhookDelivery, WebhookWithSecret
 
 __all__ = [
     "Account",
@@ -50,9 +53,12 @@ __all__ = [
     "BulkStatus",
     "Deleted",
     "DeletedAlbum",
+    "DownloadedImage",
     "EventKind",
+    "EventName",
     "Format",
     "Image",
+    "ImageHead",
     "Links",
     "ManagedAccount",
     "Member",
@@ -65,11 +71,13 @@ __all__ = [
     "Quota",
     "RateLimit",
     "RateLimitWindow",
+    "RawResponse",
     "Rendered",
     "ResponseMeta",
     "Result",
     "ResultList",
     "Role",
+    "Scope",
     "Session",
     "SessionWithToken",
     "SignedImageUrl",

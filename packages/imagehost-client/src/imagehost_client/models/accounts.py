@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Literal
 
 from attrs import field, frozen
 
 from imagehost_client.models.results import Result
+
+Scope = Literal[
+    "images:read",
+    "images:write",
+    "images:delete",
+    "albums:read",
+    "albums:write",
+    "webhooks:manage",
+    "account:read",
+]
+"""A permission of an API key."""
 
 
 class Role(StrEnum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
+from pathlib import Path
 
 from attrs import field, frozen
 
@@ -140,8 +141,50 @@ class Rendered(Result):
         data: The encoded image.
         media_type: The content type, such as `image/webp`.
         etag: The entity tag, if the response has one.
+        not_modified: Whether the image has the entity tag of `if_none_match`, so that `data` is empty.
     """
 
     data: bytes = field(repr=False)
     media_type: str
     etag: str | None = None
+    not_modified: bool = False
+
+
+@frozen(kw_only=True)
+class DownloadedImage(Result):
+    """The bytes of an image that were written to a file.
+
+    Attributes:
+        path: The path of the file; `None` if it was an open file.
+        size: The number of bytes.
+        media_type: The content type, such as `image/webp`.
+        sha256: The SHA-256 of the bytes, in hexadecimal.
+        etag: The entity tag, if the response has one.
+        not_modified: Whether the image has the entity tag of `if_none_match`, so that nothing was written.
+    """
+
+    path: Path | None
+    size: int
+    media_type: str
+    sha256: str
+    etag: str | None = None
+    not_modified: bool = False
+
+
+@frozen(kw_only=True)
+class ImageHead(Result):
+    """The headers of a response with an image.
+
+    Attributes:
+        media_type: The content type.
+        offset: The position of the first byte of the response in the image.
+        size: The number of bytes of the whole image, if the response has it.
+        etag: The entity tag, if the response has one.
+        not_modified: Whether the image has the entity tag of the request, and the response no body.
+    """
+
+    media_type: str
+    offset: int = 0
+    size: int | None = None
+    etag: str | None = None
+    not_modified: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Literal
 
 from attrs import field, frozen
 
@@ -17,6 +18,10 @@ class EventKind(StrEnum):
     IMAGE_DELETED = "image.deleted"
     ALBUM_CREATED = "album.created"
     ALBUM_UPDATED = "album.updated"
+
+
+EventName = EventKind | Literal["image.uploaded", "image.deleted", "album.created", "album.updated"]
+"""The kind of a webhook event, or its text."""
 
 
 @frozen(kw_only=True)

@@ -2,5 +2,6 @@
 
 from imagehost_client.testing._fake import FakeImageHost
 from imagehost_client.testing._image_files import make_gif, make_png
+from imagehost_client.testing._state import SignedEvent
 
-__all__ = ["FakeImageHost", "make_gif", "make_png"]
+__all__ = ["FakeImageHost", "SignedEvent", "make_gif", "make_png"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 
 from imagehost_client._wire import rfc3339
@@ -14,7 +14,7 @@ from imagehost_client.testing._lists import paginate
 from imagehost_client.testing._members import Parser, parse_boolean, parse_choice, parse_integer
 from imagehost_client.testing._request import FakeRequest
 from imagehost_client.testing._state import LIMITS
-from imagehost_client.testing._store import Record
+from imagehost_client.testing._store import Record, current_time
 
 MIN_PASSWORD = 8
 """The minimum length of a chosen password, in characters."""
@@ -81,13 +81,14 @@ CHANGES: dict[str, Parser] = {**PROPERTIES, "suspended": parse_boolean}
 def get_account(request: FakeRequest) -> object:
     """Return the account with its usage, quota and rate limits."""
     owner = request.grant.account
-    usage, quota = _usage(request, owner), request.host.account(owner)["quota_bytes"] or None
-    reset = rfc3339(datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=1))
+    usage, quota = usage_of(request, owner), request.host.quota_of(owner)
+    reset = rfc3339(current_time().replace(second=0, microsecond=0) + timedelta(minutes=1))
+    windows = request.host.rate_windows(owner)
     return {
         "account": account_summary(request, owner),
         "usage": usage,
         "quota": {"bytes": quota, "remaining": max(0, quota - usage["bytes"]) if quota else None},
-        "limits": [{"name": "api_per_minute", "limit": 60, "remaining": 59, "reset": reset}],
+        "limits": windows or [{"name": "api_per_minute", "limit": 60, "remaining": 59, "reset": reset}],
     }
 
 
@@ -145,7 +146,7 @@ def account_summary(request: FakeRequest, name: str) -> Record:
 
 def managed_account(request: FakeRequest, record: Record) -> Record:
     """Return an account's record for operators, with its usage."""
-    return {**record, "usage": _usage(request, record["name"])}
+    return {**record, "usage": usage_of(request, record["name"])}
 
 
 def _find(request: FakeRequest) -> Record:
@@ -164,7 +165,7 @@ def _is_active_operator(record: Record) -> bool:
     return record["role"] == Role.OPERATOR and not record["suspended"]
 
 
-def _usage(request: FakeRequest, owner: str) -> Record:
+def usage_of(request: FakeRequest, owner: str) -> Record:
     images, albums = (
         [row for row in request.table(name).rows.values() if row.owner == owner]
         for name in ("images", "albums")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from functools import partial
 
@@ -13,7 +12,7 @@ from imagehost_client.testing._errors import ErrorCollector
 from imagehost_client.testing._images import change_image, emit_deleted, image_members
 from imagehost_client.testing._members import Parser, parse_ids
 from imagehost_client.testing._request import FakeRequest, touch_albums
-from imagehost_client.testing._store import Record
+from imagehost_client.testing._store import Record, current_time
 
 MAX_IMAGES = 100
 """The maximum number of images of a request."""
@@ -25,6 +24,7 @@ def update_images(request: FakeRequest) -> object:
     """Change images in the same way."""
     members = {"image_ids": IMAGE_IDS, **image_members(request)}
     changes = request.created(members, required={"image_ids"})
+    request.count_ids(changes["image_ids"])
     results, albums = list[Record](), list[int]()
     for image_id in changes.pop("image_ids"):
         row = request.owned_row("images", image_id)
@@ -41,8 +41,9 @@ def update_images(request: FakeRequest) -> object:
 
 def delete_images(request: FakeRequest) -> object:
     """Delete images."""
-    results = []
-    for image_id in request.created({"image_ids": IMAGE_IDS}, required={"image_ids"})["image_ids"]:
+    ids, results = request.created({"image_ids": IMAGE_IDS}, required={"image_ids"})["image_ids"], []
+    request.count_ids(ids)
+    for image_id in ids:
         row = request.owned_row("images", image_id)
         if row is None:
             results.append(_missing(image_id))
@@ -59,7 +60,7 @@ def sign_urls(request: FakeRequest) -> object:
         _parse_item(request, f"items[{index}]", item) for index, item in enumerate(members.get("items") or ())
     ]
     request.errors.raise_all()
-    expires = int(time.time()) + members.get("expires_in", DEFAULT_LIFETIME)
+    expires = int(current_time().timestamp()) + members.get("expires_in", DEFAULT_LIFETIME)
     return {
         "items": [
             {"image_id": image["id"], **signed_url(request.host, image, params, expires)}

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from imagehost_client.errors import ImageHostError, ValidationError
+from imagehost_client.errors import ImageHostError, InsufficientStorageError, ValidationError
 from imagehost_client.models import EventKind
 from imagehost_client.testing import _filenames, _forms, _image_files
+from imagehost_client.testing._accounts import usage_of
+from imagehost_client.testing._links import embedding_links, thumbnail_url
 from imagehost_client.testing._lsky import extend_image
 from imagehost_client.testing._members import Parser, parse_boolean, parse_text
 from imagehost_client.testing._request import FakeRequest, touch_albums
@@ -77,7 +79,7 @@ def change_image(row: Row, changes: Record) -> list[int] | None:
     record |= changes
     if record == previous:
         return None
-    record["updated_at"] = now()
+    record["links"], record["updated_at"] = embedding_links(record), now()
     albums = (previous["album_id"], record["album_id"])
     return [album for album in albums if album is not None] if albums[0] != albums[1] else []
 
@@ -102,11 +104,17 @@ def _store_image(
     original = _filenames.clean(part.filename)
     info = _image_files.read_image_info(part.content, original)
     content = part.content[: info.length] if info.content is None else info.content
+    owner = request.grant.account
+    quota, used = request.host.quota_of(owner), usage_of(request, owner)["bytes"]
+    if quota is not None and used + len(content) > quota:
+        raise InsufficientStorageError(
+            f"expected at most {quota - used} more bytes for the quota of {quota} but received {len(content)}"
+        )
     kind = _stored_format(info, fields)
     image_id = new_id()
     url = f"{request.host.cdn_url}/{image_id}.{_image_files.EXTENSIONS[kind]}"
     auto_rename = _forms.parse_bool(fields, "auto_rename", default=False)
-    record = {
+    record: Record = {
         "id": image_id,
         "album_id": album,
         "filename": _filenames.with_extension(new_id() if auto_rename else original, kind),
@@ -124,16 +132,10 @@ def _store_image(
         "sha256": hashlib.sha256(content).hexdigest(),
         "placeholder": PLACEHOLDER,
         "url": url,
-        "thumb_url": f"{url}?w=320",
-        "links": {
-            "url": url,
-            "html": f'<img src="{url}" alt="">',
-            "markdown": f"![]({url})",
-            "bbcode": f"[img]{url}[/img]",
-        },
-        "created_at": now(),
     }
-    record["updated_at"] = record["created_at"]
+    record["thumb_url"] = thumbnail_url(record)
+    record["links"] = embedding_links(record)
+    record["created_at"] = record["updated_at"] = now()
     request.table("images").add(request.grant.account, record, content=content)
     request.host.emit(EventKind.IMAGE_UPLOADED, record, request.grant.account)
     return record

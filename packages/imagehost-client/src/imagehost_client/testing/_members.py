@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from imagehost_client._wire import rfc3339
 from imagehost_client.errors import BadRequestError, UnsupportedMediaTypeError, ValidationError
 from imagehost_client.testing._errors import ErrorCollector
+from imagehost_client.testing._store import current_time
 
 Parser = Callable[[str, object], object]
 """A function of a member's name and value that returns the parsed value, or raises ValidationError."""
@@ -129,7 +130,7 @@ def parse_expiry(name: str, value: object) -> str | None:
     if value is None:
         return None
     expiry = parse_time(value)
-    if expiry is None or expiry <= datetime.now(UTC):
+    if expiry is None or expiry <= current_time():
         raise ValidationError(f"expected a future time with a UTC offset for {name} but received {value!r}")
     return rfc3339(expiry)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sized
 
 from attrs import field, frozen
 
@@ -29,6 +29,7 @@ class FakeRequest:
         ids: The ids in the path.
         errors: The errors found so far, which are reported together.
         user_agent: The `User-Agent` header.
+        windows: The rate limit windows in which the request was counted.
         is_lsky: Whether the request was sent to `/api/v1`, the alias for programs made for Lsky Pro.
     """
 
@@ -41,6 +42,7 @@ class FakeRequest:
     body: bytes
     errors: ErrorCollector = field(factory=ErrorCollector)
     user_agent: str = ""
+    windows: list[Record] = field(factory=list)
     is_lsky: bool = False
 
     def json(self) -> Record:
@@ -86,6 +88,15 @@ class FakeRequest:
             return self.path, self.json()
         form = self.upload_form(ErrorCollector())
         return self.path, form.many, form.fields, form.files
+
+    def count_ids(self, ids: Sized) -> None:
+        """Count the image ids of a bulk request.
+
+        Raises:
+            RateLimitError: There are more than the caller may send in this minute.
+        """
+        window = self.host.count_bulk(self.grant.account, len(ids))
+        self.windows.extend(() if window is None else (window,))
 
     def table(self, name: str) -> Table:
         """Return the records of one kind."""

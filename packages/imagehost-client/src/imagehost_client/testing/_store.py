@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import secrets
-from datetime import UTC, datetime
+import time
+from contextvars import ContextVar
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from attrs import define, field, frozen
@@ -96,6 +98,34 @@ def new_id() -> str:
     return secrets.token_hex(8)
 
 
+class HostClock:
+    """The clock of an in-memory host: the real time, and what was skipped."""
+
+    def __init__(self) -> None:
+        self.skipped: float = 0.0
+
+    def now(self) -> datetime:
+        """Return the current time."""
+        return datetime.now(UTC) + timedelta(seconds=self.skipped)
+
+    def monotonic(self) -> float:
+        """Return the time of a clock that is not set, in seconds."""
+        return time.monotonic() + self.skipped
+
+    def advance(self, seconds: float) -> None:
+        """Let the time pass without waiting."""
+        self.skipped += seconds
+
+
+CLOCK: ContextVar[HostClock] = ContextVar("CLOCK", default=HostClock())  # noqa: B039 - never advanced
+"""The clock of the host that handles the current request."""
+
+
+def current_time() -> datetime:
+    """Return the current time of the host that handles the current request."""
+    return CLOCK.get().now()
+
+
 def now() -> str:
     """Return the current time in RFC 3339."""
-    return rfc3339(datetime.now(UTC))
+    return rfc3339(current_time())

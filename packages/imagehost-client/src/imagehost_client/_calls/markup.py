@@ -1,0 +1,131 @@
+"""Markup with signed URLs, for pages that show private images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Unpack
+from urllib.parse import urlencode
+
+from imagehost_client import _wire
+from imagehost_client._calls._arguments import checked
+from imagehost_client._calls._call import Call
+from imagehost_client._calls.bulk import MAX_IMAGES
+from imagehost_client.models import Image, PublicImage, SignedImageUrl
+from imagehost_client.urls import (
+    DEFAULT_FORMATS,
+    DEFAULT_WIDTHS,
+    Attributes,
+    Loading,
+    PictureParams,
+    SourceFormat,
+    SrcsetParams,
+    TransformParams,
+    build_query,
+    format_srcset,
+    plan_picture,
+    srcset_variants,
+)
+
+
+@checked
+def signed_srcset(
+    image: Image | PublicImage,
+    widths: Iterable[int] = DEFAULT_WIDTHS,
+    *,
+    expires_in: int = 3600,
+    **params: Unpack[SrcsetParams],
+) -> Call[str]:
+    """Return the value of a `srcset` attribute with signed URLs, for an image that may be private.
+
+    Args:
+        image: The image.
+        widths: Widths in pixels, limited to the image's width.
+        expires_in: The lifetime of the URLs in seconds, at most 365 days; an hour by default.
+        **params: `q`, `fit` and `fm`.
+
+    Raises:
+        NotFoundError: You have no such image.
+    """
+    variants = srcset_variants(image, widths, params)
+    return _signed(image, variants, expires_in, partial(format_srcset, variants))
+
+
+@checked
+def signed_picture(
+    image: Image | PublicImage,
+    widths: Iterable[int] = DEFAULT_WIDTHS,
+    *,
+    expires_in: int = 3600,
+    alt: str | None = None,
+    loading: Loading = "lazy",
+    sizes: str = "100vw",
+    formats: Iterable[SourceFormat] = DEFAULT_FORMATS,
+    attributes: Attributes | None = None,
+    **params: Unpack[PictureParams],
+) -> Call[str]:
+    """Return a responsive `<picture>` element with signed URLs, for an image that may be private.
+
+    Args:
+        image: The image.
+        widths: Widths in pixels, limited to the image's width.
+        expires_in: The lifetime of the URLs in seconds, at most 365 days; an hour by default.
+        alt: The alternative text; by default the image's description.
+        loading: `lazy` to load the image only when it is near the viewport, or `eager`.
+        sizes: The `sizes` attribute: the display width.
+        formats: Formats offered before the stored one, in order of preference.
+        attributes: Attributes of `<img>`, such as `{"class": "hero"}`; `None` and `False` omit one,
+            and `True` is one without a value.
+        **params: `q` and `fit`.
+
+    Raises:
+        NotFoundError: You have no such image.
+    """
+    plan = plan_picture(
+        image,
+        widths,
+        alt=alt,
+        loading=loading,
+        sizes=sizes,
+        formats=formats,
+        attributes=attributes,
+        params=params,
+    )
+    return _signed(image, plan.variants, expires_in, plan.html)
+
+
+def _signed(
+    image: Image | PublicImage,
+    variants: Sequence[TransformParams],
+    expires_in: int,
+    build: Callable[[Sequence[str]], str],
+) -> Call[str]:
+    """Return the call that signs the URLs of variants, each once, and builds its result from them.
+
+    Raises:
+        TypeError: The image has no id.
+        ValueError: There are more variants than a request may have.
+    """
+    if not isinstance(image, Image | PublicImage):
+        raise TypeError(f"expected an Image or a PublicImage for image but received {image!r}")
+    queries = [build_query(variant) for variant in variants]
+    items = {urlencode(query): query for query in queries}
+    if len(items) > MAX_IMAGES:
+        raise ValueError(
+            f"expected at most {MAX_IMAGES} URLs for widths and formats but received {len(items)}"
+        )
+
+    def decode(data: object) -> str:
+        signed = _wire.decode_list(SignedImageUrl, "items", data).items
+        urls = dict(zip(items, (item.url for item in signed), strict=True))
+        return build([urls[urlencode(query)] for query in queries])
+
+    return Call(
+        method="POST",
+        path="/signed-urls",
+        decode=decode,
+        body={
+            "items": [{"image_id": image.id, **query} for query in items.values()],
+            "expires_in": expires_in,
+        },
+    )

@@ -1,0 +1,74 @@
+"""The command line: all commands with the global options."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from imagehost_client._cli.accounts import accounts, change_password, register, sessions, show_own_account
+from imagehost_client._cli.albums import albums
+from imagehost_client._cli.completion import print_completion
+from imagehost_client._cli.context import CommandContext
+from imagehost_client._cli.delivery import get_images, image_urls
+from imagehost_client._cli.global_options import Command, RootGroup
+from imagehost_client._cli.images import (
+    delete_images,
+    list_gallery,
+    list_images,
+    show_images,
+    update_images,
+)
+from imagehost_client._cli.keys import keys
+from imagehost_client._cli.sign_in import login, logout, profiles, show_config, whoami
+from imagehost_client._cli.statuses import DESCRIPTIONS
+from imagehost_client._cli.uploads import upload
+from imagehost_client._cli.webhooks import webhooks
+from imagehost_client._version import __version__
+
+EPILOG = "\n\n".join(
+    (
+        "\b\nEnvironment:\n"
+        "  IMAGEHOST_BASE_URL  base URL of the API; ends in /v1\n"
+        "  IMAGEHOST_TOKEN     API token (no option has it: other users can read the process list)\n"
+        "  IMAGEHOST_CDN_URL   base URL of image delivery; default: /img on the same host\n"
+        "  IMAGEHOST_PROFILE   name of the profile, as --profile",
+        "\b\nExamples:\n"
+        "  imagehost-client login admin --base-url https://images.example.com\n"
+        "  imagehost-client upload photos/ cat.jpg --album Cats\n"
+        '  imagehost-client ls --q "red cat" --sort=-size\n'
+        "  imagehost-client get ID -W 300 -o small.avif",
+        "\b\nExit status:\n" + "\n".join(f"  {status:<4}{text}" for status, text in DESCRIPTIONS.items()),
+    )
+)
+
+
+@click.group(
+    cls=RootGroup,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, message="%(version)s")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Upload and manage images on an image host."""
+    ctx.ensure_object(CommandContext)
+
+
+def alias(command: click.Command, name: str) -> click.Command:
+    """Return a command that does the same under another name, and is not listed by `--help`."""
+    attributes: dict[str, Any] = {
+        "params": command.params,
+        "callback": command.callback,
+        "help": command.help,
+    }
+    return Command(name, hidden=True, **attributes)
+
+
+for _command in (
+    *(upload, list_images, show_images, update_images, delete_images, list_gallery, get_images, image_urls),
+    *(albums, keys, webhooks, sessions, accounts, profiles),
+    *(login, logout, whoami, register, change_password, show_own_account, show_config, print_completion),
+    alias(get_images, "render"),
+):
+    cli.add_command(_command)

@@ -1,0 +1,311 @@
+"""The command `upload`: files, folders, patterns and standard input; and folders that it watches."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import click
+from attrs import define, field
+
+from imagehost_client import _wire
+from imagehost_client._calls import UploadFormat
+from imagehost_client._calls.batches import MAX_FILES
+from imagehost_client._cli import clipboard
+from imagehost_client._cli.albums import find_album
+from imagehost_client._cli.context import CommandContext, pass_context
+from imagehost_client._cli.errors import find_hint
+from imagehost_client._cli.failures import describe_failure, print_summary
+from imagehost_client._cli.global_options import Command
+from imagehost_client._cli.options import POSITIVE, QUALITY, choices
+from imagehost_client._cli.progress import ProgressBar
+from imagehost_client._cli.statuses import ExitStatus, batch_status, exit_status
+from imagehost_client._cli.watching import FolderWatch, watch
+from imagehost_client._many import FATAL_ERRORS, UploadOptions, UploadResult
+from imagehost_client.client import Client
+from imagehost_client.errors import APIConnectionError, RateLimitError, UnavailableError
+from imagehost_client.files import Source, expand_sources, open_file
+from imagehost_client.models import Image
+from imagehost_client.uploads import UploadInterrupted
+
+LINES: dict[str, Callable[[Image], str]] = {
+    "url": lambda image: image.url,
+    "markdown": lambda image: image.links.markdown,
+    "html": lambda image: image.links.html,
+    "bbcode": lambda image: image.links.bbcode,
+    "json": lambda image: json.dumps(_wire.encode(image)),
+}
+"""The line that `upload` prints for an image, by `--format`."""
+
+STORED_FORMATS = ("auto", "jpeg", "jpg", "png", "webp")
+"""The values of `--stored-format`."""
+
+TEMPORARY_ERRORS = (APIConnectionError, UnavailableError, RateLimitError)
+"""The errors after which a watched file is tried again."""
+
+
+class LineFormat(click.Choice[str]):
+    """The format of the printed lines."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the format; an image format is one of another option."""
+        if str(value).lower() in STORED_FORMATS:
+            self.fail(
+                f"expected a format of the printed lines; `--stored-format {value}` is that of the image"
+            )
+        return super().convert(value, param, ctx)
+
+
+LINE_FORMAT = LineFormat(tuple(LINES), case_sensitive=False)
+
+
+@define(kw_only=True)
+class Job:
+    """How files are uploaded, what is printed, and what came of it.
+
+    Attributes:
+        line: A function that returns the line for an image.
+        lines: The printed lines.
+        results: The results of all files.
+    """
+
+    client: Client
+    context: CommandContext
+    options: UploadOptions
+    line: Callable[[Image], str]
+    parallel: int
+    files_per_request: int | None
+    journal: str | os.PathLike[str] | None
+    lines: list[str] = field(factory=list)
+    results: list[UploadResult] = field(factory=list)
+
+    def run(self, sources: Iterable[Source]) -> list[UploadResult]:
+        """Upload sources, and print a line for each as soon as it has a result.
+
+        Returns:
+            The results of these sources, in the order in which they finished.
+
+        Raises:
+            UploadInterrupted: Ctrl-C was pressed; the lines of what was stored are printed.
+        """
+        files, finished = list(sources), []
+        with ProgressBar(self.context.console, files) as bar:
+            uploads = self.client.upload_iter(
+                files,
+                parallel=self.parallel,
+                files_per_request=self.files_per_request,
+                journal=self.journal,
+                progress=bar.progress,
+                **self.options,
+            )
+            try:
+                for result in uploads:
+                    finished.append(result)
+                    self._report(bar, result)
+            except KeyboardInterrupt:
+                uploads.close()
+                reported = set(map(id, finished))
+                for result in uploads.results:
+                    if id(result) not in reported:
+                        self._report(bar, result)
+                raise UploadInterrupted(uploads.results, uploads.total) from None
+        return finished
+
+    def _report(self, bar: ProgressBar, result: UploadResult) -> None:
+        """Print the line or the error of a file; files that were not attempted are printed at the end."""
+        self.results.append(result)
+        bar.result(result)
+        if result.image is not None:
+            self.lines.append(self.line(result.image))
+            self.context.console.print(self.lines[-1])
+        elif result.attempted:
+            self.context.console.error(describe_failure(result))
+
+
+@click.command("upload", cls=Command)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(allow_dash=True))
+@click.option(
+    "--format",
+    "line_format",
+    type=LINE_FORMAT,
+    help="Format of the printed lines.  [default: url]",
+)
+@click.option(
+    "--json", "line_format", flag_value="json", type=LINE_FORMAT, help="Print one JSON record per line."
+)
+@click.option("--markdown", "line_format", flag_value="markdown", type=LINE_FORMAT, help="Print Markdown.")
+@click.option("--html", "line_format", flag_value="html", type=LINE_FORMAT, help="Print HTML.")
+@click.option("--bbcode", "line_format", flag_value="bbcode", type=LINE_FORMAT, help="Print BBCode.")
+@click.option("--copy", is_flag=True, help="Copy the printed lines to the clipboard too.")
+@click.option(
+    "--album", metavar="ALBUM", help="Add the images to this album: its id, URL or name. Made if missing."
+)
+@click.option("--description", metavar="TEXT")
+@click.option("--name", metavar="NAME", help="File name, for a single file.")
+@click.option("--private", is_flag=True, help="Exclude the images from the public gallery.")
+@click.option("--quality", type=QUALITY, metavar="N", help="1 to 100.")
+@click.option("--stored-format", type=choices(STORED_FORMATS), help="Format in which to store.")
+@click.option("--keep-format", is_flag=True, help="Do not convert to WebP.")
+@click.option("--remove-exif", is_flag=True)
+@click.option("--auto-rename", is_flag=True, help="Store under a random file name.")
+@click.option("--checksum", is_flag=True, help="Verify checksums (with --keep-format).")
+@click.option("--parallel", type=POSITIVE, default=4, metavar="N", help="Concurrent uploads.  [default: 4]")
+@click.option(
+    "--files-per-request",
+    type=click.IntRange(1, MAX_FILES),
+    metavar="N",
+    help=f"1 to {MAX_FILES}.  [default: as many as the rate limit requires]",
+)
+@click.option(
+    "--journal", type=click.Path(dir_okay=False), metavar="FILE", help="Record progress, to resume a run."
+)
+@click.option("--watch", "is_watching", is_flag=True, help="Upload images as they are added to the folders.")
+@click.option("--existing", is_flag=True, help="With --watch: first upload the images that are there.")
+@pass_context
+def upload(
+    context: CommandContext,
+    *,
+    files: tuple[str, ...],
+    line_format: str | None,
+    copy: bool,
+    album: str | None,
+    description: str | None,
+    name: str | None,
+    private: bool,
+    quality: int | None,
+    stored_format: UploadFormat | None,
+    keep_format: bool,
+    remove_exif: bool,
+    auto_rename: bool,
+    checksum: bool,
+    parallel: int,
+    files_per_request: int | None,
+    journal: str | None,
+    is_watching: bool,
+    existing: bool,
+) -> None:
+    """Upload files, folders, patterns, or - for standard input.
+
+    Prints a URL for each image as soon as it is stored.
+
+    \b
+    Examples:
+      imagehost-client upload photos/ cat.jpg --album Cats
+      imagehost-client upload 'scans/**/*.png' --journal done
+      grim - | imagehost-client upload - --name screen.png --copy
+      imagehost-client upload --watch ~/Screenshots
+    """  # noqa: D301 - the escape sequence is click's
+    if existing and not is_watching:
+        raise click.UsageError("expected --existing together with --watch but received it alone")
+    sources = [] if is_watching else _sources(files, name)
+    watched = _watched(files, name) if is_watching else None
+    client = context.connect()
+    job = Job(
+        client=client,
+        context=context,
+        options={
+            "album_id": None if album is None else find_album(client, album, create=True),
+            "description": description,
+            "quality": quality,
+            "format": stored_format,
+            "remove_exif": remove_exif or None,
+            "convert_to_webp": False if keep_format else None,
+            "auto_rename": auto_rename or None,
+            "is_public": False if private else None,
+            "checksum": checksum,
+        },
+        line=LINES[line_format or "url"],
+        parallel=parallel,
+        files_per_request=files_per_request,
+        journal=journal,
+    )
+    if watched is not None:
+        _watch(job, watched, existing=existing, copies=copy)
+    else:
+        job.run(sources)
+        if copy and job.lines:
+            _copy(context, job.lines)
+    _finish(job)
+
+
+def _watch(job: Job, folders: FolderWatch, *, existing: bool, copies: bool) -> None:
+    """Upload the images that are added to folders, until an interrupt or an error that all would have.
+
+    A journal, temporary unless the user has named one, has the idempotency keys of repeated uploads.
+    """
+    if not existing:
+        folders.ignore_existing()
+    job.context.console.note(f"watching {', '.join(map(str, folders.folders))}; Ctrl-C ends")
+    with tempfile.TemporaryDirectory(prefix="imagehost-client-") as directory:
+        job.journal = job.journal or Path(directory) / "journal"
+        looks = watch(folders, job.context.wait)
+        while True:
+            first = len(job.lines)
+            try:
+                results = job.run(next(looks))
+            except KeyboardInterrupt:
+                raise UploadInterrupted(job.results, len(job.results)) from None
+            if copies and job.lines[first:]:
+                _copy(job.context, job.lines[first:])
+            if any(isinstance(result.error, FATAL_ERRORS) for result in results):
+                job.results = results
+                return
+            print_summary(job.context.console, results)
+            folders.retry(
+                result.source
+                for result in results
+                if isinstance(result.error, TEMPORARY_ERRORS) and isinstance(result.source, Path)
+            )
+
+
+def _finish(job: Job) -> None:
+    """Print how many files failed and why, and end the command with the exit status."""
+    print_summary(job.context.console, job.results)
+    if not job.results:
+        raise click.exceptions.Exit(ExitStatus.FAILURE)
+    failures = [result.error for result in job.results if result.error is not None]
+    hints = dict.fromkeys(find_hint(error, job.context.connection) for error in failures)
+    for hint in filter(None, hints):
+        job.context.console.error(hint)
+    status = batch_status(map(exit_status, failures), len(job.lines))
+    if status is not ExitStatus.SUCCESS:
+        raise click.exceptions.Exit(status)
+
+
+def _sources(files: tuple[str, ...], name: str | None) -> list[Source]:
+    """Return single files for the arguments, with standard input in a temporary file."""
+    if name and len(files) > 1:
+        raise click.UsageError("expected one file with --name but received several")
+    if files.count("-") > 1:
+        raise click.UsageError("expected - (standard input) once but received it several times")
+    sources: list[Source] = []
+    for file in files:
+        if file == "-":
+            if sys.stdin.isatty():
+                raise click.UsageError("expected a pipe or a file as standard input but received a terminal")
+            stdin = open_file((name or "stdin", sys.stdin.buffer))
+            sources.append((stdin.name, stdin.stream))
+        elif name:
+            sources.append((name, file))
+        else:
+            sources.extend(expand_sources(file))
+    return sources
+
+
+def _watched(files: tuple[str, ...], name: str | None) -> FolderWatch:
+    folders = tuple(Path(file) for file in files)
+    others = [str(folder) for folder in folders if not folder.is_dir()]
+    if others or name:
+        raise click.UsageError(
+            f"expected folders with --watch but received {others[0] if others else '--name'}"
+        )
+    return FolderWatch(folders)
+
+
+def _copy(context: CommandContext, lines: list[str]) -> None:
+    if not clipboard.copy("\n".join(lines)):
+        context.console.error("expected a clipboard for --copy but found none: install wl-copy or xclip")

@@ -1,0 +1,268 @@
+"""Iterators of a batch upload's results, in the order in which they finish."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Awaitable, Generator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from imagehost_client._exchange import CallCancelledError, Environment
+from imagehost_client._groups import Group, JobQueue, run_group
+from imagehost_client._journal import Calls, Journal
+from imagehost_client._many import Batch, UploadResult, prepare
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+T = TypeVar("T")
+
+POLL_SECONDS = 0.2
+"""The longest wait for a result without a check for Ctrl-C, which not all systems let interrupt a wait."""
+CANCEL_SECONDS = 0.2
+"""The time that cancelled uploads have to end; those that wait for a response end later, unobserved."""
+
+
+class UploadInterrupted(KeyboardInterrupt):
+    """Ctrl-C during a batch upload.
+
+    Attributes:
+        results: The results of the files that were finished, in the order of the sources. Of the others,
+            those in progress may have been stored.
+        total: The number of files; 0 if they were not counted yet.
+    """
+
+    def __init__(self, results: list[UploadResult], total: int) -> None:
+        stored = sum(result.image is not None for result in results)
+        super().__init__(f"{stored} of {total} files stored")
+        self.results = results
+        self.total = total
+
+
+class CallsRunner(Protocol):
+    """A function that runs calls one after another, until an event is set."""
+
+    def __call__(self, calls: Calls[T], cancelled: threading.Event | None = None, /) -> T:
+        """Run the calls, and return their result."""
+
+
+class AsyncCallsRunner(Protocol):
+    """A function that runs calls one after another."""
+
+    def __call__(self, calls: Calls[T], /) -> Awaitable[T]:
+        """Run the calls, and return their result."""
+
+
+class UploadIterator:
+    """The results of a batch upload, each as soon as its file is finished.
+
+    Uploads begin with the first result that is requested. `close`, the end of a `with` block or an exception
+    cancels the uploads that are not finished.
+
+    Attributes:
+        total: The number of files; 0 before the first result is requested.
+    """
+
+    def __init__(self, batch: Batch, run: CallsRunner, environment: Environment) -> None:
+        self._batch = batch
+        self._results: dict[int, UploadResult] = {}
+        self._iterator = _upload_in_threads(batch, run, environment, self._results)
+
+    @property
+    def total(self) -> int:
+        """The number of files; 0 before the first result is requested."""
+        return self._batch.total
+
+    @property
+    def results(self) -> list[UploadResult]:
+        """The results so far, in the order of the sources."""
+        return _in_order(self._results)
+
+    def close(self) -> None:
+        """Cancel the uploads that are not finished."""
+        self._iterator.close()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> UploadResult:
+        try:
+            return next(self._iterator)
+        except KeyboardInterrupt:
+            raise UploadInterrupted(self.results, self.total) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncUploadIterator:
+    """The results of a batch upload, each as soon as its file is finished.
+
+    It is used in an `async with` block. Its end, an exception or a cancellation cancels the uploads that
+    are not finished.
+    """
+
+    def __init__(self, batch: Batch, run: AsyncCallsRunner, environment: Environment) -> None:
+        self._batch = batch
+        self._environment = environment
+        self._run = run
+        self._results: dict[int, UploadResult] = {}
+        self._context: AbstractAsyncContextManager[MemoryObjectReceiveStream[UploadResult]] | None = None
+        self._stream: MemoryObjectReceiveStream[UploadResult] | None = None
+
+    @property
+    def total(self) -> int:
+        """The number of files; 0 before the block is entered."""
+        return self._batch.total
+
+    @property
+    def results(self) -> list[UploadResult]:
+        """The results so far, in the order of the sources."""
+        return _in_order(self._results)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> UploadResult:
+        from anyio import EndOfStream  # comes with httpx2
+
+        if self._stream is None:
+            raise RuntimeError("expected `async with` for upload_iter but received iteration without it")
+        try:
+            return await self._stream.receive()
+        except EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        self._context = self._upload()
+        self._stream = await self._context.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self._context is not None
+        await self._context.__aexit__(kind, error, traceback)
+
+    @asynccontextmanager
+    async def _upload(self) -> AsyncIterator[MemoryObjectReceiveStream[UploadResult]]:
+        """Run the uploads in tasks until the block ends.
+
+        An exception of the block is raised outside of the task group, which would wrap it.
+        """
+        from anyio import create_memory_object_stream, create_task_group
+        from anyio.to_thread import run_sync
+
+        batch, failure = self._batch, None
+        with await run_sync(Journal, batch.journal) as journal:
+            jobs = await self._run(prepare(await run_sync(batch.plan), journal, batch.config))
+            send, receive = create_memory_object_stream[UploadResult](len(jobs) or 1)
+            queue = JobQueue(jobs, batch, self._environment)
+
+            async def work(results: MemoryObjectSendStream[UploadResult]) -> None:
+                with results:
+                    while group := queue.take():
+                        finished = await self._run(
+                            run_group([job for _, job in group], journal, batch.state, batch.config.retry)
+                        )
+                        for (index, _), result in zip(group, finished, strict=True):
+                            self._results[index] = result
+                            results.send_nowait(result)
+
+            try:
+                with receive:
+                    async with create_task_group() as group:
+                        for _ in range(min(batch.parallel, len(jobs))):
+                            group.start_soon(work, send.clone())
+                        send.close()
+                        try:
+                            yield receive
+                        except Exception as error:
+                            failure = error
+                        group.cancel_scope.cancel()
+            except BaseExceptionGroup as errors:
+                raise errors.exceptions[0] from None
+        if failure is not None:
+            raise failure
+
+
+def _upload_in_threads(
+    batch: Batch, run: CallsRunner, environment: Environment, results: dict[int, UploadResult]
+) -> Generator[UploadResult]:
+    """Run the uploads in threads, and return their results as they finish.
+
+    The threads are daemons: a process that ends does not wait for one that waits for a mute host.
+    """
+    finished: SimpleQueue[tuple[int, UploadResult] | BaseException] = SimpleQueue()
+    cancelled = threading.Event()
+    with Journal(batch.journal) as journal:
+        jobs = run(prepare(batch.plan(), journal, batch.config))
+        queue, lock = JobQueue(jobs, batch, environment), threading.Lock()
+
+        def take() -> Group:
+            with lock:
+                return [] if cancelled.is_set() else queue.take()
+
+        def work() -> None:
+            try:
+                while group := take():
+                    calls = run_group([job for _, job in group], journal, batch.state, batch.config.retry)
+                    for (index, _), result in zip(group, run(calls, cancelled), strict=True):
+                        finished.put((index, result))
+            except CallCancelledError:
+                pass
+            except BaseException as error:
+                finished.put(error)
+
+        threads = [
+            threading.Thread(target=work, name=f"imagehost-upload-{number}", daemon=True)
+            for number in range(min(batch.parallel, len(jobs)))
+        ]
+        try:
+            for thread in threads:
+                thread.start()
+            for _ in jobs:
+                outcome = _get(finished)
+                if isinstance(outcome, BaseException):
+                    raise outcome
+                index, result = outcome
+                results[index] = result
+                yield result
+        finally:
+            cancelled.set()
+            _join(threads)
+            while not finished.empty():
+                outcome = finished.get()
+                if not isinstance(outcome, BaseException):
+                    results[outcome[0]] = outcome[1]
+
+
+def _get(queue: SimpleQueue[T]) -> T:
+    while True:
+        try:
+            return queue.get(timeout=POLL_SECONDS)
+        except Empty:
+            continue
+
+
+def _join(threads: list[threading.Thread]) -> None:
+    """Wait for threads that end soon."""
+    from time import monotonic
+
+    deadline = monotonic() + CANCEL_SECONDS
+    for thread in threads:
+        if thread.ident is not None:
+            thread.join(max(0.0, deadline - monotonic()))
+
+
+def _in_order(results: dict[int, UploadResult]) -> list[UploadResult]:
+    return [result for _, result in sorted(results.items())]
