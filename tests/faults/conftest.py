@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
+import pytest
+from tests.faults.engines import POSTGRES_S3, SQLITE_FOLDER, EnginePair
+from tests.object_store import shared_s3_server
 
 from imagehost_server.testing import RunningServer
 
 NO_LIMITS = {
     f"IMAGEHOST_LIMITS_{name}": "0"
-    for name in ("API_PER_MINUTE", "API_PER_HOUR", "API_PER_DAY", "UPLOADS_PER_MINUTE")
+    for name in (
+        *("API_PER_MINUTE", "API_PER_HOUR", "API_PER_DAY", "UPLOADS_PER_MINUTE"),
+        "BULK_IDS_PER_MINUTE",
+    )
 }
 """The variables that turn the rate limits of accounts off."""
 
@@ -37,4 +44,14 @@ def stored_ids(data: Path) -> list[str]:
 def staged_files(data: Path) -> list[Path]:
     """Return the files of unfinished uploads; locks and markers of killed processes are none."""
     files = [path for path in (data / "staging").rglob("*") if path.is_file()]
-    return [path for path in files if path.name != "lock" and path.suffix != ".unfinished"]
+    return [path for path in files if path.name != "lock" and path.suffix != ".incomplete"]
+
+
+@pytest.fixture(scope="module", params=[SQLITE_FOLDER, pytest.param(POSTGRES_S3, marks=pytest.mark.external)])
+def engine_pair(request: pytest.FixtureRequest) -> Iterator[EnginePair]:
+    """Yield both pairs of engines, one after the other."""
+    if request.param == SQLITE_FOLDER:
+        yield EnginePair()
+        return
+    with shared_s3_server() as s3:
+        yield EnginePair(request.getfixturevalue("postgres_server"), s3)

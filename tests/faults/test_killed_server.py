@@ -1,80 +1,100 @@
-"""A server killed during uploads: acknowledged uploads are stored, and no partial image is listed."""
+"""Servers killed at random times under load, and their database server: what was confirmed is stored.
+
+A server has two processes. It is started again on what a kill has left, and must send what was confirmed,
+nothing that was deleted, and nothing else may be left.
+"""
 
 from __future__ import annotations
 
-import random
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-import httpx2
 import pytest
-from tests.faults.conftest import NO_LIMITS, client_of, kill, staged_files
+from attrs import define, field
+from tests.faults.changes import open_host
+from tests.faults.conftest import NO_LIMITS, kill, staged_files
+from tests.faults.engines import EnginePair
+from tests.faults.service_load import ServiceLoad
+from tests.faults.trials import Record, run_trials, trial_count
+from tests.hosts import Engines
+from tests.postgres import PostgresServer
 
-from imagehost_core.testing import make_image
-from imagehost_server.testing import RunningServer, running, start
+from imagehost_server.testing import RunningServer, start
 
-UPLOADS, THREADS = 200, 8
+pytestmark = pytest.mark.slow
 
-
-def image_of(number: int) -> bytes:
-    """Return the image that is uploaded with `number` as its description."""
-    return make_image(60 + number % 40, 50, seed=number)
-
-
-def upload_until_killed(server: RunningServer, token: str, kill_after: int) -> dict[str, bytes]:
-    """Upload images until the server is killed after `kill_after` responses; return the images by id."""
-    acknowledged: dict[str, bytes] = {}
-    enough = threading.Event()
-
-    def upload(number: int) -> None:
-        image = image_of(number)
-        form = {"convertToWebP": "false", "description": str(number)}
-        with suppress(httpx2.TransportError):
-            response = client.post("/v1/upload", files={"image": image}, data=form)
-            acknowledged[response.raise_for_status().json()["data"]["id"]] = image
-            if len(acknowledged) >= kill_after:
-                enough.set()
-
-    with client_of(server, token) as client, ThreadPoolExecutor(THREADS) as threads:
-        for number in range(UPLOADS):
-            threads.submit(upload, number)
-        assert enough.wait(120)
-        kill(server)
-    return acknowledged
+DEADLINE = 60.0
+"""The longest duration of a response, in seconds."""
 
 
-def listed(client: httpx2.Client) -> dict[str, dict[str, object]]:
-    """Return all image records of the account by id."""
-    records: dict[str, dict[str, object]] = {}
-    query = "?per_page=100"
-    while query:
-        data = client.get(f"/v1/images{query}").raise_for_status().json()["data"]
-        records |= {image["id"]: image for image in data["images"]}
-        cursor = data["pagination"]["next_cursor"]
-        query = cursor and f"?per_page=100&cursor={cursor}"
-    return records
+@define
+class KilledService:
+    """A host that is killed and started again.
+
+    Attributes:
+        engines: Its database and its storage.
+        data: Its data directory.
+        load: The load, and what was confirmed to it so far.
+    """
+
+    engines: Engines
+    data: Path
+    load: ServiceLoad = field(factory=lambda: ServiceLoad([], "", DEADLINE, is_killed=True))
+
+    @contextmanager
+    def running(self) -> Iterator[RunningServer]:
+        """Run the server with two processes for a block, and stop it."""
+        variables = {
+            **NO_LIMITS,
+            "IMAGEHOST_LIMITS_UNAUTHENTICATED_PER_MINUTE": "0",
+            **self.engines.variables,
+        }
+        server = start(self.data, "--workers", "2", variables=variables)
+        try:
+            self.load.servers, self.load.token = [server], self.load.token or server.token
+            yield server
+            server.stop()
+        finally:
+            kill(server)
+
+    def kill_under_load(self, seconds: float, database: PostgresServer | None) -> None:
+        """Run the load until a time, then kill the server, or the database server, which is started again."""
+        with self.running() as server, self.load.running():
+            time.sleep(seconds)
+            if database is None:
+                server.kill()
+            else:
+                database.kill()
+                database.start()
+                time.sleep(seconds)
+
+    def check(self) -> None:
+        """Assert that a server on what is left sends what was confirmed, and that nothing else is left."""
+        with self.running():
+            self.load.check()
+            assert self.load.wrong == []
+            assert staged_files(self.data) == []
+        with open_host(self.engines, self.data) as host:
+            host.maintenance.collect_garbage()
+            assert list(host.check()) == []
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_acknowledged_uploads_survive_a_kill_and_no_partial_image_is_listed(
-    tmp_path: Path, seed: int
+def test_what_was_confirmed_before_a_kill_is_stored_and_nothing_else_is_left(
+    engine_pair: EnginePair, tmp_path: Path, record_property: Record
 ) -> None:
-    data = tmp_path / "data"
-    server = start(data, variables=NO_LIMITS)
-    token = server.token
-    kill_after = random.Random(seed).randint(UPLOADS // 5, UPLOADS // 2)
-    acknowledged = upload_until_killed(server, token, kill_after)
-    assert kill_after <= len(acknowledged) < UPLOADS
-
-    with running(data, variables=NO_LIMITS) as restarted, client_of(restarted, token) as client:
-        records = listed(client)
-        assert acknowledged.keys() <= records.keys()
-        for image_id, record in records.items():
-            master = client.get(f"/img/{image_id}.png").raise_for_status().content
-            assert master == acknowledged.get(image_id, image_of(int(str(record["description"]))))
-            client.get(f"/img/{image_id}.webp?w=10").raise_for_status()
-        assert staged_files(data) == []
-        response = client.post("/v1/upload", files={"image": make_image(9, 9)})
-        assert response.status_code == 200
+    with (
+        run_trials(
+            "a server or database server killed under load", engine_pair.name, record_property
+        ) as trials,
+        engine_pair.new() as engines,
+    ):
+        service = KilledService(engines, tmp_path / "data")
+        for number in range(trial_count(1 if engine_pair.postgres is None else 2, 200)):
+            seconds = trials.random.uniform(0.3, 3)
+            database = engine_pair.postgres if number % 2 else None
+            with trials.trial(f"{'server' if database is None else 'database'} killed after {seconds:.3f} s"):
+                service.kill_under_load(seconds, database)
+                service.check()
+            service.load.wrong.clear()

@@ -1,0 +1,221 @@
+"""Two hosts whose clocks are wrong by an hour, in both directions: the time is that of the database."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from attrs import define, field, frozen
+from tests.faults.conftest import NO_LIMITS, client_of
+from tests.faults.service_load import ServiceLoad
+from tests.postgres import PostgresServer
+
+from imagehost_core.testing import make_image
+from imagehost_server.testing import RunningServer, environment, running
+
+pytestmark = pytest.mark.external
+
+CLOCKS = ("+1h", "-1h")
+LOAD_SECONDS = 3.0
+DEADLINE = 60.0
+HALF_AN_HOUR = timedelta(minutes=30)
+TOLERANCE = 60.0
+"""Seconds that a test may take between two readings of a clock."""
+PASSWORD = "correct horse battery"
+
+
+def faketime_library() -> Path:
+    """Return the library that changes the clock of a process; skip the test where it is missing."""
+    library = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
+    if library is None:
+        pytest.skip("NOT TESTED: wrong clocks, because faketime is not installed")
+    return library
+
+
+@frozen
+class Hosts:
+    """Servers with wrong clocks, a client of each, and the variables of the first."""
+
+    servers: list[RunningServer]
+    clients: list[httpx2.Client]
+    variables: dict[str, str]
+
+    @property
+    def pairs(self) -> list[tuple[httpx2.Client, httpx2.Client]]:
+        """Each client with the other one."""
+        first, second = self.clients
+        return [(first, second), (second, first)]
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory, postgres_server: PostgresServer) -> Iterator[Hosts]:
+    library, directory = faketime_library(), tmp_path_factory.mktemp("clocks")
+    shared, password = directory / "images", directory / "password"
+    shared.mkdir()
+    password.write_text(PASSWORD)
+    with ExitStack() as stack:
+        url = stack.enter_context(postgres_server.empty_database())
+        servers, variables = [], {}
+        for clock in reversed(CLOCKS):
+            (directory / clock).mkdir()
+            (directory / clock / "images").symlink_to(shared)
+            variables = {
+                **NO_LIMITS,
+                "IMAGEHOST_LIMITS_API_PER_HOUR": "1000000",
+                "IMAGEHOST_DATABASE": url,
+                "IMAGEHOST_ADMIN_PASSWORD_FILE": str(password),
+                "IMAGEHOST_SESSIONS_LIFETIME_SECONDS": str(round(HALF_AN_HOUR.total_seconds())),
+                "IMAGEHOST_WEBHOOKS_ALLOW_LOOPBACK": "true",
+                "LD_PRELOAD": str(library),
+                "FAKETIME": clock,
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            }
+            servers.append(stack.enter_context(running(directory / clock, variables=variables)))
+        clients = [stack.enter_context(client_of(server, servers[0].token)) for server in servers]
+        for client, sign in zip(clients, (-1, 1), strict=True):
+            date = datetime.strptime(client.get("/healthz").headers["date"], "%a, %d %b %Y %H:%M:%S %Z")
+            assert abs((date - datetime.now(UTC).replace(tzinfo=None)).total_seconds() - sign * 3_600) < 60
+        yield Hosts(servers, clients, variables)
+
+
+def upload(client: httpx2.Client, headers: dict[str, str] | None = None, **options: str) -> dict[str, Any]:
+    files = {"image": ("a.png", make_image(16, 12))}
+    response = client.post("/v1/upload", files=files, data=options, headers=headers)
+    record: dict[str, Any] = response.raise_for_status().json()["data"]
+    return record
+
+
+def is_refused(client: httpx2.Client, path: str) -> bool:
+    """Return whether an image is not sent without a token."""
+    return httpx2.get(client.base_url.copy_with(raw_path=path.encode())).status_code != 200
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_nothing_wrong_is_confirmed_under_load(hosts: Hosts) -> None:
+    load = ServiceLoad(hosts.servers, hosts.servers[0].token, DEADLINE)
+    with load.running():
+        time.sleep(LOAD_SECONDS)
+        until(lambda: len(load.stored) > 12)
+    load.check()
+    assert not load.wrong
+    assert {status for _, status in load.statuses} <= {200, 404}
+    command = [sys.executable, "-m", "imagehost_server", "fsck", "--data", str(hosts.servers[1].data)]
+    environ = environment(hosts.variables)
+    result = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_records_have_the_time_of_the_database(hosts: Hosts) -> None:
+    for client in hosts.clients:
+        created = datetime.fromisoformat(upload(client)["created_at"])
+        assert abs((datetime.now(UTC) - created).total_seconds()) < TOLERANCE
+
+
+def test_sessions_and_keys_of_one_host_are_valid_on_the_other(hosts: Hosts) -> None:
+    for here, there in hosts.pairs:
+        credentials = {"username": "admin", "password": PASSWORD}
+        session = here.post("/v1/session", json=credentials).raise_for_status().json()["data"]
+        bearer = {"Authorization": f"Bearer {session['token']}"}
+        expires_at = (datetime.now(UTC) + HALF_AN_HOUR).isoformat()
+        body = {"name": "k", "scopes": ["images:read"], "expires_at": expires_at}
+        key = there.post("/v1/keys", json=body, headers=bearer).raise_for_status().json()["data"]
+        for client in (here, there):
+            headers = {"Authorization": f"Bearer {key['token']}"}
+            client.get("/v1/images", headers=headers).raise_for_status()
+
+
+def test_a_signed_url_of_one_host_is_valid_on_the_other_until_it_expires(hosts: Hosts) -> None:
+    for here, there in hosts.pairs:
+        image_id = upload(here, is_public="false")["id"]
+        paths = []
+        for seconds in (round(HALF_AN_HOUR.total_seconds()), 1):
+            response = here.post(f"/v1/images/{image_id}/signed-url", json={"expires_in": seconds})
+            url = httpx2.URL(response.raise_for_status().json()["data"]["url"])
+            paths.append(url.raw_path.decode())
+        assert not is_refused(there, paths[0])
+        until(partial(is_refused, there, paths[1]))
+
+
+def test_a_repeated_request_is_recognized_and_windows_are_shared(hosts: Hosts) -> None:
+    for here, there in hosts.pairs:
+        key = {"Idempotency-Key": str(here.base_url)}
+        assert upload(here, key)["id"] == upload(there, key)["id"]
+    remaining, resets = [], []
+    for client in hosts.clients * 2:
+        headers = client.get("/v1/images").raise_for_status().headers
+        remaining.append(int(headers["x-ratelimit-remaining"]))
+        resets.append(int(headers["x-ratelimit-reset"]))
+        assert -TOLERANCE < resets[-1] - time.time() < 3_600 + TOLERANCE
+    if len(set(resets)) == 1:  # no hour has ended meanwhile
+        assert remaining == sorted(set(remaining), reverse=True)
+
+
+@define
+class Receiver:
+    """A receiver of webhooks that refuses the first attempt of each event.
+
+    Attributes:
+        url: Its URL.
+        received: By event id, the time of each attempt and that in its `webhook-timestamp`.
+    """
+
+    url: str = ""
+    received: dict[str, list[tuple[float, float]]] = field(factory=lambda: defaultdict(list))
+
+
+@contextmanager
+def run_receiver() -> Iterator[Receiver]:
+    receiver = Receiver()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            attempts = receiver.received[self.headers["webhook-id"]]
+            attempts.append((time.time(), float(self.headers["webhook-timestamp"])))
+            self.send_response(500 if len(attempts) == 1 else 204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        receiver.url = f"http://127.0.0.1:{server.server_address[1]}/"
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        try:
+            yield receiver
+        finally:
+            server.shutdown()
+            thread.join(10)
+
+
+def test_webhooks_are_sent_and_repeated_in_time_with_the_right_timestamp(hosts: Hosts) -> None:
+    with run_receiver() as receiver:
+        webhook = {"url": receiver.url, "events": ["image.uploaded"]}
+        created = hosts.clients[0].post("/v1/webhooks", json=webhook).raise_for_status().json()["data"]
+        for client in hosts.clients:
+            upload(client)
+        until(lambda: [len(attempts) for attempts in receiver.received.values()] == [2, 2])
+        hosts.clients[0].delete(f"/v1/webhooks/{created['id']}").raise_for_status()
+    for first, second in receiver.received.values():
+        assert second[0] - first[0] > 2
+        for received, claimed in (first, second):
+            assert abs(received - claimed) < TOLERANCE
