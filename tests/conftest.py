@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.faults.trials import COLUMNS, PROPERTY
+from tests.postgres import FAST, PostgresServer, run_postgres
 
 TESTS = Path(__file__).resolve().parent
 REQUIRED_IN_CI = {"external", "faults"}
 """Markers of the tests that may be skipped on a developer's machine, but not in CI."""
 DIRECTORY_MARKERS = {"faults": "faults", "outside": "external"}
-"""Directories whose tests all have a marker."""
+"""Directories whose tests have a marker; those of `faults` that are marked slow run in parallel instead."""
 
 settings.register_profile("workspace", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("workspace"), derandomize=True, print_blob=True)
@@ -25,7 +27,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Add the markers of `DIRECTORY_MARKERS`."""
     for item in items:
         for directory, marker in DIRECTORY_MARKERS.items():
-            if TESTS / directory in item.path.parents:
+            if TESTS / directory in item.path.parents and (
+                marker != "faults" or item.get_closest_marker("slow") is None
+            ):
                 item.add_marker(marker)
 
 
@@ -41,10 +45,40 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what the trials of `tests/faults` have tried."""
+    rows = sorted(
+        tuple(map(str, value))
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        for key, value in getattr(report, "user_properties", ())
+        if key == PROPERTY and report.when == "call"
+    )
+    if rows:
+        terminalreporter.section("trials")
+        widths = [max(map(len, column)) for column in zip(COLUMNS, *rows, strict=True)]
+        for row in (COLUMNS, *rows):
+            terminalreporter.write_line("  ".join(map(str.ljust, row, widths)).rstrip())
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     """Return asyncio, on which the server runs, as the backend of async tests."""
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """Run a PostgreSQL server whose databases are fast, but do not survive a power failure."""
+    with run_postgres(*FAST) as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """Yield the URL of an empty PostgreSQL database."""
+    with postgres_server.empty_database() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

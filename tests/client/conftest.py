@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import socket
 import ssl
@@ -12,21 +13,28 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 import httpx2
+import keyring
+import keyring.backends.fail
 import pytest
 from attrs import define, evolve, field
 
 from imagehost_client import AsyncClient, AsyncPager, Client, Pager
 from imagehost_client._base import BaseClient
 from imagehost_client._retry import RetryPolicy
-from imagehost_client.testing import FakeImageHost
+from imagehost_client.testing import FakeImageHost, make_gif, make_png
+
+if TYPE_CHECKING:
+    from imagehost_client._cli.context import CommandContext
 
 C = TypeVar("C", bound=BaseClient)
+Run = Callable[..., tuple[int, list[str], str]]
 
-VARIABLES = ("IMAGEHOST_BASE_URL", "IMAGEHOST_TOKEN", "IMAGEHOST_CDN_URL")
+VARIABLES = tuple(f"IMAGEHOST_{name}" for name in ("BASE_URL", "TOKEN", "CDN_URL", "PROFILE", "LOG"))
 
 
 @pytest.fixture(autouse=True)
@@ -288,3 +296,94 @@ def field_of(body: bytes, name: str) -> str | None:
     """Return a text field of form data."""
     match = re.search(rb'name="%s"\r\n\r\n(.*?)\r\n--' % name.encode(), body, re.DOTALL)
     return match[1].decode() if match else None
+
+
+COLUMNS, TERM = "80", "xterm"
+"""The width and the kind of the terminal of `run_on_terminal`."""
+
+
+class Terminal(io.StringIO):
+    """A stream that reports to be a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def use_no_keyring() -> None:
+    """Let no test use the keyring of the person who runs it."""
+    backend: Any = keyring.backends.fail.Keyring
+    keyring.set_keyring(backend())
+
+
+def renewed(command: CommandContext) -> CommandContext:
+    """Return the context of another command with the same host and profiles."""
+    from imagehost_client._cli.output import Console
+
+    return evolve(command, connection=None, console=Console())
+
+
+@pytest.fixture
+def command(host: FakeImageHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandContext:
+    """The context of commands on the fake host, with its URL and token in the variables, and no profiles."""
+    from imagehost_client._cli.context import CommandContext
+    from imagehost_client._cli.profiles import ProfileStore
+
+    use_no_keyring()
+    monkeypatch.setenv("IMAGEHOST_BASE_URL", host.base_url)
+    monkeypatch.setenv("IMAGEHOST_CDN_URL", host.cdn_url)
+    monkeypatch.setenv("IMAGEHOST_TOKEN", host.accounts["admin"])
+    return CommandContext(
+        create_client=lambda **options: without_delays(Client(**options, transport=host)),
+        store=ProfileStore(tmp_path / "settings" / "profiles.json"),
+    )
+
+
+@pytest.fixture
+def run(command: CommandContext) -> Run:
+    """A runner of the command line on the fake host, which returns status, output lines and messages."""
+    from click.testing import CliRunner
+
+    from imagehost_client._cli.app import cli
+
+    def invoke(*argv: object, stdin: str | bytes = "") -> tuple[int, list[str], str]:
+        result = CliRunner().invoke(
+            cli,
+            [str(argument) for argument in argv],
+            input=stdin,
+            obj=renewed(command),
+            prog_name="imagehost-client",
+        )
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result.exit_code, result.stdout.splitlines(), result.stderr
+
+    return invoke
+
+
+@pytest.fixture
+def run_on_terminal(command: CommandContext, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A runner like `run` whose three streams are terminals."""
+    from imagehost_client._cli.app import cli
+
+    def invoke(*argv: object, stdin: str = "") -> tuple[int, list[str], str]:
+        monkeypatch.setenv("COLUMNS", COLUMNS)
+        monkeypatch.setenv("TERM", TERM)
+        streams = Terminal(stdin), Terminal(), Terminal()
+        for name, stream in zip(("stdin", "stdout", "stderr"), streams, strict=True):
+            monkeypatch.setattr(sys, name, stream)
+        with pytest.raises(SystemExit) as end:
+            cli.main([str(argument) for argument in argv], "imagehost-client", obj=renewed(command))
+        assert isinstance(end.value.code, int)
+        return end.value.code, streams[1].getvalue().splitlines(), streams[2].getvalue()
+
+    return invoke
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """A directory with two images."""
+    directory = tmp_path / "files"
+    directory.mkdir()
+    (directory / "a.png").write_bytes(make_png(3, 2))
+    (directory / "b.gif").write_bytes(make_gif())
+    return directory

@@ -5,60 +5,34 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import click
+import httpx2
 import pytest
-from tests.client.conftest import without_delays
+from click.testing import CliRunner
+from tests.client.conftest import Run, renewed
 
 from imagehost_client import Client
-from imagehost_client._cli.arguments import build_parser
-from imagehost_client._cli.completion import command_tree
+from imagehost_client._cli.app import cli
+from imagehost_client._cli.context import CommandContext
+from imagehost_client._cli.global_options import GLOBAL_OPTIONS
 from imagehost_client._cli.output import Console
-from imagehost_client.cli import main
-from imagehost_client.testing import FakeImageHost, make_gif, make_png
+from imagehost_client._cli.statuses import DESCRIPTIONS
+from imagehost_client.testing import FakeImageHost, make_png
 from imagehost_client.testing._store import Row, Table
 
-Run = Callable[..., tuple[int, list[str], str]]
 
-
-@pytest.fixture
-def run(host: FakeImageHost, capsys: pytest.CaptureFixture[str]) -> Run:
-    """A runner of the command line on the fake host, which returns status, output lines and messages."""
-
-    def connect(**options: Any) -> Client:
-        return without_delays(host.client())
-
-    def invoke(*argv: object) -> tuple[int, list[str], str]:
-        status = main([str(argument) for argument in argv], connect=connect)
-        output = capsys.readouterr()
-        return status, output.out.splitlines(), output.err
-
-    return invoke
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> Path:
-    """A directory with two images."""
-    (tmp_path / "a.png").write_bytes(make_png(3, 2))
-    (tmp_path / "b.gif").write_bytes(make_gif())
-    return tmp_path
-
-
-class Terminal(io.StringIO):
-    """A stream that reports to be a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def test_upload_prints_one_url_per_line_in_order(run: Run, files: Path, host: FakeImageHost) -> None:
-    status, lines, messages = run("upload", files / "b.gif", files / "a.png")
+def test_upload_prints_one_url_per_line(run: Run, files: Path, host: FakeImageHost) -> None:
+    status, lines, messages = run("upload", files / "b.gif", files / "a.png", "--parallel", 1)
     assert (status, messages) == (0, "")
     assert [line.rsplit(".")[-1] for line in lines] == ["gif", "png"]
     assert lines == [
@@ -68,29 +42,34 @@ def test_upload_prints_one_url_per_line_in_order(run: Run, files: Path, host: Fa
 
 
 @pytest.mark.parametrize(
-    ("flag", "begin"), [("--markdown", "![]("), ("--html", "<img"), ("--bbcode", "[img]"), ("--json", "{")]
+    ("name", "begin"),
+    [("markdown", "!["), ("html", "<img"), ("bbcode", "[img]"), ("json", "{"), ("url", "https://")],
 )
-def test_upload_prints_the_requested_markup(flag: str, begin: str, run: Run, files: Path) -> None:
-    _, lines, _ = run("upload", files, flag)
+def test_upload_prints_the_requested_markup(name: str, begin: str, run: Run, files: Path) -> None:
+    _, lines, _ = run("upload", files, "--format", name.upper())
     assert len(lines) == 2
     assert all(line.startswith(begin) for line in lines)
-    if flag == "--json":
-        assert json.loads(lines[0])["width"] == 3
+    if name == "json":
+        assert {json.loads(line)["width"] for line in lines} == {1, 3}
+    if name != "url":
+        assert run("upload", files / "a.png", f"--{name}")[1][0].startswith(begin)
 
 
-def test_upload_accepts_options_and_standard_input(
-    run: Run, files: Path, host: FakeImageHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stored_format_is_no_format_of_lines(run: Run, files: Path, host: FakeImageHost) -> None:
+    status, _, messages = run("upload", files / "a.png", "--format", "webp")
+    assert (status, "--stored-format webp" in messages, host.requests) == (2, True, [])
+
+
+def test_upload_accepts_options_and_standard_input(run: Run, files: Path, host: FakeImageHost) -> None:
     album = run("albums", "create", "A")[1][0]
     options = shlex.split(
-        f"--album {album} --description Text --quality 80 --format webp "
+        f"--album {album} --description Text --quality 80 --stored-format webp "
         "--remove-exif --auto-rename --private --quiet"
     )
     assert run("upload", files / "a.png", *options)[0] == 0
     record = next(iter(host.tables["images"].rows.values())).record
     assert (record["album_id"], record["description"], record["is_public"]) == (1, "Text", False)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(make_png())))
-    assert run("upload", "-", "--name", "p.png")[0] == 0
+    assert run("upload", "-", "--name", "p.png", stdin=make_png())[0] == 0
     assert run("upload", files / "a.png", "--name", "q.png", "--keep-format", "--checksum")[0] == 0
     names = [row.record["original_filename"] for row in host.tables["images"].rows.values()]
     assert names == ["a.png", "p.png", "q.png"]
@@ -104,39 +83,83 @@ def test_upload_reports_failed_files_and_prints_the_others(run: Run, files: Path
     with (files / "d.txt").open("rb") as stream:
         assert stream.read()
     status, lines, messages = run("upload", files / "a.png", files / "c.txt", files / "missing.png")
-    assert (status, len(lines)) == (1, 1)
+    assert (status, len(lines)) == (6, 1)
     assert "c.txt: The file format is not supported" in messages
     assert "missing.png" in messages
-    assert "2 of 3 files failed" in messages
+    assert messages.endswith(
+        "2 of 3 files failed: 1 × No such file or directory; 1 × The file format is not supported\n"
+    )
+
+
+def test_upload_names_the_files_that_were_not_attempted_and_the_reason(
+    run: Run, files: Path, host: FakeImageHost
+) -> None:
+    host.fail(507)
+    status, lines, messages = run("upload", files, "--parallel", "1")
+    assert (status, lines) == (5, [])
+    assert messages.splitlines()[1:4] == [
+        f"imagehost-client: {files / 'b.gif'}: not attempted",
+        "imagehost-client: stopped: There is not enough storage space: failure planned by the test "
+        f"(request {messages.partition('(request ')[2].partition(')')[0]})",
+        "imagehost-client: 2 of 2 files failed: 1 × There is not enough storage space; 1 × not attempted",
+    ]
+
+
+def test_upload_prints_the_url_of_a_file_before_the_next_one_is_stored(
+    host: FakeImageHost, files: Path, command: CommandContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed = threading.Event()
+    waits: list[bool] = []
+
+    class Output(io.StringIO):
+        def flush(self) -> None:
+            printed.set()
+
+    class WaitingHost(httpx2.BaseTransport):
+        def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+            if host.requests:
+                waits.append(printed.wait(30))
+            return host.handle_request(request)
+
+    command.create_client = lambda **options: Client(**options, transport=WaitingHost())
+    monkeypatch.setattr(sys, "stdout", Output())
+    with pytest.raises(SystemExit) as end:
+        cli.main(["upload", str(files), "--parallel", "1"], obj=command)
+    assert (end.value.code, waits) == (0, [True])
 
 
 def test_upload_of_a_directory_without_images_is_reported(run: Run, tmp_path: Path) -> None:
-    assert run("upload", tmp_path) == (1, [], "imagehost-client: no images found\n")
+    assert run("upload", tmp_path) == (
+        1,
+        [],
+        "imagehost-client: no images found; folders are searched for JPEG, PNG, WebP or GIF\n",
+    )
 
 
 def test_upload_resumes_from_a_journal(run: Run, files: Path, host: FakeImageHost) -> None:
     first = run("upload", files, "--journal", files / "journal")[1]
-    assert run("upload", files, "--journal", files / "journal")[1] == first
+    assert sorted(run("upload", files, "--journal", files / "journal")[1]) == sorted(first)
     assert len(host.tables["images"].rows) == 2
 
 
-def test_a_progress_bar_is_drawn_on_a_terminal_and_erased(
-    host: FakeImageHost, files: Path, monkeypatch: pytest.MonkeyPatch
+def test_upload_with_a_journal_prints_no_url_that_the_host_does_not_confirm(
+    run: Run, files: Path, host: FakeImageHost
 ) -> None:
-    (files / "c.png").write_bytes(b"no image")
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    main(["upload", str(files)], connect=lambda **_: without_delays(host.client()))
-    output = terminal.getvalue()
-    assert "█" * 30 in output
-    assert "2 done, 1 failed" in output
-    assert "\r\x1b[K" in output
-    monkeypatch.setattr(sys, "stderr", quiet := Terminal())
-    main(["upload", str(files / "a.png"), "--quiet"], connect=lambda **_: without_delays(host.client()))
-    assert quiet.getvalue() == ""
-    (files / "empty.png").write_bytes(b"")
-    main(["upload", str(files / "empty.png")], connect=lambda **_: without_delays(host.client()))
-    assert "of 0.0 MB" in quiet.getvalue()
+    first = run("upload", files, "--journal", files / "journal")[1]
+    host.drop(times=4)
+    status, lines, messages = run("upload", files, "--journal", files / "journal")
+    assert (status, lines, "2 of 2 files failed" in messages) == (7, [], True)
+    token = host.accounts["admin"]
+    grant = host.tokens.pop(token)
+    status, lines, messages = run("upload", files, "--journal", files / "journal")
+    assert (status, lines, "Authentication failed" in messages) == (3, [], True)
+    host.tokens[token] = grant
+    host.tables["images"].rows.clear()
+    status, lines, _ = run("upload", files, "--journal", files / "journal")
+    assert (status, len(lines), set(lines) & set(first)) == (0, 2, set())
+    (files / "other").write_text('{"journal": 1}\n')
+    status, lines, messages = run("upload", files, "--journal", files / "other")
+    assert (status, lines, "expected a journal of version 3" in messages) == (2, [], True)
 
 
 def test_images_are_listed_printed_and_deleted(run: Run, files: Path) -> None:
@@ -148,22 +171,36 @@ def test_images_are_listed_printed_and_deleted(run: Run, files: Path) -> None:
     assert json.loads("\n".join(run("show", image_id)[1]))["id"] == image_id
     assert run("rm", image_id) == (0, [image_id], "")
     status, lines, messages = run("rm", image_id, lines[0].split("\t")[0], lines[1].split("\t")[0])
-    assert (status, len(lines)) == (1, 1)
+    assert (status, len(lines)) == (6, 1)
     assert "does not exist" in messages
-    assert run("show", image_id)[0] == 1
+    assert run("show", image_id)[0] == 4
+    status, lines, messages = run("show", image_id, image_id)
+    assert (status, lines, messages.count("does not exist")) == (4, [], 2)
 
 
 @pytest.mark.parametrize(("reply", "status"), [("y\n", 0), ("YES\n", 0), ("\n", 1), ("no\n", 1), ("", 1)])
 def test_deletion_requires_confirmation_on_a_terminal(
-    reply: str, status: int, run: Run, files: Path, host: FakeImageHost, monkeypatch: pytest.MonkeyPatch
+    reply: str, status: int, run_on_terminal: Run, files: Path, host: FakeImageHost
 ) -> None:
-    run("upload", files / "a.png")
+    run_on_terminal("upload", files / "a.png")
     image_id = next(iter(host.tables["images"].rows))
-    monkeypatch.setattr(sys, "stdin", Terminal(reply))
-    assert run("rm", image_id)[0] == status
+    assert run_on_terminal("rm", image_id, stdin=reply)[0] == status
     assert (image_id in host.tables["images"].rows) == (status == 1)
     if status:
-        assert run("rm", image_id, "--yes")[0] == 0
+        assert run_on_terminal("rm", image_id, "--yes")[0] == 0
+
+
+@pytest.mark.parametrize(("count", "named"), [(1, "1 image?"), (2, "2 images?")])
+def test_the_confirmation_of_a_deletion_has_the_number_of_images(
+    count: int, named: str, run_on_terminal: Run
+) -> None:
+    messages = run_on_terminal("rm", *["0" * 16] * count, stdin="no\n")[2]
+    assert f"Permanently delete {named}" in messages
+
+
+@pytest.mark.parametrize(("count", "named"), [(1, "1 of 1 file failed"), (2, "2 of 2 files failed")])
+def test_a_failed_upload_reports_the_number_of_files(count: int, named: str, run: Run, files: Path) -> None:
+    assert named in run("upload", *[files / f"missing{number}.png" for number in range(count)])[2]
 
 
 def test_urls_are_printed(run: Run, files: Path, host: FakeImageHost) -> None:
@@ -180,6 +217,7 @@ def test_urls_are_printed(run: Run, files: Path, host: FakeImageHost) -> None:
     assert "sig=" in run("url", image_id, "--signed", "60")[1][0]
     status, _, messages = run("url", image_id, "-W", 9000)
     assert (status, "for w" in messages) == (2, True)
+    assert run("url", image_id, "--signed", "60", "--srcset", "2")[0] == 2
 
 
 def test_albums_are_managed(run: Run, files: Path) -> None:
@@ -190,7 +228,7 @@ def test_albums_are_managed(run: Run, files: Path) -> None:
     assert run("albums", "ls")[1] == ["1\t1\tprivate\tCats"]
     assert json.loads("\n".join(run("albums", "show", "1")[1]))["description"] == "All"
     status, lines, _ = run("albums", "remove", "1", image, "missing")
-    assert (status, lines) == (1, [f"{image}\tremoved", "missing\tnot_found"])
+    assert (status, lines) == (6, [f"{image}\tremoved", "missing\tnot_found"])
     assert run("albums", "rm", "1", "--delete-images", "--yes") == (0, ["1"], "")
     run("albums", "create", "Dogs")
     assert run("albums", "ls")[1] == ["2\t0\tpublic\tDogs"]
@@ -228,19 +266,18 @@ def test_updates_change_only_the_fields_of_given_flags(run: Run, files: Path) ->
     ]
 
 
+@pytest.mark.parametrize("name", ["get", "render"])
 def test_an_image_is_written_to_a_file_or_a_pipe_but_not_to_a_terminal(
-    run: Run, files: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, run: Run, run_on_terminal: Run, files: Path, command: CommandContext
 ) -> None:
     image = json.loads(run("upload", files / "a.png", "--json")[1][0])["id"]
-    status, lines, messages = run("render", image, "-W", 2, "-o", files / "out")
+    status, lines, messages = run(name, image, "-W", 2, "-o", files / "out")
     assert (status, lines, "image/png" in messages) == (0, [], True)
     assert (files / "out").read_bytes() == make_png(3, 2)
-    pipe = io.TextIOWrapper(io.BytesIO())
-    monkeypatch.setattr(sys, "stdout", pipe)
-    run("render", image)
-    assert pipe.buffer.getvalue() == make_png(3, 2)
-    monkeypatch.setattr(sys, "stdout", Terminal())
-    assert run("render", image)[0] == 2
+    for output in ((), ("-o", "-")):
+        result = CliRunner().invoke(cli, [name, image, *output], obj=renewed(command))
+        assert (result.exit_code, result.stdout_bytes) == (0, make_png(3, 2))
+    assert run_on_terminal(name, image)[0] == 2
 
 
 def test_the_gallery_is_listed(run: Run, files: Path) -> None:
@@ -249,44 +286,38 @@ def test_the_gallery_is_listed(run: Run, files: Path) -> None:
     assert json.loads(run("gallery", "--json")[1][0])["width"] == 3
 
 
-def test_an_account_is_registered_and_a_session_ended(
-    run: Run, host: FakeImageHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_account_is_registered_and_a_session_ended(run: Run, host: FakeImageHost) -> None:
     host.account("admin")["role"] = "user"
-    monkeypatch.setattr(sys, "stdin", io.StringIO("correct horse\n"))
-    status, _, messages = run("register", "ann")
-    assert (status, "operator" in messages) == (1, True)
+    status, _, messages = run("register", "ann", stdin="correct horse\n")
+    assert (status, "operator" in messages) == (3, True)
     host.account("admin")["role"] = "operator"
-    monkeypatch.setattr(sys, "stdin", io.StringIO("correct horse\n"))
-    assert run("register", "ann") == (0, ["ann"], "")
+    assert run("register", "ann", stdin="correct horse\n") == (0, ["ann"], "")
     assert host.passwords == {"ann": "correct horse"}
     assert run("logout") == (0, [], "imagehost-client: signed out\n")
-    assert run("account")[0] == 1
+    assert run("account")[0] == 3
+    assert run("logout")[0] == 3
 
 
-def test_sessions_are_listed_and_ended_and_the_password_is_changed(
-    run: Run, host: FakeImageHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sessions_are_listed_and_ended_and_the_password_is_changed(run: Run, host: FakeImageHost) -> None:
     other = host.add_session("admin", "another program")
     (newest, current) = [line.split("\t") for line in run("sessions", "ls")[1]]
     assert (newest[2:], current[4]) == (["127.0.0.1", "another program", ""], "current")
     assert run("sessions", "rm", newest[0]) == (0, [newest[0]], "")
     assert other not in host.tokens
-    monkeypatch.setattr(sys, "stdin", io.StringIO("wrong\na longer password\n"))
-    status, _, messages = run("passwd")
+    status, _, messages = run("passwd", stdin="wrong\na longer password\n")
     assert (status, "current_password" in messages) == (1, True)
-    monkeypatch.setattr(sys, "stdin", io.StringIO("secret\na longer password\n"))
-    assert run("passwd")[0] == 0
+    assert run("passwd", stdin="secret\na longer password\n")[0] == 0
     assert host.passwords == {"admin": "a longer password"}
 
 
-def test_accounts_are_managed_by_operators(
-    run: Run, host: FakeImageHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO("correct horse\n"))
-    assert run("accounts", "create", "ann", "--quota-bytes", "1000", "--uploads-per-minute", "0")[1] == ["2"]
-    created = record(run, "accounts", "show", "2")
-    assert (created["quota_bytes"], created["limits"]["uploads_per_minute"]) == (1000, 0)
+def test_accounts_are_managed_by_operators(run: Run) -> None:
+    created = run(
+        *("accounts", "create", "ann", "--quota-bytes", "1000", "--uploads-per-minute", "0"),
+        stdin="correct horse\n",
+    )
+    assert created[1] == ["2"]
+    shown = record(run, "accounts", "show", "2")
+    assert (shown["quota_bytes"], shown["limits"]["uploads_per_minute"]) == (1000, 0)
     assert run("accounts", "ls")[1] == [
         "2\tuser\tactive\t0\t0\tann",
         "1\toperator\tactive\t0\t0\tadmin",
@@ -301,7 +332,7 @@ def test_accounts_are_managed_by_operators(
 
 
 def test_images_are_filtered_and_sorted(run: Run, files: Path) -> None:
-    run("upload", files / "a.png", "--description", "A red cat", "--keep-format", "--format", "AUTO")
+    run("upload", files / "a.png", "--description", "A red cat", "--keep-format", "--stored-format", "AUTO")
     run("upload", files / "b.gif", "--private")
 
     def listed(*flags: str) -> list[str]:
@@ -314,22 +345,21 @@ def test_images_are_filtered_and_sorted(run: Run, files: Path) -> None:
         "b.gif",
     ]
     assert listed("--after", "2999-01-01") == []
-    with pytest.raises(SystemExit):
-        run("ls", "--after", "yesterday")
+    assert run("ls", "--after", "yesterday")[0] == 2
     album = run("albums", "create", "Cats")[1][0]
     image_id = run("ls", "--public")[1][0].split("\t")[0]
     run("albums", "add", album, image_id)
     assert run("gallery", "--album", album)[1][0].startswith(image_id)
-    assert run("gallery", "--album", "99")[0] == 1
+    assert run("gallery", "--album", "99")[0] == 4
 
 
 def test_several_images_are_changed_deleted_and_signed_together(
     run: Run, files: Path, host: FakeImageHost
 ) -> None:
-    urls = run("upload", files)[1]
+    urls = run("upload", files, "--parallel", 1)[1]
     ids = [url.rpartition("/")[2].partition(".")[0] for url in urls]
     status, lines, _ = run("update", *ids, "missing", "--description", "Both")
-    assert (status, lines) == (1, [f"{ids[0]}\tupdated", f"{ids[1]}\tupdated", "missing\tnot_found"])
+    assert (status, lines) == (6, [f"{ids[0]}\tupdated", f"{ids[1]}\tupdated", "missing\tnot_found"])
     assert run("update", *urls, "--description", "Both") == (0, [f"{one}\tunchanged" for one in ids], "")
     signed = run("url", *urls, "--signed", "60", "-W", "5")[1]
     assert [all(text in line for text in (one, "w=5", "sig=")) for one, line in zip(ids, signed, strict=True)]
@@ -337,7 +367,7 @@ def test_several_images_are_changed_deleted_and_signed_together(
     before = len(host.requests)
     missing = [f"{number:016}" for number in range(99)]
     status, lines, messages = run("rm", *urls, *missing)
-    assert (status, lines, messages.count("does not exist")) == (1, ids, 99)
+    assert (status, lines, messages.count("does not exist")) == (6, ids, 99)
     assert host.requests[before:] == [("POST", "/images/delete")] * 2
 
 
@@ -379,51 +409,11 @@ def test_an_authorization_error_is_followed_by_a_hint(
 ) -> None:
     host.fail(status)
     code, lines, messages = run("account")
-    assert (code, lines, hint in messages) == (1, [], True)
+    assert (code, lines, hint in messages) == (3, [], True)
 
 
 def test_the_account_is_printed(run: Run) -> None:
     assert json.loads("\n".join(run("account")[1]))["usage"] == {"bytes": 0, "images": 0, "albums": 0}
-
-
-def test_login_prints_only_the_token(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO("secret\n"))
-    assert run("login", "admin")[1][0].startswith("ihs_")
-    monkeypatch.setattr(sys, "stdin", Terminal())
-    monkeypatch.setattr("getpass.getpass", lambda _: "wrong")
-    status, lines, messages = run("login", "admin")
-    assert (status, lines) == (1, [])
-    assert "IMAGEHOST_TOKEN" in messages
-
-
-def test_config_prints_settings_with_their_sources_and_without_the_token(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    token = "ihk_0123456789abcdefghijkl"
-    monkeypatch.setenv("IMAGEHOST_BASE_URL", "https://h/v1")
-    monkeypatch.setenv("IMAGEHOST_TOKEN", token)
-    assert main(["config"]) == 0
-    output = capsys.readouterr().out
-    assert output.splitlines() == [
-        "base_url\thttps://h/v1\tIMAGEHOST_BASE_URL",
-        "cdn_url\thttps://h/img\tbase_url",
-        "token\tihk_01…\tIMAGEHOST_TOKEN",
-    ]
-    monkeypatch.delenv("IMAGEHOST_TOKEN")
-    monkeypatch.setenv("IMAGEHOST_CDN_URL", "https://c/img")
-    assert main(["--base-url", "https://g/v1", "config"]) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "base_url\thttps://g/v1\t--base-url",
-        "cdn_url\thttps://c/img\tIMAGEHOST_CDN_URL",
-        "token\tnone\tIMAGEHOST_TOKEN",
-    ]
-
-
-def test_a_missing_or_unreachable_base_url_is_followed_by_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ls"]) == 2
-    assert "IMAGEHOST_BASE_URL" in capsys.readouterr().err
-    assert main(["--retries", "0", "--base-url", "http://127.0.0.1:9/v1", "ls"]) == 1
-    assert "check that the host is running" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -441,12 +431,17 @@ def test_a_missing_or_unreachable_base_url_is_followed_by_a_hint(capsys: pytest.
         "keys create x --expires xd",
         "keys create x --expires 999999999999d",
         "keys create x --expires 2999-01-01",
+        "accounts update 1 --quota-bytes many",
+        "update a --album 1 --no-album",
+        "get a b -o file",
+        "upload - -",
+        "upload x --existing",
+        "upload x --watch",
+        "ls --timeout 0",
     ],
 )
 def test_a_usage_error_has_status_2(line: str, run: Run) -> None:
-    with pytest.raises(SystemExit) as caught:
-        run(*line.split())
-    assert caught.value.code == 2
+    assert run(*line.split())[0] == 2
 
 
 def test_an_interrupt_and_an_os_error_end_without_a_traceback(
@@ -463,10 +458,14 @@ def test_an_interrupt_and_an_os_error_end_without_a_traceback(
     assert (status, "No such file" in messages) == (1, True)
 
 
-def test_control_characters_are_not_printed() -> None:
+def test_control_characters_are_not_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     text = io.StringIO()
-    Console(text, text, text).print("a\x1b[31m\u202eb\tc")
+    monkeypatch.setattr(sys, "stdout", text)
+    Console().print("a\x1b[31m\u202eb\tc")
     assert text.getvalue() == "a?[31m?b\tc\n"
+    monkeypatch.setattr(sys, "stderr", text)
+    Console().error("d\x1b[2J")
+    assert text.getvalue().endswith("imagehost-client: d?[2J\n")
 
 
 def test_verbose_prints_the_log(served: FakeImageHost) -> None:
@@ -508,54 +507,78 @@ def run_process(served: FakeImageHost, *argv: str, **options: Any) -> subprocess
     )
 
 
-def test_completion_has_every_command_and_flag(capsys: pytest.CaptureFixture[str]) -> None:
-    tree = dict(command_tree(build_parser()))
-    assert {"upload", "ls", "albums", "--base-url"} <= set(tree[""])
-    assert "--markdown" in tree["upload"]
-    assert {"create", "add"} <= set(tree["albums"])
-    for shell in ("bash", "zsh", "fish"):
-        assert main(["completion", shell]) == 0
-        script = capsys.readouterr().out
-        for path, words in tree.items():
-            assert path.rsplit("/")[-1] in script
-            assert " ".join(words) in script
+def commands(
+    group: click.Group, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Return all commands with their paths, such as `("albums", "ls")`."""
+    yield path, group
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name), command
 
 
-def test_completion_in_fish_distinguishes_subcommands_of_the_same_name(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    main(["completion", "fish"])
-    lines = capsys.readouterr().out.splitlines()
-    (keys,) = [line for line in lines if "from keys; and __fish_seen_subcommand_from create'" in line]
-    assert "--scope" in keys
-    assert "--private" not in keys
-    assert lines[0].startswith("complete -c imagehost-client -n '__fish_use_subcommand' -a ")
+def test_every_command_and_option_has_help(run: Run) -> None:
+    for path, command in commands(cli):
+        status, lines, _ = run(*path, "--help")
+        assert (status, lines[0].startswith("Usage: ")) == (0, True)
+        assert command.help
+        assert len(command.help.splitlines()[0]) <= 72, path
 
 
-@pytest.mark.parametrize(
-    ("line", "completions"),
-    [
-        ("imagehost-client upl", ["upload"]),
-        ("imagehost-client albums a", ["add"]),
-        ("imagehost-client --verbose albums create --p", ["--private"]),
-    ],
-)
-def test_completion_works_in_bash(
-    line: str, completions: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(["completion", "bash"])
-    script = capsys.readouterr().out
-    invocation = f"COMP_WORDS=({line}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))"
-    invocation += "\n_imagehost_client; echo ${COMPREPLY[@]}"
-    process = subprocess.run(
-        ["bash", "-c", f"{script}\n{invocation}"], capture_output=True, text=True, check=True
+def test_every_command_global_option_and_exit_status_is_documented(workspace: Path) -> None:
+    text = (workspace / "docs" / "cli.md").read_text(encoding="utf-8")
+    named = [name for name, command in cli.commands.items() if not command.hidden]
+    assert [name for name in named if not re.search(rf"`{name}\b", text)] == []
+    assert [option.opts[0] for option in GLOBAL_OPTIONS if f"`{option.opts[0]}" not in text] == []
+    rows = re.findall(r"^\| (\d+) \|", text, re.MULTILINE)
+    assert [int(row) for row in rows] == [int(status) for status in DESCRIPTIONS]
+    upload = cli.commands["upload"]
+    assert [option for option in ("--watch", "--existing", "--copy") if f"`{option}" not in text] == []
+    assert {"--watch", "--existing", "--copy"} <= {name for param in upload.params for name in param.opts}
+
+
+@pytest.mark.parametrize("line", [("whoami",), ("albums", "ls"), ("ls", "--limit", "1")])
+def test_global_options_are_accepted_at_any_place(line: tuple[str, ...], run: Run) -> None:
+    places = [place for place in range(len(line) + 1) if line[place - 1 : place] != ("--limit",)]
+    for place in places:
+        status, _, messages = run(*line[:place], "--profile", "absent", *line[place:])
+        assert (status, "'absent'" in messages) == (2, True)
+    assert run(*line)[0] == 0
+
+
+def test_global_options_are_settings_of_the_client(run: Run, command: CommandContext) -> None:
+    received: dict[str, Any] = {}
+    create = command.create_client
+
+    def record(**options: Any) -> Client:
+        received.update(options)
+        return create(**options)
+
+    command.create_client = record
+    assert run("ls")[0] == 0
+    assert (received["timeout"], received["max_retries"], received["allow_http"]) == (60, 3, False)
+    assert run("--retries", "0", "ls", "--timeout", "5", "--allow-http")[0] == 0
+    assert (received["timeout"], received["max_retries"], received["allow_http"]) == (5, 0, True)
+
+
+def test_every_command_accepts_the_global_options() -> None:
+    for path, command in commands(cli):
+        with command.make_context("x", [], resilient_parsing=True) as ctx:
+            names = {option for parameter in command.get_params(ctx) for option in parameter.opts}
+        assert {"--profile", "--base-url", "--timeout", "--retries", "--allow-http", "-v"} <= names, path
+
+
+def test_without_the_extra_the_command_prints_what_to_install() -> None:
+    program = (
+        "import sys; sys.modules['click'] = None\n"
+        "import imagehost_client; imagehost_client.Client\n"
+        "from imagehost_client.cli import main; main(['ls'])"
     )
-    assert process.stdout.split() == completions
-
-
-def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
-    for path in dict(command_tree(build_parser())):
-        with pytest.raises(SystemExit) as caught:
-            main([*path.split("/"), "--help"] if path else ["--help"])
-        assert caught.value.code == 0
-    assert "usage: imagehost-client" in capsys.readouterr().out
+    process = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (process.returncode, process.stdout) == (2, "")
+    assert "click is not installed" in process.stderr
+    assert "pip install 'imagehost-client[cli]'" in process.stderr

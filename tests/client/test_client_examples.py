@@ -7,16 +7,16 @@ import os
 import re
 import subprocess
 import sys
+from base64 import b64encode
 from itertools import takewhile
 from pathlib import Path
 
 import pytest
 
 from imagehost_client import Client, errors
-from imagehost_client._cli.arguments import build_parser
-from imagehost_client._cli.completion import command_tree
+from imagehost_client._cli.app import cli
 from imagehost_client.client import Resource
-from imagehost_client.testing import FakeImageHost
+from imagehost_client.testing import FakeImageHost, make_png
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 
@@ -27,7 +27,10 @@ def expected_output(source: str) -> str:
     return "".join(f"{line[2:]}\n" for line in reversed(comment))
 
 
-@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("client_*.py")), ids=lambda path: path.stem)
+PROGRAMS = sorted(path for pattern in ("client_*.py", "program_*") for path in EXAMPLES.glob(pattern))
+
+
+@pytest.mark.parametrize("example", PROGRAMS, ids=lambda path: path.stem)
 def test_an_example_of_the_client_prints_its_documented_output(
     example: Path, served: FakeImageHost, tmp_path: Path
 ) -> None:
@@ -35,14 +38,18 @@ def test_an_example_of_the_client_prints_its_documented_output(
         "IMAGEHOST_BASE_URL": served.base_url,
         "IMAGEHOST_TOKEN": served.accounts["admin"],
         "PASSWORD": "secret",
+        "CHART": b64encode(make_png(400, 300)).decode(),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "XDG_CONFIG_HOME": str(tmp_path),
     }
+    interpreter = ["sh"] if example.suffix == ".sh" else [sys.executable, "-W", "error"]
     process = subprocess.run(
-        [sys.executable, "-W", "error", str(example)],
+        [*interpreter, str(example)],
         cwd=tmp_path,
         env=os.environ | variables,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert (process.returncode, process.stderr) == (0, "")
@@ -85,7 +92,7 @@ def test_readme_names_every_operation(workspace: Path) -> None:
 
 def test_readme_names_every_command_and_setting(workspace: Path) -> None:
     readme = (workspace / "packages" / "imagehost-client" / "README.md").read_text(encoding="utf-8")
-    commands = [word for word in dict(command_tree(build_parser()))[""] if not word.startswith("-")]
+    commands = [name for name, command in cli.commands.items() if not command.hidden]
     settings = list(inspect.signature(Client).parameters)
     assert [word for word in commands if not re.search(rf"`{word}`|imagehost-client {word}\b", readme)] == []
     assert [name for name in settings if not re.search(rf"`{name}\b", readme)] == []

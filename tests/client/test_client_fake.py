@@ -5,15 +5,24 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import httpx2
 import pytest
 
-from imagehost_client import Client, ForbiddenError, NotFoundError, UnauthorizedError, UnavailableError
+from imagehost_client import (
+    Client,
+    ForbiddenError,
+    NotFoundError,
+    UnauthorizedError,
+    UnavailableError,
+    models,
+)
 from imagehost_client.testing import FakeImageHost, make_gif, make_png
 from imagehost_client.testing._forms import MAX_BYTES
 from imagehost_client.testing._image_files import read_image_info
+from imagehost_client.testing._store import SCOPES
+from imagehost_core.models import Scope
 
 
 @pytest.fixture
@@ -332,3 +341,12 @@ def test_local_colour_tables_of_gif_are_skipped() -> None:
     assert read_image_info(local, "a").frames == 1
     bare = b"GIF89a" + struct.pack("<HHBBB", 2, 3, 0, 0, 0) + content[19:]
     assert read_image_info(bare, "a").width == 2
+
+
+def test_the_scopes_of_the_types_are_those_of_the_host() -> None:
+    assert get_args(models.Scope) == SCOPES == tuple(Scope)
+
+
+def test_the_kinds_of_events_of_the_types_are_those_of_the_host() -> None:
+    kinds, texts = get_args(models.EventName)
+    assert get_args(texts) == tuple(kinds)

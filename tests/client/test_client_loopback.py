@@ -153,7 +153,7 @@ def test_batch_uploads_with_random_faults_are_each_stored_once(kind: str) -> Non
         server.plan.extend(rng.choice(faults) for _ in range(200))
 
         def upload(client: Any) -> Any:
-            return without_delays(client, retries=30).upload_many(contents, parallel=8)
+            return without_delays(client, retries=30).upload_many(contents, parallel=8, files_per_request=1)
 
         results = caller(kind, server.url)(upload)
     assert [result.error for result in results] == [None] * len(contents)

@@ -1,8 +1,7 @@
-"""Batch uploads: order, errors of single files, directories, and the journal."""
+"""Batch uploads: order, errors of single files, and directories."""
 
 from __future__ import annotations
 
-import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,19 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
-from tests.client.conftest import Caller, without_delays
+from tests.client.conftest import Caller
 
-from imagehost_client import Client, UnsupportedMediaTypeError, UploadResult
+from imagehost_client import (
+    APIConnectionError,
+    Client,
+    RateLimitError,
+    SourceChangedError,
+    UnavailableError,
+    UnsupportedMediaTypeError,
+    UploadResult,
+    ValidationError,
+)
+from imagehost_client._many import BatchState
 from imagehost_client.testing import FakeImageHost, make_gif, make_png
 
 
@@ -103,74 +112,73 @@ def test_the_number_of_concurrent_uploads_is_limited(kind: str, parallel: int, h
     assert len(host.tables["images"].rows) == 9
 
 
-class StopError(Exception):
-    """The exception that interrupts a batch."""
+@pytest.mark.parametrize("status", [401, 403, 507])
+def test_a_fatal_error_stops_the_batch(status: int, call: Caller, host: FakeImageHost) -> None:
+    host.fail(status)
+    results = call(lambda client: client.upload_many([make_png() for _ in range(5)], parallel=1))
+    assert {result.error.status for result in results} == {status}
+    assert [result.attempted for result in results] == [True, False, False, False, False]
+    assert host.requests == [("POST", "/upload")]
 
 
-def test_an_interrupted_batch_resumes_without_duplicates(
-    call: Caller, host: FakeImageHost, tmp_path: Path
+@pytest.mark.parametrize("status", [413, 415, 422, 500])
+def test_an_error_of_one_file_does_not_stop_the_batch(status: int, call: Caller, host: FakeImageHost) -> None:
+    host.fail(status)
+    results = call(lambda client: client.upload_many([make_png() for _ in range(3)], parallel=1))
+    assert [result.error is None for result in results] == [False, True, True]
+    assert all(result.attempted for result in results)
+
+
+def test_a_host_that_is_not_reached_stops_the_batch(call: Caller, host: FakeImageHost) -> None:
+    host.drop(times=4)
+    results = call(lambda client: client.upload_many([make_png() for _ in range(5)], parallel=1))
+    assert {type(result.error) for result in results} == {APIConnectionError}
+    assert [result.attempted for result in results] == [True, False, False, False, False]
+
+
+def test_a_rate_limit_that_ends_too_late_to_wait_for_stops_the_batch(
+    call: Caller, host: FakeImageHost
 ) -> None:
-    for number in range(6):
-        (tmp_path / f"{number}.png").write_bytes(make_png(number + 1, 1))
-    journal = tmp_path / "journal"
-    results_before: list[UploadResult] = []
-
-    def stop(result: UploadResult) -> None:
-        results_before.append(result)
-        if len(results_before) == 3:
-            raise StopError
-
-    with pytest.raises(StopError):
-        call(lambda client: client.upload_many(tmp_path, journal=journal, parallel=1, on_result=stop))
-    results = call(lambda client: client.upload_many(tmp_path, journal=journal))
-    assert [result.image.width for result in results] == [1, 2, 3, 4, 5, 6]
-    assert sum(result.resumed for result in results) >= 3
-    assert len(host.tables["images"].rows) == 6
-    repeated = call(lambda client: client.upload_many(tmp_path, journal=journal))
-    assert [result.image for result in repeated] == [result.image for result in results]
-    assert all(result.resumed for result in repeated)
+    host.fail(429, retry_after=3000)
+    results = call(lambda client: client.upload_many([make_png() for _ in range(3)], parallel=1))
+    assert [(result.error.status, result.attempted) for result in results] == [
+        (429, True),
+        (429, False),
+        (429, False),
+    ]
 
 
-def test_an_upload_with_a_lost_response_is_repeated_with_its_key(host: FakeImageHost, tmp_path: Path) -> None:
-    (tmp_path / "a.png").write_bytes(make_png())
-    journal = tmp_path / "journal"
-    with without_delays(host.client()) as client:
-        first = client.upload_many(tmp_path, journal=journal)[0].unwrap()
-        lines = journal.read_text().split("\n")
-        journal.write_text(
-            "\n".join(line for line in lines if "finished" not in line) + '{"finished": "truncated'
-        )
-        result = client.upload_many(tmp_path, journal=journal)[0]
-    assert result.image == first
-    assert result.image is not None
-    assert result.image.meta.replayed
-    assert not result.resumed
+SENT, NOT_SENT = APIConnectionError("lost"), APIConnectionError("refused")
+NOT_SENT.is_sent = False
+BUSY, REFUSED, LATE = UnavailableError("busy"), ValidationError("bad"), RateLimitError("full", retry_after=61)
 
 
-def test_a_changed_file_or_other_options_are_uploaded_again(host: FakeImageHost, tmp_path: Path) -> None:
-    path, journal = tmp_path / "a.png", tmp_path / "journal"
-    path.write_bytes(make_png(1, 1))
-    with without_delays(host.client()) as client:
-        client.upload_many(path, journal=journal)
-        assert not client.upload_many(path, journal=journal, is_public=False)[0].resumed
-        path.write_bytes(make_png(2, 1))
-        assert not client.upload_many(path, journal=journal)[0].resumed
-    assert len(host.tables["images"].rows) == 3
+@pytest.mark.parametrize(
+    ("errors", "stops"),
+    [
+        ([NOT_SENT], True),
+        ([SENT], False),
+        ([SENT, SENT], True),
+        ([BUSY, SENT], True),
+        ([SENT, None, SENT], False),
+        ([SENT, REFUSED, BUSY], False),
+        ([SENT, FileNotFoundError(), SENT], True),
+        ([SENT, SourceChangedError(), SENT], True),
+        ([RateLimitError("full", retry_after=60)], False),
+        ([LATE], True),
+    ],
+)
+def test_uploads_without_a_response_in_succession_stop_the_batch(
+    errors: list[Exception | None], stops: bool
+) -> None:
+    state = BatchState(60.0)
+    for error in errors:
+        state.record(error, state.responses)
+    assert (state.fatal_error is not None) == stops
 
 
-def test_sources_other_than_paths_are_not_in_the_journal(host: FakeImageHost, tmp_path: Path) -> None:
-    journal = tmp_path / "journal"
-    with without_delays(host.client()) as client:
-        results = client.upload_many([make_png(), tmp_path / "missing.png"], journal=journal)
-    assert [result.error is None for result in results] == [True, False]
-    assert journal.read_text().strip() == ""
-
-
-@pytest.mark.parametrize("line", ["7", "[]", '{"started": []}', '{"finished": "x", "image": {}}', "\x00"])
-def test_an_invalid_line_of_a_journal_is_ignored(line: str, host: FakeImageHost, tmp_path: Path) -> None:
-    (tmp_path / "a.png").write_bytes(make_png())
-    journal = tmp_path / "journal"
-    journal.write_text(line)
-    with without_delays(host.client()) as client:
-        assert client.upload_many(tmp_path, journal=journal)[0].error is None
-    assert json.loads(journal.read_text().splitlines()[-1])["image"]["format"] == "png"
+def test_an_upload_without_a_response_does_not_stop_the_batch_if_others_have_one_meanwhile() -> None:
+    state = BatchState(60.0)
+    state.record(None, 0)
+    state.record(NOT_SENT, 0)
+    assert state.fatal_error is None

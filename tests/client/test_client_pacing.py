@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_client import RateLimit
-from imagehost_client._pacing import RateLimitPacer
+from imagehost_client import AsyncClient, Client, RateLimit
+from imagehost_client._pacing import RateLimitPacer, shared_pacer
+from imagehost_client._redact import Secret
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 COUNTS = st.integers(0, 20)
@@ -74,3 +76,33 @@ def test_each_remaining_request_is_used_by_one_thread() -> None:
     for thread in threads:
         thread.join()
     assert (len(waits), waits.count(0.0)) == (200, 100)
+
+
+def test_all_clients_of_a_host_and_a_token_share_their_count() -> None:
+    url = "https://pacing.example.com/v1"
+    client = Client(url, "token")
+    pacer = client.environment.pacer
+    assert client.with_options(pace=True).environment.pacer is pacer
+    assert Client(url, "token").environment.pacer is pacer
+    assert AsyncClient(f"{url}/", "token").environment.pacer is pacer
+    others = [Client(url, "other"), Client(url), Client("https://h.example.com/v1", "token")]
+    assert len({id(other.environment.pacer) for other in [client, *others]}) == 4
+
+
+def test_the_count_of_a_host_ends_with_its_last_client() -> None:
+    def update() -> None:
+        pacer = shared_pacer("https://ends.example.com/v1", Secret("token"))
+        pacer.update(RateLimit(60, 0, NOW + timedelta(seconds=30)), upload=False)
+        assert acquire_times(pacer, 1) == [30.0]
+
+    update()
+    gc.collect()
+    assert acquire_times(shared_pacer("https://ends.example.com/v1", Secret("token")), 1) == [0.0]
+
+
+def test_the_shared_count_keeps_no_token() -> None:
+    from imagehost_client import _pacing
+
+    pacer = shared_pacer("https://h.example.com/v1", Secret("ihk_secret"))
+    assert pacer in _pacing._shared.values()
+    assert "ihk_secret" not in repr(dict(_pacing._shared))

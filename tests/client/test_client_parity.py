@@ -18,6 +18,8 @@ from imagehost_client import AsyncClient, Client, aclient, client
 from imagehost_client._methods import Method
 from imagehost_client.testing import FakeImageHost
 
+INTERNAL = {"run", "run_raw", "stream_image", "save_image"}
+"""What the methods of requests call."""
 RESOURCES = ("images", "albums", "keys", "webhooks", "accounts", "sessions")
 
 
@@ -30,7 +32,9 @@ def interface_of(value: Any) -> object:
     if isinstance(value, Method):
         return "method", inspect.signature(value.function), value.__doc__
     if inspect.isfunction(value):
-        return "function", inspect.signature(value), value.__doc__
+        signature = inspect.signature(value)
+        result = str(signature.return_annotation).removeprefix("Async")
+        return "function", signature.replace(return_annotation=result), value.__doc__
     return "value"
 
 
@@ -38,7 +42,7 @@ def test_both_clients_have_the_same_methods() -> None:
     sync, asynchronous = public(Client), public(AsyncClient)
     assert set(sync) == set(asynchronous)
     for name, value in sync.items():
-        if name not in {"run"}:
+        if name not in INTERNAL:
             assert interface_of(value) == interface_of(asynchronous[name]), name
 
 
@@ -48,7 +52,7 @@ def test_both_clients_have_the_same_resources(name: str) -> None:
     sync, asynchronous = getattr(host.client(), name), getattr(host.async_client(), name)
     sync_names, async_names = public(type(sync)), public(type(asynchronous))
     assert set(sync_names) == set(async_names)
-    for method in set(sync_names) - {"run"}:
+    for method in set(sync_names) - INTERNAL:
         assert interface_of(sync_names[method]) == interface_of(async_names[method]), f"{name}.{method}"
 
 
@@ -63,7 +67,7 @@ def test_every_public_method_has_a_docstring_and_a_return_annotation() -> None:
     host = FakeImageHost()
     with host.client() as created:
         for name in RESOURCES:
-            for method in set(public(type(getattr(created, name)))) - {"run"}:
+            for method in set(public(type(getattr(created, name)))) - INTERNAL:
                 bound = getattr(getattr(created, name), method)
                 assert inspect.getdoc(bound), f"{name}.{method}"
                 assert "Call[" not in str(inspect.signature(bound)), f"{name}.{method}"
@@ -138,11 +142,15 @@ def test_importing_the_package_loads_no_slow_modules() -> None:
     assert not modules & (SLOW | {"attr", "attrs", "json", "logging"})
 
 
-def test_the_package_has_three_dependencies(workspace: Path) -> None:
+def test_the_package_has_three_dependencies_and_the_command_line_three_more(workspace: Path) -> None:
     settings = tomllib.loads((workspace / "packages/imagehost-client/pyproject.toml").read_text("utf-8"))
     names = [re.split(r"[^\w-]", expected)[0] for expected in settings["project"]["dependencies"]]
     assert names == ["attrs", "cattrs", "httpx2"]
-    assert "optional-dependencies" not in settings["project"]
+    extras = settings["project"]["optional-dependencies"]
+    assert {name: [re.split(r"[^\w-]", expected)[0] for expected in extras[name]] for name in extras} == {
+        "cli": ["click", "platformdirs", "rich"],
+        "keyring": ["keyring"],
+    }
 
 
 def test_the_client_imports_neither_core_nor_server() -> None:
@@ -155,6 +163,7 @@ def test_the_client_imports_neither_core_nor_server() -> None:
     }
 
 
+@pytest.mark.slow
 def test_mypy_accepts_the_typed_client(tmp_path: Path, workspace: Path) -> None:
     """Pyright checks the same file in `nox -s types`."""
     process = subprocess.run(
@@ -184,5 +193,5 @@ def test_every_type_of_a_public_signature_is_importable_from_the_package() -> No
         for annotation in inspect.get_annotations(member.function).values()
     }
     names = {name for text in annotations for name in re.findall(r"\b[A-Z]\w+\b", text)}
-    of_others = {"Call", "Calls", "Iterable", "None", "Sequence"}
+    of_others = {"Call", "Calls", "ImageDownload", "Iterable", "Mapping", "None", "Sequence", "Unpack"}
     assert names - of_others <= set(imagehost_client.__all__)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import anyio
 import httpx2
 import pytest
 from opentelemetry import trace
+from opentelemetry.instrumentation.httpx import HTTPX2ClientInstrumentor
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
@@ -169,3 +172,42 @@ print([name for name in sys.modules if name.startswith("opentelemetry")])
 """
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert process.stdout == "[]\n"
+
+
+@pytest.fixture(params=["all clients", "one client"])
+def instrument(request: pytest.FixtureRequest) -> Iterator[Callable[[Any], None]]:
+    """A function that lets OpenTelemetry's instrumentation record the requests of an HTTP client."""
+    instrumentor = HTTPX2ClientInstrumentor()
+    if request.param == "all clients":
+        instrumentor.instrument()
+        yield lambda _: None
+        instrumentor.uninstrument()
+    else:
+        yield HTTPX2ClientInstrumentor.instrument_client
+
+
+def test_requests_that_the_instrumentation_of_httpx2_records_have_no_second_span(
+    instrument: Callable[[Any], None],
+) -> None:
+    envelope = json.dumps({"success": True, "data": {}}).encode()
+    with FaultyServer(lambda _: http(200, envelope)) as server:
+        with httpx2.Client() as transport:
+            instrument(transport)
+            with Client(server.url, http_client=transport) as client:
+                client.request("GET", "/a")
+        assert [finished.name for finished in spans()] == ["GET"]
+        assert "traceparent" in server.requests[0].headers
+
+        async def asynchronous() -> None:
+            async with httpx2.AsyncClient() as transport:
+                instrument(transport)
+                async with AsyncClient(server.url, http_client=transport) as client:
+                    await client.request("GET", "/b")
+
+        EXPORTER.clear()
+        anyio.run(asynchronous)
+        assert [finished.name for finished in spans()] == ["GET"]
+        EXPORTER.clear()
+    host = FakeImageHost()
+    host.client().account()
+    assert len(spans()) == 1

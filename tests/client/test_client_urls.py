@@ -9,13 +9,17 @@ from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+import httpx2
 import pytest
+from attrs import frozen
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.client.conftest import Caller
 
-from imagehost_client import Client, urls
+from imagehost_client import Client, Format, NotFoundError, urls
+from imagehost_client._thumbhash import average_colour
 from imagehost_client.models import PublicImage
-from imagehost_client.testing import FakeImageHost
+from imagehost_client.testing import FakeImageHost, make_png
 from imagehost_core.errors import BadRequestError
 from imagehost_core.transform import parse_transform
 
@@ -43,9 +47,9 @@ TEXTS = (
 
 @given(ANYTHING, ANYTHING, ANYTHING, TEXTS, TEXTS)
 def test_an_image_url_is_built_if_and_only_if_the_core_accepts_it(
-    w: int | None, h: int | None, q: int | None, fit: str | None, fm: str | None
+    w: int | None, h: int | None, q: int | None, fit: Any, fm: Any
 ) -> None:
-    given_values = {"w": w, "h": h, "q": q, "fit": fit, "fm": fm}
+    given_values = {"w": w, "h": h, "q": q, "fit": fit, "fm": "jpg" if fm == "jpeg" else fm}
     expected = {name: str(value) for name, value in given_values.items() if value is not None}
     try:
         url = urls.image_url(image(), w=w, h=h, q=q, fit=fit, fm=fm)
@@ -117,7 +121,7 @@ def test_a_srcset_requires_positive_widths(widths: Any) -> None:
 
 def test_a_srcset_rejects_size_parameters() -> None:
     with pytest.raises(TypeError, match="size"):
-        urls.srcset(image(), [300], h=200)
+        urls.srcset(image(), [300], h=200)  # type: ignore[call-arg]
 
 
 class Tags(HTMLParser):
@@ -138,7 +142,7 @@ class Tags(HTMLParser):
 )
 def test_any_alternative_text_is_escaped(alt: str) -> None:
     reader = Tags()
-    reader.feed(urls.picture_html(image(description=alt), [320], sizes="50vw"))
+    reader.feed(urls.picture(image(description=alt), [320], sizes="50vw"))
     assert [tag for tag, _ in reader.tags] == ["picture", "source", "source", "img"]
     attributes_of_img = reader.tags[-1][1]
     assert attributes_of_img["alt"] == alt
@@ -155,27 +159,125 @@ def test_any_alternative_text_is_escaped(alt: str) -> None:
 
 def test_a_picture_element_has_widths_formats_and_placeholder() -> None:
     thumbhash = base64.b64encode(bytes.fromhex("d5081e0ea600")).decode()
-    text = urls.picture_html(
-        image(placeholder=thumbhash), iter([640, 2000]), alt="A cat", formats=["jpg"], lazy=False, q=70
-    )
+    text = urls.picture(image(placeholder=thumbhash), iter([640, 2000]), alt="A cat", formats=["jpg"], q=70)
     reader = Tags()
     reader.feed(text)
     source, attributes_of_img = reader.tags[1][1], reader.tags[2][1]
     assert source["srcset"] == urls.srcset(image(), [640, 1000], q=70, fm="jpg")
     assert attributes_of_img["src"] == urls.image_url(image(), w=1000, q=70)
     assert (attributes_of_img["alt"], attributes_of_img["data-thumbhash"]) == ("A cat", thumbhash)
-    assert "loading" not in attributes_of_img
     assert re.fullmatch("background-color:#[0-9a-f]{6}", attributes_of_img["style"] or "")
+
+
+def img_of(text: str) -> dict[str, str | None]:
+    """Return the attributes of `<img>`."""
+    reader = Tags()
+    reader.feed(text)
+    return reader.tags[-1][1]
+
+
+def test_attributes_are_added_replaced_and_omitted() -> None:
+    attributes: urls.Attributes = {
+        "class": 'a"b',
+        "fetchpriority": "high",
+        "hidden": True,
+        "style": None,
+        "Width": 7,
+        "x": False,
+    }
+    img = img_of(urls.picture(image(), [320], loading="eager", attributes=attributes))
+    assert (img["class"], img["fetchpriority"], img["hidden"], img["width"]) == ('a"b', "high", None, "7")
+    assert img["loading"] == "eager"
+    assert not {"style", "x", "Width"} & set(img)
+
+
+@pytest.mark.parametrize("name", ["", "a b", 'a"', "a>b", "a=b", "a/b", "src", "SRCSET", "sizes", "a\n"])
+def test_an_attribute_that_is_no_name_or_that_of_a_url_is_rejected(name: str) -> None:
+    with pytest.raises(ValueError, match="attributes"):
+        urls.picture(image(), attributes={name: "x"})
+
+
+def test_an_unknown_loading_is_rejected() -> None:
+    with pytest.raises(ValueError, match="loading"):
+        urls.picture(image(), loading="layz")  # type: ignore[arg-type]
+
+
+@frozen
+class Photo:
+    """A record of another program, with what a page needs of an image."""
+
+    url: str = "https://cdn.example.com/img/aaaaaaaaaaaaaaaa.webp"
+    width: int = 1000
+    height: int = 500
+    description: str = ""
+    placeholder: str = ""
+
+
+def test_records_of_other_programs_can_be_displayed() -> None:
+    assert urls.picture(Photo(), [320]) == urls.picture(image(), [320])
+    assert urls.srcset(Photo(), [320]) == urls.srcset(image(), [320])
+
+
+@pytest.mark.parametrize("fm", ["jpg", "jpeg", Format.JPEG])
+def test_jpeg_has_several_names(fm: Any, call: Caller) -> None:
+    assert urls.image_url(image(), fm=fm).endswith("?fm=jpg")
+    assert urls.srcset(image(), [320], fm=fm).endswith("fm=jpg 320w")
+    assert 'type="image/jpeg"' in urls.picture(image(), formats=[fm])
+    stored = call(lambda client: client.upload(make_png(), format=fm))
+    assert stored.format == "jpeg"
+    assert [one.id for one in call(lambda client: client.images.list(format=fm))] == [stored.id]
+    assert "fm=jpg&" in call(lambda client: client.images.signed_url(stored, fm=fm)).url
+    assert "fm=jpg " in call(lambda client: client.images.signed_srcset(stored, fm=fm)).replace("&", " ")
+
+
+def urls_in(text: str) -> list[str]:
+    """Return the URLs of a `<picture>` element."""
+    reader = Tags()
+    reader.feed(text)
+    values = [(tags["src"] or "", tags["srcset"] or "") for tag, tags in reader.tags[1:] if "src" in tags]
+    sets = [tags["srcset"] or "" for _, tags in reader.tags[1:]]
+    return [source for source, _ in values] + [part.split()[0] for text in sets for part in text.split(", ")]
+
+
+def test_markup_of_a_private_image_has_signed_urls_of_one_request(call: Caller, host: FakeImageHost) -> None:
+    private = call(lambda client: client.upload(make_png(1000, 500), is_public=False))
+    host.requests.clear()
+    markup = call(
+        lambda client: client.images.signed_picture(private, [320, 640], alt="A", q=70, expires_in=60)
+    )
+    assert host.requests == [("POST", "/signed-urls")]
+    with httpx2.Client(transport=host) as anonymous:
+        assert [anonymous.get(url).status_code for url in urls_in(markup)] == [200] * 7
+        assert anonymous.get(private.url).status_code == 404
+    unsigned = re.sub(r"&amp;exp=[^ \"]*", "", markup)
+    assert unsigned == urls.picture(private, [320, 640], alt="A", q=70)
+    signed = call(lambda client: client.images.signed_srcset(private, [320, 640], fit="cover"))
+    assert re.sub(r"&exp=[^ ]*", "", signed) == urls.srcset(private, [320, 640], fit="cover")
+    assert "exp=" in signed
+
+
+def test_markup_of_a_private_image_is_checked_before_a_request(call: Caller, host: FakeImageHost) -> None:
+    with pytest.raises(ValueError, match="at most 100"):
+        call(lambda client: client.images.signed_srcset(image(), range(1, 102)))
+    with pytest.raises(TypeError, match="for image but"):
+        call(lambda client: client.images.signed_picture("a" * 16))
+    with pytest.raises(TypeError, match="for image but"):
+        call(lambda client: client.images.signed_srcset(Photo()))
+    with pytest.raises(ValueError, match="loading"):
+        call(lambda client: client.images.signed_picture(image(), loading="never"))
+    assert host.requests == []
+    with pytest.raises(NotFoundError):
+        call(lambda client: client.images.signed_picture(image()))
 
 
 def test_a_picture_element_requires_explicit_formats() -> None:
     with pytest.raises(ValueError, match="formats"):
-        urls.picture_html(image(), formats=["auto"])
+        urls.picture(image(), formats=["auto"])  # type: ignore[list-item]
 
 
 @given(st.binary(min_size=5, max_size=30))
 def test_the_average_colour_of_any_thumbhash_is_in_range(data: bytes) -> None:
-    colour = urls.average_colour(base64.b64encode(data).decode())
+    colour = average_colour(base64.b64encode(data).decode())
     assert colour is not None
     assert all(0 <= part <= 255 for part in colour)
 
@@ -193,17 +295,17 @@ def test_the_average_colour_is_decoded_from_the_thumbhash(
     colour: tuple[int, int, int], lightness: float, yellow: float, red_green: float
 ) -> None:
     bits = round(lightness) | round(yellow) << 6 | round(red_green) << 12
-    colour_of_hash = urls.average_colour(base64.b64encode(bits.to_bytes(3, "little") + b"\0\0").decode())
+    colour_of_hash = average_colour(base64.b64encode(bits.to_bytes(3, "little") + b"\0\0").decode())
     assert colour_of_hash is not None
     assert all(abs(actual - expected) <= 8 for actual, expected in zip(colour_of_hash, colour, strict=True))
 
 
 @pytest.mark.parametrize("text", ["", "!!", "AAAA", "ü"])
 def test_an_invalid_placeholder_has_no_colour(text: str) -> None:
-    assert urls.average_colour(text) is None
+    assert average_colour(text) is None
 
 
 def test_the_client_builds_urls_with_its_cdn_url(client: Client, host: FakeImageHost) -> None:
     assert client.image_url("abc", w=3) == f"{host.cdn_url}/abc?w=3"
     assert client.srcset(image(), [300]) == urls.srcset(image(), [300])
-    assert client.picture_html(image(), [300]) == urls.picture_html(image(), [300])
+    assert client.picture(image(), [300]) == urls.picture(image(), [300])

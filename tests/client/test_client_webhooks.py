@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_client import Client, WebhookVerificationError, webhooks
+from imagehost_client import Client, ConfigurationError, WebhookVerificationError, webhooks
 from imagehost_client.models import EventKind
 from imagehost_client.testing import FakeImageHost, make_png
 
@@ -84,11 +85,31 @@ def test_several_secrets_and_signatures_are_accepted() -> None:
         webhooks.verify(BODY, HEADERS, other, now=NOW)
 
 
-@pytest.mark.parametrize("secret", ["", "whsec_", "whsec_!", "no base64"])
-def test_an_invalid_secret_is_rejected_and_not_in_the_error(secret: str) -> None:
-    with pytest.raises(WebhookVerificationError, match="for secret") as caught:
+MALFORMED_SECRETS = ["", "whsec_", "whsec_!", "no base64", "whsec_ü", []]
+
+
+@pytest.mark.parametrize("verify", [webhooks.verify, webhooks.unwrap])
+@pytest.mark.parametrize("headers", [HEADERS, {}])
+@pytest.mark.parametrize("secret", [*MALFORMED_SECRETS, [SECRET, "whsec_!"], ["no base64", SECRET]])
+def test_a_malformed_secret_is_a_configuration_error_whatever_was_delivered(
+    verify: Callable[..., object], headers: dict[str, str], secret: Any
+) -> None:
+    with pytest.raises(ConfigurationError, match="for secret") as caught:
+        verify(BODY, headers, secret, now=NOW)
+    assert not isinstance(caught.value, WebhookVerificationError)
+    assert "whsec_!" not in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("secret", [None, 7, b"whsec_AAAA", [None], [SECRET, b"whsec_AAAA"]])
+def test_a_secret_of_another_type_is_a_type_error(secret: Any) -> None:
+    with pytest.raises(TypeError):
         webhooks.verify(BODY, HEADERS, secret, now=NOW)
-    assert not secret or repr(secret) not in str(caught.value)
+
+
+def test_a_malformed_secret_signs_nothing() -> None:
+    with pytest.raises(ConfigurationError, match="for secret"):
+        webhooks.sign(b"", "whsec_!")
 
 
 def signed(event: object) -> tuple[bytes, dict[str, str]]:
@@ -143,6 +164,8 @@ def test_an_unknown_kind_is_an_unknown_event() -> None:
         {},
         {"type": "image.uploaded", "timestamp": "2026-01-01T00:00:00Z"},
         {"type": "image.uploaded", "timestamp": "now", "data": {}},
+        {"type": "future", "timestamp": "0001-01-01T00:00:00+01:00", "data": {}},
+        b'{"type": ' + b"[" * 2_000,
         {"type": "image.uploaded", "timestamp": "2026-01-01T00:00:00Z", "data": {}},
     ],
 )

@@ -19,13 +19,17 @@ from imagehost_client import (
     ApiKey,
     ApiKeyWithToken,
     AsyncClient,
+    AsyncImageStream,
     AsyncPager,
     BulkError,
     BulkResult,
     Client,
+    DownloadedImage,
+    EventKind,
     Format,
     Image,
     ImageHostError,
+    ImageStream,
     ManagedAccount,
     Page,
     Pager,
@@ -33,10 +37,12 @@ from imagehost_client import (
     PublicImage,
     RateLimit,
     Rendered,
+    Scope,
     Session,
     SignedImageUrl,
     SignedUrl,
     Source,
+    TransformParams,
     UploadResult,
     Webhook,
     WebhookDelivery,
@@ -56,6 +62,8 @@ def sources(client: Client, path: Path) -> None:
         assert_type(client.upload(source, album_id=3, quality=80, format="webp"), Image)
     assert_type(client.upload_many(anything, parallel=2, journal="j", is_public=False), list[UploadResult])
     assert_type(client.upload_many("photos/*.png")[0].unwrap(), Image)
+    for upload in client.upload_iter(["a.png"]):
+        assert_type(upload, UploadResult)
 
 
 def records(client: Client) -> None:
@@ -76,6 +84,13 @@ def records(client: Client) -> None:
     )
     assert_type(client.images.render(image, w=3, fm="avif"), Rendered)
     assert_type(client.images.render("a").data, bytes)
+    assert_type(client.images.download(image, "a.png", w=3).path, Path | None)
+    with client.images.stream(image, fm="webp") as stream:
+        assert_type(stream, ImageStream)
+        for chunk in stream:
+            assert_type(chunk, bytes)
+    raw = client.images.delete_many.with_raw_response([image])
+    assert_type(raw[0].parsed.items, tuple[BulkResult, ...])
 
 
 def lists(client: Client, now: datetime.datetime) -> None:
@@ -126,8 +141,15 @@ def the_rest(client: Client) -> None:
 async def asynchronous(client: AsyncClient) -> None:
     assert_type(await client.upload("a.png", album_id=3), Image)
     assert_type(await client.upload_many(["a.png"]), list[UploadResult])
+    async with client.upload_iter(["a.png"]) as uploads:
+        async for upload in uploads:
+            assert_type(upload, UploadResult)
     assert_type(await client.images.get("a"), Image)
     assert_type(await client.images.render("a"), Rendered)
+    assert_type(await client.images.download("a", Path("a.png")), DownloadedImage)
+    async with client.images.stream("a") as stream:
+        assert_type(stream, AsyncImageStream)
+        assert_type([chunk async for chunk in stream], list[bytes])
     assert_type(await client.images.delete_many(["a"]), list[BulkResult])
     assert_type(await client.images.signed_urls(["a"]), list[SignedImageUrl])
     assert_type(client.images.list(), AsyncPager[Image])
@@ -178,10 +200,29 @@ def ways() -> None:
     AsyncClient("https://h/v1", "t", transport=host)
 
 
-def refused(client: Client, asynchronous: AsyncClient) -> None:
+def parameters(client: Client, image: Image, stored: Format) -> None:
+    assert_type(client.image_url(image, w=3, h=4, q=5, fit="inside", fm="jpeg"), str)
+    assert_type(client.image_url(image, w=None, fm=Format.JPEG), str)
+    assert_type(client.srcset(image, [320], q=70, fm="auto"), str)
+    assert_type(client.picture(image, loading="eager", attributes={"class": "a", "hidden": True}), str)
+    assert_type(client.picture(image, formats=["jpg", Format.AVIF], fit="contain"), str)
+    assert_type(client.images.signed_srcset(image, [320], expires_in=60, fm="webp"), str)
+    assert_type(client.images.signed_picture(image, sizes="50vw", q=70), str)
+    client.upload("a.png", format="jpg")
+    client.upload("a.png", format=Format.JPEG)
+    client.images.list(format=stored)
+    params: TransformParams = {"w": 3, "fm": "avif"}
+    client.images.render(image, **params)
+    scopes: list[Scope] = ["images:read", "albums:write"]
+    client.keys.create("k", scopes=scopes)
+    client.webhooks.create("https://h", events=[EventKind.IMAGE_UPLOADED, "album.created"])
+
+
+def refused(client: Client, asynchronous: AsyncClient, image: Image) -> None:
     client.upload("a.png", nothing=3)  # type: ignore[call-arg]
     client.upload("a.png", quality="best")  # type: ignore[arg-type]
     client.upload("a.png", format="tiff")  # type: ignore[arg-type]
+    client.upload("a.png", format=Format.GIF)  # type: ignore[arg-type]
     client.images.list(format="tiff")  # type: ignore[arg-type]
     client.images.list(sort="name")  # type: ignore[arg-type]
     client.upload(3)  # type: ignore[arg-type]
@@ -192,3 +233,23 @@ def refused(client: Client, asynchronous: AsyncClient) -> None:
     client.accounts.update(3, suspended="yes")  # type: ignore[arg-type]
     client.images.get("a").size = 7  # type: ignore[misc]
     asynchronous.images.get("a").size  # type: ignore[attr-defined]  # noqa: B018
+    client.image_url(image, width=300)  # type: ignore[call-arg]
+    client.image_url(image, w="300")  # type: ignore[arg-type]
+    client.image_url(image, fit="insde")  # type: ignore[arg-type]
+    client.image_url(image, fm="gif")  # type: ignore[arg-type]
+    client.srcset(image, [300], w=300)  # type: ignore[call-arg]
+    client.srcset(image, [300], fm=Format.GIF)  # type: ignore[arg-type]
+    client.srcset("a", [300])  # type: ignore[arg-type]
+    client.picture(image, fit="crop")  # type: ignore[arg-type]
+    client.picture(image, loading="layz")  # type: ignore[arg-type]
+    client.picture(image, formats=["auto"])  # type: ignore[list-item]
+    client.images.render(image, quality=80)  # type: ignore[call-arg]
+    client.images.render(image, fm="heic")  # type: ignore[arg-type]
+    client.images.signed_url(image, fit="covr")  # type: ignore[arg-type]
+    client.images.signed_url(image, expires_in="1h")  # type: ignore[arg-type]
+    client.images.signed_urls([("b", {"width": 3})])  # type: ignore[typeddict-unknown-key]
+    client.images.signed_picture(image, expires=60)  # type: ignore[call-arg]
+    client.keys.create("k", scopes=["images:raed"])  # type: ignore[list-item]
+    client.keys.create("k", scopes="images:read")  # type: ignore[arg-type]
+    client.webhooks.create("https://h", events=["image.upload"])  # type: ignore[list-item]
+    client.with_options(timout=3)  # type: ignore[call-arg]

@@ -1,6 +1,8 @@
-"""Both backends of the HTTP API, the real server and the fake, and both clients.
+"""The backends of the HTTP API and both clients.
 
-A test is written once, for the interface of `AsyncClient`; `Awaited` gives the sync client this interface.
+The backends are the real server, the fake, and two servers on one PostgreSQL and one object store: there all
+changes go to one of them, and all reads to the other. A test is written once, for the interface of
+`AsyncClient`; `Awaited` gives the sync client this interface.
 """
 
 from __future__ import annotations
@@ -8,14 +10,18 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from functools import partial
 from typing import Any, Protocol, cast
 
 import httpx2
 import pytest
 from anyio.to_thread import run_sync
-from attrs import define, field, fields, frozen
+from attrs import define, evolve, field, fields, frozen
+from tests.hosts import Engines, run_hosts, split_by_method
+from tests.object_store import shared_s3_server
+from tests.postgres import PostgresServer
+from tests.request_proxy import run_request_proxy
 
 from imagehost_client import AsyncClient, Client, Pager
 from imagehost_client._methods import Listing
@@ -45,6 +51,7 @@ SETTINGS = {
 VARIABLES = ("IMAGEHOST_BASE_URL", "IMAGEHOST_TOKEN", "IMAGEHOST_CDN_URL")
 
 COMBINATIONS = (("server", "sync"), ("server", "async"), ("fake", "sync"))
+SEVERAL_HOSTS = "hosts"
 """The backends and clients of each test that uses a client."""
 
 ASYNC_FAKE_MODULES = frozenset({"test_contract_bulk", "test_contract_images"})
@@ -54,15 +61,18 @@ _numbers = itertools.count(1)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each test on both backends, and each test with a client with the combinations of clients."""
+    """Run each test on all backends, and each test with a client with the combinations of clients."""
     if "backend" not in metafunc.fixturenames:
         return
+    external = pytest.mark.external
     if "connect" not in metafunc.fixturenames:
-        metafunc.parametrize("backend", ["server", "fake"], indirect=True)
+        hosts = pytest.param(SEVERAL_HOSTS, marks=external)
+        metafunc.parametrize("backend", ["server", "fake", hosts], indirect=True)
         return
     module = metafunc.module.__name__.rpartition(".")[2]
     extra = (("fake", "async"),) if module in ASYNC_FAKE_MODULES else ()
-    metafunc.parametrize(("backend", "connect"), [*COMBINATIONS, *extra], indirect=True)
+    hosts = pytest.param(SEVERAL_HOSTS, "async", marks=external)
+    metafunc.parametrize(("backend", "connect"), [*COMBINATIONS, *extra, hosts], indirect=True)
 
 
 @frozen
@@ -181,17 +191,25 @@ class Awaited:
         value = getattr(self.target, name)
         if isinstance(value, Resource):
             return Awaited(value)
-        if not callable(value) or name in {"image_url", "srcset", "picture_html"}:
+        if not callable(value) or name in {"image_url", "srcset", "picture"}:
             return value
         if name == "with_options":
             return lambda **options: Awaited(value(**options))
         if isinstance(inspect.getattr_static(self.target, name), Listing):
             return lambda *args, **kwargs: AwaitedPager(value(*args, **kwargs))
 
-        async def call(*args: Any, **kwargs: Any) -> Any:
-            return await run_sync(partial(value, *args, **kwargs))
+        return awaited(value)
 
-        return call
+
+def awaited(method: Any) -> Any:
+    """Return a coroutine function that calls a method in a thread, with its `with_raw_response`."""
+
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        return await run_sync(partial(method, *args, **kwargs))
+
+    if hasattr(method, "with_raw_response"):
+        call.with_raw_response = awaited(method.with_raw_response)  # type: ignore[attr-defined]
+    return call
 
 
 Connect = Callable[[str | None], AsyncClient]
@@ -216,13 +234,31 @@ def server_backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerB
         yield ServerBackend(server, operator, hash_password(PASSWORD))
 
 
+@pytest.fixture(scope="session")
+def hosts_backend(
+    tmp_path_factory: pytest.TempPathFactory, postgres_server: PostgresServer
+) -> Iterator[ServerBackend]:
+    """Two servers on one PostgreSQL and one object store, behind a proxy: one for changes, one for reads."""
+    directory = tmp_path_factory.mktemp("hosts")
+    with ExitStack() as stack:
+        database = stack.enter_context(postgres_server.empty_database())
+        engines = Engines(database, stack.enter_context(shared_s3_server()).url())
+        proxy = stack.enter_context(run_request_proxy(lambda _: 0))
+        variables = {**SETTINGS, "IMAGEHOST_BASE_URL": f"{proxy.origin}/v1"}
+        one, other = stack.enter_context(run_hosts(directory, engines, engines, variables=variables))
+        proxy.route = split_by_method(writes=one, reads=other)
+        operator = stack.enter_context(engines.open(one.data))
+        yield ServerBackend(evolve(one, base_url=f"{proxy.origin}/v1"), operator, hash_password(PASSWORD))
+
+
 @pytest.fixture
 def backend(request: pytest.FixtureRequest) -> Backend:
     """Each backend in turn."""
     if request.param == "fake":
         return FakeBackend()
-    server_backend: ServerBackend = request.getfixturevalue("server_backend")
-    return server_backend
+    name = "hosts_backend" if request.param == SEVERAL_HOSTS else "server_backend"
+    real_backend: ServerBackend = request.getfixturevalue(name)
+    return real_backend
 
 
 @pytest.fixture

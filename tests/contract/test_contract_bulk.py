@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import httpx2
 import pytest
 from tests.contract.conftest import Account, Backend, Connect, assert_error, data_of
 
-from imagehost_client import AsyncClient, ForbiddenError, Image, NotFoundError, ValidationError
+from imagehost_client import (
+    AsyncClient,
+    ForbiddenError,
+    Image,
+    NotFoundError,
+    RateLimitError,
+    ValidationError,
+)
 from imagehost_client.testing import make_png
 
 pytestmark = pytest.mark.anyio
@@ -106,7 +114,7 @@ async def test_an_invalid_change_changes_nothing_and_all_errors_are_reported(
     response = await http.patch("/images", json=body)
     assert_error(response, 422, "VALIDATION_ERROR", *(f"for {name}" for name in body))
     with pytest.raises(ValidationError):
-        await client.images.update_many([image], filename="")
+        await client.images.update_many([image], album_id=999_999)
     assert await client.images.get(image) == image
 
 
@@ -177,3 +185,39 @@ async def test_a_request_to_sign_urls_names_all_errors(client: AsyncClient, http
     )
     data = await data_of(http.post("/signed-urls", json={"items": [{"image_id": image.id}]}))
     assert [one.keys() for one in data["items"]] == [{"image_id", "url", "expires_at"}]
+
+
+async def test_image_ids_have_a_limit_per_minute(
+    backend: Backend, client: AsyncClient, account: Account, connect: Connect
+) -> None:
+    operator = connect(backend.create_account(role="operator").token)
+    ids = {one.name: one.id async for one in operator.accounts.list()}
+    images = await uploads(client, 3)
+    await operator.accounts.update(ids[account.name], bulk_ids_per_minute=3)
+    once = client.with_options(max_retries=0)
+    minute = datetime.now(UTC).minute
+    error, raw = await use_up_ids(once, images)
+    if minute != datetime.now(UTC).minute:  # they were counted in two windows
+        error, raw = await use_up_ids(once, images)
+    assert (error.rate_limit.limit, error.rate_limit.remaining) == (3, 2)
+    assert "expected at most 3" in error.details
+    assert "received 3 more when 2 were left" in error.details
+    assert 1 <= error.retry_after <= 60
+    assert (raw[0].headers["x-ratelimit-limit"], raw[0].headers["x-ratelimit-remaining"]) == ("3", "0")
+    assert [image.description for image in [await client.images.get(image) for image in images]] == [
+        "A",
+        "A",
+        "",
+    ]
+
+
+async def use_up_ids(client: AsyncClient, images: list[Image]) -> tuple[Any, Any]:
+    """Send bulk requests until three ids are counted; return the error of too many, and the last response."""
+    # An id that is given twice counts once, and an invalid request counts none.
+    await client.request("PATCH", "/images", json={"image_ids": [images[0].id] * 2, "description": "A"})
+    with pytest.raises(ValidationError):
+        await client.request("PATCH", "/images", json={"image_ids": [images[0].id], "description": 7})
+    with pytest.raises(RateLimitError) as caught:
+        await client.images.update_many(images, description="B")
+    raw = await client.images.update_many.with_raw_response(images[:2], description="A")
+    return caught.value, raw

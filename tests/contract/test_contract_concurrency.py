@@ -127,6 +127,7 @@ async def connect(
         yield make
 
 
+@pytest.mark.slow
 async def test_every_file_is_stored_once_through_a_faulty_network(
     server_backend: ServerBackend, connect: Callable[[str], AsyncClient], tmp_path: Path
 ) -> None:

@@ -6,7 +6,7 @@ import inspect
 import re
 from typing import Any
 
-from imagehost_client._calls import Call, access, accounts, albums, bulk, images, webhooks
+from imagehost_client._calls import Call, access, accounts, albums, bulk, downloads, images, webhooks
 from imagehost_client.testing._routes import PUBLIC_ROUTES, ROUTES
 from imagehost_server.auth.scopes import ROUTE_SCOPES
 
@@ -27,6 +27,8 @@ CALLS: dict[str, Call[Any]] = {
     "update_image": images.update_image("x"),
     "delete_image": images.delete_image("x"),
     "render_image": images.render_image("x"),
+    "stream_image": downloads.stream_image("x").call,
+    "download_image": downloads.download_image("x", "x.png").call,
     "signed_url": images.signed_url("x"),
     "update_images": bulk.update_images("x")[0],
     "delete_images": bulk.delete_images("x")[0],
@@ -54,7 +56,7 @@ CALLS: dict[str, Call[Any]] = {
     "create_session": access.create_session("x", "y"),
     "delete_session": access.delete_session(),
     "list_webhooks": webhooks.list_webhooks(),
-    "create_webhook": webhooks.create_webhook("x"),
+    "create_webhook": webhooks.create_webhook("https://example.com/"),
     "get_webhook": webhooks.get_webhook("x"),
     "update_webhook": webhooks.update_webhook("x"),
     "delete_webhook": webhooks.delete_webhook("x"),
@@ -74,7 +76,7 @@ def shape(route: str) -> str:
 
 
 def test_this_module_lists_every_operation_of_the_client() -> None:
-    for module in (images, bulk, albums, access, accounts, webhooks):
+    for module in (images, downloads, bulk, albums, access, accounts, webhooks):
         functions = {
             name
             for name, value in vars(module).items()

@@ -39,9 +39,9 @@ def assert_attributes(error: ImageHostError, status: int, code: str) -> None:
 
 async def test_400_for_invalid_parameters(client: AsyncClient) -> None:
     with pytest.raises(BadRequestError) as caught:
-        await client.images.list(per_page=101).first_page()
+        await client.images.list(cursor="unknown").first_page()
     assert_attributes(caught.value, 400, "BAD_REQUEST")
-    assert caught.value.field == "per_page"
+    assert caught.value.field == "cursor"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -274,3 +275,53 @@ async def test_rendering_a_private_image_of_another_account_is_404(
         assert caught.value.code == "NOT_FOUND"
     public = await client.images.update(private, is_public=True)
     assert (await connect(None).images.render(public)).data == (await client.images.render(public)).data
+
+
+async def test_a_download_is_the_stored_file_and_is_skipped_when_known(
+    client: AsyncClient, png: bytes, tmp_path: Path
+) -> None:
+    image = await client.upload(png, is_public=False, convert_to_webp=False)
+    path = tmp_path / "x.png"
+    written = await client.images.download(image, path)
+    assert (path.read_bytes(), written.sha256, written.media_type) == (png, image.sha256, "image/png")
+    path.unlink()
+    for known in (written.etag, f'"other", {written.etag}', "*"):
+        again = await client.images.download(image, path, if_none_match=known)
+        assert (again.not_modified, again.etag, path.exists()) == (True, written.etag, False)
+        assert (await client.images.render(image, if_none_match=known)).not_modified
+    assert not (await client.images.render(image, if_none_match='"other"')).not_modified
+    thumbnail = await client.images.download(image, tmp_path, w=3, fm="webp")
+    assert thumbnail.path is not None
+    assert thumbnail.path.stat().st_size == thumbnail.size
+
+
+async def test_a_part_of_an_image_is_delivered(
+    client: AsyncClient, anonymous_http: httpx2.AsyncClient, png: bytes
+) -> None:
+    image = await client.upload(png, convert_to_webp=False)
+    whole = await anonymous_http.get(image.url)
+    etag, size = whole.headers["etag"], len(png)
+    for headers, status, content in (
+        ({"Range": "bytes=10-"}, 206, png[10:]),
+        ({"Range": "bytes=10-19", "If-Range": etag}, 206, png[10:20]),
+        ({"Range": "bytes=10-99999"}, 206, png[10:]),
+        ({"Range": "bytes=10-", "If-Range": '"other"'}, 200, png),
+        ({"Range": "bytes=-10"}, 206, png[-10:]),
+        ({"Range": "bytes=20-10"}, 200, png),
+        ({"Range": "bytes=1-2,5-6"}, 200, png),
+        ({"Range": "bytes=10-", "If-None-Match": etag}, 304, b""),
+    ):
+        response = await anonymous_http.get(image.url, headers=headers)
+        assert (response.status_code, response.content) == (status, content), headers
+        assert response.headers["etag"] == etag
+        if status == 206:
+            start = png.index(content)
+            assert response.headers["content-range"] == f"bytes {start}-{start + len(content) - 1}/{size}"
+    beyond = await anonymous_http.get(image.url, headers={"Range": f"bytes={size}-"})
+    assert_error(beyond, 416, "BAD_REQUEST")
+    assert beyond.headers["content-range"] == f"bytes */{size}"
+    head = await anonymous_http.head(image.url)
+    assert (head.status_code, head.headers["content-length"], head.content) == (200, str(size), b"")
+    wrong = await anonymous_http.post(image.url)
+    assert_error(wrong, 405, "METHOD_NOT_ALLOWED")
+    assert wrong.headers["allow"] == "GET, HEAD, OPTIONS"

@@ -57,6 +57,18 @@ async def test_an_upload_returns_the_whole_record(client: AsyncClient, backend: 
     assert await client.images.get(image) == image
 
 
+async def test_links_and_the_thumbnail_of_a_record(client: AsyncClient, backend: Backend) -> None:
+    image = await client.upload(make_png(400, 300), filename="a_b.png", convert_to_webp=False)
+    assert image.thumb_url == f"{backend.cdn_url}/{image.id}.webp?w=320&h=320&fit=inside"
+    assert image.links.html == f'<img src="{image.url}" alt="a_b.png" width="400" height="300">'
+    assert image.links.markdown == f"![a\\_b.png]({image.url})"
+    changed = await client.images.update(image, description='A  "cat"')
+    assert 'alt="A &quot;cat&quot;"' in changed.links.html
+    assert changed.links.markdown == f'![A "cat"]({image.url})'
+    small = await client.upload(make_png(32, 30), convert_to_webp=False)
+    assert small.thumb_url == f"{backend.cdn_url}/{small.id}.webp"
+
+
 async def test_a_source_is_a_path_bytes_or_a_file_with_a_name_or_without(
     client: AsyncClient, png: bytes, tmp_path: Path
 ) -> None:
@@ -268,8 +280,8 @@ async def test_all_errors_of_a_request_are_reported_together(http: httpx2.AsyncC
 
 async def test_the_clients_error_names_the_option(client: AsyncClient, png: bytes) -> None:
     with pytest.raises(ValidationError) as caught:
-        await client.upload(png, quality=101)
-    assert (caught.value.field, caught.value.status) == ("quality", 422)
+        await client.upload(png, album_id=999_999)
+    assert (caught.value.field, caught.value.status) == ("album_id", 422)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.contract.conftest import Backend, assert_error, data_of
 
-from imagehost_client import AsyncClient, ValidationError, urls
+from imagehost_client import AsyncClient, urls
 from imagehost_client.models import Image, Links
 from imagehost_client.testing import make_png
 from imagehost_core import parse_transform
@@ -68,6 +68,8 @@ def test_client_and_core_accept_the_same_parameters(
     params: dict[str, Any],
 ) -> None:
     sent = {name: value for name, value in params.items() if value is not None}
+    if sent.get("fm") == "jpeg":  # a synonym in programs, and never in URLs
+        sent["fm"] = "jpg"
     try:
         expected = parse_transform(sent)
     except BadRequestError:
@@ -284,9 +286,9 @@ async def test_an_invalid_request_for_a_signed_url_is_422(
 
 
 @pytest.mark.anyio
-async def test_an_invalid_lifetime_is_a_validation_error(client: AsyncClient, png: bytes) -> None:
+async def test_an_invalid_lifetime_is_refused_by_the_client(client: AsyncClient, png: bytes) -> None:
     image = await client.upload(png)
-    with pytest.raises(ValidationError) as caught:
-        await client.images.signed_url(image, expires_in=0)
-    assert caught.value.field == "expires_in"
+    for seconds in (0, 365 * 86_400 + 1):
+        with pytest.raises(ValueError, match="for expires_in"):
+            await client.images.signed_url(image, expires_in=seconds)
     assert (await client.images.signed_url(image, expires_in=365 * 86_400)).url

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -11,10 +12,38 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from tests.object_store import S3Server, shared_s3_server
 
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, AlbumId, ImageId
 from imagehost_core.models import Album, Image
+from imagehost_core.settings import SQLITE
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """Return an S3 server, whose credentials are in the environment; skip the test if there is none."""
+    with shared_s3_server() as server:
+        yield server
+
+
+ENGINES = (SQLITE, pytest.param("postgres", marks=pytest.mark.external))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run the tests of a host in modules with `EACH_ENGINE` with each engine.
+
+    Child processes open the directory of a host with SQLite.
+    """
+    uses_host = "engine" in metafunc.fixturenames and "program" not in metafunc.fixturenames
+    if uses_host and getattr(metafunc.module, "EACH_ENGINE", False):
+        metafunc.parametrize("engine", ENGINES, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
+def engine(request: pytest.FixtureRequest) -> str:
+    """The engine of the hosts' databases: `sqlite`, or `postgres`."""
+    return getattr(request, "param", SQLITE)
 
 
 @pytest.fixture(scope="session")
@@ -123,3 +152,18 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[..., Path]]:
     yield mount
     if disk.is_mount():
         subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], bool]], bool]:
+    """Return whether a condition becomes true within a minute."""
+
+    def eventually(condition: Callable[[], bool]) -> bool:
+        until = time.monotonic() + 60
+        while not condition():
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.01)
+        return True
+
+    return eventually

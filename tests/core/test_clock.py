@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_core._util.clock import from_micros, to_micros, to_rfc3339, utc_now
+from imagehost_core._util.clock import SynchronizedClock, from_micros, to_micros, to_rfc3339, utc_now
 
 ZONES = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 TIMESTAMPS = st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29), timezones=ZONES)
@@ -64,3 +64,46 @@ def test_a_timestamp_without_a_time_zone_is_rejected() -> None:
         to_micros(datetime(2026, 1, 1))
     with pytest.raises(TypeError):
         to_rfc3339(datetime(2026, 1, 1))
+
+
+class Server:
+    """A server with a clock that is not the host's, and a slow network to it."""
+
+    def __init__(self, offset: timedelta) -> None:
+        self.offset, self.elapsed, self.delay = offset, 0.0, 0.0
+
+    def seconds(self) -> float:
+        return self.elapsed
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC) + self.offset + timedelta(seconds=self.elapsed)
+
+    def read(self) -> datetime:
+        """Read the clock in the middle of a request."""
+        self.elapsed += self.delay / 2
+        now = self.now()
+        self.elapsed += self.delay / 2
+        return now
+
+
+@given(st.timedeltas(-timedelta(days=1), timedelta(days=1)), st.floats(0, 10), st.floats(0, 10**6))
+def test_a_synchronized_clock_goes_by_that_of_the_server(
+    offset: timedelta, delay: float, seconds: float
+) -> None:
+    server = Server(offset)
+    server.delay = delay
+    clock = SynchronizedClock(server.read, server.seconds)
+    server.elapsed += seconds
+    assert abs(clock() - server.now()) < timedelta(milliseconds=1)
+
+
+def test_a_synchronized_clock_follows_the_server_but_no_slow_reading() -> None:
+    server = Server(timedelta())
+    clock = SynchronizedClock(server.read, server.seconds)
+    server.offset = timedelta(hours=1)
+    server.delay = 3
+    clock.synchronize(server.read)
+    assert abs(clock() - server.now()) > timedelta(minutes=59)
+    server.delay = 0.1
+    clock.synchronize(server.read)
+    assert abs(clock() - server.now()) < timedelta(milliseconds=1)

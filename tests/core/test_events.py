@@ -143,6 +143,17 @@ def test_any_uploaded_image_survives_serialization_and_matches_the_schema(
     jsonschema.validate(json.loads(serialize_event(event)), event_schemas()["image.uploaded"])
 
 
+def deleted_event(**members: str) -> bytes:
+    """Return the body of an event with some members of its data in JSON."""
+    data = {"id": '"x"', "album_id": "null", "deleted_at": '"2026-11-21T07:26:05Z"', **members}
+    text = ",".join(f'"{name}": {value}' for name, value in data.items())
+    return f'{{"type": "image.deleted", "timestamp": "2026-11-21T07:26:05Z", "data": {{{text}}}}}'.encode()
+
+
+def test_the_event_of_a_deleted_image_is_read() -> None:
+    assert deserialize_event(ID, deleted_event()).data.id == "x"
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -156,6 +167,12 @@ def test_any_uploaded_image_survives_serialization_and_matches_the_schema(
         b'{"type": ["image.deleted"], "timestamp": "2026-11-21T07:26:05Z", "data": {}}',
         b'{"type": "image.deleted", "timestamp": "2026-11-21T07:26:05Z", "data": {}}',
         b'{"type": "image.deleted", "timestamp": "soon", "data": {"id": "x", "deleted_at": "soon"}}',
+        deleted_event(id='"\\ud800"'),
+        deleted_event(id="5"),
+        deleted_event(album_id='"7"'),
+        deleted_event(album_id="true"),
+        deleted_event(deleted_at='"0001-01-01T00:00:00+01:00"'),
+        deleted_event(deleted_at="[" * 2_000),
     ],
 )
 def test_a_body_that_is_not_an_event_is_rejected(body: bytes) -> None:

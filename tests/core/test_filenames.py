@@ -110,6 +110,8 @@ def test_every_cleaned_name_is_valid_in_file_systems_and_headers(name: str | Non
 @given(NAMES)
 @example("a. .")
 @example("\u00c5\u200b\u0301")
+@example("a" * 240 + " ." + "b" * 40)
+@example("a" * 251 + ". ." + "b" * 300)
 def test_cleaning_is_idempotent(name: str | None) -> None:
     assert clean_filename(clean_filename(name)) == clean_filename(name)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from imagehost_core.db import Database
+from imagehost_core.db import SqliteDatabase
 from imagehost_core.storage.locks import LockManager
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="makes Linux look like other systems")
@@ -24,6 +24,7 @@ def run(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
+@pytest.mark.slow
 def test_windows_opens_a_host_uploads_renders_deletes_backs_up_and_restores(tmp_path: Path) -> None:
     # The first process ends without closing the host; the second cleans up after it.
     for _ in range(2):
@@ -54,7 +55,7 @@ def test_macos_syncs_by_fsync_only_where_the_file_system_has_nothing_better(
 
 
 def test_sqlite_syncs_to_the_drive_on_macos(tmp_path: Path) -> None:
-    database = Database(tmp_path / "database", LockManager(tmp_path / "locks"))
+    database = SqliteDatabase(tmp_path / "database", LockManager(tmp_path / "locks"))
     for name in ("fullfsync", "checkpoint_fullfsync"):
         assert database.fetch_one(f"PRAGMA {name}", {}) == {name: 1}
         with database.transaction() as transaction:

@@ -13,6 +13,8 @@ from imagehost_server.serve.runner import free_port
 from imagehost_server.testing import environment
 
 PYTHON = "/usr/bin/python3"
+OF_THIS_ENVIRONMENT = ("VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT")
+"""The variables by which uv would install the copy into the environment of these tests."""
 
 
 @pytest.mark.slow
@@ -32,7 +34,8 @@ def test_readme_starts_a_server_in_a_virtual_environment_of_debians_python(
     ignored = shutil.ignore_patterns(".*", "__pycache__", "*.so", "data", "site", "uv.lock")
     shutil.copytree(workspace, tmp_path / "clone", ignore=ignored)
     variables = environment({"IMAGEHOST_SERVER_PORT": str(free_port("127.0.0.1"))})
-    variables = {name: value for name, value in variables.items() if name != "VIRTUAL_ENV"}
+    for name in OF_THIS_ENVIRONMENT:
+        variables.pop(name, None)
     with subprocess.Popen(
         ["/bin/sh", "-c", f"{prepare[1]} && {start[1]}"],
         cwd=tmp_path / "clone",

@@ -6,17 +6,45 @@ import os
 import pty
 from pathlib import Path
 
+import httpx2
+import pytest
 from tests.outside.conftest import PYPI, Download, Run, Start
 
+from imagehost_core import ImageHost
+from imagehost_server.auth.cookies import SESSION_COOKIE, csrf_token
 from imagehost_server.testing import RunningServer
 
 
+@pytest.fixture
+def download_from_page(tls_server: RunningServer, anonymous: httpx2.Client) -> Download:
+    """Returns a configuration file as the form of the page for settings makes it."""
+    with ImageHost.open(tls_server.data) as host:
+        token = host.sessions.create(host.accounts.get("admin")).token
+
+    def download_file(name: str) -> str:
+        response = anonymous.post(
+            f"/settings/integrations/{name}",
+            headers={"Cookie": f"{SESSION_COOKIE}={token}"},
+            data={"csrf_token": csrf_token(token)},
+        )
+        return response.raise_for_status().text
+
+    return download_file
+
+
+@pytest.mark.parametrize("source", ["download", "download_from_page"])
 def test_sharex_cli_uploads_with_our_file(
-    outside_client: Start, python_programs: Path, download: Download, run: Run, png: Path
+    outside_client: Start,
+    python_programs: Path,
+    request: pytest.FixtureRequest,
+    run: Run,
+    png: Path,
+    source: str,
 ) -> None:
+    file: Download = request.getfixturevalue(source)
     client = outside_client("sharex-cli with sharex.sxcu", PYPI["sharex-cli"])
     config = png.with_name("sharex.sxcu")
-    config.write_text(download("sharex.sxcu"), encoding="utf-8")
+    config.write_text(file("sharex.sxcu"), encoding="utf-8")
     program = python_programs / "sharex"
     run(program, "--config", config)
     # Without a terminal as its input, the program uploads the input as text.

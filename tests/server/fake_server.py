@@ -11,7 +11,7 @@ from attrs import field, frozen, mutable
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from imagehost_server.middleware.connections import ConnectionTable
+from imagehost_server.middleware.connections import ConnectionTable, OpenConnection
 from imagehost_server.middleware.security import SecurityMiddleware
 from imagehost_server.serve.protocol import HttpProtocol
 from imagehost_server.settings import HttpSettings
@@ -149,7 +149,7 @@ class FakeServer:
     def __attrs_post_init__(self) -> None:
         self.state.default_headers = [DATE]
 
-    def connect(self, transport: FakeTransport) -> HttpProtocol:
+    def connect(self, transport: FakeTransport, place: OpenConnection | None = None) -> HttpProtocol:
         """Return a new connection; to be called in a running event loop."""
         config = Config(
             lambda: self.app,
@@ -161,7 +161,8 @@ class FakeServer:
             proxy_headers=False,
         )
         config.load()
-        connection = self.protocol(config, self.state, {}, cast("asyncio.AbstractEventLoop", self.loop))
+        loop = cast("asyncio.AbstractEventLoop", self.loop)
+        connection = self.protocol(config, self.state, {}, loop, place)
         connection.connection_made(transport)
         return connection
 

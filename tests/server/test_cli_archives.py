@@ -104,7 +104,7 @@ def test_a_backup_to_a_full_disk_is_an_error(data: Path) -> None:
         command = [*COMMAND, "backup", "-", "--data", str(data)]
         result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert result.returncode == 1
-    assert "No space left" in result.stderr
+    assert "not enough storage space" in result.stderr
     assert "Backed up" not in result.stderr
 
 

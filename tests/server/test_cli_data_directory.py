@@ -46,12 +46,22 @@ def arguments_of(command: click.Command) -> list[str]:
     return values
 
 
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_the_help_of_every_command_has_an_example(path: tuple[str, ...]) -> None:
+    text = CliRunner().invoke(main, [*path, "--help"], terminal_width=80).output
+    _, found, examples = text.partition("Example")
+    assert found
+    assert f"imagehost {' '.join(path)} " in examples.partition("Options:")[0]
+
+
 def test_the_first_commands_are_known() -> None:
     assert {("serve",), ("config",), ("users", "create"), ("keys", "create")} <= set(COMMANDS)
 
 
-@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
-def test_every_command_takes_the_data_directory_from_the_environment(path: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("path", [path for path in COMMANDS if path != ("migrate",)], ids=" ".join)
+def test_commands_other_than_migrate_take_the_data_directory_from_the_environment(
+    path: tuple[str, ...],
+) -> None:
     [option] = [option for option in COMMANDS[path].params if option.name == "data"]
     assert option.envvar == "IMAGEHOST_DATA"
     assert "IMAGEHOST_DATA" in CliRunner().invoke(main, [*path, "--help"]).output
@@ -92,3 +102,9 @@ def test_the_command_line_does_not_load_the_web_framework() -> None:
     code = "import sys; import imagehost_server.cli.main; print({'litestar', 'uvicorn'} & set(sys.modules))"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout
     assert output == "set()\n"
+
+
+def test_an_error_of_the_system_names_the_file_and_no_number(tmp_path: Path) -> None:
+    missing = tmp_path / "missing.tar.zst"
+    result = CliRunner().invoke(main, ["restore", str(missing), "--data", str(tmp_path / "data")])
+    assert (result.exit_code, result.stderr) == (1, f"Error: No such file or directory: {missing}\n")

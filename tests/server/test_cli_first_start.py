@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
-from imagehost_core import ImageHost
+from imagehost_core import ImageHost, Settings
 from imagehost_core.settings import SettingsError
 from imagehost_server.auth.passwords import verify_password
 from imagehost_server.cli.bootstrap import create_initial_credentials
@@ -54,6 +56,7 @@ def test_an_unusable_password_file_creates_no_credentials_and_is_not_shown(
     assert "IMAGEHOST_ADMIN_PASSWORD_FILE" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_the_server_reads_the_password_file_at_its_first_start_only(tmp_path: Path) -> None:
     secret, data = tmp_path / "secret", tmp_path / "data"
     variables = {"IMAGEHOST_ADMIN_PASSWORD_FILE": str(secret)}
@@ -70,3 +73,26 @@ def test_the_server_reads_the_password_file_at_its_first_start_only(tmp_path: Pa
         assert verify_password(host.accounts.password_hash("admin"), PASSWORD)
     settings, _ = load(data, {}, environment(variables) | {"HOME": os.devnull})
     assert settings.admin.password_file == str(secret)
+
+
+@pytest.mark.external
+def test_of_two_hosts_that_start_at_once_on_one_database_one_creates_the_credentials(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    barrier = Barrier(2)
+
+    def start_host(name: str) -> str | None:
+        with ImageHost.open(tmp_path / name, settings=Settings(database=postgres_url)) as host:
+            barrier.wait(30)
+            credentials = create_initial_credentials(host, tmp_path / name)
+            barrier.wait(30)
+            assert [account.name for account in host.accounts.list()] == ["admin"]
+            assert host.keys.list(owner="admin").total == 1
+            if credentials is not None:
+                host.authenticate(credentials.token)
+                assert verify_password(host.accounts.password_hash("admin"), credentials.password)
+        return None if credentials is None else credentials.token
+
+    with ThreadPoolExecutor(2) as threads:
+        tokens = list(threads.map(start_host, ("one", "other")))
+    assert tokens.count(None) == 1

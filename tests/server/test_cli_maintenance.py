@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -21,6 +22,7 @@ from imagehost_core import FindingKind, GarbageReport, ImageHost
 from imagehost_core.storage import LockManager
 from imagehost_core.storage.layout import DataLayout
 from imagehost_core.testing import make_image
+from imagehost_server.cli.common import counted
 from imagehost_server.cli.main import main
 
 
@@ -101,12 +103,14 @@ def test_a_line_for_people_says_what_was_expected_and_what_to_do(data: Path) -> 
     delete_master_and_add_orphan(data)
     lines = fsck(data).stdout.splitlines()
     assert lines[0].startswith("master_missing: ")
-    assert lines[1] == ("orphan: abcdefghijklmnop: expected a record for 1 files (1 bytes) but there is none")
+    assert lines[1] == (
+        "orphan: abcdefghijklmnop: expected a record for the stored files (size 1) but there is none"
+    )
     assert lines[2] == f"Checked 2 images in {data}: 2 findings, 0 repaired"
     assert "backup" in lines[3]
     assert "--repair" in lines[4]
     assert "[repaired: deleted the files]" in fsck(data, "--repair").stdout
-    assert fsck(data, "--repair").stdout.splitlines()[-2].endswith("1 findings, 0 repaired")
+    assert fsck(data, "--repair").stdout.splitlines()[-2].endswith("1 finding, 0 repaired")
 
 
 def test_an_undamaged_directory_takes_one_line(data: Path) -> None:
@@ -122,7 +126,7 @@ def test_json_is_one_object_with_each_finding_and_the_count_of_each_kind(data: P
     assert orphan == {
         "kind": "orphan",
         "id": "abcdefghijklmnop",
-        "details": "expected a record for 1 files (1 bytes) but there is none",
+        "details": "expected a record for the stored files (size 1) but there is none",
         "repair": "deleted the files",
     }
     assert (missing["kind"], missing["repair"]) == ("master_missing", None)
@@ -148,7 +152,7 @@ def test_json_without_findings_and_of_a_failed_check_is_an_object_too(data: Path
     remove_database(data)
     report = json.loads(fsck(data, "--json").stdout)
     assert (report["status"], report["findings"]) == (8, [])
-    assert "no database" in report["error"]
+    assert "expected a data directory" in report["error"]
 
 
 def test_what_a_crash_left_is_found_and_not_removed_before_it_is_counted(data: Path) -> None:
@@ -199,11 +203,6 @@ def test_the_json_of_a_garbage_collection_has_every_count(data: Path) -> None:
 def test_a_garbage_collection_without_a_database_fails(data: Path) -> None:
     remove_database(data)
     assert gc(data).exit_code == 1
-
-
-@pytest.mark.parametrize("command", ["fsck", "gc"])
-def test_the_help_has_an_example(command: str) -> None:
-    assert f"  imagehost {command} --data" in CliRunner().invoke(main, [command, "--help"]).output
 
 
 def run(data: Path, *options: str, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
@@ -263,7 +262,7 @@ def test_an_interrupted_check_has_a_status_of_its_own(data: Path) -> None:
         assert process.stdout.readline().startswith("broken_reference: ")
         output, errors = interrupt(process)
     assert process.returncode == 32 + 4
-    assert "findings, 0 repaired" in output
+    assert re.search(r"findings?, 0 repaired", output)
     assert errors == "Error: interrupted\n"
 
 
@@ -275,3 +274,8 @@ def test_root_creates_no_files_in_the_directory_of_another_user(data: Path) -> N
     assert result.exit_code == 8
     assert "sudo -u '#54321' imagehost" in result.stderr
     assert sorted(data.rglob("*")) == files
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 images"), (1, "1 image"), (2, "2 images")])
+def test_numbers_agree_with_their_nouns(number: int, text: str) -> None:
+    assert counted(number, "image") == text

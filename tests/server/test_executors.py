@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import anyio
 import anyio.lowlevel
 import httpx2
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from imagehost_core import ImageHost
 from imagehost_core.errors import UnavailableError
 from imagehost_core.settings import LimitSettings, RenderingSettings
 from imagehost_core.testing import make_image
 from imagehost_server._executors import (
+    DATABASE_THREADS,
+    MASTER_THREADS,
     MEAN_OF_READS,
     RETRY_AFTER_SECONDS,
     SLOW_READ_SECONDS,
     THREADS_AFTER_SLOW_READS_SECONDS,
     Executors,
     LoopExecutor,
+    SharedThreadLimiter,
     ThreadLimiter,
 )
 from imagehost_server.app import DELIVERY_PREFIXES, Dispatcher, create_api
@@ -95,9 +102,45 @@ async def test_a_limiter_rejects_only_when_all_threads_and_the_queue_are_full() 
     assert sorted(ran) == [0, 1, 2, 3, 4]
 
 
-def client_of(host: ImageHost, executors: Executors) -> httpx2.AsyncClient:
+@pytest.mark.anyio
+async def test_a_call_that_finds_no_free_thread_in_time_is_rejected_and_takes_none() -> None:
+    limiter, ended = ThreadLimiter(1, max_wait_seconds=0.01), threading.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(limiter.run, ended.wait, TIMEOUT)
+        await anyio.lowlevel.checkpoint()
+        for _ in range(2):
+            with pytest.raises(UnavailableError) as rejected:
+                await limiter.run(int)
+            assert rejected.value.retry_after == RETRY_AFTER_SECONDS
+        ended.set()
+    assert await limiter.run(int) == 0
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_local", [True, False])
+async def test_only_reads_of_a_local_database_run_on_the_event_loop(is_local: bool) -> None:
+    executors = Executors(SETTINGS.rendering, is_database_local=is_local)
+    for _ in range(2 * MEAN_OF_READS):
+        assert (await executors.reads.run(threading.get_ident) == threading.get_ident()) is is_local
+
+
+@pytest.mark.anyio
+async def test_an_object_store_that_does_not_respond_delays_no_response_from_the_disk() -> None:
+    executors, ended = Executors(SETTINGS.rendering), threading.Event()
+    async with anyio.create_task_group() as tasks:
+        for _ in range(MASTER_THREADS):
+            tasks.start_soon(executors.masters.run, ended.wait, TIMEOUT)
+        await anyio.lowlevel.checkpoint()
+        with anyio.fail_after(TIMEOUT / 2):
+            assert await executors.files.run(int) == 0
+        ended.set()
+
+
+def client_of(
+    host: ImageHost, executors: Executors, settings: ServerSettings = SETTINGS
+) -> httpx2.AsyncClient:
     """Return a client of an application with these executors."""
-    identity = IdentityMiddleware(create_api(host, SETTINGS, executors), host, executors)
+    identity = IdentityMiddleware(create_api(host, settings, executors), host, executors)
     app = SecurityMiddleware(Dispatcher(identity, DeliveryRoute(host, executors), DELIVERY_PREFIXES))
     transport = httpx2.ASGITransport(app=app, client=("127.0.0.1", 9))  # type: ignore[arg-type]
     return httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1")
@@ -149,13 +192,136 @@ async def test_signing_in_with_an_invalid_name_costs_neither_a_hash_nor_an_attem
         assert [(await sign_in(name)).status_code for name in ("admin", "unknown")] == [503, 503]
 
 
+@asynccontextmanager
+async def held(limiter: SharedThreadLimiter, *owners: int) -> AsyncIterator[list[int]]:
+    """Let owners hold as many threads as they get until the end of the block; yield their numbers.
+
+    The owners take one in turn, in their order.
+    """
+    ended, counts, refused = threading.Event(), [0] * len(owners), set[int]()
+
+    async def hold(index: int) -> None:
+        try:
+            counts[index] += 1
+            await limiter.run(owners[index], ended.wait, TIMEOUT)
+        except UnavailableError:
+            counts[index] -= 1
+            refused.add(index)
+
+    async with anyio.create_task_group() as tasks:
+        try:
+            with anyio.fail_after(TIMEOUT):
+                while len(refused) < len(owners):
+                    for index in range(len(owners)):
+                        if index not in refused:
+                            tasks.start_soon(hold, index)
+                            await anyio.lowlevel.checkpoint()
+            yield counts
+        finally:
+            ended.set()
+
+
 @pytest.mark.anyio
-async def test_the_queues_of_expensive_work_are_limited() -> None:
-    executors = Executors(SETTINGS.rendering)
-    for limiter in (executors.uploads, executors.passwords):
-        async with saturated(limiter):
-            with pytest.raises(UnavailableError):
-                await limiter.run(int)
+@pytest.mark.parametrize(("threads", "owners", "counts"), [(8, 1, [4]), (9, 2, [3, 3]), (12, 3, [3, 3, 3])])
+async def test_owners_of_threads_leave_as_many_free_as_each_of_them_holds(
+    threads: int, owners: int, counts: list[int]
+) -> None:
+    limiter = SharedThreadLimiter(threads)
+    async with held(limiter, *range(owners)) as numbers:
+        assert numbers == counts
+        with pytest.raises(UnavailableError) as refused:
+            await limiter.run(0, int)
+        assert refused.value.retry_after == RETRY_AFTER_SECONDS
+        assert await limiter.run(99, int) == 0
+    assert await limiter.run(0, int) == 0
+
+
+@settings(max_examples=30)
+@given(threads=st.integers(1, 9), owners=st.lists(st.integers(0, 5), min_size=1, max_size=20))
+def test_an_owner_of_threads_gets_another_one_exactly_if_more_are_free_than_it_holds(
+    threads: int, owners: list[int]
+) -> None:
+    async def check() -> None:
+        limiter, counts, ended = SharedThreadLimiter(threads), Counter[int](), threading.Event()
+
+        async def hold(owner: int) -> None:
+            counts[owner] += 1
+            try:
+                await limiter.run(owner, ended.wait, TIMEOUT)
+            except UnavailableError:
+                counts[owner] -= 1
+
+        async with anyio.create_task_group() as tasks:
+            for owner in owners:
+                before, free = counts[owner], threads - counts.total()
+                tasks.start_soon(hold, owner)
+                await anyio.lowlevel.checkpoint()
+                assert counts[owner] == before + (before < free)
+            ended.set()
+
+    anyio.run(check)
+
+
+@pytest.mark.anyio
+async def test_uploads_of_an_account_that_holds_its_share_of_threads_get_503_and_those_of_others_succeed(
+    host: ImageHost,
+) -> None:
+    executors, other = Executors(SETTINGS.rendering), host.accounts.create("other")
+    admin = host.accounts.get("admin")
+    tokens = [host.keys.create(owner=account).token for account in (admin, other)]
+    async with client_of(host, executors) as client, held(executors.uploads, admin.id):
+        responses = [
+            await client.post(
+                "/v1/upload", headers={"Authorization": f"Bearer {token}"}, files={"image": make_image()}
+            )
+            for token in tokens
+        ]
+    assert [response.status_code for response in responses] == [503, 200]
+    assert responses[0].headers["retry-after"] == str(RETRY_AFTER_SECONDS)
+
+
+UNLIMITED = ServerSettings(
+    rendering=SETTINGS.rendering, limits=LimitSettings(api_per_minute=0, uploads_per_minute=0)
+)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("path", ["/v1/upload", "/v1/albums"])
+async def test_requests_that_wait_for_another_one_with_their_idempotency_key_hold_no_threads(
+    path: str,
+) -> None:
+    """They are more than the threads, and the first request ends after that of another account."""
+    statuses = Counter[int]()
+
+    async def post(client: httpx2.AsyncClient, headers: dict[str, str]) -> None:
+        body: Any = {"json": {"name": "x"}} if "albums" in path else {"files": {"image": make_image()}}
+        statuses[(await client.post(path, headers=headers, **body)).status_code] += 1
+
+    with ImageHost.open(settings=UNLIMITED) as host:
+        owners = [host.accounts.get("admin"), host.accounts.create("other")]
+        first, second = (
+            {"Authorization": f"Bearer {host.keys.create(owner=owner).token}"} for owner in owners
+        )
+        async with (
+            client_of(host, Executors(UNLIMITED.rendering), UNLIMITED) as client,
+            anyio.create_task_group() as tasks,
+        ):
+            with host.idempotency.begin(owners[0], "once", "another request"):
+                for _ in range(DATABASE_THREADS + 1):
+                    tasks.start_soon(post, client, {**first, "Idempotency-Key": "once"})
+                    await anyio.sleep(0.001)
+                with anyio.fail_after(TIMEOUT):
+                    await post(client, second)
+                assert statuses == {201 if "albums" in path else 200: 1}
+    assert statuses[409] == DATABASE_THREADS + 1
+
+
+@pytest.mark.anyio
+async def test_the_queue_of_password_checks_is_limited() -> None:
+    limiter = Executors(SETTINGS.rendering).passwords
+    async with saturated(limiter):
+        with pytest.raises(UnavailableError):
+            await limiter.run(int)
 
 
 @pytest.mark.anyio

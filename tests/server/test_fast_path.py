@@ -329,6 +329,7 @@ def test_connections_send_equal_responses_with_the_fast_path_on_and_off(
     assert via_connection(off, request).without_request_id() == expected
 
 
+@pytest.mark.slow
 def test_a_server_sends_equal_responses_with_the_fast_path_on_and_off(tmp_path: Path) -> None:
     with ImageHost.open(tmp_path / "data") as opened:
         uploaded = opened.upload(make_image(64, 48), owner="admin")

@@ -166,7 +166,9 @@ def crashing(tmp_path: Path, no_limits: dict[str, str]) -> Iterator[RunningServe
         server.process.stdout.close()
 
 
-@pytest.mark.parametrize("stored_before", [1, pytest.param(5, marks=pytest.mark.slow), 11])
+@pytest.mark.parametrize(
+    "stored_before", [1, pytest.param(5, marks=pytest.mark.slow), pytest.param(11, marks=pytest.mark.slow)]
+)
 def test_after_a_crash_the_repeated_request_stores_only_the_missing_files(
     crashing: RunningServer, no_limits: dict[str, str], stored_before: int
 ) -> None:

@@ -320,6 +320,30 @@ async def test_connections_beyond_the_limit_of_one_client_replace_its_own() -> N
     assert [transport.closed_by for transport in mine] == ["abort"] * 7 + ["", ""]
 
 
+@pytest.mark.anyio
+async def test_a_connection_keeps_the_place_of_its_tls_handshake() -> None:
+    app = AppDouble(http=HttpSettings(header_timeout_seconds=600, max_connections=1))
+    server, transport = FakeServer(app), FakeTransport()
+    connection = server.connect(transport, app.connections.add("192.0.2.1", lambda: True))
+    assert len(app.connections) == 1
+    server.connect(FakeTransport())
+    assert transport.closed_by == "abort"
+    connection.connection_lost(None)
+    assert len(app.connections) == 1
+
+
+@pytest.mark.anyio
+async def test_a_connection_that_was_closed_for_another_at_the_end_of_its_tls_handshake_is_aborted() -> None:
+    app = AppDouble(http=HttpSettings(header_timeout_seconds=600, max_connections=1))
+    server, transport = FakeServer(app), FakeTransport()
+    place = app.connections.add("192.0.2.1", lambda: True)
+    server.connect(FakeTransport())
+    connection = server.connect(transport, place)
+    assert transport.closed_by == "abort"
+    connection.connection_lost(None)
+    assert len(app.connections) == 1
+
+
 UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
 
 

@@ -68,6 +68,30 @@ def test_every_reference_in_the_document_resolves(document: dict[str, Any]) -> N
             node = node[name]
 
 
+def test_every_operation_that_changes_something_has_the_status_of_a_full_disk(
+    document: dict[str, Any],
+) -> None:
+    for method, _, item in described_operations(document):
+        assert ("507" in item["responses"]) == (method != "GET")
+
+
+def test_the_document_links_what_creates_a_resource_to_the_operations_on_it(document: dict[str, Any]) -> None:
+    """Every path with parameters can be reached; the ids of sessions are in a list, the others are names."""
+    described = {item["operationId"]: (path, item) for _, path, item in described_operations(document)}
+    linked = set()
+    for _, item in described.values():
+        for response in item["responses"].values():
+            for name, link in response.get("links", {}).items():
+                path, target = described[name]
+                linked.add(path)
+                assert link["operationId"] == name
+                names = {value["name"] for value in target["parameters"] if value["in"] == "path"}
+                assert link["parameters"].keys() == names
+    paths = {path for path, _ in described.values() if "{" in path}
+    others = {"/sessions/{session_id}", "/integrations/{name}", "/{file}"}
+    assert linked == paths - others
+
+
 def test_the_urls_in_the_document_are_served(
     document: dict[str, Any], anonymous: httpx2.Client, server: RunningServer
 ) -> None:

@@ -33,6 +33,7 @@ from imagehost_server.testing import RunningServer, running, start
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
+@pytest.mark.slow
 def test_the_first_start_prints_the_credentials_once(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with running(data) as server:
@@ -72,6 +73,7 @@ def test_the_log_never_shows_a_token_or_a_signature(server: RunningServer, image
     assert [secret for secret in (server.token, "SIGNATURE", "SECRET") if secret in log] == []
 
 
+@pytest.mark.slow
 def test_sigterm_completes_requests_in_progress(tmp_path: Path) -> None:
     server = start(tmp_path / "data")
     statuses: list[int] = []
@@ -95,6 +97,7 @@ def test_sigterm_completes_requests_in_progress(tmp_path: Path) -> None:
     assert list(staging.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_workers_exit_when_the_supervisor_is_killed(tmp_path: Path) -> None:
     data = tmp_path / "data"
     first = start(data, "--workers", "2")
@@ -107,6 +110,7 @@ def test_workers_exit_when_the_supervisor_is_killed(tmp_path: Path) -> None:
         assert httpx2.get(f"{second.origin}/healthz").status_code == 200
 
 
+@pytest.mark.slow
 def test_several_workers_serve_one_data_folder(tmp_path: Path, no_limits: dict[str, str]) -> None:
     with running(tmp_path / "data", "--workers", "2", variables=no_limits) as server:
         headers = {"Authorization": f"Bearer {server.token}"}
@@ -121,6 +125,7 @@ def test_several_workers_serve_one_data_folder(tmp_path: Path, no_limits: dict[s
             assert httpx2.get(image["url"]).status_code == 404
 
 
+@pytest.mark.slow
 def test_a_port_in_use_prevents_the_start_with_a_clear_error(
     server: RunningServer, tmp_path: Path, imagehost: Cli
 ) -> None:
@@ -190,6 +195,7 @@ def test_a_worker_that_dies_is_replaced_and_logged(tmp_path: Path) -> None:
         assert httpx2.get(f"{server.origin}/healthz").status_code == 200
 
 
+@pytest.mark.slow
 def test_stalled_bodies_time_out_while_others_are_served(tmp_path: Path, no_limits: dict[str, str]) -> None:
     variables = {**no_limits, "IMAGEHOST_HTTP_BODY_IDLE_TIMEOUT_SECONDS": "0.5"}
     with running(tmp_path / "data", variables=variables) as server:

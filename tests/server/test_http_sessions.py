@@ -281,6 +281,7 @@ def test_a_key_cannot_manage_keys(signed_in: httpx2.Client) -> None:
         assert "session" in response.json()["error"]["details"]
 
 
+@pytest.mark.slow
 def test_a_revoked_key_is_refused_at_once_in_every_process(
     tmp_path_factory: pytest.TempPathFactory, no_limits: dict[str, str]
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import ssl
 import subprocess
@@ -16,8 +15,8 @@ from attrs import frozen
 from tests.server.tls import Certificate, create_certificate
 
 from imagehost_core.testing import make_image
-from imagehost_server.serve.event_loop import HANDSHAKE_SECONDS, TlsTimeoutLoop
 from imagehost_server.serve.runner import warn_of_plain_http
+from imagehost_server.serve.tls import HANDSHAKE_SECONDS
 from imagehost_server.settings import ListenSettings, ServerSettings
 from imagehost_server.testing import RunningServer, running
 
@@ -116,28 +115,6 @@ def test_plain_http_on_the_tls_port_gets_no_response(secure: TlsServer) -> None:
         except ConnectionError:
             pass
     assert not response.startswith(b"HTTP/")
-
-
-class ShortTimeoutLoop(TlsTimeoutLoop):
-    handshake_timeout = 0.2
-
-
-def test_the_event_loop_limits_the_time_of_tls_handshakes(certificate: Certificate) -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate.cert, certificate.key)
-
-    async def received_without_handshake() -> bytes:
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(asyncio.Protocol, "127.0.0.1", 0, ssl=context)
-        async with server:
-            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-            try:
-                return await asyncio.wait_for(reader.read(), 10)
-            finally:
-                writer.close()
-
-    with asyncio.Runner(loop_factory=ShortTimeoutLoop) as runner:
-        assert runner.run(received_without_handshake()) == b""
 
 
 @pytest.mark.slow

@@ -6,11 +6,13 @@ import json
 import logging
 import re
 import sys
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from imagehost_core import to_rfc3339
 from imagehost_server.logging_config import FORMATTERS, JsonFormatter, LineFormatter, logging_config
 from imagehost_server.serve.supervisor import log_warning
 from imagehost_server.settings import LogFormat
@@ -25,6 +27,13 @@ def line(fields: dict[str, object], message: str = "request") -> str:
 def test_a_line_has_time_level_logger_message_and_fields() -> None:
     text = line({"method": "GET", "status": 200})
     assert re.fullmatch(r"[-\dT:.]{26}Z INFO imagehost.access request method=GET status=200", text)
+
+
+@given(st.floats(0, 2**32))
+def test_the_time_of_a_line_is_that_of_its_message_in_microseconds(created: float) -> None:
+    record = logging.LogRecord("x", logging.INFO, "", 0, "request", (), None)
+    record.created = created
+    assert LineFormatter().format(record).split(" ")[0] == to_rfc3339(datetime.fromtimestamp(created, UTC))
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))

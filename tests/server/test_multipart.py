@@ -172,6 +172,26 @@ def test_files_of_other_names_are_ignored(folder: Path) -> None:
     assert parse(folder, [encode_form(parts)])[1] == [("", "b.png", b"x")]
 
 
+@pytest.mark.parametrize("size", [1, 12, 1_000])
+def test_text_before_the_first_boundary_is_ignored(folder: Path, size: int) -> None:
+    """A line that only ends in the boundary does not begin the form, also where a chunk begins there."""
+    form = encode_form([("image", "a.png", b"PNG")])
+    body = b"preamble....--BoundarY\r\n\r\n\r\n" + form
+    chunks = [body[start : start + size] for start in range(0, len(body), size)]
+    assert parse(folder, chunks) == (UploadForm.SINGLE, [("", "a.png", b"PNG")])
+
+
+@pytest.mark.parametrize("size", [1, 30, 1_000])
+def test_a_line_feed_in_a_header_is_a_bad_request_however_the_body_is_divided(
+    folder: Path, size: int
+) -> None:
+    part = b"--BoundarY\r\nContent-Disposition: form-data; name=a\nb\r\n\r\ntext\r\n"
+    body = part + encode_form([("image", "a.png", b"PNG")])
+    chunks = [body[start : start + size] for start in range(0, len(body), size)]
+    with pytest.raises(BadRequestError, match="Invalid line break"):
+        parse(folder, chunks)
+
+
 def test_data_after_the_end_of_the_form_is_ignored(folder: Path) -> None:
     assert (
         parse(folder, [encode_form([("image", "b.png", b"x")]), b"and more", b"\r\n"])[0] is UploadForm.SINGLE

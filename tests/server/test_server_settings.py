@@ -72,7 +72,7 @@ def test_an_invalid_value_is_an_error_that_names_the_setting(
         load(tmp_path, {}, variables)
 
 
-@pytest.mark.parametrize("text", ["[server", "port = 1", "[server]\nports = 1"])
+@pytest.mark.parametrize("text", ["[server", "port = 1", "[server]\nports = 1", "a = " + "[" * 9_999])
 def test_an_invalid_file_is_an_error_that_names_the_file(tmp_path: Path, text: str) -> None:
     (tmp_path / FILE).write_text(text, encoding="utf-8")
     with pytest.raises(SettingsError, match=FILE):

@@ -77,6 +77,7 @@ def test_uploads_go_on_after_the_death_of_the_broker_or_of_a_server_process(serv
         assert upload(server, 2).status_code == 200
 
 
+@pytest.mark.slow
 def test_no_process_is_left_when_the_server_has_stopped(tmp_path: Path, no_limits: dict[str, str]) -> None:
     with running(tmp_path / "data", "--workers", "2", variables=no_limits) as server:
         assert upload(server, 1).status_code == 200

@@ -39,6 +39,8 @@ write("serving")
 if behaviour == "hangs" and open(log).read().count("started") == 1:
     time.sleep(60)
 while data := channel.recv(100):
+    if b"d" in data:
+        write("drained")
     channel.send(data)
 write("orphaned")
 """
@@ -118,6 +120,23 @@ def test_a_service_stops_after_the_server_processes(start: Start, log: Path) -> 
     assert lines[-1] == f"orphaned {services}"
 
 
+def test_children_that_drain_serve_on_until_the_second_signal(start: Start, log: Path) -> None:
+    process = start("serves", "serves", "service", drain_seconds=600)
+    events(log, "serving", 3)
+    process.send_signal(signal.SIGTERM)
+    assert len(set(events(log, "drained", 2))) == 2
+    assert "stopped" not in log.read_text(encoding="utf-8")
+    assert stop(process) == ""
+    assert len(events(log, "stopped", 2)) == 2
+
+
+def test_children_that_drain_are_stopped_after_a_time(start: Start, log: Path) -> None:
+    process = start("serves", drain_seconds=0.2)
+    events(log, "serving")
+    assert stop(process) == ""
+    assert events(log, "drained") == events(log, "stopped")
+
+
 def test_a_child_that_dies_is_replaced_and_logged(start: Start, log: Path) -> None:
     process = start("serves", "serves")
     killed, other = events(log, "ready", 2)
@@ -127,6 +146,7 @@ def test_a_child_that_dies_is_replaced_and_logged(start: Start, log: Path) -> No
     assert sorted(events(log, "stopped", 2)) == sorted([other, replacement])
 
 
+@pytest.mark.slow
 def test_a_child_that_answers_no_ping_is_replaced(start: Start, log: Path) -> None:
     process = start("hangs", ping_seconds=1.5)
     hanging, replacement = events(log, "ready", 2)
@@ -190,6 +210,7 @@ def wake_ups(pid: int) -> int:
     return own + sum(wake_ups(int(child)) for child in children)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_an_idle_server_lets_the_cpu_sleep(tmp_path: Path) -> None:
     with running(tmp_path / "data") as server:

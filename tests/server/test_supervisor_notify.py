@@ -124,6 +124,7 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServiceM
     manager.close()
 
 
+@pytest.mark.slow
 def test_ready_is_sent_once_the_port_responds_and_stopping_at_the_end(
     manager: ServiceManager, tmp_path: Path
 ) -> None:
@@ -156,6 +157,7 @@ def watched(manager: ServiceManager, tmp_path: Path) -> Iterator[RunningServer]:
         yield server
 
 
+@pytest.mark.slow
 def test_the_watchdog_hears_of_a_server_again_and_again(
     manager: ServiceManager, watched: RunningServer
 ) -> None:
@@ -164,6 +166,7 @@ def test_the_watchdog_hears_of_a_server_again_and_again(
         manager.wait_for("WATCHDOG=1")
 
 
+@pytest.mark.slow
 def test_the_watchdog_hears_nothing_of_a_server_process_that_hangs_until_it_is_replaced(
     manager: ServiceManager, watched: RunningServer
 ) -> None:

@@ -110,9 +110,10 @@ def test_an_ambiguous_body_length_is_400_and_closes_the_connection(
     assert statuses_of(server, SIGN_IN + rest + after) == [400]
 
 
-def test_a_chunked_body_in_http_1_0_is_400(server: RunningServer) -> None:
-    request = SIGN_IN.replace(b"HTTP/1.1", b"HTTP/1.0") + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
-    assert statuses_of(server, request) == [400]
+def test_a_chunked_body_in_http_1_0_is_400_and_closes_the_connection(server: RunningServer) -> None:
+    chunked = b"Connection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+    request = SIGN_IN.replace(b"HTTP/1.1", b"HTTP/1.0") + chunked
+    assert statuses_of(server, request + HEALTH + CONNECTION_CLOSE + b"\r\n") == [400]
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
@@ -232,7 +233,7 @@ def test_too_many_connections_get_503_while_all_have_a_request_in_progress(
         assert rejected.headers["Retry-After"] == "1"
         assert rejected.headers["Connection"] == "close"
         assert rejected.json()["error"]["code"] == "SERVICE_UNAVAILABLE"
-        # The response to one of them makes room.
+        # After the response to one of them, another is admitted.
         busy[0].sendall(b"{}")
         assert busy[0].recv(99).startswith(b"HTTP/1.1 4")
         assert httpx2.get(f"{server.origin}/healthz").status_code == 200

@@ -55,7 +55,7 @@ def answer_of(server: RunningServer, response: bytes) -> Answer:
     head, _, body = response.partition(b"\r\n\r\n")
     lines = head.decode().lower().split("\r\n")
     [request_id] = [line.partition(": ")[2] for line in lines if line.startswith("x-request-id: ")]
-    content = json.loads(body) if body else {"error": {}}
+    content = json.loads(body) if b"application/json" in head else {}
     return Answer(int(head.split()[1]), content.get("error", {}), log_line(server, request_id))
 
 
@@ -207,8 +207,8 @@ def test_too_many_pipelined_requests_get_an_envelope_after_the_others(server: Ru
 
 
 ABSOLUTE = {
-    b"GET http://a": (404, "/"),
-    b"GET http://a?x=1": (404, "/"),
+    b"GET http://a": (200, "/"),
+    b"GET http://a?x=1": (200, "/"),
     b"GET http://a/v1/images": (401, "/v1/images"),
     b"GET https://b:8443/v1/images?x=1": (401, "/v1/images"),
     b"OPTIONS *": (404, "*"),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from imagehost_core import ImageHost, Settings
-from imagehost_core.settings import LimitSettings, RenderingSettings, WebhookSettings
+from imagehost_core.settings import SQLITE, LimitSettings, RenderingSettings, WebhookSettings
 from imagehost_core.testing import FrozenClock
 
 
@@ -15,8 +15,9 @@ def clock() -> FrozenClock:
 
 
 @pytest.fixture
-def host(clock: FrozenClock) -> Iterator[ImageHost]:
+def host(request: pytest.FixtureRequest, clock: FrozenClock, engine: str) -> Iterator[ImageHost]:
     settings = Settings(
+        database=SQLITE if engine == SQLITE else request.getfixturevalue("postgres_url"),
         limits=LimitSettings(api_per_minute=5, api_per_hour=20, uploads_per_minute=2, sign_ins_per_minute=3),
         webhooks=WebhookSettings(allow_loopback=True),
         rendering=RenderingSettings(processes=1),

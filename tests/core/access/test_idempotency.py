@@ -12,6 +12,8 @@ from imagehost_core.services import idempotency as once_module
 from imagehost_core.storage.locks import stripe
 from imagehost_core.testing import FrozenClock, make_image
 
+EACH_ENGINE = True
+
 
 def test_a_repeated_request_gets_the_first_response(host: ImageHost) -> None:
     account = host.accounts.get("admin")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from imagehost_core import ImageHost, Settings
@@ -21,6 +21,8 @@ from imagehost_core.webhooks import RETRY_SCHEDULE, Attempt
 
 if TYPE_CHECKING:
     from tests.core.conftest import Program
+
+EACH_ENGINE = True
 
 URL = "http://127.0.0.1:9/"
 SETTINGS = Settings(webhooks=WebhookSettings(allow_loopback=True), rendering=RenderingSettings(processes=1))
@@ -171,7 +173,8 @@ def test_taking_a_sender_slot_releases_the_leases_of_its_last_holder(
 ) -> None:
     fill(host, webhook, 3)
     with host.webhooks.sender_slot() as first, host.webhooks.sender_slot() as second:
-        assert (first, second) == (0, 1)
+        assert first is not None
+        assert second == first + 1
         (mine,) = host.webhooks.report_and_lease((), 1, second)
         (dead,) = host.webhooks.report_and_lease((), 1, first)
         (unassigned,) = host.webhooks.lease(1)
@@ -218,7 +221,8 @@ def test_a_sender_works_without_a_slot_when_all_are_taken(
     monkeypatch.setattr("imagehost_core.services.webhooks.MAX_SENDERS", 1)
     assert MAX_SENDERS > 1
     with host.webhooks.sender_slot() as first, host.webhooks.sender_slot() as second:
-        assert (first, second) == (0, None)
+        assert first is not None
+        assert second is None
         assert len(host.webhooks.report_and_lease((), 1, second)) == 1
 
 
@@ -230,6 +234,7 @@ def loaded() -> Iterator[tuple[ImageHost, list[Webhook]]]:
         yield host, created
 
 
+@settings(max_examples=30)  # each makes up to 80 durable commits
 @given(
     st.lists(st.integers(0, 2 * MAX_IN_FLIGHT_PER_WEBHOOK), min_size=5, max_size=5),
     st.lists(st.integers(1, 12), min_size=1, max_size=6),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from imagehost_core import ImageHost, RenderingSettings, Scope, Settings, UnauthorizedError
+from imagehost_core.db import SqliteDatabase
 from imagehost_core.models import Principal, Role
 from imagehost_core.services.principals import LOCK, PrincipalCache
 from imagehost_core.storage import GenerationTable, LockManager
@@ -159,9 +160,10 @@ def test_what_was_read_before_or_during_a_change_is_not_kept(
 ) -> None:
     principal = hosts[0].authenticate(hosts[0].keys.create(owner="ann").token)
     locks, generations = LockManager(tmp_path / "locks"), GenerationTable(tmp_path / "generations")
-    cache = PrincipalCache(locks, generations)
+    database = SqliteDatabase(tmp_path / "other.db", locks)
+    cache = PrincipalCache(database, locks, generations)
     before = cache.generation()
-    with cache.changing():
+    with cache.transaction():
         during = cache.generation()
         read_at = {"before": before, "during": during}[when]
         cache.put("hash", principal, read_at, last_used_at=clock(), expires_at=None)
@@ -170,6 +172,7 @@ def test_what_was_read_before_or_during_a_change_is_not_kept(
     cache.put("hash", principal, cache.generation(), last_used_at=clock(), expires_at=None)
     assert cache.get("hash", clock()) is principal
     generations.close()
+    database.close()
 
 
 def test_nothing_is_kept_after_a_process_died_during_a_change_until_the_directory_is_opened(

@@ -22,6 +22,8 @@ from imagehost_core.services import sessions
 from imagehost_core.testing import FrozenClock
 from imagehost_core.tokens import token_hash
 
+EACH_ENGINE = True
+
 
 def sign_in(host: ImageHost, name: str = "admin", **keywords: str) -> SessionWithToken:
     return host.sessions.create(host.accounts.get(name), **keywords)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -22,6 +24,8 @@ from imagehost_core.services.webhooks import MAX_WEBHOOKS
 from imagehost_core.settings import Settings, WebhookSettings
 from imagehost_core.testing import FrozenClock, make_image
 from imagehost_core.webhooks import Attempt, resolve_host
+
+EACH_ENGINE = True
 
 URL = "http://127.0.0.1:9/"
 
@@ -76,6 +80,19 @@ def test_the_system_resolver_returns_ip_addresses_or_none() -> None:
     assert resolve_host("no such name", 80) == []
 
 
+def test_a_name_server_that_does_not_respond_delays_no_webhook(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its addresses are checked at each attempt."""
+    responds = threading.Event()
+
+    def look_up(*_arguments: object, **_options: object) -> list[object]:
+        assert responds.wait(60)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    assert resolve_host("hooks.example", 443, timeout=0.1) == []
+    responds.set()
+
+
 def test_another_accounts_webhook_is_404(host: ImageHost) -> None:
     host.accounts.create("ann")
     created = host.webhooks.create(owner="admin", url=URL)
@@ -116,8 +133,8 @@ def test_an_inactive_webhook_is_sent_nothing(host: ImageHost) -> None:
 
 def stored_events(host: ImageHost) -> list[str]:
     """Return the types of the events in the database."""
-    with closing(sqlite3.connect(host.path / "imagehost.sqlite3")) as database:
-        return [kind for (kind,) in database.execute("SELECT type FROM events ORDER BY number")]
+    rows = host._context.database.fetch_all("SELECT type FROM events ORDER BY number", {})
+    return [str(row["type"]) for row in rows]
 
 
 def test_events_are_stored_only_where_a_webhook_is_subscribed_at_that_moment(host: ImageHost) -> None:
@@ -279,6 +296,7 @@ with ImageHost.open(sys.argv[1], settings=settings) as host:
 """
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_time_leaves_no_change_without_its_event_and_no_event_without_its_change(
     tmp_path: Path,
 ) -> None:

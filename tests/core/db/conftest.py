@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,14 @@ from typing import Any
 import attrs
 import pytest
 
-from imagehost_core.db import AccountRepository, Database, ImageListRepository, ImageRepository
+from imagehost_core.db import (
+    AccountRepository,
+    Database,
+    ImageListRepository,
+    ImageRepository,
+    SqliteDatabase,
+)
+from imagehost_core.db.postgres_database import PostgresDatabase
 from imagehost_core.ids import new_image_id
 from imagehost_core.models import Account, Image
 from imagehost_core.storage import LockManager
@@ -18,12 +26,16 @@ from imagehost_core.storage import LockManager
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    """An empty database."""
-    database = Database(tmp_path / "imagehost.sqlite3", LockManager(tmp_path / "locks"))
-    yield database
-    database.close()
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.external)])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    """An empty database, of each engine."""
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres_url")
+        with closing(PostgresDatabase(url)) as database:
+            yield database
+        return
+    with closing(SqliteDatabase(tmp_path / "imagehost.sqlite3", LockManager(tmp_path / "locks"))) as database:
+        yield database
 
 
 @pytest.fixture

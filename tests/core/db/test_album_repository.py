@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from imagehost_core.db import AlbumRepository, Database, ImageRepository
+from imagehost_core.db import AlbumRepository, Database, ImageRepository, SqliteDatabase
 from imagehost_core.db.database import SqlRow, SqlValue
 from imagehost_core.db.images import to_image
 from imagehost_core.ids import AlbumId
@@ -18,8 +18,10 @@ from imagehost_core.storage import LockManager
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
+SQLITE_ONLY = pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 
-class DeletesImagesAfterReadingAlbums(Database):
+
+class DeletesImagesAfterReadingAlbums(SqliteDatabase):
     """A database in which another client deletes all images as soon as a query has returned an album."""
 
     def fetch_all(
@@ -68,6 +70,7 @@ def test_the_cover_is_the_newest_image_as_it_was_recorded(
     assert albums.list_by_account(account.id, PageRequest()).items == (album,)
 
 
+@SQLITE_ONLY
 def test_a_cover_that_is_deleted_while_its_album_is_read_agrees_with_the_count(
     racing: AlbumRepository, account: Account, album_id: AlbumId, add: Callable[..., Image]
 ) -> None:
@@ -80,6 +83,7 @@ def test_a_cover_that_is_deleted_while_its_album_is_read_agrees_with_the_count(
     assert (album.image_count, album.cover) == (0, None)
 
 
+@SQLITE_ONLY
 def test_covers_that_are_deleted_while_albums_are_listed_agree_with_the_counts(
     racing: AlbumRepository, account: Account, album_id: AlbumId, add: Callable[..., Image]
 ) -> None:

@@ -1,18 +1,18 @@
-"""The database: commits are durable, readers never wait, writers queue."""
+"""The SQLite engine: commits are durable, readers never wait, writers queue."""
 
 from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from imagehost_core.db import Database
+from imagehost_core.db import Database, SqliteDatabase
 from imagehost_core.db.database import Queryable
 from imagehost_core.errors import InsufficientStorageError, UnavailableError
 from imagehost_core.storage import LockManager
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 WRITE = """
     import sys
     from pathlib import Path
-    from imagehost_core.db import Database
+    from imagehost_core.db import SqliteDatabase
     from imagehost_core.storage import LockManager
     directory = Path(sys.argv[1])
-    database = Database(directory / "imagehost.sqlite3", LockManager(directory / "locks"))
+    database = SqliteDatabase(directory / "imagehost.sqlite3", LockManager(directory / "locks"))
     with database.transaction() as transaction:
         row = {"name": sys.argv[2], "created_at": 0}
         transaction.insert("accounts", row)
@@ -44,7 +44,14 @@ def names(reader: Queryable) -> list[object]:
 
 def insert(database: Database, name: str) -> int:
     with database.transaction() as transaction:
-        return transaction.insert("accounts", {"name": name, "created_at": 0})
+        return transaction.insert_numbered("accounts", {"name": name, "created_at": 0}, "id")
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """An empty SQLite database."""
+    with closing(SqliteDatabase(tmp_path / "imagehost.sqlite3", LockManager(tmp_path / "locks"))) as database:
+        yield database
 
 
 def test_commits_are_synced_to_the_write_ahead_log(database: Database) -> None:
@@ -57,7 +64,7 @@ def test_commits_are_synced_to_the_write_ahead_log(database: Database) -> None:
 
 def test_a_transaction_reads_its_own_writes_and_readers_see_them_after_the_commit(database: Database) -> None:
     with database.transaction() as transaction:
-        number = transaction.insert("accounts", {"name": "new", "created_at": 0})
+        number = transaction.insert_numbered("accounts", {"name": "new", "created_at": 0}, "id")
         assert names(transaction) == ["new"]
         assert names(database) == []
     assert database.fetch_one("SELECT id FROM accounts WHERE name = :name", {"name": "new"}) == {"id": number}
@@ -78,6 +85,32 @@ def test_a_failed_transaction_is_rolled_back_and_the_next_one_works(
     assert names(database) == []
     insert(database, "committed")
     assert names(database) == ["committed"]
+
+
+def test_callbacks_of_a_transaction_run_once_it_is_durable_and_not_if_it_is_rolled_back(
+    database: Database,
+) -> None:
+    seen: list[list[object]] = []
+
+    def read_and_write() -> None:
+        seen.append(names(database))
+        insert(database, f"after {len(seen)}")
+
+    with database.transaction() as transaction:
+        transaction.on_commit(read_and_write)
+        transaction.insert("accounts", {"name": "a", "created_at": 0})
+        assert seen == []
+    assert seen == [["a"]]
+
+    def fail() -> None:
+        with database.transaction() as transaction:
+            transaction.on_commit(read_and_write)
+            raise ValueError
+
+    with pytest.raises(ValueError, match=r"^$"):
+        fail()
+    insert(database, "b")
+    assert seen == [["a"]]
 
 
 def test_an_invalid_statement_in_a_transaction_raises_the_error_of_sqlite(database: Database) -> None:
@@ -141,7 +174,9 @@ def test_a_writer_waits_for_a_writer_in_another_process(
 def test_a_writer_that_exceeds_the_busy_timeout_is_503(
     tmp_path: Path, program: Callable[..., Program]
 ) -> None:
-    database = Database(tmp_path / "imagehost.sqlite3", LockManager(tmp_path / "locks"), busy_timeout=0.05)
+    database = SqliteDatabase(
+        tmp_path / "imagehost.sqlite3", LockManager(tmp_path / "locks"), busy_timeout=0.05
+    )
     other = program(WRITE, tmp_path, "other")
     assert other.read_line() == "writing"
     with pytest.raises(UnavailableError, match="other processes are writing"):
@@ -172,12 +207,12 @@ def test_two_processes_can_create_the_same_database_at_once(
     text = """
         import sys
         from pathlib import Path
-        from imagehost_core.db import Database
+        from imagehost_core.db import SqliteDatabase
         from imagehost_core.storage import LockManager
         print("ready")
         directories = [Path(line.strip()) for line in iter(sys.stdin.readline, "\\n")]
         for directory in directories:
-            Database(directory / "imagehost.sqlite3", LockManager(directory / "locks")).close()
+            SqliteDatabase(directory / "imagehost.sqlite3", LockManager(directory / "locks")).close()
         print("done")
     """
     programs = [program(text), program(text)]
@@ -192,7 +227,7 @@ def test_two_processes_can_create_the_same_database_at_once(
         other.write_line("")
     assert [other.read_line() for other in programs] == ["done", "done"]
     for directory in directories:
-        database = Database(directory / "imagehost.sqlite3", LockManager(directory / "locks"))
+        database = SqliteDatabase(directory / "imagehost.sqlite3", LockManager(directory / "locks"))
         insert(database, "usable")
         assert names(database) == ["usable"]
         database.close()
@@ -215,7 +250,7 @@ def test_a_full_disk_is_507_and_writes_succeed_when_space_is_freed(
     small_disk: Callable[..., Path],
 ) -> None:
     disk = small_disk()
-    database = Database(disk / "imagehost.sqlite3", LockManager(disk / "locks"))
+    database = SqliteDatabase(disk / "imagehost.sqlite3", LockManager(disk / "locks"))
     insert(database, "before")
     ballast = disk / "ballast"
     with suppress(OSError), ballast.open("wb", buffering=0) as file:

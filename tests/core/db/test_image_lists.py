@@ -15,7 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from imagehost_core.db import AccountRepository, Database, ImageListRepository, ImageRepository, image_lists
+from imagehost_core.db import (
+    AccountRepository,
+    Database,
+    ImageListRepository,
+    ImageRepository,
+    SqliteDatabase,
+    image_searches,
+)
 from imagehost_core.errors import BadRequestError, UnavailableError
 from imagehost_core.formats import UPLOADABLE, Format
 from imagehost_core.ids import AccountId, AlbumId, new_image_id
@@ -48,6 +55,27 @@ FIELDS = st.fixed_dictionaries(
         "account_id": st.sampled_from([1, 12]),
     }
 )
+
+
+STEPS = {
+    "check the first images": (),
+    "sort few matches": ("FIRST_CHECKED",),
+    "check more images": ("FIRST_CHECKED", "FEW_MATCHES"),
+    "sort many matches": ("FIRST_CHECKED", "FEW_MATCHES", "MORE_CHECKED", "MIN_MORE_CHECKED"),
+    "check all images": (
+        "FIRST_CHECKED",
+        "FEW_MATCHES",
+        "MORE_CHECKED",
+        "MIN_MORE_CHECKED",
+        "MANY_MATCHES",
+    ),
+}
+"""The limits that are 0 for a search to begin with a step."""
+
+
+def begin_searches_with(patch: pytest.MonkeyPatch, step: str) -> None:
+    for name in STEPS[step]:
+        patch.setattr(image_searches, name, 0)
 
 
 def has_phrase(text: str, phrase: tuple[str, ...], *, last_is_prefix: bool) -> bool:
@@ -91,7 +119,7 @@ def is_selected(image: Image, filters: ImageFilter) -> bool:
 @pytest.fixture(scope="module")
 def empty() -> Iterator[Callable[[], tuple[Database, ImageRepository]]]:
     directory = Path(tempfile.mkdtemp(prefix="imagehost-test-"))
-    database = Database(directory / "imagehost.sqlite3", LockManager(directory / "locks"))
+    database = SqliteDatabase(directory / "imagehost.sqlite3", LockManager(directory / "locks"))
     images = ImageRepository(database)
     with database.transaction() as transaction:
         for number in range(12):
@@ -117,7 +145,7 @@ def empty() -> Iterator[Callable[[], tuple[Database, ImageRepository]]]:
     filters=FILTERS,
     sort=st.sampled_from(ImageSort),
     per_page=st.integers(1, 5),
-    few=st.sampled_from([0, 1_000]),
+    step=st.sampled_from([*STEPS]),
 )
 def test_pages_list_the_selected_images_in_their_order(
     empty: Callable[[], tuple[Database, ImageRepository]],
@@ -126,7 +154,7 @@ def test_pages_list_the_selected_images_in_their_order(
     filters: ImageFilter,
     sort: ImageSort,
     per_page: int,
-    few: int,
+    step: str,
 ) -> None:
     database, images = empty()
     stored = [attrs.evolve(image, id=new_image_id(), album_id=None, **changes) for changes in fields]
@@ -142,7 +170,7 @@ def test_pages_list_the_selected_images_in_their_order(
     request = ImageListRequest(filters=filters, sort=sort, page=PageRequest(per_page=per_page))
     listed: list[Image] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(image_lists, "FEW_MATCHES", few)
+        begin_searches_with(patch, step)
         while True:
             page = lists.list_owned(AccountId(1), request)
             assert page.total == (len(expected) if filters.has_total else None)
@@ -260,5 +288,22 @@ def test_a_query_is_interrupted_at_its_deadline_and_the_next_one_is_not(database
     with pytest.raises(UnavailableError):
         database.fetch_all(endless, {}, deadline=time.monotonic() + 0.05)
     assert database.fetch_all("SELECT 1 AS one", {}) == [{"one": 1}]
-    with database.transaction() as transaction, pytest.raises(UnavailableError):
+    with pytest.raises(UnavailableError), database.transaction() as transaction:
         transaction.fetch_all(endless, {}, deadline=time.monotonic() + 0.05)
+
+
+@pytest.mark.parametrize(
+    "query", ["cat", "ca", "cat dog", "cat-dog", "dog-cat", "cat-do", "webp cat-do", "x_1 ca"]
+)
+def test_each_step_of_a_search_finds_the_same_images(
+    add: Callable[..., Image], lists: ImageListRepository, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    for text in ("cat", "dog", "cat dog", "dog cat", "cat x_1", "cats x_12", "concat", "a cat, dogs"):
+        add(description=text, filename="x_1.webp")
+        add(description="", filename=f"{text}.webp")
+    request = ImageListRequest(filters=ImageFilter(q=query))
+    first = lists.list_owned(AccountId(1), request)
+    assert 0 < len(first.items) < 16
+    for step in STEPS:
+        begin_searches_with(monkeypatch, step)
+        assert lists.list_owned(AccountId(1), request) == first, step

@@ -8,19 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from imagehost_core.db import Database, leases
-from imagehost_core.db.database import Queryable, SqlRow, SqlValue, Transaction
+from imagehost_core.db import SqliteDatabase, leases
+from imagehost_core.db.database import SqlRow, SqlValue, Transaction
 from imagehost_core.db.event_bodies import compress_body
+from imagehost_core.db.sqlite_database import SqliteTransaction
 from imagehost_core.storage import LockManager
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 INDEXES = ("webhook_deliveries_pending", "webhook_deliveries_leased")
 
 
-class QueryPlans(Transaction):
+class QueryPlans(SqliteTransaction):
     """A transaction that records the plan of each query (https://sqlite.org/eqp.html)."""
 
-    def __init__(self, transaction: Queryable) -> None:
+    def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
         self.plans: list[list[str]] = []
 
@@ -35,14 +36,13 @@ class QueryPlans(Transaction):
         return self._transaction.fetch_one(sql, values)
 
     def execute(self, sql: str, values: Mapping[str, SqlValue]) -> int:
-        assert isinstance(self._transaction, Transaction)
         return self._transaction.execute(sql, values)
 
 
 @pytest.fixture
 def plans(tmp_path: Path) -> list[list[str]]:
     """The plans of all queries that find and lease a due delivery."""
-    database = Database(tmp_path / "imagehost.sqlite3", LockManager(tmp_path / "locks"))
+    database = SqliteDatabase(tmp_path / "imagehost.sqlite3", LockManager(tmp_path / "locks"))
     with database.transaction() as transaction:
         transaction.insert("accounts", {"name": "admin", "created_at": 0})
         event: SqlRow = {"id": "msg_1", "type": "t", "created_at": 0, "body": compress_body(b"{}")}
@@ -66,7 +66,7 @@ def plans(tmp_path: Path) -> list[list[str]]:
         )
         recorder = QueryPlans(transaction)
         assert leases.is_any_due(recorder, NOW, 8)
-        leased = leases.lease_due(recorder, NOW, NOW + timedelta(seconds=30), 32, 8, None)
+        leased = leases.lease_due(recorder, NOW, timedelta(seconds=30), 32, 8, None)
         assert [due.delivery.id for due in leased] == ["dlv_1"]
         assert not leases.is_any_due(recorder, NOW, 8)
     database.close()

@@ -16,6 +16,7 @@ from imagehost_core.db import (
     Database,
     ImageListRepository,
     ImageRepository,
+    SqliteDatabase,
     list_buckets,
 )
 from imagehost_core.db.database import SqlRow, SqlValue
@@ -31,8 +32,10 @@ ACCOUNT = AccountId(1)
 BUCKET = 5
 LISTS = ("account", "album", "public_album", "gallery")
 
+SQLITE_ONLY = pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 
-class RecordsQueries(Database):
+
+class RecordsQueries(SqliteDatabase):
     """A database that records the plan and the parameters of each query."""
 
     def __init__(self, path: Path, locks: LockManager) -> None:
@@ -46,10 +49,14 @@ class RecordsQueries(Database):
         self.queries.append(([str(step["detail"]) for step in plan], values))
         return super().fetch_all(sql, values, deadline=deadline)
 
+    def fetch_one(self, sql: str, values: Mapping[str, SqlValue]) -> SqlRow | None:
+        return next(iter(self.fetch_all(sql, values)), None)
+
 
 @pytest.fixture(autouse=True)
 def _short_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(list_buckets, "BUCKET_IMAGES", BUCKET)
+    monkeypatch.setattr(list_buckets, "GALLERY_FACTOR", 1)
 
 
 @pytest.fixture
@@ -103,9 +110,17 @@ def buckets(database: Database, kind: str) -> list[int]:
     return [int(row["image_count"] or 0) for row in rows]
 
 
-def read(database: Database, kind: str, album_id: AlbumId, sort: ImageSort, page: PageRequest) -> Page[Image]:
+def read(
+    database: Database,
+    kind: str,
+    album_id: AlbumId,
+    sort: ImageSort,
+    page: PageRequest,
+    lists: ImageListRepository | None = None,
+) -> Page[Image]:
     """Return a page of one of the four lists."""
-    lists, request = ImageListRepository(database, 30), ImageListRequest(sort=sort, page=page)
+    lists = lists or ImageListRepository(database, 30)
+    request = ImageListRequest(sort=sort, page=page)
     if kind == "account":
         return lists.list_owned(ACCOUNT, request)
     if kind == "album":
@@ -117,6 +132,7 @@ def read(database: Database, kind: str, album_id: AlbumId, sort: ImageSort, page
     return lists.list_public_in_album(album, page)
 
 
+@SQLITE_ONLY
 @pytest.mark.parametrize(
     ("kind", "sort"), [*((kind, ImageSort.NEWEST) for kind in LISTS), *(("account", ImageSort.OLDEST),)]
 )
@@ -143,14 +159,97 @@ def test_a_page_of_any_number_is_read_from_a_bucket_on(
             assert any(f"(created_at,id){operator}(?,?)" in step for step in steps), steps
 
 
+@SQLITE_ONLY
 def test_buckets_are_found_by_their_primary_key(
     recorder: RecordsQueries, upload: Callable[..., list[Image]], album_id: AlbumId
 ) -> None:
     upload(60, album_id)
     read(recorder, "account", album_id, ImageSort.NEWEST, PageRequest(20, 2))
-    steps = [step for plan, _ in recorder.queries for step in plan if "list_buckets" in step]
-    assert len(steps) == 2
+    steps = [step for plan, _ in recorder.queries for step in plan if "bucket" in step and "SEARCH" in step]
+    # The version with the total, then the buckets with the version of the same moment.
+    assert len(steps) == 3
     assert all("USING PRIMARY KEY (list=? AND owner_id=?" in step for step in steps), steps
+
+
+@SQLITE_ONLY
+@pytest.mark.parametrize("kind", [kind for kind in LISTS if kind != "public_album"])
+def test_a_page_of_any_number_takes_no_query_more_than_the_first_one(
+    recorder: RecordsQueries, upload: Callable[..., list[Image]], album_id: AlbumId, kind: str
+) -> None:
+    upload(60, album_id)
+    lists = ImageListRepository(recorder, 30)
+    for number in (1, 30, 2, 25):
+        recorder.queries.clear()
+        read(recorder, kind, album_id, ImageSort.NEWEST, PageRequest(number, 2), lists)
+        buckets_read = [plan for plan, _ in recorder.queries if "SEARCH list_buckets" in " ".join(plan)]
+        assert (len(recorder.queries), len(buckets_read)) == ((3, 1) if number == 30 else (2, 0))
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_a_change_of_any_process_replaces_buckets_in_memory(
+    database: Database, upload: Callable[..., list[Image]], album_id: AlbumId, kind: str
+) -> None:
+    stored = upload(60, album_id)
+    lists = ImageListRepository(database, 30)
+
+    def require_pages() -> None:
+        for number in range(1, len(stored) // 2 + 1):
+            page = read(database, kind, album_id, ImageSort.NEWEST, PageRequest(number, 2), lists)
+            assert list(page) == stored[::-1][2 * number - 2 : 2 * number]
+
+    require_pages()
+    delete(database, stored.pop(5), stored.pop(20))
+    require_pages()
+    stored += upload(4 * BUCKET, album_id)
+    require_pages()
+    with database.transaction() as transaction:
+        transaction.execute("UPDATE list_buckets SET image_count = image_count + 3", {})
+        transaction.execute("UPDATE bucket_versions SET version = version + 1", {})
+    with pytest.raises(AssertionError):
+        require_pages()
+    with database.transaction() as transaction:
+        repair_counters(transaction)
+    require_pages()
+
+
+def test_buckets_in_memory_of_lost_changes_are_not_used_after_others(
+    database: Database, images: ImageRepository, upload: Callable[..., list[Image]], album_id: AlbumId
+) -> None:
+    """As after the promotion of a standby that did not have the last changes."""
+    stored = upload(60, album_id)
+    lists = ImageListRepository(database, 30)
+
+    def require_pages(expected: list[Image]) -> None:
+        for number in range(1, len(expected) // 2 + 1):
+            page = read(database, "account", album_id, ImageSort.NEWEST, PageRequest(number, 2), lists)
+            assert list(page) == expected[::-1][2 * number - 2 : 2 * number]
+
+    require_pages(stored)
+    versions = database.fetch_all("SELECT * FROM bucket_versions", {})
+    lost = stored[5]
+    delete(database, lost)
+    require_pages([image for image in stored if image != lost])
+    with database.transaction() as transaction:
+        transaction.execute("DELETE FROM tombstones", {})
+        images.insert(transaction, lost)
+        transaction.execute("DELETE FROM bucket_versions", {})
+        for row in versions:
+            transaction.insert("bucket_versions", row)
+    delete(database, stored[40])
+    require_pages([image for image in stored if image != stored[40]])
+
+
+@SQLITE_ONLY
+def test_new_buckets_replace_those_in_memory(
+    recorder: RecordsQueries, upload: Callable[..., list[Image]], album_id: AlbumId
+) -> None:
+    lists = ImageListRepository(recorder, 30)
+    for _ in range(3):
+        upload(8 * BUCKET, album_id)
+        read(recorder, "account", album_id, ImageSort.NEWEST, PageRequest(10, 2), lists)
+        skipped = recorder.queries[-1][1]["offset"]
+        assert isinstance(skipped, int)
+        assert skipped < 2 * BUCKET
 
 
 @pytest.mark.parametrize("kind", LISTS)
@@ -239,8 +338,8 @@ def test_a_wrong_bucket_is_found_and_repaired(
     upload(20, album_id)
     with database.transaction() as transaction:
         transaction.execute(
-            "UPDATE list_buckets SET image_count = 3 WHERE (list, last_id) = "
-            "(SELECT list, max(last_id) FROM list_buckets WHERE list = :list)",
+            "UPDATE list_buckets SET image_count = 3 WHERE list = :list AND last_id = "
+            "(SELECT max(last_id) FROM list_buckets WHERE list = :list)",
             {"list": kind},
         )
     (mismatch,) = check_counters(database)

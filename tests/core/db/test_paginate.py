@@ -20,12 +20,16 @@ from imagehost_core.db import (
     Database,
     ImageListRepository,
     ImageRepository,
+    SqliteDatabase,
 )
+from imagehost_core.db.image_lists import image_list_id
+from imagehost_core.db.pagination import list_id
+from imagehost_core.errors import BadRequestError
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, new_image_id
-from imagehost_core.image_lists import ImageListRequest
+from imagehost_core.image_lists import ImageListRequest, ImageSort
 from imagehost_core.models import Account, Image
-from imagehost_core.pagination import PageRequest, parse_page_request
+from imagehost_core.pagination import CursorPosition, PageRequest, parse_page_request
 from imagehost_core.storage import LockManager
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -100,7 +104,9 @@ class CursorMachine(RuleBasedStateMachine):
     @initialize(per_page=st.integers(1, 4))
     def begin(self, per_page: int) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="imagehost-test-"))
-        self.database = Database(self.directory / "imagehost.sqlite3", LockManager(self.directory / "locks"))
+        self.database = SqliteDatabase(
+            self.directory / "imagehost.sqlite3", LockManager(self.directory / "locks")
+        )
         self.images = ImageRepository(self.database)
         self.lists = ImageListRepository(self.database, timeout_seconds=60)
         accounts = AccountRepository(self.database)
@@ -179,3 +185,24 @@ _IMAGE = Image(
 )
 TestCursor = CursorMachine.TestCase
 TestCursor.settings = settings(max_examples=15, stateful_step_count=30)
+
+
+@pytest.mark.parametrize(
+    ("sort", "key"), [(ImageSort.NEWEST, "text"), (ImageSort.LARGEST, "5"), (ImageSort.FILENAME, 5)]
+)
+def test_a_changed_cursor_with_a_value_of_another_type_is_a_bad_request(
+    lists: ImageListRepository, account: Account, sort: ImageSort, key: str | int
+) -> None:
+    request = ImageListRequest(sort=sort)
+    position = CursorPosition(image_list_id(account.id, request), key, "x")
+    with pytest.raises(BadRequestError):
+        lists.list_owned(account.id, attrs.evolve(request, page=PageRequest(after=position)))
+
+
+def test_a_changed_cursor_of_albums_without_a_number_is_a_bad_request(
+    database: Database, account: Account
+) -> None:
+    for item_id in ("x", "9" * 40):
+        page = PageRequest(after=CursorPosition(list_id("albums", account.id), 5, item_id))
+        with pytest.raises(BadRequestError):
+            AlbumRepository(database).list_by_account(account.id, page)

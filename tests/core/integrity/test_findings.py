@@ -121,6 +121,13 @@ def change_words(directory: DamagedDirectory) -> str:
     return directory.photo.id
 
 
+def delete_from_full_text_index(directory: DamagedDirectory) -> str:
+    """Delete the segments of the inverted index, whose ids are above those of its two records."""
+    directory.execute("DELETE FROM image_words_data WHERE id > 10")
+    directory.execute("UPDATE image_words_data SET block = X'0000000000' WHERE id = 10")
+    return "image_words"
+
+
 def add_words_without_image(directory: DamagedDirectory) -> str:
     directory.execute("INSERT INTO image_words (rowid, filename, description) VALUES (999, 'a', 'b')")
     return "image_words 999"
@@ -133,6 +140,9 @@ def set_counter(table: str, column: str) -> Plant:
 
     plant.__name__ = f"{table}_{column}"
     return plant
+
+
+set_key_count = set_counter("accounts", "key_count")
 
 
 def set_gallery_counter(directory: DamagedDirectory) -> str:
@@ -174,9 +184,9 @@ def move_to_missing_album(directory: DamagedDirectory) -> str:
 
 
 def add_key_of_missing_account(directory: DamagedDirectory) -> str:
-    sql = "UPDATE api_keys SET account_id = 999"
-    directory.execute(sql)
-    directory.execute("UPDATE accounts SET key_count = 0")
+    """The counter is right, unless other damage has changed it."""
+    directory.execute("UPDATE api_keys SET account_id = 999")
+    directory.execute("UPDATE accounts SET key_count = key_count - 1")
     return f"api_keys {directory.value('SELECT id FROM api_keys')}"
 
 
@@ -223,11 +233,12 @@ REPAIRABLE: dict[Plant, FindingKind] = {
     remove_from_gallery: FindingKind.INDEX_MISMATCH,
     change_words: FindingKind.INDEX_MISMATCH,
     add_words_without_image: FindingKind.INDEX_MISMATCH,
+    delete_from_full_text_index: FindingKind.INDEX_MISMATCH,
     set_counter("accounts", "image_count"): FindingKind.COUNTER_MISMATCH,
     set_counter("accounts", "public_image_count"): FindingKind.COUNTER_MISMATCH,
     set_counter("accounts", "used_bytes"): FindingKind.COUNTER_MISMATCH,
     set_counter("accounts", "album_count"): FindingKind.COUNTER_MISMATCH,
-    set_counter("accounts", "key_count"): FindingKind.COUNTER_MISMATCH,
+    set_key_count: FindingKind.COUNTER_MISMATCH,
     set_counter("albums", "image_count"): FindingKind.COUNTER_MISMATCH,
     set_counter("albums", "public_image_count"): FindingKind.COUNTER_MISMATCH,
     set_counter("webhooks", "delivery_count"): FindingKind.COUNTER_MISMATCH,

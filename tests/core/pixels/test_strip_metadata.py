@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import re
+import io
+from functools import cache
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from PIL import Image, PngImagePlugin
+from tests.unusual_files import jpeg_segment
 
 from imagehost_core.formats import Format
+from imagehost_core.headers import scan
 from imagehost_core.pixels.strip_metadata import strip_metadata
 
 SECRET = b"Jane Doe"
@@ -75,13 +80,105 @@ def test_the_frames_of_an_animated_webp_are_kept(factory: Any) -> None:
     assert getattr(factory.decode(stripped), "n_frames", 1) == 4
 
 
-@pytest.mark.parametrize(
-    ("fmt", "pattern", "replacement"),
-    [(Format.JPEG, b"\xff\xdb", b"\x00\xdb"), (Format.GIF, rb"\x21\xf9\x04", b"\x99\xf9\x04")],
-)
-def test_a_malformed_file_is_a_value_error(
-    factory: Any, fmt: Format, pattern: bytes, replacement: bytes
-) -> None:
-    data = factory.encode(factory.noise(), fmt) if fmt is Format.JPEG else factory.animation(fmt)
+def test_metadata_after_the_pixels_of_each_scan_of_a_jpeg_is_removed(factory: Any) -> None:
+    data = factory.encode(factory.noise(), Format.JPEG, progressive=True)
+    scans = data.index(b"\xff\xda")
+    segments = jpeg_segment(0xED, PHOTOSHOP) + jpeg_segment(0xE1, b"Exif\0\0" + SECRET)
+    changed = data[:scans] + data[scans:].replace(b"\xff\xc4", segments + b"\xff\xc4")
+    changed = changed[:-2] + jpeg_segment(0xFE, SECRET) + b"\xff\xd9"
+    assert changed.count(SECRET) > 5
+    assert strip_metadata(Format.JPEG, changed) == strip_metadata(Format.JPEG, data)
+
+
+def test_metadata_within_a_frame_of_a_webp_is_removed(factory: Any) -> None:
+    data = factory.animation(Format.WEBP)
+    frame = data.index(b"ANMF")
+    size = int.from_bytes(data[frame + 4 : frame + 8], "little")
+    end = frame + 8 + size
+    chunk = b"EXIF" + len(SECRET).to_bytes(4, "little") + SECRET
+    changed = b"".join(
+        (data[: frame + 4], (size + len(chunk)).to_bytes(4, "little"), data[frame + 8 : end], chunk)
+    )
+    changed += data[end:]
+    changed = changed[:4] + (len(changed) - 8).to_bytes(4, "little") + changed[8:]
+    assert scan(io.BytesIO(changed), len(changed)).has_metadata
+    assert strip_metadata(Format.WEBP, changed) == strip_metadata(Format.WEBP, data)
+
+
+def test_a_malformed_jpeg_is_a_value_error(factory: Any) -> None:
+    data = factory.encode(factory.noise(), Format.JPEG).replace(b"\xff\xdb", b"\x00\xdb", 1)
     with pytest.raises(ValueError, match="expected"):
-        strip_metadata(fmt, re.sub(pattern, replacement, data, count=1))
+        strip_metadata(Format.JPEG, data)
+
+
+def gif_blocks(data: bytes) -> list[bytes]:
+    """Return the parts of a regular GIF: its head with the colour table, and its blocks but the trailer."""
+
+    def table(flags: int) -> int:
+        return 3 << (flags & 7) + 1 if flags & 0x80 else 0
+
+    blocks, offset = [data[: 13 + table(data[10])]], 13 + table(data[10])
+    while data[offset : offset + 1] != b";":
+        end = offset + (2 if data[offset] == ord("!") else 11 + table(data[offset + 9]))
+        while data[end]:
+            end += 1 + data[end]
+        blocks.append(data[offset : end + 1])
+        offset = end + 1
+    return blocks
+
+
+def frames(data: bytes) -> list[tuple[bytes, int]]:
+    """Return the pixels and the duration of each frame."""
+    with Image.open(io.BytesIO(data)) as image:
+        found = []
+        for number in range(getattr(image, "n_frames", 1)):
+            image.seek(number)
+            found.append((image.convert("RGBA").tobytes(), image.info["duration"]))
+        return found
+
+
+EXTENSIONS = (
+    b"!\xfe" + bytes([len(SECRET)]) + SECRET + b"\0",
+    b"!\xff\x0bXMP DataXMP" + bytes([len(XMP)]) + XMP + b"\0",
+    b"!\x01\x0c" + bytes(12) + bytes([len(SECRET)]) + SECRET + b"\0",
+    b"!\x77" + bytes([len(SECRET)]) + SECRET + b"\0",
+)
+"""A comment, XMP, a plain text and an unknown extension."""
+STRAY = st.binary(min_size=1, max_size=9).map(lambda data: data.translate(None, b"!,;"))
+
+
+@given(
+    inserted=st.lists(
+        st.tuples(st.integers(1, 20), st.one_of(STRAY, st.sampled_from((*EXTENSIONS, SECRET)))),
+        max_size=8,
+    ),
+    end=st.sampled_from((b";", b"", b";" + SECRET)),
+)
+@example(inserted=[(1, b"\0")], end=b";")
+@example(inserted=[(number, SECRET) for number in range(1, 10)], end=b"")
+def test_a_gif_keeps_its_frames_and_nothing_else_is_left_between_them(
+    inserted: list[tuple[int, bytes]], end: bytes
+) -> None:
+    original = animated_gif()
+    blocks = gif_blocks(original)
+    for number, data in inserted:
+        blocks.insert(min(number, len(blocks)), data)
+    unusual = b"".join(blocks) + end
+    stripped = strip_metadata(Format.GIF, unusual)
+    assert stripped == original
+    assert frames(stripped) == frames(unusual)
+
+
+def test_a_gif_without_the_last_terminator_keeps_its_frames() -> None:
+    original = animated_gif()
+    assert original.endswith(b"\0;")
+    assert strip_metadata(Format.GIF, original[:-2]) == original
+
+
+@cache
+def animated_gif() -> bytes:
+    """Return an animation of frames with colour tables and durations of their own."""
+    images = [Image.effect_noise((20, 10), 90).quantize(8 * count) for count in (2, 3, 4, 5)]
+    file = io.BytesIO()
+    images[0].save(file, "GIF", save_all=True, append_images=images[1:], duration=[50, 60, 70, 80], loop=2)
+    return file.getvalue()

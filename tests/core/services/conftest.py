@@ -5,31 +5,41 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
+import attrs
 import pytest
 from PIL import Image as PILImage
+from tests.postgres import PostgresServer
 
 from imagehost_core import ImageHost, Settings
 from imagehost_core._util.clock import Clock, utc_now
 from imagehost_core.services.context import HostContext, open_context
-from imagehost_core.settings import RenderingSettings
+from imagehost_core.settings import SQLITE, RenderingSettings
 from imagehost_core.testing import make_image
 
 ONE_WORKER = Settings(rendering=RenderingSettings(processes=1))
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(host: ImageHost) -> Path:
     """The data directory of this module's host."""
-    return tmp_path_factory.mktemp("host")
+    return host.path
 
 
 @pytest.fixture(scope="module")
-def host(folder: Path) -> Iterator[ImageHost]:
+def host(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, engine: str
+) -> Iterator[ImageHost]:
     """A host with one worker, shared by the tests of a module."""
-    with ImageHost.open(folder, settings=ONE_WORKER) as created:
-        yield created
+    with ExitStack() as stack:
+        settings = ONE_WORKER
+        if engine != SQLITE:
+            server: PostgresServer = request.getfixturevalue("postgres_server")
+            settings = attrs.evolve(settings, database=stack.enter_context(server.empty_database()))
+        path = tmp_path_factory.mktemp("host")
+        yield stack.enter_context(ImageHost.open(path, settings=settings))
 
 
 Stores = Callable[[ImageHost], HostContext]
@@ -42,7 +52,7 @@ def stores() -> Iterator[Stores]:
 
     def stores_of(host: ImageHost) -> HostContext:
         if host.path not in opened:
-            opened[host.path] = open_context(host.path, ONE_WORKER, utc_now, os.urandom)
+            opened[host.path] = open_context(host.path, host.settings, utc_now, os.urandom)
         return opened[host.path]
 
     yield stores_of
@@ -51,14 +61,16 @@ def stores() -> Iterator[Stores]:
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Callable[..., ImageHost]]:
+def opened(request: pytest.FixtureRequest, tmp_path: Path, engine: str) -> Iterator[Callable[..., ImageHost]]:
     """Open further hosts, on the same directory unless another is given."""
     hosts: list[ImageHost] = []
+    database = SQLITE if engine == SQLITE else request.getfixturevalue("postgres_url")
 
     def open_host(
         where: Path = tmp_path / "data", settings: Settings = ONE_WORKER, clock: Clock = utc_now
     ) -> ImageHost:
-        hosts.append(ImageHost.open(where, settings=settings, clock=clock))
+        used = attrs.evolve(settings, database=database)
+        hosts.append(ImageHost.open(where, settings=used, clock=clock))
         return hosts[-1]
 
     yield open_host

@@ -29,6 +29,8 @@ from imagehost_core.uploads import MAX_DESCRIPTION, has_visible_character
 if TYPE_CHECKING:
     from tests.core.conftest import Program
 
+EACH_ENGINE = True
+
 SMALL = make_image(8, 8)
 
 
@@ -303,7 +305,7 @@ def test_an_image_uploaded_meanwhile_is_deleted_with_its_album(host: ImageHost, 
 def change_at_random(host: ImageHost, numbers: Sequence[int], seed: int) -> None:
     """Upload into two albums, move, remove and delete at random."""
     chance = Random(seed)
-    for _ in range(12):
+    for _ in range(5):
         album_id, other = chance.sample(numbers, 2)
         image = host.upload(SMALL, owner="admin", album_id=album_id, convert_to_webp=False)
         act = chance.randrange(4)
@@ -342,6 +344,7 @@ RANDOM_CHANGES = """
 """
 
 
+@pytest.mark.slow
 def test_counts_and_covers_are_consistent_under_concurrent_changes_of_processes(
     opened: Callable[..., ImageHost], tmp_path: Path, program: Callable[..., Program]
 ) -> None:

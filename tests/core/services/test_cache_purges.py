@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from imagehost_core import ImageHost
+from imagehost_core import ImageHost, PurgeAttempt
 from imagehost_core.models import Image
 from imagehost_core.settings import DeliverySettings, PurgeSettings, RenderingSettings, Settings
 from imagehost_core.testing import FrozenClock, make_image
@@ -139,7 +139,7 @@ def test_a_successful_purge_is_repeated_once_after_a_minute(host: ImageHost, clo
     for expected in (1, 1, 0):
         purges = host.cache_purges.lease(9)
         assert len(purges) == expected
-        host.cache_purges.report([(purge, None) for purge in purges])
+        host.cache_purges.report([PurgeAttempt(purge, 0.1) for purge in purges])
         clock.advance(seconds=59)
         assert host.cache_purges.lease(9) == ()
         clock.advance(seconds=1)
@@ -151,7 +151,8 @@ def test_a_failed_purge_is_retried_with_growing_delays_and_survives_a_restart(
     image = upload(host)
     host.images.delete(image)
     for delay in (5, 20, 80):
-        host.cache_purges.report([(purge, "no response") for purge in host.cache_purges.lease(9)])
+        leases = host.cache_purges.lease(9)
+        host.cache_purges.report([PurgeAttempt(purge, 0.1, "no response") for purge in leases])
         clock.advance(seconds=delay - 1)
         assert host.cache_purges.lease(9) == ()
         clock.advance(seconds=1)
@@ -166,7 +167,7 @@ def test_a_purge_is_given_up_once_the_cache_has_dropped_the_image(
     attempts = 0
     while purges := host.cache_purges.lease(9):
         attempts += 1
-        host.cache_purges.report([(purge, "no response") for purge in purges])
+        host.cache_purges.report([PurgeAttempt(purge, 0.1, "no response") for purge in purges])
         clock.advance(hours=12)
     assert attempts == 16
     assert "cache purge given up" in caplog.text
@@ -181,7 +182,7 @@ def test_a_result_does_not_complete_the_purge_of_a_later_change(host: ImageHost,
     clock.advance(seconds=1)
     host.images.update(image, is_public=True)
     host.images.update(image, is_public=False)
-    host.cache_purges.report([(first, None)])
+    host.cache_purges.report([PurgeAttempt(first, 0.1)])
     (second,) = host.cache_purges.lease(9)
     assert second.requested_at == first.requested_at + timedelta(seconds=1)
     assert not second.is_repetition

@@ -15,7 +15,7 @@ import pytest
 from tests.core.services.conftest import Stores
 from tests.core.services.orphans import store_orphan
 
-from imagehost_core import ImageHost, NotFoundError
+from imagehost_core import ImageHost, InternalError, NotFoundError
 from imagehost_core.events import Event
 from imagehost_core.models import Image
 from imagehost_core.testing import make_image
@@ -81,7 +81,7 @@ def failed(host: ImageHost, disk: Disk) -> Image:
     """An image whose deletion failed after its record and variants were gone and its files were moved."""
     image = host.upload(PNG, owner="admin", convert_to_webp=False)
     host.render(image.id, "w=10")
-    with disk.refusing("master"), pytest.raises(OSError, match="Input/output error"):
+    with disk.refusing("master"), pytest.raises(InternalError, match="Input/output error"):
         host.images.delete(image.id, owner="admin")
     return image
 
@@ -175,7 +175,7 @@ def test_a_failed_deletion_emits_one_event_and_frees_its_bytes_once(host: ImageH
     reported: list[Event] = []
     image = host.upload(PNG, owner="admin")
     end = host.subscribe(reported.append)
-    with disk.refusing("master"), pytest.raises(OSError, match="Input/output error"):
+    with disk.refusing("master"), pytest.raises(InternalError, match="Input/output error"):
         host.images.delete(image.id)
     assert [event.type for event in reported] == ["image.deleted"]
     assert host.accounts.usage("admin").bytes == 0
@@ -191,7 +191,7 @@ def test_an_album_stays_until_the_files_of_its_images_are_removed(
     album = host.albums.create(owner="admin", name="a")
     host.upload(PNG, owner="admin", album_id=album.id)
     for _ in range(2):
-        with disk.refusing("master"), pytest.raises(OSError, match="Input/output error"):
+        with disk.refusing("master"), pytest.raises(InternalError, match="Input/output error"):
             host.albums.delete(album.id, owner="admin", delete_images=True)
     host.albums.delete(album.id, owner="admin", delete_images=True)
     assert stored_files(folder) == []
@@ -204,7 +204,7 @@ def test_an_account_stays_until_the_files_of_its_images_are_removed(
 ) -> None:
     host.upload(PNG, owner=host.accounts.get_or_create("leaving"))
     for _ in range(2):
-        with disk.refusing("master"), pytest.raises(OSError, match="Input/output error"):
+        with disk.refusing("master"), pytest.raises(InternalError, match="Input/output error"):
             host.accounts.delete("leaving")
     host.accounts.delete("leaving")
     assert stored_files(folder) == []

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
+import pytest
 
 from imagehost_core import ImageHost, InsufficientStorageError, PageRequest, Settings
 from imagehost_core.settings import LimitSettings, RenderingSettings
@@ -113,6 +114,7 @@ def test_concurrent_uploads_of_threads_never_exceed_the_quota(
     assert len(stored_files(tmp_path / "data")) == 7
 
 
+@pytest.mark.slow
 def test_two_processes_with_many_threads_end_with_consistent_stores(
     opened: Callable[..., ImageHost],
     tmp_path: Path,

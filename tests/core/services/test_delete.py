@@ -18,6 +18,8 @@ from imagehost_core.testing import make_image
 if TYPE_CHECKING:
     from tests.core.conftest import Program
 
+EACH_ENGINE = True
+
 PNG = make_image(40, 30)
 PATIENCE = 30
 QUERY = "w=10&fm=png"

@@ -30,6 +30,8 @@ from imagehost_core import (
 from imagehost_core.services.imports.items import find_file, parse_timestamp
 from imagehost_core.testing import make_image
 
+EACH_ENGINE = True
+
 IMPORTED, UNCHANGED, OMITTED, FAILED = ImportStatus
 Write = Callable[[Path, Mapping[str, list[dict[str, object]]]], Path]
 

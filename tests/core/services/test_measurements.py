@@ -9,16 +9,19 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
+import attrs
 import pytest
 
-from imagehost_core import ImageHost, Measurement, utc_now
+from imagehost_core import ImageHost, Measurement, PurgeAttempt, utc_now
 from imagehost_core.errors import InsufficientStorageError, UnavailableError, UnsupportedMediaTypeError
 from imagehost_core.observer import (
+    CachePurgeAttempted,
     DeliveryAttempted,
     TaskEnded,
     TransactionEnded,
     UploadEnded,
     VariantFound,
+    VariantsEvicted,
     VariantsSwept,
     WorkerAcquired,
     WorkerExited,
@@ -27,11 +30,12 @@ from imagehost_core.observer import (
 from imagehost_core.settings import (
     DeliverySettings,
     LimitSettings,
+    PurgeSettings,
     RenderingSettings,
     Settings,
     WebhookSettings,
 )
-from imagehost_core.testing import make_image
+from imagehost_core.testing import FrozenClock, make_image
 from imagehost_core.webhooks import Attempt
 
 T = TypeVar("T")
@@ -113,6 +117,7 @@ def test_each_request_for_a_variant_is_measured_with_the_tier_that_had_it(
     assert (render.job_class, render.format, render.outcome) == ("light", image.format.value, "ok")
 
 
+@pytest.mark.slow
 def test_a_rejected_render_is_measured_without_a_task(host: ImageHost, recorder: Recorder) -> None:
     image = host.upload(make_image(3_000, 3_000), owner="admin")
     recorder.measurements.clear()
@@ -170,7 +175,50 @@ def test_garbage_collection_measures_the_variant_cache(host: ImageHost, recorder
     host.maintenance.collect_garbage()
     (swept,) = recorder.of(VariantsSwept)
     assert swept.stored_bytes > 0
-    assert swept.evicted == 0
+    assert recorder.of(VariantsEvicted) == []
+
+
+def test_evicted_variants_are_measured_with_their_bytes(tmp_path: Path, recorder: Recorder) -> None:
+    settings = attrs.evolve(SETTINGS, delivery=DeliverySettings(memory_cache_bytes=0, variants_per_image=2))
+    with ImageHost.open(tmp_path / "data", settings=settings, observe=recorder) as host:
+        image = host.upload(make_image(64, 48), owner="admin")
+        sizes = {width: len(host.render(image, f"w={width}").data) + 16 for width in (20, 21, 22)}
+    assert recorder.of(VariantsEvicted) == [VariantsEvicted("image", 1, sizes[20])]
+    no_cache = attrs.evolve(SETTINGS, delivery=DeliverySettings(disk_cache_bytes=0))
+    with ImageHost.open(tmp_path / "data", settings=no_cache, observe=recorder) as host:
+        host.maintenance.collect_garbage()
+    assert recorder.of(VariantsEvicted)[1:] == [VariantsEvicted("cache", 2, sizes[21] + sizes[22])]
+    assert recorder.of(VariantsSwept)[-1].stored_bytes == 0
+
+
+def test_each_request_of_a_cache_purge_is_measured_and_the_images_that_wait_are_counted(
+    tmp_path: Path, recorder: Recorder
+) -> None:
+    clock = FrozenClock()
+    settings = attrs.evolve(SETTINGS, purge=PurgeSettings(url="https://cache.example.com/{tag}"))
+    with ImageHost.open(tmp_path / "data", settings=settings, clock=clock, observe=recorder) as host:
+        for _ in range(2):
+            host.images.delete(host.upload(make_image(8, 8), owner="admin"))
+        clock.advance(seconds=90)
+
+        def waiting() -> tuple[int, float]:
+            database = host.maintenance.statistics().database
+            return database.pending_purges, database.oldest_purge_seconds
+
+        assert waiting() == (2, 90)
+        first, second = host.cache_purges.lease(9)
+        host.cache_purges.report([PurgeAttempt(first, 0.5), PurgeAttempt(second, 2.0, "no response")])
+        assert waiting() == (1, 90), "the first is confirmed, and will be repeated"
+        clock.advance(days=2)
+        repeated, failed = sorted(host.cache_purges.lease(9), key=lambda purge: not purge.is_repetition)
+        host.cache_purges.report([PurgeAttempt(repeated, 0.5), PurgeAttempt(failed, 2.0, "no response")])
+        assert waiting() == (0, 0)
+    assert recorder.of(CachePurgeAttempted) == [
+        CachePurgeAttempted(True, 0.5),
+        CachePurgeAttempted(False, 2.0),
+        CachePurgeAttempted(True, 0.5),
+        CachePurgeAttempted(False, 2.0, given_up=True),
+    ]
 
 
 def test_statistics_have_the_totals_of_a_host(tmp_path: Path) -> None:

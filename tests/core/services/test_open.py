@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -77,6 +78,22 @@ def test_a_failed_open_leaves_no_file_or_process_open(tmp_path: Path) -> None:
     (tmp_path / "imagehost.sqlite3").unlink()
     with ImageHost.open(tmp_path, settings=ONE_WORKER) as host:
         host.maintenance.check_ready()
+
+
+def test_each_open_syncs_the_data_directory_as_an_earlier_one_may_have_failed_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    fsync = os.fsync
+
+    def record(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    ImageHost.open(tmp_path, settings=ONE_WORKER).close()
+    monkeypatch.setattr(os, "fsync", record)
+    ImageHost.open(tmp_path, settings=ONE_WORKER).close()
+    assert tmp_path.stat().st_ino in synced
 
 
 def test_a_file_in_place_of_the_data_directory_is_an_error(tmp_path: Path) -> None:

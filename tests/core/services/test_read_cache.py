@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_core import ImageHost
-from imagehost_core.db import Database
+from imagehost_core.db import Database, SqliteDatabase
 from imagehost_core.errors import NotFoundError
 from imagehost_core.services.read_cache import ReadCache
 from imagehost_core.storage import LockManager
@@ -22,7 +22,7 @@ NAMES = "SELECT name FROM accounts ORDER BY name"
 
 
 def open_database(directory: Path) -> Database:
-    return Database(directory / "imagehost.sqlite3", LockManager(directory / "locks"))
+    return SqliteDatabase(directory / "imagehost.sqlite3", LockManager(directory / "locks"))
 
 
 @pytest.fixture(scope="module")

@@ -100,9 +100,9 @@ def test_concurrent_requests_for_a_variant_render_once(
     stored = []
     put = VariantCache.put
 
-    def counting_put(cache: VariantCache, image_id: ImageId, key: str, data: bytes) -> None:
+    def counting_put(cache: VariantCache, image_id: ImageId, key: str, data: bytes, *, share: bool) -> None:
         stored.append(key)
-        put(cache, image_id, key, data)
+        put(cache, image_id, key, data, share=share)
 
     monkeypatch.setattr(VariantCache, "put", counting_put)
     job = job_of(bare, 300)
@@ -145,6 +145,7 @@ def test_a_lost_derivative_is_replaced_by_the_master(host: ImageHost, data: Path
     assert rendered(host, image, job_of(image, 300)).size == (300, 300)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [0, 100, -500])
 def test_a_damaged_derivative_is_replaced_by_the_master(
     host: ImageHost, data: Path, upload: bytes, kept: int, caplog: pytest.LogCaptureFixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 
@@ -13,11 +13,14 @@ from PIL import Image as PILImage
 from tests.unusual_files import lossless_jpeg, png_chunks, with_bad_checksum
 
 from imagehost_core import Format, Image, ImageHost, UploadOptions, ValidationError
+from imagehost_core.db import SqliteDatabase
 from imagehost_core.headers import scan
 from imagehost_core.settings import RenderingSettings, Settings, UploadSettings
 from imagehost_core.storage.blob_store import derivative_name
 from imagehost_core.testing import make_image
 from imagehost_core.uploads import UploadKeywords
+
+EACH_ENGINE = True
 
 
 def master(host: ImageHost, image: Image) -> bytes:
@@ -50,6 +53,18 @@ def test_data_after_the_end_of_the_image_is_removed(
 ) -> None:
     image = host.upload(samples[name] + b"PK\3\4 an archive", owner="admin", convert_to_webp=False)
     assert master(host, image) == samples[name]
+
+
+@pytest.mark.parametrize("end", [b";", b""], ids=["trailer", "no trailer"])
+def test_an_animated_gif_with_bytes_between_its_blocks_is_stored_without_them_if_metadata_is_removed(
+    host: ImageHost, samples: dict[str, bytes], end: bytes
+) -> None:
+    clean = samples["moving.gif"]
+    first = clean.index(b"!\xf9\x04")
+    unusual = clean[:first] + b"Jane Doe" + clean[first:-1] + b"Jane Doe" + end
+    image = host.upload(unusual, owner="admin", convert_to_webp=False, remove_exif=True)
+    assert (image.format, image.frames) == (Format.GIF, 4)
+    assert master(host, image) == clean
 
 
 def test_the_default_is_webp_where_that_is_smaller(host: ImageHost, samples: dict[str, bytes]) -> None:
@@ -206,8 +221,14 @@ def test_derivatives_are_stored_beside_the_master_as_recorded(host: ImageHost, f
     assert len(list(home.iterdir())) == 1 + len(image.derivatives)
 
 
+@pytest.fixture
+def sqlite_host(tmp_path: Path) -> Iterator[ImageHost]:
+    with ImageHost.open(tmp_path, settings=Settings(rendering=RenderingSettings(processes=1))) as host:
+        yield host
+
+
 def test_files_are_synced_before_the_record_is_committed(
-    host: ImageHost, samples: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+    sqlite_host: ImageHost, samples: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log: list[str] = []
     fsync, rename = os.fsync, os.rename
@@ -220,11 +241,13 @@ def test_files_are_synced_before_the_record_is_committed(
         log.append(f"rename {target.name}")
         rename(source, target)
 
-    writer = host._context.database._writer
+    database = sqlite_host._context.database
+    assert isinstance(database, SqliteDatabase)
+    writer = database._writer
     writer.set_trace_callback(lambda statement: log.append(statement.split()[0]))
     monkeypatch.setattr(os, "fsync", record_fsync)
     monkeypatch.setattr(os, "rename", record_rename)
-    image = host.upload(samples["photo.jpg"], owner="admin", convert_to_webp=False)
+    image = sqlite_host.upload(samples["photo.jpg"], owner="admin", convert_to_webp=False)
     writer.set_trace_callback(None)
     steps = [
         "rename master",

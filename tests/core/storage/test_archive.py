@@ -348,3 +348,21 @@ def test_a_database_with_damaged_pages_is_refused(entries: list[Entry]) -> None:
 
 def test_ids_of_skipped_images_that_are_none_are_refused(entries: list[Entry]) -> None:
     require_refused(pack([*entries[:-1], Entry("skipped", b"../../evil\n")]))
+
+
+@pytest.mark.parametrize("line", [b"\n", b"\0", b"a" * 16])
+def test_a_list_of_skipped_images_is_refused_before_it_is_in_memory_whole(
+    entries: list[Entry], line: bytes
+) -> None:
+    hostile = Entry("skipped", line * (2**21 // len(line)), size=2**28)
+    truncated = zstd.compress(b"".join(entry.pack() for entry in [*entries[:-1], hostile]))
+    with TemporaryDirectory() as directory, pytest.raises(ValidationError, match="ids of images"):
+        restore([io.BytesIO(truncated)], Path(directory) / "data")
+
+
+@pytest.mark.parametrize("text", [b"[", b"a = " + b"[" * 9_999, b"\xff"])
+def test_settings_that_cannot_be_read_are_left_to_the_host_that_opens_them(
+    entries: list[Entry], text: bytes
+) -> None:
+    files = restored_files(pack([*entries[:3], Entry("imagehost.toml", text), *entries[3:]]))
+    assert files["data/imagehost.toml"] == text

@@ -1,4 +1,4 @@
-"""Blob stores: one behaviour, in a local directory and in memory."""
+"""Blob stores: one behaviour, in a local directory, in memory and in object stores."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.object_store import S3Server, directory_store, memory_store, object_blobs, open_url
 
 from imagehost_core.errors import NotFoundError
 from imagehost_core.ids import ImageId, new_image_id
@@ -35,12 +36,30 @@ IDS = [ID, SAME_SHARD, ImageId("zz" + "0" * 14)]
 NAMES = [MASTER, derivative_name(512), derivative_name(128)]
 
 
-@pytest.fixture(params=["local", "local with the host's staging area", "memory"])
+KINDS = [
+    "local",
+    "local with the host's staging area",
+    "memory",
+    "objects in memory",
+    "objects in a directory",
+]
+S3 = pytest.param("objects in S3", marks=pytest.mark.external)
+
+
+@pytest.fixture(params=[*KINDS, S3])
 def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlobStore]:
     """An empty blob store of each kind."""
     with ExitStack() as stack:
         if request.param == "memory":
             yield MemoryBlobStore()
+        elif request.param == "objects in memory":
+            yield stack.enter_context(object_blobs(memory_store(), tmp_path / "data"))
+        elif request.param == "objects in S3":
+            server: S3Server = request.getfixturevalue("s3_server")
+            yield stack.enter_context(object_blobs(open_url(server.url()), tmp_path / "data"))
+        elif request.param == "objects in a directory":
+            store = directory_store(tmp_path / "objects")
+            yield stack.enter_context(object_blobs(store, tmp_path / "data"))
         elif request.param == "local":
             yield stack.enter_context(LocalBlobStore(tmp_path / "blobs"))
         else:
@@ -121,16 +140,17 @@ def test_an_open_file_outlives_its_deletion(blobs: BlobStore) -> None:
         assert master.read() == b"whole"
 
 
-@pytest.mark.parametrize("content", [{MASTER: b"first"}, {}])
+@pytest.mark.parametrize("other", [{}, {derivative_name(128): b"other"}])
 def test_an_id_that_is_stored_already_is_refused_and_its_files_stay(
-    blobs: BlobStore, content: dict[str, bytes]
+    blobs: BlobStore, other: dict[str, bytes]
 ) -> None:
+    content = {MASTER: b"first", derivative_name(512): b"derivative"}
     put(blobs, ID, content)
-    with pytest.raises(FileExistsError):
-        put(blobs, ID, {MASTER: b"second"})
-    assert blobs.has(ID)
-    if content:
-        assert read(blobs, ID) == b"first"
+    for again in (content, {MASTER: b"second"} | other):
+        with pytest.raises(FileExistsError):
+            put(blobs, ID, again)
+    assert blobs.sizes(ID) == {name: len(data) for name, data in content.items()}
+    assert {name: read(blobs, ID, name) for name in content} == content
 
 
 def test_of_concurrent_puts_under_one_id_one_succeeds(blobs: BlobStore) -> None:
@@ -178,7 +198,10 @@ class BlobStoreMachine(RuleBasedStateMachine):
 
     @rule(
         image_id=st.sampled_from(IDS),
-        content=st.dictionaries(st.sampled_from(NAMES), st.binary(max_size=20)),
+        content=st.fixed_dictionaries(
+            {MASTER: st.binary(max_size=20)},
+            optional={name: st.binary(max_size=20) for name in NAMES if name != MASTER},
+        ),
     )
     def put(self, image_id: ImageId, content: dict[str, bytes]) -> None:
         if image_id in self.model:
@@ -236,16 +259,27 @@ class LocalBlobStoreMachine(BlobStoreMachine):
         return self.stack.enter_context(LocalBlobStore(directory))
 
 
+class ObjectBlobStoreMachine(BlobStoreMachine):
+    """A blob store in an object store behaves as a dict of dicts does."""
+
+    def create(self) -> BlobStore:
+        """Return the store under test."""
+        directory = self.stack.enter_context(tempfile.TemporaryDirectory(prefix="imagehost-test-"))
+        return self.stack.enter_context(object_blobs(memory_store(), Path(directory), cache_bytes=20))
+
+
 TestMemoryBlobStore = BlobStoreMachine.TestCase
 TestMemoryBlobStore.settings = settings(max_examples=30, stateful_step_count=20)
 TestLocalBlobStore = LocalBlobStoreMachine.TestCase
 TestLocalBlobStore.settings = settings(max_examples=20, stateful_step_count=20, deadline=None)
+TestObjectBlobStore = ObjectBlobStoreMachine.TestCase
+TestObjectBlobStore.settings = settings(max_examples=20, stateful_step_count=20, deadline=None)
 
 
-def test_storage_imports_neither_sqlite_nor_pillow() -> None:
+def test_storage_imports_neither_sqlite_nor_pillow_nor_an_optional_package() -> None:
     program = (
         "import sys; from imagehost_core.storage import BlobStore, LocalBlobStore, MemoryBlobStore; "
-        "print([name for name in ('PIL', 'sqlite3', 'sqlite_utils') if name in sys.modules])"
+        "print([name for name in ('PIL', 'sqlite3', 'sqlite_utils', 'obstore') if name in sys.modules])"
     )
     # Measuring coverage in the child would load SQLite.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}

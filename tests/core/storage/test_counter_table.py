@@ -45,6 +45,27 @@ def test_keys_that_are_not_in_use_are_left_out_when_the_table_grows(tmp_path: Pa
     table.close()
 
 
+def test_counters_are_found_after_another_process_has_replaced_the_table_in_the_same_place(
+    tmp_path: Path,
+) -> None:
+    table, other = CounterTable(tmp_path / "counters"), CounterTable(tmp_path / "counters")
+    kept = KEYS[: INITIAL_CAPACITY // 4 - 1]
+    unused = (f"unused:{number}" for number in range(INITIAL_CAPACITY))
+    # Keys that are left out when the table grows have taken the places of others.
+    for _ in range(INITIAL_CAPACITY // 4 + 1):
+        other.write(next(unused), {1: (60, 1)}, oldest=60)
+    fill(other, kept, start=120)
+    expected = [other.read(key) for key in kept]
+    assert [table.read(key) for key in kept] == expected
+    # It grows into the space behind it, and then into that before it.
+    for _ in range(INITIAL_CAPACITY // 4 + 4):
+        other.write(next(unused), {1: (60, 1)}, oldest=120)
+    assert len(other) < INITIAL_CAPACITY // 2
+    assert [table.read(key) for key in kept] == expected
+    table.close()
+    other.close()
+
+
 @settings(max_examples=30, deadline=None)
 @given(
     st.lists(

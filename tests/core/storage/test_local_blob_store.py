@@ -77,6 +77,19 @@ def test_a_deletion_is_one_rename_and_a_sync(
     assert system_calls == [f"rename {ID} trash-images-{ID}", f"sync {ID[:2]}"]
 
 
+def test_a_deletion_removes_a_symbolic_link_and_nothing_behind_it(
+    blobs: LocalBlobStore, staging: StagingArea, layout: DataLayout, tmp_path: Path
+) -> None:
+    put(blobs, staging, ID, master=b"1")
+    directory, elsewhere = layout.images / ID[:2] / ID, tmp_path / "elsewhere"
+    directory.rename(elsewhere)
+    directory.symlink_to(elsewhere)
+    blobs.delete(ID)
+    assert not directory.is_symlink()
+    assert (elsewhere / "master").read_bytes() == b"1"
+    blobs.delete(ID)
+
+
 def test_other_entries_of_the_directory_are_ignored(
     blobs: LocalBlobStore, staging: StagingArea, layout: DataLayout
 ) -> None:
@@ -146,3 +159,12 @@ def test_a_full_disk_is_507_and_stores_nothing(small_disk: Callable[..., Path]) 
             blobs.put(ID, files)
     assert list(blobs.ids()) == []
     staging.close()
+
+
+def test_an_empty_directory_in_an_images_place_is_not_replaced(
+    blobs: LocalBlobStore, staging: StagingArea
+) -> None:
+    put(blobs, staging, ID)
+    with pytest.raises(FileExistsError):
+        put(blobs, staging, ID, master=b"1")
+    assert blobs.has(ID)

@@ -180,6 +180,15 @@ def test_unknown_files_are_ignored(layout: DataLayout, staging: StagingArea) -> 
     assert not (layout.staging / "0000").exists()
 
 
+def test_a_symbolic_link_is_no_stale_directory(layout: DataLayout, staging: StagingArea) -> None:
+    elsewhere = layout.root / "elsewhere"
+    (elsewhere / "trash-images").mkdir(parents=True)
+    (layout.staging / "link").symlink_to(elsewhere)
+    assert staging.stale() == ()
+    staging.remove_stale()
+    assert [path.name for path in elsewhere.iterdir()] == ["trash-images"]
+
+
 def test_closing_twice_removes_the_directory_and_closes_no_other_file(layout: DataLayout) -> None:
     staging = StagingArea(layout.staging, 0)
     staging.close()

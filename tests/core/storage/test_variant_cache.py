@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.core.storage.stored_bytes import stored_bytes
 
 from imagehost_core.errors import NotFoundError
 from imagehost_core.ids import ImageId, new_image_id
+from imagehost_core.observer import Measurement, Observer, VariantsSwept, ignore
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.storage import DataLayout, GenerationTable, LockManager, StagingArea
+from imagehost_core.storage.eviction import EvictionStopped
 from imagehost_core.storage.variant_cache import VariantCache
 
 ID = ImageId("abCD0123456789xy")
@@ -30,7 +34,7 @@ class CacheDir:
         self.staging = StagingArea(self.layout.staging, min_free_bytes)
         self.deleted: set[ImageId] = set()
 
-    def cache(self, **limits: Any) -> VariantCache:
+    def cache(self, observe: Observer = ignore, **limits: Any) -> VariantCache:
         """Return a cache with a separate memory, as each process has one."""
         return VariantCache(
             self.layout,
@@ -39,7 +43,12 @@ class CacheDir:
             self.generations,
             DeliverySettings(**limits),
             lambda image_id: image_id not in self.deleted,
+            observe,
         )
+
+    def stored_bytes(self) -> int:
+        """Return the bytes of all variants on disk."""
+        return stored_bytes(self.layout.variants)
 
     def on_disk(self, image_id: ImageId = ID) -> list[str]:
         """Return the keys of an image's variants on disk."""
@@ -58,16 +67,21 @@ def cache_dir(tmp_path: Path) -> Iterator[CacheDir]:
     directory.close()
 
 
+def in_memory(cache: VariantCache, key: str) -> bytes | None:
+    """Return a variant if it is in memory and valid."""
+    return cache.get_memory(ID, key, cache._generations.read(ID))
+
+
 def test_a_variant_is_cached_in_memory_and_for_other_processes_on_disk(cache_dir: CacheDir) -> None:
     cache = cache_dir.cache()
-    assert cache.get_memory(ID, "key") is None
+    assert in_memory(cache, "key") is None
     cache.put(ID, "key", b"data")
-    assert cache.get_memory(ID, "key") == b"data"
+    assert in_memory(cache, "key") == b"data"
     assert cache.get(ID, "key") == b"data"
     other = cache_dir.cache()
-    assert other.get_memory(ID, "key") is None
+    assert in_memory(other, "key") is None
     assert other.get(ID, "key") == b"data"
-    assert other.get_memory(ID, "key") == b"data"
+    assert in_memory(other, "key") == b"data"
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
@@ -153,8 +167,78 @@ def test_sweeps_run_automatically_and_keep_the_limit(cache_dir: CacheDir) -> Non
     cache = cache_dir.cache(disk_cache_bytes=2_000, memory_cache_bytes=0)
     for _ in range(100):
         cache.put(new_image_id(), "key", bytes(90))
-    total = sum(path.stat().st_size for path in cache_dir.layout.variants.rglob("key"))
-    assert 1_500 < total <= 2_000 + 2_000 // 20 + 2 * 110
+        assert cache_dir.stored_bytes() <= 2_000 + 2 * 2_000 // 20 + 2 * 110
+    cache.flush()
+    assert 1_500 < cache_dir.stored_bytes() <= 2_000 + 2_000 // 20 + 110
+
+
+class BlockedSweep:
+    """An observer that stops each sweep at its end, until `proceed` is set."""
+
+    def __init__(self) -> None:
+        self.swept, self.proceed = threading.Event(), threading.Event()
+
+    def __call__(self, measurement: Measurement) -> None:
+        if isinstance(measurement, VariantsSwept):
+            self.swept.set()
+            self.proceed.wait(20)
+            self.proceed.set()
+
+
+def test_a_request_does_not_wait_for_the_sweep_that_it_causes(cache_dir: CacheDir) -> None:
+    sweep = BlockedSweep()
+    cache = cache_dir.cache(sweep, disk_cache_bytes=2_000, memory_cache_bytes=0)
+    # A cache above its limit, as after the limit was lowered.
+    other = cache_dir.cache()
+    for _ in range(50):
+        other.put(new_image_id(), "key", bytes(90))
+    try:
+        cache.put(ID, "key", bytes(110))
+        assert sweep.swept.wait(60), "the sweep runs in the background"
+        # The sweep has not ended: only another twentieth of the limit is written meanwhile.
+        ids = [new_image_id() for _ in range(20)]
+        for image_id in ids:
+            cache.put(image_id, "key", bytes(50))
+        assert [bool(cache_dir.on_disk(image_id)) for image_id in ids] == [True] * 3 + [False] * 17
+    finally:
+        sweep.proceed.set()
+    cache.flush()
+    assert cache_dir.stored_bytes() <= 2_000 + 2_000 // 20 + 110
+    cache.put(image_id := new_image_id(), "key", bytes(50))
+    assert cache_dir.on_disk(image_id) == ["key"], "after the sweep, variants are written again"
+    cache.flush()
+    assert cache_dir.stored_bytes() <= 2_000
+
+
+def test_closing_stops_a_sweep(cache_dir: CacheDir) -> None:
+    sweep = BlockedSweep()
+    cache = cache_dir.cache(sweep, disk_cache_bytes=2_000, memory_cache_bytes=0)
+    cache.put(ID, "key", bytes(110))
+    assert sweep.swept.wait(60)
+    sweep.proceed.set()
+    cache.close()
+    stored = cache_dir.stored_bytes()
+    cache.put(new_image_id(), "key", bytes(2_000))
+    cache.flush()
+    assert cache_dir.stored_bytes() > stored + 2_000, "no sweep starts after that"
+    with pytest.raises(EvictionStopped):
+        cache.sweep(is_stopped=lambda: True)
+    with cache_dir.locks.try_acquire("sweep") as acquired:
+        assert acquired
+
+
+def test_a_sweep_that_fails_is_logged_and_tried_again(
+    cache_dir: CacheDir, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(measurement: Measurement) -> None:
+        if isinstance(measurement, VariantsSwept):
+            raise OSError("expected")
+
+    cache = cache_dir.cache(fail, disk_cache_bytes=2_000, memory_cache_bytes=0)
+    for turn in range(1, 3):
+        cache.put(new_image_id(), "key", bytes(110))
+        cache.flush()
+        assert caplog.text.count("sweep of a cache failed") == turn
 
 
 def test_a_sweep_does_nothing_while_another_runs(cache_dir: CacheDir) -> None:
@@ -177,8 +261,8 @@ def test_a_render_in_progress_caches_nothing_for_a_deleted_image(cache_dir: Cach
     with pytest.raises(NotFoundError):
         cache.put(ID, "key", b"too late")
     assert cache_dir.on_disk() == []
-    assert cache.get_memory(ID, "key") is None
-    assert cache.get_memory(ID, "other") is None
+    assert in_memory(cache, "key") is None
+    assert in_memory(cache, "other") is None
     with pytest.raises(NotFoundError):
         cache.put(ID, "other", b"data")
 
@@ -188,18 +272,18 @@ def test_a_variant_that_is_read_during_a_change_is_not_cached_in_memory(cache_di
     cache_dir.cache().put(ID, "key", b"data")
     with cache_dir.generations.bump(ID):
         assert cache.get(ID, "key") == b"data"
-        assert cache.get_memory(ID, "key") is None
-    assert cache.get_memory(ID, "key") is None
+        assert in_memory(cache, "key") is None
+    assert in_memory(cache, "key") is None
     assert cache.get(ID, "key") == b"data"
-    assert cache.get_memory(ID, "key") == b"data"
+    assert in_memory(cache, "key") == b"data"
 
 
 def test_a_change_invalidates_the_memory_but_not_the_disk(cache_dir: CacheDir) -> None:
     cache = cache_dir.cache()
     cache.put(ID, "key", b"data")
     with cache_dir.generations.bump(ID):
-        assert cache.get_memory(ID, "key") is None
-    assert cache.get_memory(ID, "key") is None
+        assert in_memory(cache, "key") is None
+    assert in_memory(cache, "key") is None
     assert cache.get(ID, "key") == b"data"
 
 
@@ -207,7 +291,7 @@ def test_the_memory_has_a_limit(cache_dir: CacheDir) -> None:
     cache = cache_dir.cache(memory_cache_bytes=250)
     for key in "abc":
         cache.put(ID, key, bytes(100))
-    assert [cache.get_memory(ID, key) is not None for key in "abc"] == [False, True, True]
+    assert [in_memory(cache, key) is not None for key in "abc"] == [False, True, True]
 
 
 def test_a_disk_with_too_little_free_space_caches_nothing_and_rendering_goes_on(
@@ -218,7 +302,7 @@ def test_a_disk_with_too_little_free_space_caches_nothing_and_rendering_goes_on(
     cache = cache_dir.cache()
     cache.put(ID, "key", b"data")
     assert cache_dir.on_disk() == []
-    assert cache.get_memory(ID, "key") == b"data", "the memory is not full"
+    assert in_memory(cache, "key") == b"data", "the memory is not full"
     assert f"disk full, variant not cached on disk: image={ID}" in caplog.text
     cache_dir.close()
 

@@ -6,7 +6,6 @@ import io
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 
 from imagehost_core.workers import ImageExecutor
-from imagehost_core.workers.executor import TaskCall
+from imagehost_core.workers.task_call import TaskCall
 
 RunTask = Callable[..., str]
 HERE = Path(__file__).parent
@@ -76,21 +75,6 @@ def run_script() -> Callable[..., subprocess.Popen[str]]:
         )
 
     return run
-
-
-@pytest.fixture
-def eventually() -> Callable[[Callable[[], bool]], bool]:
-    """Return whether a condition becomes true within a minute."""
-
-    def eventually(condition: Callable[[], bool]) -> bool:
-        until = time.monotonic() + 60
-        while not condition():
-            if time.monotonic() > until:
-                return False
-            time.sleep(0.01)
-        return True
-
-    return eventually
 
 
 @pytest.fixture

@@ -23,10 +23,10 @@ from pathlib import Path
 from imagehost_core.errors import FieldError, RateLimitError, UnavailableError, ValidationError
 from imagehost_core.formats import Format
 from imagehost_core.jobs import IngestJob, IngestResult, RenderJob, RenderResult
-from imagehost_core.sandbox.cpu_time import cpu_time_limit
 from imagehost_core.transform import Size
 from imagehost_core.workers import frames, messages
 from imagehost_core.workers.frames import Head
+from imagehost_core.workers.machine_speed import BENCHMARK, REFERENCE_SECONDS
 from imagehost_core.workers.tasks import Task
 
 ALLOCATED: list[bytearray] = []
@@ -49,17 +49,6 @@ def sleep() -> None:
 def spin() -> None:
     """Hold the GIL in one long call of C code, as a codec can."""
     sum(range(10**14))
-
-
-def spin_beyond_cpu_limit() -> None:
-    with cpu_time_limit(0.2):
-        spin()
-
-
-def use_cpu_within_limit() -> str:
-    with cpu_time_limit(60):
-        use_cpu()
-    return "used"
 
 
 def exhaust_memory() -> None:
@@ -211,9 +200,8 @@ FAILURES = (sleep, spin, exhaust_memory, segfault, exit_3, exit_4_after_long_std
 OUTPUT = (print_output, write_garbage, forge_result, fork_and_sleep, fill_stderr)
 ESCAPES = (open_to_read, open_to_write, listen, fork, execute, signal_parent, raise_limit, thread)
 REPORTS = (isolated, environment, open_descriptors, hold_200_mib, use_cpu)
-CPU_LIMITS = (spin_beyond_cpu_limit, use_cpu_within_limit)
 ERRORS = (raise_unexpected, raise_validation_error, raise_unavailable, raise_rate_limit)
-ALL = (*FAILURES, *OUTPUT, *ESCAPES, *REPORTS, *CPU_LIMITS, *ERRORS)
+ALL = (*FAILURES, *OUTPUT, *ESCAPES, *REPORTS, *ERRORS)
 ACTIONS: dict[str, Callable[[], object]] = {action.__name__: action for action in ALL}
 ACTIONS["pid"] = os.getpid
 PARENT = os.getppid()
@@ -249,7 +237,13 @@ def render(job: RenderJob, source_format: Format, data: bytes) -> tuple[RenderRe
     return RenderResult(job.plan.output, 1), [source_format.value.encode() + b":" + data]
 
 
+def benchmark(_data: bytes) -> tuple[float, list[bytes]]:
+    """Claim a machine that is 8 times as slow as that of the estimates."""
+    return 8 * REFERENCE_SECONDS, []
+
+
 TASKS = {
+    BENCHMARK: Task((), benchmark),
     "act": Task((str,), act),
     "ingest": Task((IngestJob,), ingest),
     "render": Task((RenderJob, Format), render),

@@ -70,7 +70,7 @@ class SimulatedPool:
             self.dispatch()
         self.now = until
 
-    def end(self, request: WorkerRequest, *, succeeded: bool) -> None:
+    def end(self, request: WorkerRequest, *, succeeded: bool, shared: bool = False) -> None:
         del self.running[request]
         self.resolve(request, "ended")
         self.queue.end(request, self.now, measured=succeeded)
@@ -78,6 +78,6 @@ class SimulatedPool:
             self.resolve(late, "rejected")
         if request.key is not None:
             self.results |= {request.key} if succeeded else set()
-            for other in self.queue.complete(request.key, succeeded=succeeded):
+            for other in self.queue.complete(request.key, shared=succeeded or shared):
                 assert other.key == request.key
                 self.resolve(other, "result")

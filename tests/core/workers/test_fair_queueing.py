@@ -167,7 +167,7 @@ def test_a_light_upload_waits_for_no_task_of_other_classes(
     assert upload in pool.running
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=25)
 @given(SIZES, BACKLOGS, st.integers(1, 6), st.integers(1, 6), st.integers(1, 8))
 def test_light_uploads_of_an_account_wait_for_one_light_task_at_most_beside_the_uploads_of_another(
     size: int, backlogs: dict[str, list[float]], light: int, files: int, quarters: int

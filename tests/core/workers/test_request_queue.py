@@ -43,10 +43,11 @@ class QueueMachine(RuleBasedStateMachine):
     def advance(self, seconds: float) -> None:
         self.pool.advance(seconds)
 
-    @rule(data=st.data())
-    def fail(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), shared=st.booleans())
+    def fail(self, data: st.DataObject, shared: bool) -> None:
         if self.pool.running:
-            self.pool.end(data.draw(st.sampled_from(list(self.pool.running))), succeeded=False)
+            running = st.sampled_from(list(self.pool.running))
+            self.pool.end(data.draw(running), succeeded=False, shared=shared)
             self.pool.dispatch()
 
     @rule(data=st.data())
@@ -244,6 +245,33 @@ def test_requests_that_a_slow_task_shows_to_be_too_late_are_rejected_at_once() -
     assert [request for request, _ in rejected] == others[2:]
     assert all(error.retry_after >= 1 for _, error in rejected)
     assert queue.waiting == (others[1],)
+
+
+def test_the_speed_of_the_machine_rejects_what_it_shows_to_be_too_late_at_once() -> None:
+    queue = RequestQueue(1, 64)
+    requests = [WorkerRequest(20.0, HEAVY, seconds=4.0) for _ in range(4)]
+    for request in requests:
+        queue.add(request, 0.0)
+    queue.start(requests[0], 0.0)
+    queue.calibrate(2.0)
+    rejected = queue.remove_late(0.0)
+    # The running task is still expected to end after 4 s, and each of the others takes 8.
+    assert [request for request, _ in rejected] == requests[3:]
+    with pytest.raises(UnavailableError) as caught:
+        queue.add(WorkerRequest(20.0, HEAVY, seconds=4.0), 0.0)
+    assert caught.value.retry_after == 8
+
+
+@given(JOB_CLASSES, SECONDS, SECONDS, st.floats(0.25, 10))
+def test_measured_tasks_do_not_depend_on_the_speed_of_the_machine_for_long(
+    job_class: JobClass, estimated: float, measured: float, factor: float
+) -> None:
+    calibration, request = Calibration(), WorkerRequest(0.0, job_class, None, estimated, "avif")
+    calibration.factor = factor
+    assert calibration.seconds(request) == pytest.approx(factor * estimated)
+    for _ in range(40):
+        calibration.record(request, measured)
+    assert calibration.seconds(request) == pytest.approx(measured, rel=0.01)
 
 
 @given(JOB_CLASSES, SECONDS, SECONDS)

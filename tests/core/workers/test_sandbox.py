@@ -122,7 +122,7 @@ def test_the_status_names_every_measure(executor: ImageExecutor) -> None:
 
 
 def test_measures_that_are_disabled_are_not_named(make_executor: MakeExecutor) -> None:
-    status = make_executor(limits=SandboxLimits(0, 0, 0, 0, 0, landlock=False, seccomp=False)).status()
+    status = make_executor(limits=SandboxLimits(0, 0, 0, 0, 0, 0, landlock=False, seccomp=False)).status()
     assert {*status.applied, *status.unavailable} == {"RLIMIT_CORE", "no_new_privs"}
 
 
@@ -131,7 +131,7 @@ def test_a_measure_that_the_system_lacks_is_named_with_the_reason_and_the_others
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("platform.machine", lambda: "vax")
-    limits = SandboxLimits(0, 0, 0, 0, 0, landlock=False)
+    limits = SandboxLimits(0, 0, 0, 0, 0, 0, landlock=False)
     status = run_in_thread(lambda: enter_sandbox(limits))
     assert isinstance(status, SandboxStatus)
     assert status.unavailable == {"seccomp": "no list of system calls for vax"}
@@ -153,7 +153,7 @@ def test_landlock_applies_to_the_calling_thread_only() -> None:
 @linux
 def test_seccomp_applies_to_the_calling_thread_only() -> None:
     def action() -> socket.socket:
-        enter_sandbox(SandboxLimits(0, 0, 0, 0, 0, landlock=False))
+        enter_sandbox(SandboxLimits(0, 0, 0, 0, 0, 0, landlock=False))
         return socket.socket()
 
     assert isinstance(run_in_thread(action), PermissionError)
@@ -174,7 +174,14 @@ def test_the_structures_have_the_sizes_of_the_kernel() -> None:
 
 @pytest.mark.parametrize(
     "invalid",
-    [{"memory_bytes": -1}, {"cpu_seconds": 1}, {"file_bytes": -1}, {"open_files": -1}, {"oom_score": -1}],
+    [
+        {"memory_bytes": -1},
+        {"cpu_seconds": 1},
+        {"task_cpu_seconds": -1},
+        {"file_bytes": -1},
+        {"open_files": -1},
+        {"oom_score": -1},
+    ],
 )
 def test_invalid_limits_are_rejected(invalid: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=r"must|None of"):

@@ -31,8 +31,8 @@ from imagehost_core.workers.admission import (
     free_slots,
 )
 from imagehost_core.workers.estimates import classify_upload, estimate_ingest_seconds, estimate_seconds
-from imagehost_core.workers.executor import TaskCall
 from imagehost_core.workers.main import AUTOGROUP, NICENESS
+from imagehost_core.workers.task_call import TaskCall
 
 LIGHT, HEAVY, UPLOAD = JobClass.LIGHT, JobClass.HEAVY, JobClass.UPLOAD
 HEAVY_UPLOAD = JobClass.HEAVY_UPLOAD

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import socket
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from contextlib import ExitStack
 
 import pytest
+from tests.core.workers.broker_process import TIMEOUT, Broker, granted, request
 
 from imagehost_core.errors import UnavailableError
 from imagehost_core.workers import ImageExecutor, JobClass, PoolLoad, failures
-from imagehost_core.workers.admission import WorkerRequest
-from imagehost_core.workers.borrowed import BorrowedPool, BorrowedWorker
-from imagehost_core.workers.process import Worker
+from imagehost_core.workers.messages import TaskError
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "send_fds"), reason="needs SCM_RIGHTS")
 
@@ -24,79 +18,12 @@ RunTask = Callable[..., str]
 Eventually = Callable[[Callable[[], bool]], bool]
 HasExited = Callable[[int], bool]
 
-TIMEOUT = 60.0
-BROKER = """
-import socket, sys
-sys.path.insert(0, {path!r})
-from imagehost_core.sandbox import SandboxLimits
-from imagehost_core.workers.broker import PoolBroker
-from imagehost_core.workers.pool import ProcessPool
-from imagehost_core.workers.process import WorkerSpec
-spec = WorkerSpec({tasks!r}, SandboxLimits())
-pool = ProcessPool(spec, size={size}, queue=2, max_tasks_per_worker=99, max_worker_bytes=2**40)
-PoolBroker(pool, socket.socket(fileno={descriptor})).run()
-"""
-
-
-class Broker:
-    """A broker in a process of its own, and pools that borrow from it."""
-
-    def __init__(self, tasks: str) -> None:
-        self._tasks, self._stack = tasks, ExitStack()
-        ends = socket.socketpair(type=socket.SOCK_DGRAM)
-        self._requests, self._received = (self._stack.enter_context(end) for end in ends)
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self, size: int = 1) -> None:
-        """Start the broker, or another one in its place."""
-        descriptor = self._received.fileno()
-        script = BROKER.format(path=sys.path[0], tasks=self._tasks, size=size, descriptor=descriptor)
-        script = f"import sys; sys.path[:] = {sys.path!r}\n{script}"
-        self.process = subprocess.Popen([sys.executable, "-c", script], pass_fds=[descriptor])
-
-    def pool(self) -> BorrowedPool:
-        """Return another borrower."""
-        pool = BorrowedPool(self._requests.dup())
-        self._stack.callback(discard, pool)
-        return pool
-
-    def kill(self) -> None:
-        """Kill the broker."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-
-    def close(self) -> None:
-        """End everything."""
-        self._stack.close()
-        self.kill()
-
-
-def discard(pool: BorrowedPool) -> None:
-    """Close a pool, and what its borrower still uses, as the end of a process does."""
-    pool.close()
-    for worker in {*pool._in_use, *pool._by_key.values()}:
-        worker.close_pipes()
-        worker.connection.close()
-
 
 @pytest.fixture
 def broker(hostile_tasks: str) -> Iterator[Broker]:
     broker = Broker(hostile_tasks)
     yield broker
     broker.close()
-
-
-def request(
-    job_class: JobClass = JobClass.HEAVY, key: str | None = None, seconds: float = TIMEOUT
-) -> WorkerRequest:
-    return WorkerRequest(time.monotonic() + seconds, job_class, key)
-
-
-def granted(future: Future[Worker | None]) -> BorrowedWorker:
-    worker = future.result(TIMEOUT)
-    assert isinstance(worker, BorrowedWorker)
-    return worker
 
 
 def test_borrowers_share_the_worker_processes(broker: Broker, run_task: RunTask) -> None:
@@ -146,6 +73,21 @@ def test_of_requests_with_one_key_one_runs_and_the_others_use_its_result(broker:
     granted(second.submit(request(key="variant")))
 
 
+@pytest.mark.parametrize("traceback", ["", "a long one\n" * 50_000])
+def test_a_failure_is_shared_with_the_requests_of_other_borrowers(broker: Broker, traceback: str) -> None:
+    broker.start(size=1)
+    first, second = broker.pool(), broker.pool()
+    worker = granted(first.submit(request(key="variant")))
+    waiting = [second.submit(request(key="variant")) for _ in range(2)]
+    worker.ready()
+    first.release(worker)
+    error = TaskError("SERVICE_UNAVAILABLE", details="it failed", retry_after=7, traceback=traceback)
+    first.complete("variant", succeeded=False, error=error)
+    failures_of_others = [future.exception(TIMEOUT) for future in waiting]
+    assert [getattr(failure, "error", None) for failure in failures_of_others] == [error, error]
+    granted(second.submit(request(key="variant")))
+
+
 def test_the_worker_process_and_the_key_of_a_borrower_that_dies_are_free_again(
     broker: Broker, has_exited: HasExited, eventually: Eventually
 ) -> None:
@@ -180,6 +122,7 @@ def test_an_abandoned_request_gives_its_worker_process_back(broker: Broker, even
     granted(pool.submit(request(key="variant")))
 
 
+@pytest.mark.slow
 def test_failures_of_borrowed_worker_processes_are_those_of_own_ones(
     broker: Broker, run_task: RunTask, has_exited: HasExited
 ) -> None:

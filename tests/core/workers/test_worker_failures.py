@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import io
-import signal
 import sys
 import tracemalloc
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -15,11 +13,9 @@ import pytest
 from imagehost_core.errors import ImageHostError, InternalError, UnavailableError, ValidationError
 from imagehost_core.formats import Format
 from imagehost_core.jobs import IngestJob, IngestResult, RenderJob, RenderResult
-from imagehost_core.pixels.ingest import ingest
 from imagehost_core.sandbox import SandboxLimits
-from imagehost_core.testing import make_image
 from imagehost_core.transform import ORIGIN, Plan, Size
-from imagehost_core.workers import ImageExecutor, failures, messages, tasks
+from imagehost_core.workers import ImageExecutor, failures, messages
 
 MakeExecutor = Callable[..., ImageExecutor]
 
@@ -49,9 +45,8 @@ def test_a_render_returns_its_variant(make_executor: MakeExecutor) -> None:
 @pytest.mark.parametrize(
     ("data", "deadline", "details"),
     [
-        (b"sleep", 0.5, "decoded within 0.5 seconds for the file but received one that took longer"),
-        (b"spin", 0.5, "decoded within 0.5 seconds for the file but received one that took longer"),
-        (b"spin_beyond_cpu_limit", 60, "decoded within 10 seconds of CPU time for the file but received one"),
+        (b"sleep", 0.5, "processed within 0.5 seconds for the file but received one that took longer"),
+        (b"spin", 0.5, "processed within 0.5 seconds for the file but received one that took longer"),
         (b"segfault", 60, "received one on which the decoder failed"),
         (b"exit_3", 60, "received one on which the decoder failed"),
         (b"write_garbage", 60, "received one on which the decoder failed"),
@@ -75,7 +70,6 @@ def test_an_upload_that_the_decoder_cannot_process_is_invalid(
     ("data", "deadline", "details"),
     [
         (b"sleep", 0.5, "rendering the image took too long"),
-        (b"spin_beyond_cpu_limit", 60, "rendering the image took too long"),
         (b"segfault", 60, "rendering the image failed"),
         (b"exhaust_memory", 60, "rendering the image needs more memory than is allowed"),
     ],
@@ -92,34 +86,28 @@ def test_a_render_that_fails_is_a_temporary_error(
     assert render(executor, b"and a valid image after")
 
 
-def test_a_task_after_the_limit_of_cpu_time_has_none(make_executor: MakeExecutor) -> None:
-    executor = make_executor(limits=LIMITS)
-    assert upload(executor, b"use_cpu_within_limit")
-    with pytest.raises(ValidationError, match=r"decoded within 0\.5 seconds for"):
-        upload(executor, b"spin", deadline=0.5)
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="NOT TESTED: Windows has no interval timers")
-def test_the_task_of_uploads_limits_the_cpu_time_of_decoding_and_of_colour_conversion() -> None:
-    data = make_image(8, 8)
-    job = messages.to_json(IngestJob(Format.PNG))
-    signal.setitimer(signal.ITIMER_PROF, 10_000)
-    try:
-        tasks.TASKS["ingest"](messages.Json([job]), data)
-        # The limit replaces another timer, and is off after the task.
-        assert signal.getitimer(signal.ITIMER_PROF) == (0, 0)
-        limits = []
+@pytest.mark.parametrize(
+    ("run", "error", "details"),
+    [
+        (upload, ValidationError, r"processed within 0\.2 seconds of CPU time for the file"),
+        (render, UnavailableError, "rendering the image takes too much CPU time"),
+    ],
+)
+def test_a_task_beyond_its_cpu_time_fails_long_before_its_deadline(
+    run: Callable[..., object], error: type[Exception], details: str, make_executor: MakeExecutor
+) -> None:
+    executor = make_executor(limits=SandboxLimits(memory_bytes=2**29, task_cpu_seconds=0.2))
+    with pytest.raises(error, match=details) as caught:
+        run(executor, b"spin", deadline=600)
+    assert isinstance(caught.value.__cause__, failures.CpuTimeExceeded)
+    assert run(executor, b"and a valid image after")
 
-        @contextmanager
-        def limit() -> Iterator[None]:
-            limits.append("begin")
-            yield
-            limits.append("end")
 
-        result, _ = ingest(IngestJob(Format.PNG), data, decode_limit=limit)
-        assert (limits, result.size) == (["begin", "end"] * 2, Size(8, 8))
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
+def test_requests_for_the_same_variant_share_the_failure_of_a_task_beyond_its_cpu_time() -> None:
+    error = failures.RENDER_ERRORS[failures.CpuTimeExceeded](failures.CpuTimeExceeded("killed", 10))
+    error.__cause__ = failures.CpuTimeExceeded("killed", 10)
+    assert failures.shared_error(error) == messages.from_exception(error)
 
 
 def test_an_upload_whose_worker_was_killed_from_outside_is_not_invalid(make_executor: MakeExecutor) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +69,21 @@ def test_requests_are_processed_in_order_until_the_stream_ends() -> None:
     assert first[0].usage == second[0].usage == messages.ResourceUsage(2**20, 0.5)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="NOT TESTED: Windows has no interval timers")
+def test_each_task_has_the_whole_cpu_time() -> None:
+    left: list[float] = []
+
+    def measure(_blob: bytes) -> tuple[str, list[bytes]]:
+        left.append(signal.getitimer(signal.ITIMER_PROF)[0])
+        return "", []
+
+    requests = encode_request(1, "measure", []) + encode_request(2, "measure", [])
+    tasks, usage = {"measure": Task((), measure)}, messages.ResourceUsage(0, 0)
+    main.run_loop(io.BytesIO(requests), io.BytesIO(), tasks, lambda: usage, 1_000)
+    assert left == [pytest.approx(1_000, abs=10)] * 2
+    assert signal.getitimer(signal.ITIMER_PROF)[0] == 0, "there is no limit between tasks"
+
+
 def test_an_error_of_a_task_is_a_result_and_the_next_task_runs() -> None:
     invalid, out_of_memory, unknown, success = run_requests(
         encode_request(1, "validation_error", []),
@@ -117,7 +133,7 @@ def test_an_invalid_request_ends_the_loop() -> None:
 
 
 def test_the_default_task_table_loads_and_warms_up() -> None:
-    assert set(load_tasks("imagehost_core.workers.tasks")) == {"ingest", "render"}
+    assert set(load_tasks("imagehost_core.workers.tasks")) == {"benchmark", "ingest", "render"}
 
 
 def worker_command(parent: int, tasks: str = "hostile_tasks") -> list[str]:
@@ -133,7 +149,13 @@ def test_a_worker_process_reports_that_it_is_ready_and_keeps_printed_output_out_
     hostile_tasks: str,
 ) -> None:
     requests = encode_request(1, "act", ["print_output"], b"blob")
-    completed = subprocess.run(worker_command(os.getpid()), input=requests, capture_output=True, check=True)
+    completed = subprocess.run(
+        worker_command(os.getpid()),
+        input=requests,
+        capture_output=True,
+        check=True,
+        start_new_session=True,  # it lowers the priority of its session
+    )
     results = io.BytesIO(completed.stdout)
     ready = frames.read_head(results)
     assert ready is not None

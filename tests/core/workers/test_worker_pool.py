@@ -15,9 +15,9 @@ import pytest
 
 from imagehost_core.errors import ImageHostError, InternalError, UnavailableError
 from imagehost_core.workers import ImageExecutor, PoolLoad, failures
-from imagehost_core.workers.executor import TaskCall
 from imagehost_core.workers.process import ExitInfo
 from imagehost_core.workers.spawned import SpawnedWorker
+from imagehost_core.workers.task_call import TaskCall
 
 RunTask = Callable[..., str]
 MakeExecutor = Callable[..., ImageExecutor]
@@ -171,6 +171,7 @@ def test_waiting_counts_against_the_deadline(
     busy.join()
 
 
+@pytest.mark.slow
 def test_a_call_that_waited_for_most_of_its_deadline_counts_as_queued_too_long(
     make_executor: MakeExecutor, run_task: RunTask, eventually: Eventually
 ) -> None:

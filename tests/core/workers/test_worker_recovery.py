@@ -13,8 +13,8 @@ from imagehost_core.errors import ImageHostError, InternalError
 from imagehost_core.sandbox import SandboxLimits
 from imagehost_core.transform import Size
 from imagehost_core.workers import ImageExecutor, failures
-from imagehost_core.workers.executor import TaskCall
 from imagehost_core.workers.spawned import SpawnedWorker
+from imagehost_core.workers.task_call import TaskCall
 
 RunTask = Callable[..., str]
 MakeExecutor = Callable[..., ImageExecutor]

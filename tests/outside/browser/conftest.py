@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from attrs import frozen
+from tests.outside.browser.tabs import TIMEOUT_MILLISECONDS, WIDE, OpenTab, Watched, sign_in
 from tests.outside.packages import install_npm
 
 from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer, running
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Browser, BrowserContext, Page, StorageState
 
 VERSIONS = {
     "@uppy/core": "6.3.1",
@@ -31,9 +32,6 @@ VERSIONS = {
 
 PLACEHOLDERS = ("https://images.example.com/v1", "ihk_TOKEN")
 """Base URL and token in the documented examples."""
-
-TIMEOUT_MILLISECONDS = 60_000
-"""How long a test waits for a page."""
 
 NO_LIMITS = {
     f"IMAGEHOST_LIMITS_{name}": "0"
@@ -110,6 +108,33 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
     context.set_default_timeout(TIMEOUT_MILLISECONDS)
     yield context
     context.close()
+
+
+@pytest.fixture
+def open_tab(browser: Browser) -> Iterator[OpenTab]:
+    """Opens a tab in a context of its own."""
+    contexts = []
+
+    def open_(**options: object) -> Watched:
+        context = browser.new_context(**{"viewport": WIDE, **options})  # type: ignore[arg-type]
+        context.set_default_timeout(TIMEOUT_MILLISECONDS)
+        contexts.append(context)
+        return Watched(context)
+
+    yield open_
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def session_cookies(browser: Browser, origin: str) -> StorageState:
+    """The cookies of a session of `admin` on the server of the module, for the tabs of several tests."""
+    context = browser.new_context(ignore_https_errors=True)
+    context.set_default_timeout(TIMEOUT_MILLISECONDS)
+    sign_in(context.new_page(), origin)
+    state = context.storage_state()
+    context.close()
+    return state
 
 
 @pytest.fixture

@@ -125,10 +125,10 @@ def wait_for_attempts(client: Client, webhook: Webhook, attempts: int = 1) -> We
 
 
 @contextmanager
-def sender_process(data: Path) -> Iterator[subprocess.Popen[str]]:
+def sender_process(data: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """Run `imagehost webhook-sender` until the block ends."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "imagehost_server", "webhook-sender", "--data", str(data)],
+        [sys.executable, "-m", "imagehost_server", "webhook-sender", "--data", str(data), *arguments],
         stdout=subprocess.PIPE,
         env=environment(ALLOW_LOOPBACK),
         text=True,

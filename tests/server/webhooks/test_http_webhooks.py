@@ -11,7 +11,9 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import httpx2
 import pytest
 from click.testing import CliRunner
 from tests.server.webhooks.conftest import (
@@ -27,6 +29,7 @@ from imagehost_client.cli import main
 from imagehost_core import ImageHost
 from imagehost_core.testing import make_image
 from imagehost_server.cli.main import main as server_main
+from imagehost_server.serve.runner import free_port
 from imagehost_server.testing import RunningServer, running
 
 
@@ -132,6 +135,30 @@ def test_with_send_in_server_off_only_a_separate_process_sends(non_sending_serve
         client.webhooks.delete(webhook)
 
 
+def test_a_separate_process_serves_the_metrics_of_its_attempts(non_sending_server: RunningServer) -> None:
+    with client_of(non_sending_server) as client, webhook_receiver(lambda _: (200, b"")) as receiver:
+        webhook = client.webhooks.create(receiver.url)
+        client.webhooks.test(webhook)
+        port = str(free_port("127.0.0.1"))
+        with sender_process(non_sending_server.data, "--metrics-port", port):
+            wait_for_attempts(client, webhook)
+            counted = 'imagehost_webhook_attempt_duration_seconds_count{result="ok"} 1.0'
+            # They are counted after the commit that the client sees.
+            while counted not in (text := httpx2.get(f"http://127.0.0.1:{port}/metrics").text):
+                pass
+        client.webhooks.delete(webhook)
+    assert 'imagehost_process_resident_memory_bytes{process="webhook_sender"}' in text
+    assert "imagehost_images" not in text, "the totals of the host are those of the server"
+
+
+def test_a_port_in_use_prevents_the_sender_with_a_clear_error(non_sending_server: RunningServer) -> None:
+    port = urlsplit(non_sending_server.base_url).port
+    arguments = ["webhook-sender", "--data", str(non_sending_server.data), "--metrics-port", str(port)]
+    result = CliRunner().invoke(server_main, arguments)
+    assert result.exit_code == 1
+    assert "Error: [Errno 98]" in result.stderr or "in use" in result.stderr
+
+
 def test_sigterm_lets_the_sender_finish_attempts_in_flight(non_sending_server: RunningServer) -> None:
     stopping = threading.Event()
 
@@ -178,6 +205,7 @@ def test_sigterm_makes_the_sender_release_attempts_that_do_not_finish(
         client.webhooks.delete(webhook)
 
 
+@pytest.mark.slow
 def test_a_stopped_server_finishes_attempts_in_flight_and_exits_cleanly(tmp_path: Path) -> None:
     stopping = threading.Event()
 
@@ -261,14 +289,16 @@ def test_the_client_command_line_manages_albums_and_webhooks(
     (tmp_path / "cat.png").write_bytes(make_image())
 
     def run(*args: str, status: int = 0) -> list[str]:
-        assert main(list(args)) == status
+        with pytest.raises(SystemExit) as end:
+            main(list(args))
+        assert end.value.code == status
         return capsys.readouterr().out.splitlines()
 
     (album_id,) = run("albums", "create", "Cats", "--description", "all of them", "--private")
     (line,) = run("upload", "cat.png", "--quiet", "--json")
     with client_of(sending_server) as client:
         (image,) = [item for item in client.images.list() if item.id in line]
-        added = run("albums", "add", album_id, image.id, "missing", status=1)
+        added = run("albums", "add", album_id, image.id, "missing", status=6)
         assert added == [f"{image.id}\tadded", "missing\tnot_found"]
         assert run("albums", "ls", "--limit", "1") == [f"{album_id}\t1\tprivate\tCats"]
         assert f'"cover_image_id": "{image.id}"' in "\n".join(run("albums", "show", album_id))

@@ -102,6 +102,20 @@ async def test_the_server_sends_more_purges_than_it_sends_at_a_time() -> None:
     assert len({body for _, body in receiver.requests}) == MAX_CONCURRENT + 1
 
 
+async def test_a_change_in_this_process_wakes_the_sender() -> None:
+    async with receiving() as receiver:
+        with hidden_images(receiver, FrozenClock()) as host:
+            async with running_purge_sender(host, poll_seconds=3_600):
+                await wait_until(lambda: len(receiver.requests) == 1)
+                image = host.upload(make_image(8, 8), owner="admin")
+                host.images.update(image, is_public=False)
+                await wait_until(lambda: len(receiver.requests) == 2)
+                host.accounts.create("eve")
+                host.upload(make_image(8, 8), owner="eve")
+                host.accounts.update("eve", suspended=True)
+                await wait_until(lambda: len(receiver.requests) == 3)
+
+
 async def test_without_a_url_no_task_runs() -> None:
     settings = attrs.evolve(Settings(), rendering=RenderingSettings(processes=1))
     with ImageHost.open(":memory:", settings=settings) as host:

@@ -1,0 +1,50 @@
+"""Hosts of several machines: data directories of their own, one PostgreSQL database, one folder of images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from time import monotonic, sleep
+
+import attrs
+import pytest
+
+from imagehost_core import ImageHost, RenderingSettings, Settings
+from imagehost_core._util.clock import Clock, utc_now
+
+OpenHost = Callable[..., ImageHost]
+
+
+@pytest.fixture
+def open_host(tmp_path: Path, postgres_url: str) -> Iterator[OpenHost]:
+    """Open a host of its own by its name, which is that of its data directory."""
+    settings = attrs.evolve(Settings(rendering=RenderingSettings(processes=1)), database=postgres_url)
+    shared = tmp_path / "images"
+    shared.mkdir()
+    with ExitStack() as stack:
+
+        def open_one(name: str, clock: Clock = utc_now) -> ImageHost:
+            data = tmp_path / name
+            if not data.exists():
+                data.mkdir()
+                (data / "images").symlink_to(shared)
+            return stack.enter_context(ImageHost.open(data, settings=settings, clock=clock))
+
+        yield open_one
+
+
+@pytest.fixture
+def hosts(open_host: OpenHost) -> tuple[ImageHost, ImageHost]:
+    """Two hosts, with the account ann."""
+    one, other = open_host("one"), open_host("other")
+    one.accounts.get_or_create("ann")
+    return one, other
+
+
+def eventually(condition: Callable[[], object], seconds: float = 30) -> None:
+    """Wait until a condition is true."""
+    deadline = monotonic() + seconds
+    while not condition():
+        assert monotonic() < deadline, "not in time"
+        sleep(0.005)

@@ -1,0 +1,295 @@
+"""A host whose images are in an S3 server: everything it does, and what it rejects when it starts."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+import pytest
+from tests.core.services.conftest import ONE_WORKER
+from tests.core.services.orphans import store_orphan
+from tests.object_store import S3Server, open_url
+
+from imagehost_core import (
+    ConflictError,
+    ImageHost,
+    NotFoundError,
+    UnavailableError,
+    ValidationError,
+    parse_transform,
+    restore,
+)
+from imagehost_core._util.clock import utc_now
+from imagehost_core.observer import Measurement, Observer, VariantFound
+from imagehost_core.services.context import open_context
+from imagehost_core.settings import DeliverySettings, Settings, SettingsError, StorageSettings
+from imagehost_core.testing import make_image
+
+pytestmark = pytest.mark.external
+LARGE = make_image(1_400, 1_100)
+"""An image with derivatives."""
+
+
+def settings_of(url: str, seconds: float = 10) -> Settings:
+    return attrs.evolve(ONE_WORKER, storage=StorageSettings(url=url, timeout_seconds=seconds))
+
+
+def objects(url: str) -> list[str]:
+    """Return the paths of all objects of images."""
+    return sorted(entry["path"] for page in open_url(url).list("images/") for entry in page)
+
+
+def files(directory: Path) -> list[str]:
+    return [path.name for path in directory.rglob("*") if path.is_file()]
+
+
+@pytest.fixture
+def url(s3_server: S3Server) -> str:
+    """The URL of an empty image store."""
+    return s3_server.url()
+
+
+Open = Callable[..., ImageHost]
+
+
+def tiers(found: list[str]) -> Observer:
+    """Return an observer that records where variants were found."""
+
+    def observe(measurement: Measurement) -> None:
+        if isinstance(measurement, VariantFound):
+            found.append(measurement.tier)
+
+    return observe
+
+
+def test_an_image_is_uploaded_delivered_rendered_and_deleted(url: str, opened: Open, tmp_path: Path) -> None:
+    host = opened(settings=settings_of(url))
+    image = host.upload(LARGE, owner="admin", convert_to_webp=False)
+    folder = f"images/{image.id[:2]}/{image.id}"
+    derivatives = {f"{folder}/derivative-{max(size)}" for size in image.derivatives}
+    assert derivatives
+    assert set(objects(url)) == {f"{folder}/master", *derivatives}
+    assert not files(tmp_path / "data" / "images")
+    with host.delivery.open(host.delivery.resolve(f"{image.id}.png")) as blob:
+        assert blob.read() == LARGE
+    rendered = host.render(image, parse_transform("w=100&fm=png"))
+    assert (rendered.width, rendered.media_type) == (100, "image/png")
+    assert files(tmp_path / "data" / "cache"), "files are cached on this host"
+    host.images.delete(image.id, owner="admin")
+    assert objects(url) == []
+    assert not files(tmp_path / "data" / "cache")
+    with pytest.raises(NotFoundError):
+        host.delivery.resolve(f"{image.id}.png")
+
+
+def test_a_host_with_an_empty_cache_renders_from_the_store(url: str, opened: Open, tmp_path: Path) -> None:
+    host = opened(settings=settings_of(url))
+    image = host.upload(LARGE, owner="admin")
+    first = host.render(image, parse_transform("w=200"))
+    for directory in ("cache", "variants"):
+        for path in (tmp_path / "data" / directory).rglob("*"):
+            if path.is_file():
+                path.unlink()
+    host.close()
+    again = opened(settings=settings_of(url)).render(image, parse_transform("w=200"))
+    assert again.data == first.data
+
+
+def shared_variants(url: str) -> list[str]:
+    return [entry["path"] for page in open_url(url).list("variants/") for entry in page]
+
+
+def wait_for_shared_variants(url: str, count: int) -> None:
+    deadline = time.monotonic() + 20
+    while len(shared_variants(url)) < count:
+        assert time.monotonic() < deadline, "variants are shared in the background"
+        time.sleep(0.02)
+
+
+def test_hosts_share_variants_which_are_deleted_with_their_image(
+    url: str, opened: Open, tmp_path: Path
+) -> None:
+    host = opened(settings=settings_of(url))
+    image, other = (host.upload(LARGE, owner="admin") for _ in range(2))
+    rendered = host.render(image, parse_transform("w=200"))
+    host.render(other, parse_transform("w=200"))
+    wait_for_shared_variants(url, 2)
+    found: list[str] = []
+    host.close()
+    shutil.rmtree(tmp_path / "data" / "variants")
+    with ImageHost.open(tmp_path / "data", settings=settings_of(url), observe=tiers(found)) as again:
+        assert again.render(image, parse_transform("w=200")) == rendered
+        assert found[-1] == "shared"
+        again.images.delete(image.id, owner="admin")
+        assert [path.split("/")[2] for path in shared_variants(url)] == [other.id]
+
+
+def test_garbage_collection_deletes_shared_variants_without_an_image_and_above_the_limit(
+    url: str, opened: Open
+) -> None:
+    limited = attrs.evolve(settings_of(url), delivery=DeliverySettings(shared_cache_bytes=1))
+    host = opened(settings=limited)
+    image = host.upload(LARGE, owner="admin")
+    host.render(image, parse_transform("w=200"))
+    wait_for_shared_variants(url, 1)
+    open_url(url).put("variants/ab/ab00000000000000/key", b"of a crash")
+    assert host.maintenance.collect_garbage(dry_run=True).evicted_variants == 2
+    assert len(shared_variants(url)) == 2
+    report = host.maintenance.collect_garbage()
+    assert (report.variants_without_image, report.evicted_variants) == (1, 1)
+    assert shared_variants(url) == []
+
+
+def test_a_check_finds_a_missing_master_and_a_damaged_derivative(url: str, opened: Open) -> None:
+    host = opened(settings=settings_of(url))
+    lost, damaged, intact = (host.upload(LARGE, owner="admin") for _ in range(3))
+    store = open_url(url)
+    store.delete(f"images/{lost.id[:2]}/{lost.id}/master")
+    name = f"derivative-{max(damaged.derivatives[0])}"
+    path = f"images/{damaged.id[:2]}/{damaged.id}/{name}"
+    # It is in the cache, but the check reads what is stored.
+    host.render(damaged, parse_transform(f"w={damaged.derivatives[0][0] // 3}"))
+    store.put(path, b"damaged")
+    found = {(finding.kind.value, finding.id) for finding in host.integrity.check()}
+    assert found == {("master_missing", lost.id), ("derivative_corrupt", f"{damaged.id}/{name}")}
+    repaired = [finding for finding in host.integrity.check(repair=True) if finding.is_repaired]
+    assert [finding.id for finding in repaired] == [f"{damaged.id}/{name}"]
+    assert {finding.id for finding in host.integrity.check()} == {lost.id}
+    assert host.render(intact, parse_transform("w=50")).width == 50
+
+
+def test_files_without_a_record_are_collected_when_no_upload_can_be_in_progress(
+    url: str, opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = opened(settings=settings_of(url))
+    kept = host.upload(LARGE, owner="admin")
+    context = open_context(tmp_path / "other", settings_of(url), utc_now, os.urandom)
+    orphan = store_orphan(context)
+    context.close()
+    assert host.maintenance.collect_garbage().orphans == ()
+    assert any(orphan in path for path in objects(url))
+    monkeypatch.setattr("imagehost_core.storage.object_blob_store.UPLOAD_GRACE_SECONDS", 0)
+    assert host.maintenance.collect_garbage().orphans == (orphan,)
+    assert not any(orphan in path for path in objects(url))
+    assert host.render(kept, parse_transform("w=50")).width == 50
+
+
+def test_a_store_is_searched_after_a_crash_when_no_upload_can_be_in_progress(
+    url: str, opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = opened(settings=settings_of(url))
+    context = open_context(tmp_path / "other", settings_of(url), utc_now, os.urandom)
+    orphan = store_orphan(context)
+    context.close()
+    marker = tmp_path / "data" / "staging" / "killed.incomplete"
+    marker.touch()
+    assert host.maintenance.cleanup() == ()
+    assert marker.exists()
+    os.utime(marker, (0, 0))
+    assert host.maintenance.cleanup() == ()
+    assert marker.exists(), "the files are too new"
+    monkeypatch.setattr("imagehost_core.storage.object_blob_store.UPLOAD_GRACE_SECONDS", 0)
+    assert host.maintenance.cleanup() == (orphan,)
+    assert not marker.exists()
+    assert objects(url) == []
+
+
+def test_a_backup_is_restored_into_another_store(
+    url: str, s3_server: S3Server, opened: Open, tmp_path: Path
+) -> None:
+    host = opened(settings=settings_of(url))
+    kept, deleted = (host.upload(LARGE, owner="admin") for _ in range(2))
+    full, increment = io.BytesIO(), io.BytesIO()
+    info = host.backups.write(full).info
+    host.images.delete(deleted.id, owner="admin")
+    later = host.upload(make_image(700, 600), owner="admin")
+    host.backups.write(increment, since=info.created_at)
+    full.seek(0)
+    increment.seek(0)
+    target = settings_of(s3_server.url())
+    result = restore([full, increment], tmp_path / "restored", storage=target.storage)
+    assert result.image_count == 2
+    restored = opened(tmp_path / "restored", target)
+    assert {finding.kind for finding in restored.integrity.check()} == set()
+    assert sorted(objects(target.storage.url)) == sorted(objects(url))
+    for image in (kept, later):
+        assert restored.render(image, parse_transform("w=50")).width == 50
+    assert sorted(path.name for path in (tmp_path / "restored").iterdir() if path.name == "restoring") == []
+
+
+def test_a_damaged_backup_leaves_nothing_in_the_store(
+    url: str, s3_server: S3Server, opened: Open, tmp_path: Path
+) -> None:
+    host = opened(settings=settings_of(url))
+    for _ in range(3):
+        host.upload(LARGE, owner="admin")
+    stream = io.BytesIO()
+    host.backups.write(stream)
+    target = s3_server.url()
+    with pytest.raises(ValidationError):
+        restore([io.BytesIO(stream.getvalue()[:-100])], tmp_path / "new", storage=StorageSettings(url=target))
+    assert objects(target) == []
+    assert not (tmp_path / "new").exists()
+    stream.seek(0)
+    restore([stream], tmp_path / "new", storage=StorageSettings(url=target))
+    assert len(objects(target)) == len(objects(url))
+
+
+def test_a_backup_is_not_restored_into_a_store_with_images(url: str, opened: Open, tmp_path: Path) -> None:
+    host = opened(settings=settings_of(url))
+    host.upload(LARGE, owner="admin")
+    stream = io.BytesIO()
+    host.backups.write(stream)
+    stream.seek(0)
+    before = objects(url)
+    with pytest.raises(ConflictError, match="expected no images in s3://"):
+        restore([stream], tmp_path / "new", storage=StorageSettings(url=url))
+    assert objects(url) == before
+
+
+def test_a_backup_that_names_another_store_is_not_restored(opened: Open, url: str, tmp_path: Path) -> None:
+    host = opened(settings=settings_of(url))
+    (tmp_path / "data" / "imagehost.toml").write_text(f'[storage]\nurl = "{url}"\n')
+    stream = io.BytesIO()
+    host.backups.write(stream)
+    stream.seek(0)
+    with pytest.raises(ValidationError, match=r"storage\.url 'folder' in the imagehost\.toml"):
+        restore([stream], tmp_path / "new")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "received"),
+    [
+        ("AWS_SECRET_ACCESS_KEY", "wrong", "SignatureDoesNotMatch"),
+        ("AWS_ACCESS_KEY_ID", "unknown", "InvalidAccessKeyId"),
+    ],
+)
+def test_wrong_credentials_are_an_error_at_startup_that_has_no_secret(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, received: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(SettingsError, match=received) as caught:
+        ImageHost.open(tmp_path, settings=settings_of(url))
+    assert "wrong" not in str(caught.value)
+    assert "imagehost-secret" not in str(caught.value)
+
+
+def test_a_missing_bucket_is_an_error_at_startup(s3_server: S3Server, tmp_path: Path) -> None:
+    url = s3_server.url().replace("s3://images/", "s3://missing/")
+    with pytest.raises(SettingsError, match=r"expected access to s3://missing/.* but received NoSuchBucket"):
+        ImageHost.open(tmp_path, settings=settings_of(url))
+
+
+def test_readiness_includes_the_store(url: str, opened: Open, s3_server: S3Server) -> None:
+    opened(settings=settings_of(url)).maintenance.check_ready()
+    unreachable = url.replace(s3_server.endpoint, "http://127.0.0.1:1")
+    host = opened(settings=settings_of(unreachable, seconds=1))
+    with pytest.raises(UnavailableError, match="no response from the image store"):
+        host.maintenance.check_ready()
+    with pytest.raises(UnavailableError):
+        host.upload(LARGE, owner="admin")

@@ -1,0 +1,232 @@
+"""Uploads by the web pages in Chromium: TLS, folders, cancelling, retrying, limits and signing in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx2
+import pytest
+from tests.outside.browser.tabs import LIMITS, PASSWORD, PATIENT, PUT_FILES, OpenTab, Watched, sign_in
+from tests.server.tls import create_certificate
+
+from imagehost_core.testing import make_image
+from imagehost_server.testing import running
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page, StorageState
+
+pytestmark = pytest.mark.external
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The origin of a server with TLS."""
+    folder = tmp_path_factory.mktemp("tls")
+    (folder / "password").write_text(PASSWORD, encoding="utf-8")
+    variables = {**LIMITS, **PATIENT, "IMAGEHOST_ADMIN_PASSWORD_FILE": str(folder / "password")}
+    with running(folder / "data", *create_certificate(folder).flags, variables=variables) as server:
+        yield server.origin
+
+
+@pytest.fixture
+def tab(open_tab: OpenTab, origin: str, session_cookies: StorageState) -> Watched:
+    """A tab that is signed in, on the page for uploading."""
+    tab: Watched = open_tab(ignore_https_errors=True, storage_state=session_cookies)
+    tab.page.goto(f"{origin}/upload")
+    return tab
+
+
+@pytest.fixture
+def limited(open_tab: OpenTab, origin: str) -> Callable[[int], Page]:
+    """Opens the page for uploading as an account of its own, with a limit of upload requests per minute."""
+
+    def open_(limit: int) -> Page:
+        name = f"limit-{limit}"
+        with httpx2.Client(base_url=f"{origin}/v1", verify=False, timeout=60) as client:
+            session = client.post("/session", json={"username": "admin", "password": PASSWORD})
+            body = {"username": name, "password": PASSWORD, "limits": {"uploads_per_minute": limit}}
+            token = session.raise_for_status().json()["data"]["token"]
+            created = client.post("/accounts", json=body, headers={"Authorization": f"Bearer {token}"})
+            created.raise_for_status()
+        page = open_tab(ignore_https_errors=True).page
+        sign_in(page, origin, name=name)
+        return page
+
+    return open_
+
+
+def put(page: Page, *names: str, kind: str = "drop", size: int = 60) -> None:
+    files = [(name, "image/png", list(make_image(size + number, 40))) for number, name in enumerate(names)]
+    page.evaluate(PUT_FILES, ["#uploader", kind, files])
+
+
+def test_files_are_uploaded_over_tls(tab: Watched, origin: str) -> None:
+    assert origin.startswith("https://")
+    put(tab.page, "one.png", "two.png")
+    tab.page.locator(".uploads .done").nth(1).wait_for()
+    (session,) = [cookie for cookie in tab.page.context.cookies() if cookie["name"].endswith("-session")]
+    assert (session["secure"], session["httpOnly"], session["sameSite"]) == (True, True, "Strict")
+    assert all(url.startswith((origin, "blob:")) for url in tab.requests)
+    assert tab.errors == []
+
+
+def test_the_files_of_folders_are_uploaded(tab: Watched, tmp_path: Path) -> None:
+    folder = tmp_path / "holidays" / "beach"
+    folder.mkdir(parents=True)
+    (tmp_path / "holidays" / "a.png").write_bytes(make_image(51, 40))
+    for name in ("b.png", "c.png"):
+        (folder / name).write_bytes(make_image(52, 40))
+    box = tab.page.locator(".drop").bounding_box()
+    assert box is not None
+    session = tab.page.context.new_cdp_session(tab.page)
+    data = {"items": [], "files": [str(tmp_path / "holidays")], "dragOperationsMask": 1}
+    for kind in ("dragEnter", "dragOver", "drop"):
+        session.send(
+            "Input.dispatchDragEvent", {"type": kind, "x": box["x"] + 20, "y": box["y"] + 20, "data": data}
+        )
+    tab.page.locator(".uploads .done").nth(2).wait_for()
+    names = tab.page.locator(".uploads strong").all_inner_texts()
+    assert sorted(names) == ["a.png", "b.png", "c.png"]
+
+
+def test_an_upload_is_cancelled_and_sent_again(tab: Watched) -> None:
+    network = tab.page.context.new_cdp_session(tab.page)
+    network.send("Network.enable")
+    slow = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 2_000}
+    network.send("Network.emulateNetworkConditions", slow)
+    put(tab.page, "slow.png", size=2_000)
+    tab.page.get_by_role("button", name="Cancel: slow.png").click()
+    item = tab.page.locator(".uploads li")
+    assert item.get_attribute("class") == "cancelled"
+    assert "Cancelled" in item.inner_text()
+    network.send("Network.emulateNetworkConditions", {**slow, "uploadThroughput": -1})
+    tab.page.get_by_role("button", name="Retry: slow.png").click()
+    tab.page.locator(".uploads .done").wait_for()
+
+
+def test_a_server_that_is_not_reached_is_tried_again_and_a_cancelled_file_is_not(tab: Watched) -> None:
+    page = tab.page
+    page.clock.install()
+    page.context.set_offline(True)
+    put(page, "kept.png", "dropped.png")
+    failures: list[str] = []
+    page.on("requestfailed", lambda request: failures.append(request.url))
+    page.wait_for_function("document.querySelectorAll('.uploads .sending').length === 2")
+    while len(failures) < 2:
+        page.evaluate("0")
+    page.get_by_role("button", name="Cancel: dropped.png").click()
+    page.context.set_offline(False)
+    page.clock.run_for(10_000)
+    page.locator(".uploads .done").wait_for()
+    assert page.locator(".uploads .done strong").inner_text() == "kept.png"
+    assert page.locator(".uploads .cancelled strong").inner_text() == "dropped.png"
+
+
+def test_a_file_fails_after_three_attempts_and_can_be_sent_again(tab: Watched) -> None:
+    page = tab.page
+    page.clock.install()
+    page.context.set_offline(True)
+    put(page, "late.png")
+    failed = page.locator(".uploads .failed")
+    for _ in range(100):
+        page.clock.run_for(1_000)
+        if failed.count():
+            break
+    assert "The server could not be reached" in failed.inner_text()
+    page.context.set_offline(False)
+    page.get_by_role("button", name="Retry: late.png").click()
+    page.locator(".uploads .done").wait_for()
+
+
+def test_at_a_limit_the_page_waits_visibly_and_goes_on(limited: Callable[[int], Page]) -> None:
+    page = limited(1)
+    page.clock.install()
+    # The window may end between two uploads, but not twice.
+    put(page, "one.png", "two.png", "three.png")
+    status = page.locator("#uploader [role=status]")
+    status.filter(has_text="Upload limit reached. Continuing in").wait_for()
+    assert page.locator(".uploads .failed").count() == 0
+    first = status.inner_text()
+    page.clock.run_for(2_000)
+    assert status.inner_text() != first
+    assert status.get_attribute("aria-live") == "off"
+    with page.expect_request("**/v1/upload"):
+        page.clock.fast_forward(61_000)
+
+
+def test_without_a_request_left_in_the_window_the_page_waits_before_one_is_refused(
+    limited: Callable[[int], Page],
+) -> None:
+    page = limited(3)
+    statuses: list[int] = []
+    page.on(
+        "response",
+        lambda received: statuses.append(received.status) if "/v1/upload" in received.url else None,
+    )
+    # The window may end once meanwhile, so that up to five requests are admitted.
+    put(page, *(f"{number}.png" for number in range(6)))
+    status = page.locator("#uploader [role=status]")
+    status.filter(has_text="Upload limit reached. Continuing in").wait_for()
+    page.locator(".uploads .done").nth(2).wait_for()
+    assert 3 <= len(statuses) <= 5
+    assert set(statuses) == {200}
+
+
+def test_options_of_uploads_stay_chosen_and_are_shown(tab: Watched, origin: str) -> None:
+    page, options = tab.page, tab.page.locator("details.options")
+    assert options.get_attribute("open") is None
+    options.locator("summary").click()
+    chosen = {"is_public": "false", "remove_exif": "false", "format": "original", "auto_rename": "true"}
+    for name, value in chosen.items():
+        page.select_option(f"#{name}", value)
+    page.fill("#quality", "71")
+    page.keyboard.press("Tab")
+    page.reload()
+    assert options.get_attribute("open") is not None
+    assert {name: page.input_value(f"#{name}") for name in chosen} == chosen
+    assert page.input_value("#quality") == "71"
+    put(page, "named.png")
+    page.locator(".uploads .done a").click()
+    page.wait_for_url(f"{origin}/images/*")
+    assert page.input_value("#is_public") == "false"
+    assert "named" not in page.input_value("#filename")
+
+
+def test_a_page_that_needs_a_session_is_shown_after_signing_in(open_tab: OpenTab, origin: str) -> None:
+    page = open_tab(ignore_https_errors=True).page
+    page.goto(f"{origin}/images?q=a%26b&view=list")
+    assert page.url.startswith(f"{origin}/login")
+    page.fill("#name", "admin")
+    page.fill("#password", PASSWORD)
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"{origin}/images?q=a%26b&view=list")
+    assert page.input_value("input[name=q]") == "a&b"
+
+
+def test_choosing_an_album_by_the_keyboard_changes_nothing_until_its_button_is_used(
+    tab: Watched, origin: str
+) -> None:
+    page = tab.page
+    put(page, "moved.png")
+    page.locator(".uploads .done").wait_for()
+    page.goto(f"{origin}/images")
+    page.locator("#grid input").first.click()
+    tab.requests.clear()
+    page.select_option(".selection [data-choice=album]", "")
+    assert not [url for url in tab.requests if "/v1/" in url]
+    page.click(".selection [data-action=album]")
+    page.locator("#status", has_text="Done").wait_for()
+    assert page.evaluate("document.activeElement.dataset.action") == "album"
+    assert [url for url in tab.requests if "/v1/images" in url]
+
+
+def test_dropping_files_after_the_end_of_the_session_leads_to_the_page_for_signing_in(
+    tab: Watched, origin: str
+) -> None:
+    page = tab.page
+    page.goto(f"{origin}/albums")
+    page.context.clear_cookies()
+    page.evaluate(PUT_FILES, ["main", "drop", [("late.png", "image/png", list(make_image(9, 9)))]])
+    page.wait_for_url(f"{origin}/login?next=/upload")

@@ -1,0 +1,150 @@
+"""Readiness: what `/readyz` names, what it logs, and what a check that hangs costs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar
+
+import attrs
+import httpx2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.server.in_process import serving
+
+from imagehost_core import ImageHost
+from imagehost_core.errors import UnavailableError
+from imagehost_core.settings import StorageSettings
+from imagehost_core.testing import make_image
+from imagehost_server._executors import ThreadLimiter
+from imagehost_server.api.readiness import REPEAT_SECONDS, ProblemLog, ReadinessMonitor
+from imagehost_server.settings import ServerSettings
+
+PROXIED = {"X-Forwarded-For": "192.0.2.7"}
+
+
+@contextmanager
+def client_of(data: Path, settings: ServerSettings) -> Iterator[httpx2.Client]:
+    with (
+        serving(ImageHost.open(data, settings=settings), settings) as origin,
+        httpx2.Client(base_url=origin, timeout=60) as client,
+    ):
+        yield client
+
+
+def test_a_disk_below_the_minimum_is_ready_and_loopback_and_the_log_see_that_uploads_are_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = ServerSettings(storage=StorageSettings(min_free_bytes=2**60))
+    with client_of(tmp_path / "data", settings) as client:
+        for _ in range(2):
+            response = client.get("/readyz")
+            assert response.status_code == 200
+            assert response.json()["data"] == {"status": "ready", "uploads": "refused"}
+        proxied = client.get("/readyz", headers=PROXIED)
+        assert proxied.json()["data"] == {"status": "ready"}
+    lines = [record for record in caplog.records if record.message == "uploads refused"]
+    assert [record.levelname for record in lines] == ["WARNING"]
+    assert str(2**60) in str(vars(lines[0])["fields"])
+
+
+def test_without_image_workers_the_host_is_not_ready_until_one_can_be_started(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with caplog.at_level(logging.INFO), client_of(tmp_path / "data", ServerSettings()) as client:
+        with monkeypatch.context() as patch:
+            patch.setattr("sys.executable", str(tmp_path / "missing"))
+            response = client.get("/readyz")
+            assert response.status_code == 503
+            assert response.json()["error"]["details"].endswith("received no response from the image workers")
+            assert "image workers" not in client.get("/readyz", headers=PROXIED).text
+        assert client.get("/readyz").status_code == 200
+    events = [record.message for record in caplog.records if record.name != "imagehost.access"]
+    assert [event for event in events if event.endswith(("ready", "start", "again"))] == [
+        "worker process failed to start",
+        "not ready",
+        "ready again",
+    ]
+
+
+def test_busy_image_workers_are_ready(tmp_path: Path) -> None:
+    settings = attrs.evolve(ServerSettings(), rendering=attrs.evolve(ServerSettings().rendering, processes=1))
+    with ImageHost.open(tmp_path / "data", settings=settings) as host:
+        host.upload(make_image(8, 8), owner="admin")
+        (pid,) = host.maintenance.statistics().worker_pids
+        os.kill(pid, signal.SIGSTOP)
+        uploads = [
+            threading.Thread(target=lambda: host.upload(make_image(8, 8), owner="admin")) for _ in range(2)
+        ]
+        for upload in uploads:
+            upload.start()
+        while host.maintenance.statistics().workers.busy == 0:
+            pass
+        host.maintenance.check_ready()
+        os.kill(pid, signal.SIGCONT)
+        for upload in uploads:
+            upload.join()
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.sampled_from(["", "", "a", "b"])), max_size=30))
+def test_a_problem_is_logged_when_it_changes_and_once_a_minute_while_it_lasts(
+    probes: list[tuple[float, str]],
+) -> None:
+    now, reason, last_logged = 0.0, "", 0.0
+    lines = list[str]()
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(  # type: ignore[method-assign]
+        getattr(record, "fields", {}).get("reason", record.getMessage())
+    )
+    logger = logging.getLogger("imagehost.server")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    problems = ProblemLog("not ready", "ready again", logging.ERROR, lambda: now)
+    try:
+        for seconds, found in probes:
+            now += seconds
+            lines.clear()
+            problems.record(found)
+            if found != reason:
+                assert lines == [found or "ready again"]
+            else:
+                assert lines == ([found] if found and now >= last_logged + REPEAT_SECONDS else [])
+            last_logged, reason = now if lines else last_logged, found
+    finally:
+        logger.removeHandler(handler)
+
+
+def test_checks_that_hang_take_one_thread_and_are_named() -> None:
+    released, started = threading.Event(), list[str]()
+
+    def hang() -> None:
+        started.append("hang")
+        released.wait(30)
+
+    class Maintenance:
+        readiness_checks: ClassVar = {"the database": hang}
+
+        def accepts_uploads(self) -> bool:
+            return True
+
+    class HungHost:
+        maintenance, settings = Maintenance(), ServerSettings()
+
+    async def probe() -> list[bool | BaseException]:
+        monitor = ReadinessMonitor(HungHost(), ThreadLimiter(4), seconds=0.01)  # type: ignore[arg-type]
+        results = await asyncio.gather(*(monitor.check() for _ in range(5)), return_exceptions=True)
+        results += await asyncio.gather(monitor.check(), return_exceptions=True)
+        released.set()
+        return results
+
+    for result in asyncio.run(probe()):
+        assert isinstance(result, UnavailableError)
+        assert result.details.endswith("received no response from the database")
+    assert started == ["hang"]

@@ -1,0 +1,287 @@
+"""The public pages: gallery, albums and images."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from html.parser import HTMLParser
+
+import httpx2
+import pytest
+from attrs import evolve
+from tests.server.in_process import serving
+from tests.server.web.conftest import HTML, SETTINGS, SignedIn
+
+from imagehost_core import ImageHost
+from imagehost_core.settings import DeliverySettings
+from imagehost_core.testing import make_image
+from imagehost_server.settings import GallerySettings, WebSettings
+
+HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>&lt;javascript:"
+
+
+class Tags(HTMLParser):
+    """The tags of a page, with their attributes."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def unescaped(page: str) -> str:
+    """Return a page with the ampersands of its URLs, in attributes and in JSON."""
+    return unescape(page).replace("\\u0026", "&")
+
+
+def test_the_gallery_shows_public_images_only_and_pages_by_a_link(
+    host: ImageHost, visitor: httpx2.Client
+) -> None:
+    images = [host.upload(make_image(30, 20), owner="admin", description=f"number {n}") for n in range(42)]
+    private = host.upload(make_image(30, 20), owner="admin", is_public=False)
+    seen, url = [], "/"
+    while True:
+        response = visitor.get(url)
+        assert response.status_code == 200
+        tags = Tags(response.text)
+        seen += [link["href"] for link in tags.all("a") if (link["href"] or "").startswith("/i/")]
+        following = [link["href"] for link in tags.all("a") if link.get("rel") == "next"]
+        if not following:
+            break
+        url = str(following[0])
+    expected = [f"/i/{image.id}" for image in reversed(images)]
+    assert [path for path in seen if path in set(expected)] == expected
+    assert len(seen) == len(set(seen))
+    assert f"/i/{private.id}" not in seen
+
+
+def test_images_of_the_grid_have_their_size_so_that_nothing_moves(
+    host: ImageHost, visitor: httpx2.Client
+) -> None:
+    image = host.upload(make_image(300, 200), owner="admin", description="sized")
+    (shown,) = [tag for tag in Tags(visitor.get("/").text).all("img") if tag["alt"] == "sized"]
+    assert (shown["width"], shown["height"]) == ("300", "200")
+    assert shown["src"] == host.urls.thumb(image)
+
+
+def test_every_url_of_a_page_is_served(host: ImageHost, visitor: httpx2.Client) -> None:
+    image = host.upload(make_image(700, 500), owner="admin")
+    page = visitor.get(f"/i/{image.id}").text
+    base = SETTINGS.base_url.removesuffix("/v1")
+    paths = set(re.findall(rf'(?:{base}|")(/(?:img|assets)/[^" )\[]+)', unescaped(page)))
+    assert len(paths) > 10
+    for path in paths:
+        assert visitor.get(path).status_code == 200, path
+
+
+@pytest.mark.parametrize("state", ["private", "deleted", "suspended", "unknown"])
+def test_the_page_of_an_image_that_is_not_public_is_the_404_of_an_unknown_one(
+    host: ImageHost, visitor: httpx2.Client, state: str
+) -> None:
+    image = host.upload(make_image(30, 20), owner=host.accounts.get_or_create("carol").name)
+    assert visitor.get(f"/i/{image.id}").status_code == 200
+    host.accounts.update("carol", suspended=state == "suspended")
+    if state == "private":
+        host.images.update(image, is_public=False)
+    elif state == "deleted":
+        host.images.delete(image)
+    image_id = "0" * 16 if state == "unknown" else image.id
+    for path in (f"/i/{image_id}", f"/oembed?url={SETTINGS.base_url.removesuffix('/v1')}/i/{image_id}"):
+        response = visitor.get(path)
+        assert response.status_code == 404
+        assert "<h1>Not found</h1>" in response.text
+    host.accounts.update("carol", suspended=False)
+
+
+def test_the_page_of_a_private_album_is_a_404(host: ImageHost, visitor: httpx2.Client) -> None:
+    album = host.albums.create(owner="admin", name="Holidays <b>", description="By the sea")
+    host.upload(make_image(30, 20), owner="admin", album_id=album.id, description="beach")
+    page = visitor.get(f"/a/{album.id}").text
+    assert "Holidays &lt;b&gt;" in page
+    assert "By the sea" in page
+    assert 'alt="beach"' in page
+    host.albums.update(album, owner="admin", is_public=False)
+    for album_id in (album.id, 999_999, "x"):
+        assert visitor.get(f"/a/{album_id}").status_code == 404
+
+
+def test_file_names_and_descriptions_are_text_wherever_they_appear(
+    host: ImageHost, visitor: httpx2.Client, owner: httpx2.Client
+) -> None:
+    album = host.albums.create(owner="admin", name=HOSTILE[:90], description=HOSTILE)
+    image = host.upload(
+        make_image(700, 500), owner="admin", filename=f"{HOSTILE}.png", description=HOSTILE, album_id=album.id
+    )
+    pages = ["/", f"/i/{image.id}", f"/a/{album.id}"]
+    texts = [client.get(path).text for client in (visitor, owner) for path in pages] + [
+        owner.get("/upload").text
+    ]
+    for text in texts:
+        tags = Tags(text)
+        assert not [tag for tag in tags.all("img") if tag.get("src") == "x"]
+        assert {tag.get("type") for tag in tags.all("script")} <= {
+            "module",
+            "application/json",
+            "application/ld+json",
+        }
+        assert not [name for _, attributes in tags.tags for name in attributes if name.startswith("on")]
+        assert all(
+            "javascript:" not in (value or "")[:12] for tag in tags.all("a") for value in [tag.get("href")]
+        )
+    (structured,) = re.findall(r'<script type="application/ld\+json">(.*?)</script>', texts[1], re.DOTALL)
+    assert json.loads(structured)["name"] == " ".join(HOSTILE.split())
+
+
+def test_a_link_to_an_image_is_shown_by_chats_and_blogs(host: ImageHost, visitor: httpx2.Client) -> None:
+    image = host.upload(make_image(2000, 1000), owner="admin", description="Two & two")
+    tags = Tags(visitor.get(f"/i/{image.id}").text)
+    members = {
+        tag.get("property") or tag.get("name"): tag["content"] for tag in tags.all("meta") if "content" in tag
+    }
+    assert members["og:title"] == "Two & two"
+    assert (members["og:image:width"], members["og:image:height"]) == ("1280", "640")
+    assert members["twitter:card"] == "summary_large_image"
+    preview = httpx2.URL(str(members["og:image"]))
+    shown = visitor.get(preview.raw_path.decode())
+    assert (shown.status_code, shown.headers["content-type"]) == (200, "image/jpeg")
+    (link,) = [tag for tag in tags.all("link") if tag.get("type") == "application/json+oembed"]
+    path = httpx2.URL(str(link["href"])).raw_path.decode()
+    described = visitor.get(path).json()
+    assert (described["version"], described["type"], described["width"]) == ("1.0", "photo", 1280)
+    smaller = visitor.get(f"{path}&maxwidth=400&maxheight=100").json()
+    assert (smaller["width"], smaller["height"]) == (200, 100)
+    assert visitor.get(f"{path}&maxwidth=0").status_code == 400
+    assert visitor.get(f"{path}&format=xml").status_code == 400
+    assert visitor.get("/oembed?url=https://example.com/i/0123456789abcdef").status_code == 404
+
+
+def test_pages_allow_no_inline_code_and_no_other_origin(visitor: httpx2.Client, owner: httpx2.Client) -> None:
+    for client, paths in ((visitor, ("/", "/login", "/nothing")), (owner, ("/upload",))):
+        for path in paths:
+            response = client.get(path)
+            policy = response.headers["content-security-policy"]
+            assert policy.startswith("default-src 'none'")
+            assert "unsafe" not in policy
+            assert "frame-ancestors 'none'" in policy
+            assert " style=" not in response.text
+            loaded = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="([^"#]+)"', response.text)
+            assert loaded
+            assert all(url.startswith(("/", SETTINGS.base_url.removesuffix("/v1"))) for url in loaded)
+
+
+def test_pages_of_a_session_are_never_stored(visitor: httpx2.Client, owner: httpx2.Client) -> None:
+    assert visitor.get("/").headers["cache-control"] == "no-cache"
+    assert owner.get("/").headers["cache-control"] == "no-store"
+    assert "Cookie" in visitor.get("/").headers["vary"]
+
+
+def test_an_asset_is_cached_for_a_year_and_compressed_under_a_path_that_names_its_content(
+    visitor: httpx2.Client,
+) -> None:
+    (path, *_) = re.findall(r'href="(/assets/[^"]+/style.css)"', visitor.get("/").text)
+    compressed = visitor.get(path, headers={"Accept-Encoding": "gzip"})
+    plain = visitor.get(path, headers={"Accept-Encoding": "identity"})
+    assert compressed.headers["content-encoding"] == "gzip"
+    assert compressed.content == plain.content
+    assert "immutable" in plain.headers["cache-control"]
+    assert plain.headers["content-type"] == "text/css; charset=utf-8"
+    for other in (path.replace("/style", "/nothing"), "/assets/0/style.css", "/assets/../pyproject.toml"):
+        assert visitor.get(other).status_code == 404
+
+
+def test_unknown_paths_are_a_page_for_browsers_and_json_for_programs(visitor: httpx2.Client) -> None:
+    page = visitor.get("/nothing")
+    assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert page.headers["x-request-id"] in page.text
+    assert visitor.get("/nothing", headers={"Accept": "*/*"}).json()["success"] is False
+    for path in ("/v1/nothing", "/api/v1/nothing", "/integrations/nothing", "/img/nothing"):
+        assert visitor.get(path).json()["error"]["code"] == "NOT_FOUND"
+
+
+def test_an_invalid_cursor_is_an_error_page(visitor: httpx2.Client) -> None:
+    response = visitor.get("/?cursor=x")
+    assert response.status_code == 400
+    assert "cursor" in response.text
+
+
+def test_pages_are_in_the_language_that_the_browser_prefers(visitor: httpx2.Client) -> None:
+    assert '<html lang="en">' in visitor.get("/").text
+    german = visitor.get("/", headers={"Accept-Language": "fr;q=0.9, de-AT;q=0.8, en;q=0.5"})
+    assert '<html lang="de">' in german.text
+    assert "Öffentliche Bilder" in german.text
+
+
+def test_a_closed_gallery_sends_visitors_to_the_sign_in_page_and_back() -> None:
+    settings = evolve(SETTINGS, gallery=GallerySettings(require_sign_in=True))
+    host = ImageHost.open(settings=settings)
+    image = host.upload(make_image(30, 20), owner="admin")
+    album = host.albums.create(owner="admin", name="Album")
+    with serving(host, settings) as origin, httpx2.Client(base_url=origin, headers=HTML) as client:
+        session = SignedIn(host)
+        for path in ("/", f"/i/{image.id}", f"/a/{album.id}"):
+            response = client.get(path)
+            assert (response.status_code, response.headers["location"]) == (303, f"/login?next={path}")
+            assert client.get(path, headers=session.headers).status_code == 200
+            # The cookie is not sent with a navigation from another site: the page requests itself again.
+            foreign = client.get(path, headers={"Sec-Fetch-Site": "cross-site"})
+            assert foreign.status_code == 200
+            assert 'http-equiv="refresh"' in foreign.text
+            assert "og:image" not in foreign.text
+
+
+def test_search_engines_list_what_the_operator_allows() -> None:
+    for listed in (True, False):
+        settings = evolve(SETTINGS, web=WebSettings(listed=listed))
+        with (
+            serving(ImageHost.open(settings=settings), settings) as origin,
+            httpx2.Client(base_url=origin, headers=HTML) as client,
+        ):
+            assert ("Allow: /i/" in client.get("/robots.txt").text) is listed
+            assert ("noindex" in client.get("/").headers.get("x-robots-tag", "")) is not listed
+            assert client.get("/login").headers["x-robots-tag"] == "noindex"
+
+
+def test_where_variants_are_restricted_pages_use_thumbnails_and_masters() -> None:
+    for delivery in (DeliverySettings(require_signed=True), DeliverySettings(allowed_sizes=("100x100",))):
+        settings = evolve(SETTINGS, delivery=delivery)
+        host = ImageHost.open(settings=settings)
+        image = host.upload(make_image(700, 500), owner="admin")
+        with serving(host, settings) as origin, httpx2.Client(base_url=origin, headers=HTML) as client:
+            for path in ("/", f"/i/{image.id}"):
+                page = unescaped(client.get(path).text)
+                assert "srcset" not in page
+                for url in set(re.findall(r'"http://testserver.local:8000(/img/[^"]+)"', page)):
+                    assert client.get(url).status_code == 200, url
+
+
+def test_without_pages_the_api_stays_as_it_is() -> None:
+    settings = evolve(SETTINGS, web=WebSettings(enabled=False))
+    with (
+        serving(ImageHost.open(settings=settings), settings) as origin,
+        httpx2.Client(base_url=origin, headers=HTML) as client,
+    ):
+        for path in ("/", "/login", "/upload", "/robots.txt"):
+            assert client.get(path).json()["error"]["code"] == "NOT_FOUND"
+        assert client.get("/v1/gallery").status_code == 200
+
+
+def test_pages_are_limited_by_ip_address() -> None:
+    settings = evolve(SETTINGS, limits=evolve(SETTINGS.limits, pages_per_minute=2))
+    with (
+        serving(ImageHost.open(settings=settings), settings) as origin,
+        httpx2.Client(base_url=origin, headers=HTML) as client,
+    ):
+        statuses = [client.get("/").status_code for _ in range(6)]
+        # The window may end between two requests.
+        assert statuses.count(200) in (2, 3, 4)
+        refused = client.get("/login")
+        if refused.status_code == 429:
+            assert int(refused.headers["retry-after"]) in range(1, 61)
+        assert client.get("/v1/gallery").status_code == 200
