@@ -1,6 +1,6 @@
 """Measure requests to the JSON API, and a bare Litestar handler that sends the same bytes.
 
-    python -m bench.api [--seconds 2] [--rounds 3] [--images 1000] [--writes 0]
+    python -m bench.api [--seconds 2] [--rounds 3] [--images 1000] [--writes 0] [--request by-id]
 
 Needs wrk. One server process, with a token, with rate limit windows that are counted but not exhausted, and
 with the access log. The bare handler is an application of Litestar with one route, on uvicorn and uvloop and
@@ -25,7 +25,7 @@ import attrs
 from bench.peers import Load, MissingToolError, Peer, fetch, free_port, machine, run_server, tool, wrk
 
 from imagehost_core import ImageHost
-from imagehost_core.db import Database, ImageRepository
+from imagehost_core.db import ImageRepository, SqliteDatabase
 from imagehost_core.ids import new_image_id
 from imagehost_core.storage import LockManager
 from imagehost_core.testing import make_image
@@ -41,6 +41,7 @@ WINDOWS = (
 SETTINGS = {f"IMAGEHOST_LIMITS_{name}": str(10**9) for name in WINDOWS} | {
     "IMAGEHOST_WEBHOOKS_SEND_IN_SERVER": "false"
 }
+REQUESTS = ("list-of-20", "by-id", "gallery", "account")
 CONNECTIONS = (1, 16)
 PER_TRANSACTION = 1_000
 BARE_APP = """
@@ -70,7 +71,7 @@ def insert_copies(data: Path, count: int) -> str:
     """Upload an image of `admin`, and insert copies of its record; return its id."""
     with ImageHost.open(data) as host:
         image = host.upload(make_image(), owner="admin", filename="cat.png", description="A cat on a sofa")
-    database = Database(data / "imagehost.sqlite3", LockManager(data / "locks"))
+    database = SqliteDatabase(data / "imagehost.sqlite3", LockManager(data / "locks"))
     images = ImageRepository(database)
     for start in range(1, count, PER_TRANSACTION):
         with database.transaction() as transaction:
@@ -87,7 +88,7 @@ def insert_copies(data: Path, count: int) -> str:
 @contextmanager
 def committing(data: Path, per_second: int) -> Iterator[None]:
     """Commit changes of the database until the block ends."""
-    database, stopped = Database(data / "imagehost.sqlite3", LockManager(data / "locks")), Event()
+    database, stopped = SqliteDatabase(data / "imagehost.sqlite3", LockManager(data / "locks")), Event()
 
     def commit() -> None:
         while not stopped.wait(1 / per_second):
@@ -117,10 +118,12 @@ def compare(name: str, url: str, header: str, pid: int, directory: Path, seconds
                 loads.append(wrk(url, seconds, connections, f"Authorization: {header}", pid=pid))
                 references.append(wrk(bare.origin, seconds, connections, pid=bare.pid))
             load, reference = Load.median(loads), Load.median(references)
+            shares = [theirs.cost / own.cost for own, theirs in zip(loads, references, strict=True)]
             print(
                 f"  {name:18} {len(body):6,} bytes, {connections:2} connections: {load.rate:7,.0f} /s of "
                 f"{reference.rate:7,.0f} ({load.rate / reference.rate:.1%}); CPU {load.cost:4.0f} µs of "
-                f"{reference.cost:3.0f} ({reference.cost / load.cost:.1%}); p99 {load.p99:.1f} ms of "
+                f"{reference.cost:3.0f} ({reference.cost / load.cost:.1%}, in the rounds"
+                f" {' '.join(f'{share:.1%}' for share in shares)}); p99 {load.p99:.1f} ms of "
                 f"{reference.p99:.1f}" + (f"; {load.errors} ERRORS" if load.errors else ""),
                 flush=True,
             )
@@ -133,6 +136,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--images", type=int, default=1_000)
     parser.add_argument("--writes", type=int, default=0, help="commits per second meanwhile")
+    parser.add_argument("--request", choices=REQUESTS, help="this request only")
     options = parser.parse_args()
     print(machine())
     try:
@@ -141,12 +145,10 @@ def main() -> None:
         raise SystemExit(str(error)) from None
     with tempfile.TemporaryDirectory() as name, running(Path(name, "data"), variables=SETTINGS) as server:
         image_id = insert_copies(server.data, options.images)
-        requests = {
-            "list of 20": "/images",
-            "by id": f"/images/{image_id}",
-            "gallery": "/gallery",
-            "account": "/account",
-        }
+        paths = ("/images", f"/images/{image_id}", "/gallery", "/account")
+        requests = dict(zip(REQUESTS, paths, strict=True))
+        if options.request:
+            requests = {options.request: requests[options.request]}
         with committing(server.data, options.writes) if options.writes else nullcontext():
             for label, path in requests.items():
                 compare(

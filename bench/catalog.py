@@ -30,6 +30,7 @@ from imagehost_core.db import (
     Database,
     ImageRepository,
     OutboxRepository,
+    SqliteDatabase,
     WebhookRepository,
 )
 from imagehost_core.db.database import Transaction
@@ -146,7 +147,7 @@ def measure(uploads: int, *, has_webhook: bool) -> list[dict[str, float]]:
         if has_webhook:
             host.webhooks.create(owner="admin", url="http://127.0.0.1:9/")
         empty = page_bytes(data)
-        with closing(Database(data / "imagehost.sqlite3", LockManager(data / "locks"))) as database:
+        with closing(SqliteDatabase(data / "imagehost.sqlite3", LockManager(data / "locks"))) as database:
             outbox = OutboxRepository(database, WebhookRepository(database), os.urandom)
             urls = UrlBuilder("https://images.example.com/v1", "https://images.example.com/img")
             catalog = Catalog(database, UnitOfWorkFactory(outbox, urls, clock, os.urandom))

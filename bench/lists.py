@@ -1,9 +1,10 @@
 """Measure pages of lists with 1,000 and with 1,000,000 images of one account.
 
-    python bench/lists.py [DIRECTORY] [--images 1000000] [--rounds 60] [--http]
+    python -m bench.lists [DIRECTORY] [--images 1000000] [--others 0] [--rounds 60] [--http]
 
 The data directories are built by SQL (a million images take about a minute) and kept in DIRECTORY, if one is
-given, for the next run. All images are public and in ten albums. Each page is read in alternating rounds from
+given, for the next run. All images are public, half of them in ten albums and the others in an album for each
+hundred images; those of other accounts are in none. Each page is read in alternating rounds from
 the small and the large database; the output has the medians of both and their ratio, for the database's part
 alone, and with `--http` for requests over one connection, with a token where the route needs one, and without
 rate limits. Walking the index to the last page, as a query with an offset does, is measured beside them.
@@ -12,7 +13,6 @@ rate limits. Walking the index to the last page, as a query with an offset does,
 from __future__ import annotations
 
 import argparse
-import random
 import sqlite3
 import statistics
 import tempfile
@@ -24,10 +24,18 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 from attrs import frozen
+from bench import list_rows
 
 from imagehost_core import ImageHost
-from imagehost_core.db import AccountRepository, AlbumRepository, Database, ImageListRepository, schema
-from imagehost_core.ids import ALPHABET, AccountId, AlbumId
+from imagehost_core.db import (
+    AccountRepository,
+    AlbumRepository,
+    Database,
+    ImageListRepository,
+    SqliteDatabase,
+    schema,
+)
+from imagehost_core.ids import AccountId, AlbumId
 from imagehost_core.image_lists import ImageListRequest
 from imagehost_core.models import Image, Page
 from imagehost_core.pagination import PageRequest, parse_page_request
@@ -38,14 +46,9 @@ SMALL = 1_000
 ALBUMS = 10
 ACCOUNT = AccountId(1)
 PER_PAGE = 20
-FIRST_UPLOAD = 1_700_000_000_000_000
 WINDOWS = ("API_PER_MINUTE", "API_PER_HOUR", "API_PER_DAY", "UNAUTHENTICATED_PER_MINUTE")
 VARIABLES = {f"IMAGEHOST_LIMITS_{name}": "0" for name in WINDOWS} | {"IMAGEHOST_LOG_ACCESS": "false"}
-INSERT = """
-INSERT INTO images (id, account_id, album_id, filename, original_filename, description, is_public, format,
-    size, width, height, frames, has_alpha, sha256, placeholder, derivatives, created_at, updated_at)
-VALUES (?, 1, ?, ?, ?, '', 1, 'webp', ?, 4000, 3000, 1, 0, ?, '1QcSHQRnh493V4dIh4eXh1h4kJUI', '[]', ?, ?)
-"""
+INDEXES = "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name = 'images' AND sql <> ''"
 WALK = """
 SELECT id FROM images WHERE account_id = 1 ORDER BY created_at DESC, id DESC LIMIT 21 OFFSET ?
 """
@@ -53,40 +56,54 @@ SELECT id FROM images WHERE account_id = 1 ORDER BY created_at DESC, id DESC LIM
 Measured = Callable[[], object]
 
 
-def rows(images: int) -> Iterator[tuple[object, ...]]:
-    """Yield the rows of images, a second apart."""
-    generator = random.Random(1)
-    for number in range(images):
-        image_id = "".join(generator.choices(ALPHABET, k=16))
-        created_at = FIRST_UPLOAD + number * 1_000_000
-        name, album_id = f"IMG_{number:07}", 1 + number * ALBUMS // images
-        size = 100_000 + number % 5_000
-        yield image_id, album_id, f"{name}.webp", f"{name}.jpg", size, "0" * 64, created_at, created_at
-
-
-def build(directory: Path, images: int) -> Path:
-    """Return a data directory with images of one account; build it unless it exists."""
-    version = blake2b(Path(schema.__file__).read_bytes(), digest_size=4).hexdigest()
-    data = directory / f"{images}-{version}"
+def build(directory: Path, images: int, others: int = 0) -> Path:
+    """Return a data directory with images of one account and of others; build it unless it exists."""
+    sources = (Path(schema.__file__), Path(list_rows.__file__))
+    version = blake2b(b"".join(path.read_bytes() for path in sources), digest_size=4).hexdigest()
+    data = directory / f"{images}-{others}-{version}"
     if (data / "complete").exists():
         return data
     start = time.monotonic()
     with ImageHost.open(data) as host:
-        for number in range(ALBUMS):
-            host.albums.create(owner="admin", name=f"Album {number}")
-        with closing(sqlite3.connect(data / "imagehost.sqlite3")) as database:
-            database.execute("PRAGMA synchronous = OFF")
-            database.executemany(INSERT, rows(images))
-            database.execute("INSERT INTO gallery_images SELECT created_at, id FROM images")
-            database.commit()
+        with closing(sqlite3.connect(data / "imagehost.sqlite3", isolation_level=None)) as database:
+            _fill(database, images, others)
         host.maintenance.repair_counters()
         (data / "token").write_text(host.keys.create(owner="admin", name="bench").token)
     (data / "complete").touch()
     size = (data / "imagehost.sqlite3").stat().st_size
     print(
-        f"{images:,} images: {size / 2**20:,.0f} MiB, built in {time.monotonic() - start:.0f} s", flush=True
+        f"{images:,} images, {others:,} of others: {size / 2**20:,.0f} MiB, "
+        f"built in {time.monotonic() - start:.0f} s",
+        flush=True,
     )
     return data
+
+
+def _fill(database: sqlite3.Connection, images: int, others: int) -> None:
+    """Insert rows without indexes, then the indexes."""
+    database.execute("PRAGMA synchronous = OFF")
+    database.execute("PRAGMA cache_size = -1000000")
+    indexes = database.execute(INDEXES).fetchall()
+    database.execute("BEGIN")
+    for name, _ in indexes:
+        database.execute(f"DROP INDEX {name}")
+    database.execute(list_rows.WORD_FILTERS)
+    database.executemany("INSERT INTO word_filters VALUES (?, ?)", list_rows.word_filters(images))
+    database.execute(list_rows.albums(albums_of(images)))
+    database.execute(list_rows.own_images("sqlite", images, albums_of(images)))
+    if others:
+        database.execute(list_rows.other_accounts())
+        database.execute(list_rows.other_images("sqlite", others))
+    for _, sql in indexes:
+        database.execute(sql)
+    database.execute("INSERT INTO gallery_images SELECT created_at, id FROM images ORDER BY 1, 2")
+    database.execute(f"INSERT INTO image_words (rowid, filename, description) {list_rows.IMAGE_WORDS}")
+    database.execute("COMMIT")
+
+
+def albums_of(images: int) -> int:
+    """Return the number of albums of an account with so many images."""
+    return max(ALBUMS, images // 100)
 
 
 @frozen
@@ -105,12 +122,12 @@ class Catalog:
             "images": (lambda page: lists.list_owned(ACCOUNT, ImageListRequest(page=page)), self.images),
             "images of an album": (
                 lambda page: lists.list_owned(ACCOUNT, ImageListRequest(album_id=AlbumId(1), page=page)),
-                self.images // ALBUMS,
+                self.images // (2 * ALBUMS),
             ),
             "gallery": (lists.list_gallery, self.images),
             "gallery of an album": (
                 lambda page: lists.list_public_in_album(album, page),
-                self.images // ALBUMS,
+                self.images // (2 * ALBUMS),
             ),
         }
 
@@ -179,16 +196,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("directory", type=Path, nargs="?", help="keeps the data directories")
     parser.add_argument("--images", type=int, default=1_000_000)
+    parser.add_argument("--others", type=int, default=0, help="images of other accounts")
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--http", action="store_true", help="also measure requests")
     options = parser.parse_args()
     with ExitStack() as stack:
         directory = options.directory or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         sizes = (SMALL, options.images)
-        data = [build(directory, images) for images in sizes]
+        data = [build(directory, SMALL), build(directory, options.images, options.others)]
         catalogs = []
         for path, images in zip(data, sizes, strict=True):
-            database = Database(path / "imagehost.sqlite3", LockManager(path / "locks"))
+            database = SqliteDatabase(path / "imagehost.sqlite3", LockManager(path / "locks"))
             stack.callback(database.close)
             catalogs.append(Catalog(images, database))
         small, large = (dict(catalog.measured()) for catalog in catalogs)

@@ -1,0 +1,169 @@
+"""Measure pages of lists in PostgreSQL with a million images of one account, in 10,000 albums.
+
+    python -m bench.postgres_lists [URL] [--images 1000000] [--others 1000000] [--rounds 40]
+
+URL is that of an empty database, or of one that this program has filled before; without it a server with a
+database is started for the run. The rows are inserted by SQL: the images of the account `admin`, half of them
+in ten albums and the others in the rest, and those of a hundred other accounts. All are public. Each page is
+read through one connection; the output has the median of the time of the whole call, and the CPU time of the
+server's process for it, which other programs change less (on Linux, with a server on the same machine).
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from functools import partial
+from pathlib import Path
+
+import psycopg
+from bench.list_rows import (
+    IMAGE_WORDS,
+    WORD_FILTERS,
+    albums,
+    other_accounts,
+    other_images,
+    own_images,
+    word_filters,
+)
+from bench.lists import ACCOUNT, PER_PAGE, Catalog, Measured, timed
+from tests.postgres import run_postgres
+
+from imagehost_core import ImageHost, Settings
+from imagehost_core.db import AlbumRepository, Database, ImageListRepository
+from imagehost_core.db.postgres_database import PostgresDatabase
+from imagehost_core.formats import Format
+from imagehost_core.ids import AlbumId
+from imagehost_core.image_lists import ImageFilter, ImageListRequest, ImageSort
+from imagehost_core.pagination import PageRequest
+
+ALBUMS = 10_000
+SERVER = ("shared_buffers=1GB", "max_wal_size=8GB", "maintenance_work_mem=512MB", "synchronous_commit=off")
+INDEXES = "SELECT indexname, indexdef FROM pg_indexes WHERE tablename IN ('images', 'image_words')"
+WORDS = f"""
+INSERT INTO image_words (rowid, filename, description, words)
+SELECT rowid, filename, description, array_to_tsvector(
+    array_remove(string_to_array(filename || ' ' || description, ' '), '')
+) FROM ({IMAGE_WORDS}) AS item
+"""
+
+
+def fill(url: str, images: int, others: int) -> None:
+    """Insert the rows into an empty database; do nothing if it has images."""
+    start = time.monotonic()
+    with (
+        tempfile.TemporaryDirectory() as data,
+        ImageHost.open(Path(data), settings=Settings(database=url)) as host,
+        psycopg.connect(url) as connection,
+    ):
+        if connection.execute("SELECT id FROM images LIMIT 1").fetchone():
+            return
+        # Rows without indexes, then the indexes: a third of the time. Those of constraints stay.
+        indexes = [row for row in connection.execute(INDEXES) if " UNIQUE " not in row[1]]
+        for name, _ in indexes:
+            connection.execute(f"DROP INDEX {name}".encode())
+        connection.execute(WORD_FILTERS)
+        with connection.cursor().copy("COPY word_filters FROM STDIN") as copy:
+            for filter_row in word_filters(images):
+                copy.write_row(filter_row)
+        statements = (
+            other_accounts(),
+            albums(ALBUMS),
+            own_images("postgres", images, ALBUMS),
+            other_images("postgres", others),
+            WORDS,
+            "INSERT INTO gallery_images SELECT created_at, id FROM images ORDER BY 1, 2",
+        )
+        for statement in statements:
+            connection.execute(statement.encode())
+        for _, definition in indexes:
+            connection.execute(definition.encode())
+        connection.commit()
+        print(f"{images + others:,} rows: {time.monotonic() - start:.0f} s", flush=True)
+        connection.autocommit = True
+        connection.execute("VACUUM ANALYZE")
+        host.maintenance.repair_counters()
+    print(
+        f"{images:,} images of one account, {others:,} of others: {time.monotonic() - start:.0f} s",
+        flush=True,
+    )
+
+
+def filtered(database: Database) -> Iterator[tuple[str, Measured]]:
+    """Yield pages with filters, orders and searches."""
+    lists = ImageListRepository(database, 60)
+    filters = {
+        "public": ImageFilter(is_public=True),
+        "one in ten by format": ImageFilter(format=Format.PNG),
+        "500,000 matches": ImageFilter(q="cat"),
+        "100,000 matches": ImageFilter(q="river"),
+        "5,000 matches": ImageFilter(q="garden"),
+        "2,000 matches": ImageFilter(q="lake"),
+        "9,999 oldest": ImageFilter(q="0000"),
+        "1,000,000 matches": ImageFilter(q="img"),
+        "20,000 matches": ImageFilter(q="holiday"),
+        "100 matches": ImageFilter(q="rare"),
+        "1 match": ImageFilter(q="00123456"),
+        "1,000 matches by prefix": ImageFilter(q="00123"),
+        "two words, 20,000 matches": ImageFilter(q="webp holiday"),
+        "a phrase, 1 match": ImageFilter(q="IMG_00123456"),
+        "no match": ImageFilter(q="missing"),
+    }
+    for name, chosen in filters.items():
+        for sort in (ImageSort.NEWEST, ImageSort.LARGEST) if chosen.q else (ImageSort.NEWEST,):
+            request = ImageListRequest(filters=chosen, sort=sort)
+            yield f"{name}, {sort.value}", partial(lists.list_owned, ACCOUNT, request)
+    for sort in ImageSort:
+        request = ImageListRequest(sort=sort)
+        yield f"sort={sort.value}", partial(lists.list_owned, ACCOUNT, request)
+    in_album = ImageListRequest(album_id=AlbumId(1), filters=ImageFilter(q="cat"))
+    yield "an album, 50,000 matches", lambda: lists.list_owned(ACCOUNT, in_album)
+    albums = AlbumRepository(database)
+    last = PageRequest(page=ALBUMS // PER_PAGE)
+    yield "albums, last page", lambda: albums.list_by_account(ACCOUNT, last)
+
+
+def cpu_nanoseconds(pid: int) -> int:
+    """Return the CPU time of a process; 0 where the system does not say."""
+    path = Path(f"/proc/{pid}/schedstat")
+    return int(path.read_text().split()[0]) if path.exists() else 0
+
+
+def measure(database: PostgresDatabase, measured: dict[str, Measured], rounds: int) -> None:
+    """Print the median time of each call, and the CPU time of the server for it, in milliseconds."""
+    row = database.fetch_one("SELECT pg_backend_pid() AS pid", {})
+    assert row is not None
+    pid = int(row["pid"] or 0)
+    print(f"{'ms':40}{'time':>10}{'CPU':>10}")
+    for name, call in measured.items():
+        for _ in range(3):
+            call()
+        before = cpu_nanoseconds(pid)
+        times = [timed(call) for _ in range(rounds)]
+        cpu = (cpu_nanoseconds(pid) - before) / 1e6 / rounds
+        print(f"{name:40}{statistics.median(times):10.2f}{cpu:10.2f}", flush=True)
+
+
+def main() -> None:
+    """Fill the database, measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("url", nargs="?", help="an empty database, or one that this program has filled")
+    parser.add_argument("--images", type=int, default=1_000_000)
+    parser.add_argument("--others", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=40)
+    options = parser.parse_args()
+    with ExitStack() as stack:
+        url = options.url or stack.enter_context(stack.enter_context(run_postgres(*SERVER)).empty_database())
+        fill(url, options.images, options.others)
+        # One connection, whose process is measured.
+        database = stack.enter_context(closing(PostgresDatabase(url, pool_size=1)))
+        catalog = Catalog(options.images, database)
+        measure(database, {**dict(catalog.measured()), **dict(filtered(database))}, options.rounds)
+
+
+if __name__ == "__main__":
+    main()
