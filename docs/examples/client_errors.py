@@ -13,7 +13,7 @@ with Client(max_retries=5, timeout=30) as client:
     except UnsupportedMediaTypeError as error:
         print(error.code, error.status)
     try:
-        client.upload(make_png(), quality=101)
+        client.upload(make_png(), album_id=999_999)
     except ValidationError as error:
         print(error.field)  # error.details names the expected and the received value
     except RateLimitError as error:
@@ -24,5 +24,5 @@ with Client(max_retries=5, timeout=30) as client:
     quick = client.with_options(timeout=5, deadline=10, max_retries=0)  # for some calls only
     print(quick.account().meta.request_id is not None)
 # UNSUPPORTED_MEDIA_TYPE 415
-# quality
+# album_id
 # True

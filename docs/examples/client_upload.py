@@ -27,9 +27,14 @@ with Client() as client:
     for result in results:
         print("failed" if result.image is None else f"{result.image.width}x{result.image.height}")
 
+    # Each result as soon as its file is finished.
+    with client.upload_iter("photos/*.png", journal="photos.journal", album_id=album) as uploads:
+        print(sum(result.resumed for result in uploads), "of", uploads.total, "already stored")
+
     print(client.albums.get(album).image_count, "in the album")
     client.albums.delete(album, delete_images=True)
 # 100x80
 # 101x80
 # 102x80
+# 3 of 3 already stored
 # 4 in the album
