@@ -17,15 +17,23 @@ nox.options.reuse_venv = "yes"
 nox.options.sessions = ["tests", "lint", "types", "docs", "wheels"]
 
 PACKAGES = ("imagehost-core", "imagehost-server", "imagehost-client")
-MIN_COVERAGE = {"imagehost_core": 95, "imagehost_client": 95, "imagehost_server": 0}
+MIN_COVERAGE = {"imagehost_core": 95, "imagehost_client": 95}
 """Minimum coverage of lines and branches per package, in percent."""
+CORE = "tests/core"
+MEASURED = (CORE, "tests/client")
+"""The directories of the tests whose coverage is measured."""
 CACHE_BYTECODE = {"PYTHONDONTWRITEBYTECODE": None}
 """The environment of tests. They start hundreds of processes, and without cached bytecode each of them
 compiles every module that it imports: 2.4 instead of 0.85 s of CPU for a server process."""
 PLATFORMS = ("linux", "darwin", "win32")
 """The platforms whose branches and standard library mypy checks."""
-EXTENDED = "slow or faults or external"
+EXTENDED = "slow or external or faults"
 """The markers of the tests that `tests` leaves out and `extended` runs; pyproject.toml describes them."""
+SLOW = "(slow or external) and not faults"
+"""Those that run in parallel; tests marked faults run one at a time, as some measure time or memory."""
+PARALLEL = ("-n", str(min(4, (os.cpu_count() or 1) + 1)), "--dist=worksteal")
+"""Options of pytest-xdist: one process more than cores, because tests wait for servers, syncs and times.
+worksteal keeps a module's tests together, and the servers they share."""
 
 
 def sync(session: nox.Session, *groups: str) -> None:
@@ -39,29 +47,65 @@ def sync(session: nox.Session, *groups: str) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run the tests in one process per core; arguments go to pytest.
+    """Run the tests in parallel; arguments go to pytest.
 
-    If `CI` is set, the coverage of all processes is measured and must reach the minimum.
+    If `CI` is set, the coverage of the core and the client by their own tests is measured, and `engines` adds
+    to it. That doubles the time of a test, so that the other tests run without.
     """
     sync(session, "tests")
-    # worksteal keeps a module's tests together, and with them the servers that they share.
-    arguments = ("-m", f"not ({EXTENDED})", "-n", "logical", "--maxprocesses=4", "--dist=worksteal")
-    if "CI" not in os.environ:
+    arguments = ("-m", f"not ({EXTENDED})", *PARALLEL)
+    if "CI" not in os.environ or session.posargs:
         session.run("pytest", *arguments, *session.posargs, env=CACHE_BYTECODE)
         return
     session.run("coverage", "erase")
-    session.run("coverage", "run", "-m", "pytest", *arguments, *session.posargs, env=CACHE_BYTECODE)
+    others = [f"--ignore={directory}" for directory in MEASURED]
+    try:
+        session.run("coverage", "run", "-m", "pytest", *MEASURED, *arguments, env=CACHE_BYTECODE)
+    finally:
+        session.run("pytest", "tests", *others, *arguments, env=CACHE_BYTECODE)
+
+
+@nox.session
+def engines(session: nox.Session) -> None:
+    """Run the core's slow tests, and those on PostgreSQL and an S3 server; arguments go to pytest.
+
+    If `CI` is set, the coverage of these tests and those of `tests` together must reach the minimum.
+    """
+    sync(session, "outside")
+    arguments = ("-m", SLOW, *PARALLEL)
+    if "CI" not in os.environ or session.posargs:
+        session.run("pytest", *arguments, *(session.posargs or [CORE]), env=CACHE_BYTECODE)
+        return
+    session.run("coverage", "run", "-m", "pytest", *arguments, CORE, env=CACHE_BYTECODE)
     session.run("coverage", "combine", "--quiet")
-    if not session.posargs:
-        for package, minimum in MIN_COVERAGE.items():
-            session.run("coverage", "report", f"--include=*/{package}/*", f"--fail-under={minimum}")
+    for package, minimum in MIN_COVERAGE.items():
+        session.run("coverage", "report", f"--include=*/{package}/*", f"--fail-under={minimum}")
 
 
 @nox.session
 def extended(session: nox.Session) -> None:
-    """Run the tests marked slow, faults or external, one at a time: some measure time or memory."""
+    """Run the tests marked slow, external or faults, but those of `engines`; arguments go to pytest."""
     sync(session, "outside")
-    session.run("pytest", "-m", EXTENDED, *session.posargs, env=CACHE_BYTECODE)
+    if session.posargs:
+        session.run("pytest", "-m", EXTENDED, *session.posargs, env=CACHE_BYTECODE)
+        return
+    try:
+        session.run("pytest", "-m", SLOW, "tests", f"--ignore={CORE}", *PARALLEL, env=CACHE_BYTECODE)
+    finally:
+        session.run("pytest", "-m", "faults", env=CACHE_BYTECODE)
+
+
+@nox.session
+def soak(session: nox.Session) -> None:
+    """Run the checks of tests/faults with many trials for hours; arguments go to pytest."""
+    sync(session, "soak")
+    arguments = (
+        "-o",
+        "faulthandler_timeout=0",
+        "--log-cli-level=INFO",
+        *(session.posargs or ["tests/faults"]),
+    )
+    session.run("pytest", *arguments, env={**CACHE_BYTECODE, "IMAGEHOST_TEST_SOAK": "true"})
 
 
 @nox.session
@@ -82,7 +126,10 @@ def types(session: nox.Session) -> None:
         session.run("mypy", f"--platform={platform}", *packages)
     session.run("mypy", "noxfile.py", "tests", "docs/examples", "bench", ".ci")
     # pyproject.toml lists the files that basedpyright checks.
-    session.run("basedpyright", "--pythonpath", str(Path(session.virtualenv.bin) / "python"))
+    python = ("--pythonpath", str(Path(session.virtualenv.bin) / "python"))
+    session.run("basedpyright", *python)
+    # The types of every public name of the client must be known, whichever type checker a program uses.
+    session.run("basedpyright", *python, "--verifytypes", "imagehost_client", "--ignoreexternal")
 
 
 @nox.session
@@ -111,6 +158,9 @@ def wheels(session: nox.Session) -> None:
             *("--reinstall-package", package, package),
         )
         session.run(str(python), "-I", "-W", "error", ".ci/check_wheel.py", package)
+    # The last wheel is the client's: its command needs an extra.
+    session.run("uv", "pip", "install", "--quiet", f"--python={python}", "imagehost-client[cli]")
+    session.run(str(python.with_name("imagehost-client")), "--version", external=True)
 
 
 @nox.session

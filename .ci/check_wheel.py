@@ -6,20 +6,32 @@ Usage: python check_wheel.py DISTRIBUTION
 from __future__ import annotations
 
 import importlib
+import io
 import pkgutil
 import sys
+from contextlib import redirect_stderr, suppress
 from importlib.metadata import distribution
 from importlib.util import find_spec
 
 ABSENT = {
     "imagehost-core": ("imagehost_server", "imagehost_client", "litestar", "uvicorn", "httpx2", "msgspec"),
     "imagehost-server": ("imagehost_client", "httpx2"),
-    "imagehost-client": ("imagehost_core", "imagehost_server", "PIL", "sqlite_utils", "litestar", "msgspec"),
+    "imagehost-client": (
+        *("imagehost_core", "imagehost_server", "PIL", "sqlite_utils", "litestar", "msgspec"),
+        *("click", "platformdirs", "rich", "keyring"),
+    ),
 }
 """Modules that must not be installed with a distribution alone, by distribution."""
 
 NATIVE = {f"imagehost_core.pixels.{name}" for name in ("resample_native", "_chroma", "_resample")}
 """What a wheel has only where there was a compiler; it works without."""
+
+OPTIONAL = {"obstore", "psycopg", "psycopg_pool", "click", "platformdirs", "rich", "keyring", "pytest"}
+"""Packages of extras and of a plug-in, without which the modules that use them cannot be imported."""
+
+
+INSTRUCTION = {"imagehost-client": "pip install 'imagehost-client[cli]'"}
+"""What the command of a distribution prints where an extra that it needs is not installed."""
 
 
 def modules(package: str) -> list[str]:
@@ -44,8 +56,8 @@ def check(name: str) -> list[str]:
     for module in modules(package):
         try:
             importlib.import_module(module)
-        except ImportError:
-            if module not in NATIVE:
+        except ImportError as error:
+            if module not in NATIVE and (error.name or "").partition(".")[0] not in OPTIONAL:
                 raise
     public = importlib.import_module(package)
     problems += [
@@ -53,6 +65,12 @@ def check(name: str) -> list[str]:
     ]
     for script in wheel.entry_points.select(group="console_scripts"):
         script.load()
+        if name in INSTRUCTION:
+            messages = io.StringIO()
+            with redirect_stderr(messages), suppress(SystemExit):
+                script.load()()
+            if INSTRUCTION[name] not in messages.getvalue():
+                problems.append(f"{script.name} does not print {INSTRUCTION[name]!r}")
     return problems
 
 
