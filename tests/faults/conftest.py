@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from tests.faults.engines import POSTGRES_S3, SQLITE_FOLDER, EnginePair
+from tests.live_files import iter_files
 from tests.object_store import shared_s3_server
 
 from imagehost_server.testing import RunningServer
@@ -43,7 +44,7 @@ def stored_ids(data: Path) -> list[str]:
 
 def staged_files(data: Path) -> list[Path]:
     """Return the files of unfinished uploads; locks and markers of killed processes are none."""
-    files = [path for path in (data / "staging").rglob("*") if path.is_file()]
+    files = iter_files(data / "staging")
     return [path for path in files if path.name != "lock" and path.suffix != ".incomplete"]
 
 

@@ -14,6 +14,7 @@ from attrs import frozen
 from tests.faults.changes import OWNER, SMALL, open_host
 from tests.faults.engines import EnginePair
 from tests.faults.trials import Record, run_trials, trial_count
+from tests.live_files import iter_entries
 from tests.object_store import open_url
 
 from imagehost_core import ImageHost, NotFoundError
@@ -83,7 +84,7 @@ def running(shared: SharedImages, hosts: list[ImageHost], rng: random.Random) ->
 
 def stored_paths(data: Path, image_id: str) -> list[str]:
     """Return the paths of a data directory that name an image."""
-    paths = (path for name in SEARCHED for path in (data / name).rglob("*"))
+    paths = (path for name in SEARCHED for path in iter_entries(data / name))
     return [str(path) for path in paths if image_id in path.name or image_id in path.parent.name]
 
 

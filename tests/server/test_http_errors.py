@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from tests.live_files import iter_files
 from tests.server.in_process import serving
 
 from imagehost_core import ImageHost
@@ -366,5 +367,5 @@ def test_oversized_headers_are_431(server: RunningServer) -> None:
 
 def test_a_failed_upload_leaves_no_staged_files(server: RunningServer) -> None:
     send_raw(server, upload_request(server, FORM, PART + bytes(3_000_000)))
-    staged = [path for path in (server.data / "staging").rglob("*") if path.is_file() and path.name != "lock"]
+    staged = [path for path in iter_files(server.data / "staging") if path.name != "lock"]
     assert staged == []

@@ -18,6 +18,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from click.testing import CliRunner
+from tests.live_files import iter_files
 
 from imagehost_core import ImageHost
 from imagehost_core.formats import Format, sniff
@@ -87,7 +88,7 @@ def test_sigterm_completes_requests_in_progress(tmp_path: Path) -> None:
     thread = threading.Thread(target=upload)
     thread.start()
     staging = server.data / "staging"
-    while not any(path.is_file() and path.name != "lock" for path in staging.rglob("*")) and not statuses:
+    while not any(path.name != "lock" for path in iter_files(staging)) and not statuses:
         time.sleep(0.005)
     assert server.stop() == 0
     thread.join()

@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
+from tests.live_files import iter_files
 
 from imagehost_core import ImageHost, InternalError
 from imagehost_core.ids import new_image_id
@@ -50,7 +51,7 @@ def repair(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 def masters(data: Path) -> list[str]:
-    return [str(path.relative_to(data)) for path in data.rglob("master")]
+    return [str(path.relative_to(data)) for path in iter_files(data) if path.name == "master"]
 
 
 async def wait_until(condition: Callable[[], object]) -> None:
