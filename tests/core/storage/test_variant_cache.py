@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from imagehost_core.observer import Measurement, Observer, VariantsSwept, ignore
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.storage import DataLayout, GenerationTable, LockManager, StagingArea
 from imagehost_core.storage.eviction import EvictionStopped
-from imagehost_core.storage.variant_cache import VariantCache
+from imagehost_core.storage.variant_cache import MEMORY_ENTRY_BYTES, VariantCache
 
 ID = ImageId("abCD0123456789xy")
 
@@ -288,10 +289,25 @@ def test_a_change_invalidates_the_memory_but_not_the_disk(cache_dir: CacheDir) -
 
 
 def test_the_memory_has_a_limit(cache_dir: CacheDir) -> None:
-    cache = cache_dir.cache(memory_cache_bytes=250)
+    cache = cache_dir.cache(memory_cache_bytes=2 * (100 + MEMORY_ENTRY_BYTES) + 50)
     for key in "abc":
         cache.put(ID, key, bytes(100))
     assert [in_memory(cache, key) is not None for key in "abc"] == [False, True, True]
+
+
+def test_small_variants_in_memory_take_no_more_than_the_limit(cache_dir: CacheDir) -> None:
+    limit = 256 * 1_024
+    cache = cache_dir.cache(memory_cache_bytes=limit)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for number in range(1_000):
+            cache.put(ID, f"{number:032x}", b"%032d" % number)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert in_memory(cache, f"{number:032x}") == b"%032d" % number
+    assert limit / 2 < after - before < limit
 
 
 def test_a_disk_with_too_little_free_space_caches_nothing_and_rendering_goes_on(
