@@ -46,3 +46,16 @@ def test_the_oldest_entry_is_evicted(resolved: list[ResolvedImage]) -> None:
     for size in (1, 2, 3, 4, 4, 3, 2, 1):
         cache.get(resolved[0], size)
     assert built == [1, 2, 3, 4, 1]
+
+
+def test_an_entry_ends_with_its_resolved_image(resolved: list[ResolvedImage]) -> None:
+    """As those of signed URLs do, which serve one response each."""
+    cache = ResponseStartCache(lambda _, size: size)
+    for image in resolved:
+        cache.get(image, 1)
+        cache.get(image, 2)
+    del image, resolved[1:]
+    assert len(cache) == 2
+    assert cache.get(resolved[0], 1) == 1
+    resolved.clear()
+    assert len(cache) == 0

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Generic, TypeVar
 from urllib.parse import quote
+from weakref import ref
 
 from imagehost_core import Blob, ImageHost, ResolvedImage
 from imagehost_core.cache_purges import cache_tag
@@ -87,6 +88,9 @@ class ResponseStartCache(Generic[T]):
     `host.delivery.resolve_cached` returns the same `ResolvedImage` for the same URL until the image changes.
     Comparing two equal ones would take longer than everything else.
 
+    An entry exists as long as its `ResolvedImage`, which it references weakly: those of signed URLs and of
+    images that were not in memory serve one response, and those of images that have changed none.
+
     Args:
         build: Builds the response start for an image of a size in bytes.
         max_entries: The largest number of entries.
@@ -97,7 +101,7 @@ class ResponseStartCache(Generic[T]):
     ) -> None:
         self._build = build
         self._max_entries = max_entries
-        self._entries: OrderedDict[tuple[int, int], tuple[ResolvedImage, T]] = OrderedDict()
+        self._entries: OrderedDict[tuple[int, int], tuple[ref[ResolvedImage], T]] = OrderedDict()
 
     def __len__(self) -> int:
         """Return the number of entries."""
@@ -105,13 +109,14 @@ class ResponseStartCache(Generic[T]):
 
     def get(self, resolved: ResolvedImage, size: int) -> T:
         """Return the response start, which must not be modified."""
-        # The entry references the object, so its id cannot be reused while the entry exists.
+        # The entry ends with the object, so its id cannot be reused while the entry exists.
         key = id(resolved), size
         entry = self._entries.get(key)
         if entry is None:
             if len(self._entries) >= self._max_entries:
                 self._entries.popitem(last=False)
-            entry = self._entries[key] = resolved, self._build(resolved, size)
+            reference = ref(resolved, lambda _: self._entries.pop(key, None))
+            entry = self._entries[key] = reference, self._build(resolved, size)
         return entry[1]
 
 
