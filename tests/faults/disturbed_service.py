@@ -128,13 +128,14 @@ class Service:
         path.with_suffix(".new").write_text(f"{CLOCK[step]}\n", encoding="ascii")
         path.with_suffix(".new").replace(path)
 
-    def run_command(self, *arguments: str) -> None:
-        """Run a command on the data directory."""
+    def run_command(self, *arguments: str) -> str:
+        """Run a command on the data directory, and return its standard output."""
         command = [sys.executable, "-m", "imagehost_server", *arguments, "--data", str(self.data)]
         environ = environment(self.variables)
         result = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
         if result.returncode:
             self.wrong.append(f"{arguments}: {result.returncode} {result.stdout}{result.stderr}")
+        return result.stdout
 
     def disturb(self, step: str) -> None:
         """Restart the server or kill processes; requests may fail meanwhile."""

@@ -1,60 +1,129 @@
 """Fill the caches of all processes of a server, so that its memory can be measured after that.
 
-A process keeps up to 10,000 image URLs and beginnings of responses, and 2,000 records. At the rate of
-ordinary requests it takes hours until it has so many.
+A process keeps up to 10,000 image records, as many resolved URLs with up to four beginnings of responses
+each, 2,000 records of the API and 1,000 parsed requests of lists. At the rate of ordinary requests it takes
+hours until it has so many, and memory that grows until then is no leak.
 """
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from functools import partial
 from http.client import HTTPConnection
+from pathlib import Path
+from time import monotonic
 from urllib.parse import urlsplit
 
 from tests.faults.conftest import client_of
+from tests.faults.process_usage import pids_of, read_usage
 
+from imagehost_core.image_lists import REQUESTS_IN_MEMORY
+from imagehost_core.services.delivery import IMAGE_CACHE_SIZE, RESOLUTION_CACHE_SIZE
+from imagehost_core.services.record_cache import RECORDS_IN_MEMORY
 from imagehost_core.testing import make_image
+from imagehost_server.api.records import RECORDS_IN_MEMORY as PUBLIC_RECORDS_IN_MEMORY
 from imagehost_server.testing import RunningServer
 
-IMAGES, VARIANTS = 2_200, 5
-"""Their product is the number of URLs."""
-CONNECTIONS = 4
-"""Connections on which each URL is requested. The kernel chooses the process of each: of two processes, one
-does not get an eighth of the URLs."""
+IMAGES = 110 * max(IMAGE_CACHE_SIZE, RESOLUTION_CACHE_SIZE) // 100
+"""One URL of each is requested."""
+RECORDS = 110 * max(RECORDS_IN_MEMORY, PUBLIC_RECORDS_IN_MEMORY) // 100
+LISTS = 110 * REQUESTS_IN_MEMORY // 100
+PAGE_IMAGES = 100
 THREADS = 4
-MAX_BULK = 100
+MAX_FILES, MAX_BULK = 20, 100
+CONNECT_SECONDS = 60.0
 
 
 def fill_caches(server: RunningServer, token: str) -> None:
-    """Upload images, request records and variants of them on many connections, and delete the images."""
-    address = urlsplit(server.origin).netloc
+    """Upload images, request each of them and records of some from each process, and delete the images.
+
+    Args:
+        server: The server.
+        token: A token of an account without webhooks, whose deliveries would go on for minutes.
+    """
+
     authorization = {"Authorization": f"Bearer {token}"}
+    of_thread = threading.local()
 
-    def upload(number: int) -> str:
-        data = {"description": f"mixed c0n0w{number} of the caches", "convertToWebP": "false"}
-        files = {"image": (f"{number}.png", make_image(24, 16, seed=number))}
-        return str(client.post("/v1/upload", files=files, data=data).raise_for_status().json()["data"]["id"])
+    def connections() -> list[HTTPConnection]:
+        if not hasattr(of_thread, "connections"):
+            of_thread.connections = connect_to_each_process(server)
+        return list(of_thread.connections)
 
-    def request(image_id: str) -> None:
-        for _ in range(CONNECTIONS):
-            connection = HTTPConnection(address, timeout=60)
-            entity_tags = dict[str, str]()
-            for path in [
-                *(f"/img/{image_id}?w={10 + width}&h=10&fit=cover&fm=webp" for width in range(VARIANTS)),
-                f"/v1/images/{image_id}",
-            ]:
-                for _ in range(2):
-                    tag = {"If-None-Match": entity_tags[path]} if path in entity_tags else {}
-                    connection.request("GET", path, headers=authorization | tag)
-                    response = connection.getresponse()
-                    response.read()
-                    assert response.status == (304 if tag else 200), (path, response.status)
-                    if etag := response.headers["etag"]:
-                        entity_tags[path] = etag
-            connection.close()
+    def upload(start: int) -> list[str]:
+        numbers = range(start, min(start + MAX_FILES, IMAGES))
+        contents = ((f"{number}.png", make_image(24, 16, seed=number)) for number in numbers)
+        files = [("files[]", content) for content in contents]
+        data = {"description": f"caches {start}", "convertToWebP": "false"}
+        response = client.post("/v1/upload", files=files, data=data).raise_for_status()
+        return [record["id"] for record in response.json()["data"]["images"]]
+
+    def request_image(image_id: str) -> None:
+        for connection in connections():
+            get = partial(_get, connection, f"/img/{image_id}?w=10&h=10&fit=cover&fm=webp")
+            # From the second request on, the record is in memory and the URL is kept. Requests with a token
+            # do not take the fast path, which has beginnings of responses of its own.
+            get({})
+            tag = get({})
+            get(authorization)
+            get({"If-None-Match": tag}, 304)
+            get(authorization | {"If-None-Match": tag}, 304)
+
+    def request_api(path: str) -> None:
+        for connection in connections():
+            _get(connection, f"/v1/{path}", authorization)
 
     with client_of(server, token) as client, ThreadPoolExecutor(THREADS) as threads:
-        image_ids = list(threads.map(upload, range(IMAGES)))
-        list(threads.map(request, image_ids))
+        uploads = threads.map(upload, range(0, IMAGES, MAX_FILES))
+        image_ids = [image_id for ids in uploads for image_id in ids]
+        assert len(image_ids) == IMAGES
+        list(threads.map(request_image, image_ids))
+        list(threads.map(request_api, (f"images/{image_id}" for image_id in image_ids[-RECORDS:])))
+        list(threads.map(request_api, (f"images?q=nothing{number}" for number in range(LISTS))))
+        pages = range(1, 1 + RECORDS // PAGE_IMAGES)
+        list(threads.map(request_api, (f"gallery?per_page={PAGE_IMAGES}&page={page}" for page in pages)))
         for start in range(0, IMAGES, MAX_BULK):
             body = {"image_ids": image_ids[start : start + MAX_BULK]}
             client.post("/v1/images/delete", json=body).raise_for_status()
+
+
+def connect_to_each_process(server: RunningServer) -> list[HTTPConnection]:
+    """Return a connection to each server process; the kernel chooses the process of a new one."""
+    pids = set(pids_of(read_usage(server.process.pid), "server process"))
+    connections = dict[int, HTTPConnection]()
+    deadline = monotonic() + CONNECT_SECONDS
+    while connections.keys() != pids:
+        assert monotonic() < deadline, f"expected connections to {pids} but received {connections.keys()}"
+        connection = HTTPConnection(urlsplit(server.origin).netloc, timeout=60)
+        # It is accepted when there is a response.
+        _get(connection, "/healthz", {})
+        pid = _process_of(connection, pids)
+        if pid is None or connections.setdefault(pid, connection) is not connection:
+            connection.close()
+    return list(connections.values())
+
+
+def _process_of(connection: HTTPConnection, pids: set[int]) -> int | None:
+    """Return the process that has the other end of a connection of this machine: proc_pid_net(5)."""
+    own, other = (name[1] for name in (connection.sock.getsockname(), connection.sock.getpeername()))
+    lines = Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]
+    fields = (line.split() for line in lines)
+    ends = (f":{other:04X}", f":{own:04X}")
+    sockets = [f"socket:[{each[9]}]" for each in fields if (each[1][-5:], each[2][-5:]) == ends]
+    for pid in pids:
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(FileNotFoundError):
+                if str(descriptor.readlink()) in sockets:
+                    return pid
+    return None
+
+
+def _get(connection: HTTPConnection, path: str, headers: dict[str, str], status: int = 200) -> str:
+    """Request a path, and return the entity tag of the response."""
+    connection.request("GET", path, headers=headers)
+    with closing(connection.getresponse()) as response:
+        response.read()
+        assert response.status == status, (path, response.status)
+        return response.headers["etag"] or ""

@@ -5,7 +5,8 @@ one, and its clock jumps by an hour in both directions, by a library that makes 
 the second part, no server process ends and the clock is the real one, so that memory and descriptors can be
 measured: image workers are killed, and `imagehost backup`, `gc` and `fsck` run beside the server. Before it,
 the caches of all processes are filled. The soak takes `IMAGEHOST_TEST_MINUTES` and the time of filling, by
-default 60: a sixth for the first part, a twelfth as warm-up, and the rest for the slopes.
+default 60: a sixth for the first part, a twelfth as warm-up, in which the clients do not pause between
+requests, and the rest for the slopes.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ pytestmark = pytest.mark.slow
 ENGINES = ("sqlite+folder", "postgres+s3") if SOAK else ("sqlite+folder",)
 MINUTES = float(os.environ.get("IMAGEHOST_TEST_MINUTES", "60"))
 CLIENTS = 4
-REQUESTS_PER_SECOND = 25.0
+INTERVAL = CLIENTS / 25
+"""Seconds between two operations of a client, on average."""
 SAMPLE_SECONDS, STEP_SECONDS = 10.0, 20.0
 MAX_MIB_PER_HOUR = 1.0
 MIN_SLOPE_SECONDS = 1_500.0
@@ -134,8 +136,12 @@ def run_first_part(service: Service, seconds: float, choice: random.Random) -> N
         sleep(STEP_SECONDS if SOAK else 0.5)
 
 
-def run_second_part(service: Service, seconds: float, warm_up: float, usage: UsageLog) -> None:
+def run_second_part(
+    service: Service, clients: list[TrafficClient], seconds: float, warm_up: float, usage: UsageLog
+) -> None:
     """Disturb the server without ending a process of it, for a time and at least once each; log its usage."""
+    for client in clients:
+        client.interval = 0.0
     began = sampled = monotonic()
     due = 0.0
     for number in cycle(range(len(STEPS))):
@@ -146,6 +152,8 @@ def run_second_part(service: Service, seconds: float, warm_up: float, usage: Usa
         due = monotonic() + (STEP_SECONDS if SOAK else 0)
         while monotonic() < due:
             if monotonic() >= max(sampled, began + warm_up):
+                for client in clients:
+                    client.interval = INTERVAL
                 sampled = monotonic() + SAMPLE_SECONDS
                 usage.add(read_usage(service.server.process.pid))
             sleep(0.5)
@@ -170,18 +178,19 @@ def test_all_that_is_acknowledged_holds_in_mixed_traffic_and_nothing_grows(
         with client_of(service.server, service.token) as http:
             http.post("/v1/webhooks", json=webhook).raise_for_status()
         names = [f"c{trials.seed}n{number}" for number in range(CLIENTS)]
-        options = (make_files(), CLIENTS / REQUESTS_PER_SECOND, service.is_disturbed.is_set)
+        options = (make_files(), INTERVAL, service.is_disturbed.is_set)
         clients = [TrafficClient(service.server.origin, service.token, name, *options) for name in names]
         usage = UsageLog()
         with run_clients(clients):
             run_first_part(service, seconds / 6, trials.random)
             service.use_real_clock()
         if SOAK:
-            fill_caches(service.server, service.token)
+            service.run_command("users", "create", "caches")
+            fill_caches(service.server, service.run_command("keys", "create", "--user", "caches").strip())
         baseline = count_descriptors(read_usage(service.server.process.pid))
         log.info("mixed traffic: first part %s, descriptors %s", service.done, dict(baseline))
         with run_clients(clients):
-            run_second_part(service, seconds * 5 / 6, seconds / 12, usage)
+            run_second_part(service, clients, seconds * 5 / 6, seconds / 12, usage)
         last: list[Counter[str]] = []
 
         def is_idle() -> bool:
