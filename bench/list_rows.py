@@ -1,7 +1,8 @@
 """Rows of long lists for both engines: images of one account, and of a hundred others, inserted by SQL.
 
 Half of the account's images are in ten albums, and the others in the rest of its albums. All are public, and
-a second apart. Their file names have a number, and their descriptions words with known numbers of matches.
+a second apart. Their file names have a number, their descriptions words with known numbers of matches, and
+their sizes do not depend on either.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ INSERT INTO images (id, account_id, album_id, filename, original_filename, descr
 {series}
 SELECT {image_id}, {account}, {album}, 'IMG_' || {number} || '.webp', 'IMG_' || {number} || '.jpg',
     rtrim({description}), 1, CASE WHEN n % 10 = 0 THEN 'png' ELSE 'webp' END,
-    100000 + n % 5000, 4000, 3000, 1, 0, {sha256},
+    100000 + n * 7919 % 5000011, 4000, 3000, 1, 0, {sha256},
     '1QcSHQRnh493V4dIh4eXh1h4kJUI', '[]', {first} + n * 1000000, {first} + n * 1000000,
     coalesce((SELECT bits FROM word_filters WHERE word_filters.n = series.n), {unknown})
 FROM series

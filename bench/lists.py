@@ -1,13 +1,15 @@
 """Measure pages of lists with 1,000 and with 1,000,000 images of one account.
 
-    python -m bench.lists [DIRECTORY] [--images 1000000] [--others 0] [--rounds 60] [--http]
+    python -m bench.lists [DIRECTORY] [--images 1000000] [--others 0] [--rounds 60]
+    [--searches] [--http]
 
 The data directories are built by SQL (a million images take about a minute) and kept in DIRECTORY, if one is
 given, for the next run. All images are public, half of them in ten albums and the others in an album for each
 hundred images; those of other accounts are in none. Each page is read in alternating rounds from
 the small and the large database; the output has the medians of both and their ratio, for the database's part
 alone, and with `--http` for requests over one connection, with a token where the route needs one, and without
-rate limits. Walking the index to the last page, as a query with an offset does, is measured beside them.
+rate limits. `--searches` measures pages with filters, other orders and searches in the large database.
+Walking the index to the last page, as a query with an offset does, is measured beside them.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from functools import partial
 from hashlib import blake2b
 from http.client import HTTPConnection
 from pathlib import Path
@@ -35,8 +38,9 @@ from imagehost_core.db import (
     SqliteDatabase,
     schema,
 )
+from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, AlbumId
-from imagehost_core.image_lists import ImageListRequest
+from imagehost_core.image_lists import ImageFilter, ImageListRequest, ImageSort
 from imagehost_core.models import Image, Page
 from imagehost_core.pagination import PageRequest, parse_page_request
 from imagehost_core.storage import LockManager
@@ -149,6 +153,39 @@ def _bind(read: Callable[[PageRequest], object], page: PageRequest) -> Measured:
     return lambda: read(page)
 
 
+def filtered(database: Database, albums: int) -> Iterator[tuple[str, Measured]]:
+    """Yield pages of images with filters, orders and searches, and the last page of albums."""
+    lists = ImageListRepository(database, 60)
+    filters = {
+        "public": ImageFilter(is_public=True),
+        "one in ten by format": ImageFilter(format=Format.PNG),
+        "500,000 matches": ImageFilter(q="cat"),
+        "100,000 matches": ImageFilter(q="river"),
+        "5,000 matches": ImageFilter(q="garden"),
+        "2,000 matches": ImageFilter(q="lake"),
+        "9,999 oldest": ImageFilter(q="0000"),
+        "1,000,000 matches": ImageFilter(q="img"),
+        "20,000 matches": ImageFilter(q="holiday"),
+        "100 matches": ImageFilter(q="rare"),
+        "1 match": ImageFilter(q="00123456"),
+        "1,000 matches by prefix": ImageFilter(q="00123"),
+        "two words, 20,000 matches": ImageFilter(q="webp holiday"),
+        "a phrase, 1 match": ImageFilter(q="IMG_00123456"),
+        "no match": ImageFilter(q="missing"),
+    }
+    for name, chosen in filters.items():
+        for sort in (ImageSort.NEWEST, ImageSort.LARGEST) if chosen.q else (ImageSort.NEWEST,):
+            request = ImageListRequest(filters=chosen, sort=sort)
+            yield f"{name}, {sort.value}", partial(lists.list_owned, ACCOUNT, request)
+    for sort in ImageSort:
+        request = ImageListRequest(sort=sort)
+        yield f"sort={sort.value}", partial(lists.list_owned, ACCOUNT, request)
+    in_album = ImageListRequest(album_id=AlbumId(1), filters=ImageFilter(q="cat"))
+    yield "an album, 50,000 matches", lambda: lists.list_owned(ACCOUNT, in_album)
+    last = PageRequest(page=albums // PER_PAGE)
+    yield "albums, last page", partial(AlbumRepository(database).list_by_account, ACCOUNT, last)
+
+
 def requests(data: Path, port: int, images: int) -> Iterator[tuple[str, Measured]]:
     """Yield each request to measure with its name."""
     connection = HTTPConnection("127.0.0.1", port)
@@ -191,6 +228,20 @@ def compare(small: dict[str, Measured], large: dict[str, Measured], rounds: int,
         print(f"{name:38}{before:12.3f}{after:12.3f}   {after / before:.2f}", flush=True)
 
 
+def print_cpu_times(measured: dict[str, Measured], rounds: int) -> None:
+    """Print the median CPU time of each call in milliseconds."""
+    print(f"{'CPU ms':40}")
+    for name, call in measured.items():
+        for _ in range(3):
+            call()
+        times = []
+        for _ in range(rounds):
+            start = time.thread_time()
+            call()
+            times.append(1e3 * (time.thread_time() - start))
+        print(f"{name:40}{statistics.median(times):10.2f}", flush=True)
+
+
 def main() -> None:
     """Build what is missing, measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -198,6 +249,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=1_000_000)
     parser.add_argument("--others", type=int, default=0, help="images of other accounts")
     parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--searches", action="store_true", help="also measure filters, orders and searches")
     parser.add_argument("--http", action="store_true", help="also measure requests")
     options = parser.parse_args()
     with ExitStack() as stack:
@@ -212,6 +264,8 @@ def main() -> None:
         small, large = (dict(catalog.measured()) for catalog in catalogs)
         compare(small, large, options.rounds, options.images)
         walk = stack.enter_context(closing(sqlite3.connect(data[1] / "imagehost.sqlite3")))
+        if options.searches:
+            print_cpu_times(dict(filtered(catalogs[1].database, albums_of(options.images))), options.rounds)
         times = [timed(lambda: walk.execute(WALK, (options.images - PER_PAGE,)).fetchall()) for _ in range(5)]
         print(f"{'last page by an offset':38}{'':12}{statistics.median(times):12.3f}")
         if options.http:

@@ -15,9 +15,7 @@ import argparse
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -30,16 +28,11 @@ from bench.list_rows import (
     own_images,
     word_filters,
 )
-from bench.lists import ACCOUNT, PER_PAGE, Catalog, Measured, timed
+from bench.lists import Catalog, Measured, filtered, timed
 from tests.postgres import run_postgres
 
 from imagehost_core import ImageHost, Settings
-from imagehost_core.db import AlbumRepository, Database, ImageListRepository
 from imagehost_core.db.postgres_database import PostgresDatabase
-from imagehost_core.formats import Format
-from imagehost_core.ids import AlbumId
-from imagehost_core.image_lists import ImageFilter, ImageListRequest, ImageSort
-from imagehost_core.pagination import PageRequest
 
 ALBUMS = 10_000
 SERVER = ("shared_buffers=1GB", "max_wal_size=8GB", "maintenance_work_mem=512MB", "synchronous_commit=off")
@@ -93,40 +86,6 @@ def fill(url: str, images: int, others: int) -> None:
     )
 
 
-def filtered(database: Database) -> Iterator[tuple[str, Measured]]:
-    """Yield pages with filters, orders and searches."""
-    lists = ImageListRepository(database, 60)
-    filters = {
-        "public": ImageFilter(is_public=True),
-        "one in ten by format": ImageFilter(format=Format.PNG),
-        "500,000 matches": ImageFilter(q="cat"),
-        "100,000 matches": ImageFilter(q="river"),
-        "5,000 matches": ImageFilter(q="garden"),
-        "2,000 matches": ImageFilter(q="lake"),
-        "9,999 oldest": ImageFilter(q="0000"),
-        "1,000,000 matches": ImageFilter(q="img"),
-        "20,000 matches": ImageFilter(q="holiday"),
-        "100 matches": ImageFilter(q="rare"),
-        "1 match": ImageFilter(q="00123456"),
-        "1,000 matches by prefix": ImageFilter(q="00123"),
-        "two words, 20,000 matches": ImageFilter(q="webp holiday"),
-        "a phrase, 1 match": ImageFilter(q="IMG_00123456"),
-        "no match": ImageFilter(q="missing"),
-    }
-    for name, chosen in filters.items():
-        for sort in (ImageSort.NEWEST, ImageSort.LARGEST) if chosen.q else (ImageSort.NEWEST,):
-            request = ImageListRequest(filters=chosen, sort=sort)
-            yield f"{name}, {sort.value}", partial(lists.list_owned, ACCOUNT, request)
-    for sort in ImageSort:
-        request = ImageListRequest(sort=sort)
-        yield f"sort={sort.value}", partial(lists.list_owned, ACCOUNT, request)
-    in_album = ImageListRequest(album_id=AlbumId(1), filters=ImageFilter(q="cat"))
-    yield "an album, 50,000 matches", lambda: lists.list_owned(ACCOUNT, in_album)
-    albums = AlbumRepository(database)
-    last = PageRequest(page=ALBUMS // PER_PAGE)
-    yield "albums, last page", lambda: albums.list_by_account(ACCOUNT, last)
-
-
 def cpu_nanoseconds(pid: int) -> int:
     """Return the CPU time of a process; 0 where the system does not say."""
     path = Path(f"/proc/{pid}/schedstat")
@@ -162,7 +121,7 @@ def main() -> None:
         # One connection, whose process is measured.
         database = stack.enter_context(closing(PostgresDatabase(url, pool_size=1)))
         catalog = Catalog(options.images, database)
-        measure(database, {**dict(catalog.measured()), **dict(filtered(database))}, options.rounds)
+        measure(database, {**dict(catalog.measured()), **dict(filtered(database, ALBUMS))}, options.rounds)
 
 
 if __name__ == "__main__":
