@@ -124,7 +124,7 @@ class FastPath:
         """
         match = REQUEST.fullmatch(request) if len(request) <= MAX_REQUEST_BYTES else None
         # The slow path has the spans of requests.
-        if match is None or is_configured():
+        if match is None or is_configured() or self._security.is_stopped:
             return None
         started = time.perf_counter()
         path, query, fields = match.groups()

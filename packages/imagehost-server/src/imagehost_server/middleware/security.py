@@ -11,6 +11,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from ipaddress import ip_network
 from random import Random
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ from imagehost_server.settings import is_loopback
 from imagehost_server.tracing import RequestTracer
 
 if TYPE_CHECKING:
-    from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+    from litestar.types import ASGIApp, HTTPScope, Message, Receive, ReceiveMessage, Scope, Send
 
 RawHeaders = list[tuple[bytes, bytes]]
 ReceivedHeaders = Iterable[tuple[bytes, bytes]]
@@ -62,6 +63,9 @@ PROBE_PATHS = frozenset({"/healthz", "/readyz"})
 PROBE_METHODS = frozenset({"GET", "HEAD"})
 
 
+_STOPPING = "the server is stopping"
+
+
 class HeadersTooLargeError(BadRequestError):
     """The request line or the headers are too large (RFC 6585, 5)."""
 
@@ -83,6 +87,10 @@ class SecurityMiddleware:
             request; for responses of every layer, so that pages can read all errors.
         recorder: Counts the requests; by default in a table of its own.
         tracer: Starts the spans of the requests; by default without the name of the server.
+
+    Attributes:
+        is_stopped: Whether the application stops, after which the host is closed: a request that comes on a
+            connection that is still open gets 503.
     """
 
     def __init__(
@@ -103,6 +111,7 @@ class SecurityMiddleware:
         self._tracer = tracer or RequestTracer()
         self.cors_headers = cors_headers
         self.trusted = tuple(ip_network(entry) for entry in trusted_proxies)
+        self.is_stopped = False
         self.in_progress = ConcurrencyLimiter(max_concurrent_requests_per_client)
         self._log_access = log_access
         self._drain_timeout = drain_timeout
@@ -113,7 +122,7 @@ class SecurityMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request; lifespan events are passed on unchanged."""
         if scope["type"] != ScopeType.HTTP:
-            await self.app(scope, receive, send)
+            await self.app(scope, partial(self._receive_lifespan, receive), send)
             return
         started, path = time.perf_counter(), scope["path"]
         request_id = self.new_request_id()
@@ -130,6 +139,8 @@ class SecurityMiddleware:
         failure: BaseException | None = None
         span = self._tracer.start(scope, ip_address=ip_address, over_https=over_https, request_id=request_id)
         try:
+            if self.is_stopped:
+                raise UnavailableError(_STOPPING)
             require_valid_request(scope, self.trusted)
             sender.may_drain = True
             key = self.in_progress.acquire(ip_address)
@@ -143,7 +154,7 @@ class SecurityMiddleware:
                 failure = error
                 raise
             sender.may_drain = False
-            await error_response(UnavailableError("the server is stopping"), request_id).send(sender.send)
+            await error_response(UnavailableError(_STOPPING), request_id).send(sender.send)
         except Exception as error:
             response = error_response(error, request_id)
             # A response that has begun is cut off by closing the connection, so that the client notices.
@@ -162,6 +173,12 @@ class SecurityMiddleware:
             if span is not None:
                 status = int(state.get(REJECTED, sender.status))
                 span.end(None if route == UNROUTED else route, status, failure)
+
+    async def _receive_lifespan(self, receive: Receive) -> ReceiveMessage:
+        message: ReceiveMessage = await receive()
+        # `Receive` has no type for the messages of a lifespan.
+        self.is_stopped = str(message["type"]) == "lifespan.shutdown"
+        return message
 
     def new_request_id(self) -> str:
         """Return a new request id."""
