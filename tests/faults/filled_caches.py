@@ -7,15 +7,20 @@ hours until it has so many, and memory that grows until then is no leak.
 
 from __future__ import annotations
 
+import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import partial
 from http.client import HTTPConnection
+from io import BytesIO
+from itertools import count
 from pathlib import Path
 from time import monotonic
 from urllib.parse import urlsplit
 
+from attrs import frozen
+from PIL import Image
 from tests.faults.conftest import client_of
 from tests.faults.process_usage import pids_of, read_usage
 
@@ -31,17 +36,22 @@ IMAGES = 110 * max(IMAGE_CACHE_SIZE, RESOLUTION_CACHE_SIZE) // 100
 RECORDS = 110 * max(RECORDS_IN_MEMORY, PUBLIC_RECORDS_IN_MEMORY) // 100
 LISTS = 110 * REQUESTS_IN_MEMORY // 100
 PAGE_IMAGES = 100
+NOISE_SIDE, VARIANTS_PER_NOISE = 150, 100
+"""Pixels of images whose variants have 6 KB, and the number of variants of each. Those of ordinary traffic
+would replace the small ones in memory for an hour: malloc has theirs, and Python's allocator
+the small ones."""
 THREADS = 4
 MAX_FILES, MAX_BULK = 20, 100
 CONNECT_SECONDS = 60.0
 
 
-def fill_caches(server: RunningServer, token: str) -> None:
+def fill_caches(server: RunningServer, token: str, memory_cache_bytes: int) -> None:
     """Upload images, request each of them and records of some from each process, and delete the images.
 
     Args:
         server: The server.
         token: A token of an account without webhooks, whose deliveries would go on for minutes.
+        memory_cache_bytes: The limit of the variant cache in memory.
     """
 
     authorization = {"Authorization": f"Bearer {token}"}
@@ -66,10 +76,21 @@ def fill_caches(server: RunningServer, token: str) -> None:
             # From the second request on, the record is in memory and the URL is kept. Requests with a token
             # do not take the fast path, which has beginnings of responses of its own.
             get({})
-            tag = get({})
+            tag = get({}).entity_tag
             get(authorization)
             get({"If-None-Match": tag}, 304)
             get(authorization | {"If-None-Match": tag}, 304)
+
+    def request_variants(seed: int) -> int:
+        files = {"image": ("noise.png", make_noise(seed))}
+        response = client.post("/v1/upload", files=files, data={"convertToWebP": "false"}).raise_for_status()
+        image_ids.append(response.json()["data"]["id"])
+        received = 0
+        for width in range(NOISE_SIDE - VARIANTS_PER_NOISE, NOISE_SIDE):
+            for connection in connections():
+                path = f"/img/{image_ids[-1]}?w={width}&h=100&fit=fill&fm=webp"
+                received += _get(connection, path, {}).size
+        return received // len(connections())
 
     def request_api(path: str) -> None:
         for connection in connections():
@@ -84,9 +105,22 @@ def fill_caches(server: RunningServer, token: str) -> None:
         list(threads.map(request_api, (f"images?q=nothing{number}" for number in range(LISTS))))
         pages = range(1, 1 + RECORDS // PAGE_IMAGES)
         list(threads.map(request_api, (f"gallery?per_page={PAGE_IMAGES}&page={page}" for page in pages)))
-        for start in range(0, IMAGES, MAX_BULK):
+        received = 0
+        for seed in count():
+            received += request_variants(seed)
+            if received > memory_cache_bytes:
+                break
+        for start in range(0, len(image_ids), MAX_BULK):
             body = {"image_ids": image_ids[start : start + MAX_BULK]}
             client.post("/v1/images/delete", json=body).raise_for_status()
+
+
+def make_noise(seed: int) -> bytes:
+    """Return a PNG of random pixels."""
+    pixels = random.Random(seed).randbytes(3 * NOISE_SIDE**2)
+    file = BytesIO()
+    Image.frombytes("RGB", (NOISE_SIDE, NOISE_SIDE), pixels).save(file, "PNG")
+    return file.getvalue()
 
 
 def connect_to_each_process(server: RunningServer) -> list[HTTPConnection]:
@@ -120,10 +154,16 @@ def _process_of(connection: HTTPConnection, pids: set[int]) -> int | None:
     return None
 
 
-def _get(connection: HTTPConnection, path: str, headers: dict[str, str], status: int = 200) -> str:
-    """Request a path, and return the entity tag of the response."""
+@frozen
+class _Response:
+    entity_tag: str
+    size: int
+
+
+def _get(connection: HTTPConnection, path: str, headers: dict[str, str], status: int = 200) -> _Response:
+    """Request a path."""
     connection.request("GET", path, headers=headers)
     with closing(connection.getresponse()) as response:
-        response.read()
+        body = response.read()
         assert response.status == status, (path, response.status)
-        return response.headers["etag"] or ""
+        return _Response(response.headers["etag"] or "", len(body))

@@ -46,13 +46,14 @@ MIN_SLOPE_SECONDS = 1_500.0
 """Shorter measurements are reported, but not judged."""
 MAX_ADDED_DESCRIPTORS = 20
 """Those of connections of the database that stay open for reuse, and of image workers that are idle."""
+MEMORY_CACHE_MIB = 8
 VARIABLES = {
     **NO_LIMITS,
     "IMAGEHOST_LIMITS_UNAUTHENTICATED_PER_MINUTE": "0",
     "IMAGEHOST_LIMITS_PAGES_PER_MINUTE": "0",
     "IMAGEHOST_WEBHOOKS_ALLOW_LOOPBACK": "true",
     # Caches that are full after minutes.
-    "IMAGEHOST_DELIVERY_MEMORY_CACHE_BYTES": "8MiB",
+    "IMAGEHOST_DELIVERY_MEMORY_CACHE_BYTES": f"{MEMORY_CACHE_MIB}MiB",
     "IMAGEHOST_DELIVERY_DISK_CACHE_BYTES": "64MiB",
     "IMAGEHOST_STORAGE_CACHE_BYTES": "64MiB",
     "FAKETIME_DONT_FAKE_MONOTONIC": "1",
@@ -186,7 +187,8 @@ def test_all_that_is_acknowledged_holds_in_mixed_traffic_and_nothing_grows(
             service.use_real_clock()
         if SOAK:
             service.run_command("users", "create", "caches")
-            fill_caches(service.server, service.run_command("keys", "create", "--user", "caches").strip())
+            token = service.run_command("keys", "create", "--user", "caches").strip()
+            fill_caches(service.server, token, MEMORY_CACHE_MIB * MIB)
         baseline = count_descriptors(read_usage(service.server.process.pid))
         log.info("mixed traffic: first part %s, descriptors %s", service.done, dict(baseline))
         with run_clients(clients):
