@@ -16,6 +16,7 @@ from attrs import frozen
 from tests.client.conftest import Caller, FaultyServer, http, serve_fake
 
 from imagehost_client import APIConnectionError, AsyncClient, Client
+from imagehost_client._cli.errors import find_hint
 from imagehost_client.testing import FakeImageHost, make_png
 
 ALBUMS = b'{"success": true, "data": {"albums": [], "pagination": %s}}'
@@ -127,4 +128,5 @@ def test_a_host_with_an_untrusted_certificate_gets_no_request(
     with caplog.at_level(logging.DEBUG), pytest.raises(APIConnectionError, match="CERTIFICATE") as caught:
         caller(kind, secure.host.base_url, token)(lambda client: client.account())
     assert len(secure.host.requests) == before
+    assert "SSL_CERT_FILE" in (find_hint(caught.value, None) or "")
     assert token not in f"{caught.value!r}{caplog.text}"

@@ -29,6 +29,9 @@ CONTENTS: tuple[tuple[int, bytes, str], ...] = (
 )
 """Descriptions of common files that are no supported images: offset, bytes there, and text."""
 
+UNTRUSTED_CERTIFICATE = "CERTIFICATE_VERIFY_FAILED"
+"""OpenSSL's reason for a certificate that is not trusted, in the message of the error."""
+
 
 def report_error(error: BaseException, context: CommandContext) -> ExitStatus:
     """Print an error that ends the command with a hint, and return the exit status.
@@ -55,6 +58,8 @@ def find_hint(error: BaseException, connection: Connection | None) -> str | None
         error: The error.
         connection: The connection of the command, if it came that far.
     """
+    if isinstance(error, errors.APIConnectionError) and UNTRUSTED_CERTIFICATE in str(error):
+        return "to trust the host's certificate, set SSL_CERT_FILE to a file with it or with that of its CA"
     return next((hint(connection) for kind, hint in HINTS.items() if isinstance(error, kind)), None)
 
 
