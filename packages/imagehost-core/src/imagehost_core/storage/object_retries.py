@@ -112,6 +112,6 @@ def is_rejection(error: BaseException) -> bool:
 
 
 def describe(error: BaseException) -> str:
-    """Return the message of an error of a store in one line, without the queries of URLs."""
-    first_line = str(error).partition("\n")[0]
-    return f"{type(error).__name__}: {_QUERY.sub('', first_line)}"
+    """Return the message of an error of a store in one line, without the queries of URLs and the response."""
+    message = str(error).partition("\n")[0].partition(": <?xml")[0]
+    return f"{type(error).__name__}: {_QUERY.sub('', message)}"
