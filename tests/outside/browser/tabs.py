@@ -30,6 +30,21 @@ PATIENT = {
 The page that shows an image first has it rendered, with dozens of others. A render that would take longer
 than its limit is refused (503), which Chromium reports as an error in the console.
 """
+PAGES = ("/", "/a/1", "/i/{id}", "/nothing", "/login")
+"""The pages without a session, where `{id}` is an image; `/a/1` is an album."""
+ACCOUNT_PAGES = (
+    "/upload",
+    "/images",
+    "/images?view=list",
+    "/images/{id}",
+    "/albums",
+    "/albums/1",
+    "/settings",
+    "/settings/webhooks",
+    "/admin",
+    "/admin/accounts/1",
+)
+"""The pages of an operator."""
 PASSWORD = "correct horse battery staple"
 PUT_FILES = """([selector, kind, files]) => {
   const transfer = new DataTransfer();

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
-from tests.outside.browser.tabs import LIMITS, NARROW, PASSWORD, PATIENT, PUT_FILES, WIDE, OpenTab, sign_in
+from tests.outside.browser.tabs import (
+    ACCOUNT_PAGES,
+    LIMITS,
+    NARROW,
+    PAGES,
+    PASSWORD,
+    PATIENT,
+    PUT_FILES,
+    WIDE,
+    OpenTab,
+    sign_in,
+)
 from tests.outside.packages import install_npm
 
 from imagehost_core.testing import make_image
@@ -86,21 +97,6 @@ def screenshots(workspace: Path) -> Path:
     directory = workspace / "build" / "screenshots"
     directory.mkdir(parents=True, exist_ok=True)
     return directory
-
-
-PAGES = ("/", "/a/1", "/i/{id}", "/nothing", "/login")
-ACCOUNT_PAGES = (
-    "/upload",
-    "/images",
-    "/images?view=list",
-    "/images/{id}",
-    "/albums",
-    "/albums/1",
-    "/settings",
-    "/settings/webhooks",
-    "/admin",
-    "/admin/accounts/1",
-)
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,23 @@ from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
-from tests.outside.browser.tabs import LIMITS, PASSWORD, PATIENT, PUT_FILES, OpenTab, Watched, sign_in
+from tests.outside.browser.tabs import (
+    LIMITS,
+    NARROW,
+    PASSWORD,
+    PATIENT,
+    PUT_FILES,
+    OpenTab,
+    Watched,
+    sign_in,
+)
 from tests.server.tls import create_certificate
 
 from imagehost_core.testing import make_image
 from imagehost_server.testing import running
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page, StorageState
+    from playwright.sync_api import FilePayload, Page, StorageState
 
 pytestmark = pytest.mark.external
 
@@ -148,9 +157,12 @@ def test_at_a_limit_the_page_waits_visibly_and_goes_on(limited: Callable[[int], 
     status = page.locator("#uploader [role=status]")
     status.filter(has_text="Upload limit reached. Continuing in").wait_for()
     assert page.locator(".uploads .failed").count() == 0
-    first = status.inner_text()
-    page.clock.run_for(2_000)
-    assert status.inner_text() != first
+    shown = {status.inner_text()}
+    # The response to another request may set the rest to what was shown before.
+    for _ in range(3):
+        page.clock.run_for(2_000)
+        shown.add(status.inner_text())
+    assert len(shown) > 1
     assert status.get_attribute("aria-live") == "off"
     with page.expect_request("**/v1/upload"):
         page.clock.fast_forward(61_000)
@@ -230,3 +242,26 @@ def test_dropping_files_after_the_end_of_the_session_leads_to_the_page_for_signi
     page.context.clear_cookies()
     page.evaluate(PUT_FILES, ["main", "drop", [("late.png", "image/png", list(make_image(9, 9)))]])
     page.wait_for_url(f"{origin}/login?next=/upload")
+
+
+def test_a_phone_uploads_a_photo_of_its_camera(
+    open_tab: OpenTab, origin: str, session_cookies: StorageState
+) -> None:
+    phone = {"viewport": NARROW, "is_mobile": True, "has_touch": True}
+    for options, count in (phone, 1), ({}, 0):
+        page = open_tab(ignore_https_errors=True, storage_state=session_cookies, **options).page
+        page.goto(f"{origin}/upload")
+        page.locator("#uploader input[type=file]").first.wait_for()
+        button = page.get_by_role("button", name="Take a photo")
+        assert button.count() == count
+        if count:
+            with page.expect_file_chooser() as chooser:
+                button.tap()
+            camera = chooser.value.element
+            assert (camera.get_attribute("capture"), camera.get_attribute("accept")) == (
+                "environment",
+                "image/*",
+            )
+            photo: FilePayload = {"name": "photo.png", "mimeType": "image/png", "buffer": make_image(70, 40)}
+            chooser.value.set_files(photo)
+            page.locator(".uploads .done").wait_for()
