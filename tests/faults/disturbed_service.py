@@ -10,13 +10,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from email.message import Message
 from pathlib import Path
 from time import monotonic, sleep
 
 import httpx2
 from attrs import define, field
 from tests.faults.process_usage import pids_of, read_usage
+from tests.faults.webhook_server import run_webhook_server
 from tests.object_store import free_ports
 
 from imagehost_server.testing import RunningServer, environment, start
@@ -57,29 +58,14 @@ class Receiver:
 
 @contextmanager
 def run_receiver() -> Iterator[Receiver]:
-    """Serve a receiver on a free port during a block."""
+    """Serve a receiver during a block."""
     receiver = Receiver()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            # The rest is missing if the sender was killed.
-            with suppress(OSError, ValueError):
-                self.send_response(204 if receiver.accept(self.headers["webhook-id"], body) else 500)
-                self.end_headers()
+    def respond(headers: Message, body: bytes) -> int:
+        return 204 if receiver.accept(headers["webhook-id"], body) else 500
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        receiver.url = f"http://127.0.0.1:{server.server_address[1]}/"
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-        thread.start()
-        try:
-            yield receiver
-        finally:
-            server.shutdown()
-            thread.join(10)
+    with run_webhook_server(respond) as receiver.url:
+        yield receiver
 
 
 @define

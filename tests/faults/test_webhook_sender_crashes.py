@@ -16,8 +16,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import closing, contextmanager
+from email.message import Message
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -25,6 +25,7 @@ from typing import Any
 import pytest
 import standardwebhooks
 from attrs import define, field
+from tests.faults.webhook_server import run_webhook_server
 
 from imagehost_core import ImageHost
 from imagehost_core.db.event_bodies import decompress_body
@@ -54,15 +55,14 @@ class FlakyReceiver:
     bodies: dict[str, set[bytes]] = field(factory=dict)
     unverified: list[str] = field(factory=list)
     arrivals: SimpleQueue[None] = field(factory=SimpleQueue)
-    url: str = ""
     _random: random.Random = field(factory=lambda: random.Random(20_261_121))
     _lock: threading.Lock = field(factory=threading.Lock, repr=False)
 
-    def receive(self, headers: dict[str, str], body: bytes) -> int | None:
+    def receive(self, headers: Message, body: bytes) -> int | None:
         """Return the status of the response, or `None` to close the connection without one."""
         event = headers["webhook-id"]
         try:
-            standardwebhooks.Webhook(self.secret).verify(body, headers)
+            standardwebhooks.Webhook(self.secret).verify(body, dict(headers.items()))
         except standardwebhooks.WebhookVerificationError:
             self.unverified.append(event)
         with self._lock:
@@ -73,48 +73,6 @@ class FlakyReceiver:
                 return self._random.choice([500, 503, 429, 302, None])
             self.accepted[event] += 1
             return 204
-
-
-@contextmanager
-def listening() -> Iterator[FlakyReceiver]:
-    """Serve a receiver on a free port until the block ends."""
-    receiver = FlakyReceiver()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            if len(body) < int(headers["content-length"]):
-                return  # the sender was killed during the request
-            status = receiver.receive(headers, body)
-            if status is None:
-                return
-            with suppress(OSError):  # the sender was killed
-                self.send_response(status)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Log nothing."""
-
-        def handle(self) -> None:
-            with suppress(OSError):  # the sender was killed during the request
-                super().handle()
-
-    class Server(ThreadingHTTPServer):
-        request_queue_size = 256
-        daemon_threads = True
-
-    server = Server(("127.0.0.1", 0), Handler)
-    receiver.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        yield receiver
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @contextmanager
@@ -152,13 +110,14 @@ def test_every_event_is_delivered_although_receivers_fail_and_senders_are_killed
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rng = random.Random(7)
-    with listening() as receiver, ImageHost.open(tmp_path, settings=SETTINGS) as host:
-        receiver.secret = host.webhooks.create(owner="admin", url=receiver.url).secret
+    receiver = FlakyReceiver()
+    with run_webhook_server(receiver.receive) as url, ImageHost.open(tmp_path, settings=SETTINGS) as host:
+        receiver.secret = host.webhooks.create(owner="admin", url=url).secret
         albums = [host.albums.create(owner="admin", name=f"Album {number}").id for number in range(EVENTS)]
         for _ in range(KILLS):
             with sender(tmp_path):
                 for _ in range(rng.randint(1, max(2, EVENTS // KILLS))):
-                    receiver.arrivals.get(timeout=60)
+                    receiver.arrivals.get(timeout=240)
             retry_now(tmp_path)
             assert pending(tmp_path), "the last sender was killed after the last delivery"
         with sender(tmp_path) as process:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from email.message import Message
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -16,6 +16,7 @@ import pytest
 from attrs import define, field
 from tests.faults.conftest import NO_LIMITS, kill
 from tests.faults.service_load import new_client
+from tests.faults.webhook_server import run_webhook_server
 from tests.hosts import Engines, run_hosts
 from tests.object_store import shared_s3_server
 from tests.postgres import PostgresServer
@@ -65,27 +66,14 @@ def run_receiver() -> Iterator[Receiver]:
     receiver = Receiver()
     receiver.open.set()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["content-length"]))
-            with receiver.receive(self.headers["webhook-id"]):
-                sleep(0.1)
-                receiver.open.wait(TIMEOUT)
-            self.send_response(204)
-            self.end_headers()
+    def respond(headers: Message, _body: bytes) -> int:
+        with receiver.receive(headers["webhook-id"]):
+            sleep(0.1)
+            receiver.open.wait(TIMEOUT)
+        return 204
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        receiver.url = f"http://127.0.0.1:{server.server_address[1]}/"
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-        thread.start()
-        try:
-            yield receiver
-        finally:
-            server.shutdown()
-            thread.join(10)
+    with run_webhook_server(respond) as receiver.url:
+        yield receiver
 
 
 def upload(client: httpx2.Client, seed: int) -> None:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from email.message import Message
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-from attrs import define, field, frozen
+from attrs import frozen
 from tests.faults.conftest import NO_LIMITS, client_of
 from tests.faults.service_load import ServiceLoad
+from tests.faults.webhook_server import run_webhook_server
 from tests.postgres import PostgresServer
 
 from imagehost_core.testing import make_image
@@ -168,54 +168,22 @@ def test_a_repeated_request_is_recognized_and_windows_are_shared(hosts: Hosts) -
         assert remaining == sorted(set(remaining), reverse=True)
 
 
-@define
-class Receiver:
-    """A receiver of webhooks that refuses the first attempt of each event.
-
-    Attributes:
-        url: Its URL.
-        received: By event id, the time of each attempt and that in its `webhook-timestamp`.
-    """
-
-    url: str = ""
-    received: dict[str, list[tuple[float, float]]] = field(factory=lambda: defaultdict(list))
-
-
-@contextmanager
-def run_receiver() -> Iterator[Receiver]:
-    receiver = Receiver()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["content-length"]))
-            attempts = receiver.received[self.headers["webhook-id"]]
-            attempts.append((time.time(), float(self.headers["webhook-timestamp"])))
-            self.send_response(500 if len(attempts) == 1 else 204)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        receiver.url = f"http://127.0.0.1:{server.server_address[1]}/"
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-        thread.start()
-        try:
-            yield receiver
-        finally:
-            server.shutdown()
-            thread.join(10)
-
-
 def test_webhooks_are_sent_and_repeated_in_time_with_the_right_timestamp(hosts: Hosts) -> None:
-    with run_receiver() as receiver:
-        webhook = {"url": receiver.url, "events": ["image.uploaded"]}
+    received: dict[str, list[tuple[float, float]]] = defaultdict(list)
+
+    def respond(headers: Message, _body: bytes) -> int:
+        attempts = received[headers["webhook-id"]]
+        attempts.append((time.time(), float(headers["webhook-timestamp"])))
+        return 500 if len(attempts) == 1 else 204
+
+    with run_webhook_server(respond) as url:
+        webhook = {"url": url, "events": ["image.uploaded"]}
         created = hosts.clients[0].post("/v1/webhooks", json=webhook).raise_for_status().json()["data"]
         for client in hosts.clients:
             upload(client)
-        until(lambda: [len(attempts) for attempts in receiver.received.values()] == [2, 2])
+        until(lambda: [len(attempts) for attempts in received.values()] == [2, 2])
         hosts.clients[0].delete(f"/v1/webhooks/{created['id']}").raise_for_status()
-    for first, second in receiver.received.values():
+    for first, second in received.values():
         assert second[0] - first[0] > 2
-        for received, claimed in (first, second):
-            assert abs(received - claimed) < TOLERANCE
+        for arrived, claimed in (first, second):
+            assert abs(arrived - claimed) < TOLERANCE
