@@ -263,13 +263,17 @@ def open_host(world: World) -> tuple[Operation, Check]:
 
 
 def create_host(world: World) -> tuple[Operation, Check]:
+    """Create a host; closing it is part of `checkpoint`."""
     created = world.root / f"created-{uuid4().hex}"
+    opened: list[ImageHost] = []
 
     def check(done: bool) -> None:
+        for host in opened:
+            host.close()
         check_directory(created, {})
         shutil.rmtree(created)
 
-    return lambda: ImageHost.open(created, settings=SETTINGS).close(), check
+    return lambda: opened.append(ImageHost.open(created, settings=SETTINGS)), check
 
 
 def checkpoint(world: World) -> tuple[Operation, Check]:

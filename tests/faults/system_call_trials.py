@@ -28,9 +28,10 @@ from imagehost_core.storage import StagingArea, durable
 
 FAULTS_OF_A_CALL = tuple(product((errno.EIO, errno.ENOSPC), (False, True)))
 
-UNCONFIRMED = ("gc", "checkpoint")
-"""Operations that succeed although a sync has failed: garbage collection reports what it has removed, and
-leaves the rest to the next; SQLite keeps the changes in its log if the checkpoint fails that closes it."""
+UNCONFIRMED = ("backup", "gc", "checkpoint")
+"""Operations that succeed although a sync has failed: a backup syncs a temporary copy of the database;
+garbage collection reports what it has removed, and leaves the rest to the next; SQLite keeps the changes in
+its log if the checkpoint fails that closes it."""
 
 
 @frozen

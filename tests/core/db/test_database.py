@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from imagehost_core import InternalError
 from imagehost_core.db import Database, SqliteDatabase
 from imagehost_core.db.database import Queryable
 from imagehost_core.errors import InsufficientStorageError, UnavailableError
@@ -132,7 +133,7 @@ def test_execute_returns_the_number_of_changed_rows(database: Database) -> None:
 
 def test_a_read_cannot_write(database: Database) -> None:
     insert(database, "a")
-    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+    with pytest.raises(InternalError, match="readonly"):
         database.fetch_all("DELETE FROM accounts RETURNING id", {})
     assert names(database) == ["a"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
@@ -12,10 +12,10 @@ from sqlite_utils import Database as SqliteFile
 
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, text
-from imagehost_core.db.database import Queryable, Transaction
+from imagehost_core.db.database import Queryable, SqlRow, SqlValue, Transaction
 from imagehost_core.db.images import to_image
 from imagehost_core.db.schema import sqlite_migrations
-from imagehost_core.db.sqlite_database import SqliteDatabase, SqliteTransaction
+from imagehost_core.db.sqlite_database import SqliteDatabase, SqliteTransaction, translate_sqlite_errors
 from imagehost_core.errors import ValidationError, quote_value
 from imagehost_core.ids import ImageId, is_image_id
 from imagehost_core.models import Image
@@ -32,31 +32,38 @@ class Snapshot:
 
     Args:
         path: The file.
+
+    Raises:
+        InternalError: The file cannot be read; its methods raise it too.
     """
 
     def __init__(self, path: Path) -> None:
-        self._connection = sqlite3.connect(_read_only(path), uri=True)
+        self._path = path
+        with translate_sqlite_errors(path):
+            self._connection = sqlite3.connect(_read_only(path), uri=True)
 
     def count_images(self, since: datetime | None) -> int:
         """Return the number of images, or of those created at a time or later."""
         values = {"since": _BEFORE_ALL if since is None else to_micros(since)}
         sql = "SELECT count(*) AS number FROM images WHERE created_at >= :since"
-        [row] = SqliteTransaction(self._connection).fetch_all(sql, values)
+        [row] = self._fetch_all(sql, values)
         return integer(row, "number")
 
     def images(self, since: datetime | None) -> Iterator[Image]:
         """Yield all images, or those created at a time or later, in ascending order of their ids."""
         sql = "SELECT * FROM images WHERE id > :after AND created_at >= :since ORDER BY id LIMIT :count"
         since_micros, after = _BEFORE_ALL if since is None else to_micros(since), ""
-        while rows := SqliteTransaction(self._connection).fetch_all(
-            sql, {"after": after, "since": since_micros, "count": _BATCH}
-        ):
+        while rows := self._fetch_all(sql, {"after": after, "since": since_micros, "count": _BATCH}):
             yield from map(to_image, rows)
             after = text(rows[-1], "id")
 
     def close(self) -> None:
         """Close the copy."""
         self._connection.close()
+
+    def _fetch_all(self, sql: str, values: Mapping[str, SqlValue]) -> list[SqlRow]:
+        with translate_sqlite_errors(self._path):
+            return SqliteTransaction(self._connection).fetch_all(sql, values)
 
 
 def open_restored(path: Path, locks: LockManager) -> SqliteDatabase:

@@ -33,9 +33,16 @@ from imagehost_core.storage.locks import LockManager
 
 BUSY_TIMEOUT_SECONDS = 30.0
 """Seconds that a write waits for the writes of other processes."""
-_FAILED = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+_FAILED = (
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_CORRUPT,
+)
 """The errors of a disk that fails and of a file that is damaged. SQLite reports one as the other: EIO of a
-read is SQLITE_CORRUPT (https://sqlite.org/rescode.html#ioerr_corruptfs)."""
+read is SQLITE_CORRUPT (https://sqlite.org/rescode.html#ioerr_corruptfs). A file that cannot be opened for
+writing is opened for reading, also by VACUUM INTO, which reports SQLITE_READONLY then."""
 _STEPS_BETWEEN_CHECKS = 1_000
 """Instructions of SQLite's virtual machine between two checks of a deadline: about 50 µs."""
 
@@ -73,7 +80,7 @@ class SqliteDatabase:
         with locks.acquire("migrate"):
             # SQLite creates the WAL and its index with the mode of the database file.
             path.touch(OWNER_ONLY_FILE)
-            with translate_disk_errors(), _translate_errors(self._path):
+            with translate_disk_errors(), translate_sqlite_errors(self._path):
                 self._writer = self._connect()
                 database = SqliteFile(self._writer)
                 # Fetched, unlike by `enable_wal` of sqlite_utils: SQLite reports an error of the write only
@@ -100,19 +107,23 @@ class SqliteDatabase:
             return self._commits.read()
         except (sqlite3.DatabaseError, OSError):
             # Entering the blocks first would take longer than reading, which requests do several times.
-            with translate_disk_errors(), _translate_errors(self._path):
+            with translate_disk_errors(), translate_sqlite_errors(self._path):
                 raise
 
     def fetch_one(self, sql: str, values: Mapping[str, SqlValue]) -> SqlRow | None:
         """Return the first row of a query, or `None`."""
-        with _translate_errors(self._path), self._reader() as reader:
+        with translate_sqlite_errors(self._path), self._reader() as reader:
             return _fetch_one(reader, sql, values)
 
     def fetch_all(
         self, sql: str, values: Mapping[str, SqlValue], *, deadline: float | None = None
     ) -> list[SqlRow]:
         """Return all rows of a query, as `Database.fetch_all` does."""
-        with _translate_errors(self._path), self._reader() as reader, _interrupt_after(reader, deadline):
+        with (
+            translate_sqlite_errors(self._path),
+            self._reader() as reader,
+            _interrupt_after(reader, deadline),
+        ):
             return _fetch_all(reader, sql, values)
 
     @contextmanager
@@ -131,7 +142,7 @@ class SqliteDatabase:
                 migrated.
         """
         called = time.perf_counter()
-        with self._write_lock, translate_disk_errors(), _translate_errors(self._path):
+        with self._write_lock, translate_disk_errors(), translate_sqlite_errors(self._path):
             self._discard_failed_commit()
             self._writer.execute("BEGIN IMMEDIATE")
             started, committed = time.perf_counter(), False
@@ -161,7 +172,7 @@ class SqliteDatabase:
 
     def discard_failed_commit(self) -> None:
         """Overwrite what a failed COMMIT has left in the log, as `Database.discard_failed_commit`."""
-        with self._write_lock, translate_disk_errors(), _translate_errors(self._path):
+        with self._write_lock, translate_disk_errors(), translate_sqlite_errors(self._path):
             self._discard_failed_commit()
 
     def without_time_limit(self) -> AbstractContextManager[None]:
@@ -190,7 +201,11 @@ class SqliteDatabase:
             InsufficientStorageError: The disk is full.
         """
         path.touch(OWNER_ONLY_FILE, exist_ok=False)
-        with translate_disk_errors(), _translate_errors(self._path), closing(self._connect()) as connection:
+        with (
+            translate_disk_errors(),
+            translate_sqlite_errors(self._path),
+            closing(self._connect()) as connection,
+        ):
             connection.execute("VACUUM INTO :path", {"path": str(path)})
 
     def request_lock(self, name: str, seconds: float) -> AbstractContextManager[bool]:  # noqa: ARG002
@@ -355,7 +370,7 @@ def _interrupt_after(connection: sqlite3.Connection, deadline: float | None) -> 
 
 
 @contextmanager
-def _translate_errors(path: Path) -> Iterator[None]:
+def translate_sqlite_errors(path: Path) -> Iterator[None]:
     """Translate SQLite's errors for a full disk, a busy database, and a disk or a file that is damaged."""
     try:
         yield
