@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from http.client import HTTPConnection
 from io import BytesIO
@@ -56,10 +56,13 @@ def fill_caches(server: RunningServer, token: str, memory_cache_bytes: int) -> N
 
     authorization = {"Authorization": f"Bearer {token}"}
     of_thread = threading.local()
+    opened = ExitStack()
 
     def connections() -> list[HTTPConnection]:
         if not hasattr(of_thread, "connections"):
             of_thread.connections = connect_to_each_process(server)
+            for connection in of_thread.connections:
+                opened.callback(connection.close)
         return list(of_thread.connections)
 
     def upload(start: int) -> list[str]:
@@ -96,7 +99,7 @@ def fill_caches(server: RunningServer, token: str, memory_cache_bytes: int) -> N
         for connection in connections():
             _get(connection, f"/v1/{path}", authorization)
 
-    with client_of(server, token) as client, ThreadPoolExecutor(THREADS) as threads:
+    with opened, client_of(server, token) as client, ThreadPoolExecutor(THREADS) as threads:
         uploads = threads.map(upload, range(0, IMAGES, MAX_FILES))
         image_ids = [image_id for ids in uploads for image_id in ids]
         assert len(image_ids) == IMAGES

@@ -18,6 +18,7 @@ from pathlib import Path
 from imagehost_server.logging_config import logging_config
 from imagehost_server.metrics import create_table_file, slots_for
 from imagehost_server.serve import supervisor
+from imagehost_server.serve.allocator import ALLOCATOR_VARIABLES
 from imagehost_server.settings import ServerSettings, is_loopback
 
 if sys.platform != "win32":
@@ -25,11 +26,6 @@ if sys.platform != "win32":
 
 EXTRA_FILES = 1_024
 """File descriptors of a process in addition to its connections."""
-ALLOCATOR_VARIABLES = {"MALLOC_ARENA_MAX": "2"}
-"""Settings of glibc's allocator for all processes, unless the environment has them: mallopt(3). By default
-the threads of a process use up to 8 arenas a CPU, and what one arena has free is of no use to the others.
-After 12,000 mixed requests a server process had 35 MiB in use and 8.4 MiB free (after 50,000: 14.5 MiB), with
-two arenas 2.3 MiB free."""
 PORT_WAIT_SECONDS = 3.0
 """How long a start waits for a port that another process is closing."""
 

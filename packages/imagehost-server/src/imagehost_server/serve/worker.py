@@ -25,6 +25,7 @@ from imagehost_core import ImageHost, Measurement
 from imagehost_server import logging_config as logs
 from imagehost_server.app import Application, create_app
 from imagehost_server.metrics import MetricTable, Recorder
+from imagehost_server.serve.allocator import return_large_blocks
 from imagehost_server.serve.process import SupervisorChannel, read_configuration
 from imagehost_server.serve.protocol import HttpProtocol
 from imagehost_server.serve.server import EventDrivenServer
@@ -46,6 +47,7 @@ def main(arguments: list[str]) -> None:
         arguments: The file descriptors, as in the docstring of this module.
     """
     listener, configuration, metrics, *brokers, channel = map(int, arguments)
+    return_large_blocks()
     supervisor = SupervisorChannel(channel)
     data, settings = read_configuration(configuration)
     broker = socket.socket(fileno=brokers[0]) if brokers else None
