@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from imagehost_core import ImageHost
-from imagehost_server.metrics import MetricTable, Recorder, render_metrics
+from imagehost_server.metrics import MetricTable, Recorder
+from imagehost_server.metrics.exposition import render_metrics
 
 pytestmark = [
     pytest.mark.external,

@@ -20,7 +20,8 @@ from tests.server.in_process import serving
 from imagehost_core import ImageHost
 from imagehost_core.settings import LimitSettings
 from imagehost_core.testing import make_image
-from imagehost_server.metrics import FAMILIES, Kind, MetricTable, Recorder, create_table_file, render_metrics
+from imagehost_server.metrics import FAMILIES, Kind, MetricTable, Recorder, create_table_file
+from imagehost_server.metrics.exposition import render_metrics
 from imagehost_server.metrics.families import HTTP_CONNECTIONS, HTTP_REQUESTS, HTTP_SECONDS, VARIANT_BYTES
 from imagehost_server.metrics.table import MAX_SERIES
 from imagehost_server.settings import MetricsSettings, ServerSettings

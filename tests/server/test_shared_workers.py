@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -85,3 +86,11 @@ def test_no_process_is_left_when_the_server_has_stopped(tmp_path: Path, no_limit
         assert len(pids) >= 4
         assert server.stop() == 0
         wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+
+
+def test_the_broker_loads_neither_the_database_nor_pillow() -> None:
+    """They would take 20 MiB of its memory."""
+    code = "import imagehost_server.serve.broker, sys; print(*sys.modules)"
+    command = [sys.executable, "-P", "-c", code]
+    modules = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    assert not {"imagehost_core.db", "PIL", "litestar", "prometheus_client", "sqlite3"} & set(modules)

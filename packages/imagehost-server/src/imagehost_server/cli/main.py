@@ -20,7 +20,8 @@ from imagehost_server.cli.maintenance import fsck, gc
 from imagehost_server.cli.migration import migrate_command
 from imagehost_server.cli.settings_toml import format_settings
 from imagehost_server.logging_config import logging_config
-from imagehost_server.metrics import MetricTable, Recorder, serve_metrics
+from imagehost_server.metrics import MetricTable, Recorder
+from imagehost_server.metrics.exposition import serve_metrics
 from imagehost_server.serve import runner
 from imagehost_server.settings import load
 

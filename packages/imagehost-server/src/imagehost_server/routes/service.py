@@ -14,7 +14,7 @@ from imagehost_server.api.operation import operation
 from imagehost_server.api.request import ApiRequest
 from imagehost_server.auth.bearer import bearer_token
 from imagehost_server.http.responses import RawResponse
-from imagehost_server.metrics import CONTENT_TYPE, render_metrics
+from imagehost_server.metrics.exposition import CONTENT_TYPE, render_metrics
 from imagehost_server.middleware.security import is_loopback_client
 
 
