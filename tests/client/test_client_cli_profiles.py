@@ -388,6 +388,14 @@ def test_config_prints_settings_with_their_sources_and_without_the_token(
     ]
 
 
+def test_config_without_a_host_says_how_to_set_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("IMAGEHOST_BASE_URL", "IMAGEHOST_TOKEN", "IMAGEHOST_CDN_URL"):
+        monkeypatch.delenv(name)
+    status, lines, messages = run("config")
+    assert (status, lines[:2]) == (0, ["base_url\tnone\tnone", "token\tnone\tnone"])
+    assert "imagehost-client login" in messages
+
+
 def test_the_default_file_is_in_the_directory_of_settings(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -23,6 +23,8 @@ def describe_failure(result: UploadResult) -> str:
     name, error = _source_name(result.source), result.error
     if not result.attempted:
         return f"{name}: {NOT_ATTEMPTED}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{name}: {error.strerror}"
     if not isinstance(error, UnsupportedMediaTypeError):
         return f"{name}: {error}"
     content = describe_content(name)

@@ -12,6 +12,7 @@ from imagehost_client import _config
 from imagehost_client._cli.accounts import read_secret
 from imagehost_client._cli.connection import PROFILE_VARIABLE, Connection, normalise_base_url
 from imagehost_client._cli.context import CommandContext, pass_context
+from imagehost_client._cli.errors import find_hint
 from imagehost_client._cli.global_options import Command, Group
 from imagehost_client._cli.output import Column
 from imagehost_client._cli.profiles import Profile
@@ -131,15 +132,19 @@ def show_config(context: CommandContext) -> None:
 
     Of the token only the first characters are printed.
     """
-    connection = context.resolve()
-    allow_http = context.allow_http or connection.allow_http
-    resolved = _config.resolve(connection.base_url, "", cdn_url=connection.cdn_url, allow_http=allow_http)
+    connection, console = context.resolve(), context.console
     hint = connection.token.hint() if connection.token else "none"
-    console = context.console
-    console.print(f"base_url\t{resolved.base_url}\t{connection.base_url_source}")
-    console.print(f"cdn_url\t{resolved.cdn_url}\t{connection.cdn_url_source}")
+    if connection.base_url:
+        allow_http = context.allow_http or connection.allow_http
+        resolved = _config.resolve(connection.base_url, "", cdn_url=connection.cdn_url, allow_http=allow_http)
+        console.print(f"base_url\t{resolved.base_url}\t{connection.base_url_source}")
+        console.print(f"cdn_url\t{resolved.cdn_url}\t{connection.cdn_url_source}")
+    else:
+        console.print("base_url\tnone\tnone")
     console.print(f"token\t{hint}\t{connection.token_source}")
     console.print(f"profiles\t{context.store.path}\t{'file' if context.store.path.exists() else 'none'}")
+    if not connection.base_url:
+        console.note(find_hint(ConfigurationError(), connection) or "")
 
 
 @click.group("profiles", cls=Group)
