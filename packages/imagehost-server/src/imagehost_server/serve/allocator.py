@@ -22,8 +22,8 @@ def return_large_blocks() -> None:
     By default glibc does so only until it has freed one: its size, up to 32 MiB, is the limit from then on.
     Then large blocks, such as those of requests and files, come from the memory of small ones, and what is
     kept between them cannot be returned. Two server processes with full caches grew by 6.6 and -0.1 MiB per
-    hour of mixed requests, and with this by 1.7 and -3.8. Image workers, which need large blocks all the time,
-    keep the default.
+    hour of mixed requests, and with this by 1.7 and -3.8. Image workers, which need large blocks all the
+    time, keep the default.
     """
     if sys.platform != "linux":
         return
