@@ -120,7 +120,7 @@ def test_no_byte_of_an_image_is_left_or_sent_after_its_deletion_during_renders_a
         shared.current.append(hosts[0].upload(SMALL, owner=OWNER, convert_to_webp=False))
         deleted: list[Image] = []
         with running(shared, hosts, trials.random):
-            for number in range(trial_count(20, 2_000)):
+            for number in range(trial_count(20, 500)):
                 with trials.trial(f"deletion {number}"):
                     image = hosts[number % count].upload(SMALL, owner=OWNER, convert_to_webp=False)
                     previous = shared.current[0]
