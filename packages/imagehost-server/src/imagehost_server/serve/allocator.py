@@ -25,9 +25,7 @@ def return_large_blocks() -> None:
     hour of mixed requests, and with this by 1.7 and -3.8. Image workers, which need large blocks all the
     time, keep the default.
     """
-    if sys.platform != "linux":
-        return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, LARGE_BYTES)
         mallopt(_M_TRIM_THRESHOLD, LARGE_BYTES)
