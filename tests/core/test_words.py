@@ -18,6 +18,7 @@ from imagehost_core.words import split_words
         ("Summer-party at O'Hare", ("summer", "party", "at", "o", "hare")),
         ("Café CRÈME brûlée", ("cafe", "creme", "brulee")),
         ("Straße", ("strasse",)),
+        ("Iğdır IĞDIR İzmir", ("igdir", "igdir", "izmir")),
         ("ΟΔΥΣΣΕΥΣ", ("οδυσσευσ",)),
         ("猫の写真.webp", ("猫", "の", "写", "真", "webp")),
         ("サッカー2024", ("サ", "ッ", "カ", "ー", "2024")),

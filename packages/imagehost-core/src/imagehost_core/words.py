@@ -38,7 +38,8 @@ def is_whole_word(word: str) -> bool:
 
 
 def _fold(text: str) -> str:
-    decomposed = normalize("NFKD", normalize("NFKD", text).casefold())
+    # The capital letter of the Turkish dotless i is that of i.
+    decomposed = normalize("NFKD", normalize("NFKD", text).casefold()).replace("ı", "i")
     return normalize("NFC", _DIACRITICS.sub("", decomposed))
 
 

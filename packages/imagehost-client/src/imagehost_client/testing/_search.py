@@ -37,5 +37,5 @@ def _has_phrase(words: list[str], phrase: list[str], *, is_last: bool) -> bool:
 
 def _split(text: str) -> list[str]:
     """Return the words of a text, in lower case and without diacritics."""
-    folded = unicodedata.normalize("NFKD", text.casefold())
+    folded = unicodedata.normalize("NFKD", text.casefold()).replace("ı", "i")
     return re.findall(r"[^\W_]+", "".join(one for one in folded if not unicodedata.combining(one)))
