@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.object_store import free_ports
 
 FAST = ("fsync=off", "full_page_writes=off", "shared_buffers=64MB", "max_connections=200")
 """Settings of a server whose databases need not survive a power failure."""
@@ -60,9 +60,8 @@ class PostgresServer:
         self._programs, self._options = programs, options if primary is None else (*options, PROMOTE_AT_ONCE)
         self._data = directory / "data"
         self._process: subprocess.Popen[bytes] | None = None
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        # Not one of outgoing connections, which could have it when the server is started again.
+        (self.port,) = free_ports(1)
         self._data.mkdir(mode=0o700)
         if os.geteuid() == 0:
             for path in (directory, self._data):
@@ -116,6 +115,8 @@ class PostgresServer:
         """Kill all processes, as the loss of their machine does; none if it has stopped itself."""
         assert self._process is not None
         if self._process.poll() is None:
+            # A process that it forked meanwhile would survive, and no server could be started again.
+            self._process.send_signal(signal.SIGSTOP)
             for pid in self.pids:
                 os.kill(pid, signal.SIGKILL)
         self._process.wait(timeout=30)

@@ -28,7 +28,8 @@ COMMANDS = {
     "gc": ("gc",),
     "fsck": ("fsck",),
 }
-CLOCK = {"clock +1h": "+3600", "clock -1h": "-3600", "clock": "+0"}
+CLOCKS = {"clock ahead": 1, "clock behind": -1, "clock": 0}
+"""The steps that set the clock, with the direction."""
 CLOCK_VARIABLES = ("LD_PRELOAD", "FAKETIME_")
 
 
@@ -75,6 +76,7 @@ class Service:
     Args:
         directory: The directory of all files.
         variables: The settings of the server.
+        clock_seconds: The size of a jump of its clock.
 
     Attributes:
         server: The server that runs now.
@@ -85,6 +87,7 @@ class Service:
 
     directory: Path
     variables: dict[str, str]
+    clock_seconds: int = 3_600
     is_disturbed: threading.Event = field(factory=threading.Event)
     wrong: list[str] = field(factory=list)
     done: list[str] = field(factory=list)
@@ -111,7 +114,7 @@ class Service:
     def set_clock(self, step: str) -> None:
         """Set the clock of the server and of commands."""
         path = self.directory / "clock"
-        path.with_suffix(".new").write_text(f"{CLOCK[step]}\n", encoding="ascii")
+        path.with_suffix(".new").write_text(f"{CLOCKS[step] * self.clock_seconds:+}\n", encoding="ascii")
         path.with_suffix(".new").replace(path)
 
     def run_command(self, *arguments: str) -> str:
@@ -145,7 +148,7 @@ class Service:
 
     def run_step(self, step: str) -> None:
         """Do what ends no server process."""
-        if step in CLOCK:
+        if step in CLOCKS:
             self.set_clock(step)
         elif step in COMMANDS:
             self.run_command(*(part.format(directory=self.directory) for part in COMMANDS[step]))

@@ -1,7 +1,7 @@
 """Traffic of all kinds on a server with two processes: all that is acknowledged holds, and no memory leaks.
 
 A run has two parts. In the first, the server is restarted (SIGTERM), killed, its processes are killed one by
-one, and its clock jumps by an hour in both directions, by a library that makes it several times slower. In
+one, and its clock jumps in both directions, by a library that makes it several times slower. In
 the second part, no server process ends and the clock is the real one, so that memory and descriptors can be
 measured: image workers are killed, and `imagehost backup`, `gc` and `fsck` run beside the server. Before it,
 the caches of all processes are filled. The soak takes `IMAGEHOST_TEST_MINUTES` and the time of filling, by
@@ -37,6 +37,8 @@ pytestmark = pytest.mark.slow
 
 ENGINES = ("sqlite+folder", "postgres+s3") if SOAK else ("sqlite+folder",)
 MINUTES = float(os.environ.get("IMAGEHOST_TEST_MINUTES", "60"))
+CLOCK_SECONDS = {"sqlite+folder": 3_600, "postgres+s3": 600}
+"""The jump of the clock. S3 refuses requests that are signed with a time that is wrong by 15 minutes."""
 CLIENTS = 4
 INTERVAL = CLIENTS / 25
 """Seconds between two operations of a client, on average."""
@@ -121,9 +123,9 @@ def check_events(service: Service, clients: list[TrafficClient], receiver: Recei
 def run_first_part(service: Service, seconds: float, choice: random.Random) -> None:
     """Restart the server, kill its processes and set its clock, for a time and at least once each."""
     steps = (
-        ["restart", "clock +1h", "kill server process", "kill broker", "clock -1h", "kill server"]
+        ["restart", "clock ahead", "kill server process", "kill broker", "clock behind", "kill server"]
         if SOAK
-        else ["clock +1h", "kill server process", "clock -1h"]
+        else ["clock ahead", "kill server process", "clock behind"]
     )
     choice.shuffle(steps)
     ended = monotonic() + seconds
@@ -173,7 +175,7 @@ def test_all_that_is_acknowledged_holds_in_mixed_traffic_and_nothing_grows(
     with ExitStack() as stack, run_trials("mixed traffic: requests", engine, record_property) as trials:
         variables |= stack.enter_context(open_engine(engine, tmp_path))
         receiver = stack.enter_context(run_receiver())
-        service = Service(tmp_path, variables)
+        service = Service(tmp_path, variables, CLOCK_SECONDS[engine])
         stack.callback(service.stop)
         webhook = {"url": receiver.url, "events": ["image.uploaded", "image.deleted"]}
         with client_of(service.server, service.token) as http:
