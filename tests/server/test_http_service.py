@@ -75,6 +75,10 @@ def test_every_operation_that_changes_something_has_the_status_of_a_full_disk(
         assert ("507" in item["responses"]) == (method != "GET")
 
 
+def test_every_operation_has_the_status_of_headers_that_are_too_large(document: dict[str, Any]) -> None:
+    assert all("431" in item["responses"] for _, _, item in described_operations(document))
+
+
 def test_the_document_links_what_creates_a_resource_to_the_operations_on_it(document: dict[str, Any]) -> None:
     """Every path with parameters can be reached; the ids of sessions are in a list, the others are names."""
     described = {item["operationId"]: (path, item) for _, path, item in described_operations(document)}

@@ -8,6 +8,7 @@ from imagehost_core.services.idempotency import MAX_KEY
 from imagehost_server.api.operation import Operation
 from imagehost_server.auth.cookies import CSRF_COOKIE, SESSION_COOKIE
 from imagehost_server.auth.scopes import Requirement
+from imagehost_server.middleware.security import HeadersTooLargeError
 
 Schema = dict[str, object]
 
@@ -96,13 +97,14 @@ SECURITY_SCHEMES: Schema = {
     },
 }
 
-_COMMON_ERRORS = (400, 403, 500, 503)
-"""Error statuses of every operation: bad request, plain HTTP, internal error, overload."""
+_COMMON_ERRORS = (400, 403, 431, 500, 503)
+"""Error statuses of every operation: bad request, plain HTTP, too large headers, internal error, overload."""
 
 
 def error_responses() -> dict[str, Schema]:
     """Return the shared error responses, by status."""
-    return {str(kind.status): _error(kind) for kind in BY_CODE.values()}
+    kinds: list[type[ImageHostError]] = [*BY_CODE.values(), HeadersTooLargeError]
+    return {str(kind.status): _error(kind) for kind in kinds}
 
 
 def _error(kind: type[ImageHostError]) -> Schema:

@@ -83,7 +83,7 @@ DELIVERY_QUERY: list[Schema] = [
 ]
 """The query parameters of image URLs."""
 
-_ERRORS = (400, 403, 404, 405, 500, 503)
+_ERRORS = (400, 403, 404, 405, 431, 500, 503)
 
 
 def delivery_path(delivery_url: str) -> Schema:
