@@ -94,16 +94,15 @@ class PostgresServer:
         options = [f"-c{option}" for option in (*self._options, f"port={self.port}")]
         listen = ("-clisten_addresses=127.0.0.1", "-cunix_socket_directories=")
         command = self._command("postgres", "-D", ".", *listen, *options)
-        self._process = subprocess.Popen(command, **self._how())
-        deadline = monotonic() + 30
-        while True:
-            try:
-                psycopg.connect(self.url_of(), connect_timeout=5).close()
-            except psycopg.OperationalError:
-                assert monotonic() < deadline
+        # The log is in no directory, because that may be on a disk which the test switches off.
+        with tempfile.TemporaryFile() as log:
+            self._process = subprocess.Popen(command, **{**self._how(), "stderr": log})
+            deadline = monotonic() + 30
+            while not self._is_accepting():
+                if monotonic() > deadline or self._process.poll() is not None:
+                    log.seek(0)
+                    raise AssertionError(f"expected a server that accepts connections: {log.read()!r}")
                 sleep(0.05)
-            else:
-                return
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """Stop the server: by default with its connections (SIGINT); by SIGQUIT as a crash does."""
@@ -140,6 +139,13 @@ class PostgresServer:
             yield self.url_of(name)
         finally:
             self.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def _is_accepting(self) -> bool:
+        try:
+            psycopg.connect(self.url_of(), connect_timeout=5).close()
+        except psycopg.OperationalError:
+            return False
+        return True
 
     def _command(self, program: str, *arguments: str) -> list[str]:
         return [str(self._programs / program), *arguments]
