@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from hashlib import sha256
 from io import BytesIO
 from types import MappingProxyType
 
 import PIL
 from attrs import frozen
-from PIL import AvifImagePlugin, Image, features
+from PIL import Image, features
 
 from imagehost_core.formats import Format
 from imagehost_core.pixels import quantisation
 from imagehost_core.pixels.chroma_subsampling import CHROMA_SUBSAMPLING
 from imagehost_core.pixels.resize import RESAMPLER
 
-if not features.check("avif"):
+if features.check("avif"):
+    from PIL import AvifImagePlugin
+else:
     # Pillow's own wheels support AVIF; builds of Linux distributions may not.
-    import pillow_avif  # type: ignore[import-untyped]  # noqa: F401
+    from pillow_avif import AvifImagePlugin  # type: ignore[import-untyped, no-redef]
 
 PIPELINE_VERSION = 7
 """Incremented whenever the same job produces other bytes than before, so that every ETag changes."""
@@ -95,12 +98,15 @@ def supported_avif_options(options: Mapping[str, object]) -> Mapping[str, object
     return options
 
 
-_SUPPORTED_AVIF_TUNING = supported_avif_options(_AVIF_TUNING)
+@cache
+def _supported_avif_tuning() -> Mapping[str, object]:
+    """Return the supported tuning; not when this module is imported: the encoder takes 2 MiB of memory."""
+    return supported_avif_options(_AVIF_TUNING)
 
 
 def _avif_quality_options(quality: int) -> Mapping[str, object]:
     """Return the encoder options of a quality; libaom rejects the tuning at 100, which is lossless."""
-    tuning = _SUPPORTED_AVIF_TUNING if quality < 100 else {}
+    tuning = _supported_avif_tuning() if quality < 100 else {}
     return {"quality": quality, **tuning}
 
 
@@ -136,7 +142,7 @@ def codec_fingerprint() -> str:
     """Return 12 hexadecimal digits that change whenever the bytes of a variant could.
 
     They depend on the versions of Pillow and its codec libraries, on the resampler, on the chroma
-    subsampling, and on `PIPELINE_VERSION`.
+    subsampling, and on `PIPELINE_VERSION`. Whether libaom supports the tuning depends on its version.
     """
     versions = [
         f"pipeline {PIPELINE_VERSION}",
@@ -145,6 +151,5 @@ def codec_fingerprint() -> str:
         f"pillow {PIL.__version__}",
     ]
     versions += [f"{name} {features.version(name)}" for name in _LIBRARIES]
-    avif = CODECS[Format.AVIF]
-    versions += [f"avif { {**avif.options, **avif.quality_options(60)} }"]
+    versions += [f"aom {AvifImagePlugin.get_codec_version('aom')}"]
     return sha256("; ".join(versions).encode()).hexdigest()[:12]
