@@ -111,14 +111,23 @@ class PostgresServer:
         self._process.wait(timeout=30)
 
     def kill(self) -> None:
-        """Kill all processes, as the loss of their machine does; none if it has stopped itself."""
+        """Kill all processes, as the loss of their machine does; none if it has stopped itself.
+
+        Returns when none of them has the shared memory any more, which a server that starts does not accept.
+        """
         assert self._process is not None
+        pids: list[int] = []
         if self._process.poll() is None:
-            # A process that it forked meanwhile would survive, and no server could be started again.
+            # It must not fork a process meanwhile, which would survive.
             self._process.send_signal(signal.SIGSTOP)
-            for pid in self.pids:
+            pids = self.pids
+            for pid in pids:
                 os.kill(pid, signal.SIGKILL)
         self._process.wait(timeout=30)
+        deadline = monotonic() + 30
+        while any(map(_is_running, pids)):
+            assert monotonic() < deadline, f"expected that all of {pids} have ended"
+            sleep(0.005)
 
     def promote(self) -> None:
         """Let a standby become a primary, and wait until it is."""
@@ -155,6 +164,15 @@ class PostgresServer:
         user = {"user": UNPRIVILEGED, "group": UNPRIVILEGED, "extra_groups": ()} if os.geteuid() == 0 else {}
         output = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         return {"cwd": self._data, "env": {"LC_ALL": "C", "PATH": os.defpath}, **output, **user}
+
+
+def _is_running(pid: int) -> bool:
+    """Return whether a process has not ended; one that its parent has not waited for has (proc(5))."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
 
 
 @contextmanager
