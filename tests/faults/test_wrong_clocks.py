@@ -20,6 +20,7 @@ from attrs import frozen
 from tests.faults.conftest import NO_LIMITS, client_of
 from tests.faults.service_load import ServiceLoad
 from tests.faults.webhook_server import run_webhook_server
+from tests.object_store import shared_s3_server
 from tests.postgres import PostgresServer
 
 from imagehost_core.testing import make_image
@@ -33,6 +34,7 @@ DEADLINE = 60.0
 HALF_AN_HOUR = timedelta(minutes=30)
 TOLERANCE = 60.0
 """Seconds that a test may take between two readings of a clock."""
+MAX_RECOVERY_SECONDS = 10.0
 PASSWORD = "correct horse battery"
 
 
@@ -187,3 +189,45 @@ def test_webhooks_are_sent_and_repeated_in_time_with_the_right_timestamp(hosts: 
         assert second[0] - first[0] > 2
         for arrived, claimed in (first, second):
             assert abs(arrived - claimed) < TOLERANCE
+
+
+def test_a_host_whose_clock_the_object_store_refuses_is_not_ready_until_it_is_set(
+    tmp_path: Path,
+) -> None:
+    def set_clock(offset: str) -> None:
+        path = tmp_path / "clock"
+        path.with_suffix(".new").write_text(offset, encoding="ascii")
+        path.with_suffix(".new").replace(path)
+
+    set_clock("+0")
+    variables = {
+        **NO_LIMITS,
+        "LD_PRELOAD": str(faketime_library()),
+        "FAKETIME_TIMESTAMP_FILE": str(tmp_path / "clock"),
+        "FAKETIME_CACHE_DURATION": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+    with ExitStack() as stack:
+        variables["IMAGEHOST_STORAGE"] = stack.enter_context(shared_s3_server()).url()
+        server = stack.enter_context(running(tmp_path / "data", variables=variables))
+        client = stack.enter_context(client_of(server, server.token))
+        stored = upload(client)
+
+        def is_ready(expected: bool) -> bool:
+            response = client.get("/readyz")
+            return response.is_success is expected and (expected or "image store" in response.text)
+
+        for clock in ("+1h", "-1h"):
+            set_clock(clock)
+            until(partial(is_ready, False))
+            response = client.post("/v1/upload", files={"image": ("b.png", make_image(8, 8))})
+            assert (response.status_code, response.headers["retry-after"].isdigit()) == (503, True)
+            set_clock("+0")
+            began = time.monotonic()
+            until(partial(is_ready, True))
+            assert time.monotonic() - began < MAX_RECOVERY_SECONDS
+        assert upload(client)["id"] != stored["id"]
+        command = [sys.executable, "-m", "imagehost_server", "fsck", "--data", str(server.data)]
+        environ = environment(variables)
+        result = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
+        assert result.returncode == 0, result.stdout + result.stderr
