@@ -189,7 +189,8 @@ def test_the_codec_fingerprint_changes_with_the_pipeline_version(monkeypatch: py
 
 def test_the_codec_fingerprint_changes_with_the_version_of_libaom(monkeypatch: pytest.MonkeyPatch) -> None:
     before = codec_fingerprint()
-    monkeypatch.setattr(codecs.AvifImagePlugin, "get_codec_version", {"aom": "3.12.1"}.get)
+    name = "imagehost_core.pixels.codecs.AvifImagePlugin.get_codec_version"
+    monkeypatch.setattr(name, {"aom": "3.12.1"}.get)
     assert codec_fingerprint() != before
 
 
