@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from itertools import count
+from itertools import accumulate, count
 from pathlib import Path
 
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from imagehost_core.db import (
     AlbumRepository,
@@ -20,6 +23,7 @@ from imagehost_core.db import (
     list_buckets,
 )
 from imagehost_core.db.database import SqlRow, SqlValue
+from imagehost_core.db.list_buckets import Buckets
 from imagehost_core.db.recount import check_counters, repair_counters
 from imagehost_core.ids import AccountId, AlbumId, ImageId
 from imagehost_core.image_lists import ImageListRequest, ImageSort
@@ -145,6 +149,7 @@ def test_a_page_of_any_number_is_read_from_a_bucket_on(
 ) -> None:
     uploaded = upload(60, album_id)
     expected = uploaded if sort is ImageSort.OLDEST else uploaded[::-1]
+    used = set[str]()
     for number in range(1, 33):
         page = read(recorder, kind, album_id, sort, PageRequest(number, 2))
         assert list(page) == expected[2 * number - 2 : 2 * number]
@@ -152,11 +157,39 @@ def test_a_page_of_any_number_is_read_from_a_bucket_on(
         steps, values = recorder.queries[-1]
         skipped = values["offset"]
         assert isinstance(skipped, int)
-        # Pages past the end skip at most the images of the last bucket.
-        assert skipped < 2 * BUCKET or number > 30
-        if 2 * BUCKET <= 2 * number - 2 < 60:
-            operator = "<" if sort is ImageSort.NEWEST else ">"
-            assert any(f"(created_at,id){operator}(?,?)" in step for step in steps), steps
+        # Half of the images of the largest bucket, from whichever of its ends is nearer.
+        assert skipped <= BUCKET or 2 * number - 2 < BUCKET
+        directions = re.findall(r"\(created_at,id\)([<>])\(", " ".join(steps))
+        assert directions or 2 * number - 2 < 2 * BUCKET
+        used |= set(directions)
+    assert used == {"<", ">"}
+
+
+@given(
+    sizes=st.lists(st.integers(1, 9), max_size=8),
+    newer=st.integers(0, 20),
+    offset=st.integers(0, 120),
+    count=st.integers(1, 30),
+    is_descending=st.booleans(),
+)
+def test_the_range_of_any_page_has_its_images_and_is_counted_from_the_nearest_bucket(
+    sizes: list[int], newer: int, offset: int, count: int, is_descending: bool
+) -> None:
+    through = tuple(accumulate(sizes))
+    found_buckets = Buckets(through, tuple((last - 1, "") for last in through))
+    images = list(range(sum(sizes) + newer))
+    listed = images[::-1] if is_descending else images
+    found = found_buckets.find_range(offset, count, len(images), is_descending=is_descending)
+    if found is None:
+        return
+    if found.is_descending:
+        counted = [image for image in images[::-1] if (image, "") <= found.bound]
+    else:
+        counted = [image for image in images if (image, "") > found.bound]
+    page = counted[found.skipped : found.skipped + found.count]
+    assert sorted(page, reverse=is_descending) == listed[offset : offset + count]
+    assert found.skipped <= max(offset - 1, 0)
+    assert found.skipped <= max(*sizes, newer, 0, 0) // 2 + count
 
 
 @SQLITE_ONLY

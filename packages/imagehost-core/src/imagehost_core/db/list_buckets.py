@@ -100,16 +100,21 @@ class CountedList:
 
 
 @frozen
-class PageStart:
-    """Where a page begins.
+class PageRange:
+    """The images of a page, as counted from the end of a bucket that is the nearest to them.
 
     Attributes:
-        bound: The last position of the page's bucket; in ascending order, that of the bucket before.
+        bound: The last position of a bucket.
+        is_descending: Whether the images up to the bound are counted, from the newest on; otherwise those
+            after it, from the oldest on.
         skipped: The number of images between the bound and the page.
+        count: The number of images to read.
     """
 
     bound: Position
+    is_descending: bool
     skipped: int
+    count: int
 
 
 _OF_LIST = "list = :list AND owner_id = :owner"
@@ -156,21 +161,28 @@ class Buckets:
     through: tuple[int, ...] = field(repr=False)
     last: tuple[Position, ...] = field(repr=False)
 
-    def find_start(self, offset: int, total: int, *, is_descending: bool) -> PageStart | None:
-        """Return where a page begins; `None` if that is best found from the beginning of the list.
+    def find_range(self, offset: int, count: int, total: int, *, is_descending: bool) -> PageRange | None:
+        """Return where the images of a page are; `None` if they are best counted from the list's beginning.
 
         Args:
             offset: The number of images before the page.
+            count: The number of images to read, if the list has so many.
             total: The number of images in the list.
             is_descending: Whether the newest image comes first.
         """
-        number = total - 1 - offset if is_descending else offset
-        index = bisect_right(self.through, number)
-        if is_descending and index < len(self.through):
-            return PageStart(self.last[index], self.through[index] - 1 - number)
-        if not is_descending and index:
-            return PageStart(self.last[index - 1], number - self.through[index - 1])
-        return None
+        count = min(count, total - offset)
+        if count <= 0:
+            # Nothing is before the beginning, so that a page after the end reads no image.
+            return PageRange(_BEGINNING, True, 0, 1)
+        oldest = total - offset - count if is_descending else offset
+        newest = oldest + count - 1
+        index = bisect_right(self.through, oldest)
+        bound, before = (self.last[index - 1], self.through[index - 1]) if index else (_BEGINNING, 0)
+        nearest = PageRange(bound, False, oldest - before, count)
+        index = bisect_right(self.through, newest)
+        if index < len(self.through) and self.through[index] - 1 - newest < nearest.skipped:
+            nearest = PageRange(self.last[index], True, self.through[index] - 1 - newest, count)
+        return nearest if nearest.skipped < offset else None
 
 
 @frozen

@@ -120,23 +120,23 @@ def paginate(queryable: Queryable, items: ItemList[T], request: PageRequest, tot
     """
     # The position of a cursor that a client has changed may have values of other types.
     require_cursor_of(items.id if _is_position_in(items, request.after) else "", request)
-    column, direction = items.order.column, "DESC" if items.order.descending else "ASC"
+    column, is_descending = items.order.column, items.order.descending
     after, parameters = "", dict(items.values)
+    parameters |= {"count": request.per_page + 1, "offset": request.offset}
     if request.after is not None:
-        operator = "<" if items.order.descending else ">"
+        operator = "<" if is_descending else ">"
         after = f"AND (item.{column}, item.id) {operator} (:after_key, :after_id)"
         parameters |= {"after_key": request.after.key, "after_id": request.after.id}
-    start = None
-    if items.buckets is not None and total is not None and request.after is None:
-        start = items.buckets.find_start(request.offset, total, is_descending=items.order.descending)
-    if start is not None:
-        operator = "<=" if items.order.descending else ">"
-        after = f"AND (item.{column}, item.id) {operator} (:bound_key, :bound_id)"
-        parameters |= {"bound_key": start.bound[0], "bound_id": start.bound[1]}
-    offset = request.offset if start is None else start.skipped
-    parameters |= {"count": request.per_page + 1, "offset": offset}
-    order = f"ORDER BY item.{column} {direction}, item.id {direction}"
-    source = f"FROM {items.table} AS item WHERE {items.where} {after} {order}"
+    elif items.buckets is not None and total is not None:
+        found = items.buckets.find_range(
+            request.offset, request.per_page + 1, total, is_descending=is_descending
+        )
+        if found is not None:
+            is_descending = found.is_descending
+            after = f"AND (item.{column}, item.id) {'<=' if is_descending else '>'} (:bound_key, :bound_id)"
+            parameters |= {"bound_key": found.bound[0], "bound_id": found.bound[1]}
+            parameters |= {"count": found.count, "offset": found.skipped}
+    source = f"FROM {items.table} AS item WHERE {items.where} {after} {_order_by(column, is_descending)}"
     if items.checked is not None:
         # Rows come in the order of the subquery. With an order here too, SQLite would read all of them first.
         columns = ", ".join(f"item.{name}" for name in items.checked.columns)
@@ -144,7 +144,7 @@ def paginate(queryable: Queryable, items: ItemList[T], request: PageRequest, tot
         parameters["checked"] = items.checked.limit
     page_ids = f"SELECT item.id {source} LIMIT :count OFFSET :offset"
     select = items.select or f"SELECT * FROM {items.table} AS item"  # noqa: S608
-    sql = f"{select} WHERE item.id IN ({page_ids}) {order}"
+    sql = f"{select} WHERE item.id IN ({page_ids}) {_order_by(column, items.order.descending)}"
     rows = queryable.fetch_all(sql, parameters, deadline=items.deadline)
     page_rows = rows[: request.per_page]
     has_more = len(rows) > len(page_rows)
@@ -164,6 +164,11 @@ def count_items(queryable: Queryable, items: ItemList[T]) -> int:
         items.values,
     )
     return int(row["total"] or 0)
+
+
+def _order_by(column: str, is_descending: bool) -> str:
+    direction = "DESC" if is_descending else "ASC"
+    return f"ORDER BY item.{column} {direction}, item.id {direction}"
 
 
 def _is_position_in(items: ItemList[T], position: CursorPosition | None) -> bool:
