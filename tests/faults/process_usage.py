@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from statistics import linear_regression
+from statistics import fmean, linear_regression
 from time import monotonic
 
 from attrs import define, field, frozen
@@ -114,7 +114,8 @@ class UsageLog:
     """The usage of a server's processes over time.
 
     Attributes:
-        memory: Bytes by time in seconds, for each process that is no image worker and for the sum of those.
+        memory: Bytes by time in seconds, for each process that is no image worker and for the mean of those,
+            whose number depends on the requests.
         descriptors: The same, of descriptors.
     """
 
@@ -124,11 +125,13 @@ class UsageLog:
     def add(self, usage: Iterable[ProcessUsage]) -> None:
         """Add a sample of the present."""
         now = monotonic()
+        by_name: dict[str, list[ProcessUsage]] = defaultdict(list)
         for process in usage:
             is_worker = process.role == "image worker"
-            name = "image workers" if is_worker else f"{process.role} {process.pid}"
-            for values, value in ((self.memory, process.memory), (self.descriptors, process.descriptors)):
-                values[name][now] = values[name].get(now, 0) + value
+            by_name["image worker" if is_worker else f"{process.role} {process.pid}"].append(process)
+        for name, processes in by_name.items():
+            self.memory[name][now] = fmean(process.memory for process in processes)
+            self.descriptors[name][now] = fmean(process.descriptors for process in processes)
 
     def slopes(self) -> dict[str, float]:
         """Return the slope of the memory of each process that ran long enough, in MiB per hour."""

@@ -205,7 +205,7 @@ def test_all_that_is_acknowledged_holds_in_mixed_traffic_and_nothing_grows(
             trials.failures.append(f"expected {baseline} for the descriptors but received {last}")
         trials.failures += check_events(service, clients, receiver)
         trials.failures += check_images(service, clients)
-        service.run_command("fsck")
+        service.check()
         trials.failures += service.wrong + [wrong for client in clients for wrong in client.wrong]
         statuses: dict[tuple[str, int], int] = {}
         for client in clients:
