@@ -10,12 +10,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import pytest
 from tests.core.workers.broker_process import Broker, granted, request
 
 from imagehost_core.errors import UnavailableError
 from imagehost_core.workers import ImageExecutor, PoolLoad, failures, messages
+from imagehost_core.workers.admission import WorkerRequest
+from imagehost_core.workers.borrowed import BorrowedWorker
 from imagehost_core.workers.broker_messages import Action, BorrowRequest, Command, WorkerState
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "send_fds"), reason="needs SCM_RIGHTS")
@@ -159,5 +162,34 @@ def test_closing_a_borrower_kills_the_worker_processes_that_it_uses(
             closing.result(SOON)
             assert soon(lambda: has_exited(pid))
             assert granted(other.submit(request())).pid != pid
+        finally:
+            broker.kill()
+
+
+def test_closing_a_borrower_kills_a_worker_process_that_it_receives_meanwhile(
+    broker: Broker, run_task: RunTask, has_exited: HasExited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.start()
+    pool, other = broker.pool(), broker.pool()
+    has_reply, is_closing = Event(), Event()
+    receive = pool._receive
+
+    def receive_slowly(connection: socket.socket, request: WorkerRequest) -> BorrowedWorker | None:
+        has_reply.set()
+        assert is_closing.wait(SOON)
+        return receive(connection, request)
+
+    monkeypatch.setattr(pool, "_receive", receive_slowly)
+    with ThreadPoolExecutor(2) as threads:
+        task = threads.submit(run_task, ImageExecutor(1, pool=pool), "sleep")
+        try:
+            assert has_reply.wait(SOON)
+            (pid,) = other.worker_pids
+            closing = threads.submit(pool.close)
+            assert soon(lambda: pool.closed)
+            is_closing.set()
+            assert isinstance(task.exception(SOON), failures.WorkerKilled)
+            closing.result(SOON)
+            assert soon(lambda: has_exited(pid))
         finally:
             broker.kill()

@@ -188,13 +188,15 @@ class BorrowedPool(WorkerPool):
             if self._closed:
                 return
             self._closed = True
+        self._stop_sender.send(b"\0")
+        if self._thread is not None:
+            self._thread.join()
+        # The thread may just have received worker processes: their connections are no longer of this pool.
+        with self._lock:
             waiting = list(self._waiting.items())
             in_use = list(self._in_use)
         for worker in in_use:
             worker.kill()
-        self._stop_sender.send(b"\0")
-        if self._thread is not None:
-            self._thread.join()
         for connection, future in waiting:
             connection.close()
             if not future.done() and future.set_running_or_notify_cancel():
