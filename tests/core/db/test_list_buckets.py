@@ -189,7 +189,8 @@ def test_the_range_of_any_page_has_its_images_and_is_counted_from_the_nearest_bu
     page = counted[found.skipped : found.skipped + found.count]
     assert sorted(page, reverse=is_descending) == listed[offset : offset + count]
     assert found.skipped <= max(offset - 1, 0)
-    assert found.skipped <= max(*sizes, newer, 0, 0) // 2 + count
+    # Half of a bucket, or the images after the last one, whose newest end moves with each upload.
+    assert found.skipped <= max(max(sizes, default=0) // 2 + count, newer)
 
 
 @SQLITE_ONLY
