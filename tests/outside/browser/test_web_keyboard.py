@@ -1,4 +1,4 @@
-"""The web pages in Chromium without a mouse: every element is reached in order, visibly, and left again."""
+"""Web pages and their dialogs in Chromium without a mouse: elements are reached in order and visibly."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.outside.browser.tabs import (
     PAGES,
     PASSWORD,
     PATIENT,
+    PUT_FILES,
     WIDE,
     OpenTab,
     sign_in,
@@ -27,10 +28,15 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.external
 
+LIGHT: dict[str, object] = {"viewport": WIDE, "color_scheme": "light", "locale": "en"}
+DARK: dict[str, object] = {"viewport": NARROW, "color_scheme": "dark", "locale": "de"}
+
 NUMBER_STOPS = """() => {
   const selector = "a[href], button, input, select, textarea, summary, [tabindex='0']";
   const groups = new Set();
-  const stops = [...document.querySelectorAll(selector)].filter((stop) => {
+  document.querySelectorAll("[data-stop]").forEach((stop) => delete stop.dataset.stop);
+  const root = document.querySelector(":modal") ?? document;
+  const stops = [...root.querySelectorAll(selector)].filter((stop) => {
     const isShown = stop.checkVisibility({ visibilityProperty: true });
     if (stop.disabled || stop.tabIndex < 0 || stop.closest("[inert]") || !isShown) return false;
     if (stop.type !== "radio") return true;
@@ -42,7 +48,10 @@ NUMBER_STOPS = """() => {
   stops.forEach((stop, index) => { stop.dataset.stop = index; });
   return stops.map((stop) => stop.outerHTML.slice(0, 120));
 }"""
-"""Numbers the elements that the keyboard should reach, in the order of the document, and describes them."""
+"""Numbers the elements that the keyboard should reach, in the order of the document, and describes them.
+
+Those outside a modal dialog are not among them: the dialog makes them inert.
+"""
 READ_FOCUS = """() => {
   const focused = document.activeElement;
   if (focused === document.body) return null;
@@ -87,11 +96,11 @@ def image_id(server: RunningServer) -> str:
     return str(response.json()["data"]["images"][0]["id"])
 
 
-@pytest.mark.parametrize("viewport", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize("options", [LIGHT, DARK], ids=["wide-light", "narrow-dark-de"])
 def test_every_element_of_every_page_is_reached_by_the_keyboard_in_order_and_visibly(
-    open_tab: OpenTab, origin: str, image_id: str, viewport: dict[str, int]
+    open_tab: OpenTab, origin: str, image_id: str, options: dict[str, object]
 ) -> None:
-    page = open_tab(viewport=viewport).page
+    page = open_tab(**options).page
     wrong: list[str] = []
     for index, path in enumerate((*PAGES, *ACCOUNT_PAGES)):
         if index == len(PAGES):
@@ -102,11 +111,42 @@ def test_every_element_of_every_page_is_reached_by_the_keyboard_in_order_and_vis
     assert wrong == [], "\n".join(wrong)
 
 
+@pytest.mark.parametrize("options", [LIGHT, DARK], ids=["wide-light", "narrow-dark-de"])
+def test_every_element_of_open_dialogs_is_reached_and_escape_returns_to_the_page(
+    open_tab: OpenTab, origin: str, options: dict[str, object]
+) -> None:
+    page, wrong = open_tab(**options).page, []
+    page.goto(origin)
+    page.focus("#grid li:nth-child(2) a")
+    page.keyboard.press("Enter")
+    wrong += [f"lightbox: {text}" for text in walk_dialog(page)]
+    assert page.evaluate("document.activeElement === document.querySelector('#grid li:nth-child(2) a')")
+    sign_in(page, origin, "/albums/1")
+    page.evaluate(PUT_FILES, ["main", "drop", [["a.png", "image/png", list(make_image(31, 20))]]])
+    page.locator("dialog .uploads .done").wait_for()
+    wrong += [f"uploads: {text}" for text in walk_dialog(page)]
+    assert wrong == [], "\n".join(wrong)
+
+
+def walk_dialog(page: Page) -> list[str]:
+    """Walk through the open modal dialog, and close it by Escape; return what is wrong."""
+    wrong = walk(page)
+    page.keyboard.press("Escape")
+    if page.evaluate("document.querySelector(':modal') !== null"):
+        wrong.append("expected Escape to close the dialog but it is open")
+    return wrong
+
+
 def walk(page: Page) -> list[str]:
-    """Press Tab once for each element of a page, and then Shift+Tab; return what is wrong."""
-    # A page for signing in begins with the focus in its form.
-    page.evaluate("document.body.tabIndex = -1; document.body.focus()")
+    """Press Tab once for each element of a page or its dialog, and then Shift+Tab; return what is wrong."""
+    # A page for signing in begins with the focus in its form, and a dialog with it on an element.
+    page.evaluate("""() => {
+      const root = document.querySelector(":modal") ?? document.body;
+      root.tabIndex = -1;
+      root.focus();
+    }""")
     expected, reached, wrong = page.evaluate(NUMBER_STOPS), [], []
+    assert len(expected) > 1
     for key in [*["Tab"] * len(expected), "Shift+Tab"]:
         page.keyboard.press(key)
         focus = page.evaluate(READ_FOCUS)
