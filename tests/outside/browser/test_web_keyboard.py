@@ -57,20 +57,23 @@ READ_FOCUS = """() => {
   if (focused === document.body) return null;
   const style = getComputedStyle(focused);
   const { top, bottom, left, right } = focused.getBoundingClientRect();
+  const middle = (low, high, size) => (Math.max(low, 0) + Math.min(high, size)) / 2;
+  const [x, y] = [middle(left, right, innerWidth), middle(top, bottom, innerHeight)];
+  const topmost = document.elementFromPoint(x, y);
   const group = focused.type === "radio" && document.querySelector(`[name="${focused.name}"][data-stop]`);
   return {
     stop: Number((group || focused).dataset.stop ?? -1),
     html: focused.outerHTML.slice(0, 120),
     isMarked: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0,
-    isInView: bottom > 0 && top < innerHeight && right > 0 && left < innerWidth,
+    isInView: focused.contains(topmost) || topmost?.contains(focused),
   };
 }"""
-"""Describes the focused element; null for none."""
+"""Describes the focused element; null for none. It is not in view if another element covers its middle."""
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server with three images, an album, a key and a webhook."""
+    """A server with an album of images that fill more than a screen, and a webhook."""
     directory = tmp_path_factory.mktemp("keyboard")
     (directory / "password").write_text(PASSWORD, encoding="utf-8")
     variables = {**LIMITS, **PATIENT, "IMAGEHOST_ADMIN_PASSWORD_FILE": str(directory / "password")}
@@ -79,7 +82,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         with httpx2.Client(base_url=server.base_url, headers=headers, timeout=180) as client:
             album = client.post("/albums", json={"name": "Holidays"}).raise_for_status().json()["data"]["id"]
             assert album == 1
-            files = [("files[]", (f"{n}.png", make_image(300 + n, 200))) for n in range(3)]
+            files = [("files[]", (f"{n}.png", make_image(300 + n, 200))) for n in range(16)]
             client.post("/upload", files=files, data={"album_id": str(album)}).raise_for_status()
             client.post("/webhooks", json={"url": "https://example.com/", "events": ["image.uploaded"]})
         yield server
@@ -108,6 +111,9 @@ def test_every_element_of_every_page_is_reached_by_the_keyboard_in_order_and_vis
         page.goto(origin + path.format(id=image_id))
         page.wait_for_load_state("networkidle")
         wrong += [f"{path}: {text}" for text in walk(page)]
+        if path.startswith("/images") and page.locator("#grid [data-id] input").count():
+            page.locator("#grid [data-id] input").first.check()
+            wrong += [f"selection on {path}: {text}" for text in walk(page)]
     assert wrong == [], "\n".join(wrong)
 
 

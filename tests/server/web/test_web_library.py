@@ -42,6 +42,16 @@ def post(browser: httpx2.Client, session: SignedIn, path: str, **fields: str) ->
     return browser.post(path, data={"csrf_token": session.csrf, **fields})
 
 
+@pytest.mark.parametrize("view", ["", "?view=list"])
+def test_images_are_named_by_their_files_so_that_checkboxes_differ(
+    host: ImageHost, browser: httpx2.Client, view: str
+) -> None:
+    for description in ("", "a red barn"):
+        host.upload(make_image(30, 20), owner="dora", filename="named.png", description=description)
+    names = re.findall(r'data-id="[^>]*>.*?alt="([^"]*)"', browser.get(f"/images{view}").text)
+    assert names == ["named.webp"] * 2
+
+
 @pytest.mark.parametrize("view", ["", "&view=list"])
 def test_the_images_of_the_account_are_listed_with_the_filters_of_the_api(
     host: ImageHost, browser: httpx2.Client, view: str

@@ -23,6 +23,8 @@ function start() {
   let last = null;
   document.getElementById("main").append(bar);
   bar.hidden = true;
+  // What gets the focus is scrolled to above the bar, which is 0 high while it is hidden.
+  new ResizeObserver(() => (document.documentElement.style.scrollPaddingBottom = `${bar.offsetHeight}px`)).observe(bar);
 
   const items = () => [...grid.querySelectorAll("[data-id]")];
 
