@@ -71,6 +71,17 @@ def test_images_of_the_grid_have_their_size_so_that_nothing_moves(
     assert shown["src"] == host.urls.thumb(image)
 
 
+@pytest.mark.parametrize(
+    ("size", "is_small"), [((16, 16), True), ((120, 100), True), ((540, 200), False), ((230, 230), False)]
+)
+def test_an_image_fills_its_box_unless_that_would_enlarge_it_much(
+    host: ImageHost, visitor: httpx2.Client, size: tuple[int, int], is_small: bool
+) -> None:
+    image = host.upload(make_image(*size), owner="admin")
+    (box,) = re.findall(f'<li class="([^"]+)"><a href="/i/{image.id}"', visitor.get("/").text)
+    assert ("small" in box.split()) is is_small
+
+
 def test_every_url_of_a_page_is_served(host: ImageHost, visitor: httpx2.Client) -> None:
     image = host.upload(make_image(700, 500), owner="admin")
     page = visitor.get(f"/i/{image.id}").text

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 ROW_HEIGHT = 230
 """The least height of a row on wide screens, in CSS pixels; `--row` in the style sheet is the same."""
+MAX_ENLARGEMENT = 1.5
+"""The most times that an image is enlarged to fill its box in a row of the least height. If it is a little
+smaller than the box, a frame around it would stand out among photographs; icons would only be blurred."""
 _STEP = 2
 _MIN, _MAX = 20, 500
 
@@ -26,6 +29,11 @@ def ratio_class(width: int, height: int) -> str:
 def tile_width(width: int, height: int) -> int:
     """Return the least width of an image's box in a grid, in CSS pixels; the row may stretch it."""
     return round(_hundredths(width, height) * ROW_HEIGHT / 100)
+
+
+def fills_tile(width: int, height: int) -> bool:
+    """Return whether an image fills its box; a smaller one is shown in its own size in the middle of it."""
+    return width * MAX_ENLARGEMENT >= tile_width(width, height)
 
 
 def ratio_styles() -> str:

@@ -15,7 +15,7 @@ from imagehost_core.resources import THUMB_SIDE, UrlBuilder
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.transform import AUTO, Transform
 from imagehost_server.web.catalog import Texts
-from imagehost_server.web.layout import ratio_class, tile_width
+from imagehost_server.web.layout import fills_tile, ratio_class, tile_width
 
 WIDTHS = (320, 640, 1280, 1920)
 """Widths of variants on pages, in pixels: those that are rendered fastest from derivatives."""
@@ -96,7 +96,8 @@ class ImagePresenter:
             sizes=f"(max-width: {box_width}px) 100vw, {box_width}px",
             width=image.width,
             height=image.height,
-            box=ratio_class(image.width, image.height) + (" small" if image.width < box_width else ""),
+            box=ratio_class(image.width, image.height)
+            + ("" if fills_tile(image.width, image.height) else " small"),
             placeholder=image.placeholder,
         )
 
