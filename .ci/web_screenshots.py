@@ -137,6 +137,7 @@ def measure(browser: Browser, url: str) -> None:
 def main() -> None:
     """Run the server, and save the screenshots."""
     target = Path(sys.argv[1])
+    target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         password = Path(folder, "password")
         password.write_text(PASSWORD, encoding="utf-8")
