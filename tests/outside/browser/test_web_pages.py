@@ -28,7 +28,7 @@ from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer, running
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page, Response, StorageState
+    from playwright.sync_api import Page, Response, StorageState, ViewportSize
 
 pytestmark = pytest.mark.external
 
@@ -39,6 +39,8 @@ FIND_VIOLATIONS = """async () => {
   return violations.map(({ id, nodes }) => [id, nodes.slice(0, 3).map(({ html }) => html.slice(0, 200))]);
 }"""
 """Runs axe-core, whose whole result would take seconds to transfer."""
+REFLOWED: ViewportSize = {"width": 320, "height": 640}
+"""The least width at which a page must not scroll in two directions (WCAG 2.2, 1.4.10)."""
 MAX_HTML, MAX_SCRIPTS = 30_000, 40_000
 """Bytes of a page's HTML, and of its scripts as they are sent (compressed)."""
 OBSERVE_SHIFTS = (
@@ -108,7 +110,7 @@ def test_every_page_is_accessible_and_loads_nothing_foreign(
     gallery: list[str],
     axe: str,
     screenshots: Path,
-    viewport: dict[str, int],
+    viewport: ViewportSize,
     scheme: str,
 ) -> None:
     language = "de" if scheme == "dark" else "en"
@@ -126,6 +128,9 @@ def test_every_page_is_accessible_and_loads_nothing_foreign(
         assert page.evaluate("document.documentElement.lang") == language
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
         violations += find_violations(page, axe, path)
+        page.set_viewport_size(REFLOWED)
+        assert page.evaluate("document.documentElement.scrollWidth") <= REFLOWED["width"], path
+        page.set_viewport_size(viewport)
     assert violations == []
     assert [url for url in tab.requests if not url.startswith((origin, "data:", "blob:"))] == []
     assert [error for error in tab.errors if not error.endswith(f"({origin}/nothing)")] == []
