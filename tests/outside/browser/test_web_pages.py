@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
+from tests.animations import make_animation
 from tests.outside.browser.tabs import (
     ACCOUNT_PAGES,
     LIMITS,
@@ -39,6 +40,12 @@ FIND_VIOLATIONS = """async () => {
   return violations.map(({ id, nodes }) => [id, nodes.slice(0, 3).map(({ html }) => html.slice(0, 200))]);
 }"""
 """Runs axe-core, whose whole result would take seconds to transfer."""
+CURRENT = """async (image) => {
+  // The browser chooses another source after the script has run.
+  await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+  return image.currentSrc || image.src;
+}"""
+"""Returns the URL that an image shows."""
 REFLOWED: ViewportSize = {"width": 320, "height": 640}
 """The least width at which a page must not scroll in two directions (WCAG 2.2, 1.4.10)."""
 MAX_HTML, MAX_SCRIPTS = 30_000, 40_000
@@ -234,6 +241,32 @@ def test_the_gallery_is_read_to_its_end_by_scrolling_and_by_keyboard(
     page.keyboard.press("ArrowRight")
     assert lightbox.locator("img").get_attribute("src") == source
     page.keyboard.press("Escape")
+
+
+@pytest.mark.parametrize("is_reduced", [False, True], ids=["motion", "reduced-motion"])
+def test_animations_play_where_they_can_be_paused(
+    open_tab: OpenTab, origin: str, server: RunningServer, axe: str, is_reduced: bool
+) -> None:
+    """In the lightbox and on the page of an image, unless motion is to be reduced: then after a click."""
+    headers = {"Authorization": f"Bearer {server.token}"}
+    files = {"image": ("a.gif", make_animation(700, 500))}
+    upload = httpx2.post(f"{server.base_url}/upload", headers=headers, files=files, timeout=60)
+    image_id = upload.raise_for_status().json()["data"]["id"]
+    page = open_tab(reduced_motion="reduce" if is_reduced else "no-preference").page
+    page.goto(origin)
+    tile = page.locator(f"#grid a[href='/i/{image_id}'] img")
+    assert ".jpg" in tile.evaluate(CURRENT)
+    tile.click()
+    assert (".jpg" in page.locator("dialog.lightbox img").evaluate(CURRENT)) is is_reduced
+    page.goto(f"{origin}/i/{image_id}")
+    page.wait_for_load_state("networkidle")
+    for is_paused in (is_reduced, not is_reduced, is_reduced):
+        button = page.get_by_role("button", name="Play" if is_paused else "Pause")
+        button.wait_for()
+        assert (".jpg" in page.locator("#animation img").evaluate(CURRENT)) is is_paused
+        assert find_violations(page, axe, "animation") == []
+        button.click()
+    httpx2.delete(f"{server.base_url}/images/{image_id}", headers=headers).raise_for_status()
 
 
 def test_reading_and_uploading_work_without_scripts(

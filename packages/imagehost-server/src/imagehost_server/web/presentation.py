@@ -34,13 +34,15 @@ class Tile:
         id: The image's id.
         alt: The alternative text.
         page: The path of its page.
-        src: The URL of its thumbnail.
+        src: The URL of its thumbnail; of an animation, the first frame.
         srcset: URLs of larger variants, for `srcset`; "" where the host restricts variants.
         sizes: The width of the box, for `sizes`.
         width: The width of the image in pixels.
         height: The height of the image in pixels.
         box: The classes of the box.
         placeholder: The ThumbHash, base64.
+        animation: The URL of the animation that `src` is the first frame of; "" if it is none.
+        is_signed: Whether `src` is a signed URL, because the browser has no access otherwise.
     """
 
     id: ImageId
@@ -53,6 +55,8 @@ class Tile:
     height: int
     box: str
     placeholder: str
+    animation: str = ""
+    is_signed: bool = False
 
 
 @frozen
@@ -85,27 +89,40 @@ class ImagePresenter:
         return not (self._delivery.require_signed or self._delivery.allowed_sizes)
 
     def tile(self, image: Image, texts: Texts) -> Tile:
-        """Return an image as a grid shows it."""
+        """Return an image as a grid shows it.
+
+        An animation does not play there: WCAG 2.2, 2.2.2 asks for a way to pause each of them. Where the host
+        restricts variants, its thumbnail plays.
+        """
         box_width = tile_width(image.width, image.height)
+        still = still_format(image) if self.has_variants else None
         return Tile(
             id=image.id,
             alt=alt_text(image, texts),
             page=f"/i/{image.id}",
-            src=self._urls.thumb(image),
-            srcset=self.srcset(image, TILE_WIDTHS),
+            src=self.variant(image, min(image.width, TILE_WIDTHS[0]), still)
+            if still
+            else self._urls.thumb(image),
+            srcset=self.srcset(image, TILE_WIDTHS, still),
             sizes=f"(max-width: {box_width}px) 100vw, {box_width}px",
             width=image.width,
             height=image.height,
             box=ratio_class(image.width, image.height)
             + ("" if fills_tile(image.width, image.height) else " small"),
             placeholder=image.placeholder,
+            animation=self.large(image) if still else "",
         )
 
-    def srcset(self, image: Image, widths: tuple[int, ...] = WIDTHS) -> str:
-        """Return URLs of variants whose format the browser's `Accept` decides, for `srcset`."""
+    def srcset(self, image: Image, widths: tuple[int, ...] = WIDTHS, fmt: Format | None = None) -> str:
+        """Return URLs of variants for `srcset`; by default the browser's `Accept` decides their format."""
         if not self.has_variants:
             return ""
-        return ", ".join(f"{self.variant(image, width)} {width}w" for width in _below(image, widths))
+        return ", ".join(f"{self.variant(image, width, fmt)} {width}w" for width in _below(image, widths))
+
+    def still(self, image: Image) -> str:
+        """Return URLs of the first frame of an animation, for `srcset`; "" for other images."""
+        fmt = still_format(image)
+        return self.srcset(image, WIDTHS, fmt) if fmt else ""
 
     def variant(self, image: Image, width: int, fmt: Format | None = None) -> str:
         """Return the URL of an image in a width.
@@ -143,6 +160,13 @@ class ImagePresenter:
             for width in _below(image, WIDTHS)
             for fmt in formats
         )
+
+
+def still_format(image: Image) -> Format | None:
+    """Return the format of an animation's first frame; `None` if the image is not animated."""
+    if not image.is_animated:
+        return None
+    return Format.PNG if image.has_alpha else Format.JPEG
 
 
 def alt_text(image: Image, texts: Texts) -> str:

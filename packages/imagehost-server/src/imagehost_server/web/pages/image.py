@@ -40,6 +40,7 @@ async def public_image(request: PageRequest, image_id: FromPath[str]) -> Respons
         preview=preview,
         size=size_text(image.size, request.texts),
         srcset=presenter.srcset(image),
+        still=presenter.still(image),
         structured={
             "@context": "https://schema.org",
             "@type": "ImageObject",

@@ -89,7 +89,6 @@ async def _show(
     ((tile, _),) = await request.executors.database.run(own_tiles, request, [image])
     camera = await request.executors.database.run(_read_camera_data, request, image)
     urls = request.host.urls
-    is_signed = tile.src != urls.thumb(image)
     return request.render(
         "own_image.html",
         status=status,
@@ -100,15 +99,16 @@ async def _show(
         failure=failure,
         fits=[fit.value for fit in Fit],
         format=format_label(image.format),
-        has_variants=presenter.has_variants and not is_signed,
+        has_variants=presenter.has_variants and not tile.is_signed,
         image=image,
-        large=tile.src if is_signed else presenter.large(image),
+        large=(tile.animation or tile.src) if tile.is_signed else presenter.large(image),
         lifetimes=LIFETIMES,
         links=urls.links(image),
         master=urls.image(image),
         signed_url=signed_url,
         size=size_text(image.size, request.texts),
-        srcset="" if is_signed else presenter.srcset(image),
+        srcset="" if tile.is_signed else presenter.srcset(image),
+        still=(tile.src if tile.animation else "") if tile.is_signed else presenter.still(image),
         tile=tile,
     )
 

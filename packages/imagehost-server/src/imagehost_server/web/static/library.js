@@ -107,7 +107,7 @@ function start() {
       item.cells[5].textContent = isPublic ? texts.public : texts.private;
       return;
     }
-    item.querySelector(".badge")?.remove();
+    item.querySelector(".badge:not(.animated)")?.remove();
     if (isPublic) return;
     item.append(Object.assign(document.createElement("span"), { className: "badge", textContent: texts.private }));
   }

@@ -1,5 +1,6 @@
 // The lightbox: one image of a grid over the whole window, with arrow keys for the others.
 
+const isMotionReduced = matchMedia("(prefers-reduced-motion: reduce)");
 let dialog;
 
 function build(texts) {
@@ -26,9 +27,10 @@ export function openLightbox(grid, anchor, texts) {
   const show = () => {
     const source = current.querySelector("img");
     const image = dialog.querySelector("img");
-    image.srcset = source.srcset;
+    const animation = isMotionReduced.matches ? undefined : source.dataset.animation;
+    image.srcset = animation ? "" : source.srcset;
     image.sizes = "100vw";
-    image.src = source.src;
+    image.src = animation ?? source.src;
     image.alt = source.alt;
     image.setAttribute("width", source.getAttribute("width"));
     image.setAttribute("height", source.getAttribute("height"));
