@@ -191,7 +191,7 @@ class BorrowedPool(WorkerPool):
         self._stop_sender.send(b"\0")
         if self._thread is not None:
             self._thread.join()
-        # The thread may just have received worker processes: their connections are no longer of this pool.
+        # Until its end the thread can receive worker processes; their connections stay open for their tasks.
         with self._lock:
             waiting = list(self._waiting.items())
             in_use = list(self._in_use)
