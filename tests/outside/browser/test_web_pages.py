@@ -40,9 +40,10 @@ FIND_VIOLATIONS = """async () => {
   return violations.map(({ id, nodes }) => [id, nodes.slice(0, 3).map(({ html }) => html.slice(0, 200))]);
 }"""
 """Runs axe-core, whose whole result would take seconds to transfer."""
-SHOWS_STILL = (
-    "([selector, isStill]) => document.querySelector(selector).currentSrc.includes('.jpg') === isStill"
-)
+SHOWS_STILL = """([selector, isStill]) => {
+  const { complete, currentSrc } = document.querySelector(selector);
+  return complete && currentSrc !== "" && currentSrc.includes(".jpg") === isStill;
+}"""
 """Whether an image shows the first frame of an animation, a JPEG; `currentSrc` changes when it is loaded."""
 REFLOWED: ViewportSize = {"width": 320, "height": 640}
 """The least width at which a page must not scroll in two directions (WCAG 2.2, 1.4.10)."""
