@@ -19,7 +19,7 @@ from imagehost_core.testing import make_image
 from imagehost_server.testing import running
 
 CLIENTS = 4
-RUNS = 75
+RUNS = 40
 """Runs while the clients work, after one of the command: each starts at another time of their requests."""
 HOOK = {"url": "http://127.0.0.1:9/", "events": ["image.uploaded", "image.deleted"]}
 VARIABLES = {**NO_LIMITS, "IMAGEHOST_WEBHOOKS_ALLOW_LOOPBACK": "true"}

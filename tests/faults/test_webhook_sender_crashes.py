@@ -35,8 +35,8 @@ from imagehost_core.settings import RenderingSettings, Settings, WebhookSettings
 from imagehost_core.webhooks import RETRY_SCHEDULE
 from imagehost_server.testing import environment
 
-EVENTS = int(os.environ.get("IMAGEHOST_TEST_EVENTS", "300"))
-KILLS = int(os.environ.get("IMAGEHOST_TEST_KILLS", "10"))
+EVENTS = int(os.environ.get("IMAGEHOST_TEST_EVENTS", "120"))
+KILLS = int(os.environ.get("IMAGEHOST_TEST_KILLS", "4"))
 FAILURE_RATE = 0.3
 MAX_FAILURES = len(RETRY_SCHEDULE) - 2
 """The maximum number of failures per event, so that none reaches its last attempt."""
