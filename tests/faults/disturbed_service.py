@@ -29,7 +29,7 @@ COMMANDS = {
 }
 CLOCKS = {"clock ahead": 1, "clock behind": -1, "clock": 0}
 """The steps that set the clock, with the direction."""
-CLOCK_VARIABLES = ("LD_PRELOAD", "FAKETIME_")
+CLOCK_VARIABLES = ("LD_PRELOAD", "PYTHONPATH", "FAKETIME_")
 
 
 @define

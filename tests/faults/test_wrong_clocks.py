@@ -18,6 +18,7 @@ import httpx2
 import pytest
 from attrs import frozen
 from tests.faults.conftest import NO_LIMITS, client_of
+from tests.faults.faked_clock import clock_file_variables, clock_variables
 from tests.faults.service_load import ServiceLoad
 from tests.faults.webhook_server import run_webhook_server
 from tests.object_store import shared_s3_server
@@ -38,14 +39,6 @@ MAX_RECOVERY_SECONDS = 10.0
 PASSWORD = "correct horse battery"
 
 
-def faketime_library() -> Path:
-    """Return the library that changes the clock of a process; skip the test where it is missing."""
-    library = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
-    if library is None:
-        pytest.skip("NOT TESTED: wrong clocks, because faketime is not installed")
-    return library
-
-
 @frozen
 class Hosts:
     """Servers with wrong clocks, a client of each, and the variables of the first."""
@@ -63,7 +56,7 @@ class Hosts:
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory, postgres_server: PostgresServer) -> Iterator[Hosts]:
-    library, directory = faketime_library(), tmp_path_factory.mktemp("clocks")
+    directory = tmp_path_factory.mktemp("clocks")
     shared, password = directory / "images", directory / "password"
     shared.mkdir()
     password.write_text(PASSWORD)
@@ -80,9 +73,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory, postgres_server: PostgresSer
                 "IMAGEHOST_ADMIN_PASSWORD_FILE": str(password),
                 "IMAGEHOST_SESSIONS_LIFETIME_SECONDS": str(round(HALF_AN_HOUR.total_seconds())),
                 "IMAGEHOST_WEBHOOKS_ALLOW_LOOPBACK": "true",
-                "LD_PRELOAD": str(library),
-                "FAKETIME": clock,
-                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                **clock_variables(directory, FAKETIME=clock),
             }
             servers.append(stack.enter_context(running(directory / clock, variables=variables)))
         clients = [stack.enter_context(client_of(server, servers[0].token)) for server in servers]
@@ -200,13 +191,7 @@ def test_a_host_whose_clock_the_object_store_refuses_is_not_ready_until_it_is_se
         path.with_suffix(".new").replace(path)
 
     set_clock("+0")
-    variables = {
-        **NO_LIMITS,
-        "LD_PRELOAD": str(faketime_library()),
-        "FAKETIME_TIMESTAMP_FILE": str(tmp_path / "clock"),
-        "FAKETIME_CACHE_DURATION": "1",
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-    }
+    variables = {**NO_LIMITS, **clock_file_variables(tmp_path, tmp_path / "clock")}
     with ExitStack() as stack:
         variables["IMAGEHOST_STORAGE"] = stack.enter_context(shared_s3_server()).url()
         server = stack.enter_context(running(tmp_path / "data", variables=variables))

