@@ -175,6 +175,14 @@ def test_a_gif_without_the_last_terminator_keeps_its_frames() -> None:
     assert strip_metadata(Format.GIF, original[:-2]) == original
 
 
+def test_a_gif_that_ends_within_an_extension_keeps_its_frames() -> None:
+    """The header scan accepts it, as decoders do, so it must accept it without metadata too."""
+    original = animated_gif()
+    unusual = original[:-1] + b"!\xf9"
+    assert scan(io.BytesIO(unusual), len(unusual)).frames == 4
+    assert strip_metadata(Format.GIF, unusual) == original
+
+
 @cache
 def animated_gif() -> bytes:
     """Return an animation of frames with colour tables and durations of their own."""

@@ -14,7 +14,8 @@ from imagehost_core.pixels.strip_metadata import strip_metadata
 
 LIMITS = SourceLimits()
 DICTIONARY = IMAGE_TOKENS
-FINDINGS = ()
+FINDINGS = (b"GIF89a\2\0\2\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\2\0\2\0\0\2\2\x84\x51\0!\xf9",)
+"""A GIF that ends within an extension."""
 
 
 def seeds() -> list[bytes]:

@@ -131,9 +131,12 @@ def _strip_gif(data: bytes) -> bytes:
         if start[0] == _GIF_EXTENSION:
             offset = _end_of_gif_sub_blocks(data, begin + 2)
             label, application = data[begin + 1], data[begin + 3 : begin + 14]
-            is_kept = label == _GIF_GRAPHIC_CONTROL or (
+            is_shown = label == _GIF_GRAPHIC_CONTROL or (
                 label == _GIF_APPLICATION and application in _GIF_KEPT_APPLICATIONS
             )
+            # At the end of a file, the content may be missing. With a terminator it would be empty, which
+            # the header scan does not accept.
+            is_kept = is_shown and begin + 2 < len(data)
         else:
             offset = _end_of_gif_sub_blocks(data, begin + 11 + _gif_colour_table_bytes(data[begin + 9]))
             is_kept = True
