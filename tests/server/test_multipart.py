@@ -182,10 +182,19 @@ def test_text_before_the_first_boundary_is_ignored(folder: Path, size: int) -> N
 
 
 @pytest.mark.parametrize("size", [1, 30, 1_000])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"Content-Disposition: form-data; name=a\nb",
+        b"\nContent-Disposition: form-data; name=a",
+        b"Content-Disposition\n: form-data; name=a",
+        b"Content-Disposition: form-data; name=a\n",
+    ],
+)
 def test_a_line_feed_in_a_header_is_a_bad_request_however_the_body_is_divided(
-    folder: Path, size: int
+    folder: Path, line: bytes, size: int
 ) -> None:
-    part = b"--BoundarY\r\nContent-Disposition: form-data; name=a\nb\r\n\r\ntext\r\n"
+    part = b"--BoundarY\r\n" + line + b"\r\n\r\ntext\r\n"
     body = part + encode_form([("image", "a.png", b"PNG")])
     chunks = [body[start : start + size] for start in range(0, len(body), size)]
     with pytest.raises(BadRequestError, match="Invalid line break"):

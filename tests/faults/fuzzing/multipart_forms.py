@@ -47,10 +47,13 @@ DICTIONARY = (
 FINDINGS = (
     b"\x00--BoundarY\r\nContent-Disposition: form-data; name=\n--BoundarY\r\n"
     b'Content-Disposition: form-data; name="files[]"; filename="a.png"\r\n\r\nPNG\r\n--BoundarY--\r\n',
+    b"\x01--BoundarY\r\n\nContent-Disposition: form-data; name=a\r\n\r\n7\r\n--BoundarY\r\n"
+    b'Content-Disposition: form-data; name="image"; filename="a.png"\r\n\r\nPNG\r\n--BoundarY--\r\n',
     b"\x0bpreamble....--BoundarY\r\n"
     b'Content-Disposition: form-data; name="image"; filename="a"\r\n\r\nPNG\r\n--BoundarY--\r\n',
 )
-"""A line feed in a header, and a boundary within a line of the preamble, where a chunk begins."""
+"""A line feed in a header, one before it, and a boundary within a line of the preamble at which a chunk
+begins."""
 
 
 class MemoryFile:

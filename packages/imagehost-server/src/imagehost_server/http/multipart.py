@@ -98,6 +98,18 @@ class ParsedForm:
     files: tuple[UploadedFile, ...]
 
 
+class _Parser(PushMultipartParser):  # type: ignore[misc]
+    """A parser that rejects a line feed in a header however the body is divided.
+
+    Its base class does so only where the line ends in another chunk, and removes those around a name.
+    """
+
+    def _on_segment_headerline(self, line: bytes) -> None:
+        if b"\n" in line:
+            raise MultipartError("Invalid line break in segment header")
+        super()._on_segment_headerline(line)
+
+
 class MultipartFormParser:
     """An incremental parser of an upload's form. `close` deletes the files that it has staged.
 
@@ -119,7 +131,7 @@ class MultipartFormParser:
     ) -> None:
         boundary = parse_boundary(content_type)
         # Latin-1 preserves the bytes of names; `_decode_name` decodes them.
-        self._parser = PushMultipartParser(boundary, max_segment_count=MAX_PARTS, header_charset="latin-1")
+        self._parser = _Parser(boundary, max_segment_count=MAX_PARTS, header_charset="latin-1")
         self._delimiter = b"\r\n--" + boundary.encode()
         # The body before the first boundary, which may be the first line.
         self._preamble: bytes | None = b"\r\n"
@@ -200,9 +212,6 @@ class MultipartFormParser:
         return received[start:]
 
     def _on_part(self, segment: MultipartSegment) -> _FilePart | _TextPart | None:
-        # The parser rejects such a line only if it ends in another chunk.
-        if any("\n" in text for header in segment.headerlist for text in header):
-            raise MultipartError("Invalid line break in segment header")
         name = _decode_name(segment.name) or ""
         self._names[name] = None
         if name in FILE_FIELDS:
