@@ -105,10 +105,38 @@ def test_metadata_within_a_frame_of_a_webp_is_removed(factory: Any) -> None:
     assert strip_metadata(Format.WEBP, changed) == strip_metadata(Format.WEBP, data)
 
 
-def test_a_malformed_jpeg_is_a_value_error(factory: Any) -> None:
-    data = factory.encode(factory.noise(), Format.JPEG).replace(b"\xff\xdb", b"\x00\xdb", 1)
-    with pytest.raises(ValueError, match="expected"):
-        strip_metadata(Format.JPEG, data)
+@given(padding=st.lists(st.binary(max_size=20).map(lambda data: data.replace(b"\xff", b"\xd9")), max_size=12))
+@example(padding=[b"\xd9\xd9"])
+@example(padding=[b"\0"] * 12)
+def test_bytes_between_the_segments_of_a_jpeg_are_removed_and_metadata_after_them(
+    padding: list[bytes],
+) -> None:
+    """The byte 0xD9, which ends a file after 0xFF, does not end it there."""
+    original = small_jpeg()
+    segments = [jpeg_segment(0xE1, b"Exif\0\0" + SECRET), jpeg_segment(0xFE, SECRET)]
+    offset = 2
+    while original[offset + 1] != 0xDA:
+        end = offset + 2 + int.from_bytes(original[offset + 2 : offset + 4], "big")
+        segments.append(original[offset:end])
+        offset = end
+    padding += [b""] * (len(segments) - len(padding))
+    parts = (segment + skipped for segment, skipped in zip(segments, padding, strict=False))
+    unusual = original[:2] + b"".join(parts) + original[offset:]
+    assert scan(io.BytesIO(unusual), len(unusual)).has_metadata
+    assert frames(unusual) == frames(original)
+    assert strip_metadata(Format.JPEG, unusual) == original
+
+
+def test_a_jpeg_without_an_end_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="expected a marker"):
+        strip_metadata(Format.JPEG, small_jpeg()[:-2])
+
+
+@cache
+def small_jpeg() -> bytes:
+    file = io.BytesIO()
+    Image.effect_noise((20, 10), 90).convert("RGB").save(file, "JPEG")
+    return file.getvalue()
 
 
 def gif_blocks(data: bytes) -> list[bytes]:
@@ -133,7 +161,7 @@ def frames(data: bytes) -> list[tuple[bytes, int]]:
         found = []
         for number in range(getattr(image, "n_frames", 1)):
             image.seek(number)
-            found.append((image.convert("RGBA").tobytes(), image.info["duration"]))
+            found.append((image.convert("RGBA").tobytes(), image.info.get("duration", 0)))
         return found
 
 

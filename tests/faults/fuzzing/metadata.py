@@ -14,8 +14,11 @@ from imagehost_core.pixels.strip_metadata import strip_metadata
 
 LIMITS = SourceLimits()
 DICTIONARY = IMAGE_TOKENS
-FINDINGS = (b"GIF89a\2\0\2\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\2\0\2\0\0\2\2\x84\x51\0!\xf9",)
-"""A GIF that ends within an extension."""
+FINDINGS = (
+    b"GIF89a\2\0\2\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\2\0\2\0\0\2\2\x84\x51\0!\xf9",
+    b"\xff\xd8\xff\xfe\0\2\xd9\xd9\xff\xe1\0\x08Exif\0\0\xff\xc0\0\x0b\x08\0\1\0\1\1\1\x11\0\xff\xda\0\x08\1\1\0\0\x3f\0\0\xff\xd9",
+)
+"""A GIF that ends within an extension; metadata of a JPEG after other bytes between its segments."""
 
 
 def seeds() -> list[bytes]:

@@ -1,7 +1,7 @@
 """Removal of EXIF, XMP, IPTC and comments from a file without re-encoding its pixels.
 
 Everything that decoders do not need to show the same image is removed: comments, timestamps, previews, maker
-notes, and bytes between the blocks of a GIF. The ICC profile stays.
+notes, and bytes between the segments of a JPEG and the blocks of a GIF. The ICC profile stays.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def strip_metadata(fmt: Format, data: bytes) -> bytes:
 
 _JPEG_EOI, _JPEG_SOS, _JPEG_COM = 0xD9, 0xDA, 0xFE
 _JPEG_MARKER = re.compile(rb"\xff[\xc0-\xc7\xc9-\xcf\xd8-\xef\xfe]")
-"""The markers that end the pixels of a scan; the header scan explains the others."""
+"""The markers of segments and of the end; the header scan explains the others. Decoders skip fill bytes, and
+other bytes between segments."""
 _JPEG_APPS = range(0xE0, 0xF0)
 _JPEG_KEPT_APPS = {0xE0: b"JFIF\0", 0xE2: b"ICC_PROFILE\0", 0xEE: b"Adobe"}
 """The application segments that affect how the image is shown, by marker, with the start of their content."""
@@ -37,27 +38,24 @@ _JPEG_KEPT_APPS = {0xE0: b"JFIF\0", 0xE2: b"ICC_PROFILE\0", 0xEE: b"Adobe"}
 
 def _strip_jpeg(data: bytes) -> bytes:
     parts = [data[:2]]
-    offset, has_pixels = 2, False
-    while data[offset + 1] != _JPEG_EOI:
-        if data[offset] != 0xFF:
-            raise ValueError(f"expected a marker at byte {offset} but received {data[offset]:#x}")
-        marker = data[offset + 1]
-        if marker == 0xFF:  # fill byte
-            offset += 1
-            continue
-        end = offset + 2 + int.from_bytes(data[offset + 2 : offset + 4], "big")
-        is_kept_app = data[offset + 4 : end].startswith(_JPEG_KEPT_APPS.get(marker, b"\xff\xff"))
+    offset, in_pixels = 2, False
+    while True:
+        found = _JPEG_MARKER.search(data, offset)
+        if found is None:
+            raise ValueError(f"expected a marker after byte {offset} but received none")
+        start = found.start()
+        if in_pixels:
+            parts.append(data[offset:start])
+        marker = data[start + 1]
+        if marker == _JPEG_EOI:
+            parts.append(data[start : start + 2])
+            return b"".join(parts)
+        offset = start + 2 + max(2, int.from_bytes(data[start + 2 : start + 4], "big"))
+        is_kept_app = data[start + 4 : offset].startswith(_JPEG_KEPT_APPS.get(marker, b"\xff\xff"))
         if is_kept_app or (marker not in _JPEG_APPS and marker != _JPEG_COM):
-            parts.append(data[offset:end])
-        offset = end
-        has_pixels = has_pixels or marker == _JPEG_SOS
-        if has_pixels:
-            # Metadata can follow after the pixels of each scan.
-            found = _JPEG_MARKER.search(data, end)
-            offset = found.start() if found else len(data)
-            parts.append(data[end:offset])
-    parts.append(data[offset:])
-    return b"".join(parts)
+            parts.append(data[start:offset])
+        # Metadata can follow after the pixels of each scan.
+        in_pixels = marker == _JPEG_SOS
 
 
 _PNG_SIGNATURE_BYTES = 8
