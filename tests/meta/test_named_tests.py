@@ -92,6 +92,6 @@ def test_every_run_has_its_figures_seed_version_date_and_command(workspace: Path
         assert engine in ENGINES | {"–"}, row
         assert int(tried.replace(",", "")) >= int(failed.replace(",", "")) >= 0, row
         assert all(map(str.isdigit, seed.split(", "))) or seed == "–", row
-        assert re.fullmatch(r"[0-9a-f]{7}", version), row
+        assert re.fullmatch(r"[0-9a-f]{7}(, [0-9a-f]{7})*", version), row
         assert day == date.fromisoformat(day).isoformat()
         assert re.fullmatch(r"`.+`", command), row
