@@ -196,6 +196,20 @@ def test_a_request_for_a_result_waits_as_long_as_the_task_that_creates_it() -> N
     assert error.retry_after == 15
 
 
+def test_a_request_for_a_result_waits_for_the_request_before_it_in_its_flow_even_if_it_took_less() -> None:
+    pool = SimulatedPool(2, 64)
+    for _ in range(2):
+        assert pool.submit(WorkerRequest(20.0, HEAVY, None, 1.0)) is None
+    assert pool.submit(WorkerRequest(20.0, HEAVY, "a", 5.0)) is None
+    error = pool.submit(WorkerRequest(3.0, HEAVY, "a", 1.0))
+    assert error is not None
+    assert error.retry_after == 6
+    # Without a task so far, another flow comes first, and creates the result itself.
+    assert pool.submit(WorkerRequest(3.0, HEAVY, "a", 1.0, flow="y")) is None
+    pool.advance(2.0)
+    assert set(pool.outcomes.values()) == {"rejected", "ended", "result"}
+
+
 def test_requests_for_the_same_result_need_no_places_in_the_queue() -> None:
     pool, places = SimulatedPool(1, 4), 4
     requests = [WorkerRequest(20.0, LIGHT, "a", 1.0) for _ in range(1 + RESULT_WAITERS_PER_PLACE * places)]

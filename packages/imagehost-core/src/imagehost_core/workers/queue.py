@@ -273,15 +273,22 @@ class RequestQueue:
         )
 
     def _end_of_result(self, request: WorkerRequest, now: float) -> float:
-        """Return when the task with the key of a request will probably end."""
+        """Return when the result that a request shares with others will probably be available to it."""
+        schedule = self._schedule(now)
+        for other in self._backlog.requests:
+            if other.key == request.key and schedule.precedes(request, other):
+                # It creates the result itself.
+                return schedule.start_of_new(request) + self._calibration.seconds(request)
+        return self._end_of_other(request, now)
+
+    def _end_of_other(self, request: WorkerRequest, now: float) -> float:
+        """Return when the running or waiting task with the key of a request will probably end."""
         for other, task in self._running.items():
             if other.key == request.key:
                 return task.expected_end(now)
         schedule = self._schedule(now)
         ends = (schedule.end_of(each) for each in self._backlog.requests if each.key == request.key)
-        # It runs itself if its turn comes first.
-        own = schedule.start_of_new(request) + self._calibration.seconds(request)
-        return min(next(ends, now), own)
+        return next(ends, now)
 
     def _schedule(self, now: float) -> Schedule:
         """Return the expected schedule; of an unchanged queue, the last one for a while.
@@ -315,7 +322,7 @@ class RequestQueue:
     ) -> UnavailableError:
         """Return the error of a request, with the time after which the same one would be admitted."""
         if self._shares_result(request):
-            delay = max(1, math.ceil(self._end_of_result(request, now) - now))
+            delay = max(1, math.ceil(self._end_of_other(request, now) - now))
         else:
             seconds = self._calibration.seconds(request)
             delay = self._schedule(now).retry_after(request, seconds, timeout)

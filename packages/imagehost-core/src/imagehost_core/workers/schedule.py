@@ -102,7 +102,7 @@ class Schedule:
         simulation, job_class = self._simulation, request.job_class
         index = self._state_at(self.now if arrival is None else arrival)
         virtual = simulation.states[index].arrivals[job_class]
-        tag = max(virtual.in_class, simulation.backlog.clocks.flows[job_class].finish_of(request.flow))
+        tag = self._tag_of_new(request, virtual)
         starts = iter(simulation.starts[simulation.states[index].starts :])
         for state, following in zip(
             simulation.states[index:], [*simulation.states[index + 1 :], None], strict=True
@@ -144,6 +144,12 @@ class Schedule:
             # It would not start earlier if it arrived later.
             delay = max(delay + 1, ceil(min(start + seconds - timeout, start) - self.now))
 
+    def precedes(self, request: WorkerRequest, waiting: WorkerRequest) -> bool:
+        """Return whether a request that arrives now would start before a waiting one of its class."""
+        virtual = self._simulation.states[self._state_at(self.now)].arrivals[request.job_class]
+        tags = (start.tag for start in self._simulation.starts if start.request is waiting)
+        return self._tag_of_new(request, virtual) < next(tags)
+
     def end_of(self, request: WorkerRequest) -> float:
         """Return when the task of a waiting request will probably end."""
         starts = (start.now for start in self._simulation.starts if start.request is request)
@@ -160,6 +166,11 @@ class Schedule:
         return self._simulate(
             lambda request, now: request in behind and now + self.seconds[request] > request.until
         ).late
+
+    def _tag_of_new(self, request: WorkerRequest, arrival: VirtualArrival) -> float:
+        """Return the tag in its class of a request that arrives behind all that wait."""
+        finish = self._simulation.backlog.clocks.flows[request.job_class].finish_of(request.flow)
+        return max(arrival.in_class, finish)
 
     def _state_at(self, now: float) -> int:
         """Return the index of the last state that the pool reaches up to a moment."""
