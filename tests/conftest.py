@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.faults.trials import COLUMNS, PROPERTY
+from tests.faults.trials import COLUMNS, PROPERTY, SOAK
 from tests.postgres import FAST, PostgresServer, run_postgres
 
 TESTS = Path(__file__).resolve().parent
@@ -17,9 +17,12 @@ REQUIRED_IN_CI = {"external", "faults"}
 DIRECTORY_MARKERS = {"faults": "faults", "outside": "external"}
 """Directories whose tests have a marker; those of `faults` that are marked slow run in parallel instead."""
 
-settings.register_profile("workspace", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("ci", parent=settings.get_profile("workspace"), derandomize=True, print_blob=True)
-settings.load_profile("ci" if os.environ.get("CI") else "workspace")
+settings.register_profile(
+    "fixed", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True, print_blob=True
+)
+settings.register_profile("random", parent=settings.get_profile("fixed"), derandomize=False)
+# A run to find new failures has other examples each time: --hypothesis-profile=random.
+settings.load_profile("random" if SOAK else "fixed")
 
 
 @pytest.hookimpl(tryfirst=True)
