@@ -30,7 +30,7 @@ from pathlib import Path
 from PIL import Image
 
 from imagehost_core.formats import Format, sniff
-from imagehost_core.jobs import IngestJob, RenderJob, pick_derivative
+from imagehost_core.jobs import IngestJob, RenderJob, pick_source
 from imagehost_core.pixels.colour import normalize, to_srgb
 from imagehost_core.pixels.decode import apply_orientation, image_orientation
 from imagehost_core.pixels.ingest import ingest
@@ -87,13 +87,12 @@ def render_variant(data: bytes, width: int, fmt: Format) -> tuple[Size, str, byt
     """Return the size of imagehost's variant, the name of its source, and its bytes."""
     result, (master, *derivatives) = ingest(IngestJob(Format.JPEG), data)
     steps = plan(result.size, Transform(width=width))
-    size = pick_derivative(result.derivatives, steps.resize)
+    job = RenderJob(steps, fmt, DEFAULT_QUALITY[fmt])
+    size = pick_source(result.derivatives, job, result.size)
     source_name, source = "master", master or data
     if size is not None:
         source_name, source = f"derivative {size}", derivatives[result.derivatives.index(size)]
-    blob = render(RenderJob(steps, fmt, DEFAULT_QUALITY[fmt]), sniff(source[:16]) or Format.AVIF, source)[1][
-        0
-    ]
+    _, (blob,) = render(job, sniff(source[:16]) or Format.AVIF, source)
     return steps.output, source_name, blob
 
 

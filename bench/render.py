@@ -159,7 +159,7 @@ class StoredImage:
     def source(self, steps: Plan) -> tuple[str, Format, bytes]:
         """Return the name, format and bytes of the source of a render: a derivative or the master."""
         derivatives = dict(self.derivatives)
-        size = pick_derivative(derivatives, steps.resize)
+        size = pick_derivative(derivatives, steps.resize, self.size)
         if size is not None:
             data = derivatives[size]
             return f"derivative {size}", sniff(data[:16]) or Format.AVIF, data

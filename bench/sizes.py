@@ -24,7 +24,7 @@ from attrs import frozen
 from PIL import Image
 
 from imagehost_core.formats import Format, sniff
-from imagehost_core.jobs import IngestJob, RenderJob, pick_derivative
+from imagehost_core.jobs import IngestJob, RenderJob, pick_source
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.render import render
 from imagehost_core.transform import Size, Transform, plan
@@ -101,15 +101,19 @@ class Photograph:
         result, (master, *derivatives) = ingest(IngestJob(Format.JPEG), data)
         return cls(file, result.size, master or data, dict(zip(result.derivatives, derivatives, strict=True)))
 
-    def source(self, width: int) -> bytes | None:
+    def job(self, width: int, fmt: Format) -> RenderJob:
+        """Return the job of a variant."""
+        return RenderJob(plan(self.size, Transform(width)), fmt, QUALITY)
+
+    def source(self, job: RenderJob) -> bytes | None:
         """Return the derivative that a variant is rendered from, or `None` for the master."""
-        size = pick_derivative(self.derivatives, plan(self.size, Transform(width)).resize)
+        size = pick_source(self.derivatives, job, self.size)
         return None if size is None else self.derivatives[size]
 
     def render(self, width: int, fmt: Format) -> float:
         """Render a variant; return its CPU time in milliseconds."""
-        data = self.source(width) or self.master
-        job = RenderJob(plan(self.size, Transform(width)), fmt, QUALITY)
+        job = self.job(width, fmt)
+        data = self.source(job) or self.master
         started = time.process_time()
         render(job, sniff(data[:16]) or Format.AVIF, data)
         return (time.process_time() - started) * 1_000
@@ -133,7 +137,7 @@ def measure(
         }
         ratios = {photograph: theirs / own for photograph, (own, theirs) in medians.items()}
         worst = min(ratios, key=lambda photograph: ratios[photograph])
-        masters = sum(photograph.source(width) is None for photograph in wide)
+        masters = sum(photograph.source(photograph.job(width, fmt)) is None for photograph in wide)
         own, theirs = (statistics.median(column) for column in zip(*medians.values(), strict=True))
         print(
             f"{fmt.value:5} {width:5} px  imagehost {own:6.1f} ms  sharp {theirs:6.1f} ms"

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from imagehost_core.formats import Format
 from imagehost_core.jobs import (
+    COPY_QUALITY,
     DERIVATIVE_COUNT,
     MAX_DERIVATIVE_PIXELS,
     MAX_PREFERRED_SIDE,
@@ -19,6 +20,7 @@ from imagehost_core.jobs import (
     RenderJob,
     derivative_sizes,
     pick_derivative,
+    pick_source,
 )
 from imagehost_core.transform import ORIGIN, Plan, Size, Transform, plan
 
@@ -57,7 +59,7 @@ def test_derivatives_are_copies_of_the_image_largest_first(size: Size) -> None:
 
 @given(PHOTOGRAPHS, st.integers(640, 1920))
 def test_no_wide_variant_starts_from_more_than_two_and_a_half_times_its_width(size: Size, width: int) -> None:
-    source = pick_derivative(derivative_sizes(size), plan(size, Transform(width)).resize) or size
+    source = pick_derivative(derivative_sizes(size), plan(size, Transform(width)).resize, size) or size
     assert source.width <= 2.5 * width
 
 
@@ -66,7 +68,7 @@ def test_a_wide_variant_starts_from_the_master_only_with_less_than_two_and_a_hal
     size: Size, width: int
 ) -> None:
     target = plan(size, Transform(width)).resize
-    if pick_derivative(derivative_sizes(size), target) is None:
+    if pick_derivative(derivative_sizes(size), target, size) is None:
         assert size.pixels < 2.5 * target.pixels
 
 
@@ -102,7 +104,7 @@ SQUARES = st.sets(st.sampled_from([256, 512, 700, 1024, 1500, 2048]))
 def test_the_derivative_of_twice_the_target_is_preferred_up_to_its_maximum_side(
     sides: set[int], target: int
 ) -> None:
-    picked = pick_derivative([Size(side, side) for side in sides], Size(target, target))
+    picked = pick_derivative([Size(side, side) for side in sides], Size(target, target), Size(4_000, 4_000))
     preferred = {side for side in sides if side >= 2 * target and side <= MAX_PREFERRED_SIDE}
     sufficient = {side for side in sides if 7 * side >= 8 * target}
     expected = min(preferred or sufficient, default=None)
@@ -117,11 +119,42 @@ def test_a_variant_is_rendered_from_the_expected_default_derivative(
     width: int, derivative: int | None
 ) -> None:
     size = Size(4032, 3024)
-    picked = pick_derivative(derivative_sizes(size), plan(size, Transform(width)).resize)
+    picked = pick_derivative(derivative_sizes(size), plan(size, Transform(width)).resize, size)
     assert (picked and picked.width) == derivative
 
 
 @pytest.mark.parametrize("target", [Size(100, 449), Size(449, 100), Size(1793, 1)])
 def test_a_derivative_must_be_large_enough_on_both_axes(target: Size) -> None:
-    assert pick_derivative([Size(512, 2048), Size(2048, 512), Size(512, 512)], target) != Size(512, 512)
-    assert pick_derivative([Size(512, 512)], target) is None
+    image = Size(4_000, 4_000)
+    sizes = [Size(512, 2048), Size(2048, 512), Size(512, 512)]
+    assert pick_derivative(sizes, target, image) != Size(512, 512)
+    assert pick_derivative([Size(512, 512)], target, image) is None
+
+
+COPIED = st.builds(Size, st.integers(1_500, 2_200), st.integers(1_500, 2_200))
+"""The sizes of images that have a copy in their own size."""
+
+
+@given(
+    COPIED,
+    st.integers(1, 2_300),
+    st.sampled_from([Format.JPEG, Format.WEBP, Format.AVIF]),
+    st.integers(1, 100),
+)
+def test_no_smaller_variant_of_an_image_with_a_copy_starts_from_the_master(
+    size: Size, width: int, fmt: Format, quality: int
+) -> None:
+    steps = plan(size, Transform(width))
+    picked = pick_source(derivative_sizes(size), RenderJob(steps, fmt, quality), size)
+    if width < size.width and steps.resize != size:
+        assert picked is not None
+    elif width == size.width:
+        assert picked == (size if fmt is Format.JPEG and quality <= COPY_QUALITY else None)
+    elif width > size.width:
+        assert picked is None
+
+
+@given(COPIED, st.integers(1, 3_000), st.integers(1, 3_000))
+def test_a_copy_must_be_as_large_as_the_variant_on_both_axes(size: Size, width: int, height: int) -> None:
+    picked = pick_derivative([size], Size(width, height), size)
+    assert (picked == size) == (width <= size.width and height <= size.height and Size(width, height) != size)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from imagehost_core.formats import Format
+from imagehost_core.jobs import COPY_QUALITY
 from imagehost_core.pixels import encode as encode_module
 from imagehost_core.pixels.decode import open_image
 from imagehost_core.pixels.derivatives import AVIF, JPEG, PREDICTION_MARGIN, ByteBudget, make_derivatives
@@ -92,7 +93,7 @@ def test_each_derivative_is_encoded_once_at_a_quality_that_meets_the_target(
         derivatives = make_derivatives(image, SIZES, budget).derivatives
         assert [width for width, _ in encodings] == [100, 200, 400]
         assert sum(len(blob) for _, blob in derivatives) <= budget.target * PREDICTION_MARGIN
-    assert encodings[-1][1] < encodings[0][1] == max(JPEG.relative_bytes)
+    assert encodings[-1][1] < encodings[0][1] == JPEG.smallest_quality
 
 
 def test_without_a_quality_that_meets_the_target_the_lowest_is_used_up_to_the_limit(
@@ -101,6 +102,33 @@ def test_without_a_quality_that_meets_the_target_the_lowest_is_used_up_to_the_li
     image = factory.noise(800, 600)
     assert len(make_derivatives(image, SIZES, ByteBudget(0, 10**9)).derivatives) == 3
     assert {quality for _, quality in encodings[1:]} == {min(JPEG.relative_bytes)}
+
+
+COPY_SIZES = (Size(400, 300), Size(200, 150))
+
+
+def test_a_copy_of_the_image_has_its_quality_whatever_the_target(
+    factory: Any, encodings: list[tuple[int, int]]
+) -> None:
+    image = factory.noise(400, 300)
+    assert len(make_derivatives(image, COPY_SIZES, ByteBudget(0, 10**9)).derivatives) == 2
+    assert encodings == [(200, COPY_QUALITY), (400, COPY_QUALITY)]
+    encodings.clear()
+    assert len(make_derivatives(image, COPY_SIZES, UNLIMITED).derivatives) == 2
+    assert encodings == [(200, COPY_QUALITY), (400, max(JPEG.relative_bytes))]
+
+
+@settings(max_examples=25)
+@given(st.floats(0.2, 1))
+def test_a_copy_that_exceeds_the_limit_has_a_lower_quality(factory: Any, share: float) -> None:
+    image = Image.blend(factory.photo(400, 300), factory.noise(200, 150).resize((400, 300)), 0.3)
+    (_, best), (_, small) = make_derivatives(image, COPY_SIZES, ByteBudget(0, 10**9)).derivatives
+    limit = len(small) + int(len(best) * share)
+    derivatives = make_derivatives(image, COPY_SIZES, ByteBudget(0, limit)).derivatives
+    assert sum(len(blob) for _, blob in derivatives) <= limit
+    assert derivatives[-1] == (COPY_SIZES[1], small)
+    if share > 0.7:
+        assert len(derivatives[0][1]) > 0.7 * share * len(best)
 
 
 def test_a_derivative_that_exceeds_the_limit_is_encoded_again_once(

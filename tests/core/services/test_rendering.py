@@ -223,7 +223,7 @@ def test_the_source_exceeds_the_variant_by_the_margin_or_is_the_master(
     source = choose_source(attrs.evolve(image, width=width, height=height, derivatives=derivatives), job)
     start = source.intermediate.plan.output if source.intermediate else source.size
     if start != whole:
-        assert start == pick_derivative([start], steps.resize)
+        assert start == pick_derivative([start], steps.resize, whole)
     if source.intermediate is not None:
         assert classify(job, whole) is JobClass.HEAVY
         assert 2 * start.pixels <= whole.pixels

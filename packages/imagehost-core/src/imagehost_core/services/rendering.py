@@ -21,7 +21,7 @@ from attrs import field, frozen
 
 from imagehost_core.errors import InternalError, NotFoundError
 from imagehost_core.formats import Format
-from imagehost_core.jobs import RenderJob, derivative_sizes, pick_derivative
+from imagehost_core.jobs import RenderJob, derivative_sizes, pick_derivative, pick_source
 from imagehost_core.limits import account_key
 from imagehost_core.models import Image
 from imagehost_core.pixels import codec_fingerprint
@@ -212,14 +212,14 @@ def choose_source(image: Image, job: RenderJob) -> RenderSource:
     size = Size(image.width, image.height)
     if job.animated:
         return RenderSource(MASTER, size)
-    derivative = pick_derivative(starmap(Size, image.derivatives), job.plan.resize)
+    derivative = pick_source(starmap(Size, image.derivatives), job, size)
     if derivative is not None:
         return RenderSource(derivative_name(max(derivative.width, derivative.height)), derivative)
     if classify(job, size) is JobClass.HEAVY:
         for intermediate in derivative_sizes(size):
             steps = plan(size, Transform(intermediate.width))
             saves_half = 2 * steps.output.pixels <= size.pixels
-            if saves_half and pick_derivative([steps.output], job.plan.resize) is not None:
+            if saves_half and pick_derivative([steps.output], job.plan.resize, size) is not None:
                 return RenderSource(MASTER, size, RenderJob(steps, Format.PNG, None))
     return RenderSource(MASTER, size)
 
