@@ -158,32 +158,39 @@ linearize_box(const Resampler *r, int line, float *out, int has_alpha)
     }
 }
 
-/* Converts a line to linear light: the common case of an opaque image without box average. */
+/* Converts the group of lines that begins at `line` to linear light: the common case of an opaque image without
+ * box average, and of lines that exist. All lines at once write each cache line once. */
 static void
-linearize(const Resampler *r, int line, float *out)
+linearize_opaque(const Resampler *r, int line)
 {
     const float *table = r->srgb_to_linear;
-    const uint8_t *pixel = r->pixels + (size_t)line * r->width * CHANNELS;
+    size_t stride = (size_t)r->width * CHANNELS;
+    const uint8_t *pixel = r->pixels + (size_t)line * stride;
+    float *out = r->group;
 
-    for (int x = 0; x < r->columns; x++, pixel += CHANNELS, out += GROUP)
-        *(FloatPixel *)out = (FloatPixel){table[pixel[0]], table[pixel[1]], table[pixel[2]], 1};
+    for (int x = 0; x < r->columns; x++, pixel += CHANNELS)
+        for (int i = 0; i < LINES; i++, out += CHANNELS) {
+            const uint8_t *sample = pixel + i * stride;
+
+            *(FloatPixel *)out = (FloatPixel){table[sample[0]], table[sample[1]], table[sample[2]], 1};
+        }
 }
 
 /* Converts the group of lines that begins at `line`. Lines past the last repeat it; no kernel reads them. */
 static void
 linearize_group(const Resampler *r, int line)
 {
+    if (!r->has_alpha && r->box_width * r->box_height == 1 && line + LINES <= r->lines) {
+        linearize_opaque(r, line);
+        return;
+    }
     for (int i = 0; i < LINES; i++, line++) {
-        float *out = r->group + i * CHANNELS;
-
         if (line >= r->lines)
             line = r->lines - 1;
         if (r->has_alpha)
-            linearize_box(r, line, out, 1);
-        else if (r->box_width * r->box_height > 1)
-            linearize_box(r, line, out, 0);
+            linearize_box(r, line, r->group + i * CHANNELS, 1);
         else
-            linearize(r, line, out);
+            linearize_box(r, line, r->group + i * CHANNELS, 0);
     }
 }
 

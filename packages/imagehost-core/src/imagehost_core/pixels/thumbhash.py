@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Sequence
+from functools import cache
 from math import cos, pi
 
 from attrs import frozen
@@ -19,9 +20,9 @@ from imagehost_core.transform import Size
 
 MAX_SIDE = 100
 """The maximum side of the image to hash according to the format's description, in pixels."""
-MINIATURE_SIDE = 32
-"""The longer side of the miniature that is hashed, in pixels: well above twice the 7 frequencies of a hash,
-so that more pixels would make no visible difference."""
+MINIATURE_SIDE = 24
+"""The longer side of the miniature that is hashed, in pixels. Its mean values lower the highest of the 7
+frequencies of a hash by 2.5 %, which has 16 levels."""
 
 
 @frozen
@@ -119,6 +120,7 @@ def _transform(size: Size, values: Sequence[float], count_x: int, count_y: int) 
     return _Channel(dc, scaled, scale)
 
 
+@cache
 def _cosines(length: int, count: int) -> list[list[float]]:
     return [[cos(pi / length * frequency * (x + 0.5)) for x in range(length)] for frequency in range(count)]
 
