@@ -60,6 +60,7 @@ FIELDS = st.fixed_dictionaries(
 STEPS = {
     "check the first images": (),
     "sort few matches": ("FIRST_CHECKED",),
+    "sort matches that are close together": ("FEW_MATCHES",),
     "check more images": ("FIRST_CHECKED", "FEW_MATCHES"),
     "sort many matches": ("FIRST_CHECKED", "FEW_MATCHES", "MORE_CHECKED", "MIN_MORE_CHECKED"),
     "check all images": (

@@ -15,7 +15,8 @@ class Dialect:
         name: The name of the engine.
         is_shared: Whether several hosts can share a database.
         texts: Returns the subquery for the elements of a parameter: a JSON array of texts.
-        integers: Returns the subquery for the elements of a parameter: a JSON array of integers.
+        integers: Returns the subquery for the elements of a parameter, a JSON array of integers, in the
+            column `value`.
         json_array: Returns the aggregate for the values of an expression, in the order of the rows, as the
             text of a JSON array.
         has_word_vectors: Whether `image_words` has a column `words` with a `tsvector`.
@@ -78,7 +79,7 @@ POSTGRES = Dialect(
     name="PostgreSQL",
     is_shared=True,
     texts="(SELECT jsonb_array_elements_text(CAST(:{} AS jsonb)))".format,
-    integers="(SELECT CAST(jsonb_array_elements_text(CAST(:{} AS jsonb)) AS bigint))".format,
+    integers="(SELECT CAST(jsonb_array_elements_text(CAST(:{} AS jsonb)) AS bigint) AS value)".format,
     json_array="coalesce(CAST(json_agg({}) AS text), '[]')".format,
     has_word_vectors=True,
     for_update="FOR UPDATE OF item",
