@@ -1,10 +1,11 @@
 """Measure uncached variants over HTTP with four clients: imagehost, IPX, thumbor and sharp.
 
-    python -m bench.cold [IMAGE.jpg] [--seconds 8] [--rounds 3] [--peers DIRECTORY]
+    python -m bench.cold [IMAGE.jpg] [--seconds 8] [--rounds 3] [--peers DIRECTORY] [--width 1240]
 
 Without an argument, an image of 2725×2225 pixels is generated. Peers are installed from npm and PyPI into
 DIRECTORY, or into a temporary one. No result is ever cached: each request has a size that no other request of
-the run has, near 720×588 pixels, and all servers get requests of the same kind. Each server may use all
+the run has, near 720×588 pixels, and all servers get requests of the same kind. With `--width` the sizes are
+near that width, and IPX and thumbor are measured only. Each server may use all
 cores, with one process or thread per core. Rounds alternate.
 
 The large image has 50 million pixels and is stored as WebP by default; sharp reads that same WebP, behind a
@@ -50,7 +51,7 @@ JPEG = "image.jpg"
 CLIENTS = 4
 QUALITY = {Format.WEBP: 80, Format.JPEG: 80, Format.AVIF: 60}
 PEER_QUALITY = {Format.WEBP: 80, Format.JPEG: 80, Format.AVIF: 50}
-WIDTHS, HEIGHTS = range(680, 760), range(560, 620)
+WIDTH, ASPECT = 720, 588 / 720
 
 SHARP_SERVER = """
 const sharp = require('sharp'), { readFileSync } = require('fs')
@@ -119,21 +120,23 @@ class Candidate:
         return len(body)
 
 
-def unused_sizes() -> Iterator[tuple[int, int]]:
-    """Yield distinct sizes near 720×588."""
+def unused_sizes(width: int) -> Iterator[tuple[int, int]]:
+    """Yield distinct sizes near a width."""
+    height = round(width * ASPECT)
+    widths, heights = range(width - 40, width + 40), range(height - 30, height + 30)
     for number in count():
-        width, rest = number % len(WIDTHS), number // len(WIDTHS)
+        index, rest = number % len(widths), number // len(widths)
         # The height changes with every width too, so that consecutive sizes are similar in cost.
-        yield WIDTHS[width], HEIGHTS[(width + rest) % len(HEIGHTS)]
+        yield widths[index], heights[(index + rest) % len(heights)]
 
 
-def compare(title: str, candidates: list[Candidate], seconds: float, rounds: int) -> None:
+def compare(title: str, candidates: list[Candidate], options: argparse.Namespace) -> None:
     """Measure the candidates in alternating rounds; the ratios are to the first one."""
     print(f"\n{title}", flush=True)
-    sizes = unused_sizes()
-    for _ in range(rounds):
+    sizes = unused_sizes(options.width or WIDTH)
+    for _ in range(options.rounds):
         for candidate in candidates:
-            candidate.measure(sizes, seconds)
+            candidate.measure(sizes, options.seconds)
     first = candidates[0]
     for candidate in candidates:
         spread = f"{min(candidate.rates):.1f}–{max(candidate.rates):.1f}"
@@ -201,7 +204,7 @@ def compare_with_services(
             if thumbor_origin:
                 candidates.append(thumbor_candidate(thumbor_origin, JPEG, fmt))
             title = f"from the JPEG, {fmt.value}: imagehost q{QUALITY[fmt]}, peers q{PEER_QUALITY[fmt]}"
-            compare(title, candidates, options.seconds, options.rounds)
+            compare(title, candidates, options)
 
 
 def compare_with_sharp(server: RunningServer, root: Path, peers: Path, options: argparse.Namespace) -> None:
@@ -216,15 +219,10 @@ def compare_with_sharp(server: RunningServer, root: Path, peers: Path, options: 
             candidates = [imagehost_candidate(server.origin, large, fmt)]
             if origin:
                 candidates.append(sharp_candidate(origin, "large.webp", fmt))
-            compare(
-                f"from 50 megapixels stored as WebP, {fmt.value} q80",
-                candidates,
-                options.seconds,
-                options.rounds,
-            )
+            compare(f"from 50 megapixels stored as WebP, {fmt.value} q80", candidates, options)
     candidates = [imagehost_candidate(server.origin, image, Format.WEBP) for image in (large, small_image)]
     candidates[0].name, candidates[1].name = "50 Mpx", "6 Mpx"
-    compare("imagehost by the size of the master, webp q80", candidates, options.seconds, options.rounds)
+    compare("imagehost by the size of the master, webp q80", candidates, options)
 
 
 def main() -> None:
@@ -234,6 +232,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=8)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--peers", type=Path, help="the directory to install peers in")
+    parser.add_argument("--width", type=int, help="only near this width, and only beside IPX and thumbor")
     options = parser.parse_args()
     image = options.image.read_bytes() if options.image else as_jpeg(sample_image())
     print(f"{machine()}; {CLIENTS} clients")
@@ -243,7 +242,8 @@ def main() -> None:
             directory.mkdir(parents=True, exist_ok=True)
         (root / JPEG).write_bytes(image)
         compare_with_services(server, root, peers, options)
-        compare_with_sharp(server, root, peers, options)
+        if options.width is None:
+            compare_with_sharp(server, root, peers, options)
     print(machine())
 
 

@@ -98,6 +98,14 @@ def test_a_slower_avif_encoder_never_has_a_lower_estimate(speed: int, width: int
     )
 
 
+@given(st.integers(1, 99), st.integers(1, 8_000))
+def test_a_better_avif_never_has_a_lower_estimate(quality: int, width: int) -> None:
+    low, high = (evolve(job(Format.AVIF, width), quality=each) for each in (quality, quality + 1))
+    assert estimate_seconds(low, HUGE) <= estimate_seconds(high, HUGE)
+    best, default = (evolve(job(Format.AVIF, 6_000), quality=each) for each in (100, 60))
+    assert estimate_seconds(best, HUGE) > estimate_seconds(default, HUGE)
+
+
 def test_a_slow_avif_encoder_makes_a_render_heavy() -> None:
     source, thumbnail = Size(2048, 1365), job(Format.AVIF, 800)
     assert classify(thumbnail, source) is LIGHT

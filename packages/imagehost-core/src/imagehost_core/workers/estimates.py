@@ -19,6 +19,8 @@ ENCODE_SECONDS = {
     Format.GIF: 0.05,
 }
 """CPU seconds to encode a million pixels. Only the order of magnitude matters here."""
+AVIF_QUALITY_FACTORS = {20: 0.65, 40: 0.8, 60: 1.0, 80: 1.25, 90: 1.5, 100: 2.3}
+"""CPU seconds of an AVIF up to each quality, relative to the default one (three images of 3 megapixels)."""
 AVIF_SPEED_FACTORS = {10: 1, 9: 1, 8: 3.6, 7: 7, 6: 13, 5: 80, 4: 110, 3: 250, 2: 420, 1: 500, 0: 1_100}
 """CPU seconds of an AVIF by the encoder's speed, relative to the default one (libaom, 480×360 pixels)."""
 MAX_AVIF_SECONDS = 5.0
@@ -49,6 +51,8 @@ def classify(job: RenderJob, source: Size, frames: int = 1) -> JobClass:
 def estimate_seconds(job: RenderJob, source: Size, frames: int = 1) -> float:
     """Return the estimated CPU seconds of a render; arguments as for `classify`."""
     factor = 1.0 if job.avif_speed is None else AVIF_SPEED_FACTORS[job.avif_speed]
+    if job.format is Format.AVIF and job.quality is not None:
+        factor *= next(value for limit, value in AVIF_QUALITY_FACTORS.items() if job.quality <= limit)
     encode = job.plan.output.pixels * ENCODE_SECONDS[job.format] * factor
     decode = source.pixels * DECODE_SECONDS
     return (decode + encode) * (frames if job.animated else 1) / 1e6

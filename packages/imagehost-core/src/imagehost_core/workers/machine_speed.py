@@ -26,8 +26,10 @@ REFERENCE_SECONDS = 0.1
 """The seconds that the benchmark takes on the machine that the estimates are made for."""
 TIMEOUT_SECONDS = 30.0
 """Seconds after which the measurement is given up."""
-MIN_FACTOR, MAX_FACTOR = 0.25, 10.0
-"""The limits of a factor: a measurement beyond them is treated as one of them."""
+MIN_FACTOR, MAX_FACTOR = 1.0, 10.0
+"""The limits of a factor: a measurement beyond them is treated as one of them. None lowers the estimates:
+those that are too low admit requests that are rejected late, with a `Retry-After` that is too short; those
+that are too high only reject a few more until the first task of a kind has ended."""
 
 
 def measure_machine(pool: WorkerPool) -> float | None:

@@ -20,6 +20,9 @@ from imagehost_core.workers.estimates import Calibration
 from imagehost_core.workers.fair_queueing import Backlog, FairClocks, VirtualArrival
 from imagehost_core.workers.schedule import Schedule
 
+ADMISSION_MARGIN = 1.1
+"""The factor by which a request that waits may take longer than estimated. Without a margin, one that was
+expected to end just before its deadline was often rejected when its turn came."""
 RISEN = 1.1
 """The factor by which a task must raise the estimates of its kind for the queue to be checked again."""
 SCHEDULE_SECONDS = 0.1
@@ -110,7 +113,8 @@ class RequestQueue:
             schedule = self._schedule(now)
             start = schedule.start_of_new(request)
             is_behind = start > schedule.now
-            if is_behind and start + self._calibration.seconds(request) > request.until:
+            seconds = start + self._calibration.seconds(request) - now
+            if is_behind and seconds * ADMISSION_MARGIN > request.until - now:
                 raise self._too_late(request, request.until - now, now)
         virtual = self._clocks.arrival_in(request.job_class)
         self._waiting[request] = _WaitingTask(now, is_behind, virtual)
@@ -325,5 +329,5 @@ class RequestQueue:
             delay = max(1, math.ceil(self._end_of_other(request, now) - now))
         else:
             seconds = self._calibration.seconds(request)
-            delay = self._schedule(now).retry_after(request, seconds, timeout)
+            delay = self._schedule(now).retry_after(request, seconds, timeout / ADMISSION_MARGIN)
         return UnavailableError(details, retry_after=delay)
