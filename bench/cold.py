@@ -5,8 +5,8 @@
 Without an argument, an image of 2725×2225 pixels is generated. Peers are installed from npm and PyPI into
 DIRECTORY, or into a temporary one. No result is ever cached: each request has a size that no other request of
 the run has, near 720×588 pixels, and all servers get requests of the same kind. With `--width` the sizes are
-near that width, and IPX and thumbor are measured only. Each server may use all
-cores, with one process or thread per core. Rounds alternate.
+near that width and the ratio of the image, and IPX and thumbor are measured only, without AVIF. Each server
+may use all cores, with one process or thread per core. Rounds alternate.
 
 The large image has 50 million pixels and is stored as WebP by default; sharp reads that same WebP, behind a
 server of ten lines. The quality is 80 for JPEG and WebP everywhere. For AVIF, imagehost has 60, which looks
@@ -23,6 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from io import BytesIO
 from itertools import count
 from pathlib import Path
 
@@ -51,7 +52,7 @@ JPEG = "image.jpg"
 CLIENTS = 4
 QUALITY = {Format.WEBP: 80, Format.JPEG: 80, Format.AVIF: 60}
 PEER_QUALITY = {Format.WEBP: 80, Format.JPEG: 80, Format.AVIF: 50}
-WIDTH, ASPECT = 720, 588 / 720
+SIZE = (720, 588)
 
 SHARP_SERVER = """
 const sharp = require('sharp'), { readFileSync } = require('fs')
@@ -120,9 +121,9 @@ class Candidate:
         return len(body)
 
 
-def unused_sizes(width: int) -> Iterator[tuple[int, int]]:
-    """Yield distinct sizes near a width."""
-    height = round(width * ASPECT)
+def unused_sizes(size: tuple[int, int]) -> Iterator[tuple[int, int]]:
+    """Yield distinct sizes near a size."""
+    width, height = size
     widths, heights = range(width - 40, width + 40), range(height - 30, height + 30)
     for number in count():
         index, rest = number % len(widths), number // len(widths)
@@ -133,7 +134,7 @@ def unused_sizes(width: int) -> Iterator[tuple[int, int]]:
 def compare(title: str, candidates: list[Candidate], options: argparse.Namespace) -> None:
     """Measure the candidates in alternating rounds; the ratios are to the first one."""
     print(f"\n{title}", flush=True)
-    sizes = unused_sizes(options.width or WIDTH)
+    sizes = unused_sizes(options.size)
     for _ in range(options.rounds):
         for candidate in candidates:
             candidate.measure(sizes, options.seconds)
@@ -197,7 +198,7 @@ def compare_with_services(
     with ExitStack() as opened:
         ipx_origin = start_if_available(opened, ipx(peers, root))
         thumbor_origin = start_if_available(opened, thumbor(peers, root, os.cpu_count() or 1))
-        for fmt in (Format.WEBP, Format.JPEG, Format.AVIF):
+        for fmt in (Format.WEBP, Format.JPEG, *([] if options.width else [Format.AVIF])):
             candidates = [imagehost_candidate(server.origin, image, fmt)]
             if ipx_origin:
                 candidates.append(ipx_candidate(ipx_origin, JPEG, fmt))
@@ -235,7 +236,11 @@ def main() -> None:
     parser.add_argument("--width", type=int, help="only near this width, and only beside IPX and thumbor")
     options = parser.parse_args()
     image = options.image.read_bytes() if options.image else as_jpeg(sample_image())
-    print(f"{machine()}; {CLIENTS} clients")
+    options.size = SIZE
+    if options.width is not None:
+        with Image.open(BytesIO(image)) as opened:
+            options.size = (options.width, round(options.width * opened.height / opened.width))
+    print(f"{machine()}; {CLIENTS} clients; near {options.size[0]}×{options.size[1]} pixels")
     with tempfile.TemporaryDirectory() as name, imagehost(Path(name)) as server:
         root, peers = Path(name, "files"), (options.peers or Path(name, "peers")).absolute()
         for directory in (root, peers):

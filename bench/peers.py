@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -168,7 +169,11 @@ def run_server(
     """
     with log.open("ab") as output:
         process = subprocess.Popen(
-            command, stdout=output, stderr=output, env={**os.environ, **(environment or {})}
+            command,
+            stdout=output,
+            stderr=output,
+            env={**os.environ, **(environment or {})},
+            start_new_session=True,
         )
     try:
         deadline = time.monotonic() + START_TIMEOUT
@@ -181,7 +186,8 @@ def run_server(
             time.sleep(0.05)
         yield Peer(f"http://127.0.0.1:{port}", process.pid)
     finally:
-        process.terminate()
+        # With its processes, which thumbor does not end itself.
+        os.killpg(process.pid, signal.SIGTERM)
         process.wait(10)
 
 

@@ -61,7 +61,7 @@ class SqliteSchemas:
     """
 
     source: Path
-    names: tuple[str, ...] = tuple(each.name for each in sqlite_migrations._migrations)
+    names: tuple[str, ...] = tuple(sqlite_migrations)
 
     @contextmanager
     def copy(self, version: int, data: Path) -> Iterator[Engines]:

@@ -10,7 +10,7 @@ from sqlite_utils import Database as SqliteFile
 
 from imagehost_core.db.database import SqlValue, Transaction
 from imagehost_core.db.image_words import IMAGE_WORDS, copy_words
-from imagehost_core.db.schema import sqlite_migrations
+from imagehost_core.db.sqlite_migrations import migrate
 from imagehost_core.db.table_copy import copied_tables
 
 Rows = dict[str, list[tuple[SqlValue, ...]]]
@@ -36,7 +36,7 @@ class _Column:
 def _columns() -> dict[str, dict[str, _Column]]:
     database = SqliteFile(memory=True)
     with closing(database.conn):
-        sqlite_migrations.apply(database)
+        migrate(database.conn)
         described = {}
         for table in copied_tables():
             described_table = database.table(table.name)

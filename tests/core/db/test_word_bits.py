@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -10,11 +11,10 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlite_utils import Database as SqliteFile
 
 from imagehost_core.db import Database, ImageListRepository, ImageRepository, SqliteDatabase
 from imagehost_core.db.recount import check_indexes, repair_indexes
-from imagehost_core.db.schema import sqlite_migrations
+from imagehost_core.db.sqlite_migrations import migrate
 from imagehost_core.db.word_bits import UNKNOWN, filter_of_image, filter_of_words
 from imagehost_core.ids import AccountId
 from imagehost_core.image_lists import ImageFilter, ImageListRequest
@@ -75,16 +75,15 @@ def test_a_check_of_the_indexes_finds_and_corrects_a_wrong_filter(
 
 def test_a_database_without_filters_is_upgraded_and_searched(tmp_path: Path) -> None:
     path = tmp_path / "imagehost.sqlite3"
-    old = SqliteFile(path)
-    with closing(old.conn):
-        sqlite_migrations.apply(old, stop_before="word_bits")
+    with closing(sqlite3.connect(path)) as old:
+        migrate(old, stop_before="word_bits")
         old.execute("INSERT INTO accounts (name, created_at) VALUES ('a', 0)")
         old.execute(
             "INSERT INTO images SELECT 1, 'x', 1, NULL, 'cat.webp', 'cat.webp', '', 1, 'webp', "
             "1, 1, 1, 1, 0, '', '', '[]', 0, 0"
         )
         old.execute("INSERT INTO image_words (rowid, filename, description) VALUES (1, '1xcat 1xwebp', '')")
-        old.conn.commit()
+        old.commit()
     with closing(SqliteDatabase(path, LockManager(tmp_path / "locks"))) as database:
         lists = ImageListRepository(database, timeout_seconds=60)
         found = [

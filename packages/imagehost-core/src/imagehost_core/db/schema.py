@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import re
 
-from sqlite_utils import Database, Migrations
-
 _INITIAL_SCHEMA = """
 CREATE TABLE accounts (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -382,16 +380,5 @@ def _statements(replacements: dict[str, str]) -> dict[str, tuple[str, ...]]:
 
 postgres_migrations = _statements(_POSTGRES) | _POSTGRES_MIGRATIONS
 """The statements of each migration by its name."""
-sqlite_migrations = Migrations("imagehost")
-"""The migrations of a SQLite file."""
-
-
-def _add_sqlite_migration(name: str, statements: tuple[str, ...]) -> None:
-    @sqlite_migrations(name=name)
-    def migrate(database: Database) -> None:
-        for statement in statements:
-            database.execute(statement)
-
-
-for _name, _script in _statements(_SQLITE).items():
-    _add_sqlite_migration(_name, _script)
+sqlite_migrations = _statements(_SQLITE)
+"""Those of a SQLite file."""

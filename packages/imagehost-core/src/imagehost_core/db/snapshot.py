@@ -8,14 +8,13 @@ from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
-from sqlite_utils import Database as SqliteFile
-
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, text
 from imagehost_core.db.database import Queryable, SqlRow, SqlValue, Transaction
 from imagehost_core.db.images import to_image
 from imagehost_core.db.schema import sqlite_migrations
 from imagehost_core.db.sqlite_database import SqliteDatabase, SqliteTransaction, translate_sqlite_errors
+from imagehost_core.db.sqlite_migrations import migrate
 from imagehost_core.errors import ValidationError, quote_value
 from imagehost_core.ids import ImageId, is_image_id
 from imagehost_core.models import Image
@@ -126,14 +125,13 @@ def end_runtime_state(transaction: Transaction) -> None:
 def _require_known_migrations(connection: sqlite3.Connection) -> None:
     """Raise ValidationError if a database has migrations that this version has not."""
     applied = {name for (name,) in connection.execute(_MIGRATIONS)}
-    known = {migration.name for migration in sqlite_migrations.pending(SqliteFile(memory=True))}
-    if newer := applied - known:
+    if newer := applied - sqlite_migrations.keys():
         raise _invalid("a database of this version or an older one", f"migration {quote_value(min(newer))}")
 
 
 def _current_schema() -> set[tuple[object, object]]:
-    with closing(SqliteFile(memory=True).conn) as connection:
-        sqlite_migrations.apply(SqliteFile(connection))
+    with closing(sqlite3.connect(":memory:")) as connection:
+        migrate(connection)
         return _schema(SqliteTransaction(connection))
 
 

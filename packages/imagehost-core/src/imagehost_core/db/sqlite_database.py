@@ -17,12 +17,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 
-from sqlite_utils import Database as SqliteFile
-
 from imagehost_core.db.commit_version import CommitVersion
 from imagehost_core.db.database import RETRY_AFTER_SECONDS, ProcessCaches, SqlRow, SqlValue
 from imagehost_core.db.dialect import SQLITE, Dialect
-from imagehost_core.db.schema import sqlite_migrations
+from imagehost_core.db.sqlite_migrations import migrate
 from imagehost_core.db.statements import insert_statement
 from imagehost_core.errors import InternalError, UnavailableError
 from imagehost_core.ids import AccountId
@@ -82,11 +80,10 @@ class SqliteDatabase:
             path.touch(OWNER_ONLY_FILE)
             with translate_disk_errors(), translate_sqlite_errors(self._path):
                 self._writer = self._connect()
-                database = SqliteFile(self._writer)
-                # Fetched, unlike by `enable_wal` of sqlite_utils: SQLite reports an error of the write only
-                # then, and this connection would use a log that others ignore.
+                # Fetched, because SQLite reports an error of the write only then, and this connection would
+                # use a log that others ignore.
                 self._writer.execute("PRAGMA journal_mode = WAL").fetchall()
-                sqlite_migrations.apply(database)
+                migrate(self._writer)
                 self._commits = CommitVersion(self._connect(), locks)
 
     @property

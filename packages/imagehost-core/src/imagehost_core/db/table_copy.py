@@ -7,19 +7,19 @@ with what was read. Everything stays as it is: ids, timestamps, secrets, session
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import lru_cache
 from hashlib import blake2b
 
 from attrs import define, frozen
-from sqlite_utils import Database as SqliteFile
 
 from imagehost_core.db.columns import integer
 from imagehost_core.db.database import Queryable, SqlValue, Transaction
 from imagehost_core.db.image_words import IMAGE_WORDS, copy_words
 from imagehost_core.db.last_ids import last_ids, set_last_ids
-from imagehost_core.db.schema import sqlite_migrations
+from imagehost_core.db.sqlite_migrations import migrate
 from imagehost_core.errors import InternalError
 
 BATCH = 1_000
@@ -102,13 +102,12 @@ class _RowSum:
 @lru_cache
 def copied_tables() -> tuple[Table, ...]:
     """Return the tables that are copied, parents first."""
-    database = SqliteFile(memory=True)
-    with closing(database.conn):
-        sqlite_migrations.apply(database)
+    with closing(sqlite3.connect(":memory:")) as database:
+        migrate(database)
         return tuple(_describe(database, name) for name in COPIED)
 
 
-def _describe(database: SqliteFile, name: str) -> Table:
+def _describe(database: sqlite3.Connection, name: str) -> Table:
     sql = "SELECT name, pk FROM pragma_table_info(:table)"
     positions = {str(column): int(position) for column, position in database.execute(sql, {"table": name})}
     key = sorted((column for column, position in positions.items() if position), key=positions.__getitem__)

@@ -1,0 +1,48 @@
+"""Migration of SQLite files by sqlite-utils.
+
+It takes 11 MiB of memory, so a process imports it only to migrate a file. Most open one that has all
+migrations: of `imagehost serve` only the command does not, which creates the file.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING
+
+from imagehost_core.db.schema import sqlite_migrations
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+_SET = "imagehost"
+_HAS_TABLE = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '_sqlite_migrations'"
+_APPLIED = "SELECT name FROM _sqlite_migrations WHERE migration_set = ?"
+
+
+def applied_migrations(connection: sqlite3.Connection) -> set[str]:
+    """Return the names of the migrations that a database has, those of newer versions too."""
+    if connection.execute(_HAS_TABLE).fetchone() is None:
+        return set()
+    return {name for (name,) in connection.execute(_APPLIED, (_SET,))}
+
+
+def migrate(connection: sqlite3.Connection, *, stop_before: str | None = None) -> None:
+    """Apply the migrations that a database lacks, each in a transaction.
+
+    Args:
+        connection: A connection without an open transaction.
+        stop_before: The name of the first migration that is not applied.
+    """
+    if applied_migrations(connection) >= sqlite_migrations.keys():
+        return
+    import sqlite_utils
+
+    migrations = sqlite_utils.Migrations(_SET)
+    for name, statements in sqlite_migrations.items():
+
+        @migrations(name=name)
+        def apply(database: Database, statements: tuple[str, ...] = statements) -> None:
+            for statement in statements:
+                database.execute(statement)
+
+    migrations.apply(sqlite_utils.Database(connection), stop_before=stop_before)
