@@ -5,7 +5,7 @@
 Without an argument, an image of 2725×2225 pixels is generated. Peers are installed from npm and PyPI into
 DIRECTORY, or into a temporary one. No result is ever cached: each request has a size that no other request of
 the run has, near 720×588 pixels, and all servers get requests of the same kind. With `--width` the sizes are
-near that width and the ratio of the image, and IPX and thumbor are measured only, without AVIF. Each server
+near that width and the ratio of the image, and only IPX and thumbor are measured, without AVIF. Each server
 may use all cores, with one process or thread per core. Rounds alternate.
 
 The large image has 50 million pixels and is stored as WebP by default; sharp reads that same WebP, behind a

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from email.message import Message
 from pathlib import Path
 from urllib.error import HTTPError
@@ -187,7 +187,8 @@ def run_server(
         yield Peer(f"http://127.0.0.1:{port}", process.pid)
     finally:
         # With its processes, which thumbor does not end itself.
-        os.killpg(process.pid, signal.SIGTERM)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
         process.wait(10)
 
 

@@ -129,6 +129,29 @@ def test_a_search_with_few_matches_reads_these_by_their_numbers(
 
 
 @SQLITE_ONLY
+def test_matches_are_sorted_before_more_images_are_checked_only_if_they_are_close_together(
+    recorder: RecordsPlans, add: Callable[..., Image], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        add(description="cat")
+    monkeypatch.setattr(image_searches, "FEW_MATCHES", 1)
+    lists = ImageListRepository(recorder, timeout_seconds=60)
+
+    def count_queries(sort: ImageSort) -> int:
+        recorder.plans.clear()
+        request = ImageListRequest(filters=ImageFilter(q="cat"), sort=sort)
+        assert len(lists.list_owned(ACCOUNT, request)) == 2
+        return len(recorder.plans)
+
+    # In another order, images that were uploaded together may be far apart.
+    assert (count_queries(ImageSort.NEWEST), count_queries(ImageSort.LARGEST)) == (4, 5)
+    with recorder.transaction() as transaction:
+        transaction.execute("UPDATE image_words SET rowid = 9999 WHERE rowid = 2", {})
+        transaction.execute("UPDATE images SET number = 9999 WHERE number = 2", {})
+    assert count_queries(ImageSort.NEWEST) == 5
+
+
+@SQLITE_ONLY
 @pytest.mark.parametrize("album_id", [None, AlbumId(1)])
 def test_the_images_that_a_search_checks_are_read_from_a_covering_index(
     recorder: RecordsPlans,

@@ -249,7 +249,7 @@ def test_a_webp_beyond_the_maximum_side_is_refused_if_requested_and_else_not_cre
 def test_a_large_image_gets_derivatives_that_look_the_same(factory: Any) -> None:
     image = factory.photo(2000, 1500)
     grain = factory.noise(500, 375).resize((2000, 1500))
-    data = factory.oriented(Image.blend(image, grain, 0.1), 6, quality=95)
+    data = factory.oriented(Image.blend(image, grain, 0.05), 6, quality=95)
     ingested, blobs = ingest(IngestJob(JPEG), data)
     assert ingested.derivatives == (Size(1500, 2000), Size(750, 1000))
     master = factory.decode(blobs[0])

@@ -9,6 +9,7 @@ import pytest
 
 from imagehost_core.errors import UnavailableError
 from imagehost_core.sandbox import SandboxLimits
+from imagehost_core.workers import machine_speed
 from imagehost_core.workers.admission import WorkerRequest
 from imagehost_core.workers.executor import TASKS
 from imagehost_core.workers.lending import PoolLoad
@@ -32,6 +33,16 @@ def test_a_worker_process_measures_the_machine_and_is_kept() -> None:
         assert factor is not None
         assert MIN_FACTOR <= factor <= MAX_FACTOR
         assert pool.load == PoolLoad(0, 1, 0)
+    finally:
+        pool.close()
+
+
+def test_a_fast_machine_lowers_no_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too low estimates admit requests that are then rejected late."""
+    monkeypatch.setattr(machine_speed, "REFERENCE_SECONDS", 1e9)
+    pool = open_pool(TASKS)
+    try:
+        assert measure_machine(pool) == 1.0
     finally:
         pool.close()
 

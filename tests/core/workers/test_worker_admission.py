@@ -19,7 +19,7 @@ from imagehost_core.errors import InternalError, UnavailableError
 from imagehost_core.formats import Format
 from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.testing import make_image
-from imagehost_core.transform import Size, Transform, plan
+from imagehost_core.transform import DEFAULT_QUALITY, Size, Transform, plan
 from imagehost_core.workers import ImageExecutor, PoolLoad, classify, main
 from imagehost_core.workers.admission import (
     RESERVED_CLASSES,
@@ -30,7 +30,12 @@ from imagehost_core.workers.admission import (
     find_slot,
     free_slots,
 )
-from imagehost_core.workers.estimates import classify_upload, estimate_ingest_seconds, estimate_seconds
+from imagehost_core.workers.estimates import (
+    AVIF_QUALITY_FACTORS,
+    classify_upload,
+    estimate_ingest_seconds,
+    estimate_seconds,
+)
 from imagehost_core.workers.main import AUTOGROUP, NICENESS
 from imagehost_core.workers.task_call import TaskCall
 
@@ -104,6 +109,7 @@ def test_a_better_avif_never_has_a_lower_estimate(quality: int, width: int) -> N
     assert estimate_seconds(low, HUGE) <= estimate_seconds(high, HUGE)
     best, default = (evolve(job(Format.AVIF, 6_000), quality=each) for each in (100, 60))
     assert estimate_seconds(best, HUGE) > estimate_seconds(default, HUGE)
+    assert AVIF_QUALITY_FACTORS[DEFAULT_QUALITY[Format.AVIF]] == 1.0
 
 
 def test_a_slow_avif_encoder_makes_a_render_heavy() -> None:

@@ -15,8 +15,8 @@ from imagehost_core.formats import Format
 from imagehost_core.transform import Plan, Size, Transform, plan
 
 MIN_DOWNSCALE = (8, 7)
-"""The minimum ratio of a derivative to the size rendered from it, on both axes, as a fraction; not of a copy
-in the image's own size, which has as many pixels as the master."""
+"""The minimum ratio of a derivative to the size rendered from it, on both axes, as a fraction. A copy in the
+image's own size is used for any smaller variant."""
 
 MAX_DERIVATIVE_WIDTH = 2200
 """A little more than a variant of 1,920 pixels needs by `MIN_DOWNSCALE`: heights are rounded."""
@@ -67,8 +67,9 @@ Gains 0.9 points of SSIMULACRA2 at 320 pixels.
 
 
 COPY_QUALITY = 84
-"""The quality of JPEG copies in the size of their image. A JPEG of at most this quality scores 0.4 points of
-SSIMULACRA2 more from them than from the master, in the mean of five photographs, and a WebP 2.1 less."""
+"""The quality of JPEG copies in the size of their image, unless they would have too many bytes, or better
+ones have few. A JPEG variant of at most this quality scores 0.4 points of SSIMULACRA2 more from them than
+from the master, in the mean of five photographs, and a WebP 2.1 less."""
 
 
 def pick_derivative(

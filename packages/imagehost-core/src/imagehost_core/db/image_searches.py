@@ -7,9 +7,9 @@
 4. What remains are lists in which nearly all matches come late: up to `MANY_MATCHES` are sorted, and if there
    are more, the list is checked to its end.
 
-In the order of time the fourth step comes before the third if the matches that the second one found are so
-close together that the first one would have filled the page, were they as close everywhere: such as those of
-one old event.
+In the order of time, step 4 comes before step 3 if the numbers of the matches that step 2 found are less than
+`FIRST_CHECKED` apart on average, as those of one old event are: matches that are as frequent in the whole
+list would have filled the page in step 1.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Migration of SQLite files by sqlite-utils.
 
-It takes 11 MiB of memory, so a process imports it only to migrate a file. Most open one that has all
-migrations: of `imagehost serve` only the command does not, which creates the file.
+It takes 11 MiB of memory, so a process imports it only to migrate a file. Under `imagehost serve` only the
+first process migrates; the others find a file that has all migrations.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def migrate(connection: sqlite3.Connection, *, stop_before: str | None = None) -
 
     Args:
         connection: A connection without an open transaction.
-        stop_before: The name of the first migration that is not applied.
+        stop_before: The name of the first migration that is not applied, which the database does not have.
     """
     if applied_migrations(connection) >= sqlite_migrations.keys():
         return

@@ -2,7 +2,7 @@
  *
  * Steps, for each group of LINES source lines, from the top:
  *
- *   1. linearize: sRGB samples become linear light by a lookup table, multiplied by alpha if the image has
+ *   1. linearize_group: sRGB samples become linear light by a lookup table, multiplied by alpha if the image has
  *      any. For large factors, each sample is the mean of a box of source pixels (linearize_box).
  *   2. convolve_horizontally: the Catmull-Rom filter along x, into a ring buffer of lines.
  *   3. convolve_vertically: once the ring buffer holds all lines that a target row needs, the filter along y.
@@ -158,8 +158,8 @@ linearize_box(const Resampler *r, int line, float *out, int has_alpha)
     }
 }
 
-/* Converts the group of lines that begins at `line` to linear light: the common case of an opaque image without
- * box average, and of lines that exist. All lines at once write each cache line once. */
+/* Converts the group of lines that begins at `line` to linear light: the common case of an opaque image
+ * without box average. Writing the four lines together touches each cache line once. */
 static void
 linearize_opaque(const Resampler *r, int line)
 {

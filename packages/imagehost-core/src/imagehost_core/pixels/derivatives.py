@@ -18,7 +18,7 @@ from imagehost_core.jobs import COPY_QUALITY
 from imagehost_core.pixels.encode import NO_OPTIONS, encode
 from imagehost_core.pixels.quantisation import DERIVATIVE_LUMA, quality_options
 from imagehost_core.pixels.resize import resize_to
-from imagehost_core.transform import Size
+from imagehost_core.transform import Size, Transform, plan
 
 TARGET_PERCENT = 21
 """The derivatives of an image should have at most this percentage of the uploaded bytes. The share is the
@@ -50,8 +50,6 @@ class DerivativeEncoding:
         relative_bytes: The allowed qualities, best first, and the bytes at each compared with the best.
         quality_options: Maps a quality to encoder options, beside those of the codec.
         smallest_quality: The quality of the smallest derivative, before any bytes are known.
-        copy_quality: The quality of both derivatives if the larger one is as large as the image: its bytes
-            may then exceed the target.
         max_pixels: A derivative has at most this share of the image's pixels: a larger one would save
             little time in this format.
     """
@@ -60,7 +58,6 @@ class DerivativeEncoding:
     options: Mapping[str, object] = field(repr=False)
     relative_bytes: Mapping[int, float]
     smallest_quality: int
-    copy_quality: int
     quality_options: Callable[[int], Mapping[str, object]] = lambda _quality: NO_OPTIONS
     max_pixels: float = 1.0
 
@@ -76,22 +73,25 @@ JPEG = DerivativeEncoding(
     {"progressive": False, "optimize": False},
     {90: 1.0, 87: 0.85, 84: 0.74, 81: 0.66, 78: 0.6, 74: 0.54, 70: 0.49, 66: 0.46},
     smallest_quality=87,
-    copy_quality=COPY_QUALITY,
     quality_options=partial(quality_options, luma=DERIVATIVE_LUMA),
 )
 """For opaque images: JPEG is decoded in a third of the time of AVIF and WebP. Optimised Huffman tables would
 take twice the time for 1 % of the bytes. The bytes are means over 20 photographs.
 
 A smallest one of 90 gains 0.2 points of SSIMULACRA2 at 640 pixels, and loses 0.1 at 1,600, for 1 % more of
-the uploaded bytes. JPEG variants of 1,920 pixels from copies of 2,048 score 0.9 points less than from the
-master at 84, 3.1 less at 78 and 6.9 less at the quality that meets the target."""
+the uploaded bytes."""
+MIN_COPY_QUALITY = 81
+"""The lowest quality of a copy in the size of the image. JPEG variants of 1,920 pixels from copies of 2,048
+score 0.9 points of SSIMULACRA2 less than from the master if the copy has `COPY_QUALITY`, 3.1 less at 78, and
+6.9 less at the quality that meets the target."""
+REDUCED_WIDTH = (4, 5)
+"""The width of the derivative in place of a copy that exceeds the limit, as a share of the image's."""
 
 AVIF = DerivativeEncoding(
     Format.AVIF,
     {"speed": 10},
     {70: 1.0, 60: 0.7},
     smallest_quality=70,
-    copy_quality=70,
     max_pixels=1 / 3,
 )
 """For images with alpha, which JPEG does not support."""
@@ -138,7 +138,7 @@ class ByteBudget:
     Attributes:
         target: The quality is chosen so that they are expected to have at most so many.
         limit: They never have more. What exceeds the target at the lowest quality is stored up to here, and
-            so is a copy of the image at `DerivativeEncoding.copy_quality`.
+            so is a copy of the image of up to `COPY_QUALITY`.
     """
 
     target: int
@@ -166,7 +166,7 @@ def make_derivatives(image: Image.Image, sizes: Sequence[Size], budget: ByteBudg
     """Downscale an image and encode its derivatives.
 
     A derivative that exceeds the limit is encoded again once, at a lower quality; if that is not enough, it
-    is left out with all larger ones.
+    is left out with all larger ones. A copy in the size of the image is replaced by one of `REDUCED_WIDTH`.
 
     Args:
         image: The upright image in sRGB, in mode `RGB` or `RGBA`.
@@ -181,13 +181,21 @@ def make_derivatives(image: Image.Image, sizes: Sequence[Size], budget: ByteBudg
     has_copy = len(downscaled) > 1 and downscaled[1].size == image.size
     encoded: list[EncodedDerivative] = []
     for smaller in downscaled[:0:-1]:
-        prediction = _predict_bytes(Size(*smaller.size), encoded[-1]) if encoded else None
-        derivative = _encode_within(smaller, encoding, prediction, budget, has_copy=has_copy)
+        is_copy = smaller.size == image.size
+        derivative = _encode_within(smaller, encoding, encoded, budget, is_copy=is_copy, has_copy=has_copy)
+        if derivative is None and is_copy:
+            reduced = resize_to(image, _reduced(Size(*image.size)))
+            derivative = _encode_within(reduced, encoding, encoded, budget)
         if derivative is None:
             break
         budget = budget.after(derivative.data)
         encoded.append(derivative)
     return Derivatives([(item.size, item.data) for item in reversed(encoded)], downscaled[-1])
+
+
+def _reduced(size: Size) -> Size:
+    numerator, denominator = REDUCED_WIDTH
+    return plan(size, Transform(max(1, size.width * numerator // denominator))).resize
 
 
 def _predict_bytes(size: Size, smaller: EncodedDerivative) -> float:
@@ -203,48 +211,59 @@ def _predict_bytes(size: Size, smaller: EncodedDerivative) -> float:
 def _encode_within(
     image: Image.Image,
     encoding: DerivativeEncoding,
-    prediction: float | None,
+    encoded: Sequence[EncodedDerivative],
     budget: ByteBudget,
     *,
-    has_copy: bool,
+    is_copy: bool = False,
+    has_copy: bool = False,
 ) -> EncodedDerivative | None:
     """Encode a derivative at the predicted quality; again once if it exceeds the limit.
+
+    Args:
+        image: The downscaled image.
+        encoding: The encoding.
+        encoded: The smaller derivatives, smallest first. Without any, the first attempt has a fixed quality.
+        budget: The remaining budget.
+        is_copy: Whether it has the size of the whole image.
+        has_copy: Whether a larger derivative has.
 
     Returns:
         `None` if no quality fits the limit.
     """
+    quality: int | None = COPY_QUALITY if has_copy else encoding.smallest_quality
+    if encoded:
+        quality = _choose_quality(encoding, _predict_bytes(Size(*image.size), encoded[-1]), budget, is_copy)
     for _ in range(2):
-        quality = _choose_quality(encoding, prediction, budget, has_copy=has_copy)
         if quality is None:
             return None
         data = encoding.encode(image, quality)
         derivative = EncodedDerivative(Size(*image.size), data, encoding.relative_bytes[quality])
         if len(data) <= budget.limit:
             return derivative
-        prediction = derivative.best_bytes * PREDICTION_MARGIN
+        quality = _choose_quality(encoding, derivative.best_bytes, budget, is_copy)
     return None
 
 
 def _choose_quality(
-    encoding: DerivativeEncoding, best_bytes: float | None, budget: ByteBudget, *, has_copy: bool
+    encoding: DerivativeEncoding, best_bytes: float, budget: ByteBudget, is_copy: bool
 ) -> int | None:
     """Return the best quality that meets the target, else the lowest if it may fit the limit.
 
+    Of a copy in the size of the image, qualities of up to `COPY_QUALITY` need only meet the limit, and those
+    below `MIN_COPY_QUALITY` are not chosen.
+
     Args:
         encoding: The encoding, with its qualities.
-        best_bytes: The expected bytes at the best quality; `None` for the first derivative of an image.
+        best_bytes: The expected bytes at the best quality.
         budget: The remaining budget.
-        has_copy: Whether a derivative of the image is as large as it is. Then this is `copy_quality`, or else
-            the best one below it that should fit the limit, if the target requires less.
+        is_copy: Whether the derivative is such a copy.
     """
-    if best_bytes is None:
-        return encoding.copy_quality if has_copy else encoding.smallest_quality
     qualities = encoding.relative_bytes
     lowest = min(qualities)
     for quality, share in qualities.items():
-        expected = best_bytes * share
-        if expected * PREDICTION_MARGIN <= budget.target:
-            return quality
-        if has_copy and quality <= encoding.copy_quality and expected <= budget.limit:
+        if is_copy and quality < MIN_COPY_QUALITY:
+            return None
+        allowed = budget.limit if is_copy and quality <= COPY_QUALITY else budget.target
+        if best_bytes * PREDICTION_MARGIN * share <= allowed:
             return quality
     return lowest if best_bytes / PREDICTION_MARGIN * qualities[lowest] <= budget.limit else None

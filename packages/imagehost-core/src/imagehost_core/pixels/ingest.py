@@ -67,7 +67,7 @@ def _derivative_sizes(job: IngestJob, size: Size) -> tuple[Size, ...]:
     if job.derivative_sides is None:
         return derivative_sizes(size)
     sizes = (plan(size, Transform(side, side, fit=Fit.INSIDE)).resize for side in job.derivative_sides)
-    return tuple(derivative for derivative in sizes if derivative.pixels < size.pixels)
+    return tuple(derivative for derivative in sizes if derivative.pixels <= size.pixels)
 
 
 def _describe(

@@ -24,8 +24,9 @@ AVIF_QUALITY_FACTORS = {20: 0.65, 40: 0.8, 60: 1.0, 80: 1.25, 90: 1.5, 100: 2.3}
 AVIF_SPEED_FACTORS = {10: 1, 9: 1, 8: 3.6, 7: 7, 6: 13, 5: 80, 4: 110, 3: 250, 2: 420, 1: 500, 0: 1_100}
 """CPU seconds of an AVIF by the encoder's speed, relative to the default one (libaom, 480×360 pixels)."""
 MAX_AVIF_SECONDS = 5.0
-"""The estimated CPU seconds of the largest AVIF that is encoded at the speed of the settings; larger ones are
-encoded faster, within the CPU time of a task. Random pixels at quality 100 take six times as long."""
+"""The estimated CPU seconds, at the default quality, of the largest AVIF that is encoded at the speed of the
+settings; larger ones are encoded faster, within the CPU time of a task. Random pixels at quality 100 take six
+times as long."""
 INGEST_SECONDS = 0.06
 """CPU seconds to ingest a million pixels of an upload: a photograph of 12 megapixels takes 0.7."""
 LIGHT_UPLOAD_SECONDS = 1.5

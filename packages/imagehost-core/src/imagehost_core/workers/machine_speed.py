@@ -1,7 +1,7 @@
 """The speed of the machine, measured in a worker process when a pool starts.
 
-Estimates of tasks are made for a reference machine. Until tasks of a kind have been measured, this corrects
-them, so that the first burst of costly renders is admitted and rejected as later ones are.
+Estimates of tasks are made for a reference machine. Until tasks of a kind have been measured, this raises
+them on a slower one, so that the first burst of costly renders is admitted and rejected as later ones are.
 """
 
 from __future__ import annotations

@@ -21,8 +21,9 @@ from imagehost_core.workers.fair_queueing import Backlog, FairClocks, VirtualArr
 from imagehost_core.workers.schedule import Schedule
 
 ADMISSION_MARGIN = 1.1
-"""The factor by which a request that waits may take longer than estimated. Without a margin, one that was
-expected to end just before its deadline was often rejected when its turn came."""
+"""The factor by which waiting and the task together may take longer than estimated. Without a margin, a
+request that was expected to end just before its deadline was often rejected when its turn came. One that only
+waits for the result of another takes no worker process, so it has none."""
 RISEN = 1.1
 """The factor by which a task must raise the estimates of its kind for the queue to be checked again."""
 SCHEDULE_SECONDS = 0.1
@@ -99,6 +100,7 @@ class RequestQueue:
             UnavailableError: The queue is full, or the task would probably end after its deadline.
         """
         replaced: WorkerRequest | None = None
+        latest_end = now + (request.until - now) / ADMISSION_MARGIN
         if self._shares_result(request):
             if len(self._waiting) - self._backlog.counts.total() >= RESULT_WAITERS_PER_PLACE * self._places:
                 raise self._full(request, request.until - now, now)
@@ -113,8 +115,7 @@ class RequestQueue:
             schedule = self._schedule(now)
             start = schedule.start_of_new(request)
             is_behind = start > schedule.now
-            seconds = start + self._calibration.seconds(request) - now
-            if is_behind and seconds * ADMISSION_MARGIN > request.until - now:
+            if is_behind and start + self._calibration.seconds(request) > latest_end:
                 raise self._too_late(request, request.until - now, now)
         virtual = self._clocks.arrival_in(request.job_class)
         self._waiting[request] = _WaitingTask(now, is_behind, virtual)
