@@ -246,6 +246,22 @@ def test_a_webp_beyond_the_maximum_side_is_refused_if_requested_and_else_not_cre
         ingest(IngestJob(JPEG, requested_format=WEBP), data)
 
 
+@pytest.mark.parametrize("grain", [0.0, 0.05])
+def test_derivatives_that_are_created_again_have_at_most_half_of_the_bytes_of_the_master(
+    factory: Any, grain: float
+) -> None:
+    noise = factory.noise(500, 375).resize((2000, 1500))
+    data = factory.encode(Image.blend(factory.photo(2000, 1500), noise, grain), JPEG, quality=95)
+    uploaded, (master, *_) = ingest(IngestJob(JPEG), data)
+    copy, half = Size(2000, 1500), Size(1000, 750)
+    assert uploaded.derivatives == (copy, half)
+    repair = IngestJob(WEBP, requested_format=WEBP, derivative_sides=(2000, 1000))
+    repaired, (_, *derivatives) = ingest(repair, master)
+    # A copy of lower quality would be used for variants of the image's size.
+    assert repaired.derivatives in [(copy, half), (Size(1600, 1200), half), (half,)]
+    assert sum(map(len, derivatives)) <= 0.5 * len(master)
+
+
 def test_a_large_image_gets_derivatives_that_look_the_same(factory: Any) -> None:
     image = factory.photo(2000, 1500)
     grain = factory.noise(500, 375).resize((2000, 1500))
