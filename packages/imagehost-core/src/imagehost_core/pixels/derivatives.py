@@ -225,7 +225,7 @@ def _encode_within(
         encoded: The smaller derivatives, smallest first. Without any, the first attempt has a fixed quality.
         budget: The remaining budget.
         is_copy: Whether it has the size of the whole image.
-        has_copy: Whether a larger derivative has.
+        has_copy: Whether it or a larger derivative has that size.
 
     Returns:
         `None` if no quality fits the limit.
