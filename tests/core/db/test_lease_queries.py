@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,7 +11,6 @@ import pytest
 
 from imagehost_core.db import SqliteDatabase, leases
 from imagehost_core.db.database import SqlRow, SqlValue, Transaction
-from imagehost_core.db.event_bodies import compress_body
 from imagehost_core.db.sqlite_database import SqliteTransaction
 from imagehost_core.storage import LockManager
 
@@ -45,7 +45,7 @@ def plans(tmp_path: Path) -> list[list[str]]:
     database = SqliteDatabase(tmp_path / "imagehost.sqlite3", LockManager(tmp_path / "locks"))
     with database.transaction() as transaction:
         transaction.insert("accounts", {"name": "admin", "created_at": 0})
-        event: SqlRow = {"id": "msg_1", "type": "t", "created_at": 0, "body": compress_body(b"{}")}
+        event: SqlRow = {"id": "msg_1", "type": "t", "created_at": 0, "body": zlib.compress(b"{}")}
         transaction.insert("events", event)
         transaction.insert(
             "webhooks",

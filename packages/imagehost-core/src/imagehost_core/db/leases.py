@@ -9,6 +9,7 @@ is due is decided by `now`, the host's reading of that clock: one that it has ju
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
@@ -17,7 +18,6 @@ from attrs import field, frozen
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, text, timestamp
 from imagehost_core.db.database import Queryable, SqlRow, SqlValue, Transaction
-from imagehost_core.db.event_bodies import decompress_body
 from imagehost_core.db.outbox import to_delivery
 from imagehost_core.db.webhooks import IS_SENDING, WITH_PENDING, to_secrets, to_webhook
 from imagehost_core.models import Webhook, WebhookDelivery
@@ -185,7 +185,7 @@ def _read(
         to_delivery(row),
         to_webhook(webhook),
         to_secrets(webhook, now),
-        decompress_body(body),
+        zlib.decompress(body),
         lease_expires_at,
     )
 

@@ -6,6 +6,7 @@ that no webhook is subscribed to is not inserted, and one is deleted with its la
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -15,7 +16,6 @@ from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, optional_timestamp, text, timestamp, to_optional_micros
 from imagehost_core.db.counters import count_delivery
 from imagehost_core.db.database import Database, SqlRow, SqlValue, Transaction
-from imagehost_core.db.event_bodies import compress_body
 from imagehost_core.db.pagination import ItemList, list_id, paginate
 from imagehost_core.db.webhooks import IS_SENDING, WebhookRepository
 from imagehost_core.events import Event, serialize_event
@@ -69,7 +69,7 @@ class OutboxRepository:
         """Insert an event with a delivery to each of some webhooks, due now, and return their ids."""
         created_at = to_micros(now)
         event: SqlRow = {"id": event_id, "type": event_type, "created_at": created_at}
-        number = transaction.insert_numbered("events", {**event, "body": compress_body(body)}, "number")
+        number = transaction.insert_numbered("events", {**event, "body": zlib.compress(body)}, "number")
         deliveries = {new_delivery_id(self.random): webhook_id for webhook_id in webhook_ids}
         for delivery_id, webhook_id in deliveries.items():
             transaction.insert(

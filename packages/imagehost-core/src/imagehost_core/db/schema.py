@@ -163,7 +163,7 @@ CREATE TABLE events (
     number INTEGER PRIMARY KEY, -- shorter than the id in the rows and indexes of deliveries
     id TEXT NOT NULL,
     type TEXT NOT NULL,
-    body BLOB NOT NULL, -- compressed by imagehost_core.db.event_bodies
+    body BLOB NOT NULL, -- compressed by zlib
     created_at INTEGER NOT NULL
 );
 CREATE INDEX events_by_created_at ON events (created_at);
