@@ -14,12 +14,13 @@ from itertools import count
 from imagehost_core._util.clock import Clock, from_micros, to_micros
 from imagehost_core.db.columns import integer, text
 from imagehost_core.db.database import Database
-from imagehost_core.limits import DAY, Decision, RateLimitPolicy, decide
+from imagehost_core.limits import DAY, Decision, RateLimitPolicy, decide, first_hits
 
 _ADMIT = "SELECT admit_request(:key, :cost, :windows, :now) AS result"
 _DELETE_UNUSED = """
 DELETE FROM rate_limits WHERE key IN (
-    SELECT key FROM rate_limits WHERE last_day < :day LIMIT 1000 FOR UPDATE SKIP LOCKED
+    SELECT key FROM rate_limits WHERE last_day NOT BETWEEN :day - 1 AND :day + 1
+    LIMIT 1000 FOR UPDATE SKIP LOCKED
 )
 """
 _REQUESTS_BETWEEN_CLEANUPS = 1_000
@@ -81,13 +82,14 @@ class PostgresRateLimitStore:
         counters, second = json.loads(text(row, "counters")), integer(row, "now") // 1_000_000
         hits = {}
         for window in policy:
-            start, counted = counters.get(window.name, (0, 0))
-            if start == second - second % window.seconds:
-                hits[window.name] = counted
+            start, counted = second - second % window.seconds, dict(counters.get(window.name, ()))
+            last_start = next(iter(counted), 0)
+            carried = first_hits(start, last_start, counted.get(last_start, 0))
+            hits[window.name] = counted.get(start, carried)
         return hits
 
     def delete_unused(self, now: datetime) -> None:
-        """Delete the counters of keys whose windows have all ended."""
+        """Delete the counters of keys that no request has used since yesterday, by a clock that was right."""
         day = to_micros(now) // 1_000_000 // DAY
         with self._database.transaction(blind=True) as transaction:
             transaction.execute(_DELETE_UNUSED, {"day": day})

@@ -14,8 +14,8 @@ from pathlib import Path
 from zlib import crc32
 
 from imagehost_core._util.clock import Clock, to_micros
-from imagehost_core.limits import DAY, Decision, RateLimitPolicy, decide
-from imagehost_core.storage import CounterTable, DiskReserve, LockManager
+from imagehost_core.limits import DAY, Decision, RateLimitPolicy, Window, decide, first_hits
+from imagehost_core.storage import Counters, CounterTable, DiskReserve, LockManager
 
 
 class RateLimitStore:
@@ -75,12 +75,7 @@ class RateLimitStore:
     def peek(self, key: str, policy: RateLimitPolicy) -> dict[str, int]:
         """Return the number of requests that each current window has admitted, by window name."""
         counters, second = self._table.read_unlocked(key), _to_seconds(self._clock())
-        hits = {}
-        for window in policy:
-            start, count = counters.get(_counter_id(window.name), (0, 0))
-            if start == second - second % window.seconds:
-                hits[window.name] = count
-        return hits
+        return {window.name: _hits(counters, *_current(window, second)) for window in policy}
 
     def key_count(self) -> int:
         """Return the number of stored keys."""
@@ -94,17 +89,19 @@ class RateLimitStore:
     def _admit(self, key: str, policy: RateLimitPolicy, cost: int) -> Decision:
         now = self._clock()
         second = _to_seconds(now)
-        counters, hits = self._table.read(key), {}
-        for window in policy:
-            counter, start = _counter_id(window.name), second - second % window.seconds
-            stored_start, count = counters.get(counter, (0, 0))
-            hits[window.name] = count = count if stored_start == start else 0
-            counters[counter] = (start, count + cost)
+        counters = self._table.read(key)
+        current = {window.name: _current(window, second) for window in policy}
+        hits = {name: _hits(counters, *counter) for name, counter in current.items()}
         decision = decide(policy, hits, now, cost)
-        if decision.admitted and decision.window is not None:
+        if decision.window is None:
+            return decision
+        counted = {counter: hits[name] + cost * decision.admitted for name, counter in current.items()}
+        # A refused request is recorded where the clock was set to a window that was used before.
+        if decision.admitted or any(counted[each] and _last(counters, each[0]) != each for each in counted):
             if self._reserve is not None and self._table.is_full:
                 self._reserve.release()
-            self._table.write(key, counters, oldest=second - DAY)
+            # Those counted last come first.
+            self._table.write(key, counted | counters | counted, in_use=range(second - DAY, second + DAY))
         return decision
 
 
@@ -113,6 +110,24 @@ _limit_of = attrgetter("limit")
 
 def _is_limited(policy: RateLimitPolicy) -> bool:
     return any(map(_limit_of, policy))
+
+
+def _current(window: Window, second: int) -> tuple[int, int]:
+    """Return the id and the start of the counter of the current window."""
+    return _counter_id(window.name), second - second % window.seconds
+
+
+def _hits(counters: Counters, counter: int, start: int) -> int:
+    """Return the hits of a window."""
+    hits = counters.get((counter, start))
+    if hits is None and (last := _last(counters, counter)) is not None:
+        return first_hits(start, last[1], counters[last])
+    return hits or 0
+
+
+def _last(counters: Counters, counter: int) -> tuple[int, int] | None:
+    """Return the counter of the window that was used last, of those with an id."""
+    return next((each for each in counters if each[0] == counter), None)
 
 
 @lru_cache

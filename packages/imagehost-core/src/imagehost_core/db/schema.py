@@ -267,7 +267,7 @@ _MIGRATIONS = {
 _RATE_LIMITS = """
 CREATE UNLOGGED TABLE rate_limits (
     key TEXT PRIMARY KEY,
-    counters JSONB NOT NULL, -- by the name of each window: its start in seconds, and its requests
+    counters JSONB NOT NULL, -- by limit: start in seconds and hits of the windows counted last, latest first
     last_day BIGINT NOT NULL -- since 1970
 );
 CREATE INDEX rate_limits_by_last_day ON rate_limits (last_day);
@@ -278,10 +278,14 @@ DECLARE
     counted JSONB := '{}';
     hits JSONB := '{}';
     is_admitted BOOLEAN := TRUE;
+    was_set BOOLEAN := FALSE;
     now_micros BIGINT;
     now_seconds BIGINT;
     period JSONB;
     period_start BIGINT;
+    key_start JSONB;
+    earlier JSONB;
+    last_start BIGINT;
     hit BIGINT;
 BEGIN
     LOOP
@@ -295,15 +299,26 @@ BEGIN
     now_seconds := now_micros / 1000000;
     FOR period IN SELECT value FROM jsonb_array_elements(windows) LOOP
         period_start := now_seconds - now_seconds % CAST(period ->> 1 AS BIGINT);
-        hit := CASE WHEN CAST(stored -> (period ->> 0) ->> 0 AS BIGINT) = period_start
-            THEN CAST(stored -> (period ->> 0) ->> 1 AS BIGINT) ELSE 0 END;
+        earlier := coalesce(stored -> (period ->> 0), '[]');
+        last_start := earlier -> 0 ->> 0;
+        key_start := jsonb_build_object('start', period_start);
+        -- Without a count the window is new, or the clock was set back: as imagehost_core.limits.first_hits.
+        hit := coalesce(
+            CAST(jsonb_path_query_first(earlier, 'strict $[*] ? (@[0] == $start)[1]', key_start) AS BIGINT),
+            CASE WHEN period_start < last_start THEN CAST(earlier -> 0 ->> 1 AS BIGINT) END, 0);
+        was_set := was_set OR hit > 0 AND period_start <> last_start;
+        earlier := jsonb_path_query_array(earlier, 'strict $[*] ? (@[0] != $start)', key_start);
+        earlier := jsonb_path_query_array(earlier, '$[0 to 1]');
         hits := hits || jsonb_build_object(period ->> 0, hit);
-        counted := counted || jsonb_build_object(period ->> 0, jsonb_build_array(period_start, hit + cost));
+        counted := counted || jsonb_build_object(
+            period ->> 0, jsonb_build_array(jsonb_build_array(period_start, hit + cost)) || earlier);
         is_admitted := is_admitted AND hit + cost <= CAST(period ->> 2 AS BIGINT);
     END LOOP;
-    IF is_admitted THEN
+    IF is_admitted OR cost = 0 THEN
         UPDATE rate_limits SET counters = stored || counted, last_day = now_seconds / 86400
         WHERE key = request_key;
+    ELSIF was_set THEN -- to a window that was used before, which becomes the last one
+        PERFORM admit_request(request_key, 0, windows, now_micros);
     END IF;
     RETURN CAST(jsonb_build_object('now', now_micros, 'hits', hits) AS TEXT);
 END $$

@@ -29,6 +29,7 @@ from imagehost_core.limits.windows import (
     RateLimitPolicy,
     Window,
     decide,
+    first_hits,
     raise_limit_command,
 )
 
@@ -43,6 +44,7 @@ __all__ = [
     "Window",
     "account_key",
     "decide",
+    "first_hits",
     "ip_address_key",
     "raise_limit_command",
     "require_file_count",

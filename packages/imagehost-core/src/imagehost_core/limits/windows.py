@@ -1,6 +1,8 @@
 """Fixed-window rate limits, aligned to UTC minutes, hours and days.
 
-A rejected request does not count. The module decides and stores nothing; counters are the database's.
+A rejected request does not count. The module decides and stores nothing; counters are the database's. They
+remember some windows of each limit, so that a clock which is set back, or forth and back, opens no window a
+second time.
 """
 
 from __future__ import annotations
@@ -111,6 +113,20 @@ def raise_limit_command(account: str, name: str, limit: int, data: str = "DIR") 
         data: The data directory, quoted for a shell.
     """
     return f"imagehost users update {account} --limit {name}={10 * limit} --data {data}"
+
+
+def first_hits(start: int, last_start: int, last_hits: int) -> int:
+    """Return the hits that a window begins with, of which none are remembered.
+
+    After a step of the clock backwards the window may have been in use before, so it goes on with the hits of
+    the last one, until it ends.
+
+    Args:
+        start: The start of the window, as a Unix timestamp.
+        last_start: The start of the window that was used last, of the same limit.
+        last_hits: The hits of that window.
+    """
+    return last_hits if start < last_start else 0
 
 
 def decide(policy: RateLimitPolicy, hits: Mapping[str, int], now: datetime, cost: int = 1) -> Decision:

@@ -17,7 +17,7 @@ b'...'
 """
 
 from imagehost_core.storage.blob_store import MASTER, BlobStore
-from imagehost_core.storage.counter_table import CounterTable
+from imagehost_core.storage.counter_table import Counters, CounterTable
 from imagehost_core.storage.disk_reserve import DiskReserve
 from imagehost_core.storage.generations import GenerationTable
 from imagehost_core.storage.layout import DataLayout
@@ -30,6 +30,7 @@ __all__ = [
     "MASTER",
     "BlobStore",
     "CounterTable",
+    "Counters",
     "DataLayout",
     "DiskReserve",
     "GenerationTable",

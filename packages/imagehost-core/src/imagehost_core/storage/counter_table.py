@@ -1,6 +1,6 @@
 """A hash table of counters in shared memory: a file that every process of a data directory maps.
 
-A key has a slot of up to `COUNTERS` counters, each with an id and a start, such as that of a time window. A
+A key has a slot of up to `COUNTERS` counters, each with an id and a start, such as those of time windows. A
 change takes no system call: to count a request takes 20 µs with its lock, where SQLite took 100.
 
 The caller holds a lock of the data directory during every call but `read_unlocked`. The file is not synced:
@@ -11,19 +11,20 @@ grows, so a full disk does not prevent a count.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from struct import Struct
 
 from imagehost_core.errors import InsufficientStorageError
 from imagehost_core.storage.durable import open_owner_only, translate_disk_full
 
-COUNTERS = 8
-"""Counters of a key; of more, those with the latest starts are kept."""
+COUNTERS = 16
+"""Counters of a key; of more, those written last are kept."""
 INITIAL_CAPACITY = 1_024
-"""Slots of a new table, which take 144 KiB; a power of two, as of every table."""
+"""Slots of a new table, which take 272 KiB; a power of two, as of every table."""
 MAX_LOAD, MAX_LOAD_ON_FULL_DISK = 0.5, 0.9
 """The share of slots in use above which the table grows, and above which it must grow."""
 RETRY_SHARE = 32
@@ -33,7 +34,7 @@ DIGESTS_IN_MEMORY = 10_000
 
 _HEADER = Struct("=8sQQQ")
 """A magic number, the location of the table, the number of slots in use, and an unused number."""
-_MAGIC = b"counter1"
+_MAGIC = b"counter2"
 _LOCATION, _USED = 1, 2
 """The index of each number among the 64-bit words of the file, which are read and written atomically."""
 _OFFSET_BITS = 56
@@ -44,8 +45,8 @@ _SLOT = Struct(f"={_DIGEST_BYTES}s" + "IIQ" * COUNTERS)
 _EMPTY = bytes(_DIGEST_BYTES)
 _ZEROS = [0] * (1 + 3 * COUNTERS)
 
-Counters = dict[int, tuple[int, int]]
-"""The start and the count of each counter, by its id, which is not 0."""
+Counters = dict[tuple[int, int], int]
+"""The count of each counter by its id, which is not 0, and its start; those written last come first."""
 
 
 class CounterTable:
@@ -96,13 +97,13 @@ class CounterTable:
             values = again
         return _to_counters(values)
 
-    def write(self, key: str, counters: Mapping[int, tuple[int, int]], *, oldest: int) -> None:
+    def write(self, key: str, counters: Counters, *, in_use: range) -> None:
         """Replace the counters of a key.
 
         Args:
             key: The key.
-            counters: Its counters.
-            oldest: The earliest start in use: a table that grows leaves out keys with earlier ones only.
+            counters: Its counters; of more than `COUNTERS`, the first are kept.
+            in_use: The starts in use: a table that grows leaves out keys that have none of them.
 
         Raises:
             InsufficientStorageError: The table must grow, and the disk is full.
@@ -111,14 +112,11 @@ class CounterTable:
         position = self._find(digest)
         if self._map[position : position + _DIGEST_BYTES] != digest:
             if self.is_full and self._words[_USED] >= self._retry_at:
-                self._grow(oldest)
+                self._grow(in_use)
                 position = self._find(digest)
             self._words[_USED] += 1
-        kept: Iterable[tuple[int, tuple[int, int]]] = counters.items()
-        if len(counters) > COUNTERS:
-            kept = sorted(kept, key=lambda item: item[1][0])[-COUNTERS:]
         values: list[bytes | int] = [digest]
-        for counter, (start, count) in kept:
+        for (counter, start), count in islice(counters.items(), COUNTERS):
             values += (counter, start, count)
         _SLOT.pack_into(self._map, position, *values, *_ZEROS[len(values) :])
 
@@ -167,14 +165,14 @@ class CounterTable:
         found, *values = _SLOT.unpack_from(self._map, position)
         return tuple(values) if found == digest else ()
 
-    def _grow(self, oldest: int) -> None:
+    def _grow(self, in_use: range) -> None:
         """Move the keys that are in use to another table, large enough for twice as many."""
         offset, capacity, _ = self._table()
         end = offset + capacity * _SLOT.size
         slots = {
             slot[0]: slot
             for slot in _SLOT.iter_unpack(self._map[offset:end])
-            if slot[0] != _EMPTY and any(start >= oldest for start in slot[2::3])
+            if slot[0] != _EMPTY and any(start in in_use for start in slot[2::3])
         }
         new_capacity = INITIAL_CAPACITY
         while new_capacity * MAX_LOAD < 2 * len(slots) + 1:
@@ -227,7 +225,7 @@ def _to_counters(values: tuple[int, ...]) -> Counters:
         # Counters come first, then zeros.
         if not values[index]:
             break
-        counters[values[index]] = values[index + 1], values[index + 2]
+        counters[values[index], values[index + 1]] = values[index + 2]
     return counters
 
 
