@@ -10,10 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
+from attrs import frozen
 
 from imagehost_core import ImageHost
 from imagehost_core.testing import make_image
+from imagehost_core.uploads import FORM_FIELDS
+from imagehost_server.api.idempotency import fingerprint
+from imagehost_server.api.schemas import NewAlbum
 from imagehost_server.testing import RunningServer, running, start
 
 KEY = {"Idempotency-Key": "once"}
@@ -71,20 +76,86 @@ def test_the_same_json_in_other_bytes_is_the_same_request(account: Client) -> No
     assert count(account) == (0, 1)
 
 
-def test_a_different_request_with_the_same_key_is_409(account: Client, png: bytes) -> None:
-    upload: dict[str, Any] = {"files": {"image": ("a.png", png)}}
-    assert account.post("/v1/upload", headers=KEY, **upload).status_code == 200
-    others: list[tuple[str, dict[str, Any]]] = [
-        ("/v1/upload", {"files": {"image": ("b.png", png)}}),
-        ("/v1/upload", {"files": {"image": ("a.png", make_image(9, 9))}}),
-        ("/v1/upload", {"files": {"files[]": ("a.png", png)}}),
-        ("/v1/upload", {**upload, "data": {"description": "x"}}),
-        ("/v1/albums", {"json": {"name": "x"}}),
+@frozen
+class Upload:
+    """The parts of an upload's form that its second request can change."""
+
+    files: tuple[tuple[str, str, bytes], ...]
+    fields: dict[str, str]
+
+    def send(self, client: Client) -> httpx2.Response:
+        files = [(field, (name, data)) for field, name, data in self.files]
+        return client.post("/v1/upload", headers=KEY, files=files, data=self.fields)
+
+
+# What follows the end of an image is accepted and not stored, so that both are images of one size.
+SMALL = make_image(9, 9)
+ONE, OTHER = SMALL + b"1", SMALL + b"2"
+BATCH = (("files[]", "a.png", ONE), ("files[]", "b.png", OTHER))
+OPTIONS = {
+    "quality": ("50", "60"),
+    "format": ("png", "jpeg"),
+    "remove_exif": ("true", "false"),
+    "convertToWebP": ("true", "false"),
+    "auto_rename": ("true", "false"),
+    "is_public": ("true", "false"),
+    "description": ("x", "y"),
+}
+"""Two values of each field of the form, except of the album."""
+FIRST = {name: first for name, (first, _) in OPTIONS.items()}
+OTHER_UPLOADS = {
+    "bytes": Upload((("files[]", "a.png", OTHER), BATCH[1]), FIRST),
+    "last bytes": Upload((BATCH[0], ("files[]", "b.png", ONE)), FIRST),
+    "file name": Upload((("files[]", "c.png", ONE), BATCH[1]), FIRST),
+    "last file name": Upload((BATCH[0], ("files[]", "c.png", OTHER)), FIRST),
+    "order": Upload(BATCH[::-1], FIRST),
+    "fewer files": Upload(BATCH[:1], FIRST),
+    "more files": Upload((*BATCH, BATCH[0]), FIRST),
+    "fewer fields": Upload(BATCH, dict(list(FIRST.items())[1:])),
+    **{name: Upload(BATCH, {**FIRST, name: other}) for name, (_, other) in OPTIONS.items()},
+}
+"""Uploads that differ in one thing from that of `BATCH` with `FIRST`."""
+
+
+def test_an_upload_that_differs_in_one_thing_is_409(account: Client) -> None:
+    album = str(account.post("/v1/albums", json={"name": "x"}).json()["data"]["id"])
+    assert Upload(BATCH, FIRST).send(account).status_code == 200
+    others = {**OTHER_UPLOADS, "album_id": Upload(BATCH, {**FIRST, "album_id": album})}
+    assert {*OPTIONS, "album_id"} == {*FORM_FIELDS}, "every field of the form is compared"
+    statuses = {what: upload.send(account).status_code for what, upload in others.items()}
+    assert statuses == dict.fromkeys(others, 409)
+    assert count(account) == (2, 1)
+
+
+def test_the_two_forms_of_an_upload_are_different_requests(account: Client) -> None:
+    statuses = [
+        Upload(((field, "a.png", ONE),), {}).send(account).status_code
+        for field in ("image", "files[]", "image")
     ]
-    for path, request in others:
-        response = account.post(path, headers=KEY, **request)
-        assert (response.status_code, response.json()["error"]["code"]) == (409, "CONFLICT")
+    assert statuses == [200, 409, 200]
+
+
+NEW_ALBUM = {"name": "x", "description": "y", "is_public": True}
+
+
+@pytest.mark.parametrize("change", [{"name": "z"}, {"description": "z"}, {"is_public": False}])
+def test_an_album_that_differs_in_one_field_is_409(account: Client, change: dict[str, object]) -> None:
+    assert {*NEW_ALBUM} == {field.name for field in msgspec.structs.fields(NewAlbum)}
+    bodies = (NEW_ALBUM, {**NEW_ALBUM, **change}, NEW_ALBUM)
+    statuses = [account.post("/v1/albums", headers=KEY, json=body).status_code for body in bodies]
+    assert statuses == [201, 409, 201]
+    assert count(account) == (0, 1)
+
+
+def test_the_same_key_for_another_operation_is_409(account: Client, png: bytes) -> None:
+    assert account.post("/v1/upload", headers=KEY, files={"image": ("a.png", png)}).status_code == 200
+    response = account.post("/v1/albums", headers=KEY, json={"name": "x"})
+    assert (response.status_code, response.json()["error"]["code"]) == (409, "CONFLICT")
     assert count(account) == (1, 0)
+
+
+def test_the_fingerprint_of_another_operation_differs() -> None:
+    assert fingerprint("upload", ["x"]) != fingerprint("albums", ["x"])
 
 
 def test_a_failed_request_may_be_repeated_with_its_key(account: Client) -> None:

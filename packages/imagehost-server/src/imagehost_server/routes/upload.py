@@ -101,7 +101,7 @@ async def _parse_form(request: ApiRequest, parser: MultipartFormParser) -> Parse
 
 
 def _fingerprint(form: ParsedForm) -> str:
-    files = [(file.filename, file.staged.size, file.staged.sha256) for file in form.files]
+    files = [(file.filename, file.staged.sha256) for file in form.files]
     return fingerprint("upload", [form.kind.value, form.fields, files])
 
 
