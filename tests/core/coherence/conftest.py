@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -16,21 +16,28 @@ from imagehost_core._util.clock import Clock, utc_now
 OpenHost = Callable[..., ImageHost]
 
 
-@pytest.fixture
-def open_host(tmp_path: Path, postgres_url: str) -> Iterator[OpenHost]:
-    """Open a host of its own by its name, which is that of its data directory."""
-    settings = attrs.evolve(Settings(rendering=RenderingSettings(processes=1)), database=postgres_url)
-    shared = tmp_path / "images"
+@contextmanager
+def opening_hosts(directory: Path, url: str) -> Iterator[OpenHost]:
+    """Yield a function that opens a host of its own by its name, which is that of its data directory."""
+    settings = attrs.evolve(Settings(rendering=RenderingSettings(processes=1)), database=url)
+    shared = directory / "images"
     shared.mkdir()
     with ExitStack() as stack:
 
         def open_one(name: str, clock: Clock = utc_now) -> ImageHost:
-            data = tmp_path / name
+            data = directory / name
             if not data.exists():
                 data.mkdir()
                 (data / "images").symlink_to(shared)
             return stack.enter_context(ImageHost.open(data, settings=settings, clock=clock))
 
+        yield open_one
+
+
+@pytest.fixture
+def open_host(tmp_path: Path, postgres_url: str) -> Iterator[OpenHost]:
+    """Open a host of its own by its name."""
+    with opening_hosts(tmp_path, postgres_url) as open_one:
         yield open_one
 
 

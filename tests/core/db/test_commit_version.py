@@ -21,6 +21,8 @@ class Opened:
         self.now, self.statements = NOW, list[str]()
         connection = sqlite3.connect(path, isolation_level=None)
         connection.set_trace_callback(self.statements.append)
+        self.after_row: Callable[[], object] = lambda: None
+        connection.row_factory = self._made_row
         self._version = CommitVersion(connection, locks, lambda: self.now)
         self._writer = sqlite3.connect(path, isolation_level=None)
         self.read, self.committing = self._version.read, self._version.committing
@@ -28,6 +30,10 @@ class Opened:
     def insert(self) -> None:
         """Commit a row without telling other processes."""
         self._writer.execute("INSERT INTO rows VALUES (1)")
+
+    def _made_row(self, _: sqlite3.Cursor, row: tuple[object, ...]) -> tuple[object, ...]:
+        self.after_row()
+        return row
 
     def close(self) -> None:
         self._version.close()
@@ -69,6 +75,19 @@ def test_a_commit_is_seen_before_it_is_complete(open_version: Callable[[], Opene
         assert version.read() == before
         other.insert()
         assert version.read() != before
+
+
+def test_a_commit_while_the_number_is_read_is_seen_next_time(open_version: Callable[[], Opened]) -> None:
+    version, other = open_version(), open_version()
+
+    def commit() -> None:
+        version.after_row = lambda: None
+        with other.committing():
+            other.insert()
+
+    version.after_row = commit
+    before = version.read()
+    assert version.read() != before
 
 
 def test_a_commit_that_fails_leaves_the_number(open_version: Callable[[], Opened]) -> None:

@@ -77,6 +77,17 @@ def test_a_deletion_is_one_rename_and_a_sync(
     assert system_calls == [f"rename {ID} trash-images-{ID}", f"sync {ID[:2]}"]
 
 
+def test_a_file_that_replaces_another_is_synced_before_and_after_one_rename(
+    blobs: LocalBlobStore, staging: StagingArea, system_calls: list[str]
+) -> None:
+    put(blobs, staging, ID, master=b"1")
+    with staging.temporary_path() as file:
+        file.write_bytes(b"2")
+        system_calls.clear()
+        blobs.replace_file(ID, MASTER, file)
+        assert system_calls == [f"sync {file.name}", f"rename {file.name} {MASTER}", f"sync {ID}"]
+
+
 def test_a_deletion_removes_a_symbolic_link_and_nothing_behind_it(
     blobs: LocalBlobStore, staging: StagingArea, layout: DataLayout, tmp_path: Path
 ) -> None:

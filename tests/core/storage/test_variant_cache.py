@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,9 @@ class CacheDir:
         self.staging = StagingArea(self.layout.staging, min_free_bytes)
         self.deleted: set[ImageId] = set()
 
-    def cache(self, observe: Observer = ignore, **limits: Any) -> VariantCache:
+    def cache(
+        self, observe: Observer = ignore, exists: Callable[[ImageId], bool] | None = None, **limits: Any
+    ) -> VariantCache:
         """Return a cache with a separate memory, as each process has one."""
         return VariantCache(
             self.layout,
@@ -43,7 +47,7 @@ class CacheDir:
             self.locks,
             self.generations,
             DeliverySettings(**limits),
-            lambda image_id: image_id not in self.deleted,
+            exists or (lambda image_id: image_id not in self.deleted),
             observe,
         )
 
@@ -277,6 +281,46 @@ def test_a_variant_that_is_read_during_a_change_is_not_cached_in_memory(cache_di
     assert in_memory(cache, "key") is None
     assert cache.get(ID, "key") == b"data"
     assert in_memory(cache, "key") == b"data"
+
+
+def test_a_variant_that_is_stored_while_its_image_changes_is_not_in_memory(cache_dir: CacheDir) -> None:
+    """The whole change is between the look at the record and the write."""
+    is_changed = False
+
+    def change(_: ImageId) -> bool:
+        nonlocal is_changed
+        is_changed = True
+        with cache_dir.generations.bump(ID):
+            pass
+        return True
+
+    cache = cache_dir.cache(exists=change)
+    cache.put(ID, "key", b"data")
+    assert is_changed
+    assert in_memory(cache, "key") is None
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no named pipes in directories")
+def test_a_variant_that_is_read_from_the_disk_while_its_image_changes_is_not_in_memory(
+    cache_dir: CacheDir,
+) -> None:
+    """The whole change is between the beginning and the end of the read, of a named pipe."""
+    cache = cache_dir.cache()
+    cache.put(ID, "key", b"data")
+    path = cache_dir.layout.variants_of(ID) / "key"
+    content = path.read_bytes()
+    with cache_dir.generations.bump(ID):
+        path.unlink()
+        os.mkfifo(path)
+    with ThreadPoolExecutor(1) as threads:
+        reading = threads.submit(cache.get, ID, "key")
+        # Waits until the reader has opened the file.
+        with path.open("wb") as file:
+            with cache_dir.generations.bump(ID):
+                pass
+            file.write(content)
+        assert reading.result(30) == b"data"
+    assert in_memory(cache, "key") is None
 
 
 def test_a_change_invalidates_the_memory_but_not_the_disk(cache_dir: CacheDir) -> None:
