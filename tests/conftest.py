@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from hypothesis import HealthCheck, settings
 from tests.faults.trials import COLUMNS, PROPERTY, SOAK
 from tests.postgres import FAST, PostgresServer, run_postgres
 
+TEST_SECONDS = 60.0
+"""The longest time of a test that takes at most three seconds on a machine with nothing else to do."""
 TESTS = Path(__file__).resolve().parent
 REQUIRED_IN_CI = {"external", "faults"}
 """Markers of the tests that may be skipped on a developer's machine, but not in CI."""
@@ -34,6 +37,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 marker != "faults" or item.get_closest_marker("slow") is None
             ):
                 item.add_marker(marker)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Let a test without a marker fail after `TEST_SECONDS`, such as one of a deadline that is gone.
+
+    `faulthandler_timeout`, for tests that do not return to Python, would end the whole run.
+    """
+    markers = {mark.name for mark in item.iter_markers()}
+    if not hasattr(signal, "SIGALRM") or markers & {"slow", "faults", "external"}:
+        return (yield)
+
+    def fail(*_: object) -> None:
+        pytest.fail(f"expected a test that ends within {TEST_SECONDS} seconds")
+
+    previous = signal.signal(signal.SIGALRM, fail)
+    signal.setitimer(signal.ITIMER_REAL, TEST_SECONDS)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
 
 
 @pytest.hookimpl(wrapper=True)
