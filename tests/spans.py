@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.util._once import Once
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 10.0
 
 
 class AwaitedSpans(InMemorySpanExporter):

@@ -41,7 +41,7 @@ from imagehost_server.openapi.description import ApiDescription
 from imagehost_server.openapi.docs_page import docs_asset
 from imagehost_server.routes import ROUTES
 from imagehost_server.settings import HttpSettings, ServerSettings
-from imagehost_server.tracing import RequestTracer
+from imagehost_server.tracing import instrument
 from imagehost_server.web.page import PageRequest, accepts_html, error_page
 from imagehost_server.web.router import HANDLERS, template_config
 
@@ -112,10 +112,10 @@ def create_app(host: ImageHost, settings: ServerSettings, recorder: Recorder | N
         hsts_seconds=settings.server.hsts_seconds,
         max_concurrent_requests_per_client=settings.http.max_concurrent_requests_per_client,
         recorder=recorder,
-        tracer=RequestTracer(settings.base_url),
     )
     fast_path = FastPath(host, delivery, security, dispatcher.delivery_path)
-    middleware = LskyMiddleware(security)
+    untraced = LskyMiddleware(security)
+    middleware = instrument(untraced)
     http = settings.http
     connections = ConnectionTable(
         http.max_connections, http.max_connections_per_client, security.trusted, recorder.connections
@@ -123,7 +123,8 @@ def create_app(host: ImageHost, settings: ServerSettings, recorder: Recorder | N
     return Application(
         middleware=middleware,
         security=security,
-        fast_path=fast_path if http.fast_path else None,
+        # The fast path makes no spans.
+        fast_path=fast_path if http.fast_path and middleware is untraced else None,
         connections=connections,
         http=http,
         readiness=json_api.state["readiness"],

@@ -26,7 +26,6 @@ from imagehost_server.http.client_address import client_address
 from imagehost_server.http.conditional import is_not_modified
 from imagehost_server.metrics.recorder import IMAGE_ROUTE
 from imagehost_server.middleware.security import SecurityMiddleware, is_https, require_valid_request
-from imagehost_server.tracing import is_configured
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,8 +122,7 @@ class FastPath:
                 list whenever they change.
         """
         match = REQUEST.fullmatch(request) if len(request) <= MAX_REQUEST_BYTES else None
-        # The slow path has the spans of requests.
-        if match is None or is_configured() or self._security.is_stopped:
+        if match is None or self._security.is_stopped:
             return None
         started = time.perf_counter()
         path, query, fields = match.groups()

@@ -28,7 +28,6 @@ from imagehost_server.metrics.recorder import UNROUTED
 from imagehost_server.middleware.concurrency import ConcurrencyLimiter
 from imagehost_server.middleware.unread_body import DRAIN_TIMEOUT, RequestBody
 from imagehost_server.settings import is_loopback
-from imagehost_server.tracing import RequestTracer
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, HTTPScope, Message, Receive, ReceiveMessage, Scope, Send
@@ -86,7 +85,6 @@ class SecurityMiddleware:
         cors_headers: Returns the CORS headers of a response, by its status, and the path and headers of the
             request; for responses of every layer, so that pages can read all errors.
         recorder: Counts the requests; by default in a table of its own.
-        tracer: Starts the spans of the requests; by default without the name of the server.
 
     Attributes:
         is_stopped: Whether the application stops, after which the host is closed: a request that comes on a
@@ -104,11 +102,9 @@ class SecurityMiddleware:
         drain_timeout: float = DRAIN_TIMEOUT,
         cors_headers: Callable[[int, str, ReceivedHeaders], RawHeaders] = lambda _status, _path, _headers: [],
         recorder: Recorder | None = None,
-        tracer: RequestTracer | None = None,
     ) -> None:
         self.app = app
         self.recorder = recorder or Recorder(MetricTable())
-        self._tracer = tracer or RequestTracer()
         self.cors_headers = cors_headers
         self.trusted = tuple(ip_network(entry) for entry in trusted_proxies)
         self.is_stopped = False
@@ -136,8 +132,6 @@ class SecurityMiddleware:
         # `path`, as the layers within change that of the scope.
         cors = lambda status: self.cors_headers(status, path, headers)  # noqa: E731 - one use, one line
         sender = _ResponseSender(send, body, common, state, cors)
-        failure: BaseException | None = None
-        span = self._tracer.start(scope, ip_address=ip_address, over_https=over_https, request_id=request_id)
         try:
             if self.is_stopped:
                 raise UnavailableError(_STOPPING)
@@ -148,10 +142,9 @@ class SecurityMiddleware:
                 await self.app(scope, body, sender.send)
             finally:
                 self.in_progress.release(key)
-        except asyncio.CancelledError as error:
+        except asyncio.CancelledError:
             # The server stops, and the grace period is over.
             if sender.status:
-                failure = error
                 raise
             sender.may_drain = False
             await error_response(UnavailableError(_STOPPING), request_id).send(sender.send)
@@ -159,7 +152,6 @@ class SecurityMiddleware:
             response = error_response(error, request_id)
             # A response that has begun is cut off by closing the connection, so that the client notices.
             if sender.status:
-                failure = error
                 raise
             await response.send(sender.send)
         finally:
@@ -170,9 +162,6 @@ class SecurityMiddleware:
                 if status >= 500:
                     self.recorder.error(method, route, status, request_id)
                 self.log(method, path, ip_address, status, request_id, seconds)
-            if span is not None:
-                status = int(state.get(REJECTED, sender.status))
-                span.end(None if route == UNROUTED else route, status, failure)
 
     async def _receive_lifespan(self, receive: Receive) -> ReceiveMessage:
         message: ReceiveMessage = await receive()

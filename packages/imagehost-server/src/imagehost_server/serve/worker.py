@@ -21,7 +21,7 @@ from typing import cast
 
 from uvicorn.config import Config
 
-from imagehost_core import ImageHost, Measurement
+from imagehost_core import ImageHost
 from imagehost_server import logging_config as logs
 from imagehost_server.app import Application, create_app
 from imagehost_server.metrics import MetricTable, Recorder
@@ -31,7 +31,7 @@ from imagehost_server.serve.protocol import HttpProtocol
 from imagehost_server.serve.server import EventDrivenServer
 from imagehost_server.serve.tls import create_context
 from imagehost_server.settings import ServerSettings
-from imagehost_server.tracing import configure_sdk, trace_measurement
+from imagehost_server.tracing import configure
 
 STOP_SECONDS = 10
 """Grace period for requests in progress when the server stops; half of the supervisor's."""
@@ -100,7 +100,7 @@ def serve(
     )
 
     # With the log that `Config` has configured.
-    export_rest = configure_sdk(os.environ)
+    export_rest = configure(os.environ)
 
     def start() -> None:
         # What exists now lasts as long as the process. Otherwise full collections search it all: 40 ms every
@@ -121,12 +121,7 @@ def open_app(
     """Open a data directory and return the application that serves it."""
     try:
         recorder = Recorder(MetricTable(metrics))
-
-        def observe(measurement: Measurement) -> None:
-            recorder.observe(measurement)
-            trace_measurement(measurement)
-
-        host = ImageHost.open(data, settings=settings, broker=broker, observe=observe)
+        host = ImageHost.open(data, settings=settings, broker=broker, observe=recorder.observe)
         host.maintenance.start_workers()
         return create_app(host, settings, recorder)
     except Exception:
