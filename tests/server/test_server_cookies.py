@@ -1,4 +1,4 @@
-"""Parsing of the session cookie."""
+"""Parsing of the session cookie, and its protection against cross-site requests."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from imagehost_core.errors import ForbiddenError
 from imagehost_core.tokens import TokenKind, new_token
-from imagehost_server.auth.cookies import SESSION_COOKIE, session_cookie
+from imagehost_server.auth.cookies import (
+    CSRF_HEADER,
+    SESSION_COOKIE,
+    csrf_token,
+    require_csrf_token,
+    session_cookie,
+)
 
 TOKEN = new_token(TokenKind.SESSION)
 
@@ -33,3 +40,12 @@ def test_a_value_longer_than_any_token_is_ignored() -> None:
 def test_any_bytes_can_be_parsed(header: bytes) -> None:
     token = session_cookie([(b"cookie", header)])
     assert token is None or len(token) <= 100
+
+
+@pytest.mark.parametrize("values", [[], ["x"], [csrf_token("other")], [csrf_token(TOKEN)] * 2, [""]])
+def test_an_unsafe_method_needs_the_csrf_token_of_the_session_once(values: list[str]) -> None:
+    headers = [(CSRF_HEADER, value.encode()) for value in values]
+    with pytest.raises(ForbiddenError, match="X-CSRF-Token"):
+        require_csrf_token("POST", headers, TOKEN)
+    require_csrf_token("GET", headers, TOKEN)
+    require_csrf_token("POST", [(CSRF_HEADER, csrf_token(TOKEN).encode())], TOKEN)

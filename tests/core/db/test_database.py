@@ -180,9 +180,13 @@ def test_a_writer_that_exceeds_the_busy_timeout_is_503(
     )
     other = program(WRITE, tmp_path, "other")
     assert other.read_line() == "writing"
-    with pytest.raises(UnavailableError, match="other processes are writing"):
-        insert(database, "ours")
-    other.kill()
+    with ThreadPoolExecutor(1) as executor:
+        waiting = executor.submit(insert, database, "ours")
+        try:
+            with pytest.raises(UnavailableError, match="other processes are writing"):
+                waiting.result(TIMEOUT)
+        finally:
+            other.kill()
     insert(database, "ours")
     assert names(database) == ["ours"]
     database.close()
