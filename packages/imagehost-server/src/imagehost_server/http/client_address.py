@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING
@@ -10,6 +11,9 @@ if TYPE_CHECKING:
     from litestar.types import HTTPScope
 
 Network = IPv4Network | IPv6Network
+
+_HOST_AND_PORT = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+)(?=:))(?::[0-9]{1,5})?", re.ASCII)
+"""An IP address with a port or in brackets, as some proxies write it: `192.0.2.1:80`, `[2001:db8::1]:443`."""
 
 
 def client_address(scope: HTTPScope, trusted: tuple[Network, ...]) -> str:
@@ -45,8 +49,9 @@ def is_trusted_proxy(host: str, trusted: tuple[Network, ...]) -> bool:
 
 @lru_cache(1_000)
 def _parse(text: str) -> IPv4Address | IPv6Address | None:
+    match = _HOST_AND_PORT.fullmatch(text)
     try:
-        address = ip_address(text)
+        address = ip_address(text if match is None else match[1] or match[2])
     except ValueError:
         return None
     return getattr(address, "ipv4_mapped", None) or address
