@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import httpx2
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.server.in_process import serving
 
@@ -18,6 +18,7 @@ from imagehost_server.auth.cookies import SESSION_COOKIE, same_origin_session_co
 from imagehost_server.settings import ServerSettings
 
 SAME_ORIGIN = {"Sec-Fetch-Site": "same-origin"}
+ADDRESS_BAR = {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"}
 SETTINGS = ServerSettings(rendering=RenderingSettings(processes=1))
 
 
@@ -48,16 +49,20 @@ def cookie_of(host: ImageHost, name: str) -> dict[str, str]:
     return {"Cookie": f"theme=dark; {SESSION_COOKIE}={session.token}"}
 
 
+@pytest.mark.parametrize("fetch", [SAME_ORIGIN, ADDRESS_BAR], ids=["page", "address-bar"])
 @pytest.mark.parametrize("query", ["", "?w=20"])
 @pytest.mark.parametrize("prefix", ["/img", "/v1/img", "/api/v1/img"])
-def test_the_cookie_of_the_owner_gives_access_to_pages_of_the_same_origin(
-    client: httpx2.Client, private: Image, cookie: dict[str, str], prefix: str, query: str
+def test_the_cookie_of_the_owner_gives_access_to_pages_of_the_same_origin_and_from_the_address_bar(
+    client: httpx2.Client,
+    private: Image,
+    cookie: dict[str, str],
+    prefix: str,
+    query: str,
+    fetch: dict[str, str],
 ) -> None:
     for method in ("GET", "HEAD"):
         for _ in range(2):
-            response = client.request(
-                method, f"{prefix}/{private.id}{query}", headers={**cookie, **SAME_ORIGIN}
-            )
+            response = client.request(method, f"{prefix}/{private.id}{query}", headers={**cookie, **fetch})
             assert response.status_code == 200
             assert response.headers["cache-control"] == "private, no-store"
             assert response.headers["cross-origin-resource-policy"] == "same-origin"
@@ -71,6 +76,10 @@ def test_the_cookie_of_the_owner_gives_access_to_pages_of_the_same_origin(
         [("Sec-Fetch-Site", "same-site")],
         [("Sec-Fetch-Site", "cross-site")],
         [("Sec-Fetch-Site", "none")],
+        [("Sec-Fetch-Site", "none"), ("Sec-Fetch-Mode", "no-cors")],
+        [("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Mode", "navigate")],
+        [("Sec-Fetch-Site", "same-site"), ("Sec-Fetch-Mode", "navigate")],
+        [("Sec-Fetch-Mode", "navigate")],
         [("Sec-Fetch-Site", "")],
         [("Sec-Fetch-Site", "same-origin, cross-site")],
         [("Sec-Fetch-Site", "same-origin"), ("Sec-Fetch-Site", "same-origin")],
@@ -133,10 +142,19 @@ def test_a_cookie_does_not_change_the_headers_of_a_public_image(
         }
 
 
-@given(st.text(max_size=20), st.lists(st.sampled_from(["same-origin", "same-site", "cross-site"])))
-def test_the_cookie_is_read_for_exactly_one_value_same_origin(text: str, values: list[str]) -> None:
-    cookie = (b"cookie", f"{SESSION_COOKIE}=ihs_1".encode())
-    for sites in (values, [text]):
-        headers = [(b"sec-fetch-site", site.encode()) for site in sites]
-        expected = "ihs_1" if sites == ["same-origin"] else None
-        assert same_origin_session_cookie([cookie, *headers]) == expected
+@given(
+    st.lists(st.sampled_from(["same-origin", "same-site", "cross-site", "none"]) | st.text(max_size=9)),
+    st.lists(st.sampled_from(["navigate", "cors", "no-cors"]) | st.text(max_size=9)),
+)
+@example(["same-origin"], ["cors"])
+@example(["none"], ["navigate"])
+def test_the_cookie_is_read_for_exactly_one_value_that_only_this_origin_or_the_user_causes(
+    sites: list[str], modes: list[str]
+) -> None:
+    headers = [
+        (b"cookie", f"{SESSION_COOKIE}=ihs_1".encode()),
+        *((b"sec-fetch-site", site.encode()) for site in sites),
+        *((b"sec-fetch-mode", mode.encode()) for mode in modes),
+    ]
+    is_own = sites == ["same-origin"] or (sites == ["none"] and modes == ["navigate"])
+    assert same_origin_session_cookie(headers) == ("ihs_1" if is_own else None)

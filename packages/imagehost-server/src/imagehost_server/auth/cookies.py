@@ -23,6 +23,7 @@ SESSION_COOKIE = "__Host-imagehost-session"
 CSRF_COOKIE = "__Host-imagehost-csrf"
 CSRF_HEADER = b"x-csrf-token"
 FETCH_SITE_HEADER = b"sec-fetch-site"
+FETCH_MODE_HEADER = b"sec-fetch-mode"
 _SESSION_COOKIE_BYTES = SESSION_COOKIE.encode()
 MAX_COOKIE_BYTES = 100
 """Longest cookie value that is parsed, in bytes; a session token has 40."""
@@ -50,14 +51,20 @@ def session_cookie(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
 
 
 def same_origin_session_cookie(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """Return the session token in the cookies of a request that a page of this origin made, or `None`.
+    """Return the session token in the cookies of a request of this origin or of the user, or `None`.
 
-    `SameSite=Strict` also admits pages of other ports and subdomains. `Sec-Fetch-Site` tells them apart, and
-    scripts cannot set it (Fetch Metadata Request Headers, section 2.3); old browsers do not send it.
+    That is a request that a page of this origin made, or a navigation that the user began, such as from the
+    address bar. `SameSite=Strict` also admits pages of other ports and subdomains. `Sec-Fetch-Site` tells
+    them apart, and scripts cannot set it (Fetch Metadata Request Headers, section 2.3); old browsers do not
+    send it.
     """
     headers = tuple(headers)
-    sites = [value for name, value in headers if name == FETCH_SITE_HEADER]
-    return session_cookie(headers) if sites == [b"same-origin"] else None
+    sites, modes = (
+        [value for name, value in headers if name == header]
+        for header in (FETCH_SITE_HEADER, FETCH_MODE_HEADER)
+    )
+    is_own = sites == [b"same-origin"] or (sites == [b"none"] and modes == [b"navigate"])
+    return session_cookie(headers) if is_own else None
 
 
 def require_csrf_token(method: str, headers: Iterable[tuple[bytes, bytes]], session_token: str) -> None:
