@@ -13,6 +13,7 @@ from imagehost_server.http.conditional import (
     ByteRange,
     http_date,
     is_not_modified,
+    is_precondition_failed,
     parse_range,
 )
 
@@ -52,9 +53,52 @@ def test_if_modified_since_compares_seconds_and_counts_only_without_if_none_matc
     assert not is_not_modified('"a"', MODIFIED, '"b"', since)
 
 
+@given(tags, st.lists(st.tuples(tags, st.booleans())))
+def test_if_match_uses_the_strong_comparison(etag: str, listed: list[tuple[str, bool]]) -> None:
+    header = ", ".join(f"W/{tag}" if weak else tag for tag, weak in listed)
+    assert is_precondition_failed(etag, MODIFIED, header, None) == ((etag, False) not in listed)
+    assert not is_precondition_failed(etag, MODIFIED, " * ", None)
+
+
+MATCHING = {"if-match": ['"a"', '"b", "a"', "*"], "if-none-match": ['"b"', 'W/"b"']}
+DIFFERENT = {"if-match": ['"b"', 'W/"a"', "", "a"], "if-none-match": ['"a"', 'W/"a"', "*"]}
+OUTCOMES = st.sampled_from([None, True, False])
+"""A header that is missing, whose condition is true, or whose condition is false."""
+
+
+@given(OUTCOMES, OUTCOMES, OUTCOMES, OUTCOMES, st.integers(0, 10**6), st.data())
+def test_the_conditions_are_evaluated_in_the_order_of_rfc_9110(
+    match: bool | None,
+    unmodified: bool | None,
+    none_match: bool | None,
+    modified: bool | None,
+    seconds: int,
+    data: st.DataObject,
+) -> None:
+    """RFC 9110, 13.2.2: each entity tag takes precedence over its date, and 412 over 304."""
+
+    def listed(name: str, outcome: bool | None) -> str | None:
+        values = MATCHING if outcome else DIFFERENT
+        return None if outcome is None else data.draw(st.sampled_from(values[name]))
+
+    def date(outcome: bool | None, true: int, false: int) -> str | None:
+        delta = timedelta(seconds=true if outcome else false)
+        return None if outcome is None else http_date(MODIFIED + delta)
+
+    failed = is_precondition_failed(
+        '"a"', MODIFIED, listed("if-match", match), date(unmodified, seconds, -1 - seconds)
+    )
+    not_modified = is_not_modified(
+        '"a"', MODIFIED, listed("if-none-match", none_match), date(modified, -1 - seconds, seconds)
+    )
+    assert failed == ((unmodified if match is None else match) is False)
+    assert not_modified == ((modified if none_match is None else none_match) is False)
+
+
 @given(junk, junk, junk, junk)
 def test_no_header_value_raises_an_exception(match: str, since: str, range_: str, if_range: str) -> None:
     is_not_modified('"a"', MODIFIED, match, since)
+    is_precondition_failed('"a"', MODIFIED, match, since)
     byte_range = parse_range(100, '"a"', MODIFIED, range_, if_range)
     assert byte_range in (None, UNSATISFIABLE) or 0 <= byte_range.start < byte_range.stop <= 100
 
@@ -62,6 +106,7 @@ def test_no_header_value_raises_an_exception(match: str, since: str, range_: str
 @pytest.mark.parametrize("since", ["", "yesterday", "Fri, 99 Jan 2026 03:04:05 GMT", "2026-01-02"])
 def test_an_invalid_date_is_ignored(since: str) -> None:
     assert not is_not_modified('"a"', MODIFIED, None, since)
+    assert not is_precondition_failed('"a"', MODIFIED, None, since)
 
 
 @given(st.integers(1, 10**9), st.data())
@@ -110,4 +155,5 @@ def test_if_range_uses_the_strong_comparison(if_range: str, counts: bool) -> Non
 def test_no_date_value_raises_an_exception(text: str) -> None:
     modified = datetime(2026, 1, 1, tzinfo=UTC)
     assert is_not_modified('"a"', modified, None, text) in (True, False)
+    is_precondition_failed('"a"', modified, None, text)
     parse_range(100, '"a"', modified, "bytes=0-1", text)

@@ -106,6 +106,32 @@ def test_304_for_an_image_that_is_not_newer(anonymous: httpx2.Client, stored: tu
 
 
 @pytest.mark.parametrize("query", ["", "?w=64&fm=webp"])
+def test_412_for_another_representation_than_the_one_that_a_client_wants(
+    anonymous: httpx2.Client, stored: tuple[str, bytes], query: str
+) -> None:
+    path, old = f"/img/{stored[0]}{query}", "Sun, 06 Nov 1994 08:49:37 GMT"
+    first = anonymous.get(path)
+    tag, modified = first.headers["etag"], first.headers["last-modified"]
+    for method in ("GET", "HEAD"):
+        for failing in ({"If-Match": '"x"'}, {"If-Match": f"W/{tag}"}, {"If-Unmodified-Since": old}):
+            headers = {**failing, "If-None-Match": tag, "Range": "bytes=0-3"}
+            response = anonymous.request(method, path, headers=headers)
+            assert (response.status_code, response.headers["cache-control"]) == (412, "no-store")
+            if method == "GET":
+                error = response.json()["error"]
+                assert error["code"] == "BAD_REQUEST"
+                assert f" for {next(iter(failing))} but received " in error["details"]
+        for holding in ({"If-Match": f'"x", {tag}'}, {"If-Match": "*"}, {"If-Unmodified-Since": modified}):
+            assert anonymous.request(method, path, headers=holding).status_code == 200
+            both = {**holding, "If-None-Match": tag}
+            assert anonymous.request(method, path, headers=both).status_code == 304
+    precedence = {"If-Match": tag, "If-Unmodified-Since": old}
+    assert anonymous.get(path, headers=precedence).status_code == 200
+    missing = f"/img/{'0' * 16}{query}"
+    assert anonymous.get(missing, headers={"If-Match": '"x"'}).status_code == 404
+
+
+@pytest.mark.parametrize("query", ["", "?w=64&fm=webp"])
 @pytest.mark.parametrize(
     ("requested", "start", "stop"), [("0-9", 0, 10), ("5-", 5, None), ("-7", -7, None), ("3-999999", 3, None)]
 )

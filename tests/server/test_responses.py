@@ -17,7 +17,12 @@ from litestar.exceptions import (
 from imagehost_core.errors import BY_CODE, ImageHostError, InternalError, RateLimitError, UnavailableError
 from imagehost_core.events import DeletedImage
 from imagehost_core.ids import ImageId
-from imagehost_server.http.responses import error_response, success_response
+from imagehost_server.http.responses import (
+    error_response,
+    method_not_allowed,
+    routing_error,
+    success_response,
+)
 
 
 def error_of(kind: type[ImageHostError]) -> ImageHostError:
@@ -40,7 +45,7 @@ def test_every_error_has_its_status_and_three_members(kind: type[ImageHostError]
         (error_of(BY_CODE["UNAUTHORIZED"]), ("www-authenticate", "Bearer")),
         (RateLimitError(retry_after=7), ("retry-after", "7")),
         (UnavailableError(retry_after=3), ("retry-after", "3")),
-        (MethodNotAllowedException(headers={"allow": "POST, GET"}), ("allow", "GET, POST")),
+        (method_not_allowed("GET, POST", "PUT"), ("allow", "GET, POST")),
     ],
 )
 def test_some_errors_have_a_header(error: Exception, header: tuple[str, str]) -> None:
@@ -50,8 +55,11 @@ def test_some_errors_have_a_header(error: Exception, header: tuple[str, str]) ->
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (NotFoundException(), "NOT_FOUND"),
-        (MethodNotAllowedException(headers={"allow": "GET"}), "METHOD_NOT_ALLOWED"),
+        (routing_error(NotFoundException(), "GET", "/x"), "NOT_FOUND"),
+        (
+            routing_error(MethodNotAllowedException(headers={"allow": "GET"}), "PUT", "/"),
+            "METHOD_NOT_ALLOWED",
+        ),
         (ClientException("Invalid host header"), "BAD_REQUEST"),
         (HTTPException(status_code=413, detail="big"), "PAYLOAD_TOO_LARGE"),
         (HTTPException(status_code=418, detail="tea"), "BAD_REQUEST"),

@@ -137,11 +137,20 @@ class NotFoundError(ImageHostError):
 
 
 class MethodNotAllowedError(ImageHostError):
-    """The URL exists but does not support the HTTP method."""
+    """The URL exists but does not support the HTTP method.
+
+    Args:
+        details: The specific explanation.
+        allowed: The methods that it supports, as in the header `Allow`.
+    """
 
     code = "METHOD_NOT_ALLOWED"
     status = 405
     default_message = "The method is not allowed here"
+
+    def __init__(self, details: str = "", *, allowed: str = "") -> None:
+        super().__init__(details)
+        self.allowed = allowed
 
 
 class ConflictError(ImageHostError):

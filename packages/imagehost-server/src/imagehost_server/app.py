@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -20,7 +20,7 @@ from imagehost_core.models import Account, Principal
 from imagehost_core.settings import SQLITE
 from imagehost_server._executors import Executors
 from imagehost_server.api.envelope import to_litestar
-from imagehost_server.api.operation import Operation
+from imagehost_server.api.operation import Operation, RouteHandler
 from imagehost_server.api.readiness import ReadinessMonitor
 from imagehost_server.api.request import ApiRequest
 from imagehost_server.auth.identity import PREFIXES, IdentityMiddleware
@@ -31,7 +31,7 @@ from imagehost_server.background.purge_sender import running_purge_sender
 from imagehost_server.background.webhook_sender import IDLE_POLL_SECONDS
 from imagehost_server.delivery.fast_path import FastPath
 from imagehost_server.delivery.route import DeliveryRoute
-from imagehost_server.http.responses import error_response
+from imagehost_server.http.responses import RawResponse, error_response, routing_error
 from imagehost_server.metrics import MetricTable, Recorder
 from imagehost_server.middleware.connections import ConnectionTable
 from imagehost_server.middleware.cors import CorsHeaders, CorsPolicy, PreflightMiddleware
@@ -111,6 +111,7 @@ def create_app(host: ImageHost, settings: ServerSettings, recorder: Recorder | N
         log_access=settings.log.access,
         hsts_seconds=settings.server.hsts_seconds,
         max_concurrent_requests_per_client=settings.http.max_concurrent_requests_per_client,
+        count_rejected=lambda scope: identity.count_rejected(scope, canonical_path(scope["path"])),
         recorder=recorder,
     )
     fast_path = FastPath(host, delivery, security, dispatcher.delivery_path)
@@ -156,8 +157,10 @@ def create_api(
             # Not in a thread of `executors`: all of them may be waiting for a database.
             await asyncio.to_thread(host.close)
 
+    handlers = [*ROUTES, docs_asset, *(HANDLERS if settings.web.enabled else ())]
     return Litestar(
-        [*ROUTES, docs_asset, *(HANDLERS if settings.web.enabled else ())],
+        # Before the others: Litestar adds handlers of its own to paths without one.
+        [*options_handlers(handlers), *handlers],
         before_request=require_access,
         exception_handlers={Exception: handle_exception},
         lifespan=[lifespan],
@@ -179,6 +182,28 @@ def create_api(
         template_config=template_config(),
         debug=False,
     )
+
+
+def options_handlers(handlers: Iterable[HTTPRouteHandler]) -> list[HTTPRouteHandler]:
+    """Return the handlers of OPTIONS, which name every method of a path, as the error 405 does.
+
+    Litestar's own name those of the first handler of a path.
+    """
+    methods: dict[str, set[str]] = {}
+    for handler in handlers:
+        for path in handler.paths:
+            methods.setdefault(path, {"OPTIONS"}).update(handler.http_methods)
+    return [_options_handler(path, ", ".join(sorted(names))) for path, names in methods.items()]
+
+
+def _options_handler(path: str, allowed: str) -> HTTPRouteHandler:
+    response = RawResponse(204, b"", (("allow", allowed), ("cache-control", "no-store")))
+
+    async def options() -> Response[Any]:
+        return to_litestar(response)
+
+    handler = RouteHandler(path, http_method="OPTIONS", name=f"options {path}", include_in_schema=False)
+    return handler(options)
 
 
 def operations(routes: tuple[HTTPRouteHandler, ...] = ROUTES) -> list[Operation]:
@@ -251,6 +276,7 @@ def is_page(request: Request[Account, Principal, State]) -> bool:
 
 def handle_exception(request: Request[Account, Principal, State], error: Exception) -> Response[Any]:
     """Return the error response for an exception that a handler raised, or for a path without a route."""
+    error = routing_error(error, request.method, request.scope["path"])
     if is_page(request):
         return error_page(PageRequest(request.scope, request.receive, request.send), error)
     return to_litestar(error_response(error, str(request.scope["state"]["request_id"])))

@@ -53,7 +53,7 @@ class Operation:
         return ROUTE_SCOPES[self.route]
 
 
-class _RouteHandler(HTTPRouteHandler):
+class RouteHandler(HTTPRouteHandler):
     """Litestar's route handler, without steps whose result is the same for each request."""
 
     def resolve_exception_handlers(self) -> ExceptionHandlersMap:
@@ -99,7 +99,7 @@ def operation(
         details = Operation(
             route=route, errors=errors, idempotent=idempotent, has_envelope=media_type is None
         )
-        return _RouteHandler(
+        return RouteHandler(
             path.replace("}", ":str}"),
             http_method=["GET", "HEAD"] if method == "GET" else [method],  # type: ignore[list-item]
             status_code=status,

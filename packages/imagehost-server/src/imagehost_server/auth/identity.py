@@ -91,6 +91,20 @@ class IdentityMiddleware:
                 return
         await self._app(scope, receive, send)
 
+    async def count_rejected(self, scope: HTTPScope, path: str) -> None:
+        """Count a request that is rejected before authentication, of its client's IP address.
+
+        Args:
+            scope: The request.
+            path: Its path without the alias of the prefix.
+        """
+        if is_counted(path):
+            limiter, ip_address = self._host.rate_limiter, str(scope["state"]["ip_address"])
+            decision = limiter.try_admit_unauthenticated(ip_address)
+            if decision is None:
+                decision = await self._executors.database.run(limiter.admit_unauthenticated, ip_address)
+            scope["state"]["decision"] = decision
+
     async def _limit(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         state = scope["state"]
         identity, decision = await self._identify(scope)

@@ -50,8 +50,8 @@ MAX_CACHED_HEADERS = 1_000
 
 SLOW_PATH_HEADERS = frozenset(
     (
-        b"authorization", b"content-length", b"expect", b"if-range", b"range", b"te", b"trailer",
-        b"transfer-encoding", b"upgrade",
+        b"authorization", b"content-length", b"expect", b"if-match", b"if-range", b"if-unmodified-since",
+        b"range", b"te", b"trailer", b"transfer-encoding", b"upgrade",
     )
 )  # fmt: skip
 """Headers of requests that are more than a plain GET."""

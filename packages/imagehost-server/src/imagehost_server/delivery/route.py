@@ -7,14 +7,19 @@ framework. Blocking work (database, files, rendering, authentication) runs in th
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Generic, TypeVar
 from urllib.parse import quote
 from weakref import ref
 
 from imagehost_core import Blob, ImageHost, ResolvedImage
 from imagehost_core.cache_purges import cache_tag
-from imagehost_core.errors import ImageHostError, MethodNotAllowedError, UnauthorizedError
+from imagehost_core.errors import (
+    FieldError,
+    ImageHostError,
+    UnauthorizedError,
+    quote_value,
+)
 from imagehost_core.limits import account_key, ip_address_key
 from imagehost_core.models import Account, Scope
 from imagehost_server._executors import Executors
@@ -26,9 +31,10 @@ from imagehost_server.http.conditional import (
     ByteRange,
     http_date,
     is_not_modified,
+    is_precondition_failed,
     parse_range,
 )
-from imagehost_server.http.responses import Headers, RawResponse, error_response
+from imagehost_server.http.responses import Headers, RawResponse, error_response, method_not_allowed
 from imagehost_server.metrics import Recorder
 from imagehost_server.metrics.recorder import IMAGE_ROUTE
 
@@ -44,7 +50,15 @@ METHODS = "GET, HEAD, OPTIONS"
 MAX_CACHED_STARTS = 10_000
 """Entries of a `ResponseStartCache`, of about 2 KB each."""
 
-RELEVANT_HEADERS = frozenset((b"accept", b"if-none-match", b"if-modified-since", b"range", b"if-range"))
+PRECONDITIONS = {
+    b"if-match": ("If-Match", "the current entity tag or *"),
+    b"if-unmodified-since": ("If-Unmodified-Since", "the time of the last change or a later one"),
+}
+"""Headers by which a client wants one representation or none, in their order of precedence, with their names
+and expected values in errors."""
+RELEVANT_HEADERS = frozenset(
+    (b"accept", b"if-none-match", b"if-modified-since", b"range", b"if-range", *PRECONDITIONS)
+)
 """Request headers that a response can depend on, in addition to those of credentials."""
 
 NO_BODY: HTTPResponseBodyEvent = {"type": "http.response.body", "body": b"", "more_body": False}
@@ -73,7 +87,10 @@ PREFLIGHT = RawResponse(
     (
         ("access-control-allow-origin", "*"),
         ("access-control-allow-methods", METHODS),
-        ("access-control-allow-headers", "Authorization, Range, If-Range, If-None-Match, If-Modified-Since"),
+        (
+            "access-control-allow-headers",
+            "Authorization, If-Match, If-Modified-Since, If-None-Match, If-Range, If-Unmodified-Since, Range",
+        ),
         ("access-control-max-age", "86400"),
         ("allow", METHODS),
         ("cache-control", "no-store"),
@@ -157,7 +174,7 @@ class DeliveryRoute:
             elif scope["method"] in ("GET", "HEAD"):
                 await self._deliver(path, scope, receive, send)
             else:
-                raise MethodNotAllowedError(f"expected one of {METHODS}")
+                raise method_not_allowed(METHODS, scope["method"])
         except ImageHostError as error:
             response = error_response(error, str(scope["state"]["request_id"]))
             headers = (*response.headers, *_error_headers(error))
@@ -181,12 +198,10 @@ class DeliveryRoute:
             resolved = await self._executors.database.run(
                 self._host.delivery.resolve, path, query, accept=accept, viewer=viewer
             )
-        if is_not_modified(
-            resolved.etag,
-            resolved.last_modified,
-            headers.get(b"if-none-match"),
-            headers.get(b"if-modified-since"),
-        ):
+        validators = resolved.etag, resolved.last_modified
+        if is_precondition_failed(*validators, *map(headers.get, PRECONDITIONS)):
+            raise _precondition_failed(headers)
+        if is_not_modified(*validators, headers.get(b"if-none-match"), headers.get(b"if-modified-since")):
             self._count(Recorder.client_copy)
             await send(self._not_modified_starts.get(resolved, 0))
             await send(NO_BODY)
@@ -294,6 +309,14 @@ class DeliveryRoute:
         return principal.account if Scope.IMAGES_READ in principal.scopes else None
 
 
+class PreconditionFailedError(ImageHostError):
+    """The image is not the one that `If-Match` or `If-Unmodified-Since` names (RFC 9110, 15.5.13)."""
+
+    code = "BAD_REQUEST"
+    status = 412
+    default_message = "The image has changed"
+
+
 class RangeError(ImageHostError):
     """The requested range begins beyond the end (RFC 9110, 15.5.17).
 
@@ -310,10 +333,13 @@ class RangeError(ImageHostError):
         self.size = size
 
 
+def _precondition_failed(headers: Mapping[bytes, str]) -> PreconditionFailedError:
+    header = next(header for header in PRECONDITIONS if header in headers)
+    return PreconditionFailedError(errors=[FieldError(*PRECONDITIONS[header], quote_value(headers[header]))])
+
+
 def _error_headers(error: ImageHostError) -> Headers:
     """Return the headers of an error response in addition to `JSON_HEADERS`."""
-    if isinstance(error, MethodNotAllowedError):
-        return (("allow", METHODS),)
     if isinstance(error, RangeError):
         return (("content-range", f"bytes */{error.size}"),)
     return ()

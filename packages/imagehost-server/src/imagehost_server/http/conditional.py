@@ -37,6 +37,26 @@ def http_date(timestamp: datetime) -> str:
     return format_datetime(timestamp.astimezone(UTC), usegmt=True)
 
 
+def is_precondition_failed(
+    etag: str, last_modified: datetime, if_match: str | None, if_unmodified_since: str | None
+) -> bool:
+    """Return whether the client wants another representation than the current one, so that it gets 412.
+
+    `If-Match` takes precedence and uses the strong comparison; `If-Unmodified-Since` counts only without it
+    (RFC 9110, 13.2.2).
+
+    Args:
+        etag: The current entity tag, quoted; it is strong.
+        last_modified: The current `Last-Modified`.
+        if_match: The header, repeated ones joined by commas, or `None`.
+        if_unmodified_since: The header, or `None`.
+    """
+    if if_match is not None:
+        return if_match.strip() != "*" and etag not in (tag[0] for tag in _ENTITY_TAG.finditer(if_match))
+    since = _parse_date(if_unmodified_since)
+    return since is not None and last_modified.replace(microsecond=0) > since
+
+
 def is_not_modified(
     etag: str, last_modified: datetime, if_none_match: str | None, if_modified_since: str | None
 ) -> bool:

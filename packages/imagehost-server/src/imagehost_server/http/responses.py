@@ -29,6 +29,7 @@ from imagehost_core.errors import (
     RateLimitError,
     UnauthorizedError,
     UnavailableError,
+    quote_value,
 )
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def error_response(error: Exception, request_id: str) -> RawResponse:
     api_error = to_api_error(error)
     log_cause(api_error, error, request_id)
     body = _encode({"success": False, "error": error_dict(api_error)})
-    return RawResponse(api_error.status, body, (*JSON_HEADERS, *_error_headers(api_error, error)))
+    return RawResponse(api_error.status, body, (*JSON_HEADERS, *_error_headers(api_error)))
 
 
 def error_dict(error: ImageHostError) -> dict[str, str]:
@@ -108,9 +109,6 @@ def to_api_error(error: Exception) -> ImageHostError:
     """
     if isinstance(error, ImageHostError) and not isinstance(error, InternalError):
         return error
-    for kind, convert in _LITESTAR_ERRORS.items():
-        if isinstance(error, kind):
-            return convert(error)
     if isinstance(error, HTTPException) and error.status_code < 500:
         return _BY_STATUS.get(error.status_code, BadRequestError)(error.detail)
     return InternalError("the cause is in the log, under the id that X-Request-Id gives")
@@ -175,24 +173,34 @@ _BY_STATUS: dict[int, type[ImageHostError]] = {
     kind.status: kind for kind in BY_CODE.values() if not issubclass(kind, RateLimitError | UnavailableError)
 }
 
-_LITESTAR_ERRORS: dict[type[HTTPException], Callable[[Exception], ImageHostError]] = {
-    NotFoundException: lambda _: NotFoundError("expected a URL of this API"),
-    MethodNotAllowedException: lambda error: MethodNotAllowedError(f"expected one of {_allow(error)}"),
-}
-"""Errors of the framework whose text is replaced."""
+
+def routing_error(error: Exception, method: str, path: str) -> Exception:
+    """Return the public error for Litestar's error for a path or a method without a handler.
+
+    Args:
+        error: The error; any other is returned as it is.
+        method: The method of the request.
+        path: The path of the request.
+    """
+    if isinstance(error, NotFoundException):
+        return NotFoundError(f"expected a URL of this API but received {quote_value(path)}")
+    if isinstance(error, MethodNotAllowedException):
+        allowed = {name.strip() for name in (error.headers or {}).get("allow", "").split(",")}
+        return method_not_allowed(", ".join(sorted(allowed)), method)
+    return error
 
 
-def _allow(error: Exception) -> str:
-    headers = error.headers if isinstance(error, HTTPException) else None
-    methods = {method.strip() for method in (headers or {}).get("allow", "").split(",")}
-    return ", ".join(sorted(methods))
+def method_not_allowed(allowed: str, method: str) -> MethodNotAllowedError:
+    """Return the error for a method that is not among the allowed ones, separated by commas."""
+    details = f"expected one of {allowed} but received {quote_value(method)[1:-1]}"
+    return MethodNotAllowedError(details, allowed=allowed)
 
 
-def _error_headers(api_error: ImageHostError, error: Exception) -> Headers:
+def _error_headers(api_error: ImageHostError) -> Headers:
     if isinstance(api_error, UnauthorizedError):
         return (("www-authenticate", "Bearer"),)
     if isinstance(api_error, RateLimitError | UnavailableError | ConflictError) and api_error.retry_after:
         return (("retry-after", str(api_error.retry_after)),)
-    if isinstance(error, MethodNotAllowedException):
-        return (("allow", _allow(error)),)
+    if isinstance(api_error, MethodNotAllowedError) and api_error.allowed:
+        return (("allow", api_error.allowed),)
     return ()

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from ipaddress import ip_network
 from random import Random
@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING
 
 from litestar.enums import ScopeType
 
-from imagehost_core.errors import BadRequestError, FieldError, ForbiddenError, UnavailableError, quote_value
+from imagehost_core.errors import (
+    BadRequestError,
+    FieldError,
+    ForbiddenError,
+    ImageHostError,
+    UnavailableError,
+    quote_value,
+)
 from imagehost_core.limits import Decision
 from imagehost_server.auth.identity import rate_limit_headers
 from imagehost_server.http.client_address import Network, client_address, is_trusted_proxy
@@ -84,6 +91,8 @@ class SecurityMiddleware:
         drain_timeout: Seconds that a response waits for the rest of an unread body.
         cors_headers: Returns the CORS headers of a response, by its status, and the path and headers of the
             request; for responses of every layer, so that pages can read all errors.
+        count_rejected: Counts a request that is rejected by its headers alone, so that the response has the
+            headers of the rate limits.
         recorder: Counts the requests; by default in a table of its own.
 
     Attributes:
@@ -101,10 +110,12 @@ class SecurityMiddleware:
         max_concurrent_requests_per_client: int = 0,
         drain_timeout: float = DRAIN_TIMEOUT,
         cors_headers: Callable[[int, str, ReceivedHeaders], RawHeaders] = lambda _status, _path, _headers: [],
+        count_rejected: Callable[[HTTPScope], Awaitable[None]] | None = None,
         recorder: Recorder | None = None,
     ) -> None:
         self.app = app
         self.recorder = recorder or Recorder(MetricTable())
+        self._count_rejected = count_rejected
         self.cors_headers = cors_headers
         self.trusted = tuple(ip_network(entry) for entry in trusted_proxies)
         self.is_stopped = False
@@ -135,7 +146,7 @@ class SecurityMiddleware:
         try:
             if self.is_stopped:
                 raise UnavailableError(_STOPPING)
-            require_valid_request(scope, self.trusted)
+            await self._require_valid_request(scope)
             sender.may_drain = True
             key = self.in_progress.acquire(ip_address)
             try:
@@ -162,6 +173,14 @@ class SecurityMiddleware:
                 if status >= 500:
                     self.recorder.error(method, route, status, request_id)
                 self.log(method, path, ip_address, status, request_id, seconds)
+
+    async def _require_valid_request(self, scope: HTTPScope) -> None:
+        try:
+            require_valid_request(scope, self.trusted)
+        except ImageHostError:
+            if self._count_rejected is not None:
+                await self._count_rejected(scope)
+            raise
 
     async def _receive_lifespan(self, receive: Receive) -> ReceiveMessage:
         message: ReceiveMessage = await receive()

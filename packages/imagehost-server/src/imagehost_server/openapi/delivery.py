@@ -110,6 +110,7 @@ def delivery_path(delivery_url: str) -> Schema:
             "200": {"description": "The image.", "content": binary},
             "206": {"description": "The requested byte range of the image.", "content": binary},
             "304": {"description": "The image has not changed."},
+            "412": {"$ref": "#/components/responses/400"},
             "416": {"$ref": "#/components/responses/400"},
             **{str(code): {"$ref": f"#/components/responses/{code}"} for code in _ERRORS},
         },
