@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from imagehost_core.events import event_schemas
+from imagehost_core.services.webhooks import TEST_EVENT
 from imagehost_server.openapi.components import Schema
 
 HEADERS = {
@@ -15,9 +16,27 @@ HEADERS = {
 """The headers of Standard Webhooks 1.0.0."""
 
 
+TEST_SCHEMA: Schema = {
+    "type": "object",
+    "description": "A test of the webhook, which no change causes.",
+    "properties": {
+        "type": {"const": TEST_EVENT},
+        "timestamp": {"type": "string", "format": "date-time"},
+        "data": {
+            "type": "object",
+            "properties": {"webhook_id": {"type": "string"}},
+            "required": ["webhook_id"],
+        },
+    },
+    "required": ["type", "timestamp", "data"],
+}
+"""The JSON Schema of the body that `POST /webhooks/{id}/test` sends."""
+
+
 def webhooks() -> dict[str, Schema]:
-    """Return the description of each event's request, by event type."""
-    return {name: {"post": _webhook(name, schema)} for name, schema in event_schemas().items()}
+    """Return the description of each event's request, and of the test's, by event type."""
+    schemas = {**event_schemas(), TEST_EVENT: TEST_SCHEMA}
+    return {name: {"post": _webhook(name, schema)} for name, schema in schemas.items()}
 
 
 def _webhook(name: str, schema: Mapping[str, object]) -> Schema:
