@@ -30,17 +30,19 @@ def require_file_count(count: int, limit: int = MAX_FILES_PER_REQUEST) -> None:
         raise BadRequestError(errors=[FieldError("the form", f"1 to {limit} files", f"{count}")])
 
 
-def require_quota(used: int, more: int, quota: int) -> None:
+def require_quota(used: int, more: int, quota: int, received: int | None = None) -> None:
     """Raise InsufficientStorageError if an upload would exceed the account's quota.
 
     Args:
         used: Bytes of the account's masters, including reservations.
         more: Bytes to be added.
         quota: The account's quota, in bytes; 0 means unlimited.
+        received: The size of the uploaded file, while that of its master is not known.
 
     Raises:
         InsufficientStorageError: The sum exceeds the quota.
     """
     if quota and used + more > quota:
         expected = f"at most {max(0, quota - used)} bytes more"
-        raise InsufficientStorageError(errors=[FieldError("the account's quota", expected, f"{more} bytes")])
+        size = f"{more if received is None else received} bytes"
+        raise InsufficientStorageError(errors=[FieldError("the account's quota", expected, size)])

@@ -223,7 +223,7 @@ class UploadService:
         """
         with staged.path.open("rb") as file:
             header = scan(file, staged.size)
-        require_quota(self._accounts.used_bytes(account.id), 1, self._quota(account))
+        require_quota(self._accounts.used_bytes(account.id), 1, self._quota(account), staged.size)
         self._staging.require_free_space(staged.size)
         return header
 

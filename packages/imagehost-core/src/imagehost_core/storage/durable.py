@@ -77,7 +77,8 @@ def require_free_bytes(path: Path, size: int, min_free_bytes: int) -> None:
     """
     free = free_bytes(path)
     if free - size < min_free_bytes:
-        expected = f"{min_free_bytes} bytes left free after writing {size}"
+        written = f" after writing {size}" if size else ""
+        expected = f"{min_free_bytes} bytes left free{written}"
         raise InsufficientStorageError(errors=[FieldError("the disk", expected, f"{free} bytes free")])
 
 
