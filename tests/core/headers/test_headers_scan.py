@@ -14,6 +14,7 @@ from PIL import Image
 
 from imagehost_core.errors import UnsupportedMediaTypeError, ValidationError
 from imagehost_core.headers import ImageHeader, scan
+from imagehost_core.headers.other_formats import name_content
 from imagehost_core.headers.reader import PAGE_BYTES
 
 ScanBytes = Callable[[bytes], ImageHeader]
@@ -65,17 +66,42 @@ def outcome(data: bytes) -> ImageHeader | None:
     return result
 
 
+def saved_as(name: str) -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(file, name)
+    return file.getvalue()
+
+
 @pytest.mark.parametrize(
-    "data",
-    [b"", b"x", b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"%PDF-1.7", b"BM" + bytes(60), bytes(99)],
+    ("data", "name"),
+    [
+        (b"", "0 bytes"),
+        (b"x", "another format"),
+        (bytes(99), "another format"),
+        (b"hello, <svg>", "another format"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "SVG"),
+        (b'\xef\xbb\xbf<?xml version="1.0"?>\n<!-- a -->\n<svg:svg xmlns:svg="x"/>', "SVG"),
+        (b"<!DOCTYPE html><title>a</title><svg/>", "HTML"),
+        (b"%PDF-1.7", "PDF"),
+        (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "HEIC"),
+        (b"\0\0\0\x18ftypmif1\0\0\0\0mif1heic", "HEIC"),
+        (b"\0\0\0\x1cftypmif1\0\0\0\0mif1avifmiaf", "AVIF"),
+        (b"\0\0\0\x18ftypisom\0\0\0\0isomavc1", "a video"),
+        (saved_as("AVIF"), "AVIF"),
+        (saved_as("TIFF"), "TIFF"),
+        (saved_as("BMP"), "BMP"),
+        (saved_as("ICO"), "ICO"),
+    ],
 )
-def test_content_of_another_format_is_unsupported(data: bytes) -> None:
+def test_content_of_another_format_is_unsupported_and_named(data: bytes, name: str) -> None:
     with pytest.raises(UnsupportedMediaTypeError) as caught:
         scan(io.BytesIO(data), len(data))
-    assert (
-        caught.value.details
-        == "expected content of JPEG, PNG, WEBP, GIF for image but received something else"
-    )
+    assert caught.value.details == f"expected content of JPEG, PNG, WEBP, GIF for image but received {name}"
+
+
+@given(st.binary(max_size=64))
+def test_any_content_has_a_name(data: bytes) -> None:
+    assert name_content(data)
 
 
 @pytest.mark.parametrize("head", HEADS)

@@ -149,6 +149,23 @@ def test_a_file_fails_after_three_attempts_and_can_be_sent_again(tab: Watched) -
     page.locator(".uploads .done").wait_for()
 
 
+def test_a_file_of_another_format_says_what_it_is_and_is_not_offered_again(tab: Watched) -> None:
+    contents = {
+        "empty.png": b"",
+        "document.pdf": b"%PDF-1.7",
+        "image.svg": b"<svg/>",
+        "cut.png": make_image()[:-99],
+    }
+    files = [(name, "image/png", list(content)) for name, content in contents.items()]
+    tab.page.evaluate(PUT_FILES, ["#uploader", "drop", files])
+    tab.page.locator(".uploads .failed").nth(3).wait_for()
+    rows = {name: tab.page.locator(".uploads li", has_text=name) for name in contents}
+    for name, found in (("empty.png", "0 bytes"), ("document.pdf", "PDF"), ("image.svg", "SVG")):
+        assert f"received {found}" in rows[name].inner_text()
+    shown = {name: row.get_by_role("button", name="Retry").is_visible() for name, row in rows.items()}
+    assert shown == {"empty.png": False, "document.pdf": False, "image.svg": False, "cut.png": True}
+
+
 def test_at_a_limit_the_page_waits_visibly_and_goes_on(limited: Callable[[int], Page]) -> None:
     page = limited(1)
     page.clock.install()

@@ -11,6 +11,7 @@ from imagehost_core.headers import gif, jpeg, png, webp
 from imagehost_core.headers.header import ImageHeader
 from imagehost_core.headers.limits import DEFAULT_LIMITS, SourceLimits, require_within_limits
 from imagehost_core.headers.metadata_blocks import MetadataBlocks, read_blocks
+from imagehost_core.headers.other_formats import NAMED_BYTES, name_content
 from imagehost_core.headers.reader import HeaderReader
 
 _READERS: dict[Format, Callable[[HeaderReader], ImageHeader]] = {
@@ -61,6 +62,7 @@ def read_metadata(file: BinaryIO, size: int) -> MetadataBlocks:
 def _read(reader: HeaderReader) -> ImageHeader:
     detected = sniff(reader.peek(0, SNIFF_BYTES))
     if detected is None:
-        names = ", ".join(fmt.upper() for fmt in UPLOADABLE)
-        raise UnsupportedMediaTypeError(errors=[FieldError("image", f"content of {names}", "something else")])
+        expected = f"content of {', '.join(fmt.upper() for fmt in UPLOADABLE)}"
+        received = name_content(reader.peek(0, NAMED_BYTES))
+        raise UnsupportedMediaTypeError(errors=[FieldError("image", expected, received)])
     return _READERS[detected](reader)

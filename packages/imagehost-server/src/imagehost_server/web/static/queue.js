@@ -127,7 +127,7 @@ export class UploadQueue {
       // The files of a request that failed as a whole are sent alone, so that each has its own error.
       for (const item of batch.items) item.isAlone = true;
       this.#requeue(batch);
-    } else if (status >= 500) {
+    } else if (status >= 500 && status !== 507) {
       this.#repeat(batch);
     } else {
       const error = response?.error ?? { code: "INTERNAL_ERROR", details: "" };

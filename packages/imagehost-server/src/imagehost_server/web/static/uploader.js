@@ -5,6 +5,8 @@ import { filesOf, hasFiles } from "./files.js";
 import { UploadQueue } from "./queue.js";
 
 const STORAGE_KEY = "imagehost-upload-options";
+// Errors of the file itself: sending it again has the same outcome.
+const FINAL_ERRORS = ["PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"];
 const FORMATS = ["url", "markdown", "html", "bbcode"];
 
 const element = (name, properties = {}, ...children) => {
@@ -113,7 +115,7 @@ export function mountUploader(root) {
     view.progress.hidden = !["sending", "processing"].includes(item.state);
     view.message.textContent = describe(item);
     view.cancel.hidden = !["waiting", "sending"].includes(item.state);
-    view.retry.hidden = !["failed", "cancelled"].includes(item.state);
+    view.retry.hidden = !["failed", "cancelled"].includes(item.state) || FINAL_ERRORS.includes(item.error?.code);
     if (item.state === "done" && !item.isShown) {
       item.isShown = true;
       const preview = view.row.querySelector("img");
