@@ -85,7 +85,8 @@ def other_images(engine: str, count: int) -> str:
 def other_accounts() -> str:
     """Return the statement that inserts the other accounts."""
     series = _SERIES.format(count=OTHER_ACCOUNTS)
-    return f"INSERT INTO accounts (name, created_at) {series} SELECT 'user' || n, 0 FROM series"
+    columns = "name, signing_secret, created_at"
+    return f"INSERT INTO accounts ({columns}) {series} SELECT 'user' || n, '', 0 FROM series"
 
 
 def albums(count: int) -> str:

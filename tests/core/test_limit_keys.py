@@ -40,7 +40,7 @@ def test_clients_without_an_ip_address_share_a_key(text: str) -> None:
 
 def test_a_sign_in_has_a_key_of_the_account_and_one_of_the_ip_address() -> None:
     account, address = sign_in_keys("ann", "192.0.2.1")
-    assert account == sign_in_keys("ann", "192.0.2.2")[0]
+    assert account == sign_in_keys("ann", "192.0.2.2")[0] == sign_in_keys("Ann", "192.0.2.2")[0]
     assert address == sign_in_keys("bob", "192.0.2.1")[1]
     assert account != address
     assert address != ip_address_key("192.0.2.1")

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from imagehost_core.authorization import require_scope
 from imagehost_core.errors import ForbiddenError, UnauthorizedError
 from imagehost_core.ids import ALPHABET, AccountId
 from imagehost_core.models import ALL_SCOPES, Account, Principal, Scope
@@ -21,7 +22,6 @@ from imagehost_core.tokens import (
     checksum,
     new_token,
     parse_token,
-    require_scope,
     token_hash,
 )
 

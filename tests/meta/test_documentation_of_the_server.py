@@ -14,6 +14,7 @@ import attrs
 import click
 import pytest
 
+from imagehost_core.authorization import Requirement, SessionRequirement
 from imagehost_core.events import EVENT_TYPES
 from imagehost_core.models import Scope
 from imagehost_core.testing import make_image
@@ -28,7 +29,7 @@ from imagehost_server.api.representations import (
     NewWebhookRecord,
     SessionRecord,
 )
-from imagehost_server.auth.scopes import ROUTE_SCOPES, Requirement, SessionRequirement
+from imagehost_server.auth.scopes import ROUTE_SCOPES
 from imagehost_server.cli.main import main
 from imagehost_server.testing import RunningServer
 

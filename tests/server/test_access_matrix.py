@@ -13,10 +13,11 @@ from attrs import frozen
 
 from imagehost_core import ImageHost
 from imagehost_core._util.clock import utc_now
+from imagehost_core.authorization import Requirement, SessionRequirement
 from imagehost_core.models import ALL_SCOPES, Scope
 from imagehost_core.tokens import TokenKind, new_token
 from imagehost_server.auth.passwords import hash_password
-from imagehost_server.auth.scopes import ROUTE_SCOPES, Requirement, SessionRequirement
+from imagehost_server.auth.scopes import ROUTE_SCOPES
 from imagehost_server.testing import RunningServer, running
 
 PASSWORD = "correct horse"

@@ -14,12 +14,13 @@ from tests.server.fake_server import FakeServer, FakeTransport, ParsedResponse
 from tests.server.in_process import serving
 
 from imagehost_core import ImageHost
+from imagehost_core.authorization import SessionRequirement
 from imagehost_core.models import Scope
 from imagehost_core.settings import LimitSettings, RenderingSettings, SettingsError
 from imagehost_core.testing import FrozenClock, make_image
 from imagehost_server.app import create_app
 from imagehost_server.auth.cookies import CSRF_HEADER, SESSION_COOKIE
-from imagehost_server.auth.scopes import ROUTE_SCOPES, SessionRequirement
+from imagehost_server.auth.scopes import ROUTE_SCOPES
 from imagehost_server.middleware.cors import PRIVATE_PATHS, CorsPolicy
 from imagehost_server.settings import HttpSettings, ServerSettings, load
 

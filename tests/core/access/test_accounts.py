@@ -47,6 +47,42 @@ def test_an_account_is_named_by_its_name_its_id_or_its_record(host: ImageHost) -
         assert host.accounts.usage(reference).images == 0
 
 
+NAMES = st.from_regex(r"[0-9A-Za-z][0-9A-Za-z._@+-]{0,63}", fullmatch=True)
+
+
+@given(name=NAMES, changed=st.lists(st.booleans(), min_size=64, max_size=64))
+def test_names_that_differ_in_their_case_only_are_one_account(
+    shared_host: ImageHost, name: str, changed: list[bool]
+) -> None:
+    other = "".join(letter.swapcase() if change else letter for letter, change in zip(name, changed))  # noqa: B905
+    account = shared_host.accounts.get_or_create(name)
+    assert shared_host.accounts.get_or_create(other) == shared_host.accounts.get(other) == account
+    with pytest.raises(ConflictError):
+        shared_host.accounts.create(other)
+    shared_host.accounts.set_password_hash(other, f"hash of {account.id}")
+    assert shared_host.accounts.password_hash(name) == f"hash of {account.id}"
+
+
+def test_a_name_is_stored_as_given_and_found_in_any_case(host: ImageHost) -> None:
+    account = host.accounts.create("Ann")
+    for name in ("ann", "ANN", "Ann"):
+        assert host.accounts.get(name) == account
+        assert host.albums.create(owner=name, name="a").account_id == account.id
+    # The sign of the unit kelvin is a lower-case k to some, but no letter of a name.
+    host.accounts.create("k")
+    for name in ("\u212a", "ＡＮＮ", "ann ", ""):
+        with pytest.raises(NotFoundError):
+            host.accounts.get(name)
+
+
+def test_two_names_that_differ_in_their_case_cannot_be_stored(host: ImageHost) -> None:
+    host.accounts.create("ann")
+    context = host._context
+    insert = context.accounts.insert
+    with pytest.raises(Exception, match=r"(?i)unique"), context.database.transaction() as transaction:
+        insert(transaction, "ANN", None, b"secret", host.now())
+
+
 @pytest.mark.parametrize("reference", ["unknown", 0, -1, 999, 2**63, -(2**70)])
 def test_an_unknown_account_is_404(host: ImageHost, reference: AccountRef) -> None:
     for call in (host.accounts.get, host.accounts.update, host.accounts.usage, host.accounts.delete):

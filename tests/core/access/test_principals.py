@@ -161,15 +161,15 @@ def test_what_was_read_before_or_during_a_change_is_not_kept(
     principal = hosts[0].authenticate(hosts[0].keys.create(owner="ann").token)
     locks, generations = LockManager(tmp_path / "locks"), GenerationTable(tmp_path / "generations")
     database = SqliteDatabase(tmp_path / "other.db", locks)
-    cache = PrincipalCache(database, locks, generations)
+    cache = PrincipalCache(locks, generations)
     before = cache.generation()
-    with cache.transaction():
+    with cache.invalidated_by(database.transaction()):
         during = cache.generation()
         read_at = {"before": before, "during": during}[when]
-        cache.put("hash", principal, read_at, last_used_at=clock(), expires_at=None)
+        cache.put("hash", principal, read_at, last_used_at=clock())
         assert cache.get("hash", clock()) is None
     assert cache.get("hash", clock()) is None
-    cache.put("hash", principal, cache.generation(), last_used_at=clock(), expires_at=None)
+    cache.put("hash", principal, cache.generation(), last_used_at=clock())
     assert cache.get("hash", clock()) is principal
     generations.close()
     database.close()

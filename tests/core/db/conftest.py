@@ -53,7 +53,7 @@ def account(database: Database) -> Account:
     """The only account."""
     accounts = AccountRepository(database)
     with database.transaction() as transaction:
-        accounts.insert(transaction, "admin", None, START)
+        accounts.insert(transaction, "admin", None, b"secret", START)
     account = accounts.get_by_name("admin")
     assert account is not None
     return account

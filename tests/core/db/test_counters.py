@@ -71,7 +71,7 @@ class CounterMachine(RuleBasedStateMachine):
         self.images = ImageRepository(self.database)
         with self.database.transaction() as transaction:
             for name in ("one", "two"):
-                self.accounts.insert(transaction, name, None, NOW)
+                self.accounts.insert(transaction, name, None, b"secret", NOW)
         self.suspended: set[AccountId] = set()
         self.uploads = 0
         self.album_flags: dict[AlbumId, tuple[AccountId, bool]] = {}

@@ -32,7 +32,7 @@ def database(postgres_url: str) -> Iterator[PostgresDatabase]:
         accounts = AccountRepository(database)
         with database.transaction() as transaction:
             for number in range(ACCOUNTS):
-                accounts.insert(transaction, f"user{number}", None, START)
+                accounts.insert(transaction, f"user{number}", None, b"secret", START)
         yield database
 
 

@@ -124,7 +124,7 @@ def empty() -> Iterator[Callable[[], tuple[Database, ImageRepository]]]:
     images = ImageRepository(database)
     with database.transaction() as transaction:
         for number in range(12):
-            AccountRepository(database).insert(transaction, f"account{number}", None, START)
+            AccountRepository(database).insert(transaction, f"account{number}", None, b"secret", START)
 
     def clear() -> tuple[Database, ImageRepository]:
         with database.transaction() as transaction:

@@ -111,7 +111,7 @@ class CursorMachine(RuleBasedStateMachine):
         self.lists = ImageListRepository(self.database, timeout_seconds=60)
         accounts = AccountRepository(self.database)
         with self.database.transaction() as transaction:
-            accounts.insert(transaction, "admin", None, START)
+            accounts.insert(transaction, "admin", None, b"secret", START)
         self.account = AccountId(1)
         self.existing: dict[str, Image] = {}
         self.restart(per_page)

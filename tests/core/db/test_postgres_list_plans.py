@@ -25,7 +25,7 @@ from imagehost_core.pagination import CursorPosition, PageRequest
 pytestmark = pytest.mark.external
 
 ROWS = (
-    "INSERT INTO accounts (name, created_at) VALUES ('admin', 0)",
+    "INSERT INTO accounts (name, signing_secret, created_at) VALUES ('admin', '', 0)",
     "INSERT INTO albums (account_id, name, description, is_public, created_at, updated_at) "
     "SELECT 1, 'a', '', 1, n, n FROM generate_series(1, 2) AS n",
     "INSERT INTO images SELECT n, 'i' || n, 1, 1 + n % 2, 'f' || n % 999, 'f', 'cat', n % 2, "

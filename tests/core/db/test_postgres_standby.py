@@ -39,7 +39,7 @@ class Pair:
             closing(PostgresDatabase(self.url, statement_timeout=statement_timeout)) as database,
             database.transaction() as transaction,
         ):
-            AccountRepository(database).insert(transaction, name, None, datetime.now(UTC))
+            AccountRepository(database).insert(transaction, name, None, b"secret", datetime.now(UTC))
 
     def wait_for(self, query: str) -> int:
         """Return the first value of a query as soon as it has a row."""

@@ -132,13 +132,13 @@ def test_ids_of_deleted_accounts_are_not_assigned_again_after_a_copy(
     source, target = databases
     for name in ("first", "second"):
         with source.transaction() as transaction:
-            AccountRepository(source).insert(transaction, name, None, NOW)
+            AccountRepository(source).insert(transaction, name, None, b"secret", NOW)
     with source.transaction() as transaction:
         transaction.execute("DELETE FROM accounts WHERE name = 'second'", {})
     with target.transaction() as transaction:
         copy_tables(source, transaction)
     with target.transaction() as transaction:
-        AccountRepository(target).insert(transaction, "third", None, NOW)
+        AccountRepository(target).insert(transaction, "third", None, b"secret", NOW)
     third = AccountRepository(target).get_by_name("third")
     assert third is not None
     assert third.id == 3
@@ -166,7 +166,7 @@ def test_rows_can_be_added_to_every_numbered_table_after_a_copy(
 def test_a_copy_that_differs_is_an_error(trigger: str, message: str) -> None:
     with sqlite_database() as source, sqlite_database() as target:
         with source.transaction() as transaction:
-            AccountRepository(source).insert(transaction, "admin", None, NOW)
+            AccountRepository(source).insert(transaction, "admin", None, b"secret", NOW)
         with target.transaction() as transaction:
             # What a bug of a driver would do.
             transaction.execute(f"CREATE TRIGGER damage AFTER INSERT ON accounts BEGIN {trigger}; END", {})

@@ -15,7 +15,7 @@ def test_disabled_webhooks_of_all_accounts_are_listed_the_newest_first(database:
     accounts, webhooks = AccountRepository(database), WebhookRepository(database)
     with database.transaction() as transaction:
         for name in ("admin", "berta"):
-            accounts.insert(transaction, name, None, START)
+            accounts.insert(transaction, name, None, b"secret", START)
     owners = [account.id for name in ("admin", "berta") if (account := accounts.get_by_name(name))]
     with database.transaction() as transaction:
         for index in range(6):

@@ -77,7 +77,7 @@ def test_a_database_without_filters_is_upgraded_and_searched(tmp_path: Path) -> 
     path = tmp_path / "imagehost.sqlite3"
     with closing(sqlite3.connect(path)) as old:
         migrate(old, stop_before="word_bits")
-        old.execute("INSERT INTO accounts (name, created_at) VALUES ('a', 0)")
+        old.execute("INSERT INTO accounts (name, signing_secret, created_at) VALUES ('a', '', 0)")
         old.execute(
             "INSERT INTO images SELECT 1, 'x', 1, NULL, 'cat.webp', 'cat.webp', '', 1, 'webp', "
             "1, 1, 1, 1, 0, '', '', '[]', 0, 0"

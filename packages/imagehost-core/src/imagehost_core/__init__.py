@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from imagehost_core._util.clock import Clock, to_rfc3339, utc_now
+    from imagehost_core.authorization import AuthorizedAccount, Requirement, SessionRequirement, authorize
     from imagehost_core.cache_purges import CachePurge, PurgeAttempt, PurgeRequest
     from imagehost_core.db.database import SqlRow, SqlValue, Transaction
     from imagehost_core.db.dialect import Dialect
@@ -198,6 +199,7 @@ __all__ = [
     "ApiKey",
     "ApiKeyWithToken",
     "Attempt",
+    "AuthorizedAccount",
     "Auto",
     "BackupInfo",
     "BackupProgress",
@@ -313,6 +315,7 @@ __all__ = [
     "RenderJob",
     "Rendered",
     "RenderingSettings",
+    "Requirement",
     "ResolvedImage",
     "RestoreResult",
     "ResultRecorder",
@@ -321,6 +324,7 @@ __all__ = [
     "Session",
     "SessionId",
     "SessionRef",
+    "SessionRequirement",
     "SessionService",
     "SessionSettings",
     "SessionWithToken",
@@ -356,6 +360,7 @@ __all__ = [
     "WebhookWithSecret",
     "Window",
     "WindowState",
+    "authorize",
     "decide",
     "deserialize_event",
     "event_schemas",

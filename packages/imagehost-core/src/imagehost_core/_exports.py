@@ -4,6 +4,7 @@ from __future__ import annotations
 
 EXPORTS: dict[str, str] = {
     "_util.clock": "Clock to_rfc3339 utc_now",
+    "authorization": "AuthorizedAccount Requirement SessionRequirement authorize",
     "db.database": "SqlRow SqlValue Transaction",
     "db.idempotency": "StoredResponse",
     "db.recount": "CounterMismatch",

@@ -348,12 +348,14 @@ class Principal:
         scopes: The permissions.
         key_id: The API key of the token, or `None`.
         session_id: The session of the token, or `None`.
+        expires_at: When the token expires, or `None`.
     """
 
     account: Account
     scopes: frozenset[Scope]
     key_id: KeyId | None = None
     session_id: SessionId | None = None
+    expires_at: datetime | None = None
 
     @property
     def is_session(self) -> bool:

@@ -14,9 +14,8 @@ from enum import StrEnum
 from hashlib import sha256
 from zlib import crc32
 
-from imagehost_core.errors import ForbiddenError, UnauthorizedError
+from imagehost_core.errors import UnauthorizedError
 from imagehost_core.ids import ALPHABET, Random, base62
-from imagehost_core.models import Principal, Scope
 
 SECRET_LENGTH = 30
 CHECKSUM_LENGTH = 6
@@ -70,16 +69,3 @@ def parse_token(text: str) -> TokenKind:
 def token_hash(token: str) -> str:
     """Return the stored form of a token: its SHA-256, 64 hexadecimal digits."""
     return sha256(token.encode()).hexdigest()
-
-
-def require_scope(principal: Principal, scope: Scope) -> None:
-    """Raise ForbiddenError unless the principal's token has a scope.
-
-    Raises:
-        ForbiddenError: The token is valid but lacks the scope.
-    """
-    if scope not in principal.scopes:
-        granted = ", ".join(sorted(principal.scopes)) or "none"
-        raise ForbiddenError(
-            f"expected the scope {scope} for this operation but received a token with {granted}"
-        )

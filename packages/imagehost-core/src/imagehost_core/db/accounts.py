@@ -8,7 +8,7 @@ from datetime import datetime
 from attrs import asdict, frozen
 
 from imagehost_core._util.clock import to_micros
-from imagehost_core.db.columns import integer, optional_timestamp, text, timestamp, to_optional_micros
+from imagehost_core.db.columns import blob, integer, optional_timestamp, text, timestamp, to_optional_micros
 from imagehost_core.db.counters import ACCOUNTS, add_to_total, total
 from imagehost_core.db.database import Database, Queryable, SqlRow, Transaction
 from imagehost_core.db.gallery import GalleryScope, refresh_gallery
@@ -30,14 +30,21 @@ class AccountRepository:
 
     database: Database
 
-    def get(self, account_id: int, queryable: Queryable | None = None) -> Account | None:
-        """Return the account with an id, or `None`."""
-        row = (queryable or self.database).fetch_one(f"{_SELECT} WHERE id = :id", {"id": account_id})
+    def get(self, account_id: int, queryable: Queryable | None = None, *, lock: str = "") -> Account | None:
+        """Return the account with an id, or `None`.
+
+        Args:
+            account_id: The id.
+            queryable: An open transaction; by default the database.
+            lock: How the transaction locks the row, such as `Dialect.for_share`.
+        """
+        row = (queryable or self.database).fetch_one(f"{_SELECT} WHERE id = :id {lock}", {"id": account_id})
         return None if row is None else to_account(row)
 
     def get_by_name(self, name: str, queryable: Queryable | None = None) -> Account | None:
-        """Return the account with a name, or `None`."""
-        row = (queryable or self.database).fetch_one(f"{_SELECT} WHERE name = :name", {"name": name})
+        """Return the account with a name in any case, or `None`."""
+        sql = f"{_SELECT} WHERE lower(name) = lower(:name)"
+        row = (queryable or self.database).fetch_one(sql, {"name": name})
         return None if row is None else to_account(row)
 
     def list(self, request: PageRequest) -> Page[Account]:
@@ -54,10 +61,17 @@ class AccountRepository:
         sql = "SELECT id FROM accounts WHERE role = 'operator' AND suspended_at IS NULL AND id != :id LIMIT 1"
         return transaction.fetch_one(sql, {"id": account_id}) is not None
 
-    def insert(self, transaction: Transaction, name: str, password_hash: str | None, now: datetime) -> None:
+    def insert(
+        self,
+        transaction: Transaction,
+        name: str,
+        password_hash: str | None,
+        signing_secret: bytes,
+        now: datetime,
+    ) -> None:
         """Insert an account of role `user`; no account may have the name yet."""
-        row: SqlRow = {"name": name, "password_hash": password_hash, "created_at": to_micros(now)}
-        transaction.insert("accounts", row)
+        row: SqlRow = {"name": name, "password_hash": password_hash, "signing_secret": signing_secret}
+        transaction.insert("accounts", {**row, "created_at": to_micros(now)})
         add_to_total(transaction, ACCOUNTS, 1)
 
     def update(self, transaction: Transaction, account: Account) -> None:
@@ -107,6 +121,17 @@ class AccountRepository:
         sql = "SELECT password_hash FROM accounts WHERE id = :id"
         row = (queryable or self.database).fetch_one(sql, {"id": account_id})
         return None if row is None or row["password_hash"] is None else text(row, "password_hash")
+
+    def set_signing_secret(self, transaction: Transaction, account_id: AccountId, secret: bytes) -> None:
+        """Replace the secret of an account's signed URLs."""
+        sql = "UPDATE accounts SET signing_secret = :secret WHERE id = :id"
+        transaction.execute(sql, {"id": account_id, "secret": secret})
+
+    def signing_secret(self, account_id: AccountId) -> bytes | None:
+        """Return the secret of an account's signed URLs, or `None` for an unknown account."""
+        sql = "SELECT signing_secret FROM accounts WHERE id = :id"
+        row = self.database.fetch_one(sql, {"id": account_id})
+        return None if row is None else blob(row, "signing_secret")
 
     def used_bytes(self, account_id: AccountId, queryable: Queryable | None = None) -> int:
         """Return the bytes of an account's masters; 0 for an unknown account."""

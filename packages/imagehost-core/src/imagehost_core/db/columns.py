@@ -22,6 +22,13 @@ def text(row: SqlRow, name: str) -> str:
     return value
 
 
+def blob(row: SqlRow, name: str) -> bytes:
+    """Return the value of a column of bytes."""
+    value = row[name]
+    assert isinstance(value, bytes), name
+    return value
+
+
 def timestamp(row: SqlRow, name: str) -> datetime:
     """Return the value of a timestamp column."""
     return from_micros(integer(row, name))

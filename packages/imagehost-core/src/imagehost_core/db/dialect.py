@@ -20,6 +20,7 @@ class Dialect:
         json_array: Returns the aggregate for the values of an expression, in the order of the rows, as the
             text of a JSON array.
         has_word_vectors: Whether `image_words` has a column `words` with a `tsvector`.
+        for_share: The end of a query whose rows do not change until the transaction ends.
         for_update: The end of a query that locks the rows of the table `item` until the transaction ends.
         skip_locked: The same, without those that another transaction has locked.
         counter_slot: The expression for the end of the name of the counter that a transaction changes; it has
@@ -41,6 +42,7 @@ class Dialect:
     integers: Callable[[str], str]
     json_array: Callable[[str], str]
     has_word_vectors: bool
+    for_share: str
     for_update: str
     skip_locked: str
     counter_slot: str
@@ -59,6 +61,7 @@ SQLITE = Dialect(
     integers="(SELECT value FROM json_each(:{}))".format,
     json_array="json_group_array({})".format,
     has_word_vectors=False,
+    for_share="",
     for_update="",
     skip_locked="",
     counter_slot="''",
@@ -82,6 +85,7 @@ POSTGRES = Dialect(
     integers="(SELECT CAST(jsonb_array_elements_text(CAST(:{} AS jsonb)) AS bigint) AS value)".format,
     json_array="coalesce(CAST(json_agg({}) AS text), '[]')".format,
     has_word_vectors=True,
+    for_share="FOR SHARE",
     for_update="FOR UPDATE OF item",
     skip_locked="FOR UPDATE OF item SKIP LOCKED",
     # A connection has one transaction at a time, and those of a process have successive numbers.

@@ -11,7 +11,7 @@ from operator import itemgetter
 from attrs import frozen
 
 from imagehost_core._util.clock import to_micros
-from imagehost_core.db.columns import integer, text, timestamp
+from imagehost_core.db.columns import blob, integer, text, timestamp
 from imagehost_core.db.counters import count_image
 from imagehost_core.db.database import Database, Queryable, SqlRow, SqlValue, Transaction
 from imagehost_core.db.gallery import GalleryScope, add_to_gallery, refresh_gallery, remove_from_gallery
@@ -49,10 +49,10 @@ ROWS_IN_MEMORY = 2_000
 _values_of: Callable[[SqlRow], tuple[SqlValue, ...]] = itemgetter(*COLUMNS)
 _UPDATABLE = ("album_id", "description", "is_public", "filename", "word_bits", "updated_at")
 _SELECT = "SELECT * FROM images AS item"
-_SELECT_DELIVERED = f"""
-{_SELECT} WHERE id = :id
-AND EXISTS (SELECT 1 FROM accounts WHERE id = item.account_id AND suspended_at IS NULL)
-"""  # noqa: S608 - constants only
+_SELECT_DELIVERED = """
+SELECT item.*, accounts.signing_secret AS signing_secret FROM images AS item
+JOIN accounts ON accounts.id = item.account_id WHERE item.id = :id AND accounts.suspended_at IS NULL
+"""
 
 
 @frozen
@@ -83,15 +83,15 @@ class ImageRepository:
         row = (queryable or self.database).fetch_one(f"{_SELECT} WHERE id = :id", {"id": image_id})
         return None if row is None else to_image(row)
 
-    def get_delivered(self, image_id: ImageId) -> Image | None:
-        """Return an image of an account that is not suspended, or `None`."""
+    def get_delivered(self, image_id: ImageId) -> tuple[Image, bytes] | None:
+        """Return an image of an account that is not suspended, with that one's signing secret, or `None`."""
         row = self.database.fetch_one(_SELECT_DELIVERED, {"id": image_id})
-        return None if row is None else to_image(row)
+        return None if row is None else (to_image(row), blob(row, "signing_secret"))
 
     def get_public(self, image_id: ImageId) -> Image | None:
         """Return a public image of an account that is not suspended, or `None`."""
-        image = self.get_delivered(image_id)
-        return image if image is not None and image.is_public else None
+        found = self.get_delivered(image_id)
+        return found[0] if found is not None and found[0].is_public else None
 
     def get_owned(
         self, image_id: ImageId, account_id: AccountId, queryable: Queryable | None = None

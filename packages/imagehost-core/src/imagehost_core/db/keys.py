@@ -33,10 +33,13 @@ class KeyRepository:
         account = self.database.fetch_one("SELECT * FROM accounts WHERE id = :id", {"id": row["account_id"]})
         return None if account is None else (to_key(row), to_account(account))
 
-    def get(self, key_id: KeyId, account_id: AccountId, queryable: Queryable | None = None) -> ApiKey | None:
-        """Return a key of an account, or `None`."""
+    def get(
+        self, key_id: KeyId, account_id: AccountId, queryable: Queryable | None = None, *, lock: str = ""
+    ) -> ApiKey | None:
+        """Return a key of an account, or `None`; arguments as for `AccountRepository.get`."""
         row = (queryable or self.database).fetch_one(
-            f"{_SELECT} WHERE id = :id AND account_id = :account", {"id": key_id, "account": account_id}
+            f"{_SELECT} WHERE id = :id AND account_id = :account {lock}",
+            {"id": key_id, "account": account_id},
         )
         return None if row is None else to_key(row)
 

@@ -17,8 +17,9 @@ import re
 _INITIAL_SCHEMA = """
 CREATE TABLE accounts (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
-    name TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
     password_hash TEXT,
+    signing_secret BLOB NOT NULL, -- of signed URLs: see imagehost_core.services.signed_urls
     role TEXT NOT NULL DEFAULT 'user',
     limits TEXT NOT NULL DEFAULT '{}',
     used_bytes INTEGER NOT NULL DEFAULT 0 CHECK (used_bytes >= 0),
@@ -29,6 +30,8 @@ CREATE TABLE accounts (
     created_at INTEGER NOT NULL,
     suspended_at INTEGER
 );
+-- Names are ASCII, which both engines fold alike.
+CREATE UNIQUE INDEX accounts_by_name ON accounts (lower(name));
 CREATE INDEX accounts_by_created_at ON accounts (created_at, id);
 CREATE INDEX accounts_by_role ON accounts (role, suspended_at);
 

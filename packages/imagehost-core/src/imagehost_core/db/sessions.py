@@ -15,6 +15,8 @@ from imagehost_core.ids import AccountId, SessionId
 from imagehost_core.models import Account, Page, Session
 from imagehost_core.pagination import PageRequest
 
+_SELECT = "SELECT * FROM sessions"
+
 
 @frozen
 class SessionRepository:
@@ -39,10 +41,12 @@ class SessionRepository:
         account_id: AccountId,
         now: datetime,
         queryable: Queryable | None = None,
+        *,
+        lock: str = "",
     ) -> Session | None:
-        """Return an unexpired session of an account, or `None`."""
+        """Return an unexpired session of an account, or `None`; arguments as for `AccountRepository.get`."""
         row = (queryable or self.database).fetch_one(
-            "SELECT * FROM sessions WHERE id = :id AND account_id = :account AND expires_at > :now",
+            f"{_SELECT} WHERE id = :id AND account_id = :account AND expires_at > :now {lock}",
             {"id": session_id, "account": account_id, "now": to_micros(now)},
         )
         return None if row is None else to_session(row)

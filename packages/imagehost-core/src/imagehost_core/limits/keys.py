@@ -36,7 +36,8 @@ def sign_in_keys(name: str, ip_address: str) -> tuple[str, str]:
         name: The received account name; names that are too long share one key.
         ip_address: The client IP address.
     """
-    valid_name = name if len(name) <= MAX_NAME else ""
+    # Names that differ in their case only are one account's.
+    valid_name = name.lower() if len(name) <= MAX_NAME else ""
     return f"sign-in:account:{valid_name}", f"sign-in:address:{_client(ip_address)}"
 
 

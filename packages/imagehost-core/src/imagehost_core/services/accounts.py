@@ -26,19 +26,21 @@ from imagehost_core.errors import (
     ErrorCollector,
     FieldError,
     NotFoundError,
-    UnauthorizedError,
     ValidationError,
     quote_value,
 )
-from imagehost_core.ids import ImageId
+from imagehost_core.ids import ImageId, Random
 from imagehost_core.models import Account, AccountUsage, LimitOverrides, Page, Role
 from imagehost_core.pagination import PageRequest, parse_page_request
 from imagehost_core.services.owners import account_name_errors
 from imagehost_core.services.principals import PrincipalCache
 from imagehost_core.services.read_cache import ReadCache
 from imagehost_core.services.references import AccountRef, SessionRef, session_id_of
+from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.storage import GenerationTable, LockManager
 
+SECRET_BYTES = 32
+"""Bytes of the secret of an account's signed URLs."""
 MAX_LIMIT = 2**63 - 1
 """The largest limit or quota that the database stores."""
 LIMITS = tuple(attribute.name for attribute in attrs.fields(LimitOverrides))
@@ -88,18 +90,26 @@ class AccountService:
     _generations: GenerationTable = field(repr=False)
     _principals: PrincipalCache = field(repr=False)
     _cache_purges: CachePurgeRepository = field(repr=False)
+    _units: UnitOfWorkFactory = field(repr=False)
     _clock: Clock = field(repr=False)
+    _random: Random = field(repr=False)
     _delete_image: Callable[[ImageId], object] = field(repr=False)
     _usages: UsageCache = field(repr=False)
 
     def create(
-        self, name: str, *, password_hash: str | None = None, **changes: Unpack[AccountChanges]
+        self,
+        name: str,
+        *,
+        password_hash: str | None = None,
+        operator: Account | None = None,
+        **changes: Unpack[AccountChanges],
     ) -> Account:
         """Create an account.
 
         Args:
             name: 1–64 letters, digits or `._@+-`.
             password_hash: An argon2id hash; `None` for an account without a password.
+            operator: The account that creates it; `None` for the program itself, or a registration.
             changes: `role`, by default `user`; `suspended`; the limits that differ from the host's.
 
         Raises:
@@ -109,7 +119,7 @@ class AccountService:
         parsed = _parse_changes(changes)
         if errors := (*account_name_errors(name), *parsed.errors):
             raise ValidationError(errors=errors)
-        with self._database.transaction() as transaction:
+        with self._units.verified(operator, self._database.transaction()) as transaction:
             if self._accounts.get_by_name(name, transaction) is not None:
                 raise ConflictError(
                     errors=[FieldError("username", "a name that is not taken", quote_value(name))]
@@ -166,7 +176,9 @@ class AccountService:
             if cursor is None:
                 return
 
-    def update(self, account: AccountRef, **changes: Unpack[AccountChanges]) -> Account:
+    def update(
+        self, account: AccountRef, *, operator: Account | None = None, **changes: Unpack[AccountChanges]
+    ) -> Account:
         """Change the given properties of an account.
 
         A suspended account's sessions end, its keys are refused and its images are not found, in every
@@ -175,6 +187,7 @@ class AccountService:
 
         Args:
             account: The account, its id or its name.
+            operator: The account that changes it; `None` for the program itself.
             changes: `role`, `suspended`, and the limits `api_per_minute`, `api_per_hour`, `api_per_day`,
                 `uploads_per_minute`, `bulk_ids_per_minute` and `quota_bytes`.
 
@@ -189,7 +202,8 @@ class AccountService:
                 self.get(account)
             errors.add(ValidationError(errors=parsed.errors))
         errors.raise_if_any()
-        with self._principals.transaction() as transaction:
+        begin = self._units.verified(operator, self._database.transaction())
+        with self._principals.invalidated_by(begin) as transaction:
             current = self._get(account, transaction)
             changed = parsed.apply(current, self._clock())
             if current.is_active_operator and not changed.is_active_operator:
@@ -227,19 +241,34 @@ class AccountService:
 
         Raises:
             NotFoundError: There is no such account.
-            UnauthorizedError: The session has ended meanwhile.
             ConflictError: The password has been changed since it was verified.
         """
         kept = None if keep is None else session_id_of(keep)
-        with self._principals.transaction() as transaction:
+        owner = account if isinstance(account, Account) else None
+        begin = self._units.verified(owner, self._database.transaction())
+        with self._principals.invalidated_by(begin) as transaction:
             account_id = self._get(account, transaction).id
-            if kept and self._sessions.get(kept, account_id, self._clock(), transaction) is None:
-                raise UnauthorizedError("expected a session that is valid now but received one that ended")
             if replaces not in (None, self._accounts.password_hash(account_id, transaction)):
                 raise ConflictError("expected the current password but it was changed by another request")
             self._accounts.set_password_hash(transaction, account_id, password_hash)
             self._sessions.delete_all(transaction, account_id, keep=kept)
         log.info("password changed: account=%d", account_id)
+
+    def renew_signing_secret(self, account: AccountRef) -> None:
+        """End all signed URLs of an account at once, in every process; new ones can be made.
+
+        Nothing else ends them but their expiry, and the suspension or deletion of the account.
+
+        Args:
+            account: The account, its id or its name.
+
+        Raises:
+            NotFoundError: There is no such account.
+        """
+        owner = account if isinstance(account, Account) else self.get(account)
+        with self._principals.invalidated_by(self._units.transaction(owner)) as transaction:
+            self._accounts.set_signing_secret(transaction, owner.id, self._random(SECRET_BYTES))
+        log.info("signing secret renewed: account=%d", owner.id)
 
     def password_hash(self, name: str) -> str | None:
         """Return the password hash of an account; `None` without a password or without such an account."""
@@ -272,7 +301,7 @@ class AccountService:
                     self._delete_image(image_id)
                 except NotFoundError:  # another thread deleted it meanwhile
                     continue
-            with self._principals.transaction() as transaction:
+            with self._principals.invalidated_by(self._database.transaction()) as transaction:
                 # An upload in progress may have added one more.
                 if not self._images.ids_by_account(account_id, transaction):
                     self._accounts.delete(transaction, account_id)
@@ -293,7 +322,7 @@ class AccountService:
         self, transaction: Transaction, name: str, password_hash: str | None, changes: _ParsedChanges
     ) -> Account:
         now = self._clock()
-        self._accounts.insert(transaction, name, password_hash, now)
+        self._accounts.insert(transaction, name, password_hash, self._random(SECRET_BYTES), now)
         account = self._get(name, transaction)
         changed = changes.apply(account, now)
         self._accounts.update(transaction, changed)

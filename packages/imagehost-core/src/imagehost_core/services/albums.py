@@ -56,7 +56,7 @@ class AlbumService:
     _accounts: AccountRepository = field(repr=False)
     _units: UnitOfWorkFactory = field(repr=False)
     _clock: Clock = field(repr=False)
-    _delete_image: Callable[[ImageId, AlbumId], object] = field(repr=False)
+    _delete_image: Callable[[ImageId, AlbumId, Account], object] = field(repr=False)
 
     def create(
         self,
@@ -85,7 +85,7 @@ class AlbumService:
         previous = idempotency.previous_result() if idempotency else None
         if previous is not None:
             return self._get(previous, account)
-        with self._units.begin() as unit, self._database.transaction(account.id) as transaction:
+        with self._units.begin() as unit, self._units.transaction(account) as transaction:
             album_id = self._albums.insert(transaction, account.id, fields, self._clock())
             album = self._get(album_id, account, transaction)
             unit.album_created(transaction, album)
@@ -132,7 +132,7 @@ class AlbumService:
         with errors.catch():
             fields = validate_album({key: value for key, value in changes.items() if value is not None})
         errors.raise_if_any()
-        with self._units.begin() as unit, self._database.transaction(account.id) as transaction:
+        with self._units.begin() as unit, self._units.transaction(account) as transaction:
             current = self._get(current.id, account, transaction)
             if all(getattr(current, key) == value for key, value in fields.items()):
                 return current
@@ -193,8 +193,8 @@ class AlbumService:
         while True:
             for image_id in self._images.ids_by_album(album_id) if delete_images else ():
                 with suppress(NotFoundError):  # deleted or moved meanwhile
-                    self._delete_image(image_id, album_id)
-            with self._database.transaction(account.id) as transaction:
+                    self._delete_image(image_id, album_id, account)
+            with self._units.transaction(account) as transaction:
                 current = self._get(album_id, account, transaction)
                 # An upload may have added one more since.
                 if not (delete_images and self._images.ids_by_album(album_id, transaction)):
@@ -210,7 +210,7 @@ class AlbumService:
         with errors.catch():
             image_ids = parse_image_ids(images, MAX_IMAGES_PER_REQUEST)
         errors.raise_if_any()
-        with self._units.begin() as unit, self._database.transaction(account.id) as transaction:
+        with self._units.begin() as unit, self._units.transaction(account) as transaction:
             current = self._get(album, account, transaction)
             results, changed_ids = list[MembershipResult](), dict[AlbumId, None]()
             for image_id in image_ids:

@@ -99,10 +99,12 @@ def assemble_services(
         blobs=context.blobs,
         rendering=rendering,
         settings=settings.delivery,
+        principals=context.principals,
         secret=context.secret,
         clock=clock,
     )
     signer = UrlSigner(
+        accounts=accounts,
         resolver=delivery,
         urls=context.urls,
         settings=settings.delivery,
@@ -172,6 +174,8 @@ def assemble_services(
         clock=clock,
         delete_image=image_service.delete,
         usages=usage_cache(database),
+        units=context.units,
+        random=random,
     )
     keys = KeyService(
         database=database,
@@ -179,6 +183,7 @@ def assemble_services(
         sessions=context.sessions,
         accounts=accounts,
         principals=context.principals,
+        units=context.units,
         clock=clock,
         random=random,
     )
@@ -187,6 +192,7 @@ def assemble_services(
         sessions=context.sessions,
         accounts=accounts,
         principals=context.principals,
+        units=context.units,
         settings=settings.sessions,
         clock=clock,
         random=random,
@@ -197,6 +203,7 @@ def assemble_services(
         outbox=context.outbox,
         accounts=accounts,
         locks=context.locks,
+        units=context.units,
         first_slot=first_sender_slot(context) if database.dialect.is_shared else 0,
         settings=settings.webhooks,
         clock=clock,
@@ -231,7 +238,7 @@ def assemble_services(
         random=random,
         observe=context.observe,
     )
-    idempotency = IdempotencyService(database, context.idempotency, context.locks, clock)
+    idempotency = IdempotencyService(database, context.idempotency, context.locks, context.units, clock)
     backups = BackupService(
         context.layout, database, images, context.blobs, context.staging, context.secret, clock
     )

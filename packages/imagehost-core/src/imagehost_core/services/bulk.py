@@ -110,6 +110,7 @@ class BulkImageService:
             admit(len(ids))
         current = self._images.get_many(filter(is_image_id, ids), account.id)
         if all(apply_changes(image, values) == image for image in current.values()):
+            self._units.verify(account)
             statuses = dict.fromkeys(current, BulkStatus.UNCHANGED)
         else:
             statuses = self._update(current, values, account)
@@ -122,7 +123,7 @@ class BulkImageService:
         account, ids = get_account(self._accounts, owner), parse_image_ids(images, MAX_IMAGES)
         if admit is not None:
             admit(len(ids))
-        outcomes = self._deleter.delete([ImageId(id_) for id_ in ids if is_image_id(id_)], account.id)
+        outcomes = self._deleter.delete([ImageId(id_) for id_ in ids if is_image_id(id_)], account)
         results = []
         for image_id in ids:
             outcome = outcomes.get(ImageId(image_id))
@@ -137,6 +138,7 @@ class BulkImageService:
     ) -> tuple[str, ...]:
         """Sign URLs, as `ImageService.signed_urls` does."""
         account, errors = get_account(self._accounts, owner), ErrorCollector()
+        principal = self._units.verify(account)
         signable: list[tuple[Image, Transform]] = []
         with errors.catch():
             given = _parse_items(items)
@@ -148,7 +150,8 @@ class BulkImageService:
         with errors.catch():
             require_lifetime(expires_in)
         errors.raise_if_any()
-        return tuple(self._signer.sign(image, transform, expires_in) for image, transform in signable)
+        key = self._signer.key_of(account.id)
+        return tuple(self._signer.sign(key, *item, expires_in, principal) for item in signable)
 
     def _update(
         self, images: Collection[ImageId], changes: Mapping[str, Any], account: Account
@@ -161,7 +164,7 @@ class BulkImageService:
             self._units.begin() as unit,
             self._locks.acquire_all("image", images),
             self._generations.bump(*images),
-            self._database.transaction(account.id) as transaction,
+            self._units.transaction(account) as transaction,
         ):
             require_album(self._albums, changes.get("album_id"), account.id, transaction)
             for image_id, image in self._images.get_many(images, account.id, transaction).items():

@@ -191,6 +191,8 @@ def _open(
         )
     )
     _log_missing_native_modules()
+    accounts, keys = AccountRepository(database), KeyRepository(database)
+    sessions = SessionRepository(database)
     images = ImageRepository(database)
     urls = UrlBuilder(settings.base_url, settings.delivery_url)
     webhooks = WebhookRepository(database)
@@ -219,25 +221,25 @@ def _open(
         reserve=reserve,
         locks=locks,
         generations=generations,
-        principals=PrincipalCache(database, locks, principal_generations),
+        principals=PrincipalCache(locks, principal_generations),
         staging=staging,
         blobs=blobs,
         variants=variants,
         executor=executor,
         database=database,
-        accounts=AccountRepository(database),
+        accounts=accounts,
         albums=AlbumRepository(database),
         images=images,
         image_lists=ImageListRepository(database, settings.lists.timeout_seconds),
-        keys=KeyRepository(database),
-        sessions=SessionRepository(database),
+        keys=keys,
+        sessions=sessions,
         idempotency=IdempotencyRepository(database),
         webhooks=webhooks,
         outbox=outbox,
         imports=ImportRepository(database),
         cache_purges=CachePurgeRepository(database, settings.purge.url is not None),
         rate_limits=rate_limits,
-        units=UnitOfWorkFactory(outbox, urls, clock, random),
+        units=UnitOfWorkFactory(database, accounts, keys, sessions, outbox, urls, clock, random),
         clock=clock,
         observe=observe,
         secret=_signing_secret(database, layout, locks, random),

@@ -11,7 +11,7 @@ from imagehost_core.db import AccountRepository, CachePurgeRepository, Database,
 from imagehost_core.db.database import Queryable, Transaction, deleted_image
 from imagehost_core.events import DeletedImage
 from imagehost_core.ids import AccountId, AlbumId, ImageId
-from imagehost_core.models import Image
+from imagehost_core.models import Account, Image
 from imagehost_core.services.cleanup import ImageEraser
 from imagehost_core.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 from imagehost_core.storage import DiskReserve, GenerationTable, LockManager
@@ -33,21 +33,24 @@ class ImageDeleter:
     _clock: Clock = field(repr=False)
 
     def delete(
-        self, image_ids: Collection[ImageId], owner_id: AccountId | None, album_id: AlbumId | None = None
+        self, image_ids: Collection[ImageId], owner: Account | None, album_id: AlbumId | None = None
     ) -> dict[ImageId, DeletedImage | Exception]:
         """Delete images, and finish deletions of which files are left.
 
         Args:
             image_ids: Distinct ids.
-            owner_id: The account that must own an image; `None` for any account.
+            owner: The account that must own an image; `None` for any account.
             album_id: The album that an image must be in; `None` for any or none.
 
         Returns:
             By the id of each image that existed: the result, or the error that left some of its files. Ids
             of missing images, and of those of other accounts or albums, are left out.
         """
+        owner_id = None if owner is None else owner.id
         found = self._find(image_ids, owner_id, album_id, self._database)
         if not found:
+            if owner is not None:
+                self._units.verify(owner)
             return {}
         self._reserve.release()
         # The generation is odd until the last byte is gone: no process caches what it reads of the image.
@@ -56,7 +59,8 @@ class ImageDeleter:
             self._locks.acquire_all("image", found),
             self._generations.bump(*found),
         ):
-            with self._database.transaction(_only_account(found.values())) as transaction:
+            begin = self._database.transaction(_only_account(found.values()))
+            with self._units.verified(owner, begin) as transaction:
                 records = self._find(found, owner_id, album_id, transaction)
                 deleted = {
                     image_id: self._insert_tombstone(transaction, record, unit)

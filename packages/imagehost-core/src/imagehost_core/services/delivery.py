@@ -24,6 +24,7 @@ from imagehost_core.ids import AccountId, ImageId, delivery_not_found_text, pars
 from imagehost_core.jobs import RenderJob
 from imagehost_core.models import Account, Image
 from imagehost_core.services.access import can_view, is_restricted, require_allowed_transform
+from imagehost_core.services.principals import PrincipalCache
 from imagehost_core.services.rendering import RenderingService, cache_key
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.steps import QueueSteps, run_steps
@@ -39,6 +40,7 @@ from imagehost_core.transform import (
     negotiate,
     parse_transform,
     plan,
+    signing_key,
     verify_signed_url,
 )
 from imagehost_core.uploads import with_extension
@@ -46,6 +48,8 @@ from imagehost_core.workers import avif_speed
 
 IMAGE_CACHE_SIZE = 10_000
 """Image records in memory, per process; each takes about 1 KB."""
+SIGNING_KEYS_IN_MEMORY = 10_000
+"""Accounts whose signing keys are in memory, per process."""
 RESOLUTION_CACHE_SIZE = 10_000
 """Resolved URLs in memory, per process, so that a warm URL is neither parsed nor planned again; each takes
 about 2 KB."""
@@ -154,6 +158,12 @@ class _CachedImage:
 
 
 @frozen
+class _CachedSigningKey:
+    generation: int
+    key: bytes
+
+
+@frozen
 class _CachedResolution:
     generation: int
     resolved: ResolvedImage
@@ -187,10 +197,15 @@ class ImageResolver:
     _blobs: BlobStore = field(repr=False)
     _rendering: RenderingService = field(repr=False)
     _settings: DeliverySettings = field(repr=False)
+    _principals: PrincipalCache = field(repr=False)
     _secret: bytes = field(repr=False)
     _clock: Clock = field(repr=False)
     _image_cache: LRUCache[ImageId, _CachedImage] = field(
         factory=lambda: LRUCache[ImageId, _CachedImage](IMAGE_CACHE_SIZE, lambda _: 1), repr=False
+    )
+    _signing_keys: LRUCache[AccountId, _CachedSigningKey] = field(
+        factory=lambda: LRUCache[AccountId, _CachedSigningKey](SIGNING_KEYS_IN_MEMORY, lambda _: 1),
+        repr=False,
     )
     _resolutions: LRUCache[_ResolutionKey, _CachedResolution] = field(
         factory=lambda: LRUCache[_ResolutionKey, _CachedResolution](RESOLUTION_CACHE_SIZE, lambda _: 1),
@@ -217,9 +232,11 @@ class ImageResolver:
         transform = parse_transform(query, extension=extension)
         cached = self._cached_image(image_id)
         # A 404 for a private image must take as long as one for a missing image: it reads the database too.
-        usable = cached is not None and self._can_view(cached.image, transform, query, viewer)
-        image = cached.image if cached is not None and usable else self._read_image(image_id)
-        return self._resolve(image, transform, query, accept, viewer)
+        if cached is not None:
+            image, key = cached.image, self._cached_signing_key(cached.image.account_id)
+        if cached is None or not self._can_view(image, transform, query, viewer, key):
+            image, key = self._read_image(image_id)
+        return self._resolve(image, transform, query, accept, viewer, key)
 
     def resolve_cached(
         self, path: str, query: str = "", *, accept: str = "", viewer: Account | None = None
@@ -308,9 +325,13 @@ class ImageResolver:
         image_id, extension = _split_path(key.path)
         transform = parse_transform(key.query, extension=extension)
         cached = self._cached_image(image_id)
-        if cached is None or not self._can_view(cached.image, transform, key.query, viewer):
+        if cached is None:
             return None
-        resolved = self._resolve(cached.image, transform, key.query, accept, viewer)
+        signing_key = self._cached_signing_key(cached.image.account_id)
+        is_unknown = signing_key is None and "sig=" in key.query
+        if is_unknown or not self._can_view(cached.image, transform, key.query, viewer, signing_key):
+            return None
+        resolved = self._resolve(cached.image, transform, key.query, accept, viewer, signing_key)
         resolution = _CachedResolution(cached.generation, resolved)
         length = len(key.path) + len(key.query) + len(key.accept)
         if "sig=" not in key.query and length <= MAX_CACHED_URL:
@@ -318,9 +339,15 @@ class ImageResolver:
         return resolution
 
     def _resolve(
-        self, image: Image, transform: Transform, query: str, accept: str, viewer: Account | None
+        self,
+        image: Image,
+        transform: Transform,
+        query: str,
+        accept: str,
+        viewer: Account | None,
+        key: bytes | None,
     ) -> ResolvedImage:
-        signed = "sig=" in query and self._is_signed(image, transform, query)
+        signed = "sig=" in query and self._is_signed(image, transform, query, key)
         if not can_view(image, viewer, signed, self._settings):
             raise NotFoundError(delivery_not_found_text(image.id))
         # Without parameters, and with no extension or that of the stored format, the URL is the master's.
@@ -332,11 +359,13 @@ class ImageResolver:
             evolve(resolved, is_restricted=True) if is_restricted(image, signed, self._settings) else resolved
         )
 
-    def _can_view(self, image: Image, transform: Transform, query: str, viewer: Account | None) -> bool:
-        signed = "sig=" in query and not image.is_public and self._is_signed(image, transform, query)
+    def _can_view(
+        self, image: Image, transform: Transform, query: str, viewer: Account | None, key: bytes | None
+    ) -> bool:
+        signed = "sig=" in query and not image.is_public and self._is_signed(image, transform, query, key)
         return can_view(image, viewer, signed, self._settings)
 
-    def _is_signed(self, image: Image, transform: Transform, query: str) -> bool:
+    def _is_signed(self, image: Image, transform: Transform, query: str, key: bytes | None) -> bool:
         """Return whether a URL carries a valid signature.
 
         The stored format is requested by a URL that names it, in its path or in `fm`, and by one that names
@@ -346,8 +375,8 @@ class ImageResolver:
         candidates = [transform]
         if transform.format is image.format:
             candidates.append(evolve(transform, format=None))
-        return any(
-            verify_signed_url(self._secret, image.id, candidate, parameters, now) for candidate in candidates
+        return key is not None and any(
+            verify_signed_url(key, image.id, candidate, parameters, now) for candidate in candidates
         )
 
     def _cached_image(self, image_id: ImageId) -> _CachedImage | None:
@@ -356,14 +385,24 @@ class ImageResolver:
             return None
         return cached
 
-    def _read_image(self, image_id: ImageId) -> Image:
-        generation = self._generations.read(image_id)
-        image = self._images.get_delivered(image_id)
-        if image is None:
+    def _cached_signing_key(self, account_id: AccountId) -> bytes | None:
+        cached = self._signing_keys.get(account_id)
+        if cached is None or cached.generation != self._principals.generation():
+            return None
+        return cached.key
+
+    def _read_image(self, image_id: ImageId) -> tuple[Image, bytes]:
+        """Return an image and the signing key of its account, by one query."""
+        generation, key_generation = self._generations.read(image_id), self._principals.generation()
+        found = self._images.get_delivered(image_id)
+        if found is None:
             raise NotFoundError(delivery_not_found_text(image_id))
+        image, key = found[0], signing_key(self._secret, found[1])
         if generation is not None:
             self._image_cache.put(image_id, _CachedImage(generation, image))
-        return image
+        if key_generation is not None:
+            self._signing_keys.put(image.account_id, _CachedSigningKey(key_generation, key))
+        return image, key
 
 
 def _split_path(path: str) -> tuple[ImageId, str | None]:

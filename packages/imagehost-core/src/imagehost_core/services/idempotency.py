@@ -19,6 +19,7 @@ from imagehost_core.db.database import Transaction
 from imagehost_core.errors import BadRequestError, ConflictError, FieldError, UnavailableError, quote_value
 from imagehost_core.ids import AccountId
 from imagehost_core.models import Account
+from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.storage import LockManager
 
 RETENTION = timedelta(hours=24)
@@ -91,6 +92,7 @@ class IdempotencyService:
     _database: Database = field(repr=False)
     _records: IdempotencyRepository = field(repr=False)
     _locks: LockManager = field(repr=False)
+    _units: UnitOfWorkFactory = field(repr=False)
     _clock: Clock = field(repr=False)
 
     @contextmanager
@@ -105,6 +107,7 @@ class IdempotencyService:
         Raises:
             BadRequestError: The key has another form.
             ConflictError: The key was used for another request, or the first request is still in progress.
+            UnauthorizedError: The token that the account acts by has ended; also for a stored response.
             UnavailableError: A request under another key with the same lock did not end in time.
         """
         with self._begin(account, key, fingerprint, WAIT_SECONDS) as request:
@@ -140,14 +143,15 @@ class IdempotencyService:
             self._database.request_lock(f"idempotency/{name}", wait_seconds) as is_acquired_among_hosts,
         ):
             is_first = is_acquired and is_acquired_among_hosts
-            yield self._find_or_insert(account.id, key, fingerprint) if is_first else None
+            yield self._find_or_insert(account, key, fingerprint) if is_first else None
 
-    def _find_or_insert(self, account_id: AccountId, key: str, fingerprint: str) -> IdempotentRequest:
-        now = self._clock()
+    def _find_or_insert(self, account: Account, key: str, fingerprint: str) -> IdempotentRequest:
+        self._units.verify(account)
+        account_id, now = account.id, self._clock()
         oldest = now - RETENTION
         record = self._records.get(account_id, key)
         if record is None or record.created_at < to_micros(oldest):
-            with self._database.transaction(account_id) as transaction:
+            with self._units.transaction(account) as transaction:
                 self._records.delete_before(transaction, oldest)
                 self._records.insert(transaction, account_id, key, fingerprint, now)
             return IdempotentRequest(self._database, self._records, account_id, key)

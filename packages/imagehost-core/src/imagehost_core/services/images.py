@@ -22,7 +22,7 @@ from imagehost_core.events import DeletedImage
 from imagehost_core.gallery import GalleryPage
 from imagehost_core.ids import AccountId, AlbumId, ImageId, image_not_found_text
 from imagehost_core.image_lists import ImageFilter, ImageListRequest, ImageSort
-from imagehost_core.models import Image, ImageChanges, Page
+from imagehost_core.models import Account, Image, ImageChanges, Page
 from imagehost_core.pagination import PageRequest, parse_page_request
 from imagehost_core.services.albums import record_membership_change, require_album
 from imagehost_core.services.bulk import Admit, BulkImageService, BulkResult
@@ -182,8 +182,8 @@ class ImageService:
                 that are not allowed.
             ValidationError: Values are not allowed; every one is listed in `errors`.
         """
-        owner_id, errors = self._owner_id(owner), ErrorCollector()
-        album_owner_id = owner_id
+        account, errors = self._owner(owner), ErrorCollector()
+        album_owner_id = owner_id = None if account is None else account.id
         with errors.catch():
             current = self._get(image_id_of(image), owner_id, self._database)
             album_owner_id = current.account_id
@@ -192,12 +192,14 @@ class ImageService:
         errors.raise_if_any()
         image_id = current.id
         if apply_changes(current, values) == current:
+            if account is not None:
+                self._units.verify(account)
             return current
         with (
             self._units.begin() as unit,
             self._locks.acquire("image", image_id),
             self._generations.bump(image_id),
-            self._database.transaction(current.account_id) as transaction,
+            self._units.verified(account, self._database.transaction(current.account_id)) as transaction,
         ):
             current = self._get(image_id, owner_id, transaction)
             changed = apply_changes(current, values)
@@ -287,16 +289,16 @@ class ImageService:
             NotFoundError: There is no such image, or another account owns it.
             InternalError: Some files are left; the next attempt or `maintenance.cleanup` removes them.
         """
-        return self._delete(image_id_of(image), self._owner_id(owner))
+        return self._delete(image_id_of(image), self._owner(owner))
 
-    def delete_from_album(self, image_id: ImageId, album_id: AlbumId) -> DeletedImage:
-        """Delete an image, as `delete` does, if it is still in an album.
+    def delete_from_album(self, image_id: ImageId, album_id: AlbumId, owner: Account) -> DeletedImage:
+        """Delete an image, as `delete` does, if it is still in an album of its owner.
 
         Raises:
             NotFoundError: The album has no such image.
             InternalError: As for `delete`.
         """
-        return self._delete(image_id, None, album_id)
+        return self._delete(image_id, owner, album_id)
 
     def signed_url(
         self,
@@ -312,23 +314,25 @@ class ImageService:
             image: The image.
             params: The transform, as for `ImageHost.render`.
             owner: The account that must own the image; by default any account.
-            expires_in: Seconds, from 1 to a year.
+            expires_in: Seconds, from 1 to a year; no longer than a key that signs is valid.
 
         Raises:
             NotFoundError: There is no such image, or another account owns it; the error also names values
                 that are not allowed.
             ValidationError: Parameters or `expires_in` are not allowed; every one is listed in `errors`.
         """
-        owner_id, errors, current = self._owner_id(owner), ErrorCollector(), None
+        account, errors, current = self._owner(owner), ErrorCollector(), None
+        principal = None if account is None else self._units.verify(account)
         with errors.catch():
-            current = self._get(image_id_of(image), owner_id, self._database)
+            current = self._get(image_id_of(image), None if account is None else account.id, self._database)
         with errors.catch():
             transform = self._signer.validate(params, current)
         with errors.catch():
             require_lifetime(expires_in)
         errors.raise_if_any()
         assert current is not None
-        return self._signer.sign(current, transform, expires_in)
+        key = self._signer.key_of(current.account_id)
+        return self._signer.sign(key, current, transform, expires_in, principal)
 
     def validate_signing(
         self, params: Mapping[str, object], expires_in: object = DEFAULT_LIFETIME_SECONDS
@@ -357,7 +361,7 @@ class ImageService:
         Args:
             items: 1–100 items, each with `image_id` and any of the parameters `w`, `h`, `q`, `fit` and `fm`.
             owner: The account that must own the images.
-            expires_in: Seconds, from 1 to a year.
+            expires_in: Seconds, from 1 to a year; no longer than a key that signs is valid.
 
         Returns:
             The URL of each item, in order.
@@ -371,22 +375,26 @@ class ImageService:
         return self._bulk.signed_urls(items, owner=owner, expires_in=expires_in)
 
     def _delete(
-        self, image_id: ImageId, owner_id: AccountId | None, album_id: AlbumId | None = None
+        self, image_id: ImageId, owner: Account | None, album_id: AlbumId | None = None
     ) -> DeletedImage:
-        result = self._deleter.delete([image_id], owner_id, album_id).get(image_id)
+        result = self._deleter.delete([image_id], owner, album_id).get(image_id)
         if result is None:
             raise NotFoundError(image_not_found_text(image_id))
         if isinstance(result, Exception):
             raise result
         return result
 
-    def _owner_id(self, owner: Owner | None) -> AccountId | None:
-        """Return the id of the account that must own an image; `None` for any account.
+    def _owner(self, owner: Owner | None) -> Account | None:
+        """Return the account that must own an image; `None` for any account.
 
         Raises:
             NotFoundError: There is no such account.
         """
-        return None if owner is None else get_account(self._accounts, owner).id
+        return None if owner is None else get_account(self._accounts, owner)
+
+    def _owner_id(self, owner: Owner | None) -> AccountId | None:
+        account = self._owner(owner)
+        return None if account is None else account.id
 
     def _get(self, image_id: ImageId, owner_id: AccountId | None, queryable: Queryable) -> Image:
         if owner_id is not None:

@@ -24,17 +24,31 @@ from imagehost_core.errors import (
     quote_value,
 )
 from imagehost_core.ids import Random, new_key_id
-from imagehost_core.models import ALL_SCOPES, Account, ApiKey, ApiKeyWithToken, Page, Principal, Scope
+from imagehost_core.models import (
+    ALL_SCOPES,
+    Account,
+    ApiKey,
+    ApiKeyWithToken,
+    Page,
+    Principal,
+    Scope,
+    Session,
+)
 from imagehost_core.pagination import PageRequest
 from imagehost_core.services.owners import Owner, get_account
-from imagehost_core.services.principals import LAST_USED_RESOLUTION, PrincipalCache
+from imagehost_core.services.principals import (
+    INVALID_TOKEN,
+    LAST_USED_RESOLUTION,
+    PrincipalCache,
+    principal_of,
+)
 from imagehost_core.services.references import KeyRef, key_id_of
+from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.tokens import PREFIX_LENGTH, TokenKind, new_token, parse_token, token_hash
 from imagehost_core.uploads import INVALID_TEXT, is_valid_text
 
 MAX_NAME = 100
 """Characters of a key's name; albums have the same limit."""
-INVALID_TOKEN = "expected a token that is valid now but received one that is unknown, expired or revoked"  # noqa: S105
 
 
 @frozen
@@ -46,6 +60,7 @@ class KeyService:
     _sessions: SessionRepository = field(repr=False)
     _accounts: AccountRepository = field(repr=False)
     _principals: PrincipalCache = field(repr=False)
+    _units: UnitOfWorkFactory = field(repr=False)
     _clock: Clock = field(repr=False)
     _random: Random = field(repr=False)
 
@@ -69,8 +84,9 @@ class KeyService:
             NotFoundError: There is no such account.
             ValidationError: A value is not allowed; all errors are reported together.
         """
-        created = self._new_key(owner, name=name, scopes=scopes, expires_at=expires_at)
-        with self._database.transaction(created.key.account_id) as transaction:
+        account = get_account(self._accounts, owner)
+        created = self._new_key(account, name=name, scopes=scopes, expires_at=expires_at)
+        with self._units.transaction(account) as transaction:
             self._keys.insert(transaction, created.key, token_hash(created.token))
         return created
 
@@ -90,8 +106,9 @@ class KeyService:
         Raises:
             NotFoundError: There is no such account.
         """
-        created = self._new_key(owner, name=name, scopes=ALL_SCOPES, expires_at=None)
-        account_id = created.key.account_id
+        account = get_account(self._accounts, owner)
+        created = self._new_key(account, name=name, scopes=ALL_SCOPES, expires_at=None)
+        account_id = account.id
         with self._database.transaction(account_id) as transaction:
             if self._keys.is_any(account_id, transaction):
                 return None
@@ -99,8 +116,8 @@ class KeyService:
             self._keys.insert(transaction, created.key, token_hash(created.token))
         return created
 
-    def _new_key(self, owner: Owner, **fields: object) -> ApiKeyWithToken:
-        account, now = get_account(self._accounts, owner), self._clock()
+    def _new_key(self, account: Account, **fields: object) -> ApiKeyWithToken:
+        now = self._clock()
         values, token = _validate_key(fields, now), new_token(TokenKind.KEY, self._random)
         key = ApiKey(
             id=new_key_id(self._random),
@@ -149,7 +166,7 @@ class KeyService:
         with errors.catch():
             values = _validate_key(changes, now)
         errors.raise_if_any()
-        with self._principals.transaction(account.id) as transaction:
+        with self._principals.invalidated_by(self._units.transaction(account)) as transaction:
             # Read again: it may have been revoked since.
             current = self._get(key, account, transaction)
             if current.revoked_at is not None:
@@ -173,14 +190,11 @@ class KeyService:
             NotFoundError: The account has no such key.
         """
         account = get_account(self._accounts, owner)
-        current = self._get(key, account, self._database)
-        if current.revoked_at is None:
-            with self._principals.transaction(account.id) as transaction:
-                # Read again: its other fields may have changed since.
-                current = self._get(key, account, transaction)
-                if current.revoked_at is None:
-                    current = attrs.evolve(current, revoked_at=self._clock())
-                    self._keys.update(transaction, current)
+        with self._principals.invalidated_by(self._units.transaction(account)) as transaction:
+            current = self._get(key, account, transaction)
+            if current.revoked_at is None:
+                current = attrs.evolve(current, revoked_at=self._clock())
+                self._keys.update(transaction, current)
         return current
 
     def authenticate(self, token: str) -> Principal:
@@ -194,10 +208,24 @@ class KeyService:
         cached = self._principals.get(hashed, now)
         if cached is not None:
             return cached
-        read = self._read_session if kind is TokenKind.SESSION else self._read_key
         generation = self._principals.generation()
-        principal, last_used_at, expires_at = read(hashed, now)
-        self._principals.put(hashed, principal, generation, last_used_at=last_used_at, expires_at=expires_at)
+        found: tuple[ApiKey | Session, Account] | None = (
+            self._sessions.get_by_token_hash(hashed, now)
+            if kind is TokenKind.SESSION
+            else self._keys.get_by_token_hash(hashed)
+        )
+        if found is None:
+            raise UnauthorizedError(INVALID_TOKEN)
+        principal, last_used_at = principal_of(*found, now), found[0].last_used_at or _NEVER
+        if now - last_used_at >= LAST_USED_RESOLUTION:
+            # A full disk must not lock clients out: they delete images to free space.
+            with suppress(InsufficientStorageError), self._database.transaction(blind=True) as transaction:
+                if principal.key_id is not None:
+                    self._keys.set_last_used(transaction, principal.key_id, now)
+                elif principal.session_id is not None:
+                    self._sessions.set_last_used(transaction, principal.session_id, now)
+                last_used_at = now
+        self._principals.put(hashed, principal, generation, last_used_at)
         return principal
 
     def authenticate_cached(self, token: str) -> Principal | None:
@@ -217,37 +245,7 @@ class KeyService:
             raise NotFoundError(f"expected the id of one of your API keys but received {quote_value(key_id)}")
         return record
 
-    def _read_key(self, hashed: str, now: datetime) -> _PrincipalRead:
-        record = self._keys.get_by_token_hash(hashed)
-        if record is None:
-            raise UnauthorizedError(INVALID_TOKEN)
-        key, account = record
-        expired = key.expires_at is not None and key.expires_at <= now
-        if expired or key.revoked_at is not None or account.suspended_at is not None:
-            raise UnauthorizedError(INVALID_TOKEN)
-        last_used_at = key.last_used_at or _NEVER
-        if now - last_used_at >= LAST_USED_RESOLUTION:
-            # A full disk must not lock clients out: they delete images to free space.
-            with suppress(InsufficientStorageError), self._database.transaction(blind=True) as transaction:
-                self._keys.set_last_used(transaction, key.id, now)
-                last_used_at = now
-        return Principal(account, key.scopes, key.id), last_used_at, key.expires_at
 
-    def _read_session(self, hashed: str, now: datetime) -> _PrincipalRead:
-        record = self._sessions.get_by_token_hash(hashed, now)
-        if record is None or record[1].suspended_at is not None:
-            raise UnauthorizedError(INVALID_TOKEN)
-        session, account = record
-        last_used_at = session.last_used_at
-        if now - last_used_at >= LAST_USED_RESOLUTION:
-            with suppress(InsufficientStorageError), self._database.transaction(blind=True) as transaction:
-                self._sessions.set_last_used(transaction, session.id, now)
-                last_used_at = now
-        return Principal(account, ALL_SCOPES, session_id=session.id), last_used_at, session.expires_at
-
-
-_PrincipalRead = tuple[Principal, datetime, datetime | None]
-"""A principal, the stored time of its token's last use, and the time at which the token expires."""
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 

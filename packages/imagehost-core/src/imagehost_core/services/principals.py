@@ -9,16 +9,15 @@ looked up each time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timedelta
 
 from attrs import field, frozen
 
 from imagehost_core._util.lru import LRUCache
-from imagehost_core.db import Database
 from imagehost_core.db.database import Transaction
-from imagehost_core.ids import AccountId
-from imagehost_core.models import Principal
+from imagehost_core.errors import UnauthorizedError
+from imagehost_core.models import ALL_SCOPES, Account, ApiKey, Principal, Session
 from imagehost_core.storage import GenerationTable, LockManager
 
 PRINCIPALS_IN_MEMORY = 10_000
@@ -27,23 +26,44 @@ LAST_USED_RESOLUTION = timedelta(minutes=1)
 """Resolution of `last_used_at`: one write a minute instead of one a request."""
 LOCK = "principals"
 """The purpose of the lock that changes hold."""
+INVALID_TOKEN = "expected a token that is valid now but received one that is unknown, expired or revoked"  # noqa: S105
+
+
+def principal_of(token: ApiKey | Session | None, account: Account | None, now: datetime) -> Principal:
+    """Return the principal of a token.
+
+    Args:
+        token: The key or session as it is stored now; `None` if there is none.
+        account: Its account as it is stored now; `None` if there is none.
+        now: The current time.
+
+    Raises:
+        UnauthorizedError: The token is unknown, revoked or has expired, or its account is suspended or gone.
+            The error does not say which.
+    """
+    is_expired = token is None or (token.expires_at is not None and token.expires_at <= now)
+    if token is None or account is None or is_expired or account.suspended_at is not None:
+        raise UnauthorizedError(INVALID_TOKEN)
+    if isinstance(token, Session):
+        return Principal(account, ALL_SCOPES, session_id=token.id, expires_at=token.expires_at)
+    if token.revoked_at is not None:
+        raise UnauthorizedError(INVALID_TOKEN)
+    return Principal(account, token.scopes, key_id=token.id, expires_at=token.expires_at)
 
 
 @frozen
 class _CachedPrincipal:
-    """A principal, and the times between which it is the one of its token."""
+    """A principal, the generation before it was read, and the stored time of its token's last use."""
 
     generation: int
     principal: Principal
     last_used_at: datetime
-    expires_at: datetime | None
 
 
 @frozen
 class PrincipalCache:
     """The principals that tokens had when the database was last read."""
 
-    _database: Database = field(repr=False)
     _locks: LockManager = field(repr=False)
     _generations: GenerationTable = field(repr=False)
     _entries: LRUCache[str, _CachedPrincipal] = field(
@@ -64,18 +84,13 @@ class PrincipalCache:
         entry = self._entries.get(token_hash)
         if entry is None or entry.generation != self._generations.read(LOCK):
             return None
-        if entry.expires_at is not None and entry.expires_at <= now:
+        expires_at = entry.principal.expires_at
+        if expires_at is not None and expires_at <= now:
             return None
         return entry.principal if now - entry.last_used_at < LAST_USED_RESOLUTION else None
 
     def put(
-        self,
-        token_hash: str,
-        principal: Principal,
-        generation: int | None,
-        *,
-        last_used_at: datetime,
-        expires_at: datetime | None,
+        self, token_hash: str, principal: Principal, generation: int | None, last_used_at: datetime
     ) -> None:
         """Keep a principal that was read from the database.
 
@@ -84,27 +99,19 @@ class PrincipalCache:
             principal: The principal.
             generation: The generation before it was read.
             last_used_at: The stored time of the token's last use.
-            expires_at: The time at which the token expires, or `None`.
         """
         if generation is not None:
-            self._entries.put(token_hash, _CachedPrincipal(generation, principal, last_used_at, expires_at))
+            self._entries.put(token_hash, _CachedPrincipal(generation, principal, last_used_at))
 
     @contextmanager
-    def transaction(
-        self, account_id: AccountId | None = None, *, blind: bool = False
-    ) -> Iterator[Transaction]:
+    def invalidated_by(self, begin: AbstractContextManager[Transaction]) -> Iterator[Transaction]:
         """Run a block in a write transaction that changes what principals are read from.
 
         All principals in memory become invalid in every process of every host before it returns.
 
         Args:
-            account_id: The scope of the transaction.
-            blind: Whether it has none, as for `Database.transaction`.
+            begin: The transaction.
         """
-        with (
-            self._locks.acquire(LOCK, LOCK),
-            self._generations.bump(LOCK),
-            self._database.transaction(account_id, blind=blind) as transaction,
-        ):
+        with self._locks.acquire(LOCK, LOCK), self._generations.bump(LOCK), begin as transaction:
             yield transaction
             transaction.invalidate([LOCK])

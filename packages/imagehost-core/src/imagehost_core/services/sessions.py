@@ -15,6 +15,7 @@ from imagehost_core.pagination import PageRequest
 from imagehost_core.services.owners import Owner, get_account
 from imagehost_core.services.principals import PrincipalCache
 from imagehost_core.services.references import SessionRef, session_id_of
+from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.settings import SessionSettings
 from imagehost_core.tokens import TokenKind, new_token, token_hash
 
@@ -32,6 +33,7 @@ class SessionService:
     _sessions: SessionRepository = field(repr=False)
     _accounts: AccountRepository = field(repr=False)
     _principals: PrincipalCache = field(repr=False)
+    _units: UnitOfWorkFactory = field(repr=False)
     _settings: SessionSettings = field(repr=False)
     _clock: Clock = field(repr=False)
     _random: Random = field(repr=False)
@@ -70,8 +72,8 @@ class SessionService:
             last_used_at=now,
         )
         is_full = self._sessions.count(account.id, now) >= MAX_SESSIONS
-        begin = self._principals.transaction if is_full else self._database.transaction
-        with begin(account.id) as transaction:
+        begin = self._database.transaction(account.id)
+        with self._principals.invalidated_by(begin) if is_full else begin as transaction:
             current = self._accounts.get_by_name(account.name, transaction)
             if current is None or current.id != account.id or current.suspended_at is not None:
                 raise UnauthorizedError("expected an account that is not suspended")
@@ -98,7 +100,7 @@ class SessionService:
             NotFoundError: The account has no such session, or it has expired.
         """
         account, session_id = get_account(self._accounts, owner), session_id_of(session)
-        with self._principals.transaction(account.id) as transaction:
+        with self._principals.invalidated_by(self._units.transaction(account)) as transaction:
             if self._sessions.get(session_id, account.id, self._clock(), transaction) is None:
                 raise NotFoundError(
                     f"expected the id of one of your sessions but received {quote_value(session_id)}"
@@ -107,7 +109,7 @@ class SessionService:
 
     def end(self, token: str) -> None:
         """End the session of a token at once, in every process; no error if it has ended."""
-        with self._principals.transaction(blind=True) as transaction:
+        with self._principals.invalidated_by(self._database.transaction(blind=True)) as transaction:
             self._sessions.delete_by_token_hash(transaction, token_hash(token))
 
     def end_others(self, session: SessionRef, *, owner: Owner) -> int:
@@ -117,7 +119,7 @@ class SessionService:
             NotFoundError: There is no such account.
         """
         account = get_account(self._accounts, owner)
-        with self._principals.transaction(account.id) as transaction:
+        with self._principals.invalidated_by(self._units.transaction(account)) as transaction:
             return self._sessions.delete_all(transaction, account.id, keep=session_id_of(session))
 
 

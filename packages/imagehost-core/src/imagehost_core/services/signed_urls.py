@@ -1,4 +1,8 @@
-"""Signed image URLs: access to a private image, or to a transform that must be signed, until they expire."""
+"""Signed image URLs: access to a private image, or to a transform that must be signed, until they expire.
+
+They are made with a secret of the account, which `AccountService.renew_signing_secret` replaces to end all of
+them. One that a key has made expires no later than the key.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +11,30 @@ from collections.abc import Mapping
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
-from imagehost_core.errors import BadRequestError, ErrorCollector, FieldError, ValidationError, quote_value
+from imagehost_core.db import AccountRepository
+from imagehost_core.errors import (
+    BadRequestError,
+    ErrorCollector,
+    FieldError,
+    NotFoundError,
+    ValidationError,
+    quote_value,
+)
 from imagehost_core.formats import FORMATS, Format
-from imagehost_core.models import Image
+from imagehost_core.ids import AccountId
+from imagehost_core.models import Image, Principal
 from imagehost_core.resources import UrlBuilder
 from imagehost_core.services.access import require_allowed_transform
 from imagehost_core.services.delivery import ImageResolver
 from imagehost_core.settings import DeliverySettings
-from imagehost_core.transform import MAX_LIFETIME_SECONDS, Transform, parse_transform, sign_url
+from imagehost_core.transform import MAX_LIFETIME_SECONDS, Transform, parse_transform, sign_url, signing_key
 
 
 @frozen
 class UrlSigner:
-    """The signer of image URLs, with the host's secret."""
+    """The signer of image URLs, with the secrets of the host and of the account."""
 
+    _accounts: AccountRepository = field(repr=False)
     _resolver: ImageResolver = field(repr=False)
     _urls: UrlBuilder = field(repr=False)
     _settings: DeliverySettings = field(repr=False)
@@ -52,16 +66,33 @@ class UrlSigner:
             raise ValidationError(error.details, errors=error.errors) from error
         return transform
 
-    def sign(self, image: Image, transform: Transform, expires_in: int) -> str:
+    def key_of(self, account_id: AccountId) -> bytes:
+        """Return the signing key of an account.
+
+        Raises:
+            NotFoundError: There is no such account.
+        """
+        secret = self._accounts.signing_secret(account_id)
+        if secret is None:
+            raise NotFoundError("expected an account that exists but it was deleted")
+        return signing_key(self._secret, secret)
+
+    def sign(
+        self, key: bytes, image: Image, transform: Transform, expires_in: int, principal: Principal | None
+    ) -> str:
         """Return the signed URL of a transform of an image.
 
         Args:
+            key: The key of the image's account, from `key_of`.
             image: The image.
             transform: The transform, which `validate` has checked.
             expires_in: Seconds, from 1 to a year, which `require_lifetime` has checked.
+            principal: The principal of the token that signs, if one does: the URL outlives no key.
         """
         expires = int(self._clock().timestamp()) + expires_in
-        signature = sign_url(self._secret, image.id, transform, expires)
+        if principal is not None and principal.key_id is not None and principal.expires_at is not None:
+            expires = min(expires, int(principal.expires_at.timestamp()))
+        signature = sign_url(key, image.id, transform, expires)
         query = transform.to_query()
         signed = "&".join(filter(None, (query, f"exp={expires}", f"sig={signature}")))
         # `fm` cannot name every format; the extension can.

@@ -1,17 +1,29 @@
-"""Unit of work: changes recorded together with their events, which are published once all is durable."""
+"""Unit of work: changes recorded together with their events, which are published once all is durable.
+
+Who may change something is decided here, in the transaction of the change: memory and earlier reads only save
+the work for a request that is refused anyway.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
-from imagehost_core.db import OutboxRepository
+from imagehost_core.authorization import AuthorizedAccount, require_permission
+from imagehost_core.db import (
+    AccountRepository,
+    Database,
+    KeyRepository,
+    OutboxRepository,
+    SessionRepository,
+)
 from imagehost_core.db.database import Transaction
+from imagehost_core.errors import NotFoundError
 from imagehost_core.events import (
     AlbumCreated,
     AlbumUpdated,
@@ -21,8 +33,9 @@ from imagehost_core.events import (
     ImageUploaded,
 )
 from imagehost_core.ids import AccountId, EventId, Random, new_event_id
-from imagehost_core.models import Album, Image
+from imagehost_core.models import ALL_SCOPES, Account, Album, ApiKey, Image, Principal, Session
 from imagehost_core.resources import UrlBuilder
+from imagehost_core.services.principals import principal_of
 
 Subscriber = Callable[[Event], object]
 """A callback of the embedding program, called with each event."""
@@ -103,8 +116,12 @@ class UnitOfWork:
 
 @frozen
 class UnitOfWorkFactory:
-    """The factory of units of work; it publishes their events."""
+    """The factory of units of work and their transactions; it publishes their events."""
 
+    _database: Database
+    _accounts: AccountRepository
+    _keys: KeyRepository
+    _sessions: SessionRepository
     _outbox: OutboxRepository
     _urls: UrlBuilder
     _clock: Clock
@@ -121,3 +138,49 @@ class UnitOfWorkFactory:
         yield unit
         for event in unit.events:
             self.bus.publish(event)
+
+    def transaction(self, account: Account) -> AbstractContextManager[Transaction]:
+        """Run a block in a write transaction of an account, after `verify`."""
+        return self.verified(account, self._database.transaction(account.id))
+
+    @contextmanager
+    def verified(
+        self, account: Account | None, begin: AbstractContextManager[Transaction]
+    ) -> Iterator[Transaction]:
+        """Run a block in a write transaction after `verify`, or without it if there is no account."""
+        with begin as transaction:
+            if account is not None:
+                self.verify(account, transaction)
+            yield transaction
+
+    def verify(self, account: Account, transaction: Transaction | None = None) -> Principal:
+        """Raise unless an account exists and a token that acts for it permits its operation now.
+
+        Args:
+            account: An `AuthorizedAccount`, or one that the program acts for without a token.
+            transaction: The transaction of the operation, until whose end the answer holds.
+
+        Returns:
+            The principal as it is now; without a token, one with all scopes.
+
+        Raises:
+            NotFoundError: The account is gone.
+            UnauthorizedError: The token is not valid any more.
+            ForbiddenError: It does not permit the operation any more.
+        """
+        lock = "" if transaction is None else transaction.dialect.for_share
+        current = self._accounts.get(account.id, transaction, lock=lock)
+        if not isinstance(account, AuthorizedAccount):
+            if current is None:
+                raise NotFoundError(f"expected an account that exists but {account.name} was deleted")
+            return Principal(current, ALL_SCOPES)
+        key_id, session_id, now = account.principal.key_id, account.principal.session_id, self._clock()
+        token: ApiKey | Session | None = None
+        if key_id is not None:
+            token = self._keys.get(key_id, account.id, transaction, lock=lock)
+        elif session_id is not None:
+            token = self._sessions.get(session_id, account.id, now, transaction, lock=lock)
+        principal = principal_of(token, current, now)
+        for requirement in account.requirements:
+            require_permission(principal, requirement)
+        return principal

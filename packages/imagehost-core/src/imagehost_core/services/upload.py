@@ -1,8 +1,8 @@
 """Upload pipeline: staged file → header scan → worker process → durable blob → one transaction.
 
-Options are checked before a byte is read, album, quota and disk space before any decoder runs, and album
-and quota again in the transaction. Once `upload` returns, the master and its record survive a power failure;
-if it raises, nothing is stored.
+Options are checked before a byte is read, token, album, quota and disk space before any decoder runs, and
+token, album and quota again in the transaction. Once `upload` returns, the master and its record survive a
+power failure; if it raises, nothing is stored.
 """
 
 from __future__ import annotations
@@ -107,6 +107,7 @@ class UploadService:
         if options is not None and keywords:
             raise TypeError(f"expected options or keywords but received both: {', '.join(sorted(keywords))}")
         account = get_account(self._accounts, owner)
+        self._units.verify(account)
         image = self._previous_result(idempotency)
         if image is not None:
             return image
@@ -320,7 +321,7 @@ class UploadService:
     def _commit(
         self, unit: UnitOfWork, image: Image, account: Account, idempotency: ResultRecorder | None
     ) -> None:
-        with self._database.transaction(image.account_id) as transaction:
+        with self._units.transaction(account) as transaction:
             require_album(self._albums, image.album_id, image.account_id, transaction)
             self._accounts.add_usage(transaction, image.account_id, image.size, self._quota(account))
             self._images.insert(transaction, image)

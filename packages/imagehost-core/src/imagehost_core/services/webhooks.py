@@ -28,6 +28,7 @@ from imagehost_core.observer import DeliveryAttempted, Observer
 from imagehost_core.pagination import PageRequest
 from imagehost_core.services.owners import Owner, get_account
 from imagehost_core.services.references import DeliveryRef, WebhookRef, webhook_id_of
+from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.settings import WebhookSettings
 from imagehost_core.storage import LockManager
 from imagehost_core.webhooks import Attempt, HostResolver, after_attempt, new_webhook_secret, validate_webhook
@@ -55,6 +56,7 @@ class WebhookService:
     _outbox: OutboxRepository = field(repr=False)
     _accounts: AccountRepository = field(repr=False)
     _locks: LockManager = field(repr=False)
+    _units: UnitOfWorkFactory = field(repr=False)
     _first_slot: int = field(repr=False)
     _settings: WebhookSettings = field(repr=False)
     _clock: Clock = field(repr=False)
@@ -95,7 +97,7 @@ class WebhookService:
             created_at=self._clock(),
         )
         secret = new_webhook_secret(self._random)
-        with self._database.transaction(account.id) as transaction:
+        with self._units.transaction(account) as transaction:
             self._require_fewer_than_maximum(account, transaction)
             self._webhooks.insert(transaction, webhook, secret)
         return WebhookWithSecret(webhook, secret)
@@ -147,7 +149,7 @@ class WebhookService:
         errors.raise_if_any()
         if values.get("is_active"):
             values["disabled_reason"] = None
-        with self._database.transaction(account.id) as transaction:
+        with self._units.transaction(account) as transaction:
             # Read again: a sender may have disabled it since.
             current = self._get(webhook, account, transaction)
             changed = attrs.evolve(current, **values)  # type: ignore[arg-type]
@@ -170,9 +172,9 @@ class WebhookService:
         Raises:
             NotFoundError: The account has no such webhook.
         """
-        current = self.get(webhook, owner=owner)
-        with self._database.transaction(current.account_id) as transaction:
-            self._webhooks.delete(transaction, current.id)
+        account = get_account(self._accounts, owner)
+        with self._units.transaction(account) as transaction:
+            self._webhooks.delete(transaction, self._get(webhook, account, transaction).id)
 
     def rotate_secret(self, webhook: WebhookRef, *, owner: Owner) -> WebhookWithSecret:
         """Replace the secret of a webhook; both sign for 24 hours.
@@ -180,9 +182,9 @@ class WebhookService:
         Raises:
             NotFoundError: The account has no such webhook.
         """
-        current = self.get(webhook, owner=owner)
-        secret = new_webhook_secret(self._random)
-        with self._database.transaction(current.account_id) as transaction:
+        account, secret = get_account(self._accounts, owner), new_webhook_secret(self._random)
+        with self._units.transaction(account) as transaction:
+            current = self._get(webhook, account, transaction)
             until = self._clock() + SECRET_OVERLAP
             self._webhooks.rotate_secret(transaction, current.id, secret, until)
         return WebhookWithSecret(current, secret)
@@ -193,15 +195,16 @@ class WebhookService:
         Raises:
             NotFoundError: The account has no such webhook.
         """
-        current, now = self.get(webhook, owner=owner), self._clock()
-        body = {"type": TEST_EVENT, "timestamp": to_rfc3339(now), "data": {"webhook_id": current.id}}
-        encoded = json.dumps(body, separators=(",", ":")).encode()
-        with self._database.transaction(current.account_id) as transaction:
+        account, now = get_account(self._accounts, owner), self._clock()
+        with self._units.transaction(account) as transaction:
+            current = self._get(webhook, account, transaction)
+            body = {"type": TEST_EVENT, "timestamp": to_rfc3339(now), "data": {"webhook_id": current.id}}
+            encoded = json.dumps(body, separators=(",", ":")).encode()
             event_id = new_event_id(self._random)
             (delivery_id,) = self._outbox.insert(
                 transaction, event_id, TEST_EVENT, now, encoded, [current.id]
             )
-        return self.delivery(current, delivery_id, owner=owner)
+            return self._delivery(current, delivery_id, transaction)
 
     def deliveries(
         self, webhook: WebhookRef, *, owner: Owner, page: PageRequest | None = None
@@ -220,12 +223,7 @@ class WebhookService:
         Raises:
             NotFoundError: The account has no such webhook, or the webhook no such delivery.
         """
-        webhook_id = self.get(webhook, owner=owner).id
-        delivery_id = delivery.id if isinstance(delivery, WebhookDelivery) else DeliveryId(delivery)
-        record = self._outbox.get(delivery_id, webhook_id)
-        if record is None:
-            raise NotFoundError(f"expected the id of a delivery but received {quote_value(delivery_id)}")
-        return record
+        return self._delivery(self.get(webhook, owner=owner), delivery)
 
     def retry(self, webhook: WebhookRef, delivery: DeliveryRef, *, owner: Owner) -> WebhookDelivery:
         """Make a delivery due now, in any state.
@@ -233,10 +231,12 @@ class WebhookService:
         Raises:
             NotFoundError: The account has no such webhook, or the webhook no such delivery.
         """
-        record = self.delivery(webhook, delivery, owner=owner)
-        with self._database.transaction(blind=True) as transaction:
+        account = get_account(self._accounts, owner)
+        with self._units.transaction(account) as transaction:
+            current = self._get(webhook, account, transaction)
+            record = self._delivery(current, delivery, transaction)
             self._outbox.requeue(transaction, record.id, self._clock())
-        return self.delivery(webhook, record, owner=owner)
+            return self._delivery(current, record, transaction)
 
     def retry_all_now(self) -> int:
         """Make every pending delivery of the host due now; return their number.
@@ -353,6 +353,15 @@ class WebhookService:
             raise NotFoundError(
                 f"expected the id of one of your webhooks but received {quote_value(webhook_id)}"
             )
+        return record
+
+    def _delivery(
+        self, webhook: Webhook, delivery: DeliveryRef, transaction: Transaction | None = None
+    ) -> WebhookDelivery:
+        delivery_id = delivery.id if isinstance(delivery, WebhookDelivery) else DeliveryId(delivery)
+        record = self._outbox.get(delivery_id, webhook.id, transaction)
+        if record is None:
+            raise NotFoundError(f"expected the id of a delivery but received {quote_value(delivery_id)}")
         return record
 
     def _require_fewer_than_maximum(self, account: Account, queryable: Queryable) -> None:

@@ -41,6 +41,7 @@ from imagehost_core.transform.signing import (
     DEFAULT_LIFETIME_SECONDS,
     MAX_LIFETIME_SECONDS,
     sign_url,
+    signing_key,
     verify_signed_url,
 )
 
@@ -68,5 +69,6 @@ __all__ = [
     "parse_transform",
     "plan",
     "sign_url",
+    "signing_key",
     "verify_signed_url",
 ]

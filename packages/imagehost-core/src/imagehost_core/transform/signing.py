@@ -20,11 +20,18 @@ MAX_LIFETIME_SECONDS = 365 * 86_400
 _EXPIRY = re.compile(r"[1-9][0-9]{0,11}", re.ASCII)
 
 
-def sign_url(secret: bytes, image_id: str, transform: Transform, expires: int) -> str:
+def signing_key(host_secret: bytes, account_secret: bytes) -> bytes:
+    """Return the key that signs the URLs of an account's images, until its secret is renewed."""
+    import hmac
+
+    return hmac.digest(host_secret, account_secret, "sha256")
+
+
+def sign_url(key: bytes, image_id: str, transform: Transform, expires: int) -> str:
     """Return the value of `sig` for a delivery URL.
 
     Args:
-        secret: The host's signing secret.
+        key: The signing key of the image's account.
         image_id: The image's id.
         transform: The transform that the URL requests.
         expires: The value of `exp`, a Unix timestamp.
@@ -35,16 +42,16 @@ def sign_url(secret: bytes, image_id: str, transform: Transform, expires: int) -
 
     fmt = transform.format.value if transform.format else ""
     payload = f"{image_id}\n{transform.to_query()}\n{fmt}\n{expires}"
-    return urlsafe_b64encode(hmac.digest(secret, payload.encode(), "sha256")).decode().rstrip("=")
+    return urlsafe_b64encode(hmac.digest(key, payload.encode(), "sha256")).decode().rstrip("=")
 
 
 def verify_signed_url(
-    secret: bytes, image_id: str, transform: Transform, query: Mapping[str, str], now: datetime
+    key: bytes, image_id: str, transform: Transform, query: Mapping[str, str], now: datetime
 ) -> bool:
     """Return whether a delivery URL has a valid signature that has not expired.
 
     Args:
-        secret: The host's signing secret.
+        key: The signing key of the image's account.
         image_id: The image's id.
         transform: The transform that the URL requests.
         query: The URL's query parameters, including `exp` and `sig`.
@@ -55,5 +62,5 @@ def verify_signed_url(
     expiry, signature = query.get("exp", ""), query.get("sig", "")
     if _EXPIRY.fullmatch(expiry) is None or int(expiry) <= now.timestamp():
         return False
-    expected = sign_url(secret, image_id, transform, int(expiry))
+    expected = sign_url(key, image_id, transform, int(expiry))
     return compare_digest(expected.encode(), signature.encode("utf-8", "replace"))

@@ -16,12 +16,13 @@ from litestar import Litestar, Request, Response
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp, ExceptionHandlersMap
 
+from imagehost_core.authorization import Requirement
 from imagehost_server.api.body import BodyDTO, InvalidBody
 from imagehost_server.api.envelope import EncodedResponse
 from imagehost_server.api.lookups import look_up
 from imagehost_server.api.request import ApiRequest
 from imagehost_server.auth.identity import is_counted
-from imagehost_server.auth.scopes import ROUTE_SCOPES, Requirement
+from imagehost_server.auth.scopes import ROUTE_SCOPES
 
 Handler = Callable[..., Awaitable[Response[Any]]]
 

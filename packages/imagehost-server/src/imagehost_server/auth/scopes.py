@@ -1,34 +1,23 @@
-"""Authorization: the table of routes and the scope that each requires, and the check.
+"""Authorization: the table of routes and the scope that each requires, and the early check.
 
 No valid token is 401; a valid token without the required scope is 403. The OpenAPI document takes its
-security requirements from the same table.
+security requirements from the same table. A request that changes something is checked again by the core, in
+the transaction of the change: the token may have ended since.
 """
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import TYPE_CHECKING
 
-from imagehost_core.errors import ForbiddenError
-from imagehost_core.models import Account, Principal, Role, Scope
-from imagehost_core.tokens import require_scope
-from imagehost_server.auth.cookies import require_csrf_token
+from imagehost_core.authorization import Requirement, SessionRequirement, authorize, require_permission
+from imagehost_core.models import Account, Principal, Scope
+from imagehost_server.auth.cookies import SAFE_METHODS, require_csrf_token
 from imagehost_server.auth.identity import RequestIdentity
 
 if TYPE_CHECKING:
     from litestar import Request
     from litestar.datastructures import State
 
-
-class SessionRequirement(Enum):
-    """The requirement of a session token; a key is not sufficient, whatever its scopes."""
-
-    ONLY = "session"
-    OPERATOR = "operator"
-    """The session of an operator."""
-
-
-Requirement = Scope | SessionRequirement
 
 ROUTE_SCOPES: dict[str, Requirement | None] = {
     "POST /v1/upload": Scope.IMAGES_WRITE,
@@ -104,24 +93,10 @@ async def require_access(connection: Request[Account, Principal, State]) -> None
     if identity.principal is None and route == REGISTRATION and connection.app.state["settings"].registration:
         return
     principal = identity.require_principal()
+    method = str(connection.scope.get("method"))
     if identity.by_cookie:
-        method = str(connection.scope.get("method"))
         require_csrf_token(method, connection.scope["headers"], identity.token)
     require_permission(principal, requirement)
+    is_safe = method in SAFE_METHODS
     connection.scope["auth"] = principal
-    connection.scope["user"] = principal.account
-
-
-def require_permission(principal: Principal, requirement: Requirement) -> None:
-    """Raise ForbiddenError unless a principal meets a requirement.
-
-    Raises:
-        ForbiddenError: The scope is missing, the token is a key's where a session is required, or the account
-            is no operator where one is required.
-    """
-    if isinstance(requirement, Scope):
-        require_scope(principal, requirement)
-    elif not principal.is_session:
-        raise ForbiddenError("expected a session's token for this operation but received a key's")
-    elif requirement is SessionRequirement.OPERATOR and principal.account.role is not Role.OPERATOR:
-        raise ForbiddenError("expected an operator's session for this operation but received a user's")
+    connection.scope["user"] = principal.account if is_safe else authorize(principal, requirement)

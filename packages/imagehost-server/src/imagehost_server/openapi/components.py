@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from imagehost_core.authorization import Requirement
 from imagehost_core.errors import BY_CODE, ImageHostError
 from imagehost_core.models import Scope
 from imagehost_core.services.idempotency import MAX_KEY
 from imagehost_server.api.operation import Operation
 from imagehost_server.auth.cookies import CSRF_COOKIE, SESSION_COOKIE
-from imagehost_server.auth.scopes import Requirement
 from imagehost_server.middleware.security import HeadersTooLargeError
 
 Schema = dict[str, object]

@@ -61,7 +61,10 @@ async def create_account(
     password_hash = await request.executors.passwords.run(hash_password, data.password)
 
     def create() -> ManagedAccountRecord:
-        account = host.accounts.create(data.username, password_hash=password_hash, **changes)
+        operator = None if identity.principal is None else request.account
+        account = host.accounts.create(
+            data.username, password_hash=password_hash, operator=operator, **changes
+        )
         return _record(host, account)
 
     record = await request.executors.database.run(create)
@@ -92,7 +95,7 @@ async def update_account(
     host, changes, number = request.host, _changes(data), parse_account_id(account_id)
 
     def update() -> ManagedAccountRecord:
-        return _record(host, host.accounts.update(number, **changes))
+        return _record(host, host.accounts.update(number, operator=request.account, **changes))
 
     return ok(await request.executors.database.run(update))
 

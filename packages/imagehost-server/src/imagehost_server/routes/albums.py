@@ -10,13 +10,13 @@ from litestar import Response
 from litestar.params import JSONBody
 from msgspec import json
 
+from imagehost_core.authorization import authorize
 from imagehost_core.errors import BadRequestError, ErrorCollector, FieldError, quote_value
 from imagehost_core.ids import AlbumId
 from imagehost_core.models import Album, Scope
 from imagehost_core.pagination import parse_page_request
 from imagehost_core.resources import AlbumRecord
 from imagehost_core.services import IdempotentRequest, MembershipResult
-from imagehost_core.tokens import require_scope
 from imagehost_core.uploads import BOOLEANS
 from imagehost_server.api.body import set_fields
 from imagehost_server.api.envelope import Success, envelope, ok
@@ -115,7 +115,7 @@ async def delete_album(
     with errors.catch():
         with_images = _parse_boolean("delete_images", delete_images)
         if with_images:
-            require_scope(request.auth, Scope.IMAGES_DELETE)
+            owner = authorize(request.auth, Scope.ALBUMS_WRITE, Scope.IMAGES_DELETE)
     with errors.catch():
         album = await request.executors.database.run(albums.get, album_id, owner=owner)
     errors.raise_if_any()

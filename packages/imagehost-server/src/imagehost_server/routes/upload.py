@@ -73,6 +73,7 @@ async def upload_images(request: ApiRequest) -> Response[Success[ImageRecord | U
 
     try:
         form = await _parse_form(request, parser)
+        await request.require_valid_token()
         response = await run_idempotent(request, _fingerprint(form), store)
     finally:
         await executors.upload_bodies.run(parser.close)

@@ -29,6 +29,7 @@ async def read_form_lists(request: PageRequest) -> dict[str, list[str]]:
         PayloadTooLargeError: It has more than 64 KiB.
         BadRequestError: It is malformed.
         ForbiddenError: The client is signed in, and the form lacks the CSRF token of the session.
+        UnauthorizedError: The session has ended meanwhile.
     """
     content_type = request.headers.get("content-type", "")
     if content_type.partition(";")[0].strip().lower() != FORM:
@@ -45,6 +46,7 @@ async def read_form_lists(request: PageRequest) -> dict[str, list[str]]:
     for name, value in pairs:
         fields.setdefault(name, []).append(value)
     require_form_token(request, fields.get(CSRF_FIELD, [None])[-1])
+    await request.require_valid_token()
     return fields
 
 

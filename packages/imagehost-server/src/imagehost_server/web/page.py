@@ -12,6 +12,7 @@ from litestar.datastructures import State
 from litestar.handlers import HTTPRouteHandler
 from litestar.response import Redirect, Template
 
+from imagehost_core.authorization import SessionRequirement, authorize
 from imagehost_core.errors import (
     ForbiddenError,
     ImageHostError,
@@ -217,7 +218,8 @@ async def _identify(request: PageRequest) -> None:
         principal, error, is_valid, token or "" if is_valid else "", str(state["ip_address"])
     )
     if principal is not None:
-        request.scope["auth"], request.scope["user"] = principal, principal.account
+        request.scope["auth"] = principal
+        request.scope["user"] = authorize(principal, SessionRequirement.ONLY)
 
 
 async def _count(request: PageRequest) -> None:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from litestar import Response
 from litestar.params import FromPath
 
+from imagehost_core.authorization import SessionRequirement, authorize
 from imagehost_core.errors import (
     BY_CODE,
     ConflictError,
@@ -21,7 +22,6 @@ from imagehost_core.ids import parse_account_id
 from imagehost_core.models import Account, AccountUsage, Page, Role, Webhook
 from imagehost_core.pagination import parse_page_request
 from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors
-from imagehost_server.auth.scopes import SessionRequirement, require_permission
 from imagehost_server.metrics import families
 from imagehost_server.metrics.table import SeriesKey
 from imagehost_server.web.forms import read_form
@@ -48,7 +48,7 @@ async def admin(request: PageRequest) -> Response[Any]:
 @page("/admin/accounts", method="POST", sign_in=True)
 async def create_account(request: PageRequest) -> Response[Any]:
     """Create an account, with a random password unless one is given, and show that once."""
-    _require_operator(request)
+    operator = _require_operator(request)
     form = await read_form(request)
     password = form.get("password", "") or new_password()
     if errors := new_password_errors(password):
@@ -56,7 +56,9 @@ async def create_account(request: PageRequest) -> Response[Any]:
     password_hash = await request.executors.passwords.run(hash_password, password)
     try:
         account = await request.executors.database.run(
-            lambda: request.host.accounts.create(form.get("name", "").strip(), password_hash=password_hash)
+            lambda: request.host.accounts.create(
+                form.get("name", "").strip(), password_hash=password_hash, operator=operator
+            )
         )
     except (ValidationError, ConflictError) as error:
         return await _show(request, failure=error)
@@ -73,23 +75,23 @@ async def account(request: PageRequest, account_id: FromPath[str]) -> Response[A
 @page("/admin/accounts/{account_id:str}", method="POST", sign_in=True)
 async def update_account(request: PageRequest, account_id: FromPath[str]) -> Response[Any]:
     """Change the role, the limits or the suspension of an account."""
-    _require_operator(request)
+    operator = _require_operator(request)
     form = await read_form(request)
     try:
         changes: dict[str, Any] = {name: _parse_limit(name, form[name]) for name in LIMITS if name in form}
         changes |= {"role": form["role"]} if "role" in form else {}
         changes |= {"suspended": form["suspended"] == "true"} if "suspended" in form else {}
         await request.executors.database.run(
-            lambda: request.host.accounts.update(parse_account_id(account_id), **changes)
+            lambda: request.host.accounts.update(parse_account_id(account_id), operator=operator, **changes)
         )
     except (ValidationError, ConflictError) as error:
         return await _show_account(request, account_id, failure=error)
     return see_other(f"/admin/accounts/{account_id}", "saved")
 
 
-def _require_operator(request: PageRequest) -> None:
-    """Raise ForbiddenError unless the session is an operator's."""
-    require_permission(request.auth, SessionRequirement.OPERATOR)
+def _require_operator(request: PageRequest) -> Account:
+    """Return the account of the session, or raise ForbiddenError unless it is an operator's."""
+    return authorize(request.auth, SessionRequirement.OPERATOR)
 
 
 def _parse_limit(name: str, text: str) -> int | None:

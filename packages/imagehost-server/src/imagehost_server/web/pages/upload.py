@@ -42,6 +42,7 @@ async def upload(request: PageRequest) -> Response[Any]:
             form = await parse_form(request.receive, parser, executors.upload_bodies, request.settings.http)
         finally:
             require_form_token(request, dict(parser.fields).get(CSRF_FIELD))
+        await request.require_valid_token()
         outcome = await executors.uploads.run(
             account.id, store_files, host, account, _to_api_form(form), request.id
         )
