@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from attrs import define, field
@@ -27,6 +28,7 @@ from imagehost_core.storage.leased_generations import CacheLease, LeasedGenerati
 
 KEY = "image"
 HOSTS = 2
+TIMEOUT = 10
 
 
 class ConnectionLostError(Exception):
@@ -403,3 +405,18 @@ def test_a_change_waits_for_a_whole_lease_after_the_connection_was_lost() -> Non
     clock.seconds += LEASE_SECONDS + MARGIN_SECONDS
     tracker.update(tracker.pending(), {})
     assert change.is_done.is_set()
+
+
+def test_a_change_waits_for_a_silent_member_no_longer_than_a_lease_and_a_margin() -> None:
+    clock, database = HostClock(1.0), ModelDatabase()
+    tracker, before = ChangeTracker(clock), database.snapshot()
+    change = tracker.add(database.next_id)
+    tracker.update([change], {"a": MemberState(before, 1)})
+    with ThreadPoolExecutor(1) as threads:
+        clock.seconds += LEASE_SECONDS + MARGIN_SECONDS
+        waiting = threads.submit(tracker.wait, change)
+        try:
+            assert waiting.result(TIMEOUT) is False
+        finally:
+            change.is_done.set()
+    assert tracker.pending() == ()

@@ -108,6 +108,16 @@ def test_a_token_that_ended_while_its_principal_was_read_is_refused(
         host.authenticate(token)
 
 
+@pytest.mark.parametrize("kind", ["key", "session"])
+def test_a_token_is_refused_whose_account_is_suspended_before_its_row_is_read(
+    host: ImageHost, hooks: SqliteHooks, ann: Account, kind: str
+) -> None:
+    token, _ = new_token(host, kind, ann)
+    hooks.after_row(TOKEN_ROW, lambda: host.accounts.update("ann", suspended=True))
+    with pytest.raises(UnauthorizedError):
+        host.authenticate(token)
+
+
 def test_scopes_limits_and_role_that_changed_while_the_principal_was_read_hold_next_time(
     host: ImageHost, hooks: SqliteHooks, ann: Account
 ) -> None:
