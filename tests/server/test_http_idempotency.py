@@ -13,12 +13,15 @@ import httpx2
 import msgspec
 import pytest
 from attrs import frozen
+from tests.server.in_process import serving
 
 from imagehost_core import ImageHost
 from imagehost_core.testing import make_image
 from imagehost_core.uploads import FORM_FIELDS
+from imagehost_server.api import idempotency
 from imagehost_server.api.idempotency import fingerprint
 from imagehost_server.api.schemas import NewAlbum
+from imagehost_server.settings import ServerSettings
 from imagehost_server.testing import RunningServer, running, start
 
 KEY = {"Idempotency-Key": "once"}
@@ -219,6 +222,18 @@ def test_a_request_waits_while_another_process_holds_its_key(account: Client, op
             second.result(0.3)
     assert second.result().status_code == 409
     assert count(account) == (0, 0)
+
+
+def test_a_request_waits_no_longer_than_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(idempotency, "WAIT_SECONDS", 0.05)
+    host = ImageHost.open(tmp_path)
+    with (
+        serving(host, ServerSettings()) as origin,
+        host.idempotency.begin(host.accounts.get("admin"), "once", "another request"),
+    ):
+        headers = {**KEY, "Authorization": f"Bearer {host.keys.create(owner='admin').token}"}
+        response = httpx2.post(f"{origin}/v1/albums", headers=headers, json={"name": "x"}, timeout=20)
+    assert (response.status_code, response.headers["retry-after"]) == (409, "1")
 
 
 def test_accounts_do_not_share_keys(account: Client, api: Client) -> None:
