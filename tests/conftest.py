@@ -41,19 +41,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Let a test without a marker fail after `TEST_SECONDS`, such as one of a deadline that is gone.
+    """Let a test fail after its `time_limit` or `TEST_SECONDS`, such as one of a deadline that is gone.
 
     `faulthandler_timeout`, for tests that do not return to Python, would end the whole run.
     """
     markers = {mark.name for mark in item.iter_markers()}
-    if not hasattr(signal, "SIGALRM") or markers & {"slow", "faults", "external"}:
+    limit = item.get_closest_marker("time_limit")
+    if not hasattr(signal, "SIGALRM") or (limit is None and markers & {"slow", "faults", "external"}):
         return (yield)
+    seconds = TEST_SECONDS if limit is None else limit.args[0]
 
     def fail(*_: object) -> None:
-        pytest.fail(f"expected a test that ends within {TEST_SECONDS} seconds")
+        pytest.fail(f"expected a test that ends within {seconds} seconds")
 
     previous = signal.signal(signal.SIGALRM, fail)
-    signal.setitimer(signal.ITIMER_REAL, TEST_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         return (yield)
     finally:

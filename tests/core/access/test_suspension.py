@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -146,3 +148,16 @@ def test_webhooks_are_paused_and_send_everything_later(hosts: tuple[ImageHost, I
     leased = host.webhooks.lease(9)
     assert sorted(lease.delivery.type for lease in leased) == ["image.deleted", "image.uploaded"]
     assert {lease.delivery.attempts for lease in leased} == {0}
+
+
+def test_suspending_again_invalidates_what_a_process_that_died_after_its_commit_has_left_in_memory(
+    hosts: tuple[ImageHost, ImageHost],
+) -> None:
+    one, other = hosts
+    image = one.upload(make_image(4, 3), owner="ann")
+    deliver(other, image.id)
+    with closing(sqlite3.connect(one.path / "imagehost.sqlite3", isolation_level=None)) as died:
+        died.execute("UPDATE accounts SET suspended_at = 1 WHERE name = 'ann'")
+    assert cached(other, image.id) is not None, "nobody was told"
+    one.accounts.update("ann", suspended=True)
+    assert cached(other, image.id) is None
