@@ -121,7 +121,7 @@ def test_a_problem_is_logged_when_it_changes_and_once_a_minute_while_it_lasts(
         logger.removeHandler(handler)
 
 
-@pytest.mark.time_limit(20)
+@pytest.mark.time_limit(30)
 def test_checks_that_hang_take_one_thread_and_are_named() -> None:
     released, started = threading.Event(), list[str]()
 

@@ -119,7 +119,7 @@ def test_a_second_request_waits_for_the_first(host: ImageHost) -> None:
     assert responses == [StoredResponse(200, b"first")]
 
 
-@pytest.mark.time_limit(20)
+@pytest.mark.time_limit(30)
 def test_a_second_request_is_409_after_the_wait(host: ImageHost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(once_module, "WAIT_SECONDS", 0.05)
     account = host.accounts.get("admin")
@@ -132,7 +132,7 @@ def test_a_second_request_is_409_after_the_wait(host: ImageHost, monkeypatch: py
     assert refused.value.retry_after == 1
 
 
-@pytest.mark.time_limit(20)
+@pytest.mark.time_limit(30)
 def test_a_key_that_shares_its_lock_with_another_is_503_with_retry_after(
     host: ImageHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -148,7 +148,9 @@ def test_a_signed_url_expires(tmp_path: Path) -> None:
         path, query = parts(host.images.signed_url(image.id, "w=40", expires_in=60))
         clock.advance(seconds=59)
         assert host.delivery.resolve(path, query).key is not None
+        assert host.delivery.resolve_cached(path, query) is not None
         clock.advance(seconds=1)
+        assert host.delivery.resolve_cached(path, query) is None
         with pytest.raises(NotFoundError):
             host.delivery.resolve(path, query)
 

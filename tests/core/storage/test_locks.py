@@ -124,7 +124,7 @@ def test_try_acquire_yields_whether_the_lock_was_free(locks: LockManager) -> Non
         assert again
 
 
-@pytest.mark.time_limit(20)
+@pytest.mark.time_limit(30)
 def test_acquire_with_timeout_gives_up_after_the_timeout(locks: LockManager) -> None:
     with locks.acquire("idempotency", "key"), locks.acquire_with_timeout("idempotency", "key", 0.05) as held:
         assert not held
