@@ -284,19 +284,12 @@ def is_probe(scope: HTTPScope) -> bool:
 
 def is_https(scope: HTTPScope, trusted: tuple[Network, ...]) -> bool:
     """Return whether a request came over HTTPS, to this server or to a trusted proxy."""
-    return scope["scheme"] == "https" or _forwarded_https(scope, trusted) is True
+    return scope["scheme"] == "https" or _forwarded_https(scope, trusted)
 
 
 def is_private(scope: HTTPScope, trusted: tuple[Network, ...]) -> bool:
-    """Return whether a request came over HTTPS or from this machine.
-
-    `X-Forwarded-Proto` of a trusted proxy takes precedence over the IP address of the proxy: a proxy on
-    loopback that reports `http` forwards a request from another machine.
-    """
-    if scope["scheme"] == "https":
-        return True
-    forwarded = _forwarded_https(scope, trusted)
-    return is_loopback_client(scope) if forwarded is None else forwarded
+    """Return whether a request came over HTTPS or from this machine."""
+    return is_https(scope, trusted) or is_loopback_client(scope)
 
 
 def is_loopback_client(scope: HTTPScope) -> bool:
@@ -306,14 +299,13 @@ def is_loopback_client(scope: HTTPScope) -> bool:
     )
 
 
-def _forwarded_https(scope: HTTPScope, trusted: tuple[Network, ...]) -> bool | None:
-    """Return whether a trusted proxy reports HTTPS; `None` without a trusted proxy or its header."""
+def _forwarded_https(scope: HTTPScope, trusted: tuple[Network, ...]) -> bool:
+    """Return whether a trusted proxy reports HTTPS."""
     if not trusted or not is_trusted_proxy(_peer_ip(scope), trusted):
-        return None
+        return False
     values = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"]
-    if not values:
-        return None
-    return all(scheme.strip().lower() == b"https" for value in values for scheme in value.split(b","))
+    schemes = [scheme.strip().lower() for value in values for scheme in value.split(b",")]
+    return bool(schemes) and all(scheme == b"https" for scheme in schemes)
 
 
 def _peer_ip(scope: HTTPScope) -> str:
