@@ -196,6 +196,7 @@ MALFORMED_URLS = [
     "https://[2606:4700::1111]x/",
     "https://x[2606:4700::1111]/",
     "https://[2606:4700::1111]:x/",
+    "https://[2606:4700::1111%25eth0]/",
 ]
 """URLs with a public IP address and a syntax error."""
 
@@ -365,3 +366,10 @@ def test_any_text_is_accepted_or_rejected_with_a_validation_error(text: str) -> 
         except ValidationError:
             continue
         assert endpoint.secure
+
+
+def test_an_address_of_one_interface_is_not_public() -> None:
+    """RFC 4007, section 11: what follows the percent sign has a meaning on this machine only."""
+    require_public_address("2606:4700::1111")
+    with pytest.raises(ValidationError):
+        require_public_address("2606:4700::1111%eth0")

@@ -241,6 +241,23 @@ def test_a_master_larger_than_its_upload_is_507_below_the_minimum_free_space(
     assert stored_files(disk) == stored
 
 
+def test_an_upload_is_507_if_a_master_of_its_size_would_be_below_the_minimum_free_space(
+    opened: Callable[..., ImageHost],
+    small_disk: Callable[..., Path],
+    stored_files: Callable[[Path], list[str]],
+) -> None:
+    """It is refused before any image work, although its master would be small."""
+    disk = small_disk("32m", 5_000)
+    file = io.BytesIO()
+    PILImage.effect_noise((2_000, 2_000), 90).save(file, "JPEG", quality=70)
+    size = len(file.getvalue())
+    min_free_bytes = 32 * 2**20 - 2**19 - size * 3 // 2
+    host = opened(disk, attrs.evolve(ONE_WORKER, storage=StorageSettings(min_free_bytes=min_free_bytes)))
+    with pytest.raises(InsufficientStorageError, match=f"left free after writing {size}"):
+        host.upload(file.getvalue(), owner="admin", format="jpeg", quality=1)
+    assert stored_files(disk) == []
+
+
 def test_a_full_disk_at_any_step_is_507_and_leaves_nothing(
     opened: Callable[..., ImageHost],
     small_disk: Callable[..., Path],
