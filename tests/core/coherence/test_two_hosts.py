@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -65,10 +66,11 @@ def ann(hosts: tuple[ImageHost, ImageHost]) -> Iterator[Account]:
         hosts[0].accounts.delete("ann")
 
 
-def is_delivered(host: ImageHost, image_id: str) -> bool:
+def is_delivered(host: ImageHost, url: str) -> bool:
     """Return whether a host delivers an image, from memory or not."""
+    path, _, query = url.partition("?")
     try:
-        return bool(host.delivery.resolve_cached(image_id) or host.delivery.resolve(image_id))
+        return bool(host.delivery.resolve_cached(path, query) or host.delivery.resolve(path, query))
     except NotFoundError:
         return False
 
@@ -166,3 +168,20 @@ def test_a_token_that_the_other_host_was_reading_during_the_change_is_refused_af
     is_valid(other, token)
     assert not _waiting
     assert not is_valid(other, token)
+
+
+@pytest.mark.parametrize("is_read_meanwhile", [False, True])
+def test_a_signature_whose_key_was_renewed_is_refused_by_the_other_host(
+    hosts: tuple[ImageHost, ImageHost], ann: Account, is_read_meanwhile: bool
+) -> None:
+    one, other = hosts
+    image = one.upload(make_image(20, 16), owner=ann, is_public=False)
+    url = f"{image.id}?{urlsplit(one.images.signed_url(image, 'w=8', owner=ann)).query}"
+    if is_read_meanwhile:
+        _waiting[image.id.encode()] = lambda: one.accounts.renew_signing_secret("ann")
+        assert is_delivered(other, url)
+        assert not _waiting
+    else:
+        eventually(lambda: is_delivered(other, url) and other.delivery.resolve_cached(*url.split("?")))
+        one.accounts.renew_signing_secret("ann")
+    assert not is_delivered(other, url)

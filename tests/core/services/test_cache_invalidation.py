@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from urllib.parse import urlsplit
 
 import pytest
 from tests.sqlite_hooks import SqliteHooks, sqlite_hooks
@@ -158,6 +159,19 @@ def test_an_image_that_ended_while_its_record_was_read_is_not_delivered(
     assert host.delivery.resolve_cached(image.id, QUERY) is None
     with pytest.raises(NotFoundError):
         host.delivery.resolve(image.id, QUERY)
+
+
+def test_a_signature_whose_key_is_renewed_while_it_is_read_is_refused(
+    host: ImageHost, hooks: SqliteHooks, ann: Account
+) -> None:
+    image = host.upload(make_image(20, 16), owner=ann, is_public=False)
+    signed = urlsplit(host.images.signed_url(image, QUERY, owner=ann)).query
+    hooks.after_row(IMAGE_ROW, lambda: host.accounts.renew_signing_secret("ann"))
+    host.delivery.resolve(image.id, signed)
+    assert hooks.is_done
+    assert host.delivery.resolve_cached(image.id, signed) is None
+    with pytest.raises(NotFoundError):
+        host.delivery.resolve(image.id, signed)
 
 
 def test_a_file_name_that_changed_while_the_record_was_read_is_delivered_next_time(
