@@ -22,9 +22,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from imagehost_core import ImageHost, Settings
-from imagehost_core.services.webhooks import MAX_IN_FLIGHT_PER_WEBHOOK
 from imagehost_core.settings import WebhookSettings
-from imagehost_core.webhooks import parse_endpoint_url
+from imagehost_core.webhooks import MAX_IN_FLIGHT_PER_WEBHOOK, parse_endpoint_url
 from imagehost_server.background import WebhookSender, post
 
 SETTINGS = Settings(webhooks=WebhookSettings(allow_loopback=True))

@@ -18,7 +18,7 @@ from imagehost_core import ImageHost, NotFoundError, Settings, UnauthorizedError
 from imagehost_core.models import Image
 from imagehost_core.settings import RenderingSettings, StorageSettings, WebhookSettings
 from imagehost_core.testing import make_image
-from imagehost_core.webhooks import Attempt
+from imagehost_core.webhooks import Attempt, SenderLoad
 
 SMALL = make_image(40, 30)
 """An image without derivatives."""
@@ -196,7 +196,7 @@ def _webhook(host: ImageHost, arguments: Arguments) -> Any:
 
 def _deliver(host: ImageHost, arguments: Arguments) -> None:
     with host.webhooks.sender_slot() as slot:
-        leased = host.webhooks.report_and_lease((), 100, slot)
+        leased = host.webhooks.report_and_lease((), SenderLoad(100), slot)
         attempt = Attempt(at=host.now(), status=204, duration_ms=1, response="")
         host.webhooks.report((each, attempt) for each in leased)
 

@@ -30,9 +30,8 @@ from tests.faults.webhook_server import run_webhook_server
 
 from imagehost_core import ImageHost
 from imagehost_core.models import DeliveryState
-from imagehost_core.services.webhooks import MAX_IN_FLIGHT_PER_WEBHOOK
 from imagehost_core.settings import RenderingSettings, Settings, WebhookSettings
-from imagehost_core.webhooks import RETRY_SCHEDULE
+from imagehost_core.webhooks import MAX_IN_FLIGHT_PER_WEBHOOK, RETRY_SCHEDULE
 from imagehost_server.testing import environment
 
 EVENTS = int(os.environ.get("IMAGEHOST_TEST_EVENTS", "120"))

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from imagehost_core import ImageHost, Settings
 from imagehost_core.db import LeasedDelivery
 from imagehost_core.models import DeliveryState, Webhook, WebhookDelivery
-from imagehost_core.services.webhooks import MAX_IN_FLIGHT_PER_WEBHOOK, MAX_SENDERS
+from imagehost_core.services.webhooks import MAX_SENDERS
 from imagehost_core.settings import RenderingSettings, WebhookSettings
 from imagehost_core.testing import DEFAULT_NOW, FrozenClock
-from imagehost_core.webhooks import RETRY_SCHEDULE, Attempt
+from imagehost_core.webhooks import MAX_IN_FLIGHT_PER_WEBHOOK, RETRY_SCHEDULE, Attempt, SenderLoad
 
 if TYPE_CHECKING:
     from tests.core.conftest import Program
@@ -175,8 +175,8 @@ def test_taking_a_sender_slot_releases_the_leases_of_its_last_holder(
     with host.webhooks.sender_slot() as first, host.webhooks.sender_slot() as second:
         assert first is not None
         assert second == first + 1
-        (mine,) = host.webhooks.report_and_lease((), 1, second)
-        (dead,) = host.webhooks.report_and_lease((), 1, first)
+        (mine,) = host.webhooks.report_and_lease((), SenderLoad(1), second)
+        (dead,) = host.webhooks.report_and_lease((), SenderLoad(1), first)
         (unassigned,) = host.webhooks.lease(1)
         assert host.webhooks.lease(1) == ()
     with host.webhooks.sender_slot() as again:
@@ -190,10 +190,11 @@ DIE = """
     import os, signal, sys
     from imagehost_core import ImageHost, Settings
     from imagehost_core.settings import WebhookSettings, RenderingSettings
+    from imagehost_core.webhooks import SenderLoad
     rendering = RenderingSettings(processes=1)
     settings = Settings(webhooks=WebhookSettings(allow_loopback=True), rendering=rendering)
     with ImageHost.open(sys.argv[1], settings=settings) as host, host.webhooks.sender_slot() as slot:
-        print(slot, len(host.webhooks.report_and_lease((), 8, slot)))
+        print(slot, len(host.webhooks.report_and_lease((), SenderLoad(8), slot)))
         sys.stdin.readline()
 """
 
@@ -223,7 +224,7 @@ def test_a_sender_works_without_a_slot_when_all_are_taken(
     with host.webhooks.sender_slot() as first, host.webhooks.sender_slot() as second:
         assert first is not None
         assert second is None
-        assert len(host.webhooks.report_and_lease((), 1, second)) == 1
+        assert len(host.webhooks.report_and_lease((), SenderLoad(1), second)) == 1
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from imagehost_core.db import SqliteDatabase, leases
 from imagehost_core.db.database import SqlRow, SqlValue, Transaction
 from imagehost_core.db.sqlite_database import SqliteTransaction
 from imagehost_core.storage import LockManager
+from imagehost_core.webhooks import SenderLoad
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 INDEXES = ("webhook_deliveries_pending", "webhook_deliveries_leased")
@@ -65,10 +66,10 @@ def plans(tmp_path: Path) -> list[list[str]]:
             "webhook_deliveries", {**delivery, "state": "pending", "next_attempt_at": 0, "created_at": 0}
         )
         recorder = QueryPlans(transaction)
-        assert leases.is_any_due(recorder, NOW, 8)
-        leased = leases.lease_due(recorder, NOW, timedelta(seconds=30), 32, 8, None)
+        assert leases.is_any_due(recorder, NOW, SenderLoad(32))
+        leased = leases.lease_due(recorder, NOW, timedelta(seconds=30), SenderLoad(32), None)
         assert [due.delivery.id for due in leased] == ["dlv_1"]
-        assert not leases.is_any_due(recorder, NOW, 8)
+        assert not leases.is_any_due(recorder, NOW, SenderLoad(32))
     database.close()
     return recorder.plans
 

@@ -21,7 +21,7 @@ from imagehost_core.image_lists import ImageFilter
 from imagehost_core.services import idempotency as idempotency_service
 from imagehost_core.settings import LimitSettings, RenderingSettings, Settings, WebhookSettings
 from imagehost_core.testing import FrozenClock, make_image
-from imagehost_core.webhooks import Attempt
+from imagehost_core.webhooks import Attempt, SenderLoad
 
 pytestmark = pytest.mark.external
 TIMEOUT = 30
@@ -184,7 +184,7 @@ def test_senders_of_two_hosts_never_have_the_same_delivery(open_host: Callable[.
     with first.webhooks.sender_slot() as slot:
         leased = at_once(
             *(
-                lambda host=host, slot=slot: host.webhooks.report_and_lease((), 5, slot)
+                lambda host=host, slot=slot: host.webhooks.report_and_lease((), SenderLoad(5), slot)
                 for host, slot in [(first, slot), (second, None)] * 4
             )
         )

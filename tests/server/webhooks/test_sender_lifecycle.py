@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -14,9 +16,9 @@ from imagehost_core import ImageHost
 from imagehost_core.db import LeasedDelivery
 from imagehost_core.errors import UnavailableError
 from imagehost_core.models import DeliveryState
-from imagehost_core.services.webhooks import LEASE_MARGIN, MAX_IN_FLIGHT_PER_WEBHOOK, WebhookService
+from imagehost_core.services.webhooks import LEASE_MARGIN, WebhookService
 from imagehost_core.testing import FrozenClock
-from imagehost_core.webhooks import Attempt
+from imagehost_core.webhooks import MAX_IN_FLIGHT_PER_WEBHOOK, Attempt, SenderLoad
 from imagehost_server.background import WebhookSender
 
 pytestmark = pytest.mark.anyio
@@ -33,31 +35,87 @@ def host(clock: FrozenClock) -> Iterator[ImageHost]:
         yield host
 
 
-async def test_a_slow_endpoint_does_not_delay_others(clock: FrozenClock) -> None:
-    """While all attempts that one endpoint may have are hanging, the events of another arrive."""
+async def test_silent_endpoints_of_one_account_do_not_delay_another_account(clock: FrozenClock) -> None:
+    """While all attempts that one account may have are hanging, the event of another arrives."""
     release = asyncio.Event()
 
     async def stall(_count: int) -> bytes:
         await release.wait()
         return OK
 
-    with loopback_host(clock, concurrency=MAX_IN_FLIGHT_PER_WEBHOOK + 1, timeout_seconds=30) as host:
-        async with receiving(stall) as slow, receiving() as quick:
-            webhook = host.webhooks.create(owner="admin", url=slow.url, events=["album.created"]).webhook
-            for number in range(30):
-                host.albums.create(owner="admin", name=f"Slow {number}")
-            host.webhooks.update(webhook.id, owner="admin", events=["album.updated"])
+    with loopback_host(clock, concurrency=32, timeout_seconds=60) as host:
+        async with receiving(stall) as silent, receiving() as quick:
+            host.accounts.create("eve")
+            for _ in range(10):
+                host.webhooks.create(owner="eve", url=silent.url)
             host.webhooks.create(owner="admin", url=quick.url)
             sender = WebhookSender(host)
             running = asyncio.create_task(sender.run())
-            await wait_until(lambda: slow.connections == MAX_IN_FLIGHT_PER_WEBHOOK)
+            for number in range(20):
+                host.albums.create(owner="eve", name=f"Silent {number}")
+            await wait_until(lambda: silent.connections == 8)
             for number in range(10):
                 host.albums.create(owner="admin", name=f"Quick {number}")
             await wait_until(lambda: len(quick.requests) == 10)
-            assert slow.connections == MAX_IN_FLIGHT_PER_WEBHOOK
+            assert silent.connections == 8
             release.set()
             sender.stop()
             await running
+
+
+async def test_a_silent_endpoint_does_not_delay_another_one_of_its_account(clock: FrozenClock) -> None:
+    release = asyncio.Event()
+
+    async def stall(_count: int) -> bytes:
+        await release.wait()
+        return OK
+
+    with loopback_host(clock, concurrency=8, timeout_seconds=60) as host:
+        async with receiving(stall) as silent, receiving() as quick:
+            for receiver in (silent, quick):
+                host.webhooks.create(owner="admin", url=receiver.url)
+            sender = WebhookSender(host)
+            running = asyncio.create_task(sender.run())
+            for number in range(30):
+                host.albums.create(owner="admin", name=f"Album {number}")
+            await wait_until(lambda: len(quick.requests) == 30)
+            assert silent.connections == 1
+            release.set()
+            sender.stop()
+            await running
+
+
+async def test_an_endpoint_is_tried_one_at_a_time_until_it_responds_again(clock: FrozenClock) -> None:
+    """Its first attempt and those after a timeout run alone; after a response, several run at a time."""
+    starts, is_silent = list[float](), True
+    in_flight = peak = 0
+
+    async def respond(_count: int) -> bytes:
+        nonlocal in_flight, peak
+        starts.append(time.monotonic())
+        if is_silent:
+            await asyncio.sleep(60)
+        in_flight += 1
+        peak = max(peak, in_flight)
+        await asyncio.sleep(0.05)
+        in_flight -= 1
+        return OK
+
+    with loopback_host(clock, concurrency=32, timeout_seconds=0.3) as host:
+        async with receiving(respond) as receiver:
+            host.webhooks.create(owner="admin", url=receiver.url)
+            for number in range(24):
+                host.albums.create(owner="admin", name=f"Album {number}")
+            sender = WebhookSender(host)
+            running = asyncio.create_task(sender.run())
+            await wait_until(lambda: len(starts) == 4)
+            is_silent = False
+            await wait_until(lambda: len(starts) == 24)
+            sender.stop()
+            await running
+    gaps = [after - before for before, after in itertools.pairwise(starts[:4])]
+    assert min(gaps) > 0.2, "an attempt began before the one before it had timed out"
+    assert 1 < peak <= MAX_IN_FLIGHT_PER_WEBHOOK
 
 
 async def test_attempts_in_flight_never_exceed_the_concurrency_setting(host: ImageHost) -> None:
@@ -72,10 +130,11 @@ async def test_attempts_in_flight_never_exceed_the_concurrency_setting(host: Ima
         return OK
 
     async with receiving(count) as receiver:
-        for _ in range(3):
-            host.webhooks.create(owner="admin", url=receiver.url)
-        for number in range(10):
-            host.albums.create(owner="admin", name=f"Album {number}")
+        for owner in ("a", "b", "c", "d", "e"):
+            host.accounts.create(owner)
+            host.webhooks.create(owner=owner, url=receiver.url)
+            for number in range(6):
+                host.albums.create(owner=owner, name=f"Album {number}")
         assert await WebhookSender(host).drain() == 30
     assert peak == host.settings.webhooks.concurrency == 4
 
@@ -112,12 +171,12 @@ async def test_results_that_could_not_be_reported_are_reported_later(
         real, failed = WebhookService.report_and_lease, list[object]()
 
         def busy_once(
-            self: WebhookService, attempts: list[tuple[LeasedDelivery, Attempt]], *rest: int
+            self: WebhookService, attempts: list[tuple[LeasedDelivery, Attempt]], load: SenderLoad, slot: int
         ) -> tuple[LeasedDelivery, ...]:
             if attempts and not failed:
                 failed.append(attempts)
                 raise UnavailableError("busy")
-            return real(self, attempts, *rest)
+            return real(self, attempts, load, slot)
 
         monkeypatch.setattr(WebhookService, "report_and_lease", busy_once)
         host.albums.create(owner="admin", name="Cats")

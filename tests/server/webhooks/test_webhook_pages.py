@@ -22,10 +22,10 @@ from imagehost_client import webhooks
 from imagehost_core import ImageHost, Settings
 from imagehost_core.events import EVENT_TYPES, event_schemas
 from imagehost_core.models import DeliveryState
-from imagehost_core.services.webhooks import LEASE_MARGIN, MAX_IN_FLIGHT_PER_WEBHOOK, MAX_WEBHOOKS
+from imagehost_core.services.webhooks import LEASE_MARGIN, MAX_WEBHOOKS
 from imagehost_core.settings import RenderingSettings, WebhookSettings
 from imagehost_core.testing import make_image
-from imagehost_core.webhooks import RETRY_SCHEDULE
+from imagehost_core.webhooks import MAX_IN_FLIGHT_PER_WEBHOOK, RETRY_SCHEDULE
 from imagehost_server.background import WebhookSender
 from imagehost_server.background.webhook_sender import SHUTDOWN_GRACE_SECONDS
 

@@ -1,14 +1,16 @@
 """Leases on webhook deliveries: a sender takes due deliveries for a limited time.
 
-At most a few deliveries to one webhook are leased at a time, and webhooks with the fewest leases come
-first, so a slow endpoint or a long queue delays no other webhook. A lease expires, so the deliveries of a
-sender that died become due again; at once, if another sender takes over its slot. Whether one has expired is
-decided by one clock: in PostgreSQL by the server's, as the clock of a host may be wrong. Whether a delivery
-is due is decided by `now`, the host's reading of that clock: one that it has just recorded is due at once.
+Which of those that wait are taken is decided by `imagehost_core.webhooks.concurrency`; of each account, the
+webhooks with the fewest leases are found first, however long the queues are. A lease expires, so the
+deliveries of a sender that died become due again; at once, if another sender takes over its slot. Whether one
+has expired is decided by one clock: in PostgreSQL by the server's, as the clock of a host may be wrong.
+Whether a delivery is due is decided by `now`, the host's reading of that clock: one that it has just recorded
+is due at once.
 """
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -19,24 +21,31 @@ from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, text, timestamp
 from imagehost_core.db.database import Queryable, SqlRow, SqlValue, Transaction
 from imagehost_core.db.outbox import to_delivery
-from imagehost_core.db.webhooks import IS_SENDING, WITH_PENDING, to_secrets, to_webhook
+from imagehost_core.db.webhooks import WITH_PENDING, to_secrets, to_webhook
+from imagehost_core.ids import AccountId, DeliveryId, WebhookId
 from imagehost_core.models import Webhook, WebhookDelivery
+from imagehost_core.webhooks import MAX_IN_FLIGHT_PER_WEBHOOK, SenderLoad, WaitingDelivery, next_deliveries
 
 _IS_DUE = """
 state = 'pending' AND next_attempt_at <= :now AND (lease_expires_at IS NULL OR lease_expires_at <= {clock})
 """
 _WEBHOOKS_WITH_DUE = f"""
 WITH RECURSIVE {WITH_PENDING}, queues AS (
-    SELECT pending.webhook_id AS id,
+    SELECT webhooks.id AS id, webhooks.account_id AS account_id,
         (SELECT count(*) FROM webhook_deliveries
             WHERE webhook_id = pending.webhook_id AND lease_expires_at > {{clock}}) AS leased,
         (SELECT next_attempt_at FROM webhook_deliveries
             WHERE webhook_id = pending.webhook_id AND {_IS_DUE}
             ORDER BY next_attempt_at LIMIT 1) AS first_due
-    FROM pending WHERE pending.webhook_id IS NOT NULL AND {IS_SENDING}
+    FROM pending JOIN webhooks ON webhooks.id = pending.webhook_id
+    JOIN accounts ON accounts.id = webhooks.account_id AND accounts.suspended_at IS NULL
+), turns AS (
+    SELECT id, account_id, leased, first_due,
+        row_number() OVER (PARTITION BY account_id ORDER BY leased, first_due) AS turn
+    FROM queues
+    WHERE first_due IS NOT NULL AND leased < CASE WHEN id IN {{responsive}} THEN :max ELSE :max_of_others END
 )
-SELECT id, leased FROM queues WHERE first_due IS NOT NULL AND leased < :max_per_webhook
-ORDER BY leased, first_due LIMIT :count
+SELECT id, account_id, leased FROM turns ORDER BY turn, leased, first_due LIMIT :count
 """  # noqa: S608 - constants only
 _DUE_DELIVERIES = f"""
 SELECT id, next_attempt_at FROM webhook_deliveries AS item WHERE webhook_id = :webhook AND {_IS_DUE}
@@ -72,19 +81,13 @@ class LeasedDelivery:
     lease_expires_at: datetime
 
 
-def is_any_due(queryable: Queryable, now: datetime, max_per_webhook: int) -> bool:
+def is_any_due(queryable: Queryable, now: datetime, load: SenderLoad) -> bool:
     """Return whether a delivery can be leased; does not wait for the write lock."""
-    values: dict[str, SqlValue] = {"now": to_micros(now), "max_per_webhook": max_per_webhook, "count": 1}
-    return bool(queryable.fetch_all(_WEBHOOKS_WITH_DUE.format(clock=queryable.dialect.now), values))
+    return bool(_webhooks_with_due(queryable, now, load))
 
 
 def lease_due(
-    transaction: Transaction,
-    now: datetime,
-    duration: timedelta,
-    count: int,
-    max_per_webhook: int,
-    sender_slot: int | None,
+    transaction: Transaction, now: datetime, duration: timedelta, load: SenderLoad, sender_slot: int | None
 ) -> list[LeasedDelivery]:
     """Lease due deliveries to one sender; no other sender gets them until the leases expire.
 
@@ -92,28 +95,23 @@ def lease_due(
         transaction: The transaction that stores the leases.
         now: The current time.
         duration: The time after which the leases expire.
-        count: The most deliveries to lease.
-        max_per_webhook: The most deliveries to one webhook that are leased at a time.
+        load: The attempts of the sender.
         sender_slot: The number of the sender's slot, if it has one.
     """
     now_micros, dialect = to_micros(now), transaction.dialect
-    # Round robin: (position in its webhook's queue with leased ones counted, due time, id).
-    candidates: list[tuple[int, int, str]] = []
-    queues = transaction.fetch_all(
-        _WEBHOOKS_WITH_DUE.format(clock=dialect.now),
-        {"now": now_micros, "max_per_webhook": max_per_webhook, "count": count},
-    )
+    waiting: list[WaitingDelivery] = []
     due = _DUE_DELIVERIES.format(clock=dialect.now, lock=dialect.skip_locked)
-    for queue in queues:
-        leased = integer(queue, "leased")
-        rows = transaction.fetch_all(
-            due, {"now": now_micros, "webhook": queue["id"], "count": max_per_webhook - leased}
-        )
-        candidates += [
-            (leased + position, integer(row, "next_attempt_at"), text(row, "id"))
+    for queue in _webhooks_with_due(transaction, now, load):
+        webhook_id, leased = WebhookId(text(queue, "id")), integer(queue, "leased")
+        count, account_id = load.limit_of(webhook_id) - leased, AccountId(integer(queue, "account_id"))
+        rows = transaction.fetch_all(due, {"now": now_micros, "webhook": webhook_id, "count": count})
+        waiting += [
+            WaitingDelivery(
+                leased + position, integer(row, "next_attempt_at"), DeliveryId(text(row, "id")), account_id
+            )
             for position, row in enumerate(rows)
         ]
-    delivery_ids = [delivery_id for _, _, delivery_id in sorted(candidates)[:count]]
+    delivery_ids = next_deliveries(waiting, load)
     lease: dict[str, SqlValue] = {
         "now": now_micros,
         "duration": duration // timedelta(microseconds=1),
@@ -127,6 +125,22 @@ def lease_due(
         expires_at = timestamp(row, "lease_expires_at")
         leased_deliveries.append(_read(transaction, delivery_id, now, expires_at, webhooks))
     return leased_deliveries
+
+
+def _webhooks_with_due(queryable: Queryable, now: datetime, load: SenderLoad) -> list[SqlRow]:
+    """Return the webhooks with due deliveries that a sender may attempt, those of each account in turn."""
+    values: dict[str, SqlValue] = {
+        "now": to_micros(now),
+        "responsive": json.dumps(sorted(load.responsive or ())),
+        "max": MAX_IN_FLIGHT_PER_WEBHOOK,
+        "max_of_others": MAX_IN_FLIGHT_PER_WEBHOOK if load.responsive is None else 1,
+        # Enough, although all accounts with attempts in progress may have to wait.
+        "count": load.free + len(load.in_progress or ()),
+    }
+    dialect = queryable.dialect
+    sql = _WEBHOOKS_WITH_DUE.format(clock=dialect.now, responsive=dialect.texts("responsive"))
+    rows = queryable.fetch_all(sql, values)
+    return [row for row in rows if load.may_start(AccountId(integer(row, "account_id")))]
 
 
 def release_slot(transaction: Transaction, sender_slot: int) -> None:

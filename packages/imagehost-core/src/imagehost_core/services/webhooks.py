@@ -31,7 +31,14 @@ from imagehost_core.services.references import DeliveryRef, WebhookRef, webhook_
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.settings import WebhookSettings
 from imagehost_core.storage import LockManager
-from imagehost_core.webhooks import Attempt, HostResolver, after_attempt, new_webhook_secret, validate_webhook
+from imagehost_core.webhooks import (
+    Attempt,
+    HostResolver,
+    SenderLoad,
+    after_attempt,
+    new_webhook_secret,
+    validate_webhook,
+)
 
 SECRET_OVERLAP = timedelta(hours=24)
 """Time for which the old secret signs beside the new one after a rotation."""
@@ -41,8 +48,6 @@ LEASE_MARGIN = timedelta(seconds=30)
 """Time by which a lease outlasts the timeout of its attempt."""
 MAX_SENDERS = 256
 """Sender slots: senders whose leases are released at once when their process dies."""
-MAX_IN_FLIGHT_PER_WEBHOOK = 8
-"""Attempts to one webhook at a time."""
 MAX_WEBHOOKS = 100
 """Webhooks of one account: each event is written once for each of them."""
 
@@ -249,10 +254,11 @@ class WebhookService:
     def lease(self, count: int) -> tuple[LeasedDelivery, ...]:
         """Lease up to `count` deliveries that are due to one sender, until it reports them.
 
+        Accounts take turns, and one of them may have all.
         The deliveries of a sender that dies are released when its slot is taken again, or when the lease
         ends: 30 seconds after the timeout of an attempt.
         """
-        return self.report_and_lease((), count)
+        return self.report_and_lease((), SenderLoad(count))
 
     @contextmanager
     def sender_slot(self) -> Iterator[int | None]:
@@ -277,41 +283,37 @@ class WebhookService:
         Args:
             attempts: Each leased delivery with its attempt.
         """
-        self.report_and_lease(attempts, 0)
+        self.report_and_lease(attempts, SenderLoad(0))
 
     def report_and_lease(
         self,
         attempts: Iterable[tuple[LeasedDelivery, Attempt]],
-        count: int,
+        load: SenderLoad,
         sender_slot: int | None = None,
     ) -> tuple[LeasedDelivery, ...]:
-        """Record the outcomes of attempts and lease up to `count` more deliveries, in one durable commit.
+        """Record the outcomes of attempts and lease more deliveries, in one durable commit.
 
         Args:
             attempts: Each leased delivery with its attempt.
-            count: Deliveries to lease at most.
+            load: The sender's attempts, which decide how many are leased, and to which webhooks.
             sender_slot: The slot of the sender, if it has one.
         """
         now, reports = self._clock(), list(attempts)
-        if not reports and not (count and self.is_any_due()):
+        if not reports and not (load.free and leases.is_any_due(self._database, now, load)):
             return ()
         duration = timedelta(seconds=self._settings.timeout_seconds) + LEASE_MARGIN
         # The rows of deliveries are locked, and an account's webhooks may change meanwhile.
         with self._database.transaction(blind=True) as transaction:
             for leased, attempt in reports:
                 self._record_attempt(transaction, leased, attempt)
-            due = (
-                leases.lease_due(transaction, now, duration, count, MAX_IN_FLIGHT_PER_WEBHOOK, sender_slot)
-                if count
-                else ()
-            )
+            due = leases.lease_due(transaction, now, duration, load, sender_slot) if load.free else ()
         for _, attempt in reports:
             self._observe(DeliveryAttempted(attempt.succeeded, attempt.duration_ms / 1_000))
         return tuple(due)
 
     def is_any_due(self) -> bool:
         """Return whether a delivery can be leased now: a short read of an index, without a lock."""
-        return leases.is_any_due(self._database, self._clock(), MAX_IN_FLIGHT_PER_WEBHOOK)
+        return leases.is_any_due(self._database, self._clock(), SenderLoad(1))
 
     def next_due(self) -> datetime | None:
         """Return the time at which the next delivery is due, or `None` if none is pending."""

@@ -13,6 +13,12 @@ Pure functions: the caller resolves host names and sends requests.
 ```
 """
 
+from imagehost_core.webhooks.concurrency import (
+    MAX_IN_FLIGHT_PER_WEBHOOK,
+    SenderLoad,
+    WaitingDelivery,
+    next_deliveries,
+)
 from imagehost_core.webhooks.endpoint import (
     MAX_URL,
     Endpoint,
@@ -34,6 +40,7 @@ from imagehost_core.webhooks.signing import new_webhook_secret, sign_webhook
 from imagehost_core.webhooks.validation import HostResolver, resolve_host, validate_webhook
 
 __all__ = [
+    "MAX_IN_FLIGHT_PER_WEBHOOK",
     "MAX_URL",
     "RESPONSE_EXCERPT_BYTES",
     "RETRY_SCHEDULE",
@@ -42,9 +49,12 @@ __all__ = [
     "HostResolver",
     "IPAddress",
     "NextStep",
+    "SenderLoad",
+    "WaitingDelivery",
     "after_attempt",
     "is_ip_address",
     "new_webhook_secret",
+    "next_deliveries",
     "parse_endpoint_url",
     "require_public_address",
     "require_public_addresses",

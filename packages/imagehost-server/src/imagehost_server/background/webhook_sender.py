@@ -4,6 +4,9 @@ Any number of senders may run, in one process or several; each delivery is lease
 reported in the same transaction that leases more, so each round costs one durable commit. The leases of a
 sender that was killed expire, or are released when another sender takes its slot; what it had sent and not
 reported is sent again under the same `webhook-id`: delivery is at least once.
+
+Each sender divides its own attempts between accounts (`imagehost_core.webhooks.concurrency`), and learns by
+itself which endpoints respond.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import asyncio
 import logging
 import ssl
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -20,8 +24,9 @@ from typing import TypeVar
 
 from imagehost_core import ImageHost
 from imagehost_core.errors import ValidationError
+from imagehost_core.ids import WebhookId
 from imagehost_core.services import LeasedDelivery
-from imagehost_core.webhooks import Attempt, parse_endpoint_url, sign_webhook
+from imagehost_core.webhooks import Attempt, SenderLoad, parse_endpoint_url, sign_webhook
 from imagehost_server.background.webhook_http import Resolve, UnreachableError, WebhookResponse, post, resolve
 
 POLL_SECONDS = 0.5
@@ -73,6 +78,7 @@ class WebhookSender:
         self._wake = asyncio.Event()
         self._stopping = False
         self._in_flight: dict[asyncio.Task[None], LeasedDelivery] = {}
+        self._responsive: set[WebhookId] = set()
         self._results: list[tuple[LeasedDelivery, Attempt]] = []
         self._last_prune = time.monotonic()
         # A dedicated thread, so that no other work of the process can delay reports and leases.
@@ -137,11 +143,13 @@ class WebhookSender:
 
     async def _report_and_lease(self) -> int:
         """Report results, start as many attempts as the concurrency allows, and return their number."""
-        limit = self._settings.concurrency - len(self._in_flight)
+        accounts = Counter(lease.webhook.account_id for lease in self._in_flight.values())
+        free = self._settings.concurrency - len(self._in_flight)
+        load = SenderLoad(free, accounts, frozenset(self._responsive))
         results, self._results = self._results, []
         try:
             leased = await self._in_thread(
-                self._host.webhooks.report_and_lease, results, limit, self._sender_slot
+                self._host.webhooks.report_and_lease, results, load, self._sender_slot
             )
         except Exception:
             self._results = results + self._results  # the transaction was rolled back
@@ -165,6 +173,7 @@ class WebhookSender:
             # A bug. It counts as an attempt, so that it is not retried without end.
             log.exception("webhook delivery failed delivery=%s", lease.delivery.id)
             status, text = None, "internal error of the sender"
+        (self._responsive.discard if status is None else self._responsive.add)(lease.webhook.id)
         duration_ms = round((time.monotonic() - started) * 1_000)
         self._results.append((lease, Attempt(at=at, status=status, duration_ms=duration_ms, response=text)))
 
