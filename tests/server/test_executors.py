@@ -27,6 +27,7 @@ from imagehost_server._executors import (
     RETRY_AFTER_SECONDS,
     SLOW_READ_SECONDS,
     THREADS_AFTER_SLOW_READS_SECONDS,
+    DelayQueue,
     Executors,
     LoopExecutor,
     SharedThreadLimiter,
@@ -348,3 +349,30 @@ async def test_slow_reads_on_the_event_loop_make_the_next_ones_use_threads_for_a
     assert await executor.run(read) != loop_thread
     now += THREADS_AFTER_SLOW_READS_SECONDS
     assert await executor.run(read) == loop_thread
+
+
+@pytest.mark.anyio
+async def test_a_delay_holds_one_of_a_limited_number_of_places_and_refuses_nothing() -> None:
+    delayed, release, passed = list[float](), anyio.Event(), list[int]()
+
+    async def sleep(seconds: float) -> None:
+        delayed.append(seconds)
+        await release.wait()
+
+    queue = DelayQueue(3, sleep)
+
+    async def attempt(number: int) -> None:
+        await queue.wait(0.25 * number)
+        passed.append(number)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(6):
+            tasks.start_soon(attempt, number)
+        while len(passed) < 3:
+            await anyio.lowlevel.checkpoint()
+        # The first has no delay, and the last two find no place.
+        assert (sorted(passed), sorted(delayed)) == ([0, 4, 5], [0.25, 0.5, 0.75])
+        release.set()
+    assert sorted(passed) == list(range(6))
+    await queue.wait(1.0)
+    assert delayed[-1] == 1.0

@@ -6,6 +6,7 @@ The server runs in a thread of this process on a frozen clock, so that no test w
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Iterator
 from typing import Unpack
 
@@ -14,6 +15,7 @@ import pytest
 from tests.server.in_process import serving
 
 from imagehost_core import AccountChanges, ImageHost
+from imagehost_core.limits.windows import FIRST_SIGN_IN_DELAY
 from imagehost_core.settings import LimitSettings, RenderingSettings
 from imagehost_core.testing import FrozenClock
 from imagehost_core.tokens import TokenKind, new_token
@@ -244,12 +246,28 @@ def sign_in(send: Send, name: str, password: str, address: str) -> httpx2.Respon
     return send("POST", "/v1/session", address, json={"username": name, "password": password})
 
 
-def test_sign_in_is_limited_per_account_from_all_ip_addresses(send: Send, host: ImageHost) -> None:
+def test_wrong_passwords_from_other_ip_addresses_do_not_keep_the_right_one_out(
+    send: Send, host: ImageHost
+) -> None:
+    """Names in any case are one account; the delay of the attempts beyond two is of real time."""
     create_user(host, "target")
-    responses = [sign_in(send, "target", "wrong password", new_address()) for _ in range(2)]
-    assert [response.status_code for response in responses] == [401, 401]
-    assert [rate_limit_headers(response) for response in responses] == [(2, 1), (2, 0)]
-    refused = sign_in(send, "target", PASSWORD, new_address())
+    names = ("target", "TARGET", "Target", "target")
+    responses = [sign_in(send, name, "wrong password", new_address()) for name in names]
+    assert {response.status_code for response in responses} == {401}
+    assert {rate_limit_headers(response) for response in responses} == {(2, 1)}
+    before = time.monotonic()
+    assert sign_in(send, "target", PASSWORD, new_address()).status_code == 201
+    assert time.monotonic() - before >= 3 * FIRST_SIGN_IN_DELAY
+
+
+def test_an_ip_address_without_attempts_left_is_refused_the_right_password(
+    send: Send, host: ImageHost
+) -> None:
+    create_user(host, "guessed")
+    address = new_address()
+    for _ in range(2):
+        assert sign_in(send, "guessed", "wrong password", address).status_code == 401
+    refused = sign_in(send, "guessed", PASSWORD, address)
     assert (refused.status_code, rate_limit_headers(refused)) == (429, (2, 0))
     assert refused.headers["retry-after"] == "40"
 
@@ -282,13 +300,13 @@ def test_a_suspended_account_cannot_sign_in(send: Send, host: ImageHost) -> None
 
 def test_a_password_change_counts_as_a_sign_in_attempt(send: Send, host: ImageHost) -> None:
     create_user(host, "guesser", api_per_minute=0)
-    token = host.sessions.create(host.accounts.get("guesser")).token
+    token, address = host.sessions.create(host.accounts.get("guesser")).token, new_address()
     body = {"current_password": "wrong", "new_password": PASSWORD}
-    statuses = [
-        send("POST", "/v1/account/password", new_address(), token, json=body).status_code for _ in range(3)
-    ]
+    statuses = [send("POST", "/v1/account/password", address, token, json=body).status_code for _ in range(3)]
     assert statuses == [422, 422, 429]
-    assert sign_in(send, "guesser", PASSWORD, new_address()).status_code == 429
+    assert sign_in(send, "guesser", PASSWORD, address).status_code == 429
+    right = {"current_password": PASSWORD, "new_password": "another long password"}
+    assert send("POST", "/v1/account/password", new_address(), token, json=right).status_code == 200
 
 
 def test_accounts_can_be_created_if_registration_is_enabled(send: Send) -> None:

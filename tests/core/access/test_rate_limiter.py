@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ from imagehost_core import ImageHost, InsufficientStorageError, Settings
 from imagehost_core.db import RateLimitStore
 from imagehost_core.db.rate_limits import _counter_id
 from imagehost_core.limits import Window
+from imagehost_core.limits.windows import MAX_SIGN_IN_DELAY
 from imagehost_core.settings import LimitSettings, RenderingSettings
 from imagehost_core.storage import LockManager
 from imagehost_core.storage.counter_table import COUNTERS, INITIAL_CAPACITY
@@ -100,19 +102,45 @@ def test_an_accounts_quota_of_0_is_unlimited_though_the_host_has_one() -> None:
         assert host.upload(make_image(4, 3), owner="admin").size > 1
 
 
-def test_signing_in_is_limited_by_account_and_by_ip_address(host: ImageHost) -> None:
-    assert [host.rate_limiter.admit_sign_in("ann", f"192.0.2.{n}").admitted for n in range(4)] == [
-        True
-    ] * 3 + [False]
-    assert [host.rate_limiter.admit_sign_in(f"user{n}", "198.51.100.1").admitted for n in range(4)] == [
-        True
-    ] * 3 + [False]
+def test_signing_in_is_refused_by_ip_address_and_delayed_by_account(host: ImageHost) -> None:
+    delays = [host.rate_limiter.admit_sign_in("ann", f"192.0.2.{n}").delay_seconds for n in range(10)]
+    assert delays == [0.0] * 3 + [0.25, 0.5, 1.0, 2.0, 4.0, 4.0, 4.0]
+    attempts = [host.rate_limiter.admit_sign_in(f"user{n}", "198.51.100.1") for n in range(4)]
+    assert [attempt.decision.admitted for attempt in attempts] == [True] * 3 + [False]
+    assert {attempt.delay_seconds for attempt in attempts} == {0.0}
 
 
-def test_names_too_long_for_an_account_share_one_limit(host: ImageHost) -> None:
-    attempts = [host.rate_limiter.admit_sign_in("x" * (65 + n), f"192.0.2.{n}").admitted for n in range(4)]
-    assert attempts == [True] * 3 + [False]
-    assert host.rate_limiter.admit_sign_in("x" * 64, "192.0.2.9").admitted
+@pytest.fixture(scope="module")
+def host_and_clock() -> Iterator[tuple[ImageHost, FrozenClock]]:
+    """A host with 3 sign-in attempts a minute, and its clock."""
+    clock, limits = FrozenClock(), LimitSettings(sign_ins_per_minute=3)
+    options = Settings(limits=limits, rendering=RenderingSettings(processes=1))
+    with ImageHost.open(settings=options, clock=clock) as host:
+        yield host, clock
+
+
+ADDRESSES = st.one_of(
+    st.integers(1, 200).map("192.0.2.{}".format), st.integers(0, 9).map("2001:db8::{}:0:0:0:1".format)
+)
+SIGN_INS = st.lists(
+    st.tuples(st.sampled_from(["ann", "ANN", "Ann", "bob", "x" * 70]), ADDRESSES), max_size=60
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(SIGN_INS, st.integers(0, 90))
+def test_an_attempt_from_an_ip_address_that_sent_none_is_admitted_whatever_others_sent(
+    host_and_clock: tuple[ImageHost, FrozenClock], attempts: list[tuple[str, str]], pause: int
+) -> None:
+    host, clock = host_and_clock
+    clock.advance(minutes=2)
+    for name, address in attempts:
+        host.rate_limiter.admit_sign_in(name, address)
+    clock.advance(seconds=pause)
+    for address in ("203.0.113.1", "2001:db8:1::1"):
+        attempt = host.rate_limiter.admit_sign_in("ann", address)
+        assert attempt.decision.admitted
+        assert attempt.delay_seconds <= MAX_SIGN_IN_DELAY
 
 
 @settings(max_examples=50, deadline=None)
@@ -154,6 +182,7 @@ from pathlib import Path
 from imagehost_core.db import RateLimitStore
 from imagehost_core._util.clock import utc_now
 from imagehost_core.limits import Window
+from imagehost_core.limits.windows import MAX_SIGN_IN_DELAY
 from imagehost_core.storage import LockManager
 
 folder = Path(sys.argv[1])
@@ -240,7 +269,14 @@ def test_the_windows_of_a_key_have_different_counters() -> None:
 
 def test_an_attempt_refused_by_ip_address_does_not_count_for_the_account(host: ImageHost) -> None:
     for number in range(3):
-        assert host.rate_limiter.admit_sign_in(f"user{number}", "192.0.2.7").admitted
+        assert host.rate_limiter.admit_sign_in(f"user{number}", "192.0.2.7").decision.admitted
     for _ in range(5):
-        assert not host.rate_limiter.admit_sign_in("ann", "192.0.2.7").admitted
-    assert host.rate_limiter.admit_sign_in("ann", "192.0.2.8").admitted
+        assert not host.rate_limiter.admit_sign_in("ann", "192.0.2.7").decision.admitted
+    assert host.rate_limiter.admit_sign_in("ann", "192.0.2.8").delay_seconds == 0
+
+
+def test_sign_ins_without_a_limit_are_not_delayed() -> None:
+    limits = LimitSettings(sign_ins_per_minute=0)
+    with ImageHost.open(settings=Settings(limits=limits, rendering=RenderingSettings(processes=1))) as host:
+        attempts = [host.rate_limiter.admit_sign_in("ann", "192.0.2.7") for _ in range(30)]
+    assert all(attempt.decision.admitted and not attempt.delay_seconds for attempt in attempts)

@@ -114,6 +114,7 @@ if TYPE_CHECKING:
         Rendered,
         ResolvedImage,
         SessionService,
+        SignInAttempt,
         SubOperation,
         WebhookService,
         WindowState,
@@ -176,7 +177,7 @@ if TYPE_CHECKING:
     from imagehost_core.storage import BlobStore, LocalBlobStore, MemoryBlobStore, StagedFile
     from imagehost_core.transform import AUTO, Auto, Fit, Plan, Point, Size, Transform, parse_transform, plan
     from imagehost_core.uploads import UploadKeywords, UploadOptions, parse_upload_options
-    from imagehost_core.webhooks import Attempt, HostResolver
+    from imagehost_core.webhooks import Attempt, HostResolver, SenderLoad
     from imagehost_core.workers import PoolLoad
     from imagehost_core.workers.broker import run_broker
 
@@ -321,6 +322,7 @@ __all__ = [
     "ResultRecorder",
     "Role",
     "Scope",
+    "SenderLoad",
     "Session",
     "SessionId",
     "SessionRef",
@@ -329,6 +331,7 @@ __all__ = [
     "SessionSettings",
     "SessionWithToken",
     "Settings",
+    "SignInAttempt",
     "Size",
     "SourceItem",
     "SourceLimits",

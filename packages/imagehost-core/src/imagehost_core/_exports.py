@@ -39,7 +39,7 @@ EXPORTS: dict[str, str] = {
     "services": """
         AccountService AlbumService Blob CheckName CheckProgress Finding FindingKind GarbageReport
         IdempotentRequest IntegrityService KeyService LeasedDelivery MemberStatus MembershipResult
-        ProgressCallback RateLimiter Rendered ResolvedImage SessionService SubOperation
+        ProgressCallback RateLimiter Rendered ResolvedImage SessionService SignInAttempt SubOperation
         WebhookService WindowState
     """,
     "services.accounts": "AccountChanges",
@@ -70,7 +70,7 @@ EXPORTS: dict[str, str] = {
     "storage": "BlobStore LocalBlobStore MemoryBlobStore StagedFile",
     "transform": "AUTO Auto Fit Plan Point Size Transform parse_transform plan",
     "uploads": "UploadKeywords UploadOptions parse_upload_options",
-    "webhooks": "Attempt HostResolver",
+    "webhooks": "Attempt HostResolver SenderLoad",
     "workers": "PoolLoad",
     "workers.broker": "run_broker",
 }

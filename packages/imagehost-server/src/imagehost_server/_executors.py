@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
 from typing import ParamSpec, TypeVar
 
+import anyio
 from anyio import CapacityLimiter, WouldBlock, fail_after, to_thread
 
 from imagehost_core.errors import UnavailableError
@@ -29,6 +30,8 @@ PASSWORD_THREADS = 2
 """Threads that hash passwords; each hash takes 0.1 s and 64 MiB."""
 MAX_WAITING_PASSWORDS = 50
 """Password checks that may wait: 2.5 s of work."""
+MAX_DELAYED_SIGN_INS = 1_000
+"""Sign-in attempts that may wait for their delay; each is a task without a thread."""
 RETRY_AFTER_SECONDS = 3
 """`Retry-After` of a request that is rejected because too many wait."""
 RESERVED_RENDERINGS = 1
@@ -147,6 +150,27 @@ class SharedThreadLimiter:
                 del self._held[owner]
 
 
+class DelayQueue:
+    """Requests that wait for some time, which hold neither a thread nor a connection of the database.
+
+    Args:
+        max_waiting: The most requests that wait. Further ones do not: a delay refuses nothing.
+        sleep: Waits for a number of seconds.
+    """
+
+    def __init__(self, max_waiting: int, sleep: Callable[[float], Awaitable[object]] = anyio.sleep) -> None:
+        self._places, self._sleep = max_waiting, sleep
+
+    async def wait(self, seconds: float) -> None:
+        """Wait, if there is a place."""
+        if seconds and self._places:
+            self._places -= 1
+            try:
+                await self._sleep(seconds)
+            finally:
+                self._places += 1
+
+
 class LoopExecutor:
     """Short reads of the database, which run on the event loop: a thread switch takes longer than they do.
 
@@ -195,6 +219,7 @@ class Executors:
             respond cannot delay responses from the disk.
         upload_bodies: Writes of request bodies to disk.
         passwords: Password hashes.
+        sign_in_delays: Sign-in attempts before their hashes.
         dns: DNS lookups.
         probes: Checks of readiness, one of each kind at a time.
         metrics: Collection of the metrics, one at a time.
@@ -210,6 +235,7 @@ class Executors:
         self.masters = ThreadLimiter(MASTER_THREADS, max_wait_seconds=MAX_WAIT_SECONDS)
         self.upload_bodies = ThreadLimiter(UPLOAD_BODY_THREADS)
         self.passwords = ThreadLimiter(PASSWORD_THREADS, MAX_WAITING_PASSWORDS)
+        self.sign_in_delays = DelayQueue(MAX_DELAYED_SIGN_INS)
         self.dns = ThreadLimiter(DNS_THREADS)
         self.probes = ThreadLimiter(PROBE_THREADS)
         self.metrics = ThreadLimiter(1, MAX_WAITING_SCRAPES)

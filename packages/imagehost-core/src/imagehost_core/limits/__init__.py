@@ -31,6 +31,7 @@ from imagehost_core.limits.windows import (
     decide,
     first_hits,
     raise_limit_command,
+    sign_in_delay,
 )
 
 __all__ = [
@@ -50,5 +51,6 @@ __all__ = [
     "require_file_count",
     "require_file_size",
     "require_quota",
+    "sign_in_delay",
     "sign_in_keys",
 ]

@@ -17,6 +17,8 @@ from imagehost_core._util.clock import to_micros
 from imagehost_core.errors import RateLimitError
 
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
+FIRST_SIGN_IN_DELAY, MAX_SIGN_IN_DELAY = 0.25, 4.0
+"""Seconds by which a sign-in attempt is delayed: each doubles the delay, up to the longest."""
 
 
 @frozen
@@ -127,6 +129,21 @@ def first_hits(start: int, last_start: int, last_hits: int) -> int:
         last_hits: The hits of that window.
     """
     return last_hits if start < last_start else 0
+
+
+def sign_in_delay(attempts: int, limit: int) -> float:
+    """Return the seconds by which the check of a password is delayed.
+
+    The attempts of all clients slow an account's next ones and refuse none, so that its owner gets in.
+
+    Args:
+        attempts: The attempts to sign in to the account in this minute, with this one.
+        limit: Those that are not delayed.
+    """
+    beyond = attempts - limit
+    if beyond <= 0:
+        return 0.0
+    return min(MAX_SIGN_IN_DELAY, FIRST_SIGN_IN_DELAY * 2.0 ** min(beyond - 1, 10))
 
 
 def decide(policy: RateLimitPolicy, hits: Mapping[str, int], now: datetime, cost: int = 1) -> Decision:

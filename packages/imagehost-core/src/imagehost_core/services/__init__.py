@@ -15,7 +15,7 @@ from imagehost_core.services.integrity import (
     ProgressCallback,
 )
 from imagehost_core.services.keys import KeyService
-from imagehost_core.services.rate_limiter import RateLimiter, WindowState
+from imagehost_core.services.rate_limiter import RateLimiter, SignInAttempt, WindowState
 from imagehost_core.services.rendering import Rendered
 from imagehost_core.services.sessions import SessionService
 from imagehost_core.services.webhooks import WebhookService
@@ -40,6 +40,7 @@ __all__ = [
     "Rendered",
     "ResolvedImage",
     "SessionService",
+    "SignInAttempt",
     "SubOperation",
     "WebhookService",
     "WindowState",

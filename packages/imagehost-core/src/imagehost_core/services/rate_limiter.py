@@ -8,7 +8,16 @@ from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
 from imagehost_core.db import PostgresRateLimitStore, RateLimitStore
-from imagehost_core.limits import Decision, RateLimitPolicy, account_key, ip_address_key, sign_in_keys
+from imagehost_core.limits import (
+    MINUTE,
+    Decision,
+    RateLimitPolicy,
+    Window,
+    account_key,
+    ip_address_key,
+    sign_in_delay,
+    sign_in_keys,
+)
 from imagehost_core.models import Account, LimitOverrides
 from imagehost_core.settings import LimitSettings
 
@@ -28,6 +37,19 @@ class WindowState:
     limit: int
     remaining: int
     reset: int
+
+
+@frozen
+class SignInAttempt:
+    """An attempt to sign in that has been counted.
+
+    Attributes:
+        decision: Whether the client IP address may make it.
+        delay_seconds: How long the check of the password must wait.
+    """
+
+    decision: Decision
+    delay_seconds: float = 0.0
 
 
 @frozen
@@ -86,19 +108,18 @@ class RateLimiter:
         """Decide on a web page as `admit_page` does, but without waiting."""
         return self._store.try_admit(ip_address_key(ip_address), self._limits.pages)
 
-    def admit_sign_in(self, name: str, ip_address: str) -> Decision:
-        """Decide on a sign-in attempt, and count it for the client IP address and the account.
+    def admit_sign_in(self, name: str, ip_address: str) -> SignInAttempt:
+        """Decide on a sign-in attempt by the client IP address, and count it for the account if admitted.
 
-        The IP address is counted first, and an attempt rejected for it does not count for the account: one
-        client cannot use up the attempts of many accounts.
+        An IP address has the attempts of one account for all accounts together. The account itself refuses
+        nothing: the attempts of other clients only delay the next ones.
         """
-        policy = self._limits.sign_ins
         name_key, client_key = sign_in_keys(name, ip_address)
-        by_client = self._store.admit(client_key, policy)
-        if not by_client.admitted:
-            return by_client
-        by_name = self._store.admit(name_key, policy)
-        return min(by_client, by_name, key=lambda decision: (decision.admitted, decision.remaining))
+        decision = self._store.admit(client_key, self._limits.sign_ins)
+        if not decision.admitted or decision.window is None:
+            return SignInAttempt(decision)
+        total = self._store.admit(name_key, _ACCOUNT_SIGN_INS)
+        return SignInAttempt(decision, sign_in_delay(total.limit - total.remaining, decision.limit))
 
     def windows(self, account: Account) -> tuple[WindowState, ...]:
         """Return the windows that limit an account; a limit of 0 is unlimited and has none."""
@@ -143,3 +164,5 @@ def _policies(settings: LimitSettings, overrides: LimitOverrides) -> _Policies:
 
 
 _NO_OVERRIDES = LimitOverrides()
+_ACCOUNT_SIGN_INS = (Window("sign_ins_per_minute", MINUTE, 2**31),)
+"""A limit that is never reached: the attempts are counted only."""

@@ -89,7 +89,8 @@ class LimitSettings:
         uploads_per_minute: Upload requests per account and minute.
         bulk_ids_per_minute: Image ids in bulk requests per account and minute.
         unauthenticated_per_minute: Requests without a valid token per client IP address and minute.
-        sign_ins_per_minute: Sign-in attempts per minute, for each account and each client IP address.
+        sign_ins_per_minute: Sign-in attempts per client IP address and minute, and of an account per minute
+            that are not delayed.
         pages_per_minute: Web pages per client IP address and minute.
         quota_bytes: Bytes of masters per account.
     """

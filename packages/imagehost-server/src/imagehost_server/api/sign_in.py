@@ -31,7 +31,7 @@ async def create_session(request: ApiRequest, name: str, password: str) -> Sessi
     Raises:
         ValidationError: The password is too long.
         UnauthorizedError: There is no such account, or it has another password.
-        RateLimitError: The account or the IP address has no attempts left.
+        RateLimitError: The IP address has no attempts left.
     """
     if errors := password_errors(password):
         raise ValidationError(errors=errors)
@@ -61,7 +61,7 @@ async def replace_password(request: ApiRequest, current: str, new: str) -> None:
 
     Raises:
         ValidationError: The current password is another, or the new one has no allowed length.
-        RateLimitError: The account or the IP address has no attempts left.
+        RateLimitError: The IP address has no attempts left.
         ConflictError: The password was changed meanwhile.
     """
     host, executors, account = request.host, request.executors, request.account

@@ -1,7 +1,8 @@
 """Throttling within a request: password attempts, and the image ids of bulk requests.
 
-Password attempts are limited per account and per IP address, before any hash is computed: a hash costs 0.1 s
-of CPU and 64 MiB of memory.
+Password attempts are limited per IP address and delayed by those of the account, before any hash is computed:
+a hash costs 0.1 s of CPU and 64 MiB of memory. Attempts count for names that no account has as well, so that
+the delay does not reveal account names.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from imagehost_server.api.request import ApiRequest
 
 
 async def throttle_password_attempt(request: ApiRequest, name: str) -> None:
-    """Count a password attempt, or raise RateLimitError.
+    """Count a password attempt, and wait if the account has had many; or raise RateLimitError.
 
     The response's rate limit headers then describe these windows, if they are tighter than the API's.
 
@@ -23,12 +24,13 @@ async def throttle_password_attempt(request: ApiRequest, name: str) -> None:
         name: The account name; the account need not exist.
 
     Raises:
-        RateLimitError: The account or the IP address has no attempts left.
+        RateLimitError: The IP address has no attempts left.
     """
-    decision = await request.executors.database.run(
+    attempt = await request.executors.database.run(
         request.host.rate_limiter.admit_sign_in, name, request.identity.ip_address
     )
-    _apply(request, decision)
+    _apply(request, attempt.decision)
+    await request.executors.sign_in_delays.wait(attempt.delay_seconds)
 
 
 def bulk_admission(request: ApiRequest) -> Callable[[int], None]:
