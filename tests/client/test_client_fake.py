@@ -233,7 +233,7 @@ def test_image_delivery_returns_the_stored_file_and_validates_parameters(
         signed = client.images.signed_url(hidden).url
         assert anonymous.get(signed).status_code == 200
         assert_error(anonymous.get(signed.replace("exp=", "exp=1")), 404, "NOT_FOUND")
-        old = f"{hidden.url}?exp=1&sig={host.signature(hidden.id + '1')}"
+        old = f"{hidden.url}?exp=1&sig={host.signature('admin', hidden.id + '1')}"
         assert_error(anonymous.get(old), 404, "NOT_FOUND")
     client.images.delete(image)
     assert_error(http.get(image.url), 404, "NOT_FOUND")

@@ -131,6 +131,7 @@ def the_rest(client: Client) -> None:
     assert_type(client.sessions.list(), Pager[Session])
     assert_type(client.sessions.delete("s"), models.SignedOut)
     assert_type(client.change_password("a", "b"), models.PasswordChanged)
+    assert_type(client.renew_signing_secret(), models.SigningSecretRenewed)
     assert_type(client.sessions.create("a", "b").account.name, str)
     assert_type(client.image_url("a", w=3), str)
     assert_type(client.with_options(timeout=3), Client)

@@ -47,6 +47,7 @@ CALLS: dict[str, Call[Any]] = {
     "delete_key": access.delete_key("x"),
     "get_account": access.get_account(),
     "change_password": access.change_password("x", "y"),
+    "renew_signing_secret": access.renew_signing_secret(),
     "list_sessions": access.list_sessions(),
     "delete_session_by_id": access.delete_session("x"),
     "list_accounts": accounts.list_accounts(),

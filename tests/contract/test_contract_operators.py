@@ -106,6 +106,7 @@ async def test_a_key_manages_neither_sessions_nor_the_password_nor_accounts(
         program.sessions.list().first_page,
         lambda: program.sessions.delete("0" * 16),
         lambda: program.change_password(PASSWORD, NEW_PASSWORD),
+        program.renew_signing_secret,
         program.accounts.list().first_page,
         lambda: program.accounts.get(1),
         lambda: program.accounts.update(1, suspended=True),
@@ -113,6 +114,15 @@ async def test_a_key_manages_neither_sessions_nor_the_password_nor_accounts(
     ):
         with pytest.raises(ForbiddenError):
             await call()
+
+
+async def test_a_name_is_one_in_any_case(operator: AsyncClient, connect: Connect) -> None:
+    created = await operator.accounts.create("Case.Of.A.Name", NEW_PASSWORD)
+    for name in ("case.of.a.name", "CASE.OF.A.NAME", "Case.Of.A.Name"):
+        session = await connect(None).sessions.create(name, NEW_PASSWORD)
+        assert session.account.name == created.name
+        with pytest.raises(ConflictError):
+            await operator.accounts.create(name, NEW_PASSWORD)
 
 
 async def test_a_changed_password_ends_the_other_sessions(

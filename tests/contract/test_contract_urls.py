@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import time
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -12,7 +13,7 @@ import pytest
 from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.contract.conftest import Backend, assert_error, data_of
+from tests.contract.conftest import Backend, Connect, assert_error, data_of
 
 from imagehost_client import AsyncClient, urls
 from imagehost_client.models import Image, Links
@@ -218,6 +219,35 @@ async def test_a_signed_url_delivers_a_private_image_without_a_token(
     assert (await anonymous_http.get(image.url)).status_code == 404
     await client.images.delete(image)
     assert (await anonymous_http.get(plain.url)).status_code == 404
+
+
+@pytest.mark.anyio
+async def test_a_renewed_secret_ends_all_signed_urls(
+    client: AsyncClient, anonymous_http: httpx2.AsyncClient
+) -> None:
+    image = await client.upload(make_png(), filename="a.png", is_public=False)
+    one, other = await client.images.signed_url(image), await client.images.signed_url(image, w=2)
+    assert [(await anonymous_http.get(url.url)).status_code for url in (one, other)] == [200, 200]
+    assert (await client.renew_signing_secret()).renewed
+    assert [(await anonymous_http.get(url.url)).status_code for url in (one, other)] == [404, 404]
+    renewed = await client.images.signed_url(image)
+    assert (await anonymous_http.get(renewed.url)).status_code == 200
+
+
+@pytest.mark.anyio
+async def test_a_signed_url_expires_no_later_than_the_key_that_signs(
+    client: AsyncClient, connect: Connect
+) -> None:
+    image = await client.upload(make_png(), filename="a.png", is_public=False)
+    expires_at = datetime.now(UTC).replace(microsecond=0) + timedelta(minutes=9)
+    key = await client.keys.create("short", scopes=["images:read"], expires_at=expires_at)
+    program = connect(key.token)
+    (many,) = await program.images.signed_urls([image], w=2)
+    for signed in (await program.images.signed_url(image), many):
+        assert signed.expires_at == expires_at
+    short = (await program.images.signed_url(image, expires_in=60)).expires_at
+    assert short is not None
+    assert short < expires_at
 
 
 @pytest.mark.anyio

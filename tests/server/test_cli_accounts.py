@@ -65,6 +65,17 @@ def test_a_password_is_generated_or_prompted_for(data: Path) -> None:
         assert verify_password(host.accounts.password_hash("ada"), other)
 
 
+def test_all_signed_urls_of_an_account_are_ended(data: Path) -> None:
+    with ImageHost.open(data) as host:
+        image = host.upload(make_image(8, 8), owner="admin", is_public=False)
+        path, _, query = host.images.signed_url(image).rpartition("/")[2].partition("?")
+        assert host.delivery.resolve(path, query).image == image
+        assert run(data, "users", "renew-signing-secret", "Admin") == ""
+        with pytest.raises(NotFoundError):
+            host.delivery.resolve(path, query)
+    assert "unknown" in run(data, "users", "renew-signing-secret", "unknown", status=1)
+
+
 def test_a_password_that_is_too_short_is_an_error_without_the_password(data: Path) -> None:
     error = run(data, "users", "create", "ada", "--prompt", stdin="hunter2\nhunter2\n", status=1)
     assert "at least 8 characters" in error

@@ -217,6 +217,27 @@ def test_a_key_that_is_revoked_again_keeps_the_first_time(
     assert revoked.count(revoked[0]) == len(revoked)
 
 
+CREATIONS: dict[str, Action] = {
+    "upload": lambda host, _: host.upload(make_image(9, 9), owner="ann"),
+    "album": lambda host, _: host.albums.create(owner="ann", name="y"),
+    "key": lambda host, _: host.keys.create(owner="ann"),
+    "webhook": lambda host, _: host.webhooks.create(owner="ann", url=URL),
+    "idempotency key": lambda host, owned: host.idempotency.begin(owned.account, "k", "f").__enter__(),
+    "signed URL": lambda host, owned: host.images.signed_url(owned.image, owner="ann"),
+}
+"""Operations that insert a record of an account, or sign for it."""
+
+
+@pytest.mark.parametrize("create", CREATIONS.values(), ids=CREATIONS)
+def test_an_account_that_is_deleted_after_the_check_gets_nothing_new(
+    host: ImageHost, hooks: SqliteHooks, owned: Owned, create: Action
+) -> None:
+    hooks.after_row("FROM accounts", lambda: host.accounts.delete(owned.account))
+    with pytest.raises(NotFoundError):
+        create(host, owned)
+    assert hooks.is_done
+
+
 def test_the_last_webhook_that_an_account_may_have_is_created_once(
     host: ImageHost, hooks: SqliteHooks, owned: Owned
 ) -> None:

@@ -13,7 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from imagehost_core import ConflictError, ImageHost, InsufficientStorageError
+from imagehost_core import (
+    ConflictError,
+    ImageHost,
+    InsufficientStorageError,
+    SessionRequirement,
+    UnauthorizedError,
+    authorize,
+)
 from imagehost_core._util.clock import utc_now
 from imagehost_core.db import StoredResponse
 from imagehost_core.db.postgres_database import PostgresDatabase
@@ -89,6 +96,26 @@ def test_an_image_is_uploaded_listed_searched_and_deleted(open_host: Callable[..
 def test_hosts_sign_urls_with_one_secret(open_host: Callable[..., ImageHost]) -> None:
     first, second = open_host(), open_host()
     assert first._context.secret == second._context.secret
+
+
+def test_a_session_ends_after_the_transaction_that_it_has_authorized(
+    open_host: Callable[..., ImageHost],
+) -> None:
+    first, second = open_host(), open_host()
+    session = first.sessions.create(first.accounts.get("admin"))
+    owner = authorize(first.authenticate(session.token), SessionRequirement.ONLY)
+    waiting = "SELECT count(*) AS waiting FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted"
+    units, database = first._context.units, first._context.database
+    with ThreadPoolExecutor(1) as threads:
+        with units.transaction(owner) as transaction:
+            ended = threads.submit(second.sessions.end, session.token)
+            while database.fetch_one(waiting, {}) == {"waiting": 0}:
+                assert not ended.done()
+                time.sleep(0.01)
+            units.verify(owner, transaction)
+        ended.result(TIMEOUT)
+    with pytest.raises(UnauthorizedError):
+        first.albums.create(owner=owner, name="a")
 
 
 def test_concurrent_uploads_of_two_hosts_never_exceed_the_quota(open_host: Callable[..., ImageHost]) -> None:

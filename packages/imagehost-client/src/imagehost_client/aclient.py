@@ -163,6 +163,7 @@ class AsyncClient(BaseClient):
     account: Final = AsyncOperation(_calls.access.get_account)
     request: Final = AsyncOperation(_calls.generic.request)
     change_password: Final = AsyncOperation(_calls.access.change_password)
+    renew_signing_secret: Final = AsyncOperation(_calls.access.renew_signing_secret)
 
     def __init__(
         self,

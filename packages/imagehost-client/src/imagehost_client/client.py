@@ -164,6 +164,7 @@ class Client(BaseClient):
     account: Final = Operation(_calls.access.get_account)
     request: Final = Operation(_calls.generic.request)
     change_password: Final = Operation(_calls.access.change_password)
+    renew_signing_secret: Final = Operation(_calls.access.renew_signing_secret)
 
     def __init__(
         self,

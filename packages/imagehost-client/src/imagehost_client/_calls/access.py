@@ -33,6 +33,7 @@ from imagehost_client.models import (
     Session,
     SessionWithToken,
     SignedOut,
+    SigningSecretRenewed,
 )
 
 
@@ -129,6 +130,16 @@ def change_password(current_password: str, new_password: str) -> Call[PasswordCh
     """
     body = {"current_password": current_password, "new_password": new_password}
     return evolve(single("POST", PasswordChanged, "account", "password", body=body), idempotent=False)
+
+
+@checked
+def renew_signing_secret() -> Call[SigningSecretRenewed]:
+    """End all signed URLs of your images at once; this requires a session token.
+
+    New ones can be made. It is retried only if the host has not processed the request.
+    """
+    call = single("POST", SigningSecretRenewed, "account", "signing-secret")
+    return evolve(call, idempotent=False)
 
 
 @checked

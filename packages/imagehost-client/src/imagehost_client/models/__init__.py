@@ -20,6 +20,7 @@ from imagehost_client.models.accounts import (
     Session,
     SessionWithToken,
     SignedOut,
+    SigningSecretRenewed,
 )
 from imagehost_client.models.albums import Album, DeletedAlbum, Member, Membership, MemberStatus, PublicAlbum
 from imagehost_client.models.images import (
@@ -83,6 +84,7 @@ __all__ = [
     "SignedImageUrl",
     "SignedOut",
     "SignedUrl",
+    "SigningSecretRenewed",
     "Webhook",
     "WebhookDelivery",
     "WebhookWithSecret",

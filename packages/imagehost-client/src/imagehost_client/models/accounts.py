@@ -79,6 +79,13 @@ class PasswordChanged(Result):
 
 
 @frozen(kw_only=True)
+class SigningSecretRenewed(Result):
+    """The result of ending all signed URLs."""
+
+    renewed: bool = True
+
+
+@frozen(kw_only=True)
 class ApiKey(Result):
     """An API key, without its token."""
 

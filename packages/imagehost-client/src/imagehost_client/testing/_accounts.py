@@ -100,7 +100,7 @@ def create_account(request: FakeRequest) -> object:
         raise UnauthorizedError("expected a known token for Authorization but received none")
     request.errors.raise_all()
     name = members.pop("username")
-    if name in host.accounts:
+    if host.find_name(name) is not None:
         raise ConflictError(f"expected a name that is not taken for username but received {name!r}")
     host.passwords[name] = members.pop("password")
     host.add_account(name)

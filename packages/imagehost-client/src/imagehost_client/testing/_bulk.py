@@ -12,7 +12,7 @@ from imagehost_client.testing._errors import ErrorCollector
 from imagehost_client.testing._images import change_image, emit_deleted, image_members
 from imagehost_client.testing._members import Parser, parse_ids
 from imagehost_client.testing._request import FakeRequest, touch_albums
-from imagehost_client.testing._store import Record, current_time
+from imagehost_client.testing._store import Record
 
 MAX_IMAGES = 100
 """The maximum number of images of a request."""
@@ -60,10 +60,10 @@ def sign_urls(request: FakeRequest) -> object:
         _parse_item(request, f"items[{index}]", item) for index, item in enumerate(members.get("items") or ())
     ]
     request.errors.raise_all()
-    expires = int(current_time().timestamp()) + members.get("expires_in", DEFAULT_LIFETIME)
+    seconds = members.get("expires_in", DEFAULT_LIFETIME)
     return {
         "items": [
-            {"image_id": image["id"], **signed_url(request.host, image, params, expires)}
+            {"image_id": image["id"], **signed_url(request, image, params, seconds)}
             for image, params in records
         ]
     }

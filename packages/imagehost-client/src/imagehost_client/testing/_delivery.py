@@ -51,20 +51,23 @@ def sign_url(request: FakeRequest) -> object:
     """Return a signed delivery URL of an image."""
     row, params = request.changed("images", {**PARAMS, "expires_in": LIFETIME})
     seconds = params.pop("expires_in", DEFAULT_LIFETIME)
-    return signed_url(request.host, row.record, params, int(current_time().timestamp()) + seconds)
+    return signed_url(request, row.record, params, seconds)
 
 
-def signed_url(host: HostState, image: Record, params: Mapping[str, object], expires: int) -> Record:
-    """Return a signed URL of an image, and its expiry.
+def signed_url(request: FakeRequest, image: Record, params: Mapping[str, object], seconds: int) -> Record:
+    """Return a signed URL of an image, and its expiry, which is no later than that of the request's key.
 
     Args:
-        host: The host's state, with its signing key.
+        request: The request.
         image: The record of the image.
         params: The processing parameters.
-        expires: The expiry, as a Unix timestamp.
+        seconds: The requested lifetime.
     """
-    query = build_query(params)
-    signature = host.signature(_string_to_sign(image["id"], query, str(expires)))
+    host, grant, query = request.host, request.grant, build_query(params)
+    expires = int(current_time().timestamp()) + seconds
+    if grant.key is not None and (ends := host.tables["keys"].rows[grant.key].record["expires_at"]):
+        expires = min(expires, int(datetime.fromisoformat(ends).timestamp()))
+    signature = host.signature(grant.account, _string_to_sign(image["id"], query, str(expires)))
     signed_query = urlencode({**query, "exp": expires, "sig": signature})
     expires_at = rfc3339(datetime.fromtimestamp(expires, UTC))
     return {"url": f"{image['url']}?{signed_query}", "expires_at": expires_at}
@@ -88,7 +91,7 @@ def deliver(
     """
     image_id, _, extension = name.partition(".")
     row = host.tables["images"].rows.get(image_id)
-    is_signed = row is not None and _is_signed(host, image_id, query)
+    is_signed = row is not None and _is_signed(host, row, query)
     is_owner = row is not None and grant is not None and grant.account == row.owner
     if row is None or not host.is_active(row.owner) or not (row.record["is_public"] or is_owner or is_signed):
         raise NotFoundError(f"expected the id of an image but received {image_id!r}")
@@ -151,10 +154,10 @@ def _string_to_sign(image_id: str, query: Mapping[str, object], expires: str) ->
     return f"{image_id}\n{urlencode(params)}\n{expires}"
 
 
-def _is_signed(host: HostState, image_id: str, query: Mapping[str, str]) -> bool:
+def _is_signed(host: HostState, row: Row, query: Mapping[str, str]) -> bool:
     """Return whether a delivery URL has a valid signature that is not expired."""
     expires, signature = query.get("exp", ""), query.get("sig", "")
-    expected = host.signature(_string_to_sign(image_id, query, expires))
+    expected = host.signature(row.owner, _string_to_sign(row.record["id"], query, expires))
     matches = hmac.compare_digest(expected.encode(), signature.encode("utf-8", "replace"))
     return matches and expires.isdecimal() and int(expires) > current_time().timestamp()
 

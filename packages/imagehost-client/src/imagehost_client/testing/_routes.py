@@ -52,6 +52,7 @@ ROUTES: tuple[tuple[str, str, Route, str | None], ...] = (
     ("POST", "/webhooks/{}/deliveries/{}/retry", _webhooks.retry_delivery, "webhooks:manage"),
     ("GET", "/account", _accounts.get_account, "account:read"),
     ("POST", "/account/password", _sessions.change_password, None),
+    ("POST", "/account/signing-secret", _sessions.renew_signing_secret, None),
     ("DELETE", "/session", _sessions.delete_current_session, None),
     ("GET", "/sessions", _sessions.list_sessions, None),
     ("DELETE", "/sessions/{}", _sessions.delete_session, None),

@@ -21,12 +21,8 @@ PASSWORDS: dict[str, Parser] = {"current_password": parse_secret, "new_password"
 def create_session(request: FakeRequest) -> object:
     """Create a session; accounts that a test has added have the password `secret`."""
     members, host = request.created(SIGN_IN, required=SIGN_IN), request.host
-    name = members["username"]
-    if (
-        name not in host.accounts
-        or members["password"] != _password(request, name)
-        or not host.is_active(name)
-    ):
+    name = host.find_name(members["username"])
+    if name is None or members["password"] != _password(request, name) or not host.is_active(name):
         raise UnauthorizedError("expected the name and password of an account but received others")
     token = host.add_session(name, request.user_agent)
     expires = host.tables["sessions"].rows[host.tokens[token].session or ""].record["expires_at"]
@@ -68,6 +64,12 @@ def change_password(request: FakeRequest) -> object:
     request.host.passwords[name] = members["new_password"]
     request.host.end_sessions(name, keep=request.grant.session)
     return {"changed": True}
+
+
+def renew_signing_secret(request: FakeRequest) -> object:
+    """End all signed URLs of the account."""
+    request.host.signing_keys.pop(request.grant.account, None)
+    return {"renewed": True}
 
 
 def _password(request: FakeRequest, name: str) -> str:

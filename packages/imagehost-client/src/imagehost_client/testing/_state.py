@@ -85,7 +85,7 @@ class HostState:
             name: Table(name)
             for name in ("accounts", "sessions", "images", "albums", "keys", "webhooks", "deliveries")
         }
-        self._signing_key = secrets.token_bytes(32)
+        self.signing_keys: dict[str, bytes] = {}
 
     def add_account(self, name: str, *, role: str = "user") -> str:
         """Create an account, and return a session token with all permissions on it.
@@ -106,6 +106,10 @@ class HostState:
         table.add(name, record)
         self.accounts[name] = self.add_session(name)
         return self.accounts[name]
+
+    def find_name(self, name: str) -> str | None:
+        """Return the name of the account with a name in any case, or `None`."""
+        return next((other for other in self.accounts if other.lower() == name.lower()), None)
 
     def account(self, name: str) -> Record:
         """Return the record of the account with a name."""
@@ -136,9 +140,10 @@ class HostState:
             del sessions[session.record["id"]]
             self.tokens.pop(session.secret, None)
 
-    def signature(self, text: str) -> str:
-        """Return the HMAC that signs a delivery URL."""
-        return hmac.new(self._signing_key, text.encode(), hashlib.sha256).hexdigest()
+    def signature(self, owner: str, text: str) -> str:
+        """Return the HMAC that signs a delivery URL of an account's image."""
+        key = self.signing_keys.setdefault(owner, secrets.token_bytes(32))
+        return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
 
     def emit(self, kind: str, data: Record, owner: str) -> None:
         """Record an event, and a delivery of it to each webhook of its owner that subscribes to its kind."""

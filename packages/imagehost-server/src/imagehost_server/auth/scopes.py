@@ -44,6 +44,7 @@ ROUTE_SCOPES: dict[str, Requirement | None] = {
     "DELETE /v1/sessions/{session_id}": SessionRequirement.ONLY,
     "GET /v1/account": Scope.ACCOUNT_READ,
     "POST /v1/account/password": SessionRequirement.ONLY,
+    "POST /v1/account/signing-secret": SessionRequirement.ONLY,
     "GET /v1/accounts": SessionRequirement.OPERATOR,
     "POST /v1/accounts": SessionRequirement.OPERATOR,
     "GET /v1/accounts/{account_id}": SessionRequirement.OPERATOR,

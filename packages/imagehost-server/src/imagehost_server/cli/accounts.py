@@ -159,6 +159,20 @@ def set_password(data: Path, name: str, generate: bool) -> None:
         _print_password(name, password)
 
 
+@users.command("renew-signing-secret")
+@data_option
+@click.argument("name")
+def renew_signing_secret(data: Path, name: str) -> None:
+    """End all signed URLs of an account's images at once; new ones can be made.
+
+    \b
+    Example:
+      imagehost users renew-signing-secret anna --data /srv/imagehost
+    """  # noqa: D301 - the escape sequence is click's
+    with open_host(data) as host:
+        host.accounts.renew_signing_secret(name)
+
+
 @users.command("delete")
 @data_option
 @click.argument("name")

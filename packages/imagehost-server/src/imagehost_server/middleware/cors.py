@@ -43,7 +43,7 @@ EXPOSED_HEADERS = (
 MAX_AGE_SECONDS = 7_200
 """How long browsers may keep the result of a preflight request: the maximum of Chromium."""
 
-PRIVATE_PATHS = ("session", "sessions", "keys", "accounts", "account/password")
+PRIVATE_PATHS = ("session", "sessions", "keys", "accounts", "account/password", "account/signing-secret")
 """Paths below the prefix of the API that pages of other origins may not use, with everything below them."""
 
 _SHARED_PATH = re.compile(rf"(/api)?/v1(?!/({'|'.join(PRIVATE_PATHS)})(/|$))(/.*)?", re.DOTALL)

@@ -1,4 +1,4 @@
-"""Routes of the caller's own account: its usage and limits, and its password."""
+"""Routes of the caller's own account: usage and limits, the password, and the secret of signed URLs."""
 
 from __future__ import annotations
 
@@ -54,4 +54,21 @@ async def change_password(
     return ok(ChangedPassword())
 
 
-ROUTES = (get_account, change_password)
+@frozen
+class RenewedSigningSecret:
+    """The outcome of a renewal of the signing secret."""
+
+    renewed: Literal[True] = True
+
+
+@operation("POST /v1/account/signing-secret", summary="End all signed URLs of your images.")
+async def renew_signing_secret(request: ApiRequest) -> Response[Success[RenewedSigningSecret]]:
+    """Respond once all signed URLs of the account have ended, in every process; new ones can be made.
+
+    Requires a session.
+    """
+    await request.executors.database.run(request.host.accounts.renew_signing_secret, request.account)
+    return ok(RenewedSigningSecret())
+
+
+ROUTES = (get_account, change_password, renew_signing_secret)

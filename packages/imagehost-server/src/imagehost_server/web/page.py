@@ -33,7 +33,7 @@ HTML = "text/html"
 
 OUTCOME_PARAMETER = "done"
 """The query parameter of a page that a form leads to: what was done, one of `OUTCOMES`."""
-OUTCOMES = ("saved", "deleted", "password_changed", "event_sent")
+OUTCOMES = ("saved", "deleted", "password_changed", "event_sent", "signing_secret_renewed")
 """The messages that a page shows after a form."""
 
 Handler = Callable[..., Awaitable[Response[Any]]]

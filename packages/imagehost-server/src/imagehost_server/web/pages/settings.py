@@ -45,6 +45,14 @@ async def set_password(request: PageRequest) -> Response[Any]:
     return see_other("/settings", "password_changed")
 
 
+@page("/settings/signing-secret", method="POST", sign_in=True)
+async def renew_signing_secret(request: PageRequest) -> Response[Any]:
+    """End all signed URLs of the account at once."""
+    await read_form(request)
+    await request.executors.database.run(request.host.accounts.renew_signing_secret, request.account)
+    return see_other("/settings", "signing_secret_renewed")
+
+
 @page("/settings/sessions/{session_id:str}/end", method="POST", sign_in=True)
 async def end_session(request: PageRequest, session_id: FromPath[str]) -> Response[Any]:
     """End another session of the account at once."""
@@ -114,4 +122,12 @@ async def _show(
     )
 
 
-HANDLERS = (settings, set_password, end_session, create_key, revoke_key, create_integration)
+HANDLERS = (
+    settings,
+    set_password,
+    renew_signing_secret,
+    end_session,
+    create_key,
+    revoke_key,
+    create_integration,
+)
