@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import io
+import re
 import struct
 from collections.abc import Callable
+from math import ceil
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
 
-from imagehost_core.headers import ImageHeader, MetadataKind
+from imagehost_core.errors import ValidationError
+from imagehost_core.headers import ImageHeader, MetadataKind, scan
 from imagehost_core.headers.jpeg import MAX_SEGMENTS
 from imagehost_core.headers.reader import PAGE_BYTES
 
@@ -173,3 +180,81 @@ def test_markers_are_found_across_the_page_borders_of_the_reader(scan_bytes: Sca
         data = SOI + frame() + PIXELS
         data += b"x" * (PAGE_BYTES - len(data) + shift) + EOI
         assert scan_bytes(data).end_offset == len(data)
+
+
+def scan_of(ids: list[int], *, spectral: int = 0, pixels: int) -> bytes:
+    selectors = b"".join(bytes([each, 0]) for each in ids)
+    return segment(0xDA, bytes([len(ids)]) + selectors + bytes([spectral, 0x3F, 0])) + b"x" * pixels
+
+
+SAMPLING = st.tuples(st.integers(1, 4), st.integers(1, 4))
+
+
+@given(
+    st.sampled_from([0xC0, 0xC1, 0xC2, 0xC3]),
+    st.integers(1, 500),
+    st.integers(1, 500),
+    st.lists(SAMPLING, min_size=3, max_size=3),
+    st.lists(st.sampled_from([1, 2, 3]), min_size=1, unique=True),
+    st.integers(-3, 3),
+)
+def test_the_first_scan_has_a_bit_for_each_block_of_its_components(
+    code: int, width: int, height: int, sampling: list[tuple[int, int]], ids: list[int], more: int
+) -> None:
+    side = 1 if code == 0xC3 else 8
+    widest, tallest = (max(factors) for factors in zip(*sampling, strict=True))
+    blocks = 0
+    for across, down in (sampling[each - 1] for each in ids):
+        if len(ids) == 1:
+            blocks += ceil(ceil(width * across / widest) / side) * ceil(ceil(height * down / tallest) / side)
+        else:
+            blocks += ceil(width / side / widest) * across * ceil(height / side / tallest) * down
+    header = struct.pack(">BHHB", 8, height, width, 3)
+    header += b"".join(bytes([index + 1, 16 * h + v, 0]) for index, (h, v) in enumerate(sampling))
+    pixels = max(0, ceil(blocks / 8) + more)
+    data = SOI + segment(code, header) + scan_of(ids, pixels=pixels) + scan_of(ids, pixels=0) + EOI
+    if 8 * pixels >= blocks:
+        assert scan(io.BytesIO(data), len(data)).scans == 2
+    else:
+        with pytest.raises(ValidationError, match="for the pixels of the first scan of a JPEG"):
+            scan(io.BytesIO(data), len(data))
+
+
+@pytest.mark.parametrize(
+    ("code", "ids", "spectral"),
+    [(0xC9, [1], 0), (0xCA, [1], 0), (0xC2, [1], 1), (0xC0, [7], 0), (0xC0, [], 0)],
+)
+def test_scans_that_need_fewer_bits_are_left_to_the_decoder(
+    scan_bytes: ScanBytes, code: int, ids: list[int], spectral: int
+) -> None:
+    data = SOI + frame(code, width=9_000, height=9_000) + scan_of(ids, spectral=spectral, pixels=1) + EOI
+    assert scan_bytes(data).width == 9_000
+
+
+def test_sampling_factors_of_zero_are_left_to_the_decoder(scan_bytes: ScanBytes) -> None:
+    header = struct.pack(">BHHB", 8, 9_000, 9_000, 1) + bytes([1, 0, 0])
+    assert scan_bytes(SOI + segment(0xC0, header) + scan_of([1], pixels=1) + EOI).width == 9_000
+
+
+@given(
+    st.sampled_from(["L", "RGB", "CMYK"]),
+    st.integers(1, 300),
+    st.integers(1, 300),
+    st.sampled_from([0, 1, 2]),
+    st.booleans(),
+    st.sampled_from([{}, {"restart_marker_blocks": 1}, {"restart_marker_rows": 1}]),
+)
+def test_the_smallest_jpegs_of_an_encoder_are_accepted_and_not_with_a_larger_size(
+    mode: str, width: int, height: int, subsampling: int, progressive: bool, restarts: dict[str, int]
+) -> None:
+    """A flat image with tables of its own has the shortest possible codes."""
+    file = io.BytesIO()
+    options = {"quality": 1, "optimize": True, "progressive": progressive, "subsampling": subsampling}
+    Image.new(mode, (width, height)).save(file, "JPEG", **options, **restarts)
+    data = file.getvalue()
+    header = scan(io.BytesIO(data), len(data))
+    assert (header.width, header.height) == (width, height)
+    start = re.search(rb"\xff[\xc0-\xc2]", data).start()  # type: ignore[union-attr]
+    inflated = data[: start + 5] + struct.pack(">HH", 9_000, 9_000) + data[start + 9 :]
+    with pytest.raises(ValidationError, match="for the pixels of the first scan of a JPEG"):
+        scan(io.BytesIO(inflated), len(inflated))

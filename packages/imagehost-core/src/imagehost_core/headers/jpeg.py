@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 import struct
 
+from attrs import frozen
+
 from imagehost_core.formats import Format
 from imagehost_core.headers.exif import scan_orientation
 from imagehost_core.headers.header import ImageHeader, MetadataCounter, MetadataKind
@@ -36,6 +38,8 @@ _UNSUPPORTED_FRAMES = {0xC5, 0xC6, 0xC7, 0xCB, 0xCD, 0xCE, 0xCF, 0xDE, 0xDF}
 """Hierarchical frames and arithmetic lossless ones: libjpeg-turbo does not decode them."""
 _DISPLAYABLE_FRAMES = {0xC0, 0xC1, 0xC2}
 """Baseline, extended and progressive Huffman: the frames that browsers decode."""
+_PROGRESSIVE, _LOSSLESS = 0xC2, 0xC3
+_ARITHMETIC_FRAMES = {0xC9, 0xCA}
 
 _LABELS = (
     (0xE1, b"Exif\0\0", MetadataKind.EXIF),
@@ -57,8 +61,9 @@ def read(reader: HeaderReader) -> ImageHeader:
     Raises:
         ValidationError: The structure is damaged.
     """
-    size: tuple[int, int] | None = None
-    is_displayable = False
+    frame: _Frame | None = None
+    first_pixels = 0
+    least_bits = 0
     scans = 0
     metadata = MetadataCounter()
     padding = 0
@@ -77,6 +82,9 @@ def read(reader: HeaderReader) -> ImageHeader:
             offset = start + 1
             continue
         reader.count_parts(MAX_SEGMENTS)
+        if in_pixels and scans == 1 and 8 * (start - first_pixels) < least_bits:
+            expected = f"at least {_ceil(least_bits, 8):,} bytes for the pixels of the first scan of a JPEG"
+            raise damaged_file(expected, f"{start - first_pixels:,}")
         offset = start + 2
         in_pixels = code == _SOS
         if code == _EOI:
@@ -86,27 +94,28 @@ def read(reader: HeaderReader) -> ImageHeader:
         end = offset + max(2, struct.unpack(">H", reader.read_exactly(offset, 2))[0])
         reader.require_length(end)
         if code in _FRAMES or code in _UNSUPPORTED_FRAMES:
-            if size is not None:
+            if frame is not None:
                 raise damaged_file("one frame in a JPEG", f"a second one at offset {start:,}")
-            size = _frame(reader, code, offset, end)
-            is_displayable = code in _DISPLAYABLE_FRAMES
+            frame = _frame(reader, code, offset, end)
         elif code == _SOS:
-            if size is None:
+            if frame is None:
                 raise damaged_file("a frame header before a JPEG's pixels", "none")
             scans += 1
+            if scans == 1:
+                first_pixels, least_bits = end, frame.least_bits(reader.read_exactly(offset, end - offset))
         elif code in _APP or code == _COM:
             metadata.add(_metadata_kind(code, reader.peek(offset + 2, _LONGEST_LABEL)), offset + 2, end)
         offset = end
-    if size is None or not scans:
+    if frame is None or not scans:
         raise damaged_file("a JPEG with pixels", "one that ends before them")
     return ImageHeader(
         format=Format.JPEG,
-        width=size[0],
-        height=size[1],
+        width=frame.width,
+        height=frame.height,
         orientation=scan_orientation(reader, metadata.exif_span),
         end_offset=offset,
         scans=scans,
-        is_displayable=is_displayable,
+        is_displayable=frame.code in _DISPLAYABLE_FRAMES,
         exif_span=metadata.exif_span,
         metadata=metadata.kinds,
         metadata_spans=metadata.spans,
@@ -114,7 +123,55 @@ def read(reader: HeaderReader) -> ImageHeader:
     )
 
 
-def _frame(reader: HeaderReader, code: int, start: int, end: int) -> tuple[int, int]:
+@frozen
+class _Frame:
+    """A frame header.
+
+    Attributes:
+        code: Its marker.
+        width: Width in pixels.
+        height: Height in pixels.
+        sampling: The horizontal and vertical sampling factors of each component, by its id.
+    """
+
+    code: int
+    width: int
+    height: int
+    sampling: dict[int, tuple[int, int]]
+
+    def least_bits(self, scan_header: bytes) -> int:
+        """Return the least number of bits that a first scan needs: one for each of its data units.
+
+        A Huffman code has at least one bit. Each block of 8×8 samples has a code for its DC coefficient, and
+        each sample of a lossless frame has one. Only scans of AC coefficients alone, with their runs of empty
+        blocks, and arithmetic coding need fewer.
+
+        Args:
+            scan_header: The segment of the scan, from its length on.
+        """
+        ids = scan_header[3 : 3 + 2 * scan_header[2] : 2] if len(scan_header) > 2 else b""
+        factors = [self.sampling[each] for each in ids if each in self.sampling]
+        widest = max((width for width, _ in self.sampling.values()), default=0)
+        tallest = max((height for _, height in self.sampling.values()), default=0)
+        is_ac = self.code == _PROGRESSIVE and scan_header[3 + 2 * len(ids) : 4 + 2 * len(ids)] != b"\0"
+        if is_ac or not widest or not tallest or self.code in _ARITHMETIC_FRAMES:
+            return 0
+        side = 1 if self.code == _LOSSLESS else 8
+        # T.81, A.2: the blocks of one component are those of its own size, those of several fill whole units.
+        if len(factors) == 1:
+            ((across, down),) = factors
+            return _ceil(_ceil(self.width * across, widest), side) * _ceil(
+                _ceil(self.height * down, tallest), side
+            )
+        units = _ceil(self.width, side * widest) * _ceil(self.height, side * tallest)
+        return units * sum(across * down for across, down in factors)
+
+
+def _ceil(dividend: int, divisor: int) -> int:
+    return -(-dividend // divisor)
+
+
+def _frame(reader: HeaderReader, code: int, start: int, end: int) -> _Frame:
     if code in _UNSUPPORTED_FRAMES:
         raise damaged_file("a JPEG that is not hierarchical", f"a frame of kind 0x{code:02X}")
     precision, height, width, components = struct.unpack(">BHHB", reader.read_exactly(start + 2, 6))
@@ -127,7 +184,12 @@ def _frame(reader: HeaderReader, code: int, start: int, end: int) -> tuple[int, 
     if not width or not height:
         # A height of 0 means that it follows after the first scan (DNL); libjpeg rejects that too.
         raise damaged_file("a JPEG that states its size", f"{width:,}×{height:,}")
-    return width, height
+    specifications = reader.read_exactly(start + 8, 3 * components)
+    sampling = {
+        specifications[index]: divmod(specifications[index + 1], 16)
+        for index in range(0, len(specifications), 3)
+    }
+    return _Frame(code, width, height, sampling)
 
 
 def _metadata_kind(code: int, content: bytes) -> MetadataKind | None:
