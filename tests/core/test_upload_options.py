@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from imagehost_core.errors import ValidationError
@@ -278,10 +278,41 @@ def test_a_repeated_field_is_rejected_even_with_the_same_value(name: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "name", ["name", "type", "QUALITY", "is-public", "converttowebp", "album_id[]", "", "\0"]
+    "name", ["name", "type", "qualities", "public", "permission", "album_id[]", "files[]", "", "\0", "_"]
 )
 def test_unknown_fields_are_ignored_even_if_repeated(name: str) -> None:
     assert parse_upload_options([(name, "x"), (name, "y")]) == UploadOptions()
+
+
+@given(st.sampled_from([*FORM_FIELDS]), st.data())
+def test_a_name_that_differs_by_case_underscores_or_hyphens_is_rejected(
+    name: str, data: st.DataObject
+) -> None:
+    letters = [data.draw(st.sampled_from([each, each.upper(), each.lower()])) for each in name if each != "_"]
+    gaps = data.draw(
+        st.lists(st.sampled_from(["", "", "_", "-"]), min_size=len(letters), max_size=len(letters))
+    )
+    written = "".join(f"{gap}{letter}" for gap, letter in zip(gaps, letters, strict=True))
+    assume(written != name)
+    with pytest.raises(ValidationError) as caught:
+        parse_upload_options([(written, "x"), (f"{written}2", "x")])
+    (error,) = caught.value.errors
+    assert (error.name, error.expected, error.received) == (name, "exactly this name", repr(written))
+    assert parse_upload_options([(written, "")]) == UploadOptions()
+
+
+def test_errors_of_a_field_with_another_name_name_both() -> None:
+    aliases = {"permission": "is_public"}
+    assert parse_upload_options([("permission", "0")], aliases) == UploadOptions(is_public=False)
+    for fields, expected in (
+        ([("permission", "0"), ("is_public", "0")], "one value for is_public and permission"),
+        ([("permission", "7")], "one of true, 1, false, 0 for permission (is_public)"),
+        ([("Permission", "0")], "exactly this name for permission"),
+        ([("permission", "0")] * 2, "one value for permission"),
+    ):
+        with pytest.raises(ValidationError) as caught:
+            parse_upload_options(fields, aliases)
+        assert caught.value.details.startswith(f"expected {expected} but received ")
 
 
 NAMES = st.sampled_from(["album_id", "description", "quality", "format", *FLAGS, "unknown"])

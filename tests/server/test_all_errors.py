@@ -184,13 +184,13 @@ BODIES: dict[str, tuple[dict[str, list[object]], dict[str, object]]] = {
     "POST /v1/images/{image_id}/signed-url": (
         {
             "w": [0, 1.5, "x", None, 8_193],
-            "h": [-1, [], "0300"],
-            "q": [101, True],
+            "h": [-1, [], "0300", "50"],
+            "q": [101, True, "50"],
             "fit": ["crop", 5],
             "fm": ["gif", None],
             "expires_in": [0, "60", 1.5, 10**9],
         },
-        {"w": 5, "h": "6", "q": 50, "fit": "fill", "fm": "png", "expires_in": 60},
+        {"w": 5, "h": 6, "q": 50, "fit": "fill", "fm": "png", "expires_in": 60},
     ),
     "POST /v1/keys": (
         {

@@ -57,6 +57,12 @@ def test_another_permission_is_an_error(api: httpx2.Client, png: bytes) -> None:
     assert "is_public" in envelope["message"]
 
 
+def test_permission_beside_is_public_is_an_error_that_names_both(api: httpx2.Client, png: bytes) -> None:
+    envelope = upload(api, png, permission="0", is_public="0").json()
+    assert envelope["error"]["code"] == "VALIDATION_ERROR"
+    assert "one value for is_public and permission" in envelope["error"]["details"]
+
+
 def test_fields_that_lsky_clients_send_beside_the_file_are_ignored(api: httpx2.Client, png: bytes) -> None:
     assert upload(api, png, ssl="true", strategy_id="1", album_id="").json()["status"] is True
 

@@ -172,6 +172,17 @@ def test_files_of_other_names_are_ignored(folder: Path) -> None:
     assert parse(folder, [encode_form(parts)])[1] == [("", "b.png", b"x")]
 
 
+@pytest.mark.parametrize("name", ["Image", "FILES[]", "_file", "fi-les"])
+def test_a_file_under_a_name_that_differs_by_case_underscores_or_hyphens_is_an_error(
+    folder: Path, name: str
+) -> None:
+    parts: list[Part] = [(name, "a.png", b"y"), ("image", "b.png", b"x")]
+    known = {"fi-les": "files"}.get(name, name.lower().strip("_"))
+    expected = f"expected exactly this name for {known} but received {name!r}"
+    assert error_details(folder, parts, ValidationError) == expected
+    assert expected in error_details(folder, parts[:1], BadRequestError)
+
+
 @pytest.mark.parametrize("size", [1, 12, 1_000])
 def test_text_before_the_first_boundary_is_ignored(folder: Path, size: int) -> None:
     """A line that only ends in the boundary does not begin the form, also where a chunk begins there."""

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import suppress
 from typing import TypeVar
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import fields
 
-from imagehost_core.errors import BadRequestError, ValidationError
+from imagehost_core.errors import BadRequestError, FieldError, ValidationError
 from imagehost_server.api import body
 from imagehost_server.api.body import InvalidBody, JsonBody, set_fields
-from imagehost_server.api.schemas import AlbumChanges, ImageChanges, NewAlbum, SignedUrlRequest
+from imagehost_server.api.schemas import (
+    AccountChanges,
+    AlbumChanges,
+    ImageChanges,
+    NewAlbum,
+    SignedUrlRequest,
+    SignedUrlsRequest,
+)
 
 T = TypeVar("T", bound=JsonBody)
 
@@ -42,6 +51,49 @@ values = st.recursive(
 def test_any_bytes_are_a_value_400_or_422(kind: type[NewAlbum], data: bytes) -> None:
     with suppress(BadRequestError, ValidationError):
         assert isinstance(decode(kind, data), kind)
+
+
+KNOWN = {kind: [info.encode_name for info in fields(kind)] for kind in JsonBody.__subclasses__()}
+
+
+@given(st.sampled_from([(kind, name) for kind, names in KNOWN.items() for name in names]), st.data())
+def test_a_name_that_differs_by_case_underscores_or_hyphens_is_rejected_in_every_body(
+    known: tuple[type[JsonBody], str], data: st.DataObject
+) -> None:
+    kind, name = known
+    change = data.draw(
+        st.sampled_from([str.upper, str.title, lambda text: text.replace("_", "-"), "_{}".format])
+    )
+    written = change(name)
+    assume(written not in KNOWN[kind])
+    value = data.draw(values)
+    with pytest.raises(ValidationError) as caught:
+        decode(kind, json.dumps({written: value, "unknown": value}).encode())
+    expected = FieldError(name, "exactly this name", repr(written))
+    assert expected in caught.value.errors
+    assert "unknown" not in caught.value.details
+
+
+def test_misspelled_names_are_rejected_in_nested_objects_too() -> None:
+    for kind, tree, name in (
+        (SignedUrlsRequest, {"items": [{"image_id": "x"}, {"image_id": "y", "W": 5}]}, "items[1].w"),
+        (AccountChanges, {"limits": {"Api_Per_Minute": 5}}, "limits.api_per_minute"),
+    ):
+        with pytest.raises(ValidationError, match=re.escape(f"exactly this name for {name} but")):
+            decode(kind, json.dumps(tree).encode())
+
+
+@given(st.sampled_from(["", "a", "\U0001f600", "\\\\", '\\"']), st.integers(0xD800, 0xDFFF))
+def test_a_lone_surrogate_is_named(before: str, surrogate: int) -> None:
+    for text in (f'{{"name": "{before}\\u{surrogate:04x}x"}}', f'{{"{before}\\u{surrogate:04X}": 5}}'):
+        with pytest.raises(BadRequestError) as caught:
+            decode(NewAlbum, text.encode())
+        assert caught.value.details == (
+            f"expected text without lone surrogates for the body but received the escape \\u{surrogate:04x}"
+        )
+    for text in ('{"name": "\\\\ud800"', '{"name": "\\ud83d\\ude00"', '{"name": "\\ud800"'):
+        with pytest.raises(BadRequestError, match="expected JSON for the body"):
+            decode(NewAlbum, text.encode())
 
 
 @given(values, values, values)

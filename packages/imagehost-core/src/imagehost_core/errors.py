@@ -24,7 +24,7 @@ Exception
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from types import TracebackType
 from typing import ClassVar
 
@@ -64,6 +64,27 @@ def quote_value(value: object, limit: int = 60) -> str:
     else:
         text = str(value)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def misspelled_names(received: Iterable[object], known: Collection[str]) -> list[FieldError]:
+    """Return an error for each unknown name that is a known one but for case, `_` and `-`.
+
+    Unknown names are ignored. But to ignore `Is_Public` would publish what someone wanted to keep private.
+
+    Args:
+        received: The received names.
+        known: The names that have a meaning.
+    """
+    by_letters = {_letters(name): name for name in known}
+    return [
+        FieldError(by_letters[_letters(name)], "exactly this name", quote_value(name))
+        for name in received
+        if isinstance(name, str) and name not in known and _letters(name) in by_letters
+    ]
+
+
+def _letters(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
 
 
 class ImageHostError(Exception):
@@ -141,6 +162,7 @@ class MethodNotAllowedError(ImageHostError):
 
     Args:
         details: The specific explanation.
+        errors: Every invalid field.
         allowed: The methods that it supports, as in the header `Allow`.
     """
 
@@ -148,8 +170,8 @@ class MethodNotAllowedError(ImageHostError):
     status = 405
     default_message = "The method is not allowed here"
 
-    def __init__(self, details: str = "", *, allowed: str = "") -> None:
-        super().__init__(details)
+    def __init__(self, details: str = "", *, errors: Iterable[FieldError] = (), allowed: str = "") -> None:
+        super().__init__(details, errors=errors)
         self.allowed = allowed
 
 

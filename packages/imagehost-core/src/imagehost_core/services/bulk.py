@@ -40,7 +40,7 @@ from imagehost_core.services.references import ImageRef, parse_image_ids
 from imagehost_core.services.signed_urls import UrlSigner, require_lifetime
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.storage import GenerationTable, LockManager
-from imagehost_core.transform import PARAMETERS, Transform
+from imagehost_core.transform import Transform
 
 MAX_IMAGES = 100
 """Images that one bulk request can change or delete, and URLs that one request can sign."""
@@ -204,7 +204,7 @@ class BulkImageService:
             errors.add(
                 kind(errors=[FieldError(f"{name}.image_id", "the id of one of your images", received)])
             )
-        params = {parameter: item[parameter] for parameter in PARAMETERS if parameter in item}
+        params = {parameter: value for parameter, value in item.items() if parameter != "image_id"}
         try:
             transform = self._signer.validate(params, image)
         except ValidationError as error:

@@ -18,6 +18,7 @@ from imagehost_core.errors import (
     FieldError,
     NotFoundError,
     ValidationError,
+    misspelled_names,
     quote_value,
 )
 from imagehost_core.formats import FORMATS, Format
@@ -27,7 +28,14 @@ from imagehost_core.resources import UrlBuilder
 from imagehost_core.services.access import require_allowed_transform
 from imagehost_core.services.delivery import ImageResolver
 from imagehost_core.settings import DeliverySettings
-from imagehost_core.transform import MAX_LIFETIME_SECONDS, Transform, parse_transform, sign_url, signing_key
+from imagehost_core.transform import (
+    MAX_LIFETIME_SECONDS,
+    PARAMETERS,
+    Transform,
+    parse_transform,
+    sign_url,
+    signing_key,
+)
 
 
 @frozen
@@ -53,6 +61,9 @@ class UrlSigner:
                 listed in `errors`.
         """
         errors = ErrorCollector()
+        misspelled = misspelled_names(params, PARAMETERS) if isinstance(params, Mapping) else ()
+        if misspelled:
+            errors.add(ValidationError(errors=misspelled))
         try:
             transform = params if isinstance(params, Transform) else parse_transform(params)
             with errors.catch():

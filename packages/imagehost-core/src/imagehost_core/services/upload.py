@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from hashlib import file_digest
@@ -144,21 +144,28 @@ class UploadService:
         finally:
             self._observe(UploadEnded(code, staged.size, sum(image.size for image in stored)))
 
-    def parse_options(self, fields: Iterable[tuple[str, str]], *, owner: Owner) -> UploadOptions:
+    def parse_options(
+        self,
+        fields: Iterable[tuple[str, str]],
+        *,
+        owner: Owner,
+        aliases: Mapping[str, str] | None = None,
+    ) -> UploadOptions:
         """Return the options in the text fields of an upload form, as `parse_upload_options` does.
 
         Args:
             fields: Names and values of the fields, in any order.
             owner: The account that must own the album.
+            aliases: Other names of fields, as for `parse_upload_options`.
 
         Raises:
             NotFoundError: There is no such account.
-            ValidationError: Values are not allowed, or the account has no such album; every one is listed in
-                `errors`.
+            ValidationError: As for `parse_upload_options`, or the account has no such album; every one is
+                listed in `errors`.
         """
         texts, account, errors = list(fields), get_account(self._accounts, owner), ErrorCollector()
         with errors.catch():
-            options = parse_upload_options(texts)
+            options = parse_upload_options(texts, aliases)
         for name, text in texts:
             if name == "album_id" and text:
                 with errors.catch():

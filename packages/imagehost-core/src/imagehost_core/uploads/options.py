@@ -6,14 +6,20 @@ The attributes of `UploadOptions` are the one definition of the options: form fi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypedDict, cast
 
 import attrs
 from attrs import field, frozen
 
-from imagehost_core._util.fields import choice_error, is_within, parse_choice, parse_int_field, range_error
-from imagehost_core.errors import FieldError, ValidationError, quote_value
+from imagehost_core._util.fields import (
+    choice_error,
+    is_within,
+    parse_choice,
+    parse_int_field,
+    range_error,
+)
+from imagehost_core.errors import FieldError, ValidationError, misspelled_names, quote_value
 from imagehost_core.formats import Format
 from imagehost_core.ids import AlbumId, parse_album_id
 
@@ -150,29 +156,36 @@ def is_valid_text(text: str) -> bool:
     return _INVALID_CHARACTERS.search(text) is None
 
 
-def parse_upload_options(fields: Iterable[tuple[str, str]]) -> UploadOptions:
+def parse_upload_options(
+    fields: Iterable[tuple[str, str]], aliases: Mapping[str, str] | None = None
+) -> UploadOptions:
     """Return the options in the text fields of an upload form. Unknown and empty fields are ignored.
 
     Args:
         fields: Names and values of the fields, in any order.
+        aliases: Other names of fields, with those of `FORM_FIELDS`.
 
     Raises:
-        ValidationError: Values are not allowed or repeated; every one is listed in `errors`.
+        ValidationError: Values are not allowed or repeated, or an unknown name differs from a known one only
+            by case, `_` or `-`; every error is listed in `errors`.
     """
-    errors: list[FieldError] = []
-    texts: dict[str, str] = {}
-    for name, text in fields:
-        if not text:
-            continue
-        if name in texts:
-            errors.append(FieldError(name, "one value", "several"))
-        elif name in FORM_FIELDS:
-            texts[name] = text
+    names = FORM_FIELDS | {alias: FORM_FIELDS[name] for alias, name in (aliases or {}).items()}
+    received = [(name, text) for name, text in fields if text]
+    errors = misspelled_names((name for name, _ in received), names)
+    by_attribute: dict[str, list[tuple[str, str]]] = {attribute: [] for attribute in FORM_FIELDS.values()}
+    for name, text in received:
+        if name in names:
+            by_attribute[names[name]].append((name, text))
     values: dict[str, object] = {}
-    for name, attribute in FORM_FIELDS.items():
-        if name in texts:
+    for field_name, attribute in FORM_FIELDS.items():
+        given = by_attribute[attribute]
+        if len(given) > 1:
+            both = " and ".join(sorted({name for name, _ in given}))
+            errors.append(FieldError(both, "one value", "several"))
+        for name, text in dict.fromkeys(given):
             field_errors: list[FieldError] = []
-            value = _parse_field(name, attribute, texts[name], field_errors)
+            shown = name if name == field_name else f"{name} ({field_name})"
+            value = _parse_field(shown, attribute, text, field_errors)
             if field_errors:
                 errors.extend(field_errors)
             else:

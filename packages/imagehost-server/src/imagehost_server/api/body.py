@@ -6,17 +6,25 @@ are decoded again, member by member, so that every error is reported.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Mapping
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import msgspec
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from litestar.dto import AbstractDTO
 from msgspec import Struct, UnsetType
 from msgspec.structs import FieldInfo, fields
 
-from imagehost_core.errors import BadRequestError, FieldError, ImageHostError, ValidationError, quote_value
+from imagehost_core.errors import (
+    BadRequestError,
+    FieldError,
+    ImageHostError,
+    ValidationError,
+    misspelled_names,
+    quote_value,
+)
 
 if TYPE_CHECKING:
     from litestar._openapi.schema_generation import SchemaCreator
@@ -29,8 +37,11 @@ MAX_QUOTED = 60
 """Longest quotation of a received value in a message, in characters."""
 
 
-class JsonBody(Struct, kw_only=True):
-    """Base class of JSON bodies. Only JSON types and required members are checked by the classes."""
+class JsonBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Base class of JSON bodies. Only JSON types, names and required members are checked by the classes.
+
+    A body with an unknown member is decoded member by member, which ignores it unless it is misspelled.
+    """
 
     @staticmethod
     def value_errors(_members: Mapping[str, object]) -> list[FieldError]:
@@ -65,7 +76,8 @@ class InvalidBody:
 def decode(kind: type[T], body: bytes) -> T | InvalidBody:
     """Return a JSON body as a value of `kind`.
 
-    Unknown members are ignored. Types are not converted, except 0 and 1 to booleans: `"1"` is not a number.
+    Unknown members are ignored, unless they differ from known ones only by case, `_` or `-`. Types are not
+    converted, except 0 and 1 to booleans: `"1"` is not a number.
 
     Args:
         kind: The class.
@@ -81,8 +93,7 @@ def _decode_by_member(kind: type[T], body: bytes) -> T | InvalidBody:
     try:
         tree = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        details = f"expected JSON for the body but received something else: {error}"
-        return InvalidBody(kind, BadRequestError(details))
+        return InvalidBody(kind, BadRequestError(_describe_syntax(body, error)))
     if not isinstance(tree, dict):
         invalid = FieldError("the body", "an object", _quote(tree))
         return InvalidBody(kind, ValidationError(errors=[invalid]))
@@ -98,45 +109,58 @@ def _check_members(
     kind: type[Struct], tree: dict[object, object], prefix: str
 ) -> tuple[dict[str, object], list[FieldError]]:
     """Return the members of an object that have the right type, and the errors of the others."""
+    infos = {info.encode_name: info for info in fields(kind)}
     members: dict[str, object] = {}
-    errors: list[FieldError] = []
-    for info in fields(kind):
-        if info.encode_name in tree:
-            value = tree[info.encode_name]
-            found = _check_member(info, value, prefix + info.encode_name)
+    errors = [evolve(error, name=prefix + error.name) for error in misspelled_names(tree, infos)]
+    for name, info in infos.items():
+        if name in tree:
+            value, found = _check_member(info, tree[name], prefix + name)
             if not found or (isinstance(value, list) and _struct_item(info.type) is not None):
-                is_number = type(value) is int and _plain_types(info.type) == {bool}
-                members[info.encode_name] = bool(value) if is_number else value
+                members[name] = value
             errors += found
         elif info.required:
-            errors.append(FieldError(prefix + info.encode_name, _expected(info), "nothing"))
+            errors.append(FieldError(prefix + name, _expected(info), "nothing"))
     return members, errors
 
 
-def _check_member(info: FieldInfo, value: object, name: str) -> list[FieldError]:
+def _check_member(info: FieldInfo, value: object, name: str) -> tuple[object, list[FieldError]]:
+    """Return a member's value in the type of its class, and its errors."""
     item, nested = _struct_item(info.type), _struct(info.type)
     if nested is not None:
-        if isinstance(value, dict):
-            return _check_members(nested, value, f"{name}.")[1]
-        return [FieldError(name, "an object", _quote(value))]
+        return _check_object(nested, value, name, f"{name}.")
     if item is not None and isinstance(value, list):
-        return [
-            error
-            for index, member in enumerate(value)
-            for error in (
-                _check_members(item, member, f"{name}[{index}].")[1]
-                if isinstance(member, dict)
-                else [FieldError(f"{name}[{index}]", "an object", _quote(member))]
-            )
+        objects = [
+            _check_object(item, each, f"{name}[{index}]", f"{name}[{index}].")
+            for index, each in enumerate(value)
         ]
+        return [each for each, _ in objects], [error for _, errors in objects for error in errors]
     if _plain_types(info.type) == {bool} and type(value) is int and value in (0, 1):
-        return []
+        return bool(value), []
     try:
-        msgspec.convert(value, info.type)
+        return msgspec.convert(value, info.type), []
     except msgspec.ValidationError:
         received = "another type" if info.encode_name in SECRETS else _quote(value)
-        return [FieldError(name, _expected(info), received)]
-    return []
+        return value, [FieldError(name, _expected(info), received)]
+
+
+def _check_object(
+    kind: type[Struct], value: object, name: str, prefix: str
+) -> tuple[object, list[FieldError]]:
+    if isinstance(value, dict):
+        return _check_members(kind, value, prefix)
+    return value, [FieldError(name, "an object", _quote(value))]
+
+
+def _describe_syntax(body: bytes, error: Exception) -> str:
+    """Return the details of the error for a body that is not JSON; msgspec does not name lone surrogates."""
+    try:
+        json.dumps(json.loads(body), ensure_ascii=False).encode()
+    except UnicodeEncodeError as surrogate:
+        received = f"the escape \\u{ord(surrogate.object[surrogate.start]):04x}"
+        return f"expected text without lone surrogates for the body but received {received}"
+    except (ValueError, RecursionError):
+        pass
+    return f"expected JSON for the body but received something else: {error}"
 
 
 def set_fields(value: Struct) -> dict[str, object]:
@@ -228,9 +252,8 @@ _EXPECTED: dict[frozenset[object], str] = {
     frozenset({bool}): "true, false, 0 or 1",
     frozenset({int}): "an integer",
     frozenset({int, NoneType}): "an integer or null",
-    frozenset({int, str}): "an integer",
-    frozenset({int, str, NoneType}): "a positive integer or null",
     frozenset({list[str]}): "a list of text",
+    frozenset({int, str, NoneType}): "a positive integer or null",
     frozenset({str, NoneType}): "a time of RFC 3339 or null",
 }
 """The description of each type in messages."""

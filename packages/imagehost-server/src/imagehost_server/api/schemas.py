@@ -93,10 +93,10 @@ EventTypes = Annotated[
         items={"type": "string", "enum": sorted(EVENT_TYPES)},
     ),
 ]
-Width = Annotated[int | str, _meta("Width in pixels.", **_side)]
-Height = Annotated[int | str, _meta("Height in pixels.", **_side)]
+Width = Annotated[int, _meta("Width in pixels.", **_side)]
+Height = Annotated[int, _meta("Height in pixels.", **_side)]
 Quality = Annotated[
-    int | str,
+    int,
     _meta("Compression quality; ignored for PNG and GIF.", type="integer", minimum=1, maximum=MAX_QUALITY),
 ]
 FitMode = Annotated[

@@ -7,10 +7,9 @@ grow with the body: one batch of chunks and the text fields.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from enum import Enum
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from attrs import frozen
@@ -28,6 +27,7 @@ from imagehost_core.errors import (
     FieldError,
     PayloadTooLargeError,
     ValidationError,
+    misspelled_names,
     quote_value,
 )
 from imagehost_core.limits import MAX_FILES_PER_REQUEST, require_file_count
@@ -116,19 +116,13 @@ class MultipartFormParser:
     Args:
         content_type: The `Content-Type` of the request.
         stage: Creates an empty staged file.
-        field_aliases: Other names of text fields, with the names under which the form contains them.
 
     Raises:
         UnsupportedMediaTypeError: The content type is not multipart form data.
         BadRequestError: It has no valid boundary.
     """
 
-    def __init__(
-        self,
-        content_type: str | None,
-        stage: Callable[[], StagedFile],
-        field_aliases: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, content_type: str | None, stage: Callable[[], StagedFile]) -> None:
         boundary = parse_boundary(content_type)
         # Latin-1 preserves the bytes of names; `_decode_name` decodes them.
         self._parser = _Parser(boundary, max_segment_count=MAX_PARTS, header_charset="latin-1")
@@ -136,13 +130,13 @@ class MultipartFormParser:
         # The body before the first boundary, which may be the first line.
         self._preamble: bytes | None = b"\r\n"
         self._stage = stage
-        self._field_aliases = field_aliases
         self._stack = ExitStack()
         self._part: _FilePart | _TextPart | None = None
         self._files: list[_FilePart] = []
         self._texts: list[_TextPart] = []
         self._text_bytes = 0
         self._ignored_files: list[UploadForm] = []
+        self._unknown_files: list[str] = []
         self._names: dict[str, None] = {}
 
     def close(self) -> None:
@@ -174,7 +168,8 @@ class MultipartFormParser:
         Raises:
             BadRequestError: The form is incomplete, has no file, too many, or files of both forms; the error
                 also names every text field that is not UTF-8.
-            ValidationError: Text fields are not UTF-8; every one is listed in `errors`.
+            ValidationError: Text fields are not UTF-8, or the name of a file part differs from a known one
+                only by case, `_` or `-`; every error is listed in `errors`.
         """
         try:
             self._parser.close()
@@ -187,6 +182,9 @@ class MultipartFormParser:
             _require_files(kinds, self._names)
         with errors.catch():
             fields = tuple(_decode_fields(self._texts))
+        misspelled = misspelled_names(self._unknown_files, FILE_FIELDS)
+        if misspelled:
+            errors.add(ValidationError(errors=misspelled))
         errors.raise_if_any()
         uploaded = tuple(UploadedFile(part.filename, part.staged) for part in files)
         return ParsedForm(kinds[0], fields, uploaded)
@@ -228,8 +226,9 @@ class MultipartFormParser:
             return part
         # Files of other names are ignored, as unknown text fields are by the upload options.
         if segment.filename is not None:
+            self._unknown_files.append(name)
             return None
-        text = _TextPart(self._field_aliases.get(name, name))
+        text = _TextPart(name)
         self._texts.append(text)
         return text
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from attrs import frozen
 from litestar import Response
@@ -63,12 +63,12 @@ async def upload_images(request: ApiRequest) -> Response[Success[ImageRecord | U
     """Respond with the image record (form 2), or with records and errors of all files (form 1)."""
     host, executors = request.host, request.executors
     content_type = request.headers.get("content-type")
-    parser = MultipartFormParser(content_type, host.uploads.stage, request.field_aliases)
+    parser = MultipartFormParser(content_type, host.uploads.stage)
 
     async def store(idempotent: IdempotentRequest | None) -> RawResponse:
         account = request.account
         return await executors.uploads.run(
-            account.id, store_form, host, account, form, request.id, idempotent
+            account.id, store_form, host, account, form, request.id, idempotent, request.field_aliases
         )
 
     try:
@@ -96,7 +96,9 @@ async def _parse_form(request: ApiRequest, parser: MultipartFormParser) -> Parse
         errors = ErrorCollector()
         errors.add(error)
         with errors.catch():
-            await executors.database.run(parse_options, parser.fields, owner=request.account)
+            await executors.database.run(
+                parse_options, parser.fields, owner=request.account, aliases=request.field_aliases
+            )
         errors.raise_if_any()
         raise
 
@@ -112,13 +114,14 @@ def store_form(
     form: ParsedForm,
     request_id: str,
     idempotent: IdempotentRequest | None = None,
+    aliases: Mapping[str, str] | None = None,
 ) -> RawResponse:
     """Store the files of a form.
 
     Raises:
         ImageHostError: Options are not allowed, or no file could be stored.
     """
-    store = _storing(host, account, form, idempotent)
+    store = _storing(host, account, form, idempotent, aliases)
     if form.kind is UploadForm.SINGLE:
         return success_response(store(0, form.files[0]))
     return success_response(_store_batch(form.files, store, request_id))
@@ -134,14 +137,18 @@ def store_files(host: ImageHost, account: Account, form: ParsedForm, request_id:
 
 
 def _storing(
-    host: ImageHost, account: Account, form: ParsedForm, idempotent: IdempotentRequest | None = None
+    host: ImageHost,
+    account: Account,
+    form: ParsedForm,
+    idempotent: IdempotentRequest | None = None,
+    aliases: Mapping[str, str] | None = None,
 ) -> Callable[[int, UploadedFile], ImageRecord]:
     """Return the function that stores a file of a form and returns its record.
 
     Raises:
         ImageHostError: Options are not allowed.
     """
-    options = host.uploads.parse_options(form.fields, owner=account)
+    options = host.uploads.parse_options(form.fields, owner=account, aliases=aliases)
 
     def store(index: int, file: UploadedFile) -> ImageRecord:
         image = host.upload(
