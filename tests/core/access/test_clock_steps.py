@@ -1,4 +1,4 @@
-"""Rate limit windows while the clock of the host is set back and forth."""
+"""Rate limit windows and retries of webhooks while the clock of the host is set back and forth."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from hypothesis import strategies as st
 from tests.postgres import PostgresServer
 
 from imagehost_core import ImageHost, Settings
+from imagehost_core.db import LeasedDelivery
 from imagehost_core.models import Account
-from imagehost_core.settings import SQLITE, LimitSettings, RenderingSettings
+from imagehost_core.settings import SQLITE, LimitSettings, RenderingSettings, WebhookSettings
 from imagehost_core.testing import DEFAULT_NOW, FrozenClock
+from imagehost_core.webhooks import RETRY_SCHEDULE, Attempt
+from imagehost_core.webhooks.retry import JITTER
 
 EACH_ENGINE = True
 
@@ -45,7 +48,12 @@ def host(request: pytest.FixtureRequest, clock: FrozenClock, engine: str) -> Ite
         if engine != SQLITE:
             server: PostgresServer = request.getfixturevalue("postgres_server")
             database = stack.enter_context(server.empty_database())
-        options = Settings(database=database, limits=limits, rendering=RenderingSettings(processes=1))
+        options = Settings(
+            database=database,
+            limits=limits,
+            rendering=RenderingSettings(processes=1),
+            webhooks=WebhookSettings(allow_loopback=True),
+        )
         yield stack.enter_context(ImageHost.open(":memory:", settings=options, clock=clock))
 
 
@@ -131,3 +139,32 @@ def test_no_account_is_locked_out_of_a_window_that_begins_after_the_clock_is_rig
         set_clock(clock, DEFAULT_NOW, window)
         start = int(clock.now.timestamp()) // window
         assert remaining(host, account)[window] >= LIMITS[window] - used[window, start]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.sampled_from([-DAY, -HOUR, 0, HOUR, DAY, YEAR]), max_size=8))
+def test_no_retry_waits_longer_than_its_schedule_after_the_clock_is_right_again(
+    host: ImageHost, clock: FrozenClock, offsets: list[int]
+) -> None:
+    """Each attempt begins before a step of the clock, and is reported after it."""
+    account = new_account(host, clock)
+    webhook = host.webhooks.create(owner=account, url="http://127.0.0.1:9/").webhook
+    attempts: list[tuple[LeasedDelivery, Attempt]] = []
+    for offset in (*offsets, 0):
+        before = clock.now
+        set_clock(clock, DEFAULT_NOW, offset)
+        if clock.now < before:
+            host.webhooks.recover_from_clock_step()
+        host.webhooks.report(attempts)
+        host.webhooks.test(webhook, owner=account)
+        now = clock.now
+        attempts = [
+            (leased, Attempt(at=now, status=500, duration_ms=1, response=""))
+            for leased in host.webhooks.lease(100)
+        ]
+    host.webhooks.report(attempts)
+    for delivery in host.webhooks.deliveries(webhook, owner=account):
+        wait = RETRY_SCHEDULE[delivery.attempts] - RETRY_SCHEDULE[max(0, delivery.attempts - 1)]
+        assert delivery.next_attempt_at is not None
+        assert delivery.next_attempt_at <= clock.now + wait * (1 + JITTER)
+    host.webhooks.delete(webhook, owner=account)

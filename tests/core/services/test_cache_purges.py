@@ -188,6 +188,35 @@ def test_a_result_does_not_complete_the_purge_of_a_later_change(host: ImageHost,
     assert not second.is_repetition
 
 
+def test_a_repetition_does_not_end_the_purge_of_a_later_change(host: ImageHost, clock: FrozenClock) -> None:
+    image = upload(host)
+    host.images.update(image, is_public=False)
+    host.cache_purges.report([PurgeAttempt(purge, 0.1) for purge in host.cache_purges.lease(9)])
+    clock.advance(minutes=1)
+    (repetition,) = host.cache_purges.lease(9)
+    assert repetition.is_repetition
+    host.images.update(image, is_public=True)
+    host.images.update(image, is_public=False)
+    host.cache_purges.report([PurgeAttempt(repetition, 0.1)])
+    (later,) = host.cache_purges.lease(9)
+    assert (later.image_id, later.is_repetition) == (image.id, False)
+
+
+@pytest.mark.parametrize("failure", ["no response", None])
+def test_a_purge_that_a_clock_an_hour_ahead_put_off_is_due_when_the_clock_is_right(
+    host: ImageHost, clock: FrozenClock, failure: str | None
+) -> None:
+    host.images.delete(upload(host))
+    right = clock.now
+    clock.advance(hours=1)
+    (purge,) = host.cache_purges.lease(9)
+    host.cache_purges.report([PurgeAttempt(purge, 0.1, failure)])
+    clock.now = right + timedelta(seconds=1)
+    assert host.cache_purges.next_attempt_at() == clock.now
+    assert len(host.cache_purges.lease(9)) == 1
+    assert host.cache_purges.lease(9) == ()
+
+
 def test_the_request_has_the_cache_tag_of_the_image(host: ImageHost) -> None:
     image = upload(host)
     host.images.delete(image)

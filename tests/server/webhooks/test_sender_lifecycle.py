@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 from tests.server.webhooks.async_receiver import OK, loopback_host, only_delivery, receiving, wait_until
@@ -261,5 +262,29 @@ async def test_an_idle_sender_finds_an_event_of_another_process(host: ImageHost,
         with ImageHost.open(host.path, clock=clock) as other:
             other.albums.create(owner="admin", name="Cats")
         await wait_until(lambda: len(receiver.requests) == 1)
+        sender.stop()
+        await running
+
+
+@pytest.mark.parametrize("during_the_attempt", [False, True])
+async def test_a_retry_that_a_clock_an_hour_ahead_put_off_is_sent_when_the_clock_is_right(
+    host: ImageHost, clock: FrozenClock, during_the_attempt: bool
+) -> None:
+    right = clock.now
+
+    async def fail_once(count: int) -> bytes:
+        if during_the_attempt:
+            clock.now = right
+        return b"HTTP/1.1 500 no\r\nContent-Length: 0\r\n\r\n" if count == 1 else OK
+
+    async with receiving(fail_once) as receiver:
+        webhook = host.webhooks.create(owner="admin", url=receiver.url).webhook
+        clock.now = right + timedelta(hours=1)
+        sender = WebhookSender(host, idle_poll_seconds=0.01)
+        running = asyncio.create_task(sender.run())
+        host.albums.create(owner="admin", name="Cats")
+        await wait_until(lambda: only_delivery(host, webhook).attempts == 1)
+        clock.now = right + timedelta(seconds=6)
+        await wait_until(lambda: len(receiver.requests) == 2)
         sender.stop()
         await running

@@ -19,6 +19,8 @@ REPEAT_AFTER = timedelta(seconds=60)
 (`proxy_read_timeout` of nginx and `first_byte_timeout` of Varnish are 60 seconds)."""
 FIRST_RETRY_DELAY = timedelta(seconds=5)
 MAX_RETRY_DELAY = timedelta(minutes=10)
+MAX_DELAY = MAX_RETRY_DELAY + timedelta(minutes=1)
+"""An attempt that is further away was set by a clock that was ahead, and is due."""
 
 
 @frozen

@@ -14,7 +14,7 @@ from functools import partial
 from attrs import field, frozen
 
 from imagehost_core._util.clock import to_micros
-from imagehost_core.cache_purges import REPEAT_AFTER, CachePurge
+from imagehost_core.cache_purges import MAX_DELAY, REPEAT_AFTER, CachePurge
 from imagehost_core.db.columns import integer, text, timestamp
 from imagehost_core.db.database import Database, Queryable, SqlValue, Transaction
 from imagehost_core.ids import AccountId, ImageId
@@ -39,10 +39,12 @@ _REPEAT = """
 UPDATE cache_purges SET is_repetition = 1, attempts = 0, next_attempt_at = {clock} + :delay
 WHERE image_id = :image AND requested_at = :requested_at
 """
-_DUE = """
-SELECT * FROM cache_purges AS item WHERE next_attempt_at <= {clock}
-ORDER BY next_attempt_at LIMIT :count {lock}
-"""
+_IS_DUE = "(next_attempt_at <= {clock} OR next_attempt_at > {clock} + :max_delay)"
+_DUE = f"""
+SELECT * FROM cache_purges AS item WHERE {_IS_DUE}
+ORDER BY next_attempt_at LIMIT :count {{lock}}
+"""  # noqa: S608 - a constant
+_MAX_DELAY = MAX_DELAY // timedelta(microseconds=1)
 _DELETE = "DELETE FROM cache_purges WHERE image_id = :image AND requested_at = :requested_at"
 
 
@@ -85,8 +87,8 @@ class CachePurgeRepository:
 
     def is_any_due(self, now: datetime) -> bool:
         """Return whether a purge can be leased; does not wait for the write lock."""
-        sql = "SELECT image_id FROM cache_purges WHERE next_attempt_at <= {clock} LIMIT 1"
-        return self.database.fetch_one(_at(self.database, sql), {"now": to_micros(now)}) is not None
+        sql = _at(self.database, f"SELECT image_id FROM cache_purges WHERE {_IS_DUE} LIMIT 1")  # noqa: S608
+        return self.database.fetch_one(sql, {"now": to_micros(now), "max_delay": _MAX_DELAY}) is not None
 
     def next_attempt_at(self) -> datetime | None:
         """Return the time of the next attempt, or `None` if there is no purge."""
@@ -100,7 +102,7 @@ class CachePurgeRepository:
         """Lease up to `count` due purges; no other sender gets them until the lease expires."""
         rows = transaction.fetch_all(
             _at(transaction, _DUE),
-            {"now": to_micros(now), "count": count},
+            {"now": to_micros(now), "count": count, "max_delay": _MAX_DELAY},
         )
         purges = tuple(
             CachePurge(

@@ -120,6 +120,14 @@ class OutboxRepository:
             {"now": to_micros(now)},
         )
 
+    def make_future_due(self, transaction: Transaction, now: datetime) -> int:
+        """Make pending deliveries due that were recorded or attempted after `now`; return how many."""
+        return transaction.execute(
+            "UPDATE webhook_deliveries SET next_attempt_at = :now WHERE state = 'pending' "
+            "AND next_attempt_at > :now AND coalesce(last_attempt_at, created_at) > :now",
+            {"now": to_micros(now)},
+        )
+
     def cancel_pending(self, transaction: Transaction, webhook_id: WebhookId) -> None:
         """Mark all pending deliveries to a webhook as failed."""
         transaction.execute(

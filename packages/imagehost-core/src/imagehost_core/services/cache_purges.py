@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
 from imagehost_core.cache_purges import (
+    MAX_DELAY,
     CachePurge,
     PurgeAttempt,
     PurgeRequest,
@@ -70,7 +71,8 @@ class CachePurgeService:
 
     def next_attempt_at(self) -> datetime | None:
         """Return the time of the next attempt, or `None` if there is no purge."""
-        return self._purges.next_attempt_at() if self.is_enabled else None
+        at, now = self._purges.next_attempt_at() if self.is_enabled else None, self._clock()
+        return at if at is None or at <= now + MAX_DELAY else now
 
     def report(self, attempts: Iterable[PurgeAttempt]) -> None:
         """Record the results of leased purges.

@@ -217,7 +217,7 @@ class KeyService:
         if found is None:
             raise UnauthorizedError(INVALID_TOKEN)
         principal, last_used_at = principal_of(*found, now), found[0].last_used_at or _NEVER
-        if now - last_used_at >= LAST_USED_RESOLUTION:
+        if abs(now - last_used_at) >= LAST_USED_RESOLUTION:
             # A full disk must not lock clients out: they delete images to free space.
             with suppress(InsufficientStorageError), self._database.transaction(blind=True) as transaction:
                 if principal.key_id is not None:

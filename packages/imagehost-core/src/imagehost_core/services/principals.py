@@ -87,7 +87,7 @@ class PrincipalCache:
         expires_at = entry.principal.expires_at
         if expires_at is not None and expires_at <= now:
             return None
-        return entry.principal if now - entry.last_used_at < LAST_USED_RESOLUTION else None
+        return entry.principal if abs(now - entry.last_used_at) < LAST_USED_RESOLUTION else None
 
     def put(
         self, token_hash: str, principal: Principal, generation: int | None, last_used_at: datetime

@@ -251,6 +251,11 @@ class WebhookService:
         with self._database.transaction(blind=True) as transaction:
             return self._outbox.make_due_now(transaction, self._clock())
 
+    def recover_from_clock_step(self) -> int:
+        """Make due what was put off by a clock that was ahead and is now set back; return its number."""
+        with self._database.transaction(blind=True) as transaction:
+            return self._outbox.make_future_due(transaction, self._clock())
+
     def lease(self, count: int) -> tuple[LeasedDelivery, ...]:
         """Lease up to `count` deliveries that are due to one sender, until it reports them.
 
@@ -305,7 +310,7 @@ class WebhookService:
         # The rows of deliveries are locked, and an account's webhooks may change meanwhile.
         with self._database.transaction(blind=True) as transaction:
             for leased, attempt in reports:
-                self._record_attempt(transaction, leased, attempt)
+                self._record_attempt(transaction, leased, attempt, now)
             due = leases.lease_due(transaction, now, duration, load, sender_slot) if load.free else ()
         for _, attempt in reports:
             self._observe(DeliveryAttempted(attempt.succeeded, attempt.duration_ms / 1_000))
@@ -330,7 +335,9 @@ class WebhookService:
         with self._database.transaction() as transaction:
             self._outbox.delete_before(transaction, before)
 
-    def _record_attempt(self, transaction: Transaction, leased: LeasedDelivery, attempt: Attempt) -> None:
+    def _record_attempt(
+        self, transaction: Transaction, leased: LeasedDelivery, attempt: Attempt, now: datetime
+    ) -> None:
         """Record the outcome of an attempt, unless it failed after its lease ended.
 
         Another sender may have the delivery by then; a success is recorded in any case.
@@ -341,6 +348,8 @@ class WebhookService:
             return
         webhook_id = delivery.webhook_id
         is_active = attempt.succeeded or self._webhooks.is_active(transaction, webhook_id)
+        # The clock may have been set back during the attempt.
+        attempt = attrs.evolve(attempt, at=min(attempt.at, now))
         # The jitter spreads load; it needs no cryptographic randomness.
         step = after_attempt(current, attempt, pseudo_random.random(), is_active=is_active)  # noqa: S311
         self._outbox.record_attempt(transaction, step.delivery)

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
@@ -77,6 +78,7 @@ class WebhookSender:
         self._sender_slot: int | None = None
         self._wake = asyncio.Event()
         self._stopping = False
+        self._latest: datetime | None = None
         self._in_flight: dict[asyncio.Task[None], LeasedDelivery] = {}
         self._responsive: set[WebhookId] = set()
         self._results: list[tuple[LeasedDelivery, Attempt]] = []
@@ -127,6 +129,7 @@ class WebhookSender:
     async def _run_once(self) -> None:
         self._wake.clear()
         try:
+            await self._follow_clock()
             if self._is_active or self._results or await self._in_thread(self._host.webhooks.is_any_due):
                 await self._report_and_lease()
             await self._prune()
@@ -136,6 +139,13 @@ class WebhookSender:
         with suppress(TimeoutError):
             seconds = POLL_SECONDS if self._is_active else self._idle_poll_seconds
             await asyncio.wait_for(self._wake.wait(), seconds)
+
+    async def _follow_clock(self) -> None:
+        """Send what a wrong clock has put off, at the start and when the clock has been set back."""
+        now = self._host.now()
+        if self._latest is None or now < self._latest:
+            await self._in_thread(self._host.webhooks.recover_from_clock_step)
+        self._latest = now
 
     @property
     def _is_active(self) -> bool:
