@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -115,3 +117,44 @@ def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
 def workspace() -> Path:
     """Return the root directory of the repository."""
     return TESTS.parent
+
+
+@pytest.fixture
+def system_calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The calls that make files durable and replace others, in order.
+
+    They are `sync NAME`, `syncfs NAME` (of a whole file system) and `rename NAME NAME`.
+    """
+    calls: list[str] = []
+    fsync, load_library = os.fsync, ctypes.CDLL
+
+    def name(descriptor: int) -> str:
+        return Path(f"/proc/self/fd/{descriptor}").readlink().name
+
+    def record_fsync(descriptor: int) -> None:
+        calls.append(f"sync {name(descriptor)}")
+        fsync(descriptor)
+
+    def record(rename: Callable[[Path, Path], None]) -> Callable[[Path, Path], None]:
+        def record_rename(source: Path, target: Path) -> None:
+            calls.append(f"rename {Path(source).name} {Path(target).name}")
+            rename(source, target)
+
+        return record_rename
+
+    def load_recorded(*arguments: Any, **options: Any) -> ctypes.CDLL:
+        library = load_library(*arguments, **options)
+        syncfs = library["syncfs"]
+
+        def record_syncfs(descriptor: int) -> int:
+            calls.append(f"syncfs {name(descriptor)}")
+            return int(syncfs(descriptor))
+
+        setattr(library, "syncfs", record_syncfs)  # noqa: B010 - a function that the class does not declare
+        return library
+
+    monkeypatch.setattr(os, "fsync", record_fsync)
+    monkeypatch.setattr(os, "rename", record(os.rename))
+    monkeypatch.setattr(os, "replace", record(os.replace))
+    monkeypatch.setattr(ctypes, "CDLL", load_recorded)
+    return calls

@@ -239,3 +239,32 @@ def test_an_interrupted_restore_is_not_served(data: Path, tmp_path: Path) -> Non
     assert [path.name for path in (tmp_path / "copy").iterdir()] == ["restoring"]
     assert run("backup", tmp_path / "backup", data=data).exit_code == 0
     assert run("restore", tmp_path / "backup", data=tmp_path / "copy").exit_code == 0
+
+
+def test_a_backup_is_synced_before_and_after_it_replaces_another(
+    data: Path, tmp_path: Path, system_calls: list[str]
+) -> None:
+    (tmp_path / "to").mkdir()
+    for _ in range(2):
+        system_calls.clear()
+        assert run("backup", tmp_path / "to" / "file", data=data).exit_code == 0
+        renamed = system_calls.index("rename file.part file")
+        assert system_calls[renamed - 1 : renamed + 2] == [
+            "sync file.part",
+            "rename file.part file",
+            "sync to",
+        ]
+
+
+def test_a_restored_host_is_synced_before_and_after_its_database_is_in_place(
+    data: Path, tmp_path: Path, system_calls: list[str]
+) -> None:
+    backup = tmp_path / "file"
+    run("backup", backup, data=data)
+    system_calls.clear()
+    assert run("restore", backup, data=tmp_path / "restored").exit_code == 0
+    published = system_calls.index("rename imagehost.sqlite3 imagehost.sqlite3")
+    first = system_calls.index("rename images images")
+    assert "syncfs restoring" in system_calls[:first]
+    assert "sync restored" in system_calls[first:published]
+    assert "sync restored" in system_calls[published:]

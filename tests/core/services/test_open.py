@@ -96,6 +96,16 @@ def test_each_open_syncs_the_data_directory_as_an_earlier_one_may_have_failed_to
     assert tmp_path.stat().st_ino in synced
 
 
+def test_the_signing_secret_is_synced_before_and_after_its_rename(
+    tmp_path: Path, system_calls: list[str]
+) -> None:
+    """With one that a crash has left empty, anyone could sign."""
+    ImageHost.open(tmp_path / "data", settings=ONE_WORKER).close()
+    renamed = system_calls.index("rename secret.part secret")
+    assert "sync secret.part" in system_calls[:renamed]
+    assert "sync data" in system_calls[renamed:]
+
+
 def test_a_file_in_place_of_the_data_directory_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(OSError, match="file"):

@@ -1,9 +1,8 @@
-"""Fixtures of the storage tests: an empty data directory, and a record of system calls."""
+"""Fixtures of the storage tests: an empty data directory."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,26 +22,3 @@ def staging(layout: DataLayout) -> Iterator[StagingArea]:
     area = StagingArea(layout.staging, 0)
     yield area
     area.close()
-
-
-@pytest.fixture
-def system_calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The calls of `fsync`, `rename` and `replace`, in order: `sync NAME` and `rename NAME NAME`."""
-    calls: list[str] = []
-    fsync, rename, replace = os.fsync, os.rename, os.replace
-
-    def record_fsync(descriptor: int) -> None:
-        calls.append(f"sync {Path(f'/proc/self/fd/{descriptor}').readlink().name}")
-        fsync(descriptor)
-
-    def record(rename: Callable[[Path, Path], None]) -> Callable[[Path, Path], None]:
-        def record_rename(source: Path, target: Path) -> None:
-            calls.append(f"rename {source.name} {target.name}")
-            rename(source, target)
-
-        return record_rename
-
-    monkeypatch.setattr(os, "fsync", record_fsync)
-    monkeypatch.setattr(os, "rename", record(rename))
-    monkeypatch.setattr(os, "replace", record(replace))
-    return calls

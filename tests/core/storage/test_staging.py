@@ -196,3 +196,12 @@ def test_closing_twice_removes_the_directory_and_closes_no_other_file(layout: Da
     with (layout.root / "other").open("wb") as file:
         staging.close()
         file.write(b"still open")
+
+
+def test_the_directory_of_a_process_is_durable_so_that_a_power_failure_leaves_a_trace_of_it(
+    layout: DataLayout, system_calls: list[str]
+) -> None:
+    StagingArea(layout.staging, 0).close()
+    *_, renamed, synced = system_calls
+    assert renamed.startswith("rename ")
+    assert synced == "sync staging"
