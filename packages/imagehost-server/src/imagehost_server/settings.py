@@ -27,6 +27,7 @@ from imagehost_core.settings import (
     from_toml,
     require_section,
     resolve_settings,
+    secret,
 )
 
 FILE = "imagehost.toml"
@@ -213,7 +214,9 @@ class MetricsSettings:
             cannot.
     """
 
-    token: str | None = field(default=None, repr=False, validator=optional(min_len(MIN_METRICS_TOKEN)))
+    token: str | None = field(
+        default=None, repr=False, validator=optional(min_len(MIN_METRICS_TOKEN)), metadata=secret()
+    )
 
 
 @frozen(kw_only=True)

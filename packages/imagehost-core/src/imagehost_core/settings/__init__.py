@@ -10,7 +10,7 @@
 ```
 """
 
-from imagehost_core.settings.database import SQLITE, PostgresSettings, redact_password
+from imagehost_core.settings.database import SQLITE, PostgresSettings
 from imagehost_core.settings.loader import (
     ENVIRONMENT,
     PREFIX,
@@ -38,6 +38,7 @@ from imagehost_core.settings.model import (
     require_section,
 )
 from imagehost_core.settings.purge import PurgeSettings
+from imagehost_core.settings.secrets import redact_password, secret
 from imagehost_core.settings.storage_url import FOLDER, StorageProvider, StorageUrl, parse_storage_url
 
 __all__ = [
@@ -68,6 +69,7 @@ __all__ = [
     "redact_password",
     "require_section",
     "resolve_settings",
+    "secret",
     "setting_paths",
     "settings_from_environment",
     "variable_name",

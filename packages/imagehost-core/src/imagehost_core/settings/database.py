@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit
 
 from attrs import Attribute, field, frozen
 from attrs.validators import ge
@@ -14,17 +13,26 @@ _URL = re.compile(r"postgres(ql)?://[!-~]+", re.ASCII)
 
 
 def require_database(_settings: object, attribute: Attribute[str], value: str) -> None:
-    """Raise ValueError unless a value names an engine; the message has no password."""
-    if value != SQLITE and _URL.fullmatch(value) is None:
+    """Raise ValueError unless a value names an engine, by a URL that can be parsed; the message has no part.
+
+    A URL is parsed by libpq, if psycopg is installed.
+    """
+    if value != SQLITE and not (_URL.fullmatch(value) and _is_parseable(value)):
         expected = "sqlite, or a URL like postgresql://user@host/name,"
         raise ValueError(f"expected {expected} for {attribute.name} but received another value")
 
 
-def redact_password(database: str) -> str:
-    """Return the setting `database` with `***` in place of a password."""
-    hidden = re.sub(r"(?i)([?&](?:ssl)?password=)[^&]*", r"\1***", database)
-    user, separator, _ = (urlsplit(database).netloc.rpartition("@")[0]).partition(":")
-    return hidden.replace(f"//{user}:{_}@", f"//{user}:***@", 1) if separator else hidden
+def _is_parseable(url: str) -> bool:
+    try:
+        from psycopg import ProgrammingError
+        from psycopg.conninfo import conninfo_to_dict
+    except ImportError:
+        return True
+    try:
+        ports = str(conninfo_to_dict(url).get("port") or "")
+    except (ProgrammingError, UnicodeDecodeError):
+        return False
+    return all(not port or (port.isdecimal() and 0 < int(port) <= 65_535) for port in ports.split(","))
 
 
 @frozen(kw_only=True)

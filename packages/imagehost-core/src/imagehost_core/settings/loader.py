@@ -18,6 +18,7 @@ import attrs
 from attrs import field, frozen
 
 from imagehost_core.settings.model import Settings
+from imagehost_core.settings.secrets import mask_value, show_value
 
 PREFIX = "IMAGEHOST_"
 ENVIRONMENT = "environment"
@@ -45,10 +46,18 @@ class SettingsSource:
 
 @frozen
 class ResolvedSetting:
-    """A setting with the origin of its value."""
+    """A setting with the origin of its value.
+
+    Attributes:
+        path: Its path.
+        value: Its value, which can be a secret.
+        shown: The value with `***` in place of secrets.
+        origin: The name of the source.
+    """
 
     path: str
-    value: object
+    value: object = field(repr=False)
+    shown: object
     origin: str
 
     @property
@@ -68,13 +77,19 @@ _SHORT_NAMES = {"storage.url": "storage"}
 
 def setting_paths(kind: type[attrs.AttrsInstance], prefix: str = "") -> Iterator[tuple[str, object]]:
     """Yield the path and type of every setting in a tree of attrs classes."""
+    yield from ((path, annotation) for path, annotation, _ in _leaves(kind, prefix))
+
+
+def _leaves(
+    kind: type[attrs.AttrsInstance], prefix: str = ""
+) -> Iterator[tuple[str, object, attrs.Attribute[object]]]:
     hints = get_type_hints(kind)
     for attribute in attrs.fields(kind):
         annotation = hints[attribute.name]
         if isinstance(annotation, type) and attrs.has(annotation):
-            yield from setting_paths(annotation, f"{prefix}{attribute.name}.")
+            yield from _leaves(annotation, f"{prefix}{attribute.name}.")
         else:
-            yield prefix + attribute.name, annotation
+            yield prefix + attribute.name, annotation, attribute
 
 
 def from_environment(
@@ -142,17 +157,20 @@ def resolve_settings(
         SettingsError: A value is malformed or not allowed.
     """
     configured: dict[str, tuple[object, str]] = {}
-    for path, annotation in setting_paths(kind):
+    for path, annotation, attribute in _leaves(kind):
         for source in sources:
             if path in source.values:
-                configured[path] = (_read(path, annotation, source), source.origin)
+                configured[path] = (_read(path, annotation, attribute, source), source.origin)
                 break
     settings = _build(kind, "", configured)
     resolved = (
         ResolvedSetting(
-            path, _value(settings, path), configured[path][1] if path in configured else "default"
+            path,
+            value := _value(settings, path),
+            mask_value(attribute, value),
+            configured[path][1] if path in configured else "default",
         )
-        for path, _ in setting_paths(kind)
+        for path, _, attribute in _leaves(kind)
     )
     return settings, tuple(resolved)
 
@@ -203,7 +221,8 @@ def _validate(attribute: attrs.Attribute[object], value: object, name: str, orig
     except ValueError as error:
         if f" for {attribute.name} but received " in str(error):
             raise SettingsError(f"{error} ({name}, {origin})") from error
-        text = f"expected an allowed value for {name} but received {value!r} ({origin}): {error}"
+        received = show_value(attribute, value)
+        text = f"expected an allowed value for {name} but received {received} ({origin}): {error}"
         raise SettingsError(text) from error
 
 
@@ -217,7 +236,9 @@ def _value(settings: object, path: str) -> object:
     return settings
 
 
-def _read(path: str, annotation: object, source: SettingsSource) -> object:
+def _read(
+    path: str, annotation: object, attribute: attrs.Attribute[object], source: SettingsSource
+) -> object:
     value = source.values[path]
     quantity = next((each for suffix, each in _QUANTITIES.items() if path.endswith(suffix)), None)
     try:
@@ -227,7 +248,7 @@ def _read(path: str, annotation: object, source: SettingsSource) -> object:
         expected = f"{error}{f', or {quantity.example}' if quantity else ''}"
         name = _name(path, source.origin)
         raise SettingsError(
-            f"expected {expected} for {name} but received {value!r} ({source.origin})"
+            f"expected {expected} for {name} but received {show_value(attribute, value)} ({source.origin})"
         ) from None
 
 

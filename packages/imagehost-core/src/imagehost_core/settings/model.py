@@ -16,8 +16,9 @@ from attrs.validators import ge, le
 from imagehost_core._util.cores import available_cores
 from imagehost_core.limits import DAY, HOUR, MINUTE, RateLimitPolicy, Window
 from imagehost_core.models import LimitOverrides
-from imagehost_core.settings.database import SQLITE, PostgresSettings, redact_password, require_database
+from imagehost_core.settings.database import SQLITE, PostgresSettings, require_database
 from imagehost_core.settings.purge import PurgeSettings
+from imagehost_core.settings.secrets import redact_password, redact_url, secret, show_value
 from imagehost_core.settings.storage_url import FOLDER, require_storage_url
 
 MIB, GIB = 2**20, 2**30
@@ -48,13 +49,17 @@ def _is_url(text: str, suffix: str = "") -> bool:
 def _require_base_url(_settings: object, attribute: Attribute[str], value: str) -> None:
     if not _is_url(value, "/v1"):
         expected = "an http or https URL that ends in /v1, without user, query or fragment,"
-        raise ValueError(f"expected {expected} for {attribute.name} but received {value!r}")
+        raise ValueError(
+            f"expected {expected} for {attribute.name} but received {show_value(attribute, value)}"
+        )
 
 
 def _require_optional_url(_settings: object, attribute: Attribute[str | None], value: str | None) -> None:
     if value is not None and not _is_url(value):
         expected = "an http or https URL without a trailing slash, user, query or fragment"
-        raise ValueError(f"expected {expected} for {attribute.name} but received {value!r}")
+        raise ValueError(
+            f"expected {expected} for {attribute.name} but received {show_value(attribute, value)}"
+        )
 
 
 _ALLOWED_SIZE = re.compile(r"(?=.*[0-9])([1-9][0-9]{0,3})?x([1-9][0-9]{0,3})?", re.ASCII)
@@ -191,7 +196,7 @@ class StorageSettings:
             rejected.
     """
 
-    url: str = field(default=FOLDER, validator=require_storage_url)
+    url: str = field(default=FOLDER, validator=require_storage_url, metadata=secret(str))
     timeout_seconds: float = field(default=20.0, validator=ge(0.1))
     cache_bytes: int = field(default=10 * GIB, validator=ge(0))
 
@@ -297,9 +302,13 @@ class Settings:
         ValueError: A value is not allowed.
     """
 
-    base_url: str = field(default="http://127.0.0.1:8000/v1", validator=_require_base_url)
-    cdn_url: str | None = field(default=None, validator=_require_optional_url)
-    database: str = field(default=SQLITE, validator=require_database, repr=redact_password)
+    base_url: str = field(
+        default="http://127.0.0.1:8000/v1", validator=_require_base_url, metadata=secret(redact_url)
+    )
+    cdn_url: str | None = field(default=None, validator=_require_optional_url, metadata=secret(redact_url))
+    database: str = field(
+        default=SQLITE, validator=require_database, repr=redact_password, metadata=secret(redact_password)
+    )
     postgres: PostgresSettings = field(factory=PostgresSettings, validator=require_section(PostgresSettings))
     limits: LimitSettings = field(factory=LimitSettings, validator=require_section(LimitSettings))
     delivery: DeliverySettings = field(factory=DeliverySettings, validator=require_section(DeliverySettings))

@@ -7,6 +7,8 @@ import re
 from attrs import Attribute, field, frozen
 from attrs.validators import ge, optional
 
+from imagehost_core.settings.secrets import redact_header, redact_url, secret, show_value
+
 _URL = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:/[!-~]*)?", re.ASCII)
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
 """A token of RFC 9110, section 5.6.2: a method or the name of a header."""
@@ -16,7 +18,9 @@ _HEADER = re.compile(rf"(?P<name>{_TOKEN.pattern}):[ \t]*(?P<value>[!-~]+(?:[ \t
 def _require_url(_settings: object, attribute: Attribute[str | None], value: str | None) -> None:
     if value is not None and ("#" in value or "\\" in value or _URL.fullmatch(value) is None):
         expected = "an http or https URL without user or fragment"
-        raise ValueError(f"expected {expected} for {attribute.name} but received {value!r}")
+        raise ValueError(
+            f"expected {expected} for {attribute.name} but received {show_value(attribute, value)}"
+        )
 
 
 def _require_token(_settings: object, attribute: Attribute[str], value: str) -> None:
@@ -29,7 +33,6 @@ def _require_headers(
 ) -> None:
     for line in value:
         if _HEADER.fullmatch(line) is None:
-            # A header can have a secret: it is not repeated.
             raise ValueError(f"expected lines like 'Name: value' for {attribute.name} but received another")
 
 
@@ -58,10 +61,12 @@ class PurgeSettings:
         timeout_seconds: The longest duration of an attempt.
     """
 
-    url: str | None = field(default=None, validator=_require_url)
+    url: str | None = field(default=None, validator=_require_url, repr=False, metadata=secret(redact_url))
     method: str = field(default="POST", validator=_require_token)
-    headers: tuple[str, ...] = field(default=(), validator=_require_headers, repr=False)
-    body: str | None = None
+    headers: tuple[str, ...] = field(
+        default=(), validator=_require_headers, repr=False, metadata=secret(redact_header)
+    )
+    body: str | None = field(default=None, repr=False, metadata=secret())
     tag_header: str | None = field(default=None, validator=optional(_require_token))
     success_statuses: tuple[str, ...] = field(default=(), validator=_require_statuses)
     timeout_seconds: float = field(default=10.0, validator=ge(0.1))

@@ -109,12 +109,15 @@ def webhook_sender(data: Path, metrics_port: int | None) -> None:
 def config(data: Path) -> None:
     """Print every setting with its value and its source, as TOML for `imagehost.toml`.
 
+    Secrets are hidden. A value that `serve` rejects is an error here too.
+
     \b
     Example:
       imagehost config --data /srv/imagehost
     """  # noqa: D301 - the escape sequence is click's
     with cli_errors():
-        _, resolved = load(data, {}, os.environ)
+        settings, resolved = load(data, {}, os.environ)
+        runner.require_valid_certificate(settings.server.tls_cert, settings.server.tls_key)
     click.echo(format_settings(resolved))
 
 

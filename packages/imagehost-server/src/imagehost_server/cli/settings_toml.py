@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterable
 from itertools import groupby
 
-from imagehost_core.settings import ResolvedSetting, redact_password
+from imagehost_core.settings import ResolvedSetting
 
 
 def format_settings(resolved: Iterable[ResolvedSetting]) -> str:
     """Return settings as a TOML document, each with its source as a comment.
 
-    TOML has no null: a setting without a value is only a comment. So is a URL with a password, without it.
+    TOML has no null: a setting without a value is only a comment. So is one with a secret, without it.
     """
     # Top-level keys come before the first table, where TOML requires them.
     by_section = sorted(resolved, key=lambda setting: _section(setting) != "")
@@ -22,13 +22,12 @@ def format_settings(resolved: Iterable[ResolvedSetting]) -> str:
             lines += ["", f"[{section}]"]
         for setting in settings:
             name = setting.path.rpartition(".")[2]
-            value = setting.value
-            if value is None:
-                lines.append(f"# {name} is not set")
-            elif setting.path == "database" and (redacted := redact_password(str(value))) != value:
-                lines.append(f"# {name} = {_toml_value(redacted)}  # {setting.origin}; with a password")
-            else:
-                lines.append(f"{name} = {_toml_value(setting.value)}  # {setting.origin}")
+            line = f"{name} = {_toml_value(setting.shown)}  # {setting.origin}"
+            if setting.value is None:
+                line = f"# {name} is not set"
+            elif setting.shown != setting.value:
+                line = f"# {line}; with a secret"
+            lines.append(line)
     return "\n".join(lines)
 
 
